@@ -1,0 +1,1 @@
+"""Choose the motion whose measurements say most about the robot."""

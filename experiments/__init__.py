@@ -1,0 +1,1 @@
+"""Plan, run, read back, report."""

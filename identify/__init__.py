@@ -1,0 +1,1 @@
+"""Learn the parameters from what was measured."""

@@ -1,0 +1,1 @@
+"""What a robot is and how it moves. Imports nothing else of Excitor."""

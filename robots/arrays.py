@@ -1,0 +1,57 @@
+"""Arrays that cannot change: how frozen data classes copy, check and lock their fields."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+def freeze(owner: object, finite: bool = True, **shapes: str) -> dict[str, int]:
+    """Copy, check and lock array fields: `freeze(self, q="n_samples n_joints", parents="int: n_links")`.
+
+    A word in a shape names a dimension that must be the same wherever it appears; a number is that number.
+    Elements are floats unless `int:` or `bool:` stands in front.
+    Returns the dimensions found. Raises ValueError with the field, what it is and what was expected.
+    """
+    sizes: dict[str, int] = {}
+    for field, spelled in shapes.items():
+        kind, _, shape = spelled.rpartition(":")
+        array = locked(getattr(owner, field), kind or "float")
+        where = f"{type(owner).__name__}.{field}"
+        check_shape(array, shape, where, sizes)
+        if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
+            bad = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+            raise ValueError(f"{where}{list(bad)} is {array[bad]}, expected a finite number")
+        object.__setattr__(owner, field, array)
+    return sizes
+
+
+def locked(values: ArrayLike, kind: str = "float") -> NDArray[Any]:
+    """Copy values into a read-only array of float, int or bool."""
+    array = np.array(values, dtype={"float": np.float64, "int": np.int64, "bool": np.bool_}[kind], order="C")
+    array.flags.writeable = False
+    return array
+
+
+def check_shape(array: NDArray[Any], shape: str, name: str, sizes: dict[str, int] | None = None) -> None:
+    """Check an array against named dimensions, filling `sizes` with the ones it settles."""
+    sizes = {} if sizes is None else sizes
+    words = shape.split()
+    expected = tuple(int(word) if word.isdigit() else sizes.get(word, -1) for word in words)
+    fits = array.ndim == len(words) and all(
+        want in (-1, have) for want, have in zip(expected, array.shape, strict=True)
+    )
+    if not fits:
+        raise ValueError(f"{name} has shape {array.shape}, expected ({_spelled(words, sizes)})")
+    for word, have in zip(words, array.shape, strict=True):
+        if not word.isdigit():
+            sizes[word] = have
+
+
+def _spelled(words: list[str], sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{word}={sizes[word]}" if word in sizes else word for word in words)

@@ -1,0 +1,1 @@
+"""The robots that come with Excitor, as data: one TOML file each."""

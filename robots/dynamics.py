@@ -1,0 +1,173 @@
+"""The physics of a robot: where it is, what torques a motion takes, and how those depend on its parameters.
+
+Every function takes the robot first and works on all samples of a motion at once. What links contribute comes from
+the robot's mechanism (`excitor.robots.mechanism`), what drives contribute is added here.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+
+from excitor.robots.arrays import FloatArray, check_shape
+from excitor.robots.drive import drive_columns, friction_power_columns
+from excitor.robots.errors import ExcitorError
+from excitor.robots.parameters import layout, prior
+from excitor.robots.robot import Frame, Motion, Robot
+
+
+def link_poses(robot: Robot, q: FloatArray) -> FloatArray:
+    """Poses T_base_link of all links, (n_samples, n_links, 4, 4)."""
+    return robot.mechanism.poses(q)
+
+
+def frame_pose(robot: Robot, q: FloatArray, frame: Frame | None = None) -> FloatArray:
+    """Pose of a frame, the tool's by default: T_base_frame (n_samples, 4, 4)."""
+    frame = robot.tool if frame is None else frame
+    if frame.link < 0:
+        return np.broadcast_to(frame.T_link_frame, (len(q), 4, 4)).copy()
+    return link_poses(robot, q)[:, frame.link] @ frame.T_link_frame
+
+
+def frame_jacobian(robot: Robot, q: FloatArray, frame: Frame | None = None) -> FloatArray:
+    """Velocity of a frame's origin and its angular velocity, base axes, by dq: (n_samples, 6, n_joints)."""
+    frame = robot.tool if frame is None else frame
+    if frame.link < 0:
+        return np.zeros((len(q), 6, robot.n_joints))
+    jacobian = robot.mechanism.jacobians(q)[:, frame.link]
+    arm = link_poses(robot, q)[:, frame.link, :3, :3] @ frame.T_link_frame[:3, 3]
+    linear = jacobian[:, :3] + np.cross(jacobian[:, 3:], arm[:, :, None], axis=1)
+    return np.concatenate([linear, jacobian[:, 3:]], axis=1)
+
+
+def regressor(robot: Robot, motion: Motion, load: FloatArray | None = None) -> FloatArray:
+    """Y with τ = Y χ, (n_samples, n_joints, n_params).
+
+    Columns of load-dependent friction need the torques (n_samples, n_joints) that the joints carry: give measured
+    ones as `load`, else those of the prior model without friction are taken. States of Maxwell-slip elements run
+    through the samples in their order. The array is a view of one ordered by parameter, joint, sample.
+    """
+    params = layout(robot)
+    out = np.empty((len(params), robot.n_joints, _pitch(len(motion))))
+    robot.mechanism.regressor(motion, out[: params.n_link_params])
+    _fill_drive(robot, motion, load, out[params.n_link_params :])
+    return out.transpose(2, 1, 0)[: len(motion)]
+
+
+def inverse_dynamics(robot: Robot, motion: Motion, chi: FloatArray | None = None) -> FloatArray:
+    """Joint torques τ = Y χ that a motion takes, (n_samples, n_joints); χ is the prior model where not given."""
+    params = layout(robot)
+    chi = _parameters(robot, chi)
+    rigid = rigid_torque(robot, motion, chi)
+    if not robot.drive.friction:
+        return rigid
+    out = np.empty((len(params) - params.n_link_params, robot.n_joints, len(motion)))
+    drive_columns(robot, motion, rigid, out)
+    rotors = _is_rotor_column(robot)
+    return rigid + np.einsum("pin,p->ni", out[~rotors], chi[params.n_link_params :][~rotors])
+
+
+def rigid_torque(robot: Robot, motion: Motion, chi: FloatArray | None = None) -> FloatArray:
+    """Joint torques of links and rotors alone, without friction, (n_samples, n_joints)."""
+    params = layout(robot)
+    chi = _parameters(robot, chi)
+    tau = robot.mechanism.inverse_dynamics(motion, chi[: params.n_link_params].reshape(-1, 10))
+    return tau + motion.ddq @ rotor_matrix(robot, chi).T
+
+
+def mass_matrix(robot: Robot, q: FloatArray, chi: FloatArray | None = None) -> FloatArray:
+    """Mass matrices M(q), rotors included, (n_samples, n_joints, n_joints)."""
+    chi = _parameters(robot, chi)
+    phi = chi[: layout(robot).n_link_params].reshape(-1, 10)
+    return robot.mechanism.mass_matrix(q, phi) + rotor_matrix(robot, chi)
+
+
+def forward_dynamics(
+    robot: Robot, q: FloatArray, *, dq: FloatArray, tau: FloatArray, chi: FloatArray | None = None
+) -> FloatArray:
+    """Accelerations ddq = M⁻¹ (τ - h(q, dq)) that joint torques cause, (n_samples, n_joints)."""
+    check_shape(np.asarray(tau), "n_samples n_joints", "tau", {"n_samples": len(q), "n_joints": robot.n_joints})
+    bias = inverse_dynamics(robot, Motion(q, dq, np.zeros_like(q)), chi)
+    M = mass_matrix(robot, q, chi)
+    try:
+        return np.linalg.solve(M, (tau - bias)[:, :, None])[:, :, 0]
+    except np.linalg.LinAlgError:
+        raise ExcitorError(
+            f"{robot.name}: the mass matrix is singular, so torques do not determine accelerations; "
+            "give every moving link a mass and an inertia, or its joint a rotor inertia"
+        ) from None
+
+
+def energy(robot: Robot, motion: Motion, chi: FloatArray | None = None) -> FloatArray:
+    """Kinetic plus potential energy, (n_samples,)."""
+    return energy_regressor(robot, motion) @ _parameters(robot, chi)
+
+
+def energy_regressor(robot: Robot, motion: Motion) -> FloatArray:
+    """h with H = h χ, kinetic plus potential energy, (n_samples, n_params); friction stores nothing."""
+    params = layout(robot)
+    h = np.zeros((len(motion), len(params)))
+    h[:, : params.n_link_params] = robot.mechanism.energy_regressor(motion)
+    for element, column in zip(robot.drive.rotors, params.rotor_columns, strict=True):
+        if not np.array_equal(element.senses, element.acts):
+            raise ValueError(
+                f"rotor {element.parameter!r} senses another motion than it acts on, so it has no energy; "
+                "let it act where it senses"
+            )
+        h[:, column] += 0.5 * (motion.dq @ element.senses) ** 2
+    return h
+
+
+def power_regressor(robot: Robot, motion: Motion, load: FloatArray | None = None) -> FloatArray:
+    """Power dqᵀτ by parameter, (n_samples, n_params): the exact derivative of the energy, and what friction takes."""
+    params = layout(robot)
+    p = np.zeros((len(motion), len(params)))
+    p[:, : params.n_link_params] = robot.mechanism.power_regressor(motion)
+    for rotor, column in zip(robot.drive.rotors, params.rotor_columns, strict=True):
+        p[:, column] += (motion.dq @ rotor.acts) * (motion.ddq @ rotor.senses)
+    friction_power_columns(robot, motion, friction_load(robot, motion, load), p)
+    return p
+
+
+def rotor_matrix(robot: Robot, chi: FloatArray) -> FloatArray:
+    """What rotors add to the mass matrix, (n_joints, n_joints)."""
+    added = np.zeros((robot.n_joints, robot.n_joints))
+    for rotor, column in zip(robot.drive.rotors, layout(robot).rotor_columns, strict=True):
+        added += chi[column] * np.outer(rotor.acts, rotor.senses)
+    return added
+
+
+def _fill_drive(robot: Robot, motion: Motion, load: FloatArray | None, out: FloatArray) -> None:
+    if len(out):
+        drive_columns(robot, motion, friction_load(robot, motion, load), out)
+
+
+def friction_load(robot: Robot, motion: Motion, load: FloatArray | None = None) -> FloatArray:
+    """Torques that load-dependent friction works against: those given, else the prior's; no rows if none needs them."""
+    if load is not None:
+        load = np.ascontiguousarray(load, dtype=float)
+        check_shape(load, "n_samples n_joints", "load", {"n_samples": len(motion), "n_joints": robot.n_joints})
+        return load
+    if any(term.model == "load" for term in robot.drive.friction):
+        return rigid_torque(robot, motion)
+    return np.empty((0, robot.n_joints))
+
+
+@lru_cache(maxsize=64)
+def _is_rotor_column(robot: Robot) -> FloatArray:
+    params = layout(robot)
+    mask = np.zeros(len(params) - params.n_link_params, dtype=bool)
+    mask[np.array(params.rotor_columns, dtype=int) - params.n_link_params] = True
+    return mask
+
+
+def _parameters(robot: Robot, chi: FloatArray | None) -> FloatArray:
+    if chi is None:
+        return prior(robot)
+    chi = np.ascontiguousarray(chi, dtype=float)
+    check_shape(chi, "n_params", "chi", {"n_params": len(layout(robot))})
+    return chi
+
+
+def _pitch(n_samples: int) -> int:
+    """Space rows of samples: a pitch near a power of two makes caches thrash."""
+    return n_samples + 8 if n_samples % 512 == 0 else n_samples

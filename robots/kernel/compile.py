@@ -1,0 +1,58 @@
+"""How the kernel is compiled, and how its workspace is laid out."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+LANES = 64  # samples in a block
+
+# Rows of a link's workspace, by the letters of the equations. R turns link into parent coordinates, P is the link's
+# origin in the parent's frame. The rest is in the link's own frame: angular and linear velocity ω (O) and V, angular
+# acceleration α (L), spatial and classical acceleration S and A (the base accelerates by -gravity), gravity G.
+R00, R01, R02, R10, R11, R12, R20, R21, R22 = (k * LANES for k in range(9))
+PX, PY, PZ = (k * LANES for k in range(9, 12))
+OX, OY, OZ = (k * LANES for k in range(12, 15))
+VX, VY, VZ = (k * LANES for k in range(15, 18))
+LX, LY, LZ = (k * LANES for k in range(18, 21))
+SX, SY, SZ = (k * LANES for k in range(21, 24))
+AX, AY, AZ = (k * LANES for k in range(24, 27))
+GX, GY, GZ = (k * LANES for k in range(27, 30))
+GRAVITY_WORK, RATE, JOINT_ACCELERATION, SINE, COSINE, ANGLE = (k * LANES for k in range(30, 36))
+LINK_ROWS = 36 * LANES
+
+# Rows of a screw's workspace: the angular (U) and linear velocity (W) that one coordinate gives a link, in its frame.
+UX, UY, UZ, WX, WY, WZ = (k * LANES for k in range(6))
+SCREW_ROWS = 6 * LANES
+
+# Rows of short vectors.
+ROW1, ROW2, ROW3, ROW4, ROW5 = (k * LANES for k in range(1, 6))
+
+# Columns of the regressor wait in rows of CHUNK samples. The pitch is no power of two: caches would thrash.
+CHUNK = 4 * LANES
+PITCH = CHUNK + 8
+
+# Constants of a joint, see `tree.Tree`: R = C0 + C1 sin θ + C2 cos θ, r = c0 + c1 sin θ + c2 cos θ + c3 θ,
+# then the joint's own screw in the link's frame.
+JOINT_CONSTANTS = 45
+
+
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+_INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+def compiled(function: Function) -> Function:
+    """Compile with numba: cached on disk, free of the interpreter lock, multiply-adds contracted."""
+    return cast(Function, numba.njit(fastmath={"contract", "nsz"}, **_OPTIONS)(function))
+
+
+def inner(function: Function) -> Function:
+    """Compile like `compiled`, for compiled callers only: without Python's way in, it compiles faster."""
+    return cast(Function, numba.njit(fastmath={"contract", "nsz"}, **_OPTIONS, **_INNER)(function))
+
+
+def inner_sums(function: Function) -> Function:
+    """Compile like `inner`, and let sums be reordered into vector lanes."""
+    return cast(Function, numba.njit(fastmath={"contract", "nsz", "reassoc"}, **_OPTIONS, **_INNER)(function))

@@ -1,0 +1,177 @@
+"""What motors add to a torque: columns of rotors and friction elements."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from excitor.robots.arrays import FloatArray, IntArray
+from excitor.robots.kernel.compile import compiled, inner
+
+VISCOUS, COULOMB, OFFSET, SQRT, STRIBECK, LOAD, STATE, RIPPLE_SIN, RIPPLE_COS, ROTOR = range(10)
+
+
+class Elements(NamedTuple):
+    """Rotors and friction terms as flat arrays, one entry an element."""
+
+    model: IntArray
+    column: IntArray  # the parameter's column, counted from the first that is not a link's
+    senses: FloatArray  # (n_elements, n_joints)
+    acts: FloatArray  # (n_elements, n_joints)
+    width: FloatArray
+    scale: FloatArray
+
+
+@compiled
+def fill_drive(elements: Elements, motion: Any, load: FloatArray, states: FloatArray, out: FloatArray) -> None:
+    """Write the columns of all elements into out (n_columns, n_joints, at least n_samples).
+
+    `motion` is (q, dq, ddq); `load` (n_samples, n_joints) and `states` (n_elements, n_samples) may be empty where
+    no element needs them.
+    """
+    out[:, :, :] = 0.0
+    n_joints = out.shape[1]
+    n_samples = motion[0].shape[0]
+    value = np.empty(n_samples)
+    for e in range(elements.model.size):
+        element_values(elements, e, motion, 0, value)
+        if elements.model[e] == LOAD:
+            for k in range(n_samples):
+                value[k] *= carried_load(elements, e, load[k])
+        elif elements.model[e] == STATE:
+            for k in range(n_samples):
+                value[k] = states[e, k]
+        for i in range(n_joints):
+            share = elements.acts[e, i]
+            if share != 0.0:
+                add_scaled(out[elements.column[e], i], share, value)
+
+
+@compiled
+def element_values(elements: Elements, e: int, motion: Any, first: int, value: FloatArray) -> None:
+    """Write g of element e for the samples from `first` on; memory and load are not its business."""
+    model = elements.model[e]
+    scale = elements.scale[e]
+    if model == OFFSET:
+        value[:] = 1.0
+        return
+    sense(elements, e, motion, first, value)
+    if model == RIPPLE_SIN:
+        for k in range(value.size):
+            value[k] = np.sin(scale * value[k])
+    elif model == RIPPLE_COS:
+        for k in range(value.size):
+            value[k] = np.cos(scale * value[k])
+    elif model == SQRT:
+        for k in range(value.size):
+            value[k] = smooth_sign(value[k], elements.width[e]) * np.sqrt(abs(value[k]))
+    elif model == STRIBECK:
+        for k in range(value.size):
+            value[k] = smooth_sign(value[k], elements.width[e]) * np.exp(-abs(value[k]) / scale)
+    elif model == COULOMB or model == LOAD:
+        signs(value, elements.width[e])
+
+
+@inner
+def signs(value: FloatArray, width: float) -> None:
+    """Replace velocities by their smoothed signs."""
+    if width == 0.0:
+        for k in range(value.size):
+            value[k] = (1.0 if value[k] > 0.0 else 0.0) - (1.0 if value[k] < 0.0 else 0.0)
+    else:
+        for k in range(value.size):
+            value[k] = np.tanh(value[k] / width)
+
+
+@inner
+def smooth_sign(v: float, width: float) -> float:
+    """Evaluate sign v, or tanh(v / width) where a width is stated."""
+    return float(np.sign(v)) if width == 0.0 else float(np.tanh(v / width))
+
+
+@inner
+def element_slopes(elements: Elements, e: int, motion: Any, first: int, value: FloatArray) -> None:
+    """Write the derivative of g by what element e senses; a true sign, and √|v| at 0, have slope 0."""
+    model = elements.model[e]
+    sense(elements, e, motion, first, value)
+    width = elements.width[e]
+    scale = elements.scale[e]
+    for k in range(value.size):
+        v = value[k]
+        if model in (ROTOR, VISCOUS):
+            value[k] = 1.0
+        elif model in (OFFSET, STATE):
+            value[k] = 0.0
+        elif model == RIPPLE_SIN:
+            value[k] = scale * np.cos(scale * v)
+        elif model == RIPPLE_COS:
+            value[k] = -scale * np.sin(scale * v)
+        else:
+            side = np.sign(v)
+            sign = smooth_sign(v, width)
+            bend = 0.0 if width == 0.0 else (1.0 - sign * sign) / width
+            if model == SQRT:
+                value[k] = bend * np.sqrt(abs(v)) + (0.0 if v == 0.0 else sign * side / (2.0 * np.sqrt(abs(v))))
+            elif model == STRIBECK:
+                value[k] = (bend - sign * side / scale) * np.exp(-abs(v) / scale)
+            else:
+                value[k] = bend
+
+
+@inner
+def signal(elements: Elements, e: int) -> int:
+    """Tell what element e senses: 0 positions, 1 velocities, 2 accelerations."""
+    model = elements.model[e]
+    if model == ROTOR:
+        return 2
+    return 0 if model in (STATE, RIPPLE_SIN, RIPPLE_COS) else 1
+
+
+@inner
+def sense(elements: Elements, e: int, motion: Any, first: int, value: FloatArray) -> None:
+    """Write the combination of positions, velocities or accelerations that element e senses."""
+    q, dq, ddq = motion
+    kind = signal(elements, e)
+    source = q if kind == 0 else (dq if kind == 1 else ddq)
+    fresh = True
+    for i in range(source.shape[1]):
+        share = elements.senses[e, i]
+        if share != 0.0 and fresh:
+            for k in range(value.size):
+                value[k] = share * source[first + k, i]
+            fresh = False
+        elif share != 0.0:
+            for k in range(value.size):
+                value[k] += share * source[first + k, i]
+    if fresh:
+        value[:] = 0.0
+
+
+@inner
+def carried_load(elements: Elements, e: int, load: FloatArray) -> float:
+    """Weigh the load an element works against: |acts @ τ|."""
+    total = 0.0
+    for i in range(load.size):
+        total += elements.acts[e, i] * load[i]
+    return abs(total)
+
+
+@inner
+def add_scaled(target: FloatArray, factor: float, x: FloatArray) -> None:
+    """Add factor · x."""
+    for k in range(x.size):
+        target[k] += factor * x[k]
+
+
+@compiled
+def slip_state(position: FloatArray, delta: float, warm_up: int, out: FloatArray) -> None:
+    """Run a Maxwell-slip element along a run: z ← clip(z + Δp / delta, -1, 1), from z = 0.
+
+    `warm_up` passes over the whole run come first; a pass continues where the one before ended, as periods do.
+    """
+    z = 0.0
+    before = position[0]
+    for _ in range(warm_up + 1):
+        for k in range(position.size):
+            z = min(1.0, max(-1.0, z + (position[k] - before) / delta))
+            before = position[k]
+            out[k] = z

@@ -1,0 +1,90 @@
+"""The only place that knows the order, names and units of parameters."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from excitor.robots.arrays import FloatArray, IntArray
+from excitor.robots.robot import FrictionTerm, Robot
+
+# The ten parameters of a link: inertia at the link frame's origin (tensor entries), first moments, mass.
+LINK_COMPONENTS = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
+LINK_UNITS = ("kg m2",) * 6 + ("kg m",) * 3 + ("kg",)
+
+_FRICTION_UNITS = {"viscous": ("N m s/rad", "N s/m"), "sqrt": ("N m (s/rad)^0.5", "N (s/m)^0.5"), "load": ("1", "1")}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Layout:
+    """Names and units of a robot's parameters, in the order of every `chi` and of every regressor's columns.
+
+    Links first, ten each (`XX1` … `M1`, `XX2` …), then rotor inertias, then friction, as the robot lists them.
+    A rotor or friction parameter has one column even where several elements share it.
+    """
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    n_links: int
+    rotor_columns: tuple[int, ...]  # for each rotor element, the column it adds to
+    friction_columns: tuple[int, ...]  # for each friction element
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def n_link_params(self) -> int:
+        """Count the columns that belong to links."""
+        return 10 * self.n_links
+
+    def index(self, name: str) -> int:
+        """Find a parameter by name; ValueError names the closest ones."""
+        try:
+            return self.names.index(name)
+        except ValueError:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, self.names, n=3, cutoff=0.3) or list(self.names[:3])
+            raise ValueError(f"parameter {name!r} is not one of this robot's; close ones: {', '.join(near)}") from None
+
+    def indices(self, names: tuple[str, ...] | list[str]) -> IntArray:
+        """Find several parameters by name."""
+        return np.array([self.index(name) for name in names], dtype=np.int64)
+
+    def link(self, j: int) -> slice:
+        """Columns of link j's ten parameters."""
+        return slice(10 * j, 10 * j + 10)
+
+
+@lru_cache(maxsize=64)
+def layout(robot: Robot) -> Layout:
+    """List a robot's parameters."""
+    n_links = robot.mechanism.n_links
+    names = [f"{component}{j + 1}" for j in range(n_links) for component in LINK_COMPONENTS]
+    units = list(LINK_UNITS) * n_links
+    columns: list[list[int]] = [[], []]
+    for found, elements in zip(columns, (robot.drive.rotors, robot.drive.friction), strict=True):
+        for element in elements:
+            if element.parameter not in names:
+                names.append(element.parameter)
+                sliding = bool(robot.mechanism.prismatic[np.argmax(element.acts != 0.0)])
+                units.append(
+                    friction_unit(element, sliding)
+                    if isinstance(element, FrictionTerm)
+                    else ("kg" if sliding else "kg m2")
+                )
+            found.append(names.index(element.parameter))
+    return Layout(tuple(names), tuple(units), n_links, tuple(columns[0]), tuple(columns[1]))
+
+
+def friction_unit(term: FrictionTerm, sliding: bool) -> str:
+    """Name the unit of a friction parameter."""
+    return _FRICTION_UNITS.get(term.model, ("N m", "N"))[sliding]
+
+
+def prior(robot: Robot) -> FloatArray:
+    """Collect what is known beforehand, the payload counted with the link that carries it: chi (n_params,)."""
+    chi = robot.chi.copy()
+    if robot.payload is not None:
+        chi[10 * robot.payload.link : 10 * robot.payload.link + 10] += robot.payload.phi
+    return chi

@@ -1,0 +1,225 @@
+"""What a robot is: frozen data. What it does is in `excitor.robots.dynamics`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from excitor.robots.arrays import BoolArray, FloatArray, freeze
+from excitor.robots.mechanism import Mechanism
+
+FrictionModel = Literal[
+    "viscous", "coulomb", "offset", "sqrt", "stribeck", "load", "maxwell-slip", "ripple-sin", "ripple-cos"
+]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Limits:
+    """What each joint may do; `inf` where nothing is stated. Velocity and beyond are symmetric."""
+
+    position: FloatArray  # (n_joints, 2): lowest, highest
+    velocity: FloatArray
+    acceleration: FloatArray
+    jerk: FloatArray
+    torque: FloatArray
+
+    def __post_init__(self) -> None:
+        sizes = freeze(self, finite=False, position="n_joints 2")
+        for name in ("velocity", "acceleration", "jerk", "torque"):
+            freeze(self, finite=False, **{name: str(sizes["n_joints"])})
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RotorInertia:
+    """A rotor that turns at `senses @ dq`: energy Ia (senses @ dq)² / 2, torque acts · Ia · (senses @ ddq).
+
+    Rotors, and friction terms, that name the same parameter are tied: their columns add.
+    """
+
+    parameter: str
+    senses: FloatArray  # (n_joints,)
+    acts: FloatArray  # (n_joints,), equal to `senses` where power balances
+
+    def __post_init__(self) -> None:
+        freeze(self, senses="n_joints", acts="n_joints")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FrictionTerm:
+    """One friction column: torque acts · F · g(v), with v = senses @ dq.
+
+    viscous       g = v                       coulomb     g = s(v)
+    offset        g = 1                       sqrt        g = s(v) √|v|
+    stribeck      g = s(v) exp(-|v| / scale)  load        g = s(v) |acts @ τ_load|
+    maxwell-slip  g = z, z ← clip(z + Δ(senses @ q) / scale, -1, 1) along the run
+    ripple-sin    g = sin(scale · senses @ q)   ripple-cos  g = cos(scale · senses @ q)
+
+    s(v) = sign v where `width` is 0, tanh(v / width) elsewhere. `warm_up` is how many times a Maxwell-slip
+    state runs through the whole run before it counts (1 for a periodic run, 0 for a run from rest).
+    """
+
+    parameter: str
+    model: FrictionModel
+    senses: FloatArray  # (n_joints,)
+    acts: FloatArray  # (n_joints,), equal to `senses` where power balances
+    width: float = 0.0
+    scale: float = 1.0
+    warm_up: int = 0
+
+    def __post_init__(self) -> None:
+        freeze(self, senses="n_joints", acts="n_joints")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DriveTrain:
+    """Motors and gears between the currents and the joints.
+
+    q_motor = motor_from_joint @ q,  τ_joint = motor_from_jointᵀ @ τ_motor.
+    """
+
+    motor_from_joint: FloatArray  # (n_joints, n_joints)
+    torque_from_current: FloatArray  # (n_joints, 4): τ_motor = sgn(I) (c0 + c1 |I| + c2 I² + c3 |I|³); NaN if unknown
+    efficiency: FloatArray  # (n_joints,): of the transmission, motor -> link when driving
+    rotors: tuple[RotorInertia, ...] = ()
+    friction: tuple[FrictionTerm, ...] = ()
+
+    def __post_init__(self) -> None:
+        sizes = freeze(self, motor_from_joint="n_joints n_joints", efficiency="n_joints")
+        freeze(self, finite=False, torque_from_current=f"{sizes['n_joints']} 4")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Frame:
+    """A named frame that rides on a link (-1: the base)."""
+
+    name: str
+    link: int
+    T_link_frame: FloatArray
+
+    def __post_init__(self) -> None:
+        freeze(self, T_link_frame="4 4")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Payload:
+    """A body of known parameters that a link carries besides its own; `phi` is in the link's frame."""
+
+    link: int
+    phi: FloatArray
+
+    def __post_init__(self) -> None:
+        freeze(self, phi="10")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Capsule:
+    """A collision volume: all points within `radius` of the segment from `start` to `end`, in the link's frame."""
+
+    link: int  # -1: the base
+    start: FloatArray
+    end: FloatArray
+    radius: float
+
+    def __post_init__(self) -> None:
+        freeze(self, start="3", end="3")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CheckPose:
+    """Where the tool must be when the pendant shows these axis values: a pose an operator can check."""
+
+    axes: FloatArray  # controller units
+    position: FloatArray  # of the tool in the robot's base frame, m
+
+    def __post_init__(self) -> None:
+        freeze(self, axes="n_joints", position="3")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ControllerAxes:
+    """What a controller's pendant calls the joints: axes = matrix @ q + zero, in rad and m; shown in degrees and mm.
+
+    `matrix` holds signs and couplings (FANUC's J3 follows J2), `zero` what the pendant shows at q = 0.
+    """
+
+    controller: str
+    names: tuple[str, ...]
+    matrix: FloatArray
+    zero: FloatArray
+    poses: tuple[CheckPose, ...] = ()
+
+    def __post_init__(self) -> None:
+        freeze(self, matrix="n_joints n_joints", zero="n_joints")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DeclaredBase:
+    """A paper's own base parameters: rows of `combination` say what each means in the robot's standard ones."""
+
+    names: tuple[str, ...]
+    combination: FloatArray  # (n_base, n_params)
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        freeze(self, combination="n_base n_params")
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Robot:
+    """A mechanism with drives, limits and what is known about its parameters.
+
+    `chi` are the parameters known beforehand, ordered by `parameters.layout(robot)`; where `known` is False the
+    entry is 0 and means nothing. `assumed_zero` marks parameters left out of every model by symmetry.
+    """
+
+    name: str
+    mechanism: Mechanism
+    drive: DriveTrain
+    limits: Limits
+    tool: Frame
+    payload: Payload | None
+    chi: FloatArray
+    known: BoolArray
+    assumed_zero: BoolArray
+    frames: tuple[Frame, ...] = ()
+    capsules: tuple[Capsule, ...] = ()
+    controllers: Mapping[str, ControllerAxes] = field(default_factory=dict)
+    declared_base: DeclaredBase | None = None
+    lengths: Mapping[str, float] = field(default_factory=dict)  # named constants of the geometry, m
+    locked: Mapping[int, float] = field(default_factory=dict)  # joint index -> the position it is held at
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        freeze(self, chi="n_params", known="bool: n_params", assumed_zero="bool: n_params")
+
+    @property
+    def n_joints(self) -> int:
+        """Count the coordinates that move independently."""
+        return self.mechanism.n_joints
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Name the coordinates, in the order of every array's columns."""
+        return self.mechanism.joint_names
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Motion:
+    """Samples of joint positions, velocities and accelerations, in the order of time."""
+
+    q: FloatArray  # (n_samples, n_joints)
+    dq: FloatArray
+    ddq: FloatArray
+
+    def __post_init__(self) -> None:
+        freeze(self, q="n_samples n_joints", dq="n_samples n_joints", ddq="n_samples n_joints")
+
+    def __len__(self) -> int:
+        return int(self.q.shape[0])
+
+
+def posture(q: FloatArray) -> Motion:
+    """Stand still at positions q (n_samples, n_joints)."""
+    still = np.zeros_like(q)
+    return Motion(q, still, still)

@@ -1,0 +1,142 @@
+"""Open chains: a tree of links on revolute and prismatic joints, possibly coupled linearly."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.kernel.chain import Chain, joint_constants, pairs
+from excitor.robots.robot import Motion, posture
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Tree:
+    """Links on joints. Link j is reached from its parent by
+
+        T_parent_link = before_j · M(axis_j, θ_j) · after_j,    θ = coupling @ q + offset,
+
+    M a rotation about the axis, or a translation along it. `after` is where standard DH puts its constants;
+    in modified DH and URDF it is the identity. `coupling` is the identity unless joints are geared together.
+    """
+
+    joint_names: tuple[str, ...]
+    link_names: tuple[str, ...]
+    parents: IntArray  # (n_links,), -1: the base; a parent stands before its children
+    before: FloatArray  # (n_links, 4, 4)
+    axis: FloatArray  # (n_links, 3), unit vectors
+    after: FloatArray  # (n_links, 4, 4)
+    sliding: BoolArray  # (n_links,): the joint is prismatic
+    coupling: FloatArray  # (n_links, n_joints)
+    offset: FloatArray  # (n_links,)
+    gravity: FloatArray  # (3,)
+
+    def __post_init__(self) -> None:
+        freeze(
+            self,
+            parents="int: n_links",
+            before="n_links 4 4",
+            axis="n_links 3",
+            after="n_links 4 4",
+            sliding="bool: n_links",
+            coupling="n_links n_joints",
+            offset="n_links",
+            gravity="3",
+        )
+        if (self.parents >= np.arange(self.n_links)).any() or (self.parents < -1).any():
+            raise ValueError(f"Tree.parents is {self.parents.tolist()}, expected each parent before its children")
+
+    @property
+    def n_joints(self) -> int:
+        """Count the independent coordinates."""
+        return int(self.coupling.shape[1])
+
+    @property
+    def n_links(self) -> int:
+        """Count the links."""
+        return int(self.parents.size)
+
+    @property
+    def prismatic(self) -> BoolArray:
+        """Tell which coordinates are lengths: those that slide the first joint they move."""
+        first = np.argmax(self.coupling != 0.0, axis=0)
+        return self.sliding[first]
+
+    def poses(self, q: FloatArray) -> FloatArray:
+        """Poses T_base_link of all links, (n_samples, n_links, 4, 4)."""
+        from excitor.robots.kernel.columns import fill_poses
+
+        out = np.empty((len(q), self.n_links, 4, 4))
+        fill_poses(chain(self), samples(posture(q)), out)
+        return out
+
+    def jacobians(self, q: FloatArray) -> FloatArray:
+        """Twist of each link frame (linear of its origin, angular; base axes) by dq, (n_samples, n_links, 6, n_joints)."""
+        from excitor.robots.kernel.columns import fill_screws
+
+        screws = np.empty((len(q), self.n_links, 6, self.n_joints))
+        fill_screws(chain(self), samples(posture(q)), screws)
+        rotation = self.poses(q)[:, :, :3, :3]
+        return np.concatenate([rotation @ screws[:, :, 3:], rotation @ screws[:, :, :3]], axis=2)
+
+    def regressor(self, motion: Motion, out: FloatArray) -> None:
+        """Write Y with τ = Y φ into out (10 n_links, n_joints, at least n_samples)."""
+        from excitor.robots.kernel.columns import fill_regressor
+
+        fill_regressor(chain(self), samples(motion), out)
+
+    def energy_regressor(self, motion: Motion) -> FloatArray:
+        """Kinetic plus potential energy by parameter, (n_samples, 10 n_links)."""
+        return self._energy(motion, derivative=False)
+
+    def power_regressor(self, motion: Motion) -> FloatArray:
+        """Time derivative of the energy regressor, exactly, (n_samples, 10 n_links)."""
+        return self._energy(motion, derivative=True)
+
+    def _energy(self, motion: Motion, derivative: bool) -> FloatArray:
+        from excitor.robots.kernel.columns import fill_energy
+
+        out = np.empty((10 * self.n_links, len(motion)))
+        fill_energy(chain(self), samples(motion), derivative, out)
+        return out.T
+
+    def inverse_dynamics(self, motion: Motion, phi: FloatArray) -> FloatArray:
+        """Joint torques, (n_samples, n_joints)."""
+        from excitor.robots.kernel.columns import fill_torque
+
+        out = np.empty((len(motion), self.n_joints))
+        fill_torque(chain(self), samples(motion), np.ascontiguousarray(phi), out)
+        return out
+
+    def mass_matrix(self, q: FloatArray, phi: FloatArray) -> FloatArray:
+        """Mass matrices, (n_samples, n_joints, n_joints)."""
+        from excitor.robots.kernel.columns import fill_mass_matrix
+
+        out = np.empty((len(q), self.n_joints, self.n_joints))
+        fill_mass_matrix(chain(self), samples(posture(q)), np.ascontiguousarray(phi), out)
+        return out
+
+
+def samples(motion: Motion) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Hand a motion to compiled code."""
+    return motion.q, motion.dq, motion.ddq
+
+
+@lru_cache(maxsize=64)
+def chain(tree: Tree) -> Chain:
+    """Pack a tree for the kernel; trees are immutable, so the packing is kept."""
+    constants = [
+        joint_constants(tree.before[j], tree.axis[j], tree.after[j], bool(tree.sliding[j])) for j in range(tree.n_links)
+    ]
+    supports, pair_start, pair_joint, pair_above = pairs(tree.parents, tree.coupling)
+    return Chain(
+        tree.parents,
+        np.array(constants),
+        tree.coupling,
+        tree.offset,
+        tree.gravity,
+        supports,
+        pair_start,
+        pair_joint,
+        pair_above,
+    )
