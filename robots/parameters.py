@@ -5,8 +5,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from excitor.robots.arrays import FloatArray, IntArray
-from excitor.robots.robot import FrictionTerm, Robot
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray
+from excitor.robots.robot import DriveTrain, FrictionTerm, Robot, RotorInertia
 
 # The ten parameters of a link: inertia at the link frame's origin (tensor entries), first moments, mass.
 LINK_COMPONENTS = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
@@ -59,27 +59,33 @@ class Layout:
 @lru_cache(maxsize=64)
 def layout(robot: Robot) -> Layout:
     """List a robot's parameters."""
-    n_links = robot.mechanism.n_links
-    names = [f"{component}{j + 1}" for j in range(n_links) for component in LINK_COMPONENTS]
+    return layout_of(robot.mechanism.n_links, robot.mechanism.prismatic, robot.drive)
+
+
+def layout_of(n_links: int, prismatic: BoolArray, drive: DriveTrain) -> Layout:
+    """List the parameters of links, rotors and friction; `prismatic` tells which joints take forces, not torques."""
+    names = link_parameter_names(n_links)
     units = list(LINK_UNITS) * n_links
-    columns: list[list[int]] = [[], []]
-    for found, elements in zip(columns, (robot.drive.rotors, robot.drive.friction), strict=True):
-        for element in elements:
-            if element.parameter not in names:
-                names.append(element.parameter)
-                sliding = bool(robot.mechanism.prismatic[np.argmax(element.acts != 0.0)])
-                units.append(
-                    friction_unit(element, sliding)
-                    if isinstance(element, FrictionTerm)
-                    else ("kg" if sliding else "kg m2")
-                )
-            found.append(names.index(element.parameter))
-    return Layout(tuple(names), tuple(units), n_links, tuple(columns[0]), tuple(columns[1]))
+    columns: list[int] = []
+    for element in (*drive.rotors, *drive.friction):
+        if element.parameter not in names:
+            names.append(element.parameter)
+            units.append(element_unit(element, bool(prismatic[np.argmax(element.acts != 0.0)])))
+        columns.append(names.index(element.parameter))
+    n_rotors = len(drive.rotors)
+    return Layout(tuple(names), tuple(units), n_links, tuple(columns[:n_rotors]), tuple(columns[n_rotors:]))
 
 
-def friction_unit(term: FrictionTerm, sliding: bool) -> str:
-    """Name the unit of a friction parameter."""
-    return _FRICTION_UNITS.get(term.model, ("N m", "N"))[sliding]
+def link_parameter_names(n_links: int) -> list[str]:
+    """Name the parameters of links: XX1 … M1, XX2 …"""
+    return [f"{component}{j + 1}" for j in range(n_links) for component in LINK_COMPONENTS]
+
+
+def element_unit(element: RotorInertia | FrictionTerm, sliding: bool) -> str:
+    """Name the unit of a rotor inertia or friction parameter."""
+    if isinstance(element, RotorInertia):
+        return "kg" if sliding else "kg m2"
+    return _FRICTION_UNITS.get(element.model, ("N m", "N"))[sliding]
 
 
 def prior(robot: Robot) -> FloatArray:

@@ -1,0 +1,223 @@
+"""From what a robot file says to a robot: expand defaults, look names up, convert units to SI."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from excitor.robots import schema
+from excitor.robots.arrays import BoolArray, FloatArray
+from excitor.robots.assemble_drive import build_drive, square_matrix
+from excitor.robots.expressions import combination
+from excitor.robots.geometry import inverse, roll_pitch_yaw, translation
+from excitor.robots.inertia import change_frame, frame_change_matrix, from_center_of_mass
+from excitor.robots.parameters import Layout, layout_of
+from excitor.robots.robot import Capsule, CheckPose, ControllerAxes, DeclaredBase, Frame, Limits, Payload, Robot
+from excitor.robots.skeleton import Link, Reading, Skeleton, build_skeleton, build_tree
+from excitor.robots.tree import Tree
+
+
+def assemble(reading: Reading) -> Robot | None:
+    """Build the robot, or note every reason why there is none."""
+    description = reading.description
+    skeleton = build_skeleton(reading)
+    if reading.problems:
+        return None
+    tree = build_tree(skeleton, reading)
+    drive = build_drive(tree, reading)
+    if reading.problems:
+        return None
+    params = layout_of(tree.n_links, tree.prismatic, drive)
+    chi, known = prior_parameters(skeleton, params, reading)
+    tool = build_frame("tool", description.tool, skeleton, "tool", reading)
+    robot = Robot(
+        name=description.name,
+        title=description.title,
+        mechanism=tree,
+        drive=drive,
+        limits=build_limits(skeleton, reading),
+        tool=tool,
+        payload=build_payload(tool, reading),
+        chi=chi,
+        known=known,
+        assumed_zero=zeros_by_symmetry(params, reading),
+        frames=build_frames(skeleton, reading),
+        capsules=build_capsules(skeleton, reading),
+        controllers=build_controllers(tree, reading),
+        declared_base=build_declared_base(skeleton, params, reading),
+        lengths=dict(description.lengths),
+        locked=locked_joints(skeleton, reading),
+    )
+    return None if reading.problems else robot
+
+
+def body_parameters(body: schema.Body, path: str, reading: Reading) -> FloatArray:
+    """Build phi of a body in its own frame."""
+    xx, xy, xz, yy, yz, zz = body.inertia or [0.0] * 6
+    inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    return from_center_of_mass(body.mass, reading.vector(body.center, f"{path}.center"), inertia)
+
+
+def prior_parameters(skeleton: Skeleton, params: Layout, reading: Reading) -> tuple[FloatArray, BoolArray]:
+    """Collect what is known about the parameters: bodies of links, then single parameters by name."""
+    chi = np.zeros(len(params))
+    known = np.zeros(len(params), dtype=bool)
+    for path, body, link, T_link_body in skeleton.bodies:
+        if link >= 0:
+            chi[params.link(link)] += change_frame(body_parameters(body, path, reading), T_link_body)
+            known[params.link(link)] = True
+    for name, value in reading.description.parameters.items():
+        for index in parameter_indices([name], params, "parameters", reading):
+            if known[index]:
+                reading.note(f"parameters.{name}", "is given by its link's body already; keep one")
+            chi[index] = value
+            known[index] = True
+    return chi, known
+
+
+def zeros_by_symmetry(params: Layout, reading: Reading) -> BoolArray:
+    """Mark the parameters assumed zero."""
+    mask = np.zeros(len(params), dtype=bool)
+    mask[parameter_indices(reading.description.assumed_zero, params, "assumed_zero", reading)] = True
+    return mask
+
+
+def parameter_indices(names: Sequence[str], params: Layout, path: str, reading: Reading) -> list[int]:
+    """Look parameters up by name."""
+    found = []
+    for name in names:
+        try:
+            found.append(params.index(name))
+        except ValueError as error:
+            reading.note(path, str(error))
+    return found
+
+
+def build_limits(skeleton: Skeleton, reading: Reading) -> Limits:
+    """Convert limits to SI; what is not stated is unlimited."""
+    links = [skeleton.links[k] for k in skeleton.coordinates]
+    position = np.array([in_si(link, "position", "", reading) or (-math.inf, math.inf) for link in links])
+    for link, (low, high) in zip(links, position, strict=True):
+        if low >= high:
+            reading.note(f"{link.path}.limits.position", f"goes from {low:g} to {high:g}; the lower bound comes first")
+    velocity, acceleration, jerk = (
+        np.array([(in_si(link, quantity, suffix, reading) or (math.inf,))[0] for link in links])
+        for quantity, suffix in (("velocity", "_s"), ("acceleration", "_s2"), ("jerk", "_s3"))
+    )
+    torque = [math.inf if link.joint.limits.torque is None else link.joint.limits.torque for link in links]
+    return Limits(position, velocity, acceleration, jerk, np.array(torque))
+
+
+def in_si(link: Link, quantity: str, suffix: str, reading: Reading) -> tuple[float, ...] | None:
+    """Read a limit in whichever unit it is given; None where it is not."""
+    limits = link.joint.limits
+    units = {f"{quantity}_{unit}{suffix}": factor for unit, factor in (("deg", math.pi / 180), ("rad", 1), ("m", 1))}
+    given = [key for key in units if getattr(limits, key) is not None]
+    if len(given) > 1:
+        reading.note(f"{link.path}.limits", f"gives {' and '.join(given)}; keep one")
+    for key in given:
+        if key.startswith(f"{quantity}_m") != link.slides:
+            kind, right = ("slides", "m") if link.slides else ("turns", "deg or rad")
+            reading.note(f"{link.path}.limits.{key}", f"the joint {kind}; give it in {right}")
+        value = getattr(limits, key)
+        return tuple(units[key] * x for x in (value if isinstance(value, list) else [value]))
+    return None
+
+
+def locked_joints(skeleton: Skeleton, reading: Reading) -> dict[int, float]:
+    """Find the joints held at a position, by coordinate."""
+    held = {}
+    for i, k in enumerate(skeleton.coordinates):
+        link = skeleton.links[k]
+        wrong, right = ("locked_deg", "locked_m") if link.slides else ("locked_m", "locked_deg")
+        if getattr(link.joint, wrong) is not None:
+            reading.note(f"{link.path}.{wrong}", f"the joint {'slides' if link.slides else 'turns'}; use {right}")
+        position = getattr(link.joint, right)
+        if position is not None:
+            held[i] = position if link.slides else math.radians(position)
+    return held
+
+
+def build_frame(
+    name: str, entry: schema.Tool | schema.NamedFrame, skeleton: Skeleton, path: str, reading: Reading
+) -> Frame:
+    """Place a frame on its link, the last one unless it names another."""
+    link, T_link = skeleton.frame(entry.link or skeleton.links[-1].joint.name, reading, f"{path}.link")
+    shift = translation(*reading.vector(entry.xyz, f"{path}.xyz"))
+    turn = roll_pitch_yaw(*np.radians(reading.vector(entry.rpy_deg, f"{path}.rpy_deg")))
+    return Frame(name, link, T_link @ shift @ turn)
+
+
+def build_frames(skeleton: Skeleton, reading: Reading) -> tuple[Frame, ...]:
+    """Collect named frames: those of fixed joints, and those given."""
+    moving = {"base", *(link.joint.name for link in skeleton.links)}
+    fixed = [Frame(name, *place) for name, place in skeleton.frames.items() if name not in moving]
+    given = [
+        build_frame(entry.name, entry, skeleton, f"frame[{k + 1}]", reading)
+        for k, entry in enumerate(reading.description.frame)
+    ]
+    return (*fixed, *given)
+
+
+def build_payload(tool: Frame, reading: Reading) -> Payload | None:
+    """Move the payload from the tool's frame to its link's."""
+    payload = reading.description.payload
+    if payload is None:
+        return None
+    return Payload(tool.link, change_frame(body_parameters(payload, "payload", reading), tool.T_link_frame))
+
+
+def build_capsules(skeleton: Skeleton, reading: Reading) -> tuple[Capsule, ...]:
+    """Place capsules on their links."""
+    capsules = []
+    for k, entry in enumerate(reading.description.capsule):
+        path = f"capsule[{k + 1}]"
+        link, T = skeleton.frame(entry.link, reading, f"{path}.link")
+        start, end = (reading.vector(point, path) @ T[:3, :3].T + T[:3, 3] for point in (entry.start, entry.end))
+        capsules.append(Capsule(link, start, end, entry.radius))
+    return tuple(capsules)
+
+
+def build_controllers(tree: Tree, reading: Reading) -> dict[str, ControllerAxes]:
+    """Read how controllers count the joints; degrees and millimetres become SI."""
+    unit = np.where(tree.prismatic, 1e-3, math.pi / 180.0)
+    n = tree.n_joints
+    controllers = {}
+    for name, entry in reading.description.controllers.items():
+        path = f"controllers.{name}"
+        counts = {"axes": len(entry.axes), "signs": len(entry.signs or [0] * n), "zero": len(entry.zero or [0] * n)}
+        counts |= {f"pose[{k + 1}].shows": len(pose.shows) for k, pose in enumerate(entry.pose)}
+        for key, count in counts.items():
+            if count != n:
+                reading.note(f"{path}.{key}", f"has {count} entries, expected one for each of the {n} joints")
+        if entry.signs is not None and entry.matrix is not None:
+            reading.note(path, "gives both signs and matrix; keep one")
+        if reading.problems:
+            continue
+        matrix = np.diag(entry.signs) if entry.signs else square_matrix(entry.matrix, n, f"{path}.matrix", reading)
+        zero = unit * np.array(entry.zero or [0.0] * n)
+        poses = tuple(CheckPose(unit * np.array(pose.shows), np.array(pose.tool)) for pose in entry.pose)
+        controllers[name] = ControllerAxes(name, tuple(entry.axes), matrix, zero, poses)
+    return controllers
+
+
+def build_declared_base(skeleton: Skeleton, params: Layout, reading: Reading) -> DeclaredBase | None:
+    """Read a paper's base parameters, and turn them into the frames of our links."""
+    declared = reading.description.declared_base
+    if declared is None:
+        return None
+    rows = np.zeros((len(declared.parameters), len(params)))
+    names = frozenset(params.names)
+    for k, (name, text) in enumerate(declared.parameters.items()):
+        try:
+            for parameter, factor in combination(text, names, reading.description.lengths).items():
+                rows[k, params.index(parameter)] = factor
+        except ValueError as error:
+            reading.note(f"declared_base.parameters.{name}", str(error))
+    for link_name, entry in declared.frames.items():
+        path = f"declared_base.frames.{link_name}"
+        frame = build_frame(link_name, entry.model_copy(update={"link": link_name}), skeleton, path, reading)
+        if frame.link >= 0:
+            columns = params.link(frame.link)
+            rows[:, columns] = rows[:, columns] @ frame_change_matrix(inverse(frame.T_link_frame))
+    return DeclaredBase(tuple(declared.parameters), rows, declared.source)

@@ -1,0 +1,241 @@
+"""What is identifiable: base parameters, how the others regroup into them, and what locking joints costs.
+
+τ = Y χ = Y_b β: only combinations β of the standard parameters χ show in the torques ([Gautier1990]). They are found
+numerically, on random states: columns of the regressor are taken in an order of preference, and one that depends on
+those taken before regroups into them. Tolerances are relative to normalised columns.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import scipy.linalg
+
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.dynamics import regressor
+from excitor.robots.errors import RankDeficient
+from excitor.robots.gram import stack
+from excitor.robots.parameters import LINK_COMPONENTS, layout
+from excitor.robots.robot import Motion, Robot
+from excitor.robots.tree import Tree, chain
+
+TOLERANCE = 1e-7  # a truncated π is off by 1e-5 … 1e-12 and must not make parameters of its own
+_ROUNDING = 1e-11  # columns this small beside the largest are rounding noise
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Base:
+    """Base parameters: β = regrouping @ χ, and W_b = W[:, kept]."""
+
+    names: tuple[str, ...]  # ZZ1R where others regroup into ZZ1
+    units: tuple[str, ...]
+    kept: IntArray  # (n_base,): columns of the layout
+    regrouping: FloatArray  # (n_base, n_params)
+    without_effect: tuple[str, ...]  # parameters that no torque shows
+    only_combined: tuple[str, ...]  # parameters seen only as parts of base parameters
+    gap: tuple[float, float]  # smallest residual of a kept column, largest of a dropped one
+    tolerance: float
+
+    def __post_init__(self) -> None:
+        freeze(self, kept="int: n_base", regrouping="n_base n_params")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def values(self, chi: FloatArray) -> FloatArray:
+        """Evaluate β from standard parameters."""
+        return self.regrouping @ chi
+
+    def standard(self, beta: FloatArray) -> FloatArray:
+        """Write β as standard parameters that give the same torques: β at the kept ones, 0 elsewhere."""
+        chi = np.zeros(self.regrouping.shape[1])
+        chi[self.kept] = beta
+        return chi
+
+
+def base_parameters(
+    robot: Robot, *, locked: Mapping[int, float] | None = None, tolerance: float = TOLERANCE, seed: int = 0
+) -> Base:
+    """Find the base parameters, with some joints held (index -> position) besides those the robot itself locks.
+
+    Raises RankDeficient when the rank depends on how it is looked for: then no tolerance separates the columns.
+    """
+    held = tuple(sorted({**robot.locked, **(locked or {})}.items()))
+    return _base_parameters(robot, held, tolerance, seed)
+
+
+@lru_cache(maxsize=32)
+def _base_parameters(robot: Robot, held: tuple[tuple[int, float], ...], tolerance: float, seed: int) -> Base:
+    params = layout(robot)
+    W = observation(robot, dict(held), seed)
+    norms = np.linalg.norm(W, axis=0)
+    visible = (norms > _ROUNDING * norms.max(initial=0.0)) & ~robot.assumed_zero
+    order = [k for k in preference(robot) if visible[k]]
+    if not order:
+        names = tuple(params.names)
+        return Base((), (), np.zeros(0), np.zeros((0, len(params))), names, (), (np.inf, 0.0), tolerance)
+    kept, dropped, coefficients, gap = _select(W / np.where(visible, norms, 1.0), order, tolerance)
+    _confirm_rank(W[:, order] / norms[order], len(kept), tolerance, robot.name)
+    regrouping = np.zeros((len(kept), len(params)))
+    regrouping[np.arange(len(kept)), kept] = 1.0
+    regrouping[:, dropped] = coefficients * (norms[dropped][None, :] / norms[kept][:, None])
+    rows = np.argsort(kept)
+    regrouping = regrouping[rows]
+    kept = kept[rows]
+    names = tuple(
+        params.names[column] + ("R" if np.count_nonzero(row) > 1 else "")
+        for column, row in zip(kept, regrouping, strict=True)
+    )
+    return Base(
+        names=names,
+        units=tuple(params.units[column] for column in kept),
+        kept=kept,
+        regrouping=regrouping,
+        without_effect=tuple(params.names[k] for k in np.flatnonzero(~visible & ~robot.assumed_zero)),
+        only_combined=tuple(params.names[k] for k in sorted(dropped)),
+        gap=gap,
+        tolerance=tolerance,
+    )
+
+
+def observation(robot: Robot, held: Mapping[int, float], seed: int = 0) -> FloatArray:
+    """Stack regressors of random states, rows of the joints that move, (n_rows, n_params)."""
+    params = layout(robot)
+    n_samples = max(100, 4 * len(params) // max(1, robot.n_joints - len(held)))
+    motion = random_motion(robot, n_samples, held, seed)
+    load = np.random.default_rng(seed + 1).normal(size=motion.q.shape)
+    moving = [i for i in range(robot.n_joints) if i not in held]
+    return stack(regressor(robot, motion, load)[:, moving, :])
+
+
+def random_motion(robot: Robot, n_samples: int, held: Mapping[int, float] | None = None, seed: int = 0) -> Motion:
+    """Draw states within the joint limits; joints that are held stand still."""
+    rng = np.random.default_rng(seed)
+    reach = np.where(robot.mechanism.prismatic, 1.0, np.pi)
+    low = np.where(np.isfinite(robot.limits.position[:, 0]), robot.limits.position[:, 0], -reach)
+    high = np.where(np.isfinite(robot.limits.position[:, 1]), robot.limits.position[:, 1], reach)
+    q = rng.uniform(low, high, size=(n_samples, robot.n_joints))
+    dq, ddq = rng.normal(scale=(1.0, 2.0), size=(n_samples, robot.n_joints, 2)).transpose(2, 0, 1).copy()
+    for i, position in (held or {}).items():
+        q[:, i], dq[:, i], ddq[:, i] = position, 0.0, 0.0
+    return Motion(q, dq, ddq)
+
+
+def preference(robot: Robot) -> list[int]:
+    """Order columns by how gladly they are kept.
+
+    The usual choice ([Khalil2002]): of a link that turns about its axis a, with b before c the two others, keep
+    I_aa, I_bb, the products and the first moments along b and c; let I_cc, the first moment along a and the mass
+    regroup. Rotors and friction come between. A sliding link keeps its mass and lets its inertia regroup.
+    """
+    params = layout(robot)
+    glad: list[int] = []
+    reluctant: list[int] = []
+    for j, (axis, sliding) in enumerate(_joint_axes(robot)):
+        c = 1 if axis == 2 else 2
+        letters = "XYZ"
+        if sliding:
+            give_up = {"XX", "XY", "XZ", "YY", "YZ", "ZZ", f"M{letters[axis]}"}
+        else:
+            give_up = {letters[c] * 2, f"M{letters[axis]}", "M"}
+        for k, component in enumerate(LINK_COMPONENTS):
+            (reluctant if component in give_up else glad).append(10 * j + k)
+    return [*glad, *range(params.n_link_params, len(params)), *reluctant]
+
+
+def _joint_axes(robot: Robot) -> list[tuple[int, bool]]:
+    """Find which axis of each link's frame its joint turns about or slides along, most nearly."""
+    mechanism = robot.mechanism
+    if not isinstance(mechanism, Tree):
+        return [(2, False)] * mechanism.n_links
+    screws = chain(mechanism).constants[:, 39:45]
+    return [
+        (int(np.argmax(np.abs(screw[3:] if sliding else screw[:3]))), bool(sliding))
+        for screw, sliding in zip(screws, mechanism.sliding, strict=True)
+    ]
+
+
+def _select(
+    W: FloatArray, order: list[int], tolerance: float
+) -> tuple[IntArray, IntArray, FloatArray, tuple[float, float]]:
+    """Take columns in order, each unless those before it explain it: kept, dropped, W_dropped ≈ W_kept @ coefficients."""
+    basis = np.empty((len(W), 0))
+    kept: list[int] = []
+    dropped: list[int] = []
+    residuals: dict[int, float] = {}
+    for column in order:
+        rest = W[:, column]
+        for _ in range(2):  # once is not orthogonal enough
+            rest = rest - basis @ (basis.T @ rest)
+        residuals[column] = float(np.linalg.norm(rest))
+        if residuals[column] > tolerance:
+            kept.append(column)
+            basis = np.column_stack([basis, rest / residuals[column]])
+        else:
+            dropped.append(column)
+    coefficients = scipy.linalg.lstsq(W[:, kept], W[:, dropped])[0] if dropped else np.zeros((len(kept), 0))
+    coefficients[np.abs(coefficients) < tolerance] = 0.0
+    gap = min(residuals[k] for k in kept), max((residuals[k] for k in dropped), default=0.0)
+    return np.array(kept), np.array(dropped, dtype=np.int64), coefficients, gap
+
+
+def _confirm_rank(W: FloatArray, count: int, tolerance: float, name: str) -> None:
+    """Compare the count with a pivoted QR of the same columns."""
+    diagonal = np.abs(np.diag(scipy.linalg.qr(W, mode="r", pivoting=True)[0]))
+    rank = int(np.count_nonzero(diagonal > tolerance * diagonal[0]))
+    if rank != count:
+        raise RankDeficient(
+            f"{name}: {count} base parameters one way, {rank} another, at tolerance {tolerance:g}; the columns are not "
+            f"cleanly separated (pivots around {np.array2string(diagonal[min(rank, count) - 1 : max(rank, count) + 1], precision=2)}); "
+            "check the geometry for angles or lengths that are nearly, but not quite, special"
+        )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LockedLoss:
+    """What a run with some joints held can no longer tell."""
+
+    base: Base  # of the robot so held
+    lost: tuple[str, ...]  # base parameters of the free robot that such a run does not determine
+
+
+def lost_when_locked(robot: Robot, joints: Mapping[int, float]) -> LockedLoss:
+    """Find which base parameters of the free robot stay open when joints are held at given positions."""
+    free, held = base_parameters(robot), base_parameters(robot, locked=joints)
+    determined = [_within(row, held.regrouping) for row in free.regrouping]
+    return LockedLoss(held, tuple(name for name, known in zip(free.names, determined, strict=True) if not known))
+
+
+def declared_transform(robot: Robot, base: Base) -> FloatArray:
+    """Write a robot's declared base set as β_declared = T β; RankDeficient names what does not fit."""
+    declared = robot.declared_base
+    if declared is None:
+        raise ValueError(f"{robot.name} declares no base set")
+    rows = np.where(robot.assumed_zero, 0.0, declared.combination)
+    outside = [name for name, row in zip(declared.names, rows, strict=True) if not _within(row, base.regrouping)]
+    if outside:
+        raise RankDeficient(f"{robot.name}: declared parameters are not identifiable: {', '.join(outside)}", outside)
+    T = rows[:, base.kept]
+    missing = [name for name, row in zip(base.names, base.regrouping, strict=True) if not _within(row, rows)]
+    if missing:
+        raise RankDeficient(f"{robot.name}: the declared set leaves out {', '.join(missing)}", missing)
+    if len(T) != len(base):
+        raise RankDeficient(f"{robot.name}: {len(T)} parameters are declared, of which {len(base)} are independent")
+    return T
+
+
+def _within(row: FloatArray, rows: FloatArray) -> bool:
+    """Tell whether a row is a combination of rows."""
+    if not row.any():
+        return True
+    if not len(rows):
+        return False
+    rest = row - np.linalg.lstsq(rows.T, row, rcond=None)[0] @ rows
+    return bool(np.linalg.norm(rest) < 1e-6 * np.linalg.norm(row))
+
+
+def visible_columns(robot: Robot) -> BoolArray:
+    """Mark the parameters that take part in any base parameter."""
+    base = base_parameters(robot)
+    return np.asarray(np.any(base.regrouping != 0.0, axis=0))

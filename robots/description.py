@@ -1,0 +1,88 @@
+"""Robot files to robots: find, read, check, assemble. Every problem is told at once, with its key path."""
+
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from excitor.robots.assemble import assemble
+from excitor.robots.errors import InvalidRobot
+from excitor.robots.robot import Robot
+from excitor.robots.schema import Description, sentences
+from excitor.robots.skeleton import Reading
+
+LARGEST_FILE = 2_000_000  # bytes; a robot is one page
+
+
+def load(source: str | Path) -> Robot:
+    """Load a robot of the catalogue by name, or from a .toml or .urdf file by path.
+
+    Raises InvalidRobot with every problem found.
+    """
+    name = str(source)
+    if name in catalog_names():
+        return robot_from_toml((resources.files("excitor.robots.catalog") / f"{name}.toml").read_text("utf-8"), name)
+    path = Path(source)
+    if path.suffix.lower() not in (".toml", ".urdf", ".xml"):
+        known = ", ".join(catalog_names())
+        raise InvalidRobot(name, [f"is not a robot of the catalogue ({known}), nor the path of a .toml or .urdf file"])
+    text = read_text(path)
+    if path.suffix.lower() == ".toml":
+        return robot_from_toml(text, path)
+    from excitor.robots.urdf import robot_from_urdf
+
+    return robot_from_urdf(text, path)
+
+
+def catalog_names() -> tuple[str, ...]:
+    """Name the robots that come with Excitor."""
+    files = resources.files("excitor.robots.catalog").iterdir()
+    return tuple(sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")))
+
+
+def read_text(path: Path) -> str:
+    """Read a small UTF-8 file; whatever goes wrong is a sentence."""
+    try:
+        if not path.is_file():
+            what = "is a folder, expected a file" if path.is_dir() else "does not exist"
+            raise InvalidRobot(path, [what])
+        if path.stat().st_size > LARGEST_FILE:
+            size = path.stat().st_size / 1e6
+            raise InvalidRobot(
+                path, [f"is {size:.0f} MB, expected at most {LARGEST_FILE / 1e6:.0f} MB: not a robot file"]
+            )
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidRobot(path, [f"byte {error.start} is not UTF-8 text; save the file as UTF-8"]) from None
+    except (OSError, ValueError) as error:
+        raise InvalidRobot(path, [f"cannot be read: {error}"]) from None
+
+
+def robot_from_toml(text: str, source: str | Path) -> Robot:
+    """Read a robot from TOML text."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidRobot(source, [f"is not TOML: {str(error)[:300]}"]) from None
+    except (RecursionError, ValueError, OverflowError) as error:
+        raise InvalidRobot(
+            source, [f"is not TOML that can be read: {type(error).__name__}, {str(error)[:200]}"]
+        ) from None
+    return robot_from_data(data, source)
+
+
+def robot_from_data(data: dict[str, Any], source: str | Path) -> Robot:
+    """Build a robot from the content of a robot file."""
+    try:
+        description = Description.model_validate(data)
+    except ValidationError as error:
+        raise InvalidRobot(source, sentences(list(error.errors(include_url=False)))) from None
+    except (OverflowError, RecursionError) as error:
+        raise InvalidRobot(source, [f"holds a value that cannot be read: {error}"]) from None
+    reading = Reading(description, [])
+    robot = assemble(reading)
+    if robot is None:
+        raise InvalidRobot(source, reading.problems)
+    return robot
