@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-FloatArray = NDArray[np.float64]
+FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
@@ -33,7 +33,9 @@ def freeze(owner: object, finite: bool = True, **shapes: str) -> dict[str, int]:
 
 def locked(values: ArrayLike, kind: str = "float") -> NDArray[Any]:
     """Copy values into a read-only array of float, int or bool."""
-    array = np.array(values, dtype={"float": np.float64, "int": np.int64, "bool": np.bool_}[kind], order="C")
+    array: NDArray[Any] = np.array(
+        values, dtype={"float": np.float64, "int": np.int64, "bool": np.bool_}[kind], order="C"
+    )
     array.flags.writeable = False
     return array
 

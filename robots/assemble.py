@@ -13,7 +13,7 @@ from excitor.robots.geometry import inverse, roll_pitch_yaw, translation
 from excitor.robots.inertia import change_frame, frame_change_matrix, from_center_of_mass
 from excitor.robots.parameters import Layout, layout_of
 from excitor.robots.robot import Capsule, CheckPose, ControllerAxes, DeclaredBase, Frame, Limits, Payload, Robot
-from excitor.robots.skeleton import Link, Reading, Skeleton, build_skeleton, build_tree
+from excitor.robots.skeleton import Link, Reading, Skeleton, build_skeleton, build_tree, position_in_si
 from excitor.robots.tree import Tree
 
 
@@ -46,7 +46,7 @@ def assemble(reading: Reading) -> Robot | None:
         controllers=build_controllers(tree, reading),
         declared_base=build_declared_base(skeleton, params, reading),
         lengths=dict(description.lengths),
-        locked=locked_joints(skeleton, reading),
+        locked=locked_joints(skeleton),
     )
     return None if reading.problems else robot
 
@@ -124,17 +124,13 @@ def in_si(link: Link, quantity: str, suffix: str, reading: Reading) -> tuple[flo
     return None
 
 
-def locked_joints(skeleton: Skeleton, reading: Reading) -> dict[int, float]:
+def locked_joints(skeleton: Skeleton) -> dict[int, float]:
     """Find the joints held at a position, by coordinate."""
     held = {}
     for i, k in enumerate(skeleton.coordinates):
-        link = skeleton.links[k]
-        wrong, right = ("locked_deg", "locked_m") if link.slides else ("locked_m", "locked_deg")
-        if getattr(link.joint, wrong) is not None:
-            reading.note(f"{link.path}.{wrong}", f"the joint {'slides' if link.slides else 'turns'}; use {right}")
-        position = getattr(link.joint, right)
+        position = position_in_si(skeleton.links[k].joint, "locked")
         if position is not None:
-            held[i] = position if link.slides else math.radians(position)
+            held[i] = position
     return held
 
 
@@ -152,6 +148,10 @@ def build_frames(skeleton: Skeleton, reading: Reading) -> tuple[Frame, ...]:
     """Collect named frames: those of fixed joints, and those given."""
     moving = {"base", *(link.joint.name for link in skeleton.links)}
     fixed = [Frame(name, *place) for name, place in skeleton.frames.items() if name not in moving]
+    names = [*skeleton.frames, *(entry.name for entry in reading.description.frame)]
+    for k, entry in enumerate(reading.description.frame):
+        if names.count(entry.name) > 1:
+            reading.note(f"frame[{k + 1}].name", f"{entry.name!r} names another frame or joint already; choose another")
     given = [
         build_frame(entry.name, entry, skeleton, f"frame[{k + 1}]", reading)
         for k, entry in enumerate(reading.description.frame)
@@ -164,6 +164,8 @@ def build_payload(tool: Frame, reading: Reading) -> Payload | None:
     payload = reading.description.payload
     if payload is None:
         return None
+    if tool.link < 0:
+        reading.note("payload", "the tool rides on the base, so no joint carries the payload; let tool.link name a link")
     return Payload(tool.link, change_frame(body_parameters(payload, "payload", reading), tool.T_link_frame))
 
 

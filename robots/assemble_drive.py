@@ -34,7 +34,7 @@ def motor_matrix(drive: schema.Drive, n: int, reading: Reading) -> FloatArray:
         reading.note("drive", f"gives {' and '.join(given)}; keep one")
     if drive.ratios is not None:
         ratios = reading.vector(drive.ratios, "drive.ratios")
-        if len(ratios) != n or (ratios == 0.0).any():
+        if len(ratios) != n or (np.abs(ratios) < 1e-9).any():
             reading.note("drive.ratios", f"is {ratios.tolist()}, expected {n} numbers other than 0, one for each joint")
             return np.eye(n)
         return np.diag(ratios)
@@ -89,7 +89,8 @@ def per_joint(values: list[float] | None, n: int, path: str, reading: Reading) -
 def motor_senses(motor_from_joint: FloatArray) -> FloatArray:
     """Joint-side velocity of each motor, (n_joints, n_joints): rows of N divided by their own joint's ratio."""
     own = np.diag(motor_from_joint)
-    return motor_from_joint / np.where(own == 0.0, 1.0, own)[:, None]
+    coupled_only = np.abs(own) <= 1e-9 * np.abs(motor_from_joint).max(axis=1)
+    return motor_from_joint / np.where(coupled_only, 1.0, own)[:, None]
 
 
 def common_rotors(tree: Tree, motor_from_joint: FloatArray, reading: Reading) -> list[RotorInertia]:

@@ -74,7 +74,9 @@ def _base_parameters(robot: Robot, held: tuple[tuple[int, float], ...], toleranc
     order = [k for k in preference(robot) if visible[k]]
     if not order:
         names = tuple(params.names)
-        return Base((), (), np.zeros(0), np.zeros((0, len(params))), names, (), (np.inf, 0.0), tolerance)
+        return Base(
+            (), (), np.zeros(0, dtype=np.int64), np.zeros((0, len(params))), names, (), (np.inf, 0.0), tolerance
+        )
     kept, dropped, coefficients, gap = _select(W / np.where(visible, norms, 1.0), order, tolerance)
     _confirm_rank(W[:, order] / norms[order], len(kept), tolerance, robot.name)
     regrouping = np.zeros((len(kept), len(params)))
@@ -159,7 +161,7 @@ def _joint_axes(robot: Robot) -> list[tuple[int, bool]]:
 def _select(
     W: FloatArray, order: list[int], tolerance: float
 ) -> tuple[IntArray, IntArray, FloatArray, tuple[float, float]]:
-    """Take columns in order, each unless those before it explain it: kept, dropped, W_dropped ≈ W_kept @ coefficients."""
+    """Take columns in order, each unless those before it explain it: W_dropped ≈ W_kept @ coefficients."""
     basis = np.empty((len(W), 0))
     kept: list[int] = []
     dropped: list[int] = []
@@ -185,9 +187,10 @@ def _confirm_rank(W: FloatArray, count: int, tolerance: float, name: str) -> Non
     diagonal = np.abs(np.diag(scipy.linalg.qr(W, mode="r", pivoting=True)[0]))
     rank = int(np.count_nonzero(diagonal > tolerance * diagonal[0]))
     if rank != count:
+        pivots = diagonal[min(rank, count) - 1 : max(rank, count) + 1]
         raise RankDeficient(
             f"{name}: {count} base parameters one way, {rank} another, at tolerance {tolerance:g}; the columns are not "
-            f"cleanly separated (pivots around {np.array2string(diagonal[min(rank, count) - 1 : max(rank, count) + 1], precision=2)}); "
+            f"cleanly separated (pivots {np.array2string(pivots, precision=2)}); "
             "check the geometry for angles or lengths that are nearly, but not quite, special"
         )
 

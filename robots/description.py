@@ -5,6 +5,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from excitor.robots.assemble import assemble
@@ -21,25 +22,47 @@ def load(source: str | Path) -> Robot:
 
     Raises InvalidRobot with every problem found.
     """
-    name = str(source)
-    if name in catalog_names():
-        return robot_from_toml((resources.files("excitor.robots.catalog") / f"{name}.toml").read_text("utf-8"), name)
-    path = Path(source)
-    if path.suffix.lower() not in (".toml", ".urdf", ".xml"):
-        known = ", ".join(catalog_names())
-        raise InvalidRobot(name, [f"is not a robot of the catalogue ({known}), nor the path of a .toml or .urdf file"])
-    text = read_text(path)
-    if path.suffix.lower() == ".toml":
-        return robot_from_toml(text, path)
+    text = robot_text(source)
+    if _is_toml(source):
+        return robot_from_toml(text, source)
     from excitor.robots.urdf import robot_from_urdf
 
-    return robot_from_urdf(text, path)
+    return robot_from_urdf(text, source)
+
+
+def stretch(source: str | Path, seed: int = 0) -> Robot | None:
+    """Load a robot with all its named lengths changed at random, by up to a tenth; None if it names none.
+
+    What stays true of the stretched robot does not rest on lengths that happen to agree.
+    """
+    data = toml_data(robot_text(source), source) if _is_toml(source) else {}
+    lengths = data.get("lengths")
+    if not lengths:
+        return None
+    factors = np.random.default_rng(seed).uniform(0.9, 1.1, size=len(lengths))
+    changed = {name: float(value * factor) for (name, value), factor in zip(lengths.items(), factors, strict=True)}
+    return robot_from_data({**data, "lengths": changed}, source)
 
 
 def catalog_names() -> tuple[str, ...]:
     """Name the robots that come with Excitor."""
     files = resources.files("excitor.robots.catalog").iterdir()
     return tuple(sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")))
+
+
+def robot_text(source: str | Path) -> str:
+    """Read the text of a robot file, of the catalogue or anybody's."""
+    name = str(source)
+    if name in catalog_names():
+        return (resources.files("excitor.robots.catalog") / f"{name}.toml").read_text("utf-8")
+    if Path(source).suffix.lower() not in (".toml", ".urdf", ".xml"):
+        known = ", ".join(catalog_names())
+        raise InvalidRobot(name, [f"is not a robot of the catalogue ({known}), nor the path of a .toml or .urdf file"])
+    return read_text(Path(source))
+
+
+def _is_toml(source: str | Path) -> bool:
+    return str(source) in catalog_names() or Path(source).suffix.lower() == ".toml"
 
 
 def read_text(path: Path) -> str:
@@ -62,15 +85,19 @@ def read_text(path: Path) -> str:
 
 def robot_from_toml(text: str, source: str | Path) -> Robot:
     """Read a robot from TOML text."""
+    return robot_from_data(toml_data(text, source), source)
+
+
+def toml_data(text: str, source: str | Path) -> dict[str, Any]:
+    """Parse TOML; whatever is wrong with it is a sentence."""
     try:
-        data = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidRobot(source, [f"is not TOML: {str(error)[:300]}"]) from None
-    except (RecursionError, ValueError, OverflowError) as error:
-        raise InvalidRobot(
-            source, [f"is not TOML that can be read: {type(error).__name__}, {str(error)[:200]}"]
-        ) from None
-    return robot_from_data(data, source)
+    except RecursionError:
+        raise InvalidRobot(source, ["nests tables or lists too deeply to be read; a robot needs three levels"]) from None
+    except (ValueError, OverflowError) as error:
+        raise InvalidRobot(source, [f"is not TOML that can be read: {str(error)[:200]}"]) from None
 
 
 def robot_from_data(data: dict[str, Any], source: str | Path) -> Robot:

@@ -7,7 +7,7 @@ import numpy as np
 from excitor.robots.arrays import FloatArray
 from excitor.robots.kernel import drive as kernel
 from excitor.robots.parameters import layout
-from excitor.robots.robot import Motion, Robot
+from excitor.robots.robot import FrictionTerm, Motion, Robot, RotorInertia
 
 _MODELS = {
     "viscous": kernel.VISCOUS,
@@ -27,7 +27,7 @@ def drive_elements(robot: Robot) -> kernel.Elements:
     """Pack rotors, then friction terms, for the kernel."""
     params = layout(robot)
     rotors, friction = robot.drive.rotors, robot.drive.friction
-    elements = [*rotors, *friction]
+    elements: list[RotorInertia | FrictionTerm] = [*rotors, *friction]
     shape = (len(elements), robot.n_joints)
     return kernel.Elements(
         model=np.array([kernel.ROTOR] * len(rotors) + [_MODELS[term.model] for term in friction], dtype=np.int64),

@@ -4,8 +4,6 @@ Every function takes the robot first and works on all samples of a motion at onc
 the robot's mechanism (`excitor.robots.mechanism`), what drives contribute is added here.
 """
 
-from functools import lru_cache
-
 import numpy as np
 
 from excitor.robots.arrays import FloatArray, check_shape
@@ -62,8 +60,8 @@ def inverse_dynamics(robot: Robot, motion: Motion, chi: FloatArray | None = None
         return rigid
     out = np.empty((len(params) - params.n_link_params, robot.n_joints, len(motion)))
     drive_columns(robot, motion, rigid, out)
-    rotors = _is_rotor_column(robot)
-    return rigid + np.einsum("pin,p->ni", out[~rotors], chi[params.n_link_params :][~rotors])
+    friction = friction_only(robot, chi)[params.n_link_params :]
+    return rigid + np.tensordot(out, friction, axes=(0, 0)).T
 
 
 def rigid_torque(robot: Robot, motion: Motion, chi: FloatArray | None = None) -> FloatArray:
@@ -84,17 +82,37 @@ def mass_matrix(robot: Robot, q: FloatArray, chi: FloatArray | None = None) -> F
 def forward_dynamics(
     robot: Robot, q: FloatArray, *, dq: FloatArray, tau: FloatArray, chi: FloatArray | None = None
 ) -> FloatArray:
-    """Accelerations ddq = M⁻¹ (τ - h(q, dq)) that joint torques cause, (n_samples, n_joints)."""
+    """Accelerations ddq = M⁻¹ (τ - h(q, dq)) that joint torques cause, (n_samples, n_joints).
+
+    Load-dependent friction depends on the accelerations: they are then found by repeated solution.
+    """
     check_shape(np.asarray(tau), "n_samples n_joints", "tau", {"n_samples": len(q), "n_joints": robot.n_joints})
-    bias = inverse_dynamics(robot, Motion(q, dq, np.zeros_like(q)), chi)
     M = mass_matrix(robot, q, chi)
+    ddq = np.zeros_like(q, dtype=float)
+    for _ in range(100 if has_load_friction(robot) else 1):
+        correction = solve_mass_matrix(robot, M, tau - inverse_dynamics(robot, Motion(q, dq, ddq), chi))
+        ddq = ddq + correction
+        if not has_load_friction(robot) or np.abs(correction).max(initial=0.0) <= 1e-12 * (1.0 + np.abs(ddq).max()):
+            return ddq
+    raise ExcitorError(
+        f"{robot.name}: accelerations under load-dependent friction were not found; its coefficients must stay below 1"
+    )
+
+
+def solve_mass_matrix(robot: Robot, M: FloatArray, tau: FloatArray) -> FloatArray:
+    """Solve M ddq = τ, sample by sample."""
     try:
-        return np.linalg.solve(M, (tau - bias)[:, :, None])[:, :, 0]
+        return np.asarray(np.linalg.solve(M, tau[:, :, None])[:, :, 0])
     except np.linalg.LinAlgError:
         raise ExcitorError(
             f"{robot.name}: the mass matrix is singular, so torques do not determine accelerations; "
             "give every moving link a mass and an inertia, or its joint a rotor inertia"
         ) from None
+
+
+def has_load_friction(robot: Robot) -> bool:
+    """Tell whether any friction depends on the torque carried."""
+    return any(term.model == "load" for term in robot.drive.friction)
 
 
 def energy(robot: Robot, motion: Motion, chi: FloatArray | None = None) -> FloatArray:
@@ -129,7 +147,7 @@ def power_regressor(robot: Robot, motion: Motion, load: FloatArray | None = None
 
 
 def rotor_matrix(robot: Robot, chi: FloatArray) -> FloatArray:
-    """What rotors add to the mass matrix, (n_joints, n_joints)."""
+    """Sum what rotors add to the mass matrix, (n_joints, n_joints)."""
     added = np.zeros((robot.n_joints, robot.n_joints))
     for rotor, column in zip(robot.drive.rotors, layout(robot).rotor_columns, strict=True):
         added += chi[column] * np.outer(rotor.acts, rotor.senses)
@@ -147,17 +165,17 @@ def friction_load(robot: Robot, motion: Motion, load: FloatArray | None = None) 
         load = np.ascontiguousarray(load, dtype=float)
         check_shape(load, "n_samples n_joints", "load", {"n_samples": len(motion), "n_joints": robot.n_joints})
         return load
-    if any(term.model == "load" for term in robot.drive.friction):
+    if has_load_friction(robot):
         return rigid_torque(robot, motion)
     return np.empty((0, robot.n_joints))
 
 
-@lru_cache(maxsize=64)
-def _is_rotor_column(robot: Robot) -> FloatArray:
-    params = layout(robot)
-    mask = np.zeros(len(params) - params.n_link_params, dtype=bool)
-    mask[np.array(params.rotor_columns, dtype=int) - params.n_link_params] = True
-    return mask
+def friction_only(robot: Robot, chi: FloatArray) -> FloatArray:
+    """Keep the friction parameters, set all others to 0."""
+    friction = np.zeros_like(chi)
+    columns = list(layout(robot).friction_columns)
+    friction[columns] = chi[columns]
+    return friction
 
 
 def _parameters(robot: Robot, chi: FloatArray | None) -> FloatArray:

@@ -44,7 +44,10 @@ class Mechanism(Protocol):
         """Poses T_base_link of all links, (n_samples, n_links, 4, 4)."""
 
     def jacobians(self, q: FloatArray) -> FloatArray:
-        """Twist of each link frame (linear of its origin, angular; base axes) by dq, (n_samples, n_links, 6, n_joints)."""
+        """Velocity of each link frame's origin, then its angular velocity, in base axes, by dq.
+
+        (n_samples, n_links, 6, n_joints)
+        """
 
     def regressor(self, motion: "Motion", out: FloatArray) -> None:
         """Write Y with τ = Y φ into out (10 n_links, n_joints, at least n_samples)."""

@@ -67,7 +67,8 @@ def layout_of(n_links: int, prismatic: BoolArray, drive: DriveTrain) -> Layout:
     names = link_parameter_names(n_links)
     units = list(LINK_UNITS) * n_links
     columns: list[int] = []
-    for element in (*drive.rotors, *drive.friction):
+    elements: list[RotorInertia | FrictionTerm] = [*drive.rotors, *drive.friction]
+    for element in elements:
         if element.parameter not in names:
             names.append(element.parameter)
             units.append(element_unit(element, bool(prismatic[np.argmax(element.acts != 0.0)])))
@@ -77,7 +78,7 @@ def layout_of(n_links: int, prismatic: BoolArray, drive: DriveTrain) -> Layout:
 
 
 def link_parameter_names(n_links: int) -> list[str]:
-    """Name the parameters of links: XX1 … M1, XX2 …"""
+    """Name the parameters of links: XX1 to M1, XX2 to M2 and so on."""
     return [f"{component}{j + 1}" for j in range(n_links) for component in LINK_COMPONENTS]
 
 

@@ -5,6 +5,13 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 MOST_JOINTS = 100
+LARGEST = 1e12  # no robot needs more, in any unit; products of such numbers do not overflow
+
+
+def _check_size(value: float) -> float:
+    if abs(value) > LARGEST:
+        raise ValueError(f"is {value:g}, expected a number of at most {LARGEST:g} in size")
+    return value
 
 
 def _check_number(value: float | str) -> float | str:
@@ -13,13 +20,14 @@ def _check_number(value: float | str) -> float | str:
     return value
 
 
+Finite = Annotated[FiniteFloat, AfterValidator(_check_size)]
 # A number, or an expression of named lengths: `0.225`, "d3", "227/1200".
-Number = Annotated[FiniteFloat | str, Field(union_mode="left_to_right"), AfterValidator(_check_number)]
+Number = Annotated[Finite | str, Field(union_mode="left_to_right"), AfterValidator(_check_number)]
 Name = Annotated[str, Field(min_length=1, max_length=80)]
 Vector = Annotated[list[Number], Field(min_length=3, max_length=3)]
-Interval = Annotated[list[FiniteFloat], Field(min_length=2, max_length=2)]
-NotNegative = Annotated[FiniteFloat, Field(ge=0.0)]
-Positive = Annotated[FiniteFloat, Field(gt=0.0)]
+Interval = Annotated[list[Finite], Field(min_length=2, max_length=2)]
+NotNegative = Annotated[Finite, Field(ge=0.0)]
+Positive = Annotated[Finite, Field(gt=0.0)]
 Combination = Annotated[dict[Name, Number], Field(min_length=1)]
 Model = Literal["viscous", "coulomb", "offset", "sqrt", "stribeck", "load", "maxwell-slip", "ripple"]
 
@@ -84,13 +92,16 @@ class Limits(Table):
 class Body(Table):
     """A body: mass, centre of mass, inertia about the centre of mass as xx, xy, xz, yy, yz, zz (tensor entries)."""
 
-    mass: FiniteFloat
+    mass: Finite
     center: Vector = [0.0, 0.0, 0.0]
-    inertia: Annotated[list[FiniteFloat], Field(min_length=6, max_length=6)] | None = None
+    inertia: Annotated[list[Finite], Field(min_length=6, max_length=6)] | None = None
 
 
 class Joint(Table):
-    """A joint and the link it moves. It hangs on the joint before it unless `parent` names another, or "base"."""
+    """A joint and the link it moves. It hangs on the joint before it unless `parent` names another, or "base".
+
+    Its position is its own coordinate, or what it `follows`, plus the offset.
+    """
 
     name: Name
     parent: Name | None = None
@@ -99,8 +110,10 @@ class Joint(Table):
     dh: StandardDH | None = None
     placement: Placement | None = None
     follows: Combination | None = None
-    locked_deg: FiniteFloat | None = None
-    locked_m: FiniteFloat | None = None
+    offset_deg: Finite | None = None
+    offset_m: Finite | None = None
+    locked_deg: Finite | None = None
+    locked_m: Finite | None = None
     limits: Limits = Limits()
     link: Body | None = None
 
@@ -138,8 +151,8 @@ class Drive(Table):
     joint_from_motor: list[list[Number]] | None = None
     rotors: Literal["none", "motors", "joints"] | list[Name] = "none"
     rotor: list[Element] = []
-    torque_from_current: list[FiniteFloat | list[FiniteFloat]] | None = None
-    efficiency: list[Annotated[FiniteFloat, Field(gt=0.0, le=1.0)]] | None = None
+    torque_from_current: list[Finite | list[Finite]] | None = None
+    efficiency: list[Annotated[Finite, Field(gt=0.0, le=1.0)]] | None = None
 
 
 class Friction(Table):
@@ -184,8 +197,8 @@ class Capsule(Table):
 class Pose(Table):
     """What the pendant shows, and where the tool must then be (base frame, m)."""
 
-    shows: list[FiniteFloat]
-    tool: Annotated[list[FiniteFloat], Field(min_length=3, max_length=3)]
+    shows: list[Finite]
+    tool: Annotated[list[Finite], Field(min_length=3, max_length=3)]
 
 
 class Controller(Table):
@@ -194,7 +207,7 @@ class Controller(Table):
     axes: list[Name]
     signs: list[Literal[1, -1]] | None = None
     matrix: list[list[Number]] | None = None
-    zero: list[FiniteFloat] | None = None
+    zero: list[Finite] | None = None
     pose: list[Pose] = []
 
 
@@ -215,11 +228,11 @@ class Description(Table):
     name: Name
     title: str = ""
     gravity: Vector = [0.0, 0.0, -9.81]
-    lengths: dict[Name, FiniteFloat] = {}
+    lengths: dict[Name, Finite] = {}
     joint: Annotated[list[Joint], Field(min_length=1, max_length=MOST_JOINTS)]
     drive: Drive = Drive()
     friction: Friction = Friction()
-    parameters: dict[Name, FiniteFloat] = {}
+    parameters: dict[Name, Finite] = {}
     assumed_zero: list[Name] = []
     tool: Tool = Tool()
     payload: Payload | None = None

@@ -28,11 +28,17 @@ class Reading:
 
     def number(self, entry: float | str, path: str) -> float:
         """Evaluate a number that may be an expression of named lengths; 0 where that fails."""
+        if not isinstance(entry, str):
+            return float(entry)
         try:
-            return number(entry, self.description.lengths) if isinstance(entry, str) else float(entry)
+            value = number(entry, self.description.lengths)
         except ValueError as error:
             self.note(path, str(error))
             return 0.0
+        if abs(value) > schema.LARGEST:
+            self.note(path, f"{entry!r} is {value:g}, expected at most {schema.LARGEST:g} in size")
+            return 0.0
+        return value
 
     def vector(self, entries: Sequence[float | str], path: str) -> FloatArray:
         """Evaluate several numbers."""
@@ -87,19 +93,39 @@ def build_skeleton(reading: Reading) -> Skeleton:
         path = f"joint[{k + 1}]"
         parent, T_parent = frames[parent_name]
         before, axis, after, offset = joint_geometry(joint, path, reading)
+        check_keys(joint, path, reading)
         if joint.kind == "fixed":
             frames[joint.name] = (parent, T_parent @ before @ translation(0.0, 0.0, offset) @ after)
-            for key in ("follows", "locked_deg", "locked_m"):
-                if getattr(joint, key) is not None:
-                    reading.note(f"{path}.{key}", "the joint is fixed; leave this out")
         else:
             frames[joint.name] = (len(links), np.eye(4))
+            offset += position_in_si(joint, "offset") or 0.0
             links.append(Link(joint, path, parent, T_parent @ before, axis, after, offset))
         if joint.link is not None:
             bodies.append((f"{path}.link", joint.link, *frames[joint.name]))
     if frames.keys() > {"base"} and not links:
         reading.note("joint", "every joint is fixed; a robot needs one that moves")
     return Skeleton(tuple(links), frames, tuple(bodies), find_coordinates(links, reading))
+
+
+def check_keys(joint: schema.Joint, path: str, reading: Reading) -> None:
+    """Refuse keys that mean nothing for this kind of joint."""
+    wrong = {"revolute": "turns; use {}_deg", "prismatic": "slides; use {}_m", "fixed": "is fixed; leave this out"}
+    for key in ("offset", "locked"):
+        for unit, kind in (("deg", "revolute"), ("m", "prismatic")):
+            if getattr(joint, f"{key}_{unit}") is not None and joint.kind != kind:
+                reading.note(f"{path}.{key}_{unit}", f"the joint {wrong[joint.kind].format(key)}")
+    if joint.kind == "fixed" and joint.follows is not None:
+        reading.note(f"{path}.follows", "the joint is fixed; leave this out")
+    if joint.kind == "fixed" and joint.limits != schema.Limits():
+        reading.note(f"{path}.limits", "the joint is fixed; leave this out")
+
+
+def position_in_si(joint: schema.Joint, key: str) -> float | None:
+    """Read a position of the joint, `offset` or `locked`, in rad or m; None where not given."""
+    degrees, length = getattr(joint, f"{key}_deg"), getattr(joint, f"{key}_m")
+    if joint.kind == "prismatic":
+        return None if length is None else float(length)
+    return None if degrees is None else math.radians(degrees)
 
 
 def order_joints(reading: Reading) -> list[tuple[int, schema.Joint, str]]:
@@ -155,16 +181,18 @@ def joint_geometry(joint: schema.Joint, path: str, reading: Reading) -> Geometry
 
 
 def _modified_dh(p: schema.ModifiedDH, turns: bool, path: str, reading: Reading) -> Geometry:
-    theta, r = reading.angle(p.theta_deg, path), reading.number(p.r, path)
-    before = rotation("x", reading.angle(p.alpha_deg, path)) @ translation(reading.number(p.d, path), 0.0, 0.0)
+    theta, r = reading.angle(p.theta_deg, f"{path}.theta_deg"), reading.number(p.r, f"{path}.r")
+    alpha, d = reading.angle(p.alpha_deg, f"{path}.alpha_deg"), reading.number(p.d, f"{path}.d")
+    before = rotation("x", alpha) @ translation(d, 0.0, 0.0)
     if turns:
         return before @ translation(0.0, 0.0, r), _Z, np.eye(4), theta
     return before @ rotation("z", theta), _Z, np.eye(4), r
 
 
 def _standard_dh(p: schema.StandardDH, turns: bool, path: str, reading: Reading) -> Geometry:
-    theta, d = reading.angle(p.theta_deg, path), reading.number(p.d, path)
-    after = translation(reading.number(p.a, path), 0.0, 0.0) @ rotation("x", reading.angle(p.alpha_deg, path))
+    theta, d = reading.angle(p.theta_deg, f"{path}.theta_deg"), reading.number(p.d, f"{path}.d")
+    alpha, a = reading.angle(p.alpha_deg, f"{path}.alpha_deg"), reading.number(p.a, f"{path}.a")
+    after = translation(a, 0.0, 0.0) @ rotation("x", alpha)
     if turns:
         return np.eye(4), _Z, translation(0.0, 0.0, d) @ after, theta
     return rotation("z", theta), _Z, after, d
@@ -177,6 +205,9 @@ def find_coordinates(links: Sequence[Link], reading: Reading) -> tuple[int, ...]
     )
     names = [links[k].joint.name for k in coordinates]
     for link in links:
+        for key in ("limits", "locked_deg", "locked_m"):
+            if link.joint.name not in names and getattr(link.joint, key) not in (None, schema.Limits()):
+                reading.note(f"{link.path}.{key}", "the joint only follows others; give this to the joint that it follows")
         for name in link.joint.follows or ():
             if name not in names:
                 reading.note(

@@ -132,7 +132,7 @@ def _algebra(graph: Graph) -> DriveAlgebra:
     sin, cos, tanh, exp, sqrt, absolute = (
         partial(graph.call, name) for name in ("sin", "cos", "tanh", "exp", "sqrt", "abs")
     )
-    return DriveAlgebra(float, sin, cos, tanh, exp, sqrt, absolute, sign=_no_sign)
+    return DriveAlgebra(float, float, sin, cos, tanh, exp, sqrt, absolute, sign=_no_sign)
 
 
 def _no_sign(x: Scalar) -> Scalar:

@@ -12,7 +12,9 @@ from excitor.robots.robot import Motion, posture
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Tree:
-    """Links on joints. Link j is reached from its parent by
+    """Links on joints.
+
+    Link j is reached from its parent by
 
         T_parent_link = before_j · M(axis_j, θ_j) · after_j,    θ = coupling @ q + offset,
 
@@ -60,7 +62,7 @@ class Tree:
     def prismatic(self) -> BoolArray:
         """Tell which coordinates are lengths: those that slide the first joint they move."""
         first = np.argmax(self.coupling != 0.0, axis=0)
-        return self.sliding[first]
+        return np.asarray(self.sliding[first])
 
     def poses(self, q: FloatArray) -> FloatArray:
         """Poses T_base_link of all links, (n_samples, n_links, 4, 4)."""
@@ -71,7 +73,7 @@ class Tree:
         return out
 
     def jacobians(self, q: FloatArray) -> FloatArray:
-        """Twist of each link frame (linear of its origin, angular; base axes) by dq, (n_samples, n_links, 6, n_joints)."""
+        """Velocity of each link frame's origin, then its angular velocity, by dq: (n_samples, n_links, 6, n_joints)."""
         from excitor.robots.kernel.columns import fill_screws
 
         screws = np.empty((len(q), self.n_links, 6, self.n_joints))

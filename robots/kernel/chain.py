@@ -12,7 +12,7 @@ class Chain(NamedTuple):
     """Joints as constants, and which coordinate moves which link.
 
     Links come after their parents. A pair is a link and a coordinate that moves it; the pairs of link j are
-    numbered pair_start[j] … pair_start[j + 1] - 1, and pair_above is the same coordinate's pair at the parent (-1: none).
+    numbered pair_start[j] … pair_start[j + 1] - 1; pair_above is the same coordinate's pair at the parent (-1: none).
     """
 
     parents: IntArray
@@ -34,10 +34,8 @@ def joint_constants(before: FloatArray, axis: FloatArray, after: FloatArray, sli
     A, p = before[:3, :3], before[:3, 3]
     B, b = after[:3, :3], after[:3, 3]
     along = np.outer(axis, axis)
-    if sliding:
-        terms = (np.eye(3), np.zeros((3, 3)), np.zeros((3, 3)))
-    else:
-        terms = (along, skew(axis), np.eye(3) - along)
+    still = (np.eye(3), np.zeros((3, 3)), np.zeros((3, 3)))
+    terms = still if sliding else (along, skew(axis), np.eye(3) - along)
     slide = A @ axis if sliding else np.zeros(3)
     angular = np.zeros(3) if sliding else B.T @ axis
     linear = B.T @ (axis if sliding else np.cross(axis, b))

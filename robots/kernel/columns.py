@@ -210,7 +210,7 @@ def weigh_link(chain: Chain, links: FloatArray, j: int, m: int) -> None:
 @compiled
 def fill_torque(chain: Chain, motion: Any, phi: FloatArray, out: FloatArray) -> None:
     """Write joint torques into out (n_samples, n_joints) for link parameters phi (n_links, 10)."""
-    n_links, n_joints = chain.coupling.shape
+    n_links = chain.coupling.shape[0]
     n_samples = out.shape[0]
     links = np.empty((n_links + 1) * LINK_ROWS)
     screws = np.empty(chain.pair_joint.size * SCREW_ROWS)
@@ -263,7 +263,7 @@ def link_wrench(wrench: FloatArray, link: FloatArray, phi: FloatArray, m: int) -
 @compiled
 def fill_mass_matrix(chain: Chain, motion: Any, phi: FloatArray, out: FloatArray) -> None:
     """Write mass matrices into out (n_samples, n_joints, n_joints): M_ik = Σ_links screw_iᵀ I screw_k."""
-    n_links, n_joints = chain.coupling.shape
+    n_links = chain.coupling.shape[0]
     n_samples = out.shape[0]
     links = np.empty((n_links + 1) * LINK_ROWS)
     screws = np.empty(chain.pair_joint.size * SCREW_ROWS)
@@ -345,7 +345,7 @@ def compose(T_base_parent: FloatArray, T: FloatArray) -> None:
 
 @compiled
 def fill_screws(chain: Chain, motion: Any, out: FloatArray) -> None:
-    """Write each coordinate's screw (angular, linear) in each link's frame into out (n_samples, n_links, 6, n_joints)."""
+    """Write each coordinate's screw at each link, in its frame, into out (n_samples, n_links, 6, n_joints)."""
     n_links = chain.coupling.shape[0]
     n_samples = out.shape[0]
     links = np.empty((n_links + 1) * LINK_ROWS)

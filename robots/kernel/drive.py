@@ -67,7 +67,7 @@ def element_values(elements: Elements, e: int, motion: Any, first: int, value: F
     elif model == STRIBECK:
         for k in range(value.size):
             value[k] = smooth_sign(value[k], elements.width[e]) * np.exp(-abs(value[k]) / scale)
-    elif model == COULOMB or model == LOAD:
+    elif model in (COULOMB, LOAD):
         signs(value, elements.width[e])
 
 

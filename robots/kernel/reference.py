@@ -30,14 +30,15 @@ _UNIT_LINKS = [[float(k == i) for k in range(10)] for i in range(10)]
 
 @dataclass(frozen=True, slots=True)
 class Algebra:
-    """What a kind of number must know besides + - *: how constants enter, sine and cosine."""
+    """What a kind of number must know besides + - *: how constants and lengths enter, sine and cosine."""
 
     number: Callable[[float], Scalar]
+    length: Callable[[float], Scalar]
     sin: Callable[[Scalar], Scalar]
     cos: Callable[[Scalar], Scalar]
 
 
-NUMERIC = Algebra(number=float, sin=np.sin, cos=np.cos)
+NUMERIC = Algebra(number=float, length=float, sin=np.sin, cos=np.cos)
 
 
 class Step(NamedTuple):
@@ -158,18 +159,18 @@ def reference_power_regressor(tree: "Tree", motion: "Motion") -> FloatArray:
 
 def pose(tree: "Tree", q: Vector, algebra: Algebra) -> Arm:
     """Write the steps from each link's parent to the link; those that lead nowhere are left out."""
-    coupling = [[_constant(share, algebra) for share in row] for row in tree.coupling]
+    coupling = [[_constant(share, algebra.number) for share in row] for row in tree.coupling]
     steps = []
     for j in range(tree.n_links):
-        axis = [_constant(x, algebra) for x in tree.axis[j]]
+        axis = [_constant(x, algebra.number) for x in tree.axis[j]]
         moved = dot(coupling[j], q)
         if tree.sliding[j]:
-            theta = add(moved, _constant(tree.offset[j], algebra))
+            theta = add(moved, _constant(tree.offset[j], algebra.length))
             joint = Step(_UPRIGHT, [times(x, theta) for x in axis], slide=axis)
         else:
             joint = Step(_rotation(axis, *_sine_cosine(moved, tree.offset[j], algebra)), _ZERO, spin=axis)
         steps.append([*_fixed_step(tree.before[j], algebra), joint, *_fixed_step(tree.after[j], algebra)])
-    return Arm(tree.parents.tolist(), steps, coupling, [_constant(x, algebra) for x in tree.gravity])
+    return Arm(tree.parents.tolist(), steps, coupling, [_constant(x, algebra.number) for x in tree.gravity])
 
 
 def twists(arm: Arm, dq: Vector) -> list[Twist]:
@@ -332,14 +333,14 @@ def _fixed_step(T: FloatArray, algebra: Algebra) -> list[Step]:
     """Write a constant pose as a step, or as none."""
     if np.abs(T - np.eye(4)).max() < _NEGLIGIBLE:
         return []
-    rows = [[_constant(x, algebra) for x in row] for row in T[:3]]
-    return [Step([row[:3] for row in rows], [row[3] for row in rows])]
+    R = [[_constant(x, algebra.number) for x in row] for row in T[:3, :3]]
+    return [Step(R, [_constant(x, algebra.length) for x in T[:3, 3]])]
 
 
-def _constant(x: float, algebra: Algebra) -> Scalar:
-    """Let a constant of the tree enter: 0, 1 and -1 exactly, others as the algebra's numbers."""
+def _constant(x: float, enter: Callable[[float], Scalar]) -> Scalar:
+    """Let a constant of the tree enter: 0, 1 and -1 as they are, others as the algebra has them."""
     near = float(round(x)) if abs(x) < 1.5 else x
-    return float(near) if near in (0.0, 1.0, -1.0) and abs(x - near) < _NEGLIGIBLE else algebra.number(float(x))
+    return float(near) if near in (0.0, 1.0, -1.0) and abs(x - near) < _NEGLIGIBLE else enter(float(x))
 
 
 def _products(x: Vector, y: Vector) -> list[Scalar]:

@@ -27,7 +27,7 @@ class DriveAlgebra(Algebra):
     sign: Callable[[Scalar], Scalar]
 
 
-NUMERIC_DRIVE = DriveAlgebra(float, np.sin, np.cos, np.tanh, np.exp, np.sqrt, np.abs, np.sign)
+NUMERIC_DRIVE = DriveAlgebra(float, float, np.sin, np.cos, np.tanh, np.exp, np.sqrt, np.abs, np.sign)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,12 @@ import pytest
 
 from excitor.robots.arrays import FloatArray
 from excitor.robots.codegen import SIGN_WIDTH, inverse_dynamics_code, operation_counts, smoothed
-from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.dynamics import energy_regressor, inverse_dynamics, power_regressor, regressor
 from excitor.robots.errors import ExcitorError
-from excitor.robots.languages import comment, identifier
+from excitor.robots.languages import Routine, comment, identifier, python_source
 from excitor.robots.parameters import layout
 from excitor.robots.robot import DriveTrain, Frame, FrictionTerm, Limits, Motion, Robot, RotorInertia
+from excitor.robots.traces import start_trace, traced_energy, traced_power, traced_regressor
 from excitor.robots.tree import Tree
 
 HOSTILE = 'evil */ int x; /* *) END_VAR (* \n#include "x"\\\n{pragma} \'\'\' """ ??/ ë'
@@ -76,7 +77,7 @@ def term(parameter: str, model: str, senses: FloatArray, **more: float) -> Frict
 
 
 def planar() -> Robot:
-    """Rotadi's geometry, and one of every friction that one instant's motion decides."""
+    """Rotradi's geometry, and one of every friction that one instant's motion decides."""
     tree = arm(
         [mdh(0, 0, 0), mdh(np.pi / 2, 0, 0), mdh(0, 0.45, 0)],
         offset=[0.0, -np.pi / 2, 0.0],
@@ -93,7 +94,7 @@ def planar() -> Robot:
         term("Fl3", "load", e[2], width=0.02),
     )
     rotors = tuple(RotorInertia(f"Ia{i + 1}", e[i], e[i]) for i in range(2))
-    return robot_of(tree, rotors, friction, "rotadi")
+    return robot_of(tree, rotors, friction, "rotradi")
 
 
 def tx40_like() -> Robot:
@@ -333,6 +334,22 @@ def test_bad_input_is_told_in_sentences() -> None:
         inverse_dynamics_code(robot, "c", kept=["ZZ9"])
     with pytest.raises(ValueError, match="sign_width is 0"):
         smoothed(robot, 0.0)
+
+
+@pytest.mark.parametrize("build", [planar, tx40_like, qrc_like])
+def test_the_columns_that_are_counted_are_the_right_ones(build: Callable[[], Robot], tmp_path: Path) -> None:
+    robot = build()
+    names = layout(robot).names
+    wanted = [k for k, name in enumerate(names) if name != "Fl3"]  # a load is no function of the motion alone
+    trace = start_trace(robot, wanted)
+    state = np.random.default_rng(11).normal(size=(3, robot.n_joints))
+    motion = Motion(*state[:, None])
+    Y = regressor(robot, motion)[0][:, wanted].T.ravel()
+    h, p = energy_regressor(robot, motion)[0, wanted], power_regressor(robot, motion)[0, wanted]
+    for traced, expected in ((traced_regressor, Y), (traced_energy, h), (traced_power, p)):
+        routine = Routine(traced.__name__, "", robot.n_joints, (), tuple(traced(trace)))
+        ours = run_python(python_source(routine), tmp_path, robot.n_joints)(*state)
+        np.testing.assert_allclose(ours, expected, rtol=0.0, atol=1e-12 * np.abs(expected).max())
 
 
 def test_counts_of_one_pendulum_are_those_by_hand() -> None:
