@@ -1,7 +1,7 @@
 """Arrays that cannot change: how frozen data classes copy, check and lock their fields."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,7 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 
-def freeze(owner: object, finite: bool = True, **shapes: str) -> dict[str, int]:
+def freeze(owner: object, finite: bool = True, order: Literal["C", "F"] = "C", **shapes: str) -> dict[str, int]:
     """Copy, check and lock array fields: `freeze(self, q="n_samples n_joints", parents="int: n_links")`.
 
     A word in a shape names a dimension that must be the same wherever it appears; a number is that number.
@@ -21,7 +21,7 @@ def freeze(owner: object, finite: bool = True, **shapes: str) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for field, spelled in shapes.items():
         kind, _, shape = spelled.rpartition(":")
-        array = locked(getattr(owner, field), kind or "float")
+        array = locked(getattr(owner, field), kind or "float", order)
         where = f"{type(owner).__name__}.{field}"
         check_shape(array, shape, where, sizes)
         if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -31,10 +31,10 @@ def freeze(owner: object, finite: bool = True, **shapes: str) -> dict[str, int]:
     return sizes
 
 
-def locked(values: ArrayLike, kind: str = "float") -> NDArray[Any]:
+def locked(values: ArrayLike, kind: str = "float", order: Literal["C", "F"] = "C") -> NDArray[Any]:
     """Copy values into a read-only array of float, int or bool."""
     array: NDArray[Any] = np.array(
-        values, dtype={"float": np.float64, "int": np.int64, "bool": np.bool_}[kind], order="C"
+        values, dtype={"float": np.float64, "int": np.int64, "bool": np.bool_}[kind], order=order
     )
     array.flags.writeable = False
     return array

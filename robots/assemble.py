@@ -165,7 +165,9 @@ def build_payload(tool: Frame, reading: Reading) -> Payload | None:
     if payload is None:
         return None
     if tool.link < 0:
-        reading.note("payload", "the tool rides on the base, so no joint carries the payload; let tool.link name a link")
+        reading.note(
+            "payload", "the tool rides on the base, so no joint carries the payload; let tool.link name a link"
+        )
     return Payload(tool.link, change_frame(body_parameters(payload, "payload", reading), tool.T_link_frame))
 
 
@@ -210,6 +212,8 @@ def build_declared_base(skeleton: Skeleton, params: Layout, reading: Reading) ->
         return None
     rows = np.zeros((len(declared.parameters), len(params)))
     names = frozenset(params.names)
+    for name in sorted(names.intersection(reading.description.lengths)):
+        reading.note(f"lengths.{name}", "is also the name of a parameter, which declared_base needs; choose another")
     for k, (name, text) in enumerate(declared.parameters.items()):
         try:
             for parameter, factor in combination(text, names, reading.description.lengths).items():

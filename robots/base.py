@@ -2,7 +2,7 @@
 
 τ = Y χ = Y_b β: only combinations β of the standard parameters χ show in the torques ([Gautier1990]). They are found
 numerically, on random states: columns of the regressor are taken in an order of preference, and one that depends on
-those taken before regroups into them. Tolerances are relative to normalised columns.
+those taken before regroups into them. Columns a tolerance below the largest count as 0; the others are normalised.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,6 @@ from excitor.robots.robot import Motion, Robot
 from excitor.robots.tree import Tree, chain
 
 TOLERANCE = 1e-7  # a truncated π is off by 1e-5 … 1e-12 and must not make parameters of its own
-_ROUNDING = 1e-11  # columns this small beside the largest are rounding noise
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -70,7 +69,7 @@ def _base_parameters(robot: Robot, held: tuple[tuple[int, float], ...], toleranc
     params = layout(robot)
     W = observation(robot, dict(held), seed)
     norms = np.linalg.norm(W, axis=0)
-    visible = (norms > _ROUNDING * norms.max(initial=0.0)) & ~robot.assumed_zero
+    visible = (norms > tolerance * norms.max(initial=0.0)) & ~robot.assumed_zero
     order = [k for k in preference(robot) if visible[k]]
     if not order:
         names = tuple(params.names)

@@ -22,12 +22,18 @@ def load(source: str | Path) -> Robot:
 
     Raises InvalidRobot with every problem found.
     """
+    return load_with_notes(source)[0]
+
+
+def load_with_notes(source: str | Path) -> tuple[Robot, tuple[tuple[str, str], ...]]:
+    """Load a robot, and tell what of a URDF was changed or left out: (where, sentence) for each."""
     text = robot_text(source)
     if _is_toml(source):
-        return robot_from_toml(text, source)
-    from excitor.robots.urdf import robot_from_urdf
+        return robot_from_toml(text, source), ()
+    from excitor.robots.urdf import read_urdf, robot_from
 
-    return robot_from_urdf(text, source)
+    urdf = read_urdf(text, source)
+    return robot_from(urdf, source), urdf.notes
 
 
 def stretch(source: str | Path, seed: int = 0) -> Robot | None:
@@ -95,7 +101,7 @@ def toml_data(text: str, source: str | Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise InvalidRobot(source, [f"is not TOML: {str(error)[:300]}"]) from None
     except RecursionError:
-        raise InvalidRobot(source, ["nests tables or lists too deeply to be read; a robot needs three levels"]) from None
+        raise InvalidRobot(source, ["nests tables too deeply to be read; a robot needs three levels"]) from None
     except (ValueError, OverflowError) as error:
         raise InvalidRobot(source, [f"is not TOML that can be read: {str(error)[:200]}"]) from None
 

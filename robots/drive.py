@@ -8,6 +8,7 @@ from excitor.robots.arrays import FloatArray
 from excitor.robots.kernel import drive as kernel
 from excitor.robots.parameters import layout
 from excitor.robots.robot import FrictionTerm, Motion, Robot, RotorInertia
+from excitor.robots.tree import samples
 
 _MODELS = {
     "viscous": kernel.VISCOUS,
@@ -41,7 +42,7 @@ def drive_elements(robot: Robot) -> kernel.Elements:
 
 def drive_columns(robot: Robot, motion: Motion, load: FloatArray, out: FloatArray) -> None:
     """Write the columns of rotors and friction into out (n_columns, n_joints, n_samples)."""
-    kernel.fill_drive(drive_elements(robot), _samples(motion), load, slip_states(robot, motion), out)
+    kernel.fill_drive(drive_elements(robot), samples(motion), load, slip_states(robot, motion), out)
 
 
 def friction_power_columns(robot: Robot, motion: Motion, load: FloatArray, out: FloatArray) -> None:
@@ -51,7 +52,7 @@ def friction_power_columns(robot: Robot, motion: Motion, load: FloatArray, out: 
     for e, (term, column) in enumerate(
         zip(robot.drive.friction, layout(robot).friction_columns, strict=True), start=len(robot.drive.rotors)
     ):
-        kernel.element_values(elements, e, _samples(motion), 0, value)
+        kernel.element_values(elements, e, samples(motion), 0, value)
         if term.model == "load":
             value *= np.abs(load @ term.acts)
         elif term.model == "maxwell-slip":
@@ -108,7 +109,3 @@ def torque_from_current(robot: Robot, current: FloatArray) -> FloatArray:
         raise ValueError(f"{robot.name}: no torque_from_current is given for the motors of {names}")
     size = np.abs(current)
     return np.sign(current) * (c[:, 0] + size * (c[:, 1] + size * (c[:, 2] + size * c[:, 3])))
-
-
-def _samples(motion: Motion) -> tuple[FloatArray, FloatArray, FloatArray]:
-    return motion.q, motion.dq, motion.ddq

@@ -13,7 +13,7 @@ _TOKEN = re.compile(
 )
 _CONSTANT = ""  # the key of a combination's constant term
 
-_POWERS = tuple("123456789")
+_DIGITS, _POWERS = tuple("0123456789"), tuple("123456789")
 
 Terms = dict[str, float]
 
@@ -95,7 +95,7 @@ class _Reader:
                 raise ValueError(f"{self.text!r}: a parenthesis is not closed")
             self.depth -= 1
             return terms
-        if token[:1].isdigit() or token[:1] == ".":
+        if token[:1] in _DIGITS or (token[:1] == "." and token != "."):
             return {_CONSTANT: float(token)}
         if token in self.constants:
             return {_CONSTANT: self.constants[token]}

@@ -45,11 +45,12 @@ def gram_gradient(
     mechanism = robot.mechanism
     if not isinstance(mechanism, Tree):
         raise NotImplementedError(f"{type(mechanism).__name__} has no gradient of the Gram matrix yet")
-    out = (np.empty_like(motion.q), np.empty_like(motion.q), np.empty_like(motion.q))
+    shape = (robot.n_joints, len(motion))
+    out = (np.empty(shape), np.empty(shape), np.empty(shape))
     symmetric = 0.5 * (gram_bar + gram_bar.T)
     packing = _packing(robot, columns, weights)
     fill_gram_gradient(chain(mechanism), _drive(robot, motion), packing, samples(motion), symmetric, out)
-    return out
+    return out[0].T, out[1].T, out[2].T
 
 
 def gram_condition(G: FloatArray) -> float:

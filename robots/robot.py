@@ -25,9 +25,15 @@ class Limits:
     torque: FloatArray
 
     def __post_init__(self) -> None:
-        sizes = freeze(self, finite=False, position="n_joints 2")
-        for name in ("velocity", "acceleration", "jerk", "torque"):
-            freeze(self, finite=False, **{name: str(sizes["n_joints"])})
+        freeze(
+            self,
+            finite=False,
+            position="n_joints 2",
+            velocity="n_joints",
+            acceleration="n_joints",
+            jerk="n_joints",
+            torque="n_joints",
+        )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -206,14 +212,17 @@ class Robot:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Motion:
-    """Samples of joint positions, velocities and accelerations, in the order of time."""
+    """Samples of joint positions, velocities and accelerations, in the order of time.
+
+    Each joint's samples lie together in memory: that is how compiled code reads them.
+    """
 
     q: FloatArray  # (n_samples, n_joints)
     dq: FloatArray
     ddq: FloatArray
 
     def __post_init__(self) -> None:
-        freeze(self, q="n_samples n_joints", dq="n_samples n_joints", ddq="n_samples n_joints")
+        freeze(self, order="F", q="n_samples n_joints", dq="n_samples n_joints", ddq="n_samples n_joints")
 
     def __len__(self) -> int:
         return int(self.q.shape[0])

@@ -6,12 +6,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 
 MOST_JOINTS = 100
 LARGEST = 1e12  # no robot needs more, in any unit; products of such numbers do not overflow
+_SMALLEST = 1e-100  # less is 0: its square, or its inverse, could not be written
 
 
 def _check_size(value: float) -> float:
     if abs(value) > LARGEST:
         raise ValueError(f"is {value:g}, expected a number of at most {LARGEST:g} in size")
-    return value
+    return value if abs(value) >= _SMALLEST else 0.0
 
 
 def _check_number(value: float | str) -> float | str:
@@ -274,8 +275,8 @@ def _sentence(error: Any) -> str:
         return "is not a key that this table knows; check its spelling, or remove it"
     if kind == "value_error":
         return str(error["ctx"]["error"])
-    if kind == "too_long" or kind == "too_short":
-        bound = error["ctx"].get("max_length", error["ctx"].get("min_length"))
-        return f"has {error['ctx'].get('actual_length')} entries, expected at {'most' if kind == 'too_long' else 'least'} {bound}"
-    expected = error["msg"].removeprefix("Input should be ").removeprefix("Value should ")
+    if kind in ("too_long", "too_short"):
+        length, most, least = (error["ctx"].get(key) for key in ("actual_length", "max_length", "min_length"))
+        return f"has {length} entries, expected " + (f"at most {most}" if kind == "too_long" else f"at least {least}")
+    expected = error["msg"].removeprefix("Input should be ").removeprefix("String should have ")
     return f"is {given}, expected {expected}"

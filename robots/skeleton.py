@@ -1,4 +1,7 @@
-"""The bones of a robot file: joints in order, fixed ones merged, each placed as before · M(axis, θ + offset) · after."""
+"""The bones of a robot file: joints in order, fixed ones merged.
+
+Each is placed as before · M(axis, θ + offset) · after.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -207,7 +210,9 @@ def find_coordinates(links: Sequence[Link], reading: Reading) -> tuple[int, ...]
     for link in links:
         for key in ("limits", "locked_deg", "locked_m"):
             if link.joint.name not in names and getattr(link.joint, key) not in (None, schema.Limits()):
-                reading.note(f"{link.path}.{key}", "the joint only follows others; give this to the joint that it follows")
+                reading.note(
+                    f"{link.path}.{key}", "the joint only follows others; give this to the joint that it follows"
+                )
         for name in link.joint.follows or ():
             if name not in names:
                 reading.note(

@@ -60,9 +60,14 @@ class Tree:
 
     @property
     def prismatic(self) -> BoolArray:
-        """Tell which coordinates are lengths: those that slide the first joint they move."""
+        """Tell which coordinates are lengths: those whose own joint slides, the link of the same name.
+
+        Where no link has a coordinate's name, it is the first that the coordinate moves.
+        """
         first = np.argmax(self.coupling != 0.0, axis=0)
-        return np.asarray(self.sliding[first])
+        named = {name: j for j, name in enumerate(self.link_names)}
+        own = [named.get(name, int(first[i])) for i, name in enumerate(self.joint_names)]
+        return np.asarray(self.sliding[own])
 
     def poses(self, q: FloatArray) -> FloatArray:
         """Poses T_base_link of all links, (n_samples, n_links, 4, 4)."""
@@ -120,8 +125,8 @@ class Tree:
 
 
 def samples(motion: Motion) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Hand a motion to compiled code."""
-    return motion.q, motion.dq, motion.ddq
+    """Hand a motion to compiled code: q, dq, ddq, each (n_joints, n_samples)."""
+    return motion.q.T, motion.dq.T, motion.ddq.T
 
 
 @lru_cache(maxsize=64)

@@ -59,7 +59,7 @@ from excitor.robots.kernel.compile import (
     inner,
 )
 from excitor.robots.kernel.drive import LOAD, carried_load, element_slopes, signal
-from excitor.robots.kernel.gram import TILE, Drive, Packing, fill_rows
+from excitor.robots.kernel.gram import TILE, Drive, Packing, fill_drive_rows, fill_link_rows
 from excitor.robots.kernel.recursion import recursion, start_at_base
 
 TX, TY, TZ = R00, R01, R02  # the derivatives of R need no rows of their own: c stands there
@@ -69,9 +69,12 @@ TX, TY, TZ = R00, R01, R02  # the derivatives of R need no rows of their own: c 
 def fill_gram_gradient(
     chain: Chain, drive: Drive, packing: Packing, motion: Any, gram_bar: FloatArray, out: Any
 ) -> None:
-    """Write ∂J/∂q, ∂J/∂dq, ∂J/∂ddq into the three arrays of out, for symmetric gram_bar = ∂J/∂G."""
+    """Write ∂J/∂q, ∂J/∂dq, ∂J/∂ddq into the three arrays of out, for symmetric gram_bar = ∂J/∂G.
+
+    The arrays are (n_joints, n_samples), like the motion's.
+    """
     n_links = chain.parents.size
-    n_samples = motion[0].shape[0]
+    n_samples = motion[0].shape[1]
     links = np.empty((n_links + 1) * LINK_ROWS)
     links_b = np.empty((n_links + 1) * LINK_ROWS)
     screws = np.empty(chain.pair_joint.size * SCREW_ROWS)
@@ -84,7 +87,8 @@ def fill_gram_gradient(
     for first in range(0, n_samples, LANES):
         m = min(LANES, n_samples - first)
         recursion(chain, motion, first, m, links, screws)
-        fill_rows(chain, drive, packing, motion, first, links, screws, rows, m)
+        fill_link_rows(chain, links, screws, rows, m)
+        fill_drive_rows(drive, packing, motion, first, rows, m)
         differentiate_rows(packing, gram_bar, rows, rows_b, m)
         links_b[:] = 0.0
         screws_b[:] = 0.0
@@ -224,26 +228,16 @@ def reverse_torque_columns(
 
 @inner
 def reverse_carry_screw(
-    screw_b: FloatArray,
-    inherited: FloatArray,
-    inherited_b: FloatArray,
-    link: FloatArray,
-    link_b: FloatArray,
-    m: int,
+    screw_b: FloatArray, inherited: FloatArray, inherited_b: FloatArray, link: FloatArray, link_b: FloatArray, m: int
 ) -> None:
     """Reverse `recursion.carry_screw`: u = Rᵀ u_p, w = Rᵀ (w_p + u_p × r)."""
-    turn_back(screw_b, UX, inherited, inherited_b, UX, link, link_b, m)
-    turn_back_moment(screw_b, WX, inherited, inherited_b, WX, UX, link, link_b, m)
+    turn_back(screw_b[UX:], inherited[UX:], inherited_b[UX:], link, link_b, m)
+    turn_back_moment(screw_b[WX:], inherited[WX:], inherited_b[WX:], inherited[UX:], inherited_b[UX:], link, link_b, m)
 
 
 @inner
-def turn_back(
-    y_b: FloatArray, at: int, x: FloatArray, x_b: FloatArray, source: int, link: FloatArray, link_b: FloatArray, m: int
-) -> None:
+def turn_back(yb: FloatArray, xs: FloatArray, xb: FloatArray, link: FloatArray, link_b: FloatArray, m: int) -> None:
     """Reverse y = Rᵀ x: x̄ += R ȳ, c += ȳ × y."""
-    yb = y_b[at : at + 3 * LANES]
-    xs = x[source : source + 3 * LANES]
-    xb = x_b[source : source + 3 * LANES]
     for lane in range(m):
         d0 = yb[lane]
         d1 = yb[ROW1 + lane]
@@ -264,22 +258,16 @@ def turn_back(
 
 @inner
 def turn_back_moment(
-    y_b: FloatArray,
-    at: int,
-    x: FloatArray,
-    x_b: FloatArray,
-    linear: int,
-    angular: int,
+    yb: FloatArray,
+    xs: FloatArray,
+    xb: FloatArray,
+    zs: FloatArray,
+    zb: FloatArray,
     link: FloatArray,
     link_b: FloatArray,
     m: int,
 ) -> None:
-    """Reverse y = Rᵀ (x + z × r), z the angular rows: x̄ += t, z̄ += r × t, r̄ += t × z with t = R ȳ; c += ȳ × y."""
-    yb = y_b[at : at + 3 * LANES]
-    xs = x[linear : linear + 3 * LANES]
-    xb = x_b[linear : linear + 3 * LANES]
-    zs = x[angular : angular + 3 * LANES]
-    zb = x_b[angular : angular + 3 * LANES]
+    """Reverse y = Rᵀ (x + z × r): x̄ += t, z̄ += r × t, r̄ += t × z with t = R ȳ; c += ȳ × y."""
     for lane in range(m):
         d0 = yb[lane]
         d1 = yb[ROW1 + lane]
@@ -319,10 +307,10 @@ def reverse_move(
 ) -> None:
     """Reverse `recursion.move`, then `place`: from acceleration down to velocity, then the joint's own angle."""
     reverse_rates(link, link_b, constants, m)
-    turn_back_moment(link_b, SX, parent, parent_b, SX, LX, link, link_b, m)
-    turn_back(link_b, LX, parent, parent_b, LX, link, link_b, m)
-    turn_back_moment(link_b, VX, parent, parent_b, VX, OX, link, link_b, m)
-    turn_back(link_b, OX, parent, parent_b, OX, link, link_b, m)
+    turn_back_moment(link_b[SX:], parent[SX:], parent_b[SX:], parent[LX:], parent_b[LX:], link, link_b, m)
+    turn_back(link_b[LX:], parent[LX:], parent_b[LX:], link, link_b, m)
+    turn_back_moment(link_b[VX:], parent[VX:], parent_b[VX:], parent[OX:], parent_b[OX:], link, link_b, m)
+    turn_back(link_b[OX:], parent[OX:], parent_b[OX:], link, link_b, m)
     ux, uy, uz = constants[39], constants[40], constants[41]
     wx, wy, wz = constants[42], constants[43], constants[44]
     for lane in range(m):
@@ -401,9 +389,9 @@ def add_to_coordinates(chain: Chain, j: int, links_b: FloatArray, first: int, m:
         share = chain.coupling[j, i]
         if share != 0.0:
             for lane in range(m):
-                q_b[first + lane, i] += share * link_b[ANGLE + lane]
-                dq_b[first + lane, i] += share * link_b[RATE + lane]
-                ddq_b[first + lane, i] += share * link_b[JOINT_ACCELERATION + lane]
+                q_b[i, first + lane] += share * link_b[ANGLE + lane]
+                dq_b[i, first + lane] += share * link_b[RATE + lane]
+                ddq_b[i, first + lane] += share * link_b[JOINT_ACCELERATION + lane]
 
 
 @inner
@@ -427,4 +415,4 @@ def reverse_drive(
                 if drive.elements.model[e] == LOAD:
                     push *= carried_load(drive.elements, e, drive.load[first + lane])
                 for k in range(n_joints):
-                    target[first + lane, k] += drive.elements.senses[e, k] * push
+                    target[k, first + lane] += drive.elements.senses[e, k] * push

@@ -148,11 +148,18 @@ def copy_row(target: FloatArray, row: FloatArray) -> None:
         target[lane] = row[lane]
 
 
+@inner
+def clear(row: FloatArray) -> None:
+    """Set a row to 0."""
+    for k in range(row.size):
+        row[k] = 0.0
+
+
 @compiled
 def fill_regressor(chain: Chain, motion: Any, out: FloatArray) -> None:
     """Write the dynamic regressor of all links into out (10 n_links, n_joints, at least n_samples)."""
     n_links, n_joints = chain.coupling.shape
-    n_samples = motion[0].shape[0]
+    n_samples = motion[0].shape[1]
     links = np.empty((n_links + 1) * LINK_ROWS)
     screws = np.empty(chain.pair_joint.size * SCREW_ROWS)
     block = np.empty(BLOCK_ROWS)
@@ -160,7 +167,8 @@ def fill_regressor(chain: Chain, motion: Any, out: FloatArray) -> None:
     for j in range(n_links):
         for i in range(n_joints):
             if not chain.supports[j, i]:
-                out[10 * j : 10 * j + 10, i, :] = 0.0
+                for k in range(10):
+                    clear(out[10 * j + k, i])
     for first in range(0, n_samples, LANES):
         m = min(LANES, n_samples - first)
         recursion(chain, motion, first, m, links, screws)

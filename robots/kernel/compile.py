@@ -1,13 +1,17 @@
 """How the kernel is compiled, and how its workspace is laid out."""
 
+import hashlib
+import os
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-LANES = 64  # samples in a block
+LANES = 120  # samples in a block; no power of two, so that rows do not fall on each other in the caches
 
 # Rows of a link's workspace, by the letters of the equations. R turns link into parent coordinates, P is the link's
 # origin in the parent's frame. The rest is in the link's own frame: angular and linear velocity ω (O) and V, angular
@@ -31,7 +35,7 @@ SCREW_ROWS = 6 * LANES
 ROW1, ROW2, ROW3, ROW4, ROW5 = (k * LANES for k in range(1, 6))
 
 # Columns of the regressor wait in rows of CHUNK samples. The pitch is no power of two: caches would thrash.
-CHUNK = 4 * LANES
+CHUNK = 2 * LANES
 PITCH = CHUNK + 8
 
 # Constants of a joint, see `tree.Tree`: R = C0 + C1 sin θ + C2 cos θ, r = c0 + c1 sin θ + c2 cos θ + c3 θ,
@@ -45,14 +49,40 @@ _INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 def compiled(function: Function) -> Function:
     """Compile with numba: cached on disk, free of the interpreter lock, multiply-adds contracted."""
-    return cast(Function, numba.njit(fastmath={"contract", "nsz"}, **_OPTIONS)(function))
+    return _compile(function, {"contract", "nsz"})
 
 
 def inner(function: Function) -> Function:
     """Compile like `compiled`, for compiled callers only: without Python's way in, it compiles faster."""
-    return cast(Function, numba.njit(fastmath={"contract", "nsz"}, **_OPTIONS, **_INNER)(function))
+    return _compile(function, {"contract", "nsz"}, **_INNER)
 
 
 def inner_sums(function: Function) -> Function:
     """Compile like `inner`, and let sums be reordered into vector lanes."""
-    return cast(Function, numba.njit(fastmath={"contract", "nsz", "reassoc"}, **_OPTIONS, **_INNER)(function))
+    return _compile(function, {"contract", "nsz", "reassoc"}, **_INNER)
+
+
+def _compile(function: Function, fastmath: set[str], **options: Any) -> Function:
+    settings: Any = numba.config  # numba fills this module at run time
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = _cache_folder()
+    try:
+        return cast(Function, numba.njit(fastmath=fastmath, **_OPTIONS, **options)(function))
+    finally:
+        settings.CACHE_DIR = before
+
+
+@cache
+def _cache_folder() -> str:
+    """Name a folder for compiled code after all of the kernel's source.
+
+    numba only looks whether a function's own file has changed, but compiled callers contain what they call.
+    """
+    here = Path(__file__).parent
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(here.glob("*.py")))).hexdigest()[:16]
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    if given:
+        return str(Path(given) / f"excitor-{digest}")
+    if os.access(here, os.W_OK):
+        return str(here / "__pycache__" / f"compiled-{digest}")
+    return str(Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "excitor" / f"compiled-{digest}")

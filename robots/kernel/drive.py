@@ -6,6 +6,7 @@ import numpy as np
 
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.kernel.compile import compiled, inner
+from excitor.robots.kernel.recursion import add_scaled
 
 VISCOUS, COULOMB, OFFSET, SQRT, STRIBECK, LOAD, STATE, RIPPLE_SIN, RIPPLE_COS, ROTOR = range(10)
 
@@ -25,25 +26,33 @@ class Elements(NamedTuple):
 def fill_drive(elements: Elements, motion: Any, load: FloatArray, states: FloatArray, out: FloatArray) -> None:
     """Write the columns of all elements into out (n_columns, n_joints, at least n_samples).
 
-    `motion` is (q, dq, ddq); `load` (n_samples, n_joints) and `states` (n_elements, n_samples) may be empty where
+    `motion` is (q, dq, ddq), each (n_joints, n_samples); `load` (n_samples, n_joints) and `states` (n_elements, n_samples) may be empty where
     no element needs them.
     """
     out[:, :, :] = 0.0
-    n_joints = out.shape[1]
-    n_samples = motion[0].shape[0]
+    n_joints, n_samples = motion[0].shape
+    first = min(0, n_samples)  # a plain 0 would be compiled as a type of its own
     value = np.empty(n_samples)
     for e in range(elements.model.size):
-        element_values(elements, e, motion, 0, value)
-        if elements.model[e] == LOAD:
-            for k in range(n_samples):
-                value[k] *= carried_load(elements, e, load[k])
-        elif elements.model[e] == STATE:
-            for k in range(n_samples):
-                value[k] = states[e, k]
+        element_values(elements, e, motion, first, value)
+        add_memory_and_load(elements, e, load, states, first, value)
         for i in range(n_joints):
             share = elements.acts[e, i]
             if share != 0.0:
                 add_scaled(out[elements.column[e], i], share, value)
+
+
+@inner
+def add_memory_and_load(
+    elements: Elements, e: int, load: FloatArray, states: FloatArray, first: int, value: FloatArray
+) -> None:
+    """Finish g of an element that remembers, or that works against a load."""
+    if elements.model[e] == LOAD:
+        for k in range(value.size):
+            value[k] *= carried_load(elements, e, load[first + k])
+    elif elements.model[e] == STATE:
+        for k in range(value.size):
+            value[k] = states[e, first + k]
 
 
 @compiled
@@ -129,19 +138,21 @@ def signal(elements: Elements, e: int) -> int:
 @inner
 def sense(elements: Elements, e: int, motion: Any, first: int, value: FloatArray) -> None:
     """Write the combination of positions, velocities or accelerations that element e senses."""
-    q, dq, ddq = motion
     kind = signal(elements, e)
-    source = q if kind == 0 else (dq if kind == 1 else ddq)
+    source = motion[0] if kind == 0 else (motion[1] if kind == 1 else motion[2])
     fresh = True
-    for i in range(source.shape[1]):
+    for i in range(source.shape[0]):
         share = elements.senses[e, i]
-        if share != 0.0 and fresh:
+        if share == 0.0:
+            continue
+        sensed = source[i][first : first + value.size]
+        if fresh:
             for k in range(value.size):
-                value[k] = share * source[first + k, i]
-            fresh = False
-        elif share != 0.0:
+                value[k] = share * sensed[k]
+        else:
             for k in range(value.size):
-                value[k] += share * source[first + k, i]
+                value[k] += share * sensed[k]
+        fresh = False
     if fresh:
         value[:] = 0.0
 
@@ -153,13 +164,6 @@ def carried_load(elements: Elements, e: int, load: FloatArray) -> float:
     for i in range(load.size):
         total += elements.acts[e, i] * load[i]
     return abs(total)
-
-
-@inner
-def add_scaled(target: FloatArray, factor: float, x: FloatArray) -> None:
-    """Add factor · x."""
-    for k in range(x.size):
-        target[k] += factor * x[k]
 
 
 @compiled

@@ -12,7 +12,7 @@ from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.kernel.chain import Chain
 from excitor.robots.kernel.columns import BLOCK_ROWS, torque_columns
 from excitor.robots.kernel.compile import CHUNK, LANES, LINK_ROWS, PITCH, SCREW_ROWS, compiled, inner, inner_sums
-from excitor.robots.kernel.drive import LOAD, STATE, Elements, carried_load, element_values
+from excitor.robots.kernel.drive import Elements, add_memory_and_load, element_values
 from excitor.robots.kernel.recursion import recursion, start_at_base
 
 TILE = 4
@@ -91,7 +91,7 @@ def pack(chain: Chain, elements: Elements, columns: IntArray, weights: FloatArra
 def fill_gram(chain: Chain, drive: Drive, packing: Packing, motion: Any, out: FloatArray) -> None:
     """Write WᵀW of the packed columns into out (n_columns, n_columns)."""
     n_links, n_joints = chain.coupling.shape
-    n_samples = motion[0].shape[0]
+    n_samples = motion[0].shape[1]
     links = np.empty((n_links + 1) * LINK_ROWS)
     screws = np.empty(chain.pair_joint.size * SCREW_ROWS)
     rows = np.zeros(packing.n_rows * PITCH)
@@ -103,7 +103,8 @@ def fill_gram(chain: Chain, drive: Drive, packing: Packing, motion: Any, out: Fl
         for offset in range(0, size, LANES):
             m = min(LANES, size - offset)
             recursion(chain, motion, chunk + offset, m, links, screws)
-            fill_rows(chain, drive, packing, motion, chunk + offset, links, screws, rows[offset:], m)
+            fill_link_rows(chain, links, screws, rows[offset:], m)
+        fill_drive_rows(drive, packing, motion, chunk, rows, size)
         for i in range(n_joints):
             weight = packing.weights[i] ** 2
             for a in range(packing.start[i], packing.start[i + 1], TILE):
@@ -116,50 +117,33 @@ def fill_gram(chain: Chain, drive: Drive, packing: Packing, motion: Any, out: Fl
 
 
 @inner
-def fill_rows(
-    chain: Chain,
-    drive: Drive,
-    packing: Packing,
-    motion: Any,
-    first: int,
-    links: FloatArray,
-    screws: FloatArray,
-    rows: FloatArray,
-    m: int,
-) -> None:
-    """Write a block of m samples into the rows: links by the recursion just run, then drives."""
+def fill_link_rows(chain: Chain, links: FloatArray, screws: FloatArray, rows: FloatArray, m: int) -> None:
+    """Write a block of m samples into the rows of links, by the recursion just run."""
     for j in range(chain.parents.size):
         link = links[(j + 1) * LINK_ROWS : (j + 2) * LINK_ROWS]
         for pair in range(chain.pair_start[j], chain.pair_start[j + 1]):
             torque_columns(rows[pair * BLOCK_ROWS :], screws[pair * SCREW_ROWS : (pair + 1) * SCREW_ROWS], link, m)
+
+
+@inner
+def fill_drive_rows(drive: Drive, packing: Packing, motion: Any, first: int, rows: FloatArray, m: int) -> None:
+    """Write m samples into the rows of drives."""
     n_elements, n_joints = drive.elements.acts.shape
     value = np.empty(m)
     for e in range(n_elements):
-        drive_block(drive, e, motion, first, value)
+        element_values(drive.elements, e, motion, first, value)
+        add_memory_and_load(drive.elements, e, drive.load, drive.states, first, value)
         for i in range(n_joints):
             row = packing.drive_row[e, i]
             if row >= 0:
                 share = drive.elements.acts[e, i]
                 target = rows[row * PITCH : row * PITCH + m]
                 if packing.drive_first[e, i]:
-                    for lane in range(m):
-                        target[lane] = share * value[lane]
+                    for k in range(m):
+                        target[k] = share * value[k]
                 else:
-                    for lane in range(m):
-                        target[lane] += share * value[lane]
-
-
-@inner
-def drive_block(drive: Drive, e: int, motion: Any, first: int, value: FloatArray) -> None:
-    """Write g of element e for the samples from `first` on, with its load or its memory."""
-    if drive.elements.model[e] == STATE:
-        for lane in range(value.size):
-            value[lane] = drive.states[e, first + lane]
-        return
-    element_values(drive.elements, e, motion, first, value)
-    if drive.elements.model[e] == LOAD:
-        for lane in range(value.size):
-            value[lane] *= carried_load(drive.elements, e, drive.load[first + lane])
+                    for k in range(m):
+                        target[k] += share * value[k]
 
 
 @inner_sums

@@ -92,20 +92,24 @@ def sine_cosine(link: FloatArray, m: int) -> None:
 
 @inner
 def place(link: FloatArray, constants: FloatArray, m: int) -> None:
-    """Write R and r of a link from its joint's constants."""
+    """Write R and r of a link from its joint's constants, as far as they change with the joint."""
     for k in range(9):
         a = constants[k]
         b = constants[9 + k]
         c = constants[18 + k]
-        for lane in range(m):
-            link[R00 + k * LANES + lane] = a + b * link[SINE + lane] + c * link[COSINE + lane]
+        if b != 0.0 or c != 0.0:
+            for lane in range(m):
+                link[R00 + k * LANES + lane] = a + b * link[SINE + lane] + c * link[COSINE + lane]
     for k in range(3):
         a = constants[27 + k]
         b = constants[30 + k]
         c = constants[33 + k]
         d = constants[36 + k]
-        for lane in range(m):
-            link[PX + k * LANES + lane] = a + b * link[SINE + lane] + c * link[COSINE + lane] + d * link[ANGLE + lane]
+        if b != 0.0 or c != 0.0 or d != 0.0:
+            for lane in range(m):
+                link[PX + k * LANES + lane] = (
+                    a + b * link[SINE + lane] + c * link[COSINE + lane] + d * link[ANGLE + lane]
+                )
 
 
 @inner
@@ -246,29 +250,38 @@ def add_joint_screw(screw: FloatArray, constants: FloatArray, share: float, m: i
 
 
 @inner
+def drive_joint(link: FloatArray, coupling: FloatArray, offset: float, motion: Any, first: int, m: int) -> None:
+    """Write a joint's angle, velocity and acceleration: θ = coupling · q + offset."""
+    for lane in range(m):
+        link[ANGLE + lane] = offset
+        link[RATE + lane] = 0.0
+        link[JOINT_ACCELERATION + lane] = 0.0
+    for i in range(coupling.size):
+        if coupling[i] != 0.0:
+            add_scaled(link[ANGLE : ANGLE + m], coupling[i], motion[0][i, first : first + m])
+            add_scaled(link[RATE : RATE + m], coupling[i], motion[1][i, first : first + m])
+            add_scaled(link[JOINT_ACCELERATION : JOINT_ACCELERATION + m], coupling[i], motion[2][i, first : first + m])
+
+
+@inner
+def add_scaled(target: FloatArray, factor: float, x: FloatArray) -> None:
+    """Add factor · x."""
+    for k in range(x.size):
+        target[k] += factor * x[k]
+
+
+@inner
 def recursion(chain: Chain, motion: Any, first: int, m: int, links: FloatArray, screws: FloatArray) -> None:
     """Run a block of m samples through the tree: every link's motion and every coordinate's screws.
 
-    `motion` is the tuple (q, dq, ddq); row 0 of `links` is the base.
+    `motion` is (q, dq, ddq), each (n_joints, n_samples); row 0 of `links` is the base.
     """
-    q, dq, ddq = motion
-    n_links, n_joints = chain.coupling.shape
-    for j in range(n_links):
+    for j in range(chain.parents.size):
         link = links[(j + 1) * LINK_ROWS : (j + 2) * LINK_ROWS]
         parent_row = chain.parents[j] + 1
         parent = links[parent_row * LINK_ROWS : (parent_row + 1) * LINK_ROWS]
         constants = chain.constants[j]
-        for lane in range(m):
-            link[ANGLE + lane] = chain.offset[j]
-            link[RATE + lane] = 0.0
-            link[JOINT_ACCELERATION + lane] = 0.0
-        for i in range(n_joints):
-            share = chain.coupling[j, i]
-            if share != 0.0:
-                for lane in range(m):
-                    link[ANGLE + lane] += share * q[first + lane, i]
-                    link[RATE + lane] += share * dq[first + lane, i]
-                    link[JOINT_ACCELERATION + lane] += share * ddq[first + lane, i]
+        drive_joint(link, chain.coupling[j], chain.offset[j], motion, first, m)
         sine_cosine(link, m)
         place(link, constants, m)
         move(link, parent, constants, m)
@@ -286,10 +299,20 @@ def recursion(chain: Chain, motion: Any, first: int, m: int, links: FloatArray, 
 
 @inner
 def start_at_base(chain: Chain, links: FloatArray) -> None:
-    """Write the base: at rest, accelerating by -gravity, so that weight needs no term of its own."""
+    """Write what no sample changes: constant parts of R and r, and the base.
+
+    The base is at rest and accelerates by -gravity, so that weight needs no term of its own.
+    """
     links[:LINK_ROWS] = 0.0
     for k in range(3):
         for lane in range(LANES):
             links[SX + k * LANES + lane] = -chain.gravity[k]
             links[AX + k * LANES + lane] = -chain.gravity[k]
             links[GX + k * LANES + lane] = chain.gravity[k]
+    for j in range(chain.parents.size):
+        link = links[(j + 1) * LINK_ROWS : (j + 2) * LINK_ROWS]
+        for lane in range(LANES):
+            for k in range(9):
+                link[R00 + k * LANES + lane] = chain.constants[j, k]
+            for k in range(3):
+                link[PX + k * LANES + lane] = chain.constants[j, 27 + k]

@@ -6,7 +6,7 @@ import pytest
 from excitor.robots.description import catalog_names, load
 from excitor.robots.inertia import from_center_of_mass
 from excitor.robots.parameters import layout_of
-from excitor.robots.robot import DriveTrain, FrictionTerm, Frame, Limits, Motion, Robot, RotorInertia
+from excitor.robots.robot import DriveTrain, Frame, FrictionTerm, Limits, Motion, Robot, RotorInertia
 from excitor.robots.tree import Tree
 
 N_RANDOM_TREES = 32
@@ -112,5 +112,7 @@ def random_body(rng):
     points, masses = rng.normal(scale=0.2, size=(8, 3)), rng.uniform(0.1, 1.0, size=8)
     center = masses @ points / masses.sum()
     r = points - center
-    inertia = np.einsum("k,kij->ij", masses, np.einsum("kl,kl,ij->kij", r, r, np.eye(3)) - r[:, :, None] * r[:, None, :])
+    inertia = np.einsum(
+        "k,kij->ij", masses, np.einsum("kl,kl,ij->kij", r, r, np.eye(3)) - r[:, :, None] * r[:, None, :]
+    )
     return from_center_of_mass(float(masses.sum()), center, inertia)

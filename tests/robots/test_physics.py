@@ -117,8 +117,7 @@ def test_forward_dynamics_matches_pinocchio(random_robot, random_motion):
     oracle = Oracle(random_robot.mechanism)
     phi = chi[: params.n_link_params].reshape(-1, 10)
     expected = [
-        np.linalg.solve(M, t - bias)
-        for (M, bias), t in zip(oracle.mass_matrix_and_bias(motion, phi), tau, strict=True)
+        np.linalg.solve(M, t - bias) for (M, bias), t in zip(oracle.mass_matrix_and_bias(motion, phi), tau, strict=True)
     ]
     ours = dynamics.forward_dynamics(random_robot, motion.q, dq=motion.dq, tau=tau, chi=chi)
     assert relative(ours, np.array(expected)) < RELATIVE

@@ -1,0 +1,178 @@
+"""Regressor and condition number against pinocchio's, and how long the first use takes."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib import resources
+from importlib.metadata import version
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from excitor.experiments.figures import Figure, Report
+from excitor.robots.arrays import FloatArray, IntArray
+from excitor.robots.base import base_parameters
+from excitor.robots.description import robot_from_toml
+from excitor.robots.dynamics import regressor
+from excitor.robots.errors import ExcitorError
+from excitor.robots.gram import condition_number, gram, gram_condition, stack
+from excitor.robots.robot import Motion, Robot
+from excitor.robots.tree import Tree
+
+N_SAMPLES = 1000
+ROUNDS = 15
+
+_FIRST_USE = """
+import json, os, time
+start = time.process_time()
+import numpy as np
+from excitor.robots.base import base_parameters
+from excitor.robots.description import load
+from excitor.robots.dynamics import regressor
+from excitor.robots.gram import gram, gram_condition, gram_gradient
+from excitor.robots.robot import Motion
+robot = load("tx40")
+motion = Motion(*np.random.default_rng(0).normal(size=(3, 200, robot.n_joints)))
+kept = base_parameters(robot).kept
+regressor(robot, motion)
+G = gram(robot, motion, kept)
+gram_gradient(robot, motion, gram_bar=G, columns=kept)
+print(json.dumps({"seconds": time.process_time() - start, "condition": gram_condition(G)}))
+"""
+
+
+def run(full: bool = False) -> Report:
+    """Measure; `full` repeats more often."""
+    try:
+        import pinocchio
+    except ImportError:
+        raise ExcitorError(
+            "the physics bench compares with pinocchio, which is not installed; install it with: pip install pin"
+        ) from None
+    from threadpoolctl import threadpool_limits
+
+    robot = six_axis()
+    columns = bench_columns(robot)
+    motion = Motion(*np.random.default_rng(0).normal(size=(3, N_SAMPLES, robot.n_joints)))
+    peer = PinocchioPeer(robot, pinocchio, motion)
+    rounds = 4 * ROUNDS if full else ROUNDS
+    with threadpool_limits(1):
+        agreement = np.abs(peer.observation(columns) - stack(regressor(robot, motion))[:, columns]).max()
+        by_peer = condition_number(peer.observation(columns))
+        ours = gram_condition(gram(robot, motion, columns))
+        regressor_ratio, regressor_us = ratio(peer.loop, lambda: regressor(robot, motion), rounds)
+        condition_ratio, condition_us = ratio(
+            lambda: condition_number(peer.observation(columns)),
+            lambda: gram_condition(gram(robot, motion, columns)),
+            rounds,
+        )
+    first, cached = first_use()
+    figures = [
+        Figure("physics.regressor_ratio", regressor_ratio, "times", 15.0, "at least"),
+        Figure("physics.condition_ratio", condition_ratio, "times", 12.0, "at least"),
+        Figure("physics.first_use_s", first, "s CPU", 12.0, "at most"),
+        Figure("physics.cached_use_s", cached, "s CPU", 1.0, "at most"),
+    ]
+    context = {
+        "what": f"6 joints, {N_SAMPLES} samples, one thread; medians of {rounds} paired rounds of CPU time",
+        "peer": f"pin {version('pin')}: a bare computeJointTorqueRegressor loop; with columns selected, numpy SVD",
+        "regressor_us": round(regressor_us, 1),
+        "condition_us": round(condition_us, 1),
+        "largest_difference": float(agreement),
+        "condition_numbers": [ours, by_peer],
+        "first_use": "imports, base parameters, regressor, Gram matrix, gradient; then again from the cache",
+    }
+    return Report("bench", "physics", figures, context)
+
+
+def six_axis() -> Robot:
+    """Load the bench robot."""
+    text = (resources.files("excitor.experiments.bench") / "six_axis.toml").read_text("utf-8")
+    return robot_from_toml(text, "six_axis.toml")
+
+
+def bench_columns(robot: Robot) -> IntArray:
+    """Take the 52 base columns that the bench problem fixes, which are those we find."""
+    return base_parameters(robot).kept
+
+
+class PinocchioPeer:
+    """The same robot in pinocchio, with the friction and rotor columns that it does not have."""
+
+    # m mx my mz Ixx Ixy Iyy Ixz Iyz Izz -> XX XY XZ YY YZ ZZ MX MY MZ M
+    ORDER = (4, 5, 7, 6, 8, 9, 1, 2, 3, 0)
+
+    def __init__(self, robot: Robot, pinocchio: Any, motion: Motion) -> None:
+        tree = robot.mechanism
+        assert isinstance(tree, Tree)
+        self.pin = pinocchio
+        # row by row in memory, as pinocchio likes its states best
+        self.states = [np.ascontiguousarray(x) for x in (motion.q + tree.offset, motion.dq, motion.ddq)]
+        self.model = pinocchio.Model()
+        for j in range(tree.n_links):
+            T = tree.before[j]
+            placement = pinocchio.SE3(T[:3, :3].copy(), T[:3, 3].copy())
+            self.model.addJoint(j, pinocchio.JointModelRevoluteUnaligned(tree.axis[j].copy()), placement, f"j{j}")
+        self.data = self.model.createData()
+
+    def loop(self) -> None:
+        """Evaluate the regressor sample by sample, keeping nothing."""
+        evaluate, model, data = self.pin.computeJointTorqueRegressor, self.model, self.data
+        for q, v, a in zip(*self.states, strict=True):
+            evaluate(model, data, q, v, a)
+
+    def observation(self, columns: IntArray) -> FloatArray:
+        """Stack the selected columns, (n_joints · n_samples, n_columns), joint by joint."""
+        evaluate, model, data = self.pin.computeJointTorqueRegressor, self.model, self.data
+        _, dq, ddq = self.states
+        n_samples, n = dq.shape
+        W = np.zeros((n, n_samples, 13 * n))
+        for k, (q, v, a) in enumerate(zip(*self.states, strict=True)):
+            W[:, k, : 10 * n] = evaluate(model, data, q, v, a)
+        order = np.concatenate([10 * j + np.array(self.ORDER) for j in range(n)])
+        W[:, :, : 10 * n] = W[:, :, order]
+        for i in range(n):
+            W[i, :, 10 * n + i] = ddq[:, i]
+            W[i, :, 11 * n + 2 * i] = dq[:, i]
+            W[i, :, 11 * n + 2 * i + 1] = np.sign(dq[:, i])
+        return np.asarray(W.reshape(n * n_samples, 13 * n)[:, columns])
+
+
+def ratio(theirs: Callable[[], Any], ours: Callable[[], Any], rounds: int) -> tuple[float, float]:
+    """Measure how many times longer theirs takes: median of paired rounds, and our median time in µs."""
+    theirs(), ours()
+    ratios, times = [], []
+    for _ in range(rounds):
+        slow = cpu_seconds(theirs, 1)
+        fast = cpu_seconds(ours, 10)
+        ratios.append(slow / fast)
+        times.append(1e6 * fast)
+    return median(ratios), median(times)
+
+
+def cpu_seconds(task: Callable[[], Any], repeats: int) -> float:
+    """Measure the CPU time of one call."""
+    start = time.process_time()
+    for _ in range(repeats):
+        task()
+    return (time.process_time() - start) / repeats
+
+
+def first_use() -> tuple[float, float]:
+    """Measure a new process with an empty cache of compiled code, and the next one: CPU seconds, imports included."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": folder, "OPENBLAS_NUM_THREADS": "1"}
+        runs = []
+        for _ in range(2):
+            done = subprocess.run(
+                [sys.executable, "-c", _FIRST_USE], env=environment, capture_output=True, text=True, check=False
+            )
+            if done.returncode != 0:
+                raise ExcitorError(f"the first-use measurement failed: {done.stderr.strip()[-300:]}")
+            runs.append(json.loads(done.stdout)["seconds"])
+    return runs[0], runs[1]

@@ -1,0 +1,183 @@
+"""What `excitor robots` says of a robot: joints, limits, base parameters, what no torque shows, what looks wrong."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from excitor.robots.arrays import FloatArray
+from excitor.robots.base import Base, LockedLoss, base_parameters, lost_when_locked
+from excitor.robots.description import load_with_notes, stretch
+from excitor.robots.lint import Finding, lint
+from excitor.robots.regrouping import regroupings
+from excitor.robots.robot import Robot
+
+
+@dataclass(frozen=True)
+class RobotPage:
+    """Everything there is to show of one robot."""
+
+    robot: Robot
+    base: Base
+    numbers: tuple[str, ...]  # regroupings with numbers
+    forms: tuple[str, ...]  # regroupings in the robot's named lengths
+    findings: tuple[Finding, ...]
+    locked: LockedLoss | None
+
+    @property
+    def has_errors(self) -> bool:
+        """Tell whether the robot should not be used as it is."""
+        return any(finding.level == "error" for finding in self.findings)
+
+
+def robot_page(source: str, locked: Sequence[str] = ()) -> RobotPage:
+    """Load a robot and find out about it, also with joints locked at the middle of their range."""
+    robot, notes = load_with_notes(source)
+    base = base_parameters(robot)
+    loss = lost_when_locked(robot, lock_positions(robot, locked)) if locked else None
+    return RobotPage(
+        robot=robot,
+        base=base,
+        numbers=regroupings(robot, base),
+        forms=regroupings(robot, base, stretch(source)),
+        findings=lint(robot, notes),
+        locked=loss,
+    )
+
+
+def lock_positions(robot: Robot, names: Sequence[str]) -> dict[int, float]:
+    """Hold joints at the middle of their range, or at 0 where it has no end."""
+    positions = {}
+    for name in names:
+        if name not in robot.joint_names:
+            raise ValueError(f"--lock {name}: no joint has that name; expected some of {', '.join(robot.joint_names)}")
+        i = robot.joint_names.index(name)
+        interval = robot.limits.position[i]
+        positions[i] = float(interval.mean()) if np.isfinite(interval).all() else 0.0
+    return positions
+
+
+def as_data(page: RobotPage) -> dict[str, Any]:
+    """Write a page for scripts; infinite limits are null."""
+    robot, base = page.robot, page.base
+    limits = robot.limits
+    data: dict[str, Any] = {
+        "name": robot.name,
+        "title": robot.title,
+        "joints": [
+            {"name": name, "kind": kind, "unit": unit, "locked": robot.locked.get(i)}
+            for i, (name, kind, unit) in enumerate(joint_kinds(robot))
+        ],
+        "links": list(robot.mechanism.link_names),
+        "limits": {
+            "position": [[_finite(low), _finite(high)] for low, high in limits.position],
+            **{
+                quantity: [_finite(x) for x in getattr(limits, quantity)]
+                for quantity in ("velocity", "acceleration", "jerk", "torque")
+            },
+        },
+        "base_parameters": [
+            {"name": name, "regrouping": number, "closed_form": form, "unit": unit, "terms": _terms(robot, row)}
+            for name, number, form, unit, row in zip(
+                base.names, page.numbers, page.forms, base.units, base.regrouping, strict=True
+            )
+        ],
+        "unidentifiable": list(base.without_effect),
+        "only_combined": list(base.only_combined),
+        "rank": {
+            "count": len(base),
+            "last_kept": base.gap[0],
+            "first_dropped": base.gap[1],
+            "tolerance": base.tolerance,
+        },
+        "findings": [
+            {"level": finding.level, "where": finding.where, "sentence": finding.sentence} for finding in page.findings
+        ],
+    }
+    if page.locked is not None:
+        data["locked"] = {"base_parameters": list(page.locked.base.names), "lost": list(page.locked.lost)}
+    return data
+
+
+def joint_kinds(robot: Robot) -> list[tuple[str, str, str]]:
+    """List joints with their kind and unit."""
+    return [
+        (name, "prismatic" if slides else "revolute", "m" if slides else "rad")
+        for name, slides in zip(robot.joint_names, robot.mechanism.prismatic, strict=True)
+    ]
+
+
+def print_page(page: RobotPage) -> None:
+    """Print a page for people."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console()
+    robot, base = page.robot, page.base
+    console.print(f"[bold]{escape(robot.title or robot.name)}[/]  {robot.n_joints} joints, {len(base)} base parameters")
+    console.print(_limits_table(robot))
+    console.print(_base_table(page))
+    console.print(
+        f"Rank {len(base)}: last kept column {base.gap[0]:.1e}, first dropped {base.gap[1]:.1e} "
+        f"(relative residuals; tolerance {base.tolerance:g})",
+        style="dim",
+    )
+    if base.without_effect:
+        console.print(f"No torque shows: {', '.join(base.without_effect)}")
+    if page.locked is not None:
+        lost = ", ".join(page.locked.lost) or "nothing"
+        console.print(f"With the given joints locked, {len(page.locked.base)} base parameters remain. Lost: {lost}")
+    for finding in page.findings:
+        color = {"error": "red", "warning": "yellow"}.get(finding.level, "dim")
+        console.print(f"[{color}]{finding.level}[/] {escape(finding.where)}: {escape(finding.sentence)}")
+
+
+def _limits_table(robot: Robot) -> Any:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title="Joints", title_justify="left")
+    for heading in ("joint", "position", "velocity", "acceleration", "torque", "locked at"):
+        table.add_column(heading, justify="left" if heading == "joint" else "right")
+    limits = robot.limits
+    for i, (name, kind, _) in enumerate(joint_kinds(robot)):
+        scale, unit = (1.0, "m") if kind == "prismatic" else (180.0 / np.pi, "°")
+        force = "N" if kind == "prismatic" else "N m"
+        low, high = scale * limits.position[i]
+        table.add_row(
+            escape(name),
+            f"{low:.6g} … {high:.6g} {unit}" if np.isfinite(low) or np.isfinite(high) else "free",
+            _limit(scale * limits.velocity[i], f"{unit}/s"),
+            _limit(scale * limits.acceleration[i], f"{unit}/s²"),
+            _limit(limits.torque[i], force),
+            f"{scale * robot.locked[i]:.6g} {unit}" if i in robot.locked else "",
+        )
+    return table
+
+
+def _base_table(page: RobotPage) -> Any:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title="Base parameters", title_justify="left")
+    for heading in ("name", "regroups", "unit"):
+        table.add_column(heading)
+    for name, form, unit in zip(page.base.names, page.forms, page.base.units, strict=True):
+        table.add_row(escape(name), escape("" if form == name else form), unit)
+    return table
+
+
+def _limit(value: float, unit: str) -> str:
+    return f"{value:.6g} {unit}" if np.isfinite(value) else "not given"
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _terms(robot: Robot, row: FloatArray) -> Mapping[str, float]:
+    from excitor.robots.parameters import layout
+
+    names = layout(robot).names
+    return {names[k]: float(row[k]) for k in np.flatnonzero(row)}
