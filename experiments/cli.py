@@ -46,32 +46,37 @@ def options(version: Annotated[bool, typer.Option("--version", help="Print the v
 
 @app.command()
 def robots(
-    source: Annotated[
-        str | None, typer.Argument(metavar="[NAME|FILE]", help="A catalogue name, .toml or .urdf.")
-    ] = None,
+    source: Annotated[str | None, typer.Argument(metavar="[NAME|FILE]", help="Catalogue name, .toml or .urdf.")] = None,
     lock: Annotated[list[str] | None, typer.Option(help="Show what locking this joint loses; repeatable.")] = None,
     export: Annotated[str | None, typer.Option(help="Write the inverse dynamics as code: c, st or python.")] = None,
     equations: Annotated[
-        bool, typer.Option(help="Print M, c, g and friction in closed form (up to 4 joints).")
+        bool, typer.Option("--equations", help="Print M, c, g and friction (up to 4 joints).")
     ] = False,
+    counts: Annotated[bool, typer.Option("--counts", help="Count what the models cost to evaluate.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write --export or --equations to this file.")] = None,
     as_json: Json = False,
 ) -> None:
     """List robots; or show one: joints, limits, base parameters with their regroupings, and what looks wrong.
 
+    Exit code 1 if the robot should not be used as it is.
+
     Examples:
       excitor robots
-
       excitor robots my-robot.urdf
-
       excitor robots tx40 --lock j1 --lock j2
-
       excitor robots tx40 --export c --out tx40.c
     """
+    from excitor.experiments import robot_code
+
     if source is None:
         list_robots(as_json)
-    elif export is not None or equations:
-        write_code(source, export, out)
+    elif export is not None:
+        write(robot_code.code(source, export), out, as_json)
+    elif equations:
+        write(robot_code.equations(source), out, as_json)
+    elif counts:
+        data = robot_code.counts(source)
+        typer.echo(json.dumps(data, indent=2)) if as_json else robot_code.print_counts(data, typer.echo)
     else:
         show_robot(source, lock or [], as_json)
 
@@ -103,28 +108,15 @@ def show_robot(source: str, lock: list[str], as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def write_code(source: str, language: str | None, out: Path | None) -> None:
-    """Write code or equations of a robot's model, on its base parameters."""
-    from excitor.robots.base import base_parameters
-    from excitor.robots.description import load
-    from excitor.robots.parameters import layout, prior
-
-    robot = load(source)
-    base = base_parameters(robot)
-    kept = [layout(robot).names[k] for k in base.kept]
-    if language is None:
-        from excitor.robots.symbolic import closed_form, text
-
-        code = text(closed_form(robot, kept=kept))
-    else:
-        from excitor.robots.codegen import inverse_dynamics_code
-
-        code = inverse_dynamics_code(robot, language, chi=base.standard(base.values(prior(robot))))
-    if out is None:
-        typer.echo(code)
-        return
-    write_atomically(out, code)
-    typer.echo(f"wrote {out}", err=True)
+def write(text: str, out: Path | None, as_json: bool) -> None:
+    """Write text to a file or to the screen."""
+    if out is not None:
+        write_atomically(out, text)
+        typer.echo(f"wrote {out}", err=True)
+    if as_json:
+        typer.echo(json.dumps({"out": None if out is None else str(out), "text": text}, indent=2))
+    elif out is None:
+        typer.echo(text)
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from excitor.robots.assemble import assemble
 from excitor.robots.errors import InvalidRobot
+from excitor.robots.files.assemble import assemble
+from excitor.robots.files.schema import Description, sentences
+from excitor.robots.files.skeleton import Reading
 from excitor.robots.robot import Robot
-from excitor.robots.schema import Description, sentences
-from excitor.robots.skeleton import Reading
 
 LARGEST_FILE = 2_000_000  # bytes; a robot is one page
 
@@ -30,7 +30,7 @@ def load_with_notes(source: str | Path) -> tuple[Robot, tuple[tuple[str, str], .
     text = robot_text(source)
     if _is_toml(source):
         return robot_from_toml(text, source), ()
-    from excitor.robots.urdf import read_urdf, robot_from
+    from excitor.robots.files.urdf import read_urdf, robot_from
 
     urdf = read_urdf(text, source)
     return robot_from(urdf, source), urdf.notes

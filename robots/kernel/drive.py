@@ -26,8 +26,8 @@ class Elements(NamedTuple):
 def fill_drive(elements: Elements, motion: Any, load: FloatArray, states: FloatArray, out: FloatArray) -> None:
     """Write the columns of all elements into out (n_columns, n_joints, at least n_samples).
 
-    `motion` is (q, dq, ddq), each (n_joints, n_samples); `load` (n_samples, n_joints) and `states` (n_elements, n_samples) may be empty where
-    no element needs them.
+    `motion` is (q, dq, ddq), each (n_joints, n_samples); `load` (n_samples, n_joints) and `states`
+    (n_elements, n_samples) may be empty where no element needs them.
     """
     out[:, :, :] = 0.0
     n_joints, n_samples = motion[0].shape

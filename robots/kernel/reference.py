@@ -1,6 +1,6 @@
 """The recursion in plain Python, for any kind of number: the compiled kernel's check, and what symbols run through.
 
-A scalar may be a float, a numpy array over samples, a sympy expression or a node of `excitor.robots.tracer`. Constants
+A scalar may be a float, a numpy array over samples, a sympy expression or a node of `codegen.tracer`. Constants
 that are 0 or 1 take no part, so symbolic results are as sparse as the mechanism. Unlike the kernel, a joint is walked
 in steps (before, joint, after), and torques come back down the tree as wrenches.
 """

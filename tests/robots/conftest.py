@@ -39,7 +39,7 @@ def make_motion(robot, n_samples=20, seed=0):
 
 
 def make_random_robot(seed):
-    """A random tree of 1 to 9 links: branching, revolute and prismatic, arbitrary axes, shifted link frames, coupling."""
+    """A random tree of 1 to 9 links: branching, sliding, arbitrary axes, shifted link frames, coupling."""
     rng = np.random.default_rng(1000 + seed)
     n = int(rng.integers(1, 10))
     sliding = rng.random(n) < 0.3

@@ -12,10 +12,10 @@ from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.description import load, load_with_notes
 from excitor.robots.dynamics import frame_pose, inverse_dynamics, link_poses, regressor
 from excitor.robots.errors import RankDeficient
+from excitor.robots.files.urdf import read_urdf, robot_from_urdf
 from excitor.robots.inertia import about_center_of_mass, change_frame
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.tree import Tree
-from excitor.robots.urdf import read_urdf, robot_from_urdf
 
 # Angles go through text at 17 digits and back through sines: 1e-15 each, a few hundred operations.
 ROUNDING = 1e-9
@@ -109,7 +109,7 @@ def test_a_truncated_pi_makes_no_base_parameters(name: str, count: int) -> None:
 
 def test_a_pi_left_truncated_would_make_some(monkeypatch: pytest.MonkeyPatch) -> None:
     text = written(load("iiwa"), digits=4, hangs=True)
-    monkeypatch.setattr("excitor.robots.urdf.SNAP", 0.0)
+    monkeypatch.setattr("excitor.robots.files.urdf.SNAP", 0.0)
     try:
         count = len(base_parameters(robot_from_urdf(text, "f")))
     except RankDeficient:

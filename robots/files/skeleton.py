@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.robots import schema
 from excitor.robots.arrays import FloatArray
-from excitor.robots.expressions import number
+from excitor.robots.files import schema
+from excitor.robots.files.expressions import number
 from excitor.robots.geometry import roll_pitch_yaw, rotation, translation
 from excitor.robots.tree import Tree
 

@@ -10,8 +10,8 @@ from xml.parsers import expat
 
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import InvalidRobot
+from excitor.robots.files.schema import LARGEST
 from excitor.robots.geometry import roll_pitch_yaw, translation
-from excitor.robots.schema import LARGEST
 
 Note = tuple[str, str]  # where, and a sentence
 

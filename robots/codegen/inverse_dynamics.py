@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from excitor.robots.arrays import FloatArray, check_shape
-from excitor.robots.languages import LANGUAGES, Constant, Routine, identifier
+from excitor.robots.codegen.languages import LANGUAGES, Constant, Routine, identifier
+from excitor.robots.codegen.tracer import Count, count, needed
+from excitor.robots.codegen.traces import start_trace, traced_energy, traced_power, traced_regressor, traced_torque
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Robot
-from excitor.robots.tracer import Count, count, needed
-from excitor.robots.traces import start_trace, traced_energy, traced_power, traced_regressor, traced_torque
 
 SIGN_WIDTH = 1e-3  # rad/s or m/s: [Volkmann2020] §IV feeds tanh(1000 dq) forward instead of sgn(dq)
 _SIGNED = ("coulomb", "sqrt", "stribeck", "load")

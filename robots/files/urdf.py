@@ -16,9 +16,9 @@ import numpy as np
 
 from excitor.robots.description import robot_from_data
 from excitor.robots.errors import InvalidRobot
+from excitor.robots.files.schema import MOST_JOINTS
+from excitor.robots.files.urdf_elements import Note, Reader, label, parse_xml
 from excitor.robots.robot import Robot
-from excitor.robots.schema import MOST_JOINTS
-from excitor.robots.urdf_elements import Note, Reader, label, parse_xml
 
 SNAP = 1e-5  # rad: π at four decimals is off by 7e-6
 _STEP = math.pi / 12

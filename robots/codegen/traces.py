@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from excitor.robots.codegen.tracer import Graph, Node
 from excitor.robots.errors import ExcitorError
 from excitor.robots.kernel.reference import (
     Coordinates,
@@ -26,7 +27,6 @@ from excitor.robots.kernel.reference_drive import (
 )
 from excitor.robots.parameters import layout
 from excitor.robots.robot import FrictionTerm, Robot
-from excitor.robots.tracer import Graph, Node
 from excitor.robots.tree import Tree
 
 

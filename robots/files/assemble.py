@@ -5,15 +5,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from excitor.robots import schema
 from excitor.robots.arrays import BoolArray, FloatArray
-from excitor.robots.assemble_drive import build_drive, square_matrix
-from excitor.robots.expressions import combination
+from excitor.robots.files import schema
+from excitor.robots.files.drives import build_drive, square_matrix
+from excitor.robots.files.expressions import combination
+from excitor.robots.files.skeleton import Link, Reading, Skeleton, build_skeleton, build_tree, position_in_si
 from excitor.robots.geometry import inverse, roll_pitch_yaw, translation
 from excitor.robots.inertia import change_frame, frame_change_matrix, from_center_of_mass
 from excitor.robots.parameters import Layout, layout_of
 from excitor.robots.robot import Capsule, CheckPose, ControllerAxes, DeclaredBase, Frame, Limits, Payload, Robot
-from excitor.robots.skeleton import Link, Reading, Skeleton, build_skeleton, build_tree, position_in_si
 from excitor.robots.tree import Tree
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from string import ascii_letters, digits
 
-from excitor.robots.tracer import FUNCTIONS, Node, needed
+from excitor.robots.codegen.tracer import FUNCTIONS, Node, needed
 
 LINE = 56  # longer expressions get a variable
 _NAME_LENGTH = 60

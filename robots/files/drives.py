@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from excitor.robots import schema
 from excitor.robots.arrays import FloatArray
+from excitor.robots.files import schema
+from excitor.robots.files.skeleton import Reading
 from excitor.robots.robot import DriveTrain, FrictionModel, FrictionTerm, RotorInertia
-from excitor.robots.skeleton import Reading
 from excitor.robots.tree import Tree
 
 # How parameters of whole-robot terms are called: Fv1, Fc1, off1, …

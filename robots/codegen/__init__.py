@@ -1,0 +1,1 @@
+"""A robot's inverse dynamics as source code for controllers."""

@@ -1,0 +1,147 @@
+"""The command line as a user meets it: what it prints, how it exits, what it imports."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from excitor.experiments.cli import app, main
+
+HEAVY = ("cvxpy", "pymoo", "sympy", "numba", "plotly", "scipy", "numpy", "pandas", "matplotlib")
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, list(arguments), catch_exceptions=True)
+
+
+def run_main(monkeypatch, capsys, *arguments):
+    """Run as the installed command does, with its handling of errors."""
+    monkeypatch.setattr(sys, "argv", ["excitor", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return stop.value.code, capsys.readouterr()
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys\nsys.argv = ['excitor', '--help']\n"
+        "from excitor.experiments.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        f"loaded = [name for name in {HEAVY!r} if name in sys.modules]\n"
+        "print(loaded, file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+    assert "excitor robots tx40" in done.stdout
+
+
+def test_version():
+    from importlib.metadata import version
+
+    assert run("--version").stdout.strip() == f"excitor {version('excitor')}"
+
+
+def test_robots_lists_the_catalogue():
+    out = run("robots").stdout
+    for name in ("tx40", "qrc350", "kr150", "rotradi", "ur10", "iiwa"):
+        assert name in out
+    assert {row["name"] for row in json.loads(run("robots", "--json").stdout)["robots"]} >= {"tx40", "ur10"}
+
+
+def test_robot_page_for_scripts():
+    result = run("robots", "tx40", "--json")
+    assert result.exit_code == 0
+    data = json.loads(result.stdout)
+    assert len(data["joints"]) == 6
+    assert data["joints"][0] == {"name": "j1", "kind": "revolute", "unit": "rad", "locked": None}
+    assert data["limits"]["velocity"][5] == pytest.approx(12.217305, abs=1e-6)
+    base = {entry["name"]: entry for entry in data["base_parameters"]}
+    assert len(base) == 60
+    assert base["ZZ1R"]["regrouping"] == "ZZ1 + Ia1 + YY2 + YY3 + 0.07 MZ3 + 0.05185 (M3 + M4 + M5 + M6)"
+    assert base["ZZ1R"]["closed_form"].endswith("2 r3 MZ3 + (d3^2 + r3^2) (M3 + M4 + M5 + M6)")
+    assert base["MX2R"]["terms"]["M4"] == pytest.approx(0.225)
+    assert "XX1" in data["unidentifiable"]
+
+
+def test_robot_page_for_people():
+    out = run("robots", "tx40").stdout
+    for words in ("Stäubli TX-40", "60 base parameters", "ZZ1R", "287 °/s", "No torque shows"):
+        assert words in out
+
+
+def test_locked_joints_lose_parameters():
+    """With joints 1 to 5 locked only what joint 6 feels remains, and ZZ6 cannot be told from its rotor's inertia."""
+    names = [f"--lock=j{k}" for k in range(1, 6)]
+    data = json.loads(run("robots", "tx40", *names, "--json").stdout)
+    assert set(data["locked"]["lost"]) >= {"ZZ1R", "MX2R", "Fv1", "off5", "ZZ5R", "ZZ6", "Ia6"}
+    assert not {"MX6", "MY6", "off6"} & set(data["locked"]["lost"])
+
+
+def test_unknown_lock_is_a_sentence(monkeypatch, capsys):
+    code, printed = run_main(monkeypatch, capsys, "robots", "tx40", "--lock", "axis9")
+    assert code == 1
+    assert "--lock axis9: no joint has that name" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["robots", "tx4O"], "is not a robot of the catalogue"),
+        (["robots", "nowhere.toml"], "does not exist"),
+        (["robots", "tx40", "--export", "cobol"], "expected one of"),
+        (["robots", "tx40", "--equations"], "closed forms of more than 4"),
+        (["robots", "rotradi", "--export", "c", "--out", "/nowhere/at/all.c"], "cannot be written"),
+        (["bench", "nothing"], "there is no bench"),
+    ],
+)
+def test_bad_calls_are_sentences(monkeypatch, capsys, arguments, words):
+    code, printed = run_main(monkeypatch, capsys, *arguments)
+    assert code == 1
+    assert words in printed.err
+    assert printed.out == ""
+    assert "Traceback" not in printed.err
+
+
+def test_wrong_usage_exits_2(monkeypatch, capsys):
+    assert run_main(monkeypatch, capsys, "robots", "--no-such-option")[0] == 2
+
+
+def test_export_writes_the_file(tmp_path):
+    target = tmp_path / "rotradi.c"
+    result = run("robots", "rotradi", "--export", "c", "--out", str(target))
+    assert result.exit_code == 0
+    assert "void rotradi_inverse_dynamics" in target.read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["rotradi.c"], "no temporary file is left behind"
+
+
+def test_equations_of_a_small_arm():
+    out = run("robots", "rotradi", "--equations").stdout
+    assert "M11 = " in out
+    assert "g2 = " in out
+    assert "L2" in out
+
+
+def test_counts_show_that_the_energy_model_is_smaller():
+    data = json.loads(run("robots", "tx40", "--counts", "--json").stdout)
+    total = {key: data[key]["additions"] + data[key]["multiplications"] for key in ("regressor", "energy", "power")}
+    assert total["energy"] < total["power"] < total["regressor"]
+
+
+def test_a_robot_with_errors_exits_1(tmp_path):
+    path = tmp_path / "ghost.toml"
+    path.write_text(
+        'name = "ghost"\n[[joint]]\nname = "j"\nmdh = {}\nlink = { mass = 1.0, inertia = [1, 0, 0, 0.1, 0, 0.1] }\n'
+    )
+    result = run("robots", str(path), "--json")
+    assert result.exit_code == 1
+    assert any(finding["level"] == "error" for finding in json.loads(result.stdout)["findings"])
+
+
+def test_demo_reports_its_figures():
+    data = json.loads(run("demo", "--json").stdout)
+    assert data["demo"] == "demo"
+    figures = {figure["name"]: figure for figure in data["figures"]}
+    assert figures["demo.base_parameters"]["holds"] is True
+    assert figures["demo.regressor_ratio"]["ours"] > 1.0

@@ -1,0 +1,66 @@
+"""The house keeps its order: who may import whom, and what the command line may load."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ALLOWED = {
+    "robots": {"robots"},
+    "design": {"robots", "design"},
+    "identify": {"robots", "identify"},
+    "experiments": {"robots", "design", "identify", "experiments"},
+}
+MODULES = [path for room in ALLOWED for path in sorted((ROOT / room).rglob("*.py"))]
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_follow_the_house(path):
+    room = path.relative_to(ROOT).parts[0]
+    ours = {name.split(".")[1] for name in imports(path) if name.startswith("excitor.")}
+    assert ours <= ALLOWED[room]
+    assert not {"robots", "design", "identify", "experiments"} & {name.split(".")[0] for name in imports(path)}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_stay_short_and_say_what_they_answer(path):
+    text = path.read_text()
+    assert text.count("\n") <= 400, "past 400 lines it is two files"
+    assert ast.get_docstring(ast.parse(text)), "the first line says which question the file answers"
+
+
+def test_library_names_no_robot():
+    """Robots are data: no library code knows one by name."""
+    from excitor.robots.description import catalog_names
+
+    allowed = {"demo.py", "physics.py", "cli.py"}  # the demo's robot, the first-use measurement, examples in help
+    for path in MODULES:
+        if path.name in allowed:
+            continue
+        code = ast.parse(path.read_text())
+        strings = {
+            node.value for node in ast.walk(code) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+        assert not strings & set(catalog_names()), path
+
+
+def test_every_package_is_declared():
+    import tomllib
+
+    declared = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
+    found = {
+        "excitor." + ".".join(path.parent.relative_to(ROOT).parts)
+        for room in ALLOWED
+        for path in (ROOT / room).rglob("__init__.py")
+    }
+    assert declared == found
