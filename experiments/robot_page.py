@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from excitor.robots.arrays import FloatArray
-from excitor.robots.base import Base, LockedLoss, base_parameters, lost_when_locked
+from excitor.robots.base import Base, LockedLoss, base_parameters, declared_transform, lost_when_locked
 from excitor.robots.description import load_with_notes, stretch
+from excitor.robots.errors import RankDeficient
 from excitor.robots.lint import Finding, lint
+from excitor.robots.parameters import layout, prior
 from excitor.robots.regrouping import regroupings
 from excitor.robots.robot import Robot
 
@@ -24,6 +26,7 @@ class RobotPage:
     forms: tuple[str, ...]  # regroupings in the robot's named lengths
     findings: tuple[Finding, ...]
     locked: LockedLoss | None
+    declared: str | None
 
     @property
     def has_errors(self) -> bool:
@@ -43,6 +46,7 @@ def robot_page(source: str, locked: Sequence[str] = ()) -> RobotPage:
         forms=regroupings(robot, base, stretch(source)),
         findings=lint(robot, notes),
         locked=loss,
+        declared=declared_sentence(robot, base),
     )
 
 
@@ -78,11 +82,25 @@ def as_data(page: RobotPage) -> dict[str, Any]:
             },
         },
         "base_parameters": [
-            {"name": name, "regrouping": number, "closed_form": form, "unit": unit, "terms": _terms(robot, row)}
-            for name, number, form, unit, row in zip(
-                base.names, page.numbers, page.forms, base.units, base.regrouping, strict=True
+            {
+                "name": name,
+                "regrouping": number,
+                "closed_form": form,
+                "unit": unit,
+                "prior": value,
+                "terms": _terms(robot, row),
+            }
+            for name, number, form, unit, value, row in zip(
+                base.names,
+                page.numbers,
+                page.forms,
+                base.units,
+                prior_values(robot, base),
+                base.regrouping,
+                strict=True,
             )
         ],
+        "declared_base": page.declared,
         "unidentifiable": list(base.without_effect),
         "only_combined": list(base.only_combined),
         "rank": {
@@ -98,6 +116,25 @@ def as_data(page: RobotPage) -> dict[str, Any]:
     if page.locked is not None:
         data["locked"] = {"base_parameters": list(page.locked.base.names), "lost": list(page.locked.lost)}
     return data
+
+
+def prior_values(robot: Robot, base: Base) -> list[float | None]:
+    """Evaluate base parameters from what is known beforehand; None where a part is not known."""
+    values = base.values(np.where(robot.assumed_zero, 0.0, prior(robot)))
+    unknown = (base.regrouping != 0.0) @ (~robot.known & ~robot.assumed_zero)
+    return [None if part else float(value) for value, part in zip(values, unknown, strict=True)]
+
+
+def declared_sentence(robot: Robot, base: Base) -> str | None:
+    """Say whether the base set that the robot declares spans the same space; lint says why where it does not."""
+    if robot.declared_base is None:
+        return None
+    count = len(robot.declared_base.names)
+    try:
+        declared_transform(robot, base)
+    except RankDeficient:
+        return f"Declared base set: {count} parameters, which do not span the same space"
+    return f"Declared base set: {count} parameters, spanning the same space ({robot.declared_base.source})"
 
 
 def joint_kinds(robot: Robot) -> list[tuple[str, str, str]]:
@@ -125,6 +162,10 @@ def print_page(page: RobotPage) -> None:
     )
     if base.without_effect:
         console.print(f"No torque shows: {', '.join(base.without_effect)}")
+    if base.only_combined:
+        console.print(f"Seen only as parts of base parameters: {', '.join(base.only_combined)}")
+    if page.declared is not None:
+        console.print(escape(page.declared))
     if page.locked is not None:
         lost = ", ".join(page.locked.lost) or "nothing"
         console.print(f"With the given joints locked, {len(page.locked.base)} base parameters remain. Lost: {lost}")
@@ -161,10 +202,12 @@ def _base_table(page: RobotPage) -> Any:
     from rich.table import Table
 
     table = Table(title="Base parameters", title_justify="left")
-    for heading in ("name", "regroups", "unit"):
-        table.add_column(heading)
-    for name, form, unit in zip(page.base.names, page.forms, page.base.units, strict=True):
-        table.add_row(escape(name), escape("" if form == name else form), unit)
+    for heading in ("name", "regroups", "prior", "unit"):
+        table.add_column(heading, justify="right" if heading == "prior" else "left")
+    values = prior_values(page.robot, page.base)
+    for name, form, value, unit in zip(page.base.names, page.forms, values, page.base.units, strict=True):
+        known = "" if value is None else f"{value:.4g}"
+        table.add_row(escape(name), escape("" if form == name else form), known, unit)
     return table
 
 
@@ -177,7 +220,5 @@ def _finite(value: float) -> float | None:
 
 
 def _terms(robot: Robot, row: FloatArray) -> Mapping[str, float]:
-    from excitor.robots.parameters import layout
-
     names = layout(robot).names
     return {names[k]: float(row[k]) for k in np.flatnonzero(row)}

@@ -11,6 +11,7 @@ import numpy as np
 from excitor.robots.arrays import FloatArray
 from excitor.robots.kernel.chain import skew
 
+_ROUNDING = 1e-12  # a thin rod, or a point, sits on the edge of what can exist
 _PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 
 
@@ -75,7 +76,7 @@ class Consistency:
     @property
     def holds(self) -> bool:
         """Tell whether a rigid body with these parameters exists."""
-        return self.mass > 0.0 and self.relative_margin >= 0.0
+        return self.mass > 0.0 and self.relative_margin >= -_ROUNDING
 
 
 def check_consistency(phi: FloatArray) -> Consistency:
