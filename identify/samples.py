@@ -1,0 +1,40 @@
+"""What was measured in one run, ready to be regressed: motion and torque on the joint side, sampled evenly."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from excitor.robots.arrays import FloatArray, freeze
+from excitor.robots.robot import Motion
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that was done to the data, with its settings: every result tells all of them."""
+
+    name: str
+    settings: Mapping[str, float | str]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Samples:
+    """One run: joint torques beside the motion that goes with them."""
+
+    run: str
+    motion: Motion
+    tau: FloatArray  # (n_samples, n_joints)
+    sample_rate_hz: float
+    variance: FloatArray | None = None  # (n_samples, n_joints) of tau in a single repetition; None if run once
+    steps: tuple[Step, ...] = ()
+
+    def __post_init__(self) -> None:
+        shape = " ".join(str(size) for size in self.motion.q.shape)
+        freeze(self, tau=shape)
+        if self.variance is not None:
+            freeze(self, variance=shape)
+        if not self.sample_rate_hz > 0.0:
+            raise ValueError(
+                f"run {self.run!r}: sample_rate_hz is {self.sample_rate_hz}, expected a positive frequency"
+            )
+
+    def __len__(self) -> int:
+        return len(self.motion)
