@@ -1,17 +1,24 @@
 """The command line: verbs, options, exit codes. Each verb's work is elsewhere and imported when it is called."""
 
+import io
 import json
+import os
 import sys
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from excitor.experiments.figures import Report
 
 app = typer.Typer(
     name="excitor",
     help="Choose the motion whose measurements say most about the robot; run it; say what was learned, and how sure "
     "we are.\n\nExample: excitor robots tx40",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -24,14 +31,24 @@ def main() -> None:
     """Run the command line: findings and bad input are sentences and exit code 1, never a traceback."""
     from excitor.robots.errors import ExcitorError
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without our letters must still show the page
     try:
         app()
-    except (ExcitorError, ValueError) as error:
-        typer.echo(str(error), err=True)
-        sys.exit(1)
     except BrokenPipeError:
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read us has stopped
         sys.exit(1)
+    except (ExcitorError, ValueError, OSError) as error:
+        tell_error(str(error))
+        sys.exit(1)
+
+
+def tell_error(sentence: str) -> None:
+    """Tell what went wrong: on stderr, and for scripts as a JSON object on stdout."""
+    typer.echo(sentence, err=True)
+    if "--json" in sys.argv:
+        typer.echo(json.dumps({"error": sentence.splitlines()}, indent=2))
 
 
 @app.callback(invoke_without_command=True)
@@ -44,41 +61,90 @@ def options(version: Annotated[bool, typer.Option("--version", help="Print the v
         raise typer.Exit
 
 
+class Language(StrEnum):
+    """Languages that the inverse dynamics are written in."""
+
+    c = "c"
+    st = "st"
+    python = "python"
+
+
+class Bench(StrEnum):
+    """What can be measured."""
+
+    physics = "physics"
+    identify = "identify"
+
+
 @app.command()
 def robots(
-    source: Annotated[str | None, typer.Argument(metavar="[NAME|FILE]", help="Catalogue name, .toml or .urdf.")] = None,
-    lock: Annotated[list[str] | None, typer.Option(help="Show what locking this joint loses; repeatable.")] = None,
-    export: Annotated[str | None, typer.Option(help="Write the inverse dynamics as code: c, st or python.")] = None,
-    equations: Annotated[
-        bool, typer.Option("--equations", help="Print M, c, g and friction (up to 4 joints).")
-    ] = False,
+    source: Annotated[str | None, typer.Argument(metavar="NAME|FILE", help="Catalogue name, .toml or .urdf.")] = None,
+    lock: Annotated[list[str] | None, typer.Option(metavar="JOINT", help="What locking it loses; repeatable.")] = None,
+    export: Annotated[Language | None, typer.Option(help="Write the inverse dynamics as code.")] = None,
+    equations: Annotated[bool, typer.Option("--equations", help="Print M, c, g, friction (up to 4 joints).")] = False,
     counts: Annotated[bool, typer.Option("--counts", help="Count what the models cost to evaluate.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write --export or --equations to this file.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write --export or --equations.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List robots; or show one: joints, limits, base parameters with their regroupings, and what looks wrong.
+    r"""List robots; or show one: joints, limits, base parameters with their regroupings, and what looks wrong.
 
     Exit code 1 if the robot should not be used as it is.
 
+    \b
     Examples:
       excitor robots
       excitor robots my-robot.urdf
       excitor robots tx40 --lock j1 --lock j2
       excitor robots tx40 --export c --out tx40.c
     """
-    from excitor.experiments import robot_code
-
+    asked = [name for name, given in (("--export", export), ("--equations", equations), ("--counts", counts)) if given]
+    check_usage(asked, source, lock, out)
+    announce_compilation()
     if source is None:
         list_robots(as_json)
-    elif export is not None:
-        write(robot_code.code(source, export), out, as_json)
-    elif equations:
-        write(robot_code.equations(source), out, as_json)
-    elif counts:
-        data = robot_code.counts(source)
-        typer.echo(json.dumps(data, indent=2)) if as_json else robot_code.print_counts(data, typer.echo)
+    elif asked:
+        show_model(source, export, equations, out, as_json)
     else:
         show_robot(source, lock or [], as_json)
+
+
+def check_usage(asked: list[str], source: str | None, lock: list[str] | None, out: Path | None) -> None:
+    """Refuse options that do not go together."""
+    if len(asked) > 1:
+        raise typer.BadParameter(f"{' and '.join(asked)} do not go together; ask for one at a time")
+    if source is None and (asked or lock or out):
+        raise typer.BadParameter("name a robot to show")
+    if asked and lock:
+        raise typer.BadParameter(f"--lock does not go with {asked[0]}; lock joints in the robot's file")
+    if out is not None and asked not in (["--export"], ["--equations"]):
+        raise typer.BadParameter("--out goes with --export or --equations")
+    if out is not None and source is not None and out.exists() and Path(source).exists() and out.samefile(source):
+        raise typer.BadParameter("--out names the robot's own file, which would be lost")
+
+
+def announce_compilation() -> None:
+    """Say why the first use takes its time."""
+    from excitor.robots.kernel.compile import is_compiled
+
+    if not is_compiled():
+        typer.echo("Compiling the physics kernel, this once: some ten seconds of CPU time …", err=True)
+
+
+def show_model(source: str, export: Language | None, equations: bool, out: Path | None, as_json: bool) -> None:
+    """Write code, equations or operation counts of a robot's model."""
+    from excitor.experiments import robot_code
+
+    robot, warnings = robot_code.model(source)
+    for warning in warnings:
+        typer.echo(warning, err=True)
+    if export is not None:
+        write(robot_code.code(robot, export.value), out, as_json)
+    elif equations:
+        write(robot_code.equations(robot), out, as_json)
+    elif as_json:
+        typer.echo(json.dumps(robot_code.counts(robot), indent=2))
+    else:
+        robot_code.print_counts(robot_code.counts(robot), typer.echo)
 
 
 def list_robots(as_json: bool) -> None:
@@ -110,6 +176,8 @@ def show_robot(source: str, lock: list[str], as_json: bool) -> None:
 
 def write(text: str, out: Path | None, as_json: bool) -> None:
     """Write text to a file or to the screen."""
+    from excitor.experiments.files import write_atomically
+
     if out is not None:
         write_atomically(out, text)
         typer.echo(f"wrote {out}", err=True)
@@ -117,20 +185,6 @@ def write(text: str, out: Path | None, as_json: bool) -> None:
         typer.echo(json.dumps({"out": None if out is None else str(out), "text": text}, indent=2))
     elif out is None:
         typer.echo(text)
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    import os
-    import tempfile
-
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except OSError as error:
-        fail(f"{path}: cannot be written: {error.strerror or error}")
 
 
 @app.command()
@@ -149,7 +203,7 @@ def demo(as_json: Json = False) -> None:
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="What to measure: physics.")] = "physics",
+    name: Annotated[Bench, typer.Argument(help="What to measure.")] = Bench.physics,
     full: Annotated[bool, typer.Option("--full", help="Measure as often as the targets ask for.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -157,25 +211,48 @@ def bench(
 
     Example: excitor bench physics --json
     """
+    from importlib import import_module
+
+    show_report(import_module(f"excitor.experiments.bench.{name.value}").run(full), as_json)
+
+
+@app.command()
+def study(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which paper; none: list them.")] = None,
+    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the published recordings.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to write plots and tables.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Repeat randomised parts more often.")] = False,
+    as_json: Json = False,
+) -> None:
+    r"""Reproduce a paper, side by side with its printed numbers; exit 1 if a target is missed.
+
+    \b
+    Examples:
+      excitor study
+      excitor study qrc350-in-process --data recordings/ --out plots/
+    """
+    from excitor.experiments import studies
+
+    if name is not None:
+        show_report(studies.find(name).run(data, out, full=full), as_json)
+    elif as_json:
+        listed = [{"name": key, "title": studies.title(key)} for key in studies.STUDIES]
+        typer.echo(json.dumps({"studies": listed}, indent=2))
+    else:
+        for key in studies.STUDIES:
+            typer.echo(f"{key:20} {studies.title(key)}")
+
+
+def show_report(report: "Report", as_json: bool) -> None:
+    """Show figures; exit 1 if a target is missed."""
     from excitor.experiments.figures import print_table, to_json
 
-    if name != "physics":
-        fail(f"there is no bench {name!r}; expected: physics")
-    from excitor.experiments.bench import physics
-
-    report = physics.run(full)
     if as_json:
         typer.echo(to_json(report))
     else:
         print_table(report)
     if any(figure.holds is False for figure in report.figures):
         raise typer.Exit(1)
-
-
-def fail(sentence: str) -> NoReturn:
-    """Tell a finding and stop with exit code 1."""
-    typer.echo(sentence, err=True)
-    raise typer.Exit(1)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """Figures that studies, benches and the demo report: one form for scripts, one for people."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Bound = Literal["at least", "at most", "equal", "none"]
+Bound = Literal["at least", "at most", "equal", "within", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,7 @@ class Figure:
     target: float | None = None
     bound: Bound = "none"
     paper: float | None = None
+    tolerance: float = 0.0  # of "within": how far from the target is near enough
 
     @property
     def holds(self) -> bool | None:
@@ -28,6 +29,7 @@ class Figure:
             "at least": self.ours >= self.target,
             "at most": self.ours <= self.target,
             "equal": self.ours == self.target,
+            "within": abs(self.ours - self.target) <= self.tolerance,
         }[self.bound]
 
 
@@ -64,14 +66,33 @@ def print_table(report: Report) -> None:
 
     table = Table(title=f"{report.kind} {report.name}", title_justify="left")
     for heading in ("figure", "ours", "paper", "target", "unit", ""):
-        table.add_column(heading, justify="right" if heading in ("ours", "paper") else "left")
-    words = {"at least": "≥", "at most": "≤", "equal": "=", "none": ""}
+        table.add_column(heading, justify="right" if heading in ("ours", "paper") else "left", overflow="fold")
     for figure in report.figures:
-        target = "" if figure.target is None else f"{words[figure.bound]} {figure.target:g}"
         verdict = {True: "[green]holds[/]", False: "[red]fails[/]", None: ""}[figure.holds]
         paper = "" if figure.paper is None else f"{figure.paper:g}"
-        table.add_row(figure.name, f"{figure.ours:.4g}", paper, target, figure.unit, verdict)
+        table.add_row(figure.name, f"{figure.ours:.4g}", paper, _target(figure), figure.unit, verdict)
     console = Console()
     console.print(table)
-    for key, value in report.context.items():
-        console.print(f"  {key}: {value}", style="dim", markup=False)
+    for line in _outline(report.context, 1):
+        console.print(line, style="dim", markup=False, highlight=False)
+
+
+def _target(figure: Figure) -> str:
+    if figure.target is None:
+        return ""
+    if figure.bound == "within":
+        return f"{figure.target:g} ± {figure.tolerance:g}"
+    sign = {"at least": "≥ ", "at most": "≤ ", "equal": "= "}.get(figure.bound, "")
+    return f"{sign}{figure.target:g}"
+
+
+def _outline(value: Any, depth: int) -> Iterator[str]:
+    """Write nested context as indented lines."""
+    indent = "  " * depth
+    for key, entry in value.items() if isinstance(value, Mapping) else enumerate(value):
+        label = f"{key}: " if isinstance(value, Mapping) else ""
+        if isinstance(entry, Mapping) or (isinstance(entry, list) and entry and isinstance(entry[0], str)):
+            yield f"{indent}{label}".rstrip()
+            yield from _outline(entry, depth + 1)
+        else:
+            yield f"{indent}{label}{entry}"

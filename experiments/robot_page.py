@@ -1,7 +1,7 @@
 """What `excitor robots` says of a robot: joints, limits, base parameters, what no torque shows, what looks wrong."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ class RobotPage:
     forms: tuple[str, ...]  # regroupings in the robot's named lengths
     findings: tuple[Finding, ...]
     locked: LockedLoss | None
+    held: Mapping[int, float]  # where joints are locked, by the file or for this page
     declared: str | None
 
     @property
@@ -38,7 +39,8 @@ def robot_page(source: str, locked: Sequence[str] = ()) -> RobotPage:
     """Load a robot and find out about it, also with joints locked at the middle of their range."""
     robot, notes = load_with_notes(source)
     base = base_parameters(robot)
-    loss = lost_when_locked(robot, lock_positions(robot, locked)) if locked else None
+    positions = {**lock_positions(robot, locked), **robot.locked}
+    loss = lost_when_locked(replace(robot, locked={}), positions) if locked else None
     return RobotPage(
         robot=robot,
         base=base,
@@ -46,6 +48,7 @@ def robot_page(source: str, locked: Sequence[str] = ()) -> RobotPage:
         forms=regroupings(robot, base, stretch(source)),
         findings=lint(robot, notes),
         locked=loss,
+        held=positions,
         declared=declared_sentence(robot, base),
     )
 
@@ -70,7 +73,7 @@ def as_data(page: RobotPage) -> dict[str, Any]:
         "name": robot.name,
         "title": robot.title,
         "joints": [
-            {"name": name, "kind": kind, "unit": unit, "locked": robot.locked.get(i)}
+            {"name": name, "kind": kind, "unit": unit, "locked": page.held.get(i)}
             for i, (name, kind, unit) in enumerate(joint_kinds(robot))
         ],
         "links": list(robot.mechanism.link_names),
@@ -114,7 +117,13 @@ def as_data(page: RobotPage) -> dict[str, Any]:
         ],
     }
     if page.locked is not None:
-        data["locked"] = {"base_parameters": list(page.locked.base.names), "lost": list(page.locked.lost)}
+        data["locked"] = {
+            "base_parameters": [
+                {"name": name, "regrouping": form}
+                for name, form in zip(page.locked.base.names, regroupings(robot, page.locked.base), strict=True)
+            ],
+            "lost": list(page.locked.lost),
+        }
     return data
 
 
@@ -153,7 +162,7 @@ def print_page(page: RobotPage) -> None:
     console = Console()
     robot, base = page.robot, page.base
     console.print(f"[bold]{escape(robot.title or robot.name)}[/]  {robot.n_joints} joints, {len(base)} base parameters")
-    console.print(_limits_table(robot))
+    console.print(_limits_table(page))
     console.print(_base_table(page))
     console.print(
         f"Rank {len(base)}: last kept column {base.gap[0]:.1e}, first dropped {base.gap[1]:.1e} "
@@ -167,21 +176,30 @@ def print_page(page: RobotPage) -> None:
     if page.declared is not None:
         console.print(escape(page.declared))
     if page.locked is not None:
-        lost = ", ".join(page.locked.lost) or "nothing"
-        console.print(f"With the given joints locked, {len(page.locked.base)} base parameters remain. Lost: {lost}")
+        print_locked(page, page.locked, console.print)
     for finding in page.findings:
         color = {"error": "red", "warning": "yellow"}.get(finding.level, "dim")
         console.print(f"[{color}]{finding.level}[/] {escape(finding.where)}: {escape(finding.sentence)}")
 
 
-def _limits_table(robot: Robot) -> Any:
+def print_locked(page: RobotPage, locked: LockedLoss, echo: Callable[[str], Any]) -> None:
+    """Say what runs with the joints so held can tell, and what not."""
+    from rich.markup import escape
+
+    echo(f"\nWith these joints locked, {len(locked.base)} combinations can be told:")
+    forms = regroupings(page.robot, locked.base)
+    echo(escape("; ".join(form for form in forms) or "none"))
+    echo(f"Not told, of the robot's base parameters: {escape(', '.join(locked.lost)) or 'none'}")
+
+
+def _limits_table(page: RobotPage) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
     table = Table(title="Joints", title_justify="left")
     for heading in ("joint", "position", "velocity", "acceleration", "torque", "locked at"):
         table.add_column(heading, justify="left" if heading == "joint" else "right")
-    limits = robot.limits
+    robot, limits = page.robot, page.robot.limits
     for i, (name, kind, _) in enumerate(joint_kinds(robot)):
         scale, unit = (1.0, "m") if kind == "prismatic" else (180.0 / np.pi, "°")
         force = "N" if kind == "prismatic" else "N m"
@@ -192,7 +210,7 @@ def _limits_table(robot: Robot) -> Any:
             _limit(scale * limits.velocity[i], f"{unit}/s"),
             _limit(scale * limits.acceleration[i], f"{unit}/s²"),
             _limit(limits.torque[i], force),
-            f"{scale * robot.locked[i]:.6g} {unit}" if i in robot.locked else "",
+            f"{scale * page.held[i]:.6g} {unit}" if i in page.held else "",
         )
     return table
 

@@ -85,14 +85,14 @@ def _body(phi: FloatArray, where: str, reach: float) -> Iterator[Finding]:
     told = f"centre of mass is at {_list(center)} m"
     if np.linalg.norm(center) > 3.0:
         yield Finding("warning", where, f"{told}, more than 3 m from the joint; check that it is in metres, not mm")
-    elif np.linalg.norm(center) > 1.5 * reach + 0.1:
+    elif reach > 0.0 and np.linalg.norm(center) > 1.5 * reach + 0.1:
         yield Finding(
             "warning",
             where,
             f"{told}, far outside the link, which reaches {reach:.3g} m; check its frame and its signs",
         )
     gyration = float(np.sqrt(np.abs(moments).max() / phi[9]))
-    if gyration > max(2.0 * reach, 0.3):
+    if gyration > (max(2.0 * reach, 0.3) if reach > 0.0 else 1.0):
         sentence = (
             f"inertia of {np.abs(moments).max():.3g} kg m² at {phi[9]:.3g} kg is that of mass {gyration:.3g} m away, "
             f"but the link reaches {reach:.3g} m; check that it is about the centre of mass, in kg m², not kg mm²"

@@ -3,6 +3,7 @@
 import keyword
 import math
 import re
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from string import ascii_letters, digits
@@ -136,6 +137,12 @@ def identifier(name: str) -> str:
 def comment(text: str) -> str:
     """Turn any text into one that cannot leave a comment."""
     return "".join(letter if letter in _IN_COMMENTS else "_" for letter in text[:120])
+
+
+def comment_lines(text: str, language: str) -> str:
+    """Write any text as comment lines of a language."""
+    form = {"c": "/* {} */", "st": "(* {} *)", "python": "# {}"}[language]
+    return "\n".join(form.format(comment(line)) for line in textwrap.wrap(text, 110))
 
 
 def _inputs(routine: Routine) -> set[str]:

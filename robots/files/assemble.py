@@ -1,6 +1,7 @@
 """From what a robot file says to a robot: expand defaults, look names up, convert units to SI."""
 
 import math
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,6 +29,7 @@ def assemble(reading: Reading) -> Robot | None:
     if reading.problems:
         return None
     params = layout_of(tree.n_links, tree.prismatic, drive)
+    check_length_names(params, reading)
     chi, known = prior_parameters(skeleton, params, reading)
     tool = build_frame("tool", description.tool, skeleton, "tool", reading)
     robot = Robot(
@@ -49,6 +51,15 @@ def assemble(reading: Reading) -> Robot | None:
         locked=locked_joints(skeleton),
     )
     return None if reading.problems else robot
+
+
+def check_length_names(params: Layout, reading: Reading) -> None:
+    """Refuse lengths that printed equations could not tell from a coordinate, gravity or a parameter."""
+    for name in reading.description.lengths:
+        if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+            reading.note(f"lengths.{name[:40]}", "is not a name; use letters, digits and _, as in d3")
+        elif re.fullmatch(r"g|d{0,2}q\d*|pi", name) or name in params.names:
+            reading.note(f"lengths.{name}", "is taken, by gravity, a coordinate or a parameter; choose another name")
 
 
 def body_parameters(body: schema.Body, path: str, reading: Reading) -> FloatArray:
@@ -212,8 +223,6 @@ def build_declared_base(skeleton: Skeleton, params: Layout, reading: Reading) ->
         return None
     rows = np.zeros((len(declared.parameters), len(params)))
     names = frozenset(params.names)
-    for name in sorted(names.intersection(reading.description.lengths)):
-        reading.note(f"lengths.{name}", "is also the name of a parameter, which declared_base needs; choose another")
     for k, (name, text) in enumerate(declared.parameters.items()):
         try:
             for parameter, factor in combination(text, names, reading.description.lengths).items():

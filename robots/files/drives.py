@@ -117,6 +117,8 @@ def own_rotors(tree: Tree, reading: Reading) -> list[RotorInertia]:
 def common_friction(tree: Tree, motor_from_joint: FloatArray, reading: Reading) -> list[FrictionTerm]:
     """Expand `terms`: each of them at every joint, joint by joint."""
     friction = reading.description.friction
+    if len(set(friction.terms)) < len(friction.terms):
+        reading.note("friction.terms", f"is {friction.terms}, which says one twice; keep each once")
     rows = motor_senses(motor_from_joint) if friction.at == "motors" else np.eye(tree.n_joints)
     return [
         FrictionTerm(f"{_NAMES[model]}{i + 1}", model, rows[i], rows[i], width=friction.sign_width)

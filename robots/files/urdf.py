@@ -22,6 +22,7 @@ from excitor.robots.robot import Robot
 
 SNAP = 1e-5  # rad: π at four decimals is off by 7e-6
 _STEP = math.pi / 12
+_LARGEST_ANGLE = 6.5  # rad, a little over a turn: beyond, somebody wrote degrees
 _KINDS = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic", "fixed": "fixed"}
 
 Table = dict[str, Any]
@@ -184,6 +185,9 @@ def _joint_table(joint: _Joint, parent: str, joints: Sequence[_Joint], reader: R
 
 def _snapped(angle: float, joint: _Joint, reader: Reader) -> float:
     """Snap to a multiple of π/12: a truncated π would make base parameters of its own."""
+    if abs(angle) > _LARGEST_ANGLE:
+        reader.refuse(f"{joint.where} origin rpy", f"is {angle:g} rad, more than a turn; URDF angles are in radians")
+        return angle
     multiple = round(angle / _STEP)
     exact = multiple * math.pi / 12
     if abs(angle - exact) > SNAP:

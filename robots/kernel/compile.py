@@ -1,8 +1,10 @@
 """How the kernel is compiled, and how its workspace is laid out."""
 
+import contextlib
 import hashlib
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -80,9 +82,27 @@ def _cache_folder() -> str:
     """
     here = Path(__file__).parent
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(here.glob("*.py")))).hexdigest()[:16]
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    if given:
-        return str(Path(given) / f"excitor-{digest}")
-    if os.access(here, os.W_OK):
-        return str(here / "__pycache__" / f"compiled-{digest}")
-    return str(Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "excitor" / f"compiled-{digest}")
+    for base in _cache_bases(here):
+        folder = base / f"excitor-{digest}"
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK):
+                return str(folder)
+    return tempfile.mkdtemp(prefix="excitor-")  # compiled again next time, but it works
+
+
+def _cache_bases(here: Path) -> Iterator[Path]:
+    """List where compiled code may be kept, best first."""
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        yield Path(os.environ["NUMBA_CACHE_DIR"])
+    yield here / "__pycache__"
+    if os.environ.get("XDG_CACHE_HOME"):
+        yield Path(os.environ["XDG_CACHE_HOME"]) / "excitor"
+    with contextlib.suppress(RuntimeError):
+        yield Path.home() / ".cache" / "excitor"
+    yield Path(tempfile.gettempdir()) / f"excitor-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+
+
+def is_compiled() -> bool:
+    """Tell whether compiled code of this version waits in the cache."""
+    return any(Path(_cache_folder()).rglob("*.nbi"))

@@ -202,8 +202,12 @@ TOML = {
     ),
     "length named as a parameter": (
         HEAD + '[lengths]\nM1 = 1\n[declared_base.parameters]\nx = "M1"',
-        ["lengths.M1: is also the name of a parameter"],
+        ["lengths.M1: is taken, by gravity, a coordinate or a parameter"],
     ),
+    "length named as gravity": (HEAD + "[lengths]\ng = 0.5", ["lengths.g: is taken, by gravity, a coordinate"]),
+    "length named as a coordinate": (HEAD + "[lengths]\nq2 = 0.5", ["lengths.q2: is taken"]),
+    "length that is no name": (HEAD + "[lengths]\n'a b' = 0.5", ["lengths.a b: is not a name"]),
+    "friction named twice": (HEAD + '[friction]\nterms = ["viscous", "viscous"]', ["friction.terms", "says one twice"]),
     "deep lists": (HEAD + "x = " + "[" * 5000, ["nests tables too deeply to be read"]),
     "deep tables": (HEAD + "x = " + "{a=" * 5000, ["nests tables too deeply to be read"]),
     "too many joints": (
