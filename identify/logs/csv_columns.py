@@ -1,0 +1,223 @@
+"""CSV files with a column map: which columns are what, on which side, in which unit; only the dialect is guessed."""
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+
+from excitor.identify.errors import InvalidLog
+from excitor.identify.log import Kind, Log, Side, Signal, even_rate
+from excitor.robots.arrays import FloatArray
+
+LARGEST_FILE = 4_000_000_000
+LARGEST_VALUE = 1e12  # in any unit anybody writes
+_LONGEST_LINE = 100_000
+
+# Units by kind, with what turns them into SI.
+UNITS: dict[str, dict[str, float]] = {
+    "position": {"rad": 1.0, "deg": math.pi / 180.0, "rev": 2.0 * math.pi, "m": 1.0, "mm": 1e-3},
+    "velocity": {"rad/s": 1.0, "deg/s": math.pi / 180.0, "rpm": math.pi / 30.0, "m/s": 1.0, "mm/s": 1e-3},
+    "acceleration": {"rad/s2": 1.0, "deg/s2": math.pi / 180.0, "m/s2": 1.0},
+    "torque": {"N m": 1.0, "Nm": 1.0, "mN m": 1e-3, "N": 1.0},
+    "current": {"A": 1.0, "mA": 1e-3},
+}
+
+
+class Columns(BaseModel):
+    """The columns of one quantity, one a joint, by heading or by number (1 is the first)."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    kind: Kind
+    side: Side
+    unit: str
+    columns: Annotated[list[str | int], Field(min_length=1, max_length=100)]
+    scale: list[FiniteFloat] | FiniteFloat = 1.0
+    file: str | None = None
+
+
+class ColumnMap(BaseModel):
+    """What a CSV file's columns are. Measured quantities only: a model's torque is no measurement."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    signals: Annotated[list[Columns], Field(min_length=1)]
+    time: str | int | None = None  # the column of time stamps, s
+    sample_rate_hz: Annotated[FiniteFloat, Field(gt=0.0)] | None = None  # where there is no such column
+    header: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file's numbers, its headings, and the row of the file that each came from."""
+
+    headings: tuple[str, ...]
+    values: FloatArray
+    rows: tuple[int, ...]
+    notes: tuple[str, ...]
+
+
+_MODELLED = re.compile(r"target|model|desired|command|setpoint|reference", re.IGNORECASE)
+
+
+def read_csv(path: Path, columns: ColumnMap) -> Log:
+    """Read a log; whatever is wrong is told with its row, whatever was mended is told in the log's notes."""
+    if (columns.time is None) == (columns.sample_rate_hz is None):
+        raise InvalidLog(path, "the column map needs either time or sample_rate_hz")
+    tables = {name: read_table(path.parent / name if name else path, columns.header) for name in _files(columns)}
+    main = next(iter(tables.values()))
+    notes = [note for table in tables.values() for note in table.notes]
+    kept, rate = np.ones(len(main.values), dtype=bool), columns.sample_rate_hz
+    start = 0.0
+    if columns.time is not None:
+        stamps = main.values[:, _index(path, main, columns.time)]
+        start = float(stamps[0])
+        kept, rate, mended = even_rate(str(path), stamps, main.rows)
+        notes += mended
+    assert rate is not None
+    signals = []
+    for entry in columns.signals:
+        table = tables[entry.file or ""]
+        if len(table.values) != len(main.values):
+            raise InvalidLog(
+                path,
+                f"{entry.file} has {len(table.values)} rows, expected {len(main.values)}: sample both together",
+            )
+        signals.append(Signal(entry.kind, entry.side, _signal(path, table, entry)[kept]))
+    return Log(str(path), rate, start, tuple(signals), tuple(notes))
+
+
+def _files(columns: ColumnMap) -> list[str]:
+    names = list(dict.fromkeys(entry.file or "" for entry in columns.signals))
+    for name in names:
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise InvalidLog(name, "leaves the folder of the log; keep all of its files together")
+    return sorted(names)
+
+
+def _signal(path: Path, table: Table, entry: Columns) -> FloatArray:
+    units = UNITS[entry.kind]
+    if entry.unit not in units:
+        raise InvalidLog(path, f"{entry.kind} in {entry.unit!r} is not known; expected one of {', '.join(units)}")
+    indices = [_index(path, table, column) for column in entry.columns]
+    if len(set(indices)) < len(indices):
+        raise InvalidLog(path, f"the column map names a column of {entry.kind} twice: {entry.columns}")
+    for k in indices:
+        if table.headings and entry.kind in ("torque", "current") and _MODELLED.search(table.headings[k]):
+            told = f"column {table.headings[k]!r} sounds like a model's {entry.kind}, not a measured one"
+            raise InvalidLog(path, f"{told}; rename it if it is measured")
+    scale = np.array(entry.scale if isinstance(entry.scale, list) else [entry.scale] * len(indices))
+    if len(scale) != len(indices) or (scale == 0.0).any():
+        raise InvalidLog(
+            path, f"scale of {entry.kind} is {entry.scale}, expected a number other than 0 for each column"
+        )
+    return np.asarray(table.values[:, indices] * units[entry.unit] * scale)
+
+
+def _index(path: Path, table: Table, column: str | int) -> int:
+    if isinstance(column, int):
+        if not 1 <= column <= table.values.shape[1]:
+            raise InvalidLog(path, f"has {table.values.shape[1]} columns; the column map asks for number {column}")
+        return column - 1
+    if column not in table.headings:
+        known = ", ".join(table.headings[:12]) or "none: it has no headings"
+        raise InvalidLog(path, f"has no column {column!r}; its columns are {known}")
+    return table.headings.index(column)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a file cuts its lines and writes its numbers."""
+
+    separator: str | None  # None: blanks
+    decimal_comma: bool
+
+    def split(self, line: str) -> list[str]:
+        """Cut a line into cells; a separator at its end starts none."""
+        if self.separator is None:
+            return line.split()
+        cells = line.split(self.separator)
+        return cells[:-1] if len(cells) > 1 and not cells[-1].strip() and self.separator != "," else cells
+
+    def number(self, cell: str) -> float:
+        """Read a number."""
+        return float(cell.strip().replace(",", ".") if self.decimal_comma else cell.strip())
+
+
+def read_table(path: Path, header: bool = True) -> Table:
+    """Read a table of numbers, separated by commas, semicolons, tabs or blanks; a decimal comma is understood."""
+    filled = [(number, line) for number, line in enumerate(_lines(path), start=1) if line.strip()]
+    if not filled:
+        raise InvalidLog(path, "is empty")
+    body = filled[header:]
+    if not body:
+        raise InvalidLog(path, "has headings but no samples")
+    dialect = find_dialect([line for _, line in body[:50]])
+    headings = tuple(cell.strip().strip('"') for cell in dialect.split(filled[0][1])) if header else ()
+    if header and all(_is_number(cell, dialect) for cell in headings):
+        raise InvalidLog(path, "has numbers where headings were expected; say header = false in the column map", 1)
+    width = len(headings) or len(dialect.split(body[0][1]))
+    notes = ["read with a decimal comma"] if dialect.decimal_comma else []
+    if len(body) > 1 and len(dialect.split(body[-1][1])) < width:
+        notes.append(f"row {body[-1][0]} is cut short; it is left out")
+        body = body[:-1]
+    values = np.array([_numbers(path, number, line, width, dialect) for number, line in body])
+    return Table(headings, values, tuple(number for number, _ in body), tuple(notes))
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        if not path.is_file():
+            raise InvalidLog(path, "is a folder, expected a file" if path.is_dir() else "does not exist")
+        if path.stat().st_size > LARGEST_FILE:
+            raise InvalidLog(path, f"is {path.stat().st_size / 1e9:.1f} GB; cut the log into runs")
+        with path.open("rb") as file:
+            head = file.read(4096)
+            if b"\0" in head:
+                raise InvalidLog(path, "is not text: it contains zero bytes (UTF-16? save it as UTF-8)")
+            if len(head) == 4096 and b"\n" not in head + file.read(_LONGEST_LINE):
+                raise InvalidLog(path, f"has a line of more than {_LONGEST_LINE} characters: not a table of samples")
+        return path.read_bytes().decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise InvalidLog(path, f"byte {error.start} is not UTF-8 text; save the file as UTF-8") from None
+    except OSError as error:
+        raise InvalidLog(path, f"cannot be read: {error.strerror or error}") from None
+
+
+def find_dialect(lines: list[str]) -> Dialect:
+    """Find the separator that cuts all lines; beside another separator, a comma within a number is a decimal one."""
+    for separator in (";", "\t"):
+        if all(separator in line for line in lines):
+            return Dialect(separator, any(re.search(r"\d,\d", line) for line in lines))
+    if all("," in line for line in lines):
+        return Dialect(",", False)
+    return Dialect(None, False)
+
+
+def _numbers(path: Path, row: int, line: str, width: int, dialect: Dialect) -> list[float]:
+    cells = dialect.split(line)
+    if len(cells) != width:
+        raise InvalidLog(path, f"has {len(cells)} entries, expected {width}", row)
+    out = []
+    for column, cell in enumerate(cells, start=1):
+        try:
+            value = dialect.number(cell)
+        except ValueError:
+            what = f"is {cell.strip()[:40]!r}" if cell.strip() else "is empty"
+            raise InvalidLog(path, f"column {column} {what}, expected a number", row) from None
+        if not abs(value) < LARGEST_VALUE:
+            raise InvalidLog(path, f"column {column} is {cell.strip()[:40]}, which no robot measures", row)
+        out.append(value)
+    return out
+
+
+def _is_number(cell: str, dialect: Dialect) -> bool:
+    try:
+        dialect.number(cell)
+    except ValueError:
+        return False
+    return True
