@@ -188,6 +188,32 @@ def write(text: str, out: Path | None, as_json: bool) -> None:
 
 
 @app.command()
+def identify(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
+    as_json: Json = False,
+) -> None:
+    """Identify a robot from a campaign's logs: model.json, model.c, model.py, and model.urdf for a URDF robot.
+
+    Exit code 1, and no model, where the data would mislead.
+
+    Example: excitor identify my-cell
+    """
+    from excitor.experiments.campaign import open_campaign
+    from excitor.experiments.identification import identify as run
+    from excitor.experiments.identify_page import print_identified
+    from excitor.experiments.model_file import model_data, write_model
+
+    announce_compilation()
+    result = run(open_campaign(folder), lambda sentence: typer.echo(sentence, err=True))
+    for path in write_model(result):
+        typer.echo(f"wrote {path}", err=True)
+    if as_json:
+        typer.echo(json.dumps(model_data(result), indent=2, allow_nan=False))
+    else:
+        print_identified(result)
+
+
+@app.command()
 def demo(as_json: Json = False) -> None:
     """Show what exists so far on the built-in TX-40: its base parameters and one speed comparison.
 

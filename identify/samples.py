@@ -14,6 +14,12 @@ class Step:
     name: str
     settings: Mapping[str, float | str]
 
+    def __post_init__(self) -> None:
+        for key, value in self.settings.items():
+            if not isinstance(value, int | float | str):
+                raise ValueError(f"setting {key} of step {self.name} is {value!r}, expected a number or a text")
+        object.__setattr__(self, "settings", dict(self.settings))
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Samples:

@@ -61,6 +61,9 @@ def base_parameters(
     Raises RankDeficient when the rank depends on how it is looked for: then no tolerance separates the columns.
     """
     held = tuple(sorted({**robot.locked, **(locked or {})}.items()))
+    for i, _ in held:
+        if not 0 <= i < robot.n_joints:
+            raise ValueError(f"joint {i} is to be locked, expected an index from 0 to {robot.n_joints - 1}")
     return _base_parameters(robot, held, tolerance, seed)
 
 
@@ -69,7 +72,7 @@ def _base_parameters(robot: Robot, held: tuple[tuple[int, float], ...], toleranc
     params = layout(robot)
     W = observation(robot, dict(held), seed)
     norms = np.linalg.norm(W, axis=0)
-    visible = (norms > tolerance * norms.max(initial=0.0)) & ~robot.assumed_zero
+    visible = _visible(norms, params.n_link_params, tolerance) & ~robot.assumed_zero
     order = [k for k in preference(robot) if visible[k]]
     if not order:
         names = tuple(params.names)
@@ -105,17 +108,22 @@ def observation(robot: Robot, held: Mapping[int, float], seed: int = 0) -> Float
     params = layout(robot)
     n_samples = max(100, 4 * len(params) // max(1, robot.n_joints - len(held)))
     motion = random_motion(robot, n_samples, held, seed)
-    load = np.random.default_rng(seed + 1).normal(size=motion.q.shape)
+    rng = np.random.default_rng(seed + 1)
+    Y = regressor(robot, motion, rng.normal(size=motion.q.shape)).copy()
+    for term, column in zip(robot.drive.friction, params.friction_columns, strict=True):
+        if term.model == "maxwell-slip":  # random positions would only ever saturate it
+            Y[:, :, column] = rng.uniform(-1.0, 1.0, size=(n_samples, 1)) * term.acts
     moving = [i for i in range(robot.n_joints) if i not in held]
-    return stack(regressor(robot, motion, load)[:, moving, :])
+    return stack(Y[:, moving, :])
 
 
 def random_motion(robot: Robot, n_samples: int, held: Mapping[int, float] | None = None, seed: int = 0) -> Motion:
     """Draw states within the joint limits; joints that are held stand still."""
     rng = np.random.default_rng(seed)
     reach = np.where(robot.mechanism.prismatic, 1.0, np.pi)
-    low = np.where(np.isfinite(robot.limits.position[:, 0]), robot.limits.position[:, 0], -reach)
-    high = np.where(np.isfinite(robot.limits.position[:, 1]), robot.limits.position[:, 1], reach)
+    middle = np.clip(0.0, *robot.limits.position.T)
+    low, high = np.maximum(robot.limits.position[:, 0], middle - reach), middle + reach
+    high = np.minimum(robot.limits.position[:, 1], high)
     q = rng.uniform(low, high, size=(n_samples, robot.n_joints))
     dq, ddq = rng.normal(scale=(1.0, 2.0), size=(n_samples, robot.n_joints, 2)).transpose(2, 0, 1).copy()
     for i, position in (held or {}).items():
@@ -131,6 +139,7 @@ def preference(robot: Robot) -> list[int]:
     regroup. Rotors and friction come between. A sliding link keeps its mass and lets its inertia regroup.
     """
     params = layout(robot)
+    first: list[int] = []
     glad: list[int] = []
     reluctant: list[int] = []
     for j, (axis, sliding) in enumerate(_joint_axes(robot)):
@@ -141,8 +150,9 @@ def preference(robot: Robot) -> list[int]:
         else:
             give_up = {letters[c] * 2, f"M{letters[axis]}", "M"}
         for k, component in enumerate(LINK_COMPONENTS):
-            (reluctant if component in give_up else glad).append(10 * j + k)
-    return [*glad, *range(params.n_link_params, len(params)), *reluctant]
+            own = not sliding and component == letters[axis] * 2
+            (first if own else reluctant if component in give_up else glad).append(10 * j + k)
+    return [*first, *glad, *range(params.n_link_params, len(params)), *reluctant]
 
 
 def _joint_axes(robot: Robot) -> list[tuple[int, bool]]:
@@ -192,6 +202,14 @@ def _confirm_rank(W: FloatArray, count: int, tolerance: float, name: str) -> Non
             f"cleanly separated (pivots {np.array2string(pivots, precision=2)}); "
             "check the geometry for angles or lengths that are nearly, but not quite, special"
         )
+
+
+def _visible(norms: FloatArray, n_link_params: int, tolerance: float) -> BoolArray:
+    """Mark columns that are more than rounding; links compare with links, for drives may turn thousands as fast."""
+    visible = norms > 0.0
+    links = norms[:n_link_params]
+    visible[:n_link_params] = links > tolerance * links.max(initial=0.0)
+    return visible
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, check_shape
 from excitor.robots.kernel import drive as kernel
 from excitor.robots.parameters import layout
 from excitor.robots.robot import FrictionTerm, Motion, Robot, RotorInertia
@@ -42,7 +42,7 @@ def drive_elements(robot: Robot) -> kernel.Elements:
 
 def drive_columns(robot: Robot, motion: Motion, load: FloatArray, out: FloatArray) -> None:
     """Write the columns of rotors and friction into out (n_columns, n_joints, n_samples)."""
-    kernel.fill_drive(drive_elements(robot), samples(motion), load, slip_states(robot, motion), out)
+    kernel.fill_drive(drive_elements(robot), samples(motion, robot.n_joints), load, slip_states(robot, motion), out)
 
 
 def friction_power_columns(robot: Robot, motion: Motion, load: FloatArray, out: FloatArray) -> None:
@@ -52,7 +52,7 @@ def friction_power_columns(robot: Robot, motion: Motion, load: FloatArray, out: 
     for e, (term, column) in enumerate(
         zip(robot.drive.friction, layout(robot).friction_columns, strict=True), start=len(robot.drive.rotors)
     ):
-        kernel.element_values(elements, e, samples(motion), 0, value)
+        kernel.element_values(elements, e, samples(motion, robot.n_joints), 0, value)
         if term.model == "load":
             value *= np.abs(load @ term.acts)
         elif term.model == "maxwell-slip":
@@ -74,16 +74,19 @@ def slip_states(robot: Robot, motion: Motion) -> FloatArray:
 
 def motor_positions(robot: Robot, q: FloatArray) -> FloatArray:
     """q_motor = N q, for positions, velocities or accelerations alike, (n_samples, n_joints)."""
+    _check(robot, q=q)
     return q @ robot.drive.motor_from_joint.T
 
 
 def joint_positions(robot: Robot, q_motor: FloatArray) -> FloatArray:
     """q = N⁻¹ q_motor, (n_samples, n_joints)."""
+    _check(robot, q_motor=q_motor)
     return np.linalg.solve(robot.drive.motor_from_joint, q_motor.T).T
 
 
 def joint_torques(robot: Robot, tau_motor: FloatArray) -> FloatArray:
     """τ = Nᵀ τ_motor of a transmission without losses, (n_samples, n_joints)."""
+    _check(robot, tau_motor=tau_motor)
     return tau_motor @ robot.drive.motor_from_joint
 
 
@@ -92,6 +95,7 @@ def motor_torques(robot: Robot, tau: FloatArray, dq: FloatArray | None = None) -
 
     [Swevers2002] §2.5: a motor that drives must give τ / R, one that is driven only feels τ R.
     """
+    _check(robot, tau=tau)
     tau_motor = np.linalg.solve(robot.drive.motor_from_joint.T, tau.T).T
     if dq is None:
         return tau_motor
@@ -102,6 +106,7 @@ def motor_torques(robot: Robot, tau: FloatArray, dq: FloatArray | None = None) -
 
 def torque_from_current(robot: Robot, current: FloatArray) -> FloatArray:
     """τ_motor = sgn(I) (c0 + c1 |I| + c2 I² + c3 |I|³), (n_samples, n_joints); needs every motor's law."""
+    _check(robot, current=current)
     c = robot.drive.torque_from_current
     unknown = np.isnan(c).any(axis=1)
     if unknown.any():
@@ -109,3 +114,8 @@ def torque_from_current(robot: Robot, current: FloatArray) -> FloatArray:
         raise ValueError(f"{robot.name}: no torque_from_current is given for the motors of {names}")
     size = np.abs(current)
     return np.sign(current) * (c[:, 0] + size * (c[:, 1] + size * (c[:, 2] + size * c[:, 3])))
+
+
+def _check(robot: Robot, **arrays: FloatArray) -> None:
+    for name, array in arrays.items():
+        check_shape(np.asarray(array), "n_samples n_joints", name, {"n_joints": robot.n_joints})

@@ -84,19 +84,36 @@ def forward_dynamics(
 ) -> FloatArray:
     """Accelerations ddq = M⁻¹ (τ - h(q, dq)) that joint torques cause, (n_samples, n_joints).
 
-    Load-dependent friction depends on the accelerations: they are then found by repeated solution.
+    Load-dependent friction depends on the accelerations, piecewise linearly: they are then found by Newton's method.
     """
     check_shape(np.asarray(tau), "n_samples n_joints", "tau", {"n_samples": len(q), "n_joints": robot.n_joints})
+    chi = _parameters(robot, chi)
     M = mass_matrix(robot, q, chi)
-    ddq = np.zeros_like(q, dtype=float)
-    for _ in range(100 if has_load_friction(robot) else 1):
-        correction = solve_mass_matrix(robot, M, tau - inverse_dynamics(robot, Motion(q, dq, ddq), chi))
+    ddq = np.zeros(np.shape(q))
+    for _ in range(20 if has_load_friction(robot) else 1):
+        motion = Motion(q, dq, ddq)
+        slope = load_friction_slope(robot, motion, chi) @ M if has_load_friction(robot) else M
+        correction = solve_mass_matrix(robot, slope, tau - inverse_dynamics(robot, motion, chi))
         ddq = ddq + correction
-        if not has_load_friction(robot) or np.abs(correction).max(initial=0.0) <= 1e-12 * (1.0 + np.abs(ddq).max()):
+        settled = np.abs(correction).max(initial=0.0) <= 1e-10 * (1.0 + np.abs(ddq).max(initial=0.0))
+        if settled or not has_load_friction(robot):
             return ddq
     raise ExcitorError(
         f"{robot.name}: accelerations under load-dependent friction were not found; its coefficients must stay below 1"
     )
+
+
+def load_friction_slope(robot: Robot, motion: Motion, chi: FloatArray) -> FloatArray:
+    """Differentiate joint torques by the torques that links and rotors need: 1 + Σ F s(v) sgn(acts @ τ) acts actsᵀ."""
+    rigid = rigid_torque(robot, motion, chi)
+    slope = np.tile(np.eye(robot.n_joints), (len(motion), 1, 1))
+    for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
+        if term.model == "load":
+            v = motion.dq @ term.senses
+            s = np.sign(v) if term.width == 0.0 else np.tanh(v / term.width)
+            side = chi[column] * s * np.sign(rigid @ term.acts)
+            slope += side[:, None, None] * np.outer(term.acts, term.acts)
+    return slope
 
 
 def solve_mass_matrix(robot: Robot, M: FloatArray, tau: FloatArray) -> FloatArray:

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from excitor.robots.arrays import FloatArray, IntArray
+from excitor.robots.arrays import FloatArray, IntArray, check_shape
 from excitor.robots.drive import drive_elements, slip_states
 from excitor.robots.dynamics import friction_load, regressor
 from excitor.robots.kernel.gram import Drive, Packing, fill_gram, pack
@@ -23,7 +23,9 @@ def gram(
         W = regressor(robot, motion)[:, :, columns] * weights[None, :, None]
         return np.asarray(np.tensordot(W, W, axes=((0, 1), (0, 1))))
     out = np.empty((columns.size, columns.size))
-    fill_gram(chain(mechanism), _drive(robot, motion), _packing(robot, columns, weights), samples(motion), out)
+    fill_gram(
+        chain(mechanism), _drive(robot, motion), _packing(robot, columns, weights), samples(motion, robot.n_joints), out
+    )
     return out
 
 
@@ -46,10 +48,13 @@ def gram_gradient(
     if not isinstance(mechanism, Tree):
         raise NotImplementedError(f"{type(mechanism).__name__} has no gradient of the Gram matrix yet")
     shape = (robot.n_joints, len(motion))
+    check_shape(np.asarray(gram_bar), f"{columns.size} {columns.size}", "gram_bar")
     out = (np.empty(shape), np.empty(shape), np.empty(shape))
     symmetric = 0.5 * (gram_bar + gram_bar.T)
     packing = _packing(robot, columns, weights)
-    fill_gram_gradient(chain(mechanism), _drive(robot, motion), packing, samples(motion), symmetric, out)
+    fill_gram_gradient(
+        chain(mechanism), _drive(robot, motion), packing, samples(motion, robot.n_joints), symmetric, out
+    )
     return out[0].T, out[1].T, out[2].T
 
 
@@ -58,20 +63,26 @@ def gram_condition(G: FloatArray) -> float:
 
     Final scores are `condition_number`.
     """
+    if not len(G):
+        raise ValueError("G has no columns, so it has no condition number")
     scale = np.sqrt(np.diag(G))
     if not (scale > 0.0).all():
         return float("inf")
     values = np.linalg.eigvalsh(G / np.outer(scale, scale))
-    return float(np.sqrt(values[-1] / values[0])) if values[0] > 0.0 else float("inf")
+    singular = values[0] <= len(G) * np.finfo(float).eps * values[-1]
+    return float("inf") if singular else float(np.sqrt(values[-1] / values[0]))
 
 
 def condition_number(W: FloatArray) -> float:
     """Condition number of W (n_rows, n_columns), each column divided by its 2-norm, by SVD; inf where singular."""
+    if not W.size:
+        raise ValueError(f"W has shape {W.shape}; without rows and columns it has no condition number")
     norms = np.linalg.norm(W, axis=0)
     if not (norms > 0.0).all():
         return float("inf")
     values = np.linalg.svd(W / norms, compute_uv=False)
-    return float(values[0] / values[-1]) if values[-1] > 0.0 else float("inf")
+    singular = len(W) < W.shape[1] or values[-1] <= max(W.shape) * np.finfo(float).eps * values[0]
+    return float("inf") if singular else float(values[0] / values[-1])
 
 
 def stack(Y: FloatArray) -> FloatArray:
@@ -81,9 +92,17 @@ def stack(Y: FloatArray) -> FloatArray:
 
 
 def _selection(robot: Robot, columns: IntArray | None, weights: FloatArray | None) -> tuple[IntArray, FloatArray]:
-    columns = np.arange(len(layout(robot))) if columns is None else np.asarray(columns, dtype=np.int64)
-    weights = np.ones(robot.n_joints) if weights is None else np.asarray(weights, dtype=float)
-    return columns, weights
+    n_params = len(layout(robot))
+    chosen = np.arange(n_params) if columns is None else np.asarray(columns)
+    if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind != "i"):
+        raise ValueError(f"columns is an array {chosen.shape} of {chosen.dtype}, expected a list of indices")
+    if chosen.size and not 0 <= chosen.min() <= chosen.max() < n_params:
+        raise ValueError(f"columns go from {chosen.min()} to {chosen.max()}, expected 0 to {n_params - 1}")
+    if len(np.unique(chosen)) < chosen.size:
+        raise ValueError("columns name one more than once")
+    rows = np.ones(robot.n_joints) if weights is None else np.asarray(weights, dtype=float)
+    check_shape(rows, str(robot.n_joints), "weights")
+    return chosen.astype(np.int64), rows
 
 
 def _packing(robot: Robot, columns: IntArray, weights: FloatArray) -> Packing:

@@ -88,7 +88,7 @@ def check_consistency(phi: FloatArray) -> Consistency:
         scale = 1.0 / np.sqrt(diagonal)
         relative = float(np.linalg.eigvalsh(P * np.outer(scale, scale))[0])
     else:
-        relative = min(0.0, float(diagonal.min()) / max(float(np.abs(P).max()), np.finfo(float).tiny))
+        relative = min(0.0, smallest / max(float(np.abs(P).max()), np.finfo(float).tiny))
     if phi[9] <= 0.0:
         return Consistency(float(phi[9]), smallest, min(relative, 0.0), np.nan, np.full(3, np.nan))
     moments = np.linalg.eigvalsh(about_center_of_mass(phi)[2])

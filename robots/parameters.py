@@ -69,11 +69,16 @@ def layout_of(n_links: int, prismatic: BoolArray, drive: DriveTrain) -> Layout:
     columns: list[int] = []
     elements: list[RotorInertia | FrictionTerm] = [*drive.rotors, *drive.friction]
     for element in elements:
+        if element.parameter in names[: 10 * n_links]:
+            raise ValueError(f"{element.parameter!r} is a link's parameter; call the rotor or friction term otherwise")
         if element.parameter not in names:
             names.append(element.parameter)
             units.append(element_unit(element, bool(prismatic[np.argmax(element.acts != 0.0)])))
         columns.append(names.index(element.parameter))
     n_rotors = len(drive.rotors)
+    shared = sorted({names[k] for k in columns[:n_rotors]} & {names[k] for k in columns[n_rotors:]})
+    if shared:
+        raise ValueError(f"{', '.join(shared)} names both a rotor inertia and friction; call one otherwise")
     return Layout(tuple(names), tuple(units), n_links, tuple(columns[:n_rotors]), tuple(columns[n_rotors:]))
 
 

@@ -17,7 +17,7 @@ from excitor.robots.robot import Robot
 
 _DEGREE = {"kg m2": 2, "kg m": 1, "kg": 0}
 _AGREEMENT = 1e-9  # relative; the numbers come from a QR of random states
-_FACTORS = {1.0: "", 2.0: "2 ", 0.5: "0.5 ", 4.0: "4 "}
+_FACTORS = {1.0: "", 2.0: "2 ", 0.5: "0.5 ", 4.0: "4 ", 1.5: "1.5 ", 3.0: "3 "}
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ def closed_form(
     squares = [term for term in products if term[0].endswith("^2") and " " not in term[0]]
     for count, terms in ((1, products), (2, products), (3, squares), (4, squares)):
         for chosen in combinations(terms, count):
+            if len({term[2] for term in chosen}) < count:
+                continue
             for signs in product((1.0, -1.0), repeat=count):
                 sums = [sum(s * term[1][k] for s, term in zip(signs, chosen, strict=True)) for k in (0, 1)]
                 if all(abs(x - v) <= _AGREEMENT * abs(v) for x, v in zip(sums, values, strict=True)):
@@ -76,12 +78,12 @@ def _spell(signs: tuple[float, ...], terms: list[str]) -> Factor:
 
 def _monomials(
     lengths: tuple[Mapping[str, float], Mapping[str, float]], degree: int
-) -> Iterator[tuple[str, tuple[float, float]]]:
+) -> Iterator[tuple[str, tuple[float, float], str]]:
     for names in combinations_with_replacement(lengths[0], degree):
         text = f"{names[0]}^2" if len(names) == 2 and names[0] == names[1] else " ".join(names)
         first, second = (float(np.prod([table[name] for name in names])) for table in lengths)
         for factor, spelled in _FACTORS.items():
-            yield f"{spelled}{text}", (factor * first, factor * second)
+            yield f"{spelled}{text}", (factor * first, factor * second), text
 
 
 def _twin_regrouping(base: Base, stretched: Robot) -> FloatArray | None:

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, check_shape, freeze
 from excitor.robots.kernel.chain import Chain, joint_constants, pairs
 from excitor.robots.robot import Motion, posture
 
@@ -47,6 +47,9 @@ class Tree:
         )
         if (self.parents >= np.arange(self.n_links)).any() or (self.parents < -1).any():
             raise ValueError(f"Tree.parents is {self.parents.tolist()}, expected each parent before its children")
+        lengths = np.linalg.norm(self.axis, axis=1)
+        if (np.abs(lengths - 1.0) > 1e-9).any():
+            raise ValueError(f"Tree.axis has lengths {lengths.tolist()}, expected unit vectors")
 
     @property
     def n_joints(self) -> int:
@@ -74,7 +77,7 @@ class Tree:
         from excitor.robots.kernel.columns import fill_poses
 
         out = np.empty((len(q), self.n_links, 4, 4))
-        fill_poses(chain(self), samples(posture(q)), out)
+        fill_poses(chain(self), samples(posture(q), self.n_joints), out)
         return out
 
     def jacobians(self, q: FloatArray) -> FloatArray:
@@ -82,7 +85,7 @@ class Tree:
         from excitor.robots.kernel.columns import fill_screws
 
         screws = np.empty((len(q), self.n_links, 6, self.n_joints))
-        fill_screws(chain(self), samples(posture(q)), screws)
+        fill_screws(chain(self), samples(posture(q), self.n_joints), screws)
         rotation = self.poses(q)[:, :, :3, :3]
         return np.concatenate([rotation @ screws[:, :, 3:], rotation @ screws[:, :, :3]], axis=2)
 
@@ -90,7 +93,7 @@ class Tree:
         """Write Y with τ = Y φ into out (10 n_links, n_joints, at least n_samples)."""
         from excitor.robots.kernel.columns import fill_regressor
 
-        fill_regressor(chain(self), samples(motion), out)
+        fill_regressor(chain(self), samples(motion, self.n_joints), out)
 
     def energy_regressor(self, motion: Motion) -> FloatArray:
         """Kinetic plus potential energy by parameter, (n_samples, 10 n_links)."""
@@ -104,28 +107,32 @@ class Tree:
         from excitor.robots.kernel.columns import fill_energy
 
         out = np.empty((10 * self.n_links, len(motion)))
-        fill_energy(chain(self), samples(motion), derivative, out)
+        fill_energy(chain(self), samples(motion, self.n_joints), derivative, out)
         return out.T
 
     def inverse_dynamics(self, motion: Motion, phi: FloatArray) -> FloatArray:
         """Joint torques, (n_samples, n_joints)."""
         from excitor.robots.kernel.columns import fill_torque
 
+        check_shape(phi, f"{self.n_links} 10", "phi")
         out = np.empty((len(motion), self.n_joints))
-        fill_torque(chain(self), samples(motion), np.ascontiguousarray(phi), out)
+        fill_torque(chain(self), samples(motion, self.n_joints), np.ascontiguousarray(phi), out)
         return out
 
     def mass_matrix(self, q: FloatArray, phi: FloatArray) -> FloatArray:
         """Mass matrices, (n_samples, n_joints, n_joints)."""
         from excitor.robots.kernel.columns import fill_mass_matrix
 
+        check_shape(phi, f"{self.n_links} 10", "phi")
         out = np.empty((len(q), self.n_joints, self.n_joints))
-        fill_mass_matrix(chain(self), samples(posture(q)), np.ascontiguousarray(phi), out)
+        fill_mass_matrix(chain(self), samples(posture(q), self.n_joints), np.ascontiguousarray(phi), out)
         return out
 
 
-def samples(motion: Motion) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Hand a motion to compiled code: q, dq, ddq, each (n_joints, n_samples)."""
+def samples(motion: Motion, n_joints: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Hand a motion to compiled code, which checks no bounds: q, dq, ddq, each (n_joints, n_samples)."""
+    if motion.q.shape[1] != n_joints:
+        raise ValueError(f"the motion has {motion.q.shape[1]} joints, expected the robot's {n_joints}")
     return motion.q.T, motion.dq.T, motion.ddq.T
 
 

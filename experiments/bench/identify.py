@@ -1,0 +1,176 @@
+"""Estimation against the usual ways: dense weight matrices, SDPs on all rows, observation matrices held in memory."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from excitor.experiments.figures import Figure, Report
+from excitor.experiments.studies import tx40_virtual
+from excitor.identify.estimate import wls
+from excitor.identify.factors import compress
+from excitor.identify.reduce import essential
+from excitor.identify.regression import Regression
+from excitor.identify.samples import Samples
+from excitor.identify.stream import stream_factors
+from excitor.robots.base import base_parameters
+from excitor.robots.description import load
+from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.errors import ExcitorError
+from excitor.robots.parameters import prior
+from excitor.robots.robot import Motion, Robot
+from excitor.robots.threads import one_blas_thread
+
+MILLION = 1_000_000
+ROW = 24  # numbers a sample: q, dq, ddq and tau of six joints
+
+_STREAM = """
+import sys
+from pathlib import Path
+from excitor.experiments.bench.identify import peak_mb, stream_file
+stream_file(Path(sys.argv[1]), repeats=int(sys.argv[2]))
+print(peak_mb())
+"""
+
+
+def run(full: bool = False) -> Report:
+    """Measure; `full` measures every ratio more often."""
+    from excitor.experiments.bench.identify_sdp import measure_sdp
+
+    rounds = 3 if full else 1
+    with one_blas_thread():
+        essential_ratio, essential_context = measure_essential(rounds)
+        sdp_ratio, sdp_context = measure_sdp()
+        seconds = median(million_rows() for _ in range(rounds))
+    growth = memory_growth()
+    figures = [
+        Figure("identify.essential_ratio", essential_ratio, "times", 20.0, "at least"),
+        Figure("identify.sdp_ratio", sdp_ratio, "times", 20.0, "at least"),
+        Figure("identify.million_rows_cpu_s", seconds, "s CPU", 4.0, "at most"),
+        Figure("identify.memory_growth_mb", growth, "MB", 60.0, "at most"),
+    ]
+    context: dict[str, Any] = {
+        "what": "six joints, 60 base parameters; CPU time, one BLAS thread",
+        "essential": essential_context,
+        "sdp": sdp_context,
+        "memory": f"peak of a process that streams {MILLION} samples from a file, against four times as many",
+    }
+    return Report("bench", "identify", figures, context)
+
+
+def measure_essential(rounds: int) -> tuple[float, dict[str, float]]:
+    """Compare base WLS and essential parameters with a dense weight matrix inverted at each elimination."""
+    regression = tx40_virtual.virtual_regression(seed=0)
+    ratios, ours_s, theirs_s = [], [], []
+    for _ in range(rounds):
+        start = time.process_time()
+        factors = compress(regression)
+        wls(factors)
+        result = essential(factors, ratio=20.0)
+        ours_s.append(time.process_time() - start)
+        start = time.process_time()
+        peer = essential_with_dense_weights(regression, 20.0)
+        theirs_s.append(time.process_time() - start)
+        ratios.append(theirs_s[-1] / ours_s[-1])
+        if peer != result.estimate.names:
+            raise ExcitorError(f"the two ways keep different parameters: {set(peer) ^ set(result.estimate.names)}")
+    return median(ratios), {"rows": len(regression), "ours_s": median(ours_s), "theirs_s": median(theirs_s)}
+
+
+def essential_with_dense_weights(regression: Regression, ratio: float) -> tuple[str, ...]:
+    """Eliminate the peer's way: an N x N weight matrix, inverted each time."""
+    names, W, y = list(regression.names), np.array(regression.W), regression.y
+    joints = np.unique(regression.joint)
+    while True:
+        residual = y - W @ np.linalg.lstsq(W, y, rcond=None)[0]
+        variance = np.empty(len(y))
+        for j in joints:
+            rows = regression.joint == j
+            variance[rows] = np.mean(residual[rows] ** 2)
+        weight = np.linalg.inv(np.diag(variance))
+        covariance = np.linalg.inv(W.T @ weight @ W)
+        beta = covariance @ W.T @ weight @ y
+        rest = y - W @ beta
+        scale = float(rest @ weight @ rest) / (len(y) - len(beta))
+        relative = np.sqrt(scale * np.diag(covariance)) / np.abs(beta)
+        if relative.max() < ratio * relative.min():
+            return tuple(names)
+        worst = int(np.argmax(relative))
+        names.pop(worst)
+        W = np.delete(W, worst, axis=1)
+
+
+def million_rows() -> float:
+    """Measure the way from arrays of a million samples to a base estimate, CPU seconds."""
+    robot = load("tx40")
+    samples = made_up_samples(robot, MILLION)
+    stream_factors(robot, [made_up_samples(robot, 200)])  # compiled
+    start = time.process_time()
+    wls(stream_factors(robot, [samples]))
+    return time.process_time() - start
+
+
+def made_up_samples(robot: Robot, n_samples: int) -> Samples:
+    """Draw random states and the torques that go with them."""
+    rng = np.random.default_rng(0)
+    motion = Motion(*rng.normal(size=(3, n_samples, robot.n_joints)))
+    return Samples("made up", motion, inverse_dynamics(robot, motion, prior(robot)), 1000.0)
+
+
+def memory_growth() -> float:
+    """Measure how much more memory four million samples take at their peak than one million, MB."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "samples.bin"
+        robot = load("tx40")
+        with path.open("wb") as file:
+            for _ in range(20):
+                part = made_up_samples(robot, MILLION // 20)
+                table = np.column_stack([part.motion.q, part.motion.dq, part.motion.ddq, part.tau])
+                file.write(np.ascontiguousarray(table).tobytes())
+        return peak_memory(path, 4) - peak_memory(path, 1)
+
+
+def peak_memory(path: Path, repeats: int) -> float:
+    """Stream a file in a process of its own; its peak memory in MB."""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", _STREAM, str(path), str(repeats)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise ExcitorError(f"the memory measurement failed: {done.stderr.strip()[-300:]}")
+    return float(done.stdout)
+
+
+def peak_mb() -> float:
+    """Read this process's own peak memory; getrusage would also count the parent it was forked from."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        raise ExcitorError("the memory measurement reads /proc/self/status, which this system does not have")
+    line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+    return float(line.split()[1]) / 1024.0
+
+
+def stream_file(path: Path, repeats: int) -> None:
+    """Estimate from a binary file of samples, read again and again."""
+    robot = load("tx40")
+    assert len(base_parameters(robot)) > 0
+
+    def chunks() -> Any:
+        for _ in range(repeats):
+            with path.open("rb") as file:
+                while data := file.read(8192 * ROW * 8):
+                    table = np.frombuffer(data).reshape(-1, ROW)
+                    motion = Motion(table[:, 0:6], table[:, 6:12], table[:, 12:18])
+                    yield Samples("file", motion, table[:, 18:24], 1000.0)
+
+    wls(stream_factors(robot, chunks()))

@@ -1,0 +1,124 @@
+"""A campaign: a folder with a campaign.toml, the only file a person writes. Read strictly, all errors at once."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+
+from excitor.identify.logs.csv_columns import ColumnMap
+from excitor.robots.description import catalog_names, load, read_text
+from excitor.robots.errors import ExcitorError, InvalidRobot
+from excitor.robots.files.schema import sentences
+from excitor.robots.robot import Robot
+
+FILE = "campaign.toml"
+Role = Literal["identify", "validate"]
+Positive = Annotated[FiniteFloat, Field(gt=0.0)]
+
+
+class Table(BaseModel):
+    """A table of the file: unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Run(Table):
+    """One run: its log, and which part of it counts."""
+
+    name: Annotated[str, Field(min_length=1, max_length=80)]
+    log: str
+    role: Role = "identify"
+    from_s: FiniteFloat | None = None
+    to_s: FiniteFloat | None = None
+
+
+class Processing(Table):
+    """What is done to the samples before they are regressed."""
+
+    lowpass_hz: Positive
+    true_cutoff: bool = True  # the whole forward-backward filter is -3 dB at lowpass_hz
+    drop_ends: Annotated[int, Field(ge=0)] = 50  # samples at both ends of a log, where the filter rings
+    decimate: list[Annotated[int, Field(ge=2)]] = []
+    dead_zone_percent: Annotated[FiniteFloat, Field(ge=0.0, lt=100.0)] = 1.0  # of each joint's speed limit
+
+
+class Identification(Table):
+    """Which model is fitted."""
+
+    weights: Literal["joint", "joint and run"] = "joint"
+    essential_ratio: Annotated[FiniteFloat, Field(gt=1.0)] | None = None
+    consistent: bool = True
+
+
+class Campaign(Table):
+    """The content of campaign.toml."""
+
+    robot: str
+    log: ColumnMap
+    run: Annotated[list[Run], Field(min_length=1, max_length=1000)]
+    processing: Processing
+    identify: Identification = Identification()
+
+
+class InvalidCampaign(ExcitorError):
+    """A campaign that cannot be used; every problem found, each with its key path."""
+
+    def __init__(self, path: Path, problems: list[str]) -> None:
+        self.path = str(path)
+        self.problems = tuple(problems)
+        super().__init__("\n".join(f"{path}: {problem}" for problem in problems))
+
+
+@dataclass(frozen=True)
+class OpenCampaign:
+    """A campaign with its robot and its folder."""
+
+    folder: Path
+    content: Campaign
+    robot: Robot
+    robot_source: str | Path
+
+
+def open_campaign(folder: Path) -> OpenCampaign:
+    """Open a folder; InvalidCampaign tells everything that is wrong with its campaign.toml."""
+    path = folder / FILE
+    try:
+        content = Campaign.model_validate(tomllib.loads(read_text(path)))
+    except InvalidRobot as error:
+        raise InvalidCampaign(path, list(error.problems)) from None
+    except ValidationError as error:
+        raise InvalidCampaign(path, sentences(list(error.errors(include_url=False)))) from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InvalidCampaign(path, [f"is not TOML: {str(error)[:300]}"]) from None
+    problems = list(_problems(folder, content))
+    if problems:
+        raise InvalidCampaign(path, problems)
+    source = content.robot if content.robot in catalog_names() else folder / content.robot
+    return OpenCampaign(folder, content, load(source), source)
+
+
+def _problems(folder: Path, content: Campaign) -> list[str]:
+    """Check what types cannot."""
+    problems = []
+    names = [run.name for run in content.run]
+    if content.robot not in catalog_names() and not inside(folder, content.robot):
+        problems.append(f"robot: {content.robot!r} is neither in the catalogue nor inside this folder")
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        problems.append(f"run: the name {name!r} is used more than once")
+    for k, run in enumerate(content.run, start=1):
+        if not inside(folder, run.log):
+            problems.append(f"run[{k}].log: {run.log!r} leaves the folder of the campaign")
+        if run.from_s is not None and run.to_s is not None and run.from_s >= run.to_s:
+            problems.append(f"run[{k}]: goes from {run.from_s:g} to {run.to_s:g} s; the start comes first")
+    if not any(run.role == "identify" for run in content.run):
+        problems.append('run: none has role = "identify"; one must')
+    return problems
+
+
+def inside(folder: Path, name: str) -> bool:
+    """Tell whether a file named in a campaign lies in its folder, links followed."""
+    if Path(name).is_absolute():
+        return False
+    return (folder / name).resolve().is_relative_to(folder.resolve())

@@ -1,0 +1,146 @@
+"""What an identification leaves behind: model.json, code of the model, and the robot's URDF with inertials filled."""
+
+import hashlib
+import json
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from excitor.experiments.campaign import FILE
+from excitor.experiments.files import write_atomically
+from excitor.experiments.identification import Identified
+from excitor.identify.validate import Validation, standard_parameters
+from excitor.robots.base import base_parameters
+from excitor.robots.codegen.inverse_dynamics import inverse_dynamics_code
+from excitor.robots.regrouping import regroupings
+
+SCHEMA = 1
+
+
+def write_model(result: Identified) -> list[Path]:
+    """Write everything into the campaign's folder; each file whole or not at all."""
+    folder = result.campaign.folder
+    robot = result.campaign.robot
+    chi = standard_parameters(robot, result.estimate)
+    texts = {
+        "model.json": json.dumps(model_data(result), indent=2, allow_nan=False) + "\n",
+        "model.c": inverse_dynamics_code(robot, "c", chi=chi),
+        "model.py": inverse_dynamics_code(robot, "python", chi=chi),
+    }
+    if Path(str(result.campaign.robot_source)).suffix.lower() in (".urdf", ".xml") and result.consistent is not None:
+        from excitor.experiments.urdf_out import filled_urdf
+
+        source = Path(result.campaign.robot_source)
+        texts["model.urdf"] = filled_urdf(source.read_text("utf-8-sig"), robot, result.consistent.chi)
+    for name, text in texts.items():
+        write_atomically(folder / name, text)
+    return [folder / name for name in texts]
+
+
+def model_data(result: Identified) -> dict[str, Any]:
+    """Write a model for scripts, with what it rests on."""
+    robot, estimate, intervals = result.campaign.robot, result.estimate, result.intervals
+    base = base_parameters(robot)
+    forms = dict(zip((base_name.removesuffix("R") for base_name in base.names), regroupings(robot, base), strict=True))
+    return {
+        "schema": SCHEMA,
+        "robot": robot.name,
+        "parameters": [
+            {
+                "name": name,
+                "regrouping": forms.get(name, name),
+                "unit": unit,
+                "value": float(value),
+                "sigma_white": float(white),
+                "sigma": float(robust),
+                "interval": [float(low), float(high)],
+            }
+            for name, unit, value, white, robust, low, high in zip(
+                estimate.names,
+                estimate.units,
+                estimate.values,
+                estimate.sigma,
+                intervals.sigma,
+                intervals.low,
+                intervals.high,
+                strict=True,
+            )
+        ],
+        "covariance": [[float(x) for x in row] for row in intervals.covariance],
+        "standard": standard_data(result),
+        "rank": len(estimate.names),
+        "condition": estimate.condition,
+        "singular_values": [float(x) for x in estimate.singular_values],
+        "weights": [
+            {"joint": robot.joint_names[joint], "run": run, "sigma": sigma}
+            for (joint, run), sigma in estimate.group_sigma.items()
+        ],
+        "training": validation_data(result.training),
+        "held_out": None if result.held_out is None else validation_data(result.held_out),
+        "findings": [
+            {"level": finding.level, "what": finding.what, "sentence": str(finding)} for finding in result.findings
+        ],
+        "processing": [{"step": step.name, **step.settings} for step in result.steps],
+        "provenance": provenance(result),
+    }
+
+
+def standard_data(result: Identified) -> dict[str, Any]:
+    """Write the physically consistent parameters, or why there are none."""
+    consistent = result.consistent
+    if consistent is None:
+        return {"status": "none", "reason": result.refusal}
+    return {
+        "status": consistent.status,
+        "solver": consistent.solver,
+        "loss": consistent.loss,
+        "smallest_eigenvalues": [float(x) for x in consistent.eigenvalue],
+        "parameters": [
+            {"name": name, "unit": unit, "value": float(value), "label": label}
+            for name, unit, value, label in zip(
+                consistent.names, consistent.units, consistent.chi, consistent.labels, strict=True
+            )
+        ],
+    }
+
+
+def validation_data(validation: Validation) -> dict[str, Any]:
+    """Write errors beside the baselines."""
+    return {
+        "runs": list(validation.runs),
+        "figures": {name: finite(value) for name, value in validation.figures.items()},
+        "joints": {
+            joint: {
+                "relative": finite(validation.model.relative[k]),
+                "mean_absolute": finite(validation.model.mean_absolute[k]),
+                "rmse": finite(validation.model.rmse[k]),
+            }
+            for k, joint in enumerate(validation.joints)
+        },
+    }
+
+
+def provenance(result: Identified) -> dict[str, Any]:
+    """Name versions and the hashes of everything that was read."""
+    campaign = result.campaign
+    read = [campaign.folder / FILE, *(campaign.folder / run.log for run in campaign.content.run)]
+    for entry in campaign.content.log.signals:
+        if entry.file:
+            read += [(campaign.folder / run.log).parent / entry.file for run in campaign.content.run]
+    return {
+        "excitor": version("excitor"),
+        "python": sys.version.split()[0],
+        "numpy": np.__version__,
+        "sha256": {
+            str(path.relative_to(campaign.folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in dict.fromkeys(read)
+        },
+    }
+
+
+def finite(value: Any) -> float | None:
+    """JSON has no infinity."""
+    return float(value) if np.isfinite(value) else None

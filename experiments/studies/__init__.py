@@ -1,0 +1,32 @@
+"""Published experiments, each reproduced on its data and set beside its printed numbers."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, cast
+
+from excitor.experiments.figures import Report
+
+STUDIES: Mapping[str, str] = {  # name -> module; the first line of each says what it is about
+    "qrc350-in-process": "excitor.experiments.studies.qrc350_in_process",
+    "tx40-power-model": "excitor.experiments.studies.tx40_power_model",
+}
+
+
+class Study(Protocol):
+    """A module that reproduces one paper."""
+
+    def run(self, data: Path | None, out: Path | None = None, *, full: bool = False) -> Report:
+        """Reproduce it from the recordings in `data`; write plots and tables to `out`."""
+
+
+def find(name: str) -> Study:
+    """Find a study by name; ValueError lists them."""
+    if name not in STUDIES:
+        raise ValueError(f"there is no study {name!r}; expected one of {', '.join(STUDIES)}")
+    return cast(Study, import_module(STUDIES[name]))
+
+
+def title(name: str) -> str:
+    """Tell what a study is about: the first line of its module."""
+    return (import_module(STUDIES[name]).__doc__ or "").partition("\n")[0].removeprefix("Study: ")

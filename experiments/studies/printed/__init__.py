@@ -1,0 +1,1 @@
+"""What the papers print, as data: shown in the column "paper", never computed with."""

@@ -1,0 +1,195 @@
+"""What is believed of a robot before it moves, as coordinates in which every belief has unit strength.
+
+The prior body of a link is its pseudo-inertia P0 = L Lᵀ; any other body is seen as X = L⁻¹ P L⁻ᵀ, the identity where
+it is the prior ([Wensing2017], [Lee2020]). In X a unit step means "as different as the prior is large", whatever the
+units, the size of the link or where its frame lies. Rotor inertias and friction are divided by their own sizes.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import scipy.linalg
+
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.base import random_motion
+from excitor.robots.dynamics import link_poses
+from excitor.robots.inertia import check_consistency, parameters_of, pseudo_inertia
+from excitor.robots.parameters import layout, prior
+from excitor.robots.robot import Robot
+
+FLOOR = 1e-3  # how thin a prior body may be: a belief without thickness could not be changed by any data
+_FREE_SIGN = ("offset", "ripple-sin", "ripple-cos")
+_GRAVITY = 9.81
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Prior:
+    """How strongly, and to what, parameters are held.
+
+    `entropic` costs weight · (tr X - log det X - 4) for each link: no body without mass or size is ever chosen.
+    `ridge` costs weight / 2 · ‖X - 1‖², with which bodies may be as thin as the bounds allow. Drives cost
+    weight / 2 · ((x - x0) / size)². Data cost half their squared residuals over their variance, so a weight of 1 is
+    a belief within ± 100 %, against rows that count as independent; rows of which only one in k is news want k.
+    """
+
+    kind: Literal["entropic", "ridge"] = "entropic"
+    weight: float = 1.0
+    chi: FloatArray | None = None  # (n_params,), all believed; the robot's own prior, payload included, if None
+
+    def __post_init__(self) -> None:
+        if not self.weight > 0.0:
+            raise ValueError(
+                f"Prior.weight is {self.weight}, expected a positive number: without a prior, links that no torque "
+                "shows may weigh anything"
+            )
+        if self.chi is not None:
+            freeze(self, chi="n_params")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Body:
+    """One link in coordinates v: X = M v as a (4, 4) matrix, with the parameters' columns and their place in v."""
+
+    link: int
+    place: slice
+    M: FloatArray  # (16, n_free)
+    known: bool  # whether the robot states its mass
+    P0: FloatArray  # (4, 4)
+
+    def __post_init__(self) -> None:
+        freeze(self, M="16 n_free", P0="4 4")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Coordinates:
+    """Free parameters χ[columns] = B v, with ‖v - v0‖ in units of the prior."""
+
+    columns: IntArray  # (n_free,), of the layout
+    B: FloatArray  # (n_free, n_free)
+    v0: FloatArray  # (n_free,)
+    bodies: tuple[Body, ...]
+    drives: IntArray  # places in v of rotor inertias and friction
+    positive: BoolArray  # (n_free,): drives that cannot be negative
+
+    def __post_init__(self) -> None:
+        freeze(self, columns="int: n_free", B="n_free n_free", v0="n_free", drives="int: n_drives")
+        freeze(self, positive="bool: n_free")
+
+
+def coordinates(robot: Robot, belief: Prior, torque_size: FloatArray, level: float) -> Coordinates:
+    """Choose coordinates of all parameters that are not assumed zero.
+
+    `torque_size` (n_params,) is how large each parameter would be if it alone made its joints' torques (0: not
+    seen), `level` the largest rms torque of a joint; both stand in where nothing is known.
+    """
+    params = layout(robot)
+    chi, known = _believed(robot, belief)
+    free = np.flatnonzero(~robot.assumed_zero)
+    B, v0 = np.zeros((len(free), len(free))), np.zeros(len(free))
+    bodies: list[Body] = []
+    generic = _generic_bodies(robot, chi, known, level)
+    for link in range(params.n_links):
+        own = np.flatnonzero((free >= 10 * link) & (free < 10 * link + 10))
+        if not len(own):
+            continue
+        place = slice(int(own[0]), int(own[-1]) + 1)
+        P0 = prior_body(chi[params.link(link)], known[params.link(link)], generic[link])
+        M, U = _whiten(P0, free[place] - 10 * link)
+        B[place, place] = scipy.linalg.solve_triangular(U, np.eye(len(own)))
+        v0[place] = U @ parameters_of(P0)[free[place] - 10 * link]
+        bodies.append(Body(link, place, M, bool(known[10 * link + 9]), P0))
+    drives = np.flatnonzero(free >= params.n_link_params)
+    sizes = _drive_sizes(robot, chi, torque_size)[free[drives]]
+    B[drives, drives] = sizes
+    v0[drives] = chi[free[drives]] / sizes
+    return Coordinates(free, B, v0, tuple(bodies), drives, _positive(robot)[free])
+
+
+def prior_body(phi: FloatArray, known: BoolArray, generic: FloatArray) -> FloatArray:
+    """Make P0 (4, 4): the known parameters completed from a generic body, thickened where it is hardly a body.
+
+    A side thinner than FLOOR of the longest gets that much, and a pseudo-inertia whose smallest eigenvalue, scaled to
+    unit diagonal, is below FLOOR gets the missing part of its diagonal: zeros stay zeros. What would need more than
+    a tenth is not believed beyond its mass and centre of mass, which are in `generic` already.
+    """
+    P0 = pseudo_inertia(np.where(known, phi, generic))
+    sides = np.diag(P0)[:3]
+    if P0[3, 3] <= 0.0 or sides.max() <= 0.0 or sides.min() < 0.0:
+        return pseudo_inertia(generic)
+    P0[range(3), range(3)] = np.maximum(sides, FLOOR * sides.max())
+    missing = FLOOR - check_consistency(parameters_of(P0)).relative_margin
+    if missing > 0.1:
+        return pseudo_inertia(generic)
+    return np.asarray(P0 + max(missing, 0.0) * np.diag(np.diag(P0)))
+
+
+def _believed(robot: Robot, belief: Prior) -> tuple[FloatArray, BoolArray]:
+    if belief.chi is None:
+        chi, known = prior(robot), robot.known | robot.assumed_zero
+    else:
+        if len(belief.chi) != len(robot.chi):
+            raise ValueError(f"Prior.chi has {len(belief.chi)} entries, expected the {len(robot.chi)} of {robot.name}")
+        chi, known = belief.chi, np.ones(len(robot.chi), dtype=bool)
+    return np.where(robot.assumed_zero, 0.0, chi), known
+
+
+def _generic_bodies(robot: Robot, chi: FloatArray, known: BoolArray, level: float) -> FloatArray:
+    """Invent a body for each link, (n_links, 10): known mass and centre, else the mean mass, or one that fits torques.
+
+    The largest torque is taken for that of all links at half the reach; each link's mass then sits one n-th of the
+    reach around its frame's origin (radius of gyration).
+    """
+    n = layout(robot).n_links
+    q = random_motion(robot, 50, robot.locked).q
+    origins = link_poses(robot, q)[:, :, :3, 3]
+    reach = max(float(np.linalg.norm(origins - origins[:, :1], axis=2).max()), 0.1)
+    phi, given = chi[: 10 * n].reshape(n, 10), known[: 10 * n].reshape(n, 10)
+    weighed = given[:, 9] & (phi[:, 9] > 0.0)
+    mean = float(phi[weighed, 9].mean()) if weighed.any() else 2.0 * max(level, 1e-3) / (_GRAVITY * reach * n)
+    bodies = np.empty((n, 10))
+    for j in range(n):
+        m = float(phi[j, 9]) if weighed[j] else mean
+        h = phi[j, 6:9] if weighed[j] and given[j, 6:9].all() else np.zeros(3)
+        P = np.zeros((4, 4))
+        P[:3, :3] = np.outer(h, h) / m + m * (reach / n) ** 2 * np.eye(3)
+        P[:3, 3] = P[3, :3] = h
+        P[3, 3] = m
+        bodies[j] = parameters_of(P)
+    return np.where(robot.assumed_zero[: 10 * n].reshape(n, 10), 0.0, bodies)
+
+
+def _whiten(P0: FloatArray, entries: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Find M (16, n) with orthonormal columns and U with X = M U phi for the free entries of phi."""
+    L = np.linalg.cholesky(P0)
+    columns = [
+        scipy.linalg.solve_triangular(
+            L, scipy.linalg.solve_triangular(L, pseudo_inertia(unit), lower=True).T, lower=True
+        )
+        for unit in np.eye(10)[entries]
+    ]
+    M, U = np.linalg.qr(np.array([X.ravel() for X in columns]).T)
+    return M, U
+
+
+def _drive_sizes(robot: Robot, chi: FloatArray, torque_size: FloatArray) -> FloatArray:
+    """Say what a large change of each parameter would be, (n_params,).
+
+    For a rotor, the inertia believed. Friction changes with temperature and wear: what would explain all of its
+    joints' torques, if that is more. A parameter neither believed nor seen stays where it is, whatever its size.
+    """
+    sizes = np.abs(chi)
+    friction = np.zeros(len(chi), dtype=bool)
+    friction[list(layout(robot).friction_columns)] = True
+    sizes = np.where(friction | (sizes == 0.0), np.maximum(sizes, torque_size), sizes)
+    return np.where(sizes == 0.0, 1.0, sizes)
+
+
+def _positive(robot: Robot) -> BoolArray:
+    """Mark rotor inertias and friction that takes energy, (n_params,)."""
+    params = layout(robot)
+    positive = np.zeros(len(params), dtype=bool)
+    positive[list(params.rotor_columns)] = True
+    for term, column in zip(robot.drive.friction, params.friction_columns, strict=True):
+        positive[column] |= term.model not in _FREE_SIGN
+    return positive
