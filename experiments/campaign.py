@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from excitor.identify.logs.csv_columns import ColumnMap
+from excitor.identify.sensitivity import Acceptance
 from excitor.robots.description import catalog_names, load, read_text
 from excitor.robots.errors import ExcitorError, InvalidRobot
 from excitor.robots.files.schema import sentences
@@ -32,6 +33,7 @@ class Run(Table):
     role: Role = "identify"
     from_s: FiniteFloat | None = None
     to_s: FiniteFloat | None = None
+    cycle_s: Positive | None = None  # a process without a plan: cut into cycles at least this long, and averaged
 
 
 class Processing(Table):
@@ -49,6 +51,8 @@ class Identification(Table):
 
     weights: Literal["joint", "joint and run"] = "joint"
     essential_ratio: Annotated[FiniteFloat, Field(gt=1.0)] | None = None
+    acceptance: Acceptance | None = None  # reduce by sensitivity, judged on these data
+    tolerance: Annotated[FiniteFloat, Field(ge=1.0)] = 1.05  # how much a joint's error may grow by the reduction
     consistent: bool = True
 
 
@@ -59,6 +63,7 @@ class Campaign(Table):
     log: ColumnMap
     run: Annotated[list[Run], Field(min_length=1, max_length=1000)]
     processing: Processing
+    locked: list[str] = []  # joints that stand still in every run
     identify: Identification = Identification()
 
 
@@ -112,6 +117,11 @@ def _problems(folder: Path, content: Campaign) -> list[str]:
             problems.append(f"run[{k}].log: {run.log!r} leaves the folder of the campaign")
         if run.from_s is not None and run.to_s is not None and run.from_s >= run.to_s:
             problems.append(f"run[{k}]: goes from {run.from_s:g} to {run.to_s:g} s; the start comes first")
+    settings = content.identify
+    if settings.essential_ratio is not None and settings.acceptance is not None:
+        problems.append("identify: gives both essential_ratio and acceptance; reduce one way")
+    if settings.acceptance == "validation" and not any(run.role == "validate" for run in content.run):
+        problems.append('identify.acceptance: is "validation", but no run has role = "validate"')
     if not any(run.role == "identify" for run in content.run):
         problems.append('run: none has role = "identify"; one must')
     return problems

@@ -1,28 +1,31 @@
 """From a campaign's logs to a model: read, process, diagnose, fit, put in doubt, validate."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from excitor.experiments.campaign import OpenCampaign, Run
 from excitor.identify.consistent import ConsistentEstimate, consistent_fit, standard_columns
+from excitor.identify.cycles import average_cycles, find_cycles
 from excitor.identify.diagnose import diagnose, usable
 from excitor.identify.errors import InvalidLog, SolverFailed
 from excitor.identify.estimate import Estimate, wls
-from excitor.identify.factors import compress
+from excitor.identify.factors import compress, select
 from excitor.identify.finding import Finding
 from excitor.identify.intervals import Intervals, block_bootstrap
-from excitor.identify.log import joint_side
+from excitor.identify.log import Measured, joint_side
 from excitor.identify.logs.csv_columns import read_csv
 from excitor.identify.reduce import essential
 from excitor.identify.regression import Regression, Rows, dynamic_regression
 from excitor.identify.samples import Samples, Step
+from excitor.identify.sensitivity import Reduction, Rule, backward_selection
 from excitor.identify.signals import decimate, differentiate, lowpass
 from excitor.identify.validate import Validation, set_baselines, standard_parameters, validate
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
-from excitor.robots.robot import Motion
+from excitor.robots.robot import Motion, Robot
 
 Tell = Callable[[str], None]
 
@@ -45,6 +48,7 @@ class Identified:
     steps: tuple[Step, ...]
     estimate: Estimate
     intervals: Intervals
+    reduction: Reduction | None  # what left by sensitivity, where the campaign asks for it
     consistent: ConsistentEstimate | None
     refusal: str | None  # why there is no consistent model, where there is none
     training: Validation
@@ -57,6 +61,7 @@ def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Identified:
     roles = {run.name: run.role for run in campaign.content.run}
     known = [samples for name, samples in runs.items() if roles[name] == "identify"]
     unseen = [samples for name, samples in runs.items() if roles[name] == "validate"]
+    campaign = replace(campaign, robot=with_locked(campaign, list(runs.values())))
     tell(f"read {len(runs)} runs, {sum(len(samples) for samples in runs.values())} samples")
     findings = diagnose(campaign.robot, known)
     for finding in findings:
@@ -64,7 +69,7 @@ def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Identified:
     if not usable(findings):
         raise UnusableData(findings)
     regression = dynamic_regression(campaign.robot, known, rows=rows_of(campaign))
-    estimate = fit(campaign, regression)
+    estimate, reduction = fit(campaign, regression, unseen)
     tell(f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations")
     intervals = block_bootstrap(regression, estimate)
     consistent, refusal = fit_consistent(campaign, known, estimate)
@@ -75,6 +80,7 @@ def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Identified:
         steps=tuple(step for samples in runs.values() for step in samples.steps),
         estimate=estimate,
         intervals=intervals,
+        reduction=reduction,
         consistent=consistent,
         refusal=refusal,
         training=judge(campaign, known, estimate, known),
@@ -92,6 +98,8 @@ def read_run(campaign: OpenCampaign, run: Run) -> Samples:
         q = lowpass(measured.q, sample_rate_hz=rate, cutoff_hz=settings.lowpass_hz, true_cutoff=settings.true_cutoff)
     except ValueError as error:
         raise InvalidLog(path, f"cannot be filtered: {error}") from None
+    if run.cycle_s is not None:
+        return average_process(run, path, q, measured)
     dq = differentiate(q, sample_rate_hz=rate)
     motion = Motion(q, dq, differentiate(dq, sample_rate_hz=rate))
     time = np.arange(len(q)) / rate
@@ -110,6 +118,44 @@ def read_run(campaign: OpenCampaign, run: Run) -> Samples:
     return Samples(run.name, part, measured.tau[kept], rate, steps=steps)
 
 
+def average_process(run: Run, path: Path, q: FloatArray, measured: Measured) -> Samples:
+    """Cut a process log into its cycles, leave out those that deviate, and average the others."""
+    assert run.cycle_s is not None
+    rate = measured.sample_rate_hz
+    try:
+        cycles = find_cycles(q, sample_rate_hz=rate, min_period_s=run.cycle_s)
+    except ValueError as error:
+        raise InvalidLog(path, f"has no cycles that could be averaged: {error}") from None
+    tau = average_cycles(measured.tau, cycles)
+    mean_q = average_cycles(q, cycles).mean
+    dq = differentiate(mean_q, sample_rate_hz=rate)
+    settings: dict[str, float | str] = {
+        "period_s": cycles.period,
+        "repetitions": float(tau.n_repetitions),
+        "left_out": "; ".join(cycles.findings),
+    }
+    return Samples(
+        run=run.name,
+        motion=Motion(mean_q, dq, differentiate(dq, sample_rate_hz=rate)),
+        tau=tau.mean,
+        sample_rate_hz=rate,
+        variance=tau.variance,
+        steps=(*measured.steps, Step("average cycles", settings)),
+    )
+
+
+def with_locked(campaign: OpenCampaign, runs: list[Samples]) -> Robot:
+    """Hold the joints that the campaign declares still, where they stand."""
+    robot = campaign.robot
+    held = dict(robot.locked)
+    for name in campaign.content.locked:
+        if name not in robot.joint_names:
+            raise ExcitorError(f"locked: no joint is named {name!r}; expected some of {', '.join(robot.joint_names)}")
+        i = robot.joint_names.index(name)
+        held[i] = float(np.mean([samples.motion.q[:, i].mean() for samples in runs]))
+    return replace(robot, locked=held)
+
+
 def rows_of(campaign: OpenCampaign) -> Rows:
     """Say which equations take part: thinned, and without slow joints."""
     settings = campaign.content.processing
@@ -124,13 +170,26 @@ def thinner(campaign: OpenCampaign) -> Callable[[FloatArray], FloatArray] | None
     return (lambda x: decimate(x, factors)) if factors else None
 
 
-def fit(campaign: OpenCampaign, regression: Regression) -> Estimate:
-    """Fit base parameters, or the essential ones where the campaign asks for them."""
+def fit(campaign: OpenCampaign, regression: Regression, unseen: list[Samples]) -> tuple[Estimate, Reduction | None]:
+    """Fit base parameters, or a smaller model where the campaign asks for one.
+
+    Intervals are those of the parameters that stayed: that others were judged dispensable is not counted in.
+    """
     settings = campaign.content.identify
+    if settings.acceptance is not None:
+        friction = {term.parameter for term in campaign.robot.drive.friction}
+        preset = tuple(name for name in regression.names if name in friction)
+        rule = Rule(settings.acceptance, tolerance=settings.tolerance, essential=preset)
+        judged = None
+        if settings.acceptance == "validation":
+            judged = dynamic_regression(campaign.robot, unseen, rows=rows_of(campaign))
+        reduction = backward_selection(regression, rule, judged)
+        kept = np.isin(regression.names, reduction.estimate.names)
+        return wls(select(compress(regression), kept), settings.weights), reduction
     factors = compress(regression)
     if settings.essential_ratio is None:
-        return wls(factors, settings.weights)
-    return essential(factors, ratio=settings.essential_ratio, by=settings.weights).estimate
+        return wls(factors, settings.weights), None
+    return essential(factors, ratio=settings.essential_ratio, by=settings.weights).estimate, None
 
 
 def fit_consistent(

@@ -80,11 +80,26 @@ def model_data(result: Identified) -> dict[str, Any]:
         ],
         "training": validation_data(result.training),
         "held_out": None if result.held_out is None else validation_data(result.held_out),
+        "reduction": reduction_data(result),
         "findings": [
             {"level": finding.level, "what": finding.what, "sentence": str(finding)} for finding in result.findings
         ],
         "processing": [{"step": step.name, **step.settings} for step in result.steps],
         "provenance": provenance(result),
+    }
+
+
+def reduction_data(result: Identified) -> dict[str, Any] | None:
+    """Write which parameters left by sensitivity, and on which data that was judged."""
+    if result.reduction is None:
+        return None
+    return {
+        "acceptance": result.reduction.rule.acceptance,
+        "tolerance": result.reduction.rule.tolerance,
+        "decisions": [
+            {"name": d.name, "sensitivity": d.sensitivity, "ratio": d.ratio, "joint": d.joint, "kept": d.kept}
+            for d in result.reduction.decisions
+        ],
     }
 
 

@@ -35,7 +35,7 @@ from excitor.robots.inertia import check_consistency, from_center_of_mass, param
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion
 
-DATA = Path("/work/shared/data")
+DATA = Path(__file__).parents[3] / "shared" / "data"
 
 
 def make_motion(robot, n_samples=400, seed=0, still=()):

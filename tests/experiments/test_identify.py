@@ -1,0 +1,290 @@
+"""`excitor identify` on folders: from CSV logs to a model, or to the reasons why there is none."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from excitor.experiments.campaign import InvalidCampaign, open_campaign
+from excitor.experiments.cli import app
+from excitor.experiments.identification import UnusableData, identify
+from excitor.robots.base import base_parameters
+from excitor.robots.description import load
+from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.parameters import prior
+from excitor.robots.robot import Motion
+
+DATA = Path(__file__).parents[3] / "shared" / "data" / "tx40"
+RATE = 200.0
+NOISE = np.array([0.5, 1.5, 0.15])
+COLUMNS = """
+[log]
+time = "t"
+
+[[log.signals]]
+kind = "position"
+side = "joint"
+unit = "deg"
+columns = ["q1", "q2", "q3"]
+
+[[log.signals]]
+kind = "torque"
+side = "joint"
+unit = "N m"
+columns = ["c1", "c2", "c3"]
+"""
+CAMPAIGN = (
+    'robot = "rotradi"\n'
+    + COLUMNS
+    + """
+[[run]]
+name = "first"
+log = "logs/first.csv"
+
+[[run]]
+name = "second"
+log = "logs/second.csv"
+role = "validate"
+
+[processing]
+lowpass_hz = 20.0
+decimate = [4]
+"""
+)
+
+
+def motion_of(robot, seconds, seed, harmonics=6, base_hz=0.1):
+    rng = np.random.default_rng(seed)
+    t = np.arange(int(seconds * RATE)) / RATE
+    q, dq, ddq = np.zeros((3, len(t), robot.n_joints))
+    for k in range(1, harmonics + 1):
+        w = 2 * np.pi * base_hz * k
+        a, b = rng.uniform(-0.35, 0.35, size=(2, robot.n_joints))
+        s, c = np.sin(w * t)[:, None], np.cos(w * t)[:, None]
+        q += a * s + b * c
+        dq += w * (a * c - b * s)
+        ddq -= w * w * (a * s + b * c)
+    return t, Motion(q, dq, ddq)
+
+
+def write_log(path, robot, t, motion, seed):
+    rng = np.random.default_rng(100 + seed)
+    tau = inverse_dynamics(robot, motion) + rng.normal(size=motion.q.shape) * NOISE
+    path.parent.mkdir(exist_ok=True)
+    table = np.column_stack([t, np.degrees(motion.q), tau])
+    np.savetxt(path, table, delimiter=",", header="t,q1,q2,q3,c1,c2,c3", comments="", fmt="%.6f")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    robot = load("rotradi")
+    for seed, name in enumerate(("first", "second")):
+        t, motion = motion_of(robot, 40.0, seed)
+        write_log(tmp_path / "logs" / f"{name}.csv", robot, t, motion, seed)
+    (tmp_path / "campaign.toml").write_text(CAMPAIGN)
+    return tmp_path
+
+
+def test_a_campaign_gives_a_model_that_predicts(folder):
+    result = identify(open_campaign(folder))
+    robot = load("rotradi")
+    truth = base_parameters(robot).values(prior(robot))
+    inside = (result.intervals.low < truth) & (truth < result.intervals.high)
+    assert inside.mean() >= 0.8
+    assert result.held_out is not None
+    assert result.held_out.label == "held-out error"
+    noise = NOISE / np.array([result.held_out.model.rmse[j] for j in range(3)])
+    assert (noise > 0.5).all(), "errors are of the size of the noise, less what thinning takes off it"
+    assert result.held_out.model.relative_total < 0.2 * result.held_out.baselines["gravity only"].relative_total
+    assert result.consistent is not None
+    assert result.consistent.audit.holds
+
+
+def test_the_command_writes_everything(folder):
+    result = CliRunner().invoke(app, ["identify", str(folder), "--json"])
+    assert result.exit_code == 0, result.output
+    model = json.loads((folder / "model.json").read_text())
+    assert model == json.loads(result.stdout)
+    assert model["schema"] == 1
+    assert len(model["parameters"]) == 21
+    zz1 = model["parameters"][0]
+    assert zz1["regrouping"] == "ZZ1 + YY2 + YY3 + 0.2025 M3"
+    assert zz1["interval"][0] < zz1["value"] < zz1["interval"][1]
+    assert set(model["provenance"]["sha256"]) == {"campaign.toml", "logs/first.csv", "logs/second.csv"}
+    assert {entry["label"] for entry in model["standard"]["parameters"]} == {"data-determined", "prior-dominated"}
+    assert "void rotradi_inverse_dynamics" in (folder / "model.c").read_text()
+
+
+def test_generated_python_predicts_the_estimated_torques(folder):
+    CliRunner().invoke(app, ["identify", str(folder)])
+    scope = {}
+    exec((folder / "model.py").read_text(), scope)  # our own file, written a moment ago
+    model = json.loads((folder / "model.json").read_text())
+    robot = load("rotradi")
+    chi = np.zeros(len(robot.chi))
+    from excitor.robots.parameters import layout
+
+    for entry in model["parameters"]:
+        chi[layout(robot).index(entry["name"])] = entry["value"]
+    motion = motion_of(robot, 1.0, 7)[1]
+    expected = inverse_dynamics(robot, motion, chi)
+    fast = np.abs(motion.dq).min(axis=1) > 0.05  # beyond the smoothed sign
+    for k in np.flatnonzero(fast)[:20]:
+        tau = scope["rotradi_inverse_dynamics"](list(motion.q[k]), list(motion.dq[k]), list(motion.ddq[k]))
+        np.testing.assert_allclose(tau, expected[k], rtol=1e-9, atol=1e-9)
+
+
+def test_a_process_is_cut_averaged_and_reduced_in_one_command(tmp_path):
+    """A log without a plan: repeated cycles with one that deviates; the reduced model and its code come out."""
+    robot = load("rotradi")
+    cycle_t, cycle = motion_of(robot, 4.0, 3, harmonics=4, base_hz=0.25)
+    n, repeats = len(cycle_t), 12
+    q, dq, ddq = (np.tile(x, (repeats, 1)) for x in (cycle.q, cycle.dq, cycle.ddq))
+    t = np.arange(n * repeats) / RATE
+    bump = np.exp(-0.5 * ((t - 30.0) / 0.2) ** 2)[:, None]
+    write_log(tmp_path / "logs" / "first.csv", robot, t, Motion(q + 0.1 * bump, dq, ddq), 0)
+    text = CAMPAIGN.split("[[run]]")[0] + (
+        '[[run]]\nname = "process"\nlog = "logs/first.csv"\ncycle_s = 3.0\n\n'
+        '[processing]\nlowpass_hz = 20.0\n\n[identify]\nacceptance = "cross-validated"\nconsistent = false\n'
+    )
+    (tmp_path / "campaign.toml").write_text(text)
+    result = CliRunner().invoke(app, ["identify", str(tmp_path), "--json"])
+    assert result.exit_code == 0, result.output
+    model = json.loads(result.stdout)
+    step = next(step for step in model["processing"] if step["step"] == "average cycles")
+    assert step["period_s"] == pytest.approx(4.0, abs=0.01)
+    assert 9 <= step["repetitions"] <= 11
+    assert step["left_out"]
+    assert model["reduction"]["acceptance"] == "cross-validated"
+    assert 9 <= len(model["parameters"]) < 21
+    assert {"Fv1", "Fc3"} <= {entry["name"] for entry in model["parameters"]}, "friction is not given up"
+    assert "tanh" in (tmp_path / "model.c").read_text()
+
+
+def test_data_that_would_mislead_give_reasons_and_no_number(folder):
+    lines = (folder / "logs" / "first.csv").read_text().splitlines()
+    still = [lines[0]]
+    for line in lines[1:]:
+        cells = line.split(",")
+        cells[2] = "10.0"
+        still.append(",".join(cells))
+    (folder / "logs" / "first.csv").write_text("\n".join(still))
+    with pytest.raises(UnusableData, match="shoulder"):
+        identify(open_campaign(folder))
+    result = CliRunner().invoke(app, ["identify", str(folder)])
+    assert result.exit_code == 1
+    assert not (folder / "model.json").exists()
+
+
+def test_a_flipped_sign_is_named(folder):
+    lines = (folder / "logs" / "first.csv").read_text().splitlines()
+    flipped = [lines[0]]
+    for line in lines[1:]:
+        cells = line.split(",")
+        cells[5] = str(-float(cells[5]))
+        flipped.append(",".join(cells))
+    (folder / "logs" / "first.csv").write_text("\n".join(flipped))
+    with pytest.raises(UnusableData, match="sign"):
+        identify(open_campaign(folder))
+
+
+BAD = {
+    "unknown key": (CAMPAIGN.replace("lowpass_hz", "low_pass_hz"), "processing.low_pass_hz: is not a key"),
+    "no run": (CAMPAIGN.split("[[run]]")[0] + "[processing]\nlowpass_hz = 20.0\n", "run: is missing"),
+    "unknown robot": (CAMPAIGN.replace('"rotradi"', '"../../etc/passwd"'), "neither in the catalogue nor inside"),
+    "log outside": (
+        CAMPAIGN.replace("logs/second.csv", "../second.csv"),
+        "run[2].log: '../second.csv' leaves the folder",
+    ),
+    "absolute log": (CAMPAIGN.replace("logs/second.csv", "/etc/hostname"), "leaves the folder"),
+    "two of a name": (CAMPAIGN.replace('"second"', '"first"'), "the name 'first' is used more than once"),
+    "nothing to identify": (CAMPAIGN.replace('name = "first"', 'name = "first"\nrole = "validate"'), "one must"),
+    "from after to": (
+        CAMPAIGN.replace('name = "first"', 'name = "first"\nfrom_s = 3.0\nto_s = 1.0'),
+        "run[1]: goes from 3 to 1 s",
+    ),
+    "negative filter": (CAMPAIGN.replace("20.0", "-1.0"), "processing.lowpass_hz: is -1.0, expected"),
+    "text for a number": (CAMPAIGN.replace("20.0", '"fast"'), "processing.lowpass_hz: is 'fast', expected"),
+    "reduced twice": (
+        CAMPAIGN + '[identify]\nessential_ratio = 20.0\nacceptance = "training"\n',
+        "gives both essential_ratio and acceptance",
+    ),
+    "not TOML": ("robot = ", "is not TOML"),
+    "empty": ("", "robot: is missing"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_campaigns_are_sentences(folder, case):
+    text, words = BAD[case]
+    (folder / "campaign.toml").write_text(text)
+    with pytest.raises(InvalidCampaign) as error:
+        open_campaign(folder)
+    assert words in str(error.value)
+    assert "campaign.toml" in str(error.value)
+
+
+def test_a_folder_without_a_campaign(tmp_path):
+    with pytest.raises(InvalidCampaign, match="does not exist"):
+        open_campaign(tmp_path)
+
+
+def test_a_link_out_of_the_folder_is_not_followed(folder):
+    (folder / "logs" / "second.csv").unlink()
+    (folder / "logs" / "second.csv").symlink_to("/etc/hostname")
+    with pytest.raises(InvalidCampaign, match="leaves the folder"):
+        open_campaign(folder)
+
+
+def test_the_tool_never_shows_a_traceback(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "excitor.experiments.cli", "identify", str(tmp_path)], capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "does not exist" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"the TX-40 recording is not at {DATA}")
+def test_the_recording_as_a_campaign(tmp_path):
+    """Two halves of one recording: the second is predicted as well as the study says."""
+    for name in ("pos_read_data.csv", "curr_data.csv"):
+        (tmp_path / name).write_bytes((DATA / name).read_bytes())
+    columns = ", ".join(f'"Joint_{k}"' for k in range(1, 7))
+    (tmp_path / "campaign.toml").write_text(
+        f"""robot = "tx40"
+[log]
+sample_rate_hz = 5000.0
+[[log.signals]]
+kind = "position"
+side = "motor"
+unit = "rad"
+columns = [{columns}]
+[[log.signals]]
+kind = "torque"
+side = "motor"
+unit = "N m"
+columns = [{columns}]
+file = "curr_data.csv"
+[[run]]
+name = "first half"
+log = "pos_read_data.csv"
+to_s = 4.7
+[[run]]
+name = "second half"
+log = "pos_read_data.csv"
+role = "validate"
+from_s = 4.7
+[processing]
+lowpass_hz = 50.0
+true_cutoff = false
+decimate = [10, 10]
+"""
+    )
+    result = identify(open_campaign(tmp_path))
+    assert result.held_out.model.relative_total == pytest.approx(0.0722, abs=0.002)
+    assert result.held_out.model.relative_total < result.held_out.baselines["prior model"].relative_total
