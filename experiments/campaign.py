@@ -33,6 +33,9 @@ class Run(Table):
     role: Role = "identify"
     from_s: FiniteFloat | None = None
     to_s: FiniteFloat | None = None
+    period_s: Positive | None = None  # of a planned, periodic run: whole periods are averaged
+    drop_periods: Annotated[int, Field(ge=0)] = 0  # at the start, while the robot settles
+    static: bool = False  # poses held: each is averaged over its approaches from both sides
     cycle_s: Positive | None = None  # a process without a plan: cut into cycles at least this long, and averaged
 
 
@@ -56,11 +59,23 @@ class Identification(Table):
     consistent: bool = True
 
 
+class Matlab(Table):
+    """Fields of MATLAB files that hold means over repeated runs, on the joint side; a dot reaches into a struct."""
+
+    q: str
+    dq: str
+    ddq: str
+    tau: str
+    time: str
+    variance: str | None = None
+
+
 class Campaign(Table):
     """The content of campaign.toml."""
 
     robot: str
-    log: ColumnMap
+    log: ColumnMap | None = None  # of CSV files
+    matlab: Matlab | None = None
     run: Annotated[list[Run], Field(min_length=1, max_length=1000)]
     processing: Processing
     locked: list[str] = []  # joints that stand still in every run
@@ -107,6 +122,12 @@ def open_campaign(folder: Path) -> OpenCampaign:
 def _problems(folder: Path, content: Campaign) -> list[str]:
     """Check what types cannot."""
     problems = []
+    if (content.log is None) == (content.matlab is None):
+        problems.append("needs one of [log], the columns of CSV files, and [matlab], the fields of MATLAB files")
+    for k, run in enumerate(content.run, start=1):
+        ways = [key for key in ("period_s", "cycle_s", "static") if getattr(run, key)]
+        if len(ways) > 1:
+            problems.append(f"run[{k}]: gives {' and '.join(ways)}; a run is one of them")
     names = [run.name for run in content.run]
     if content.robot not in catalog_names() and not inside(folder, content.robot):
         problems.append(f"robot: {content.robot!r} is neither in the catalogue nor inside this folder")

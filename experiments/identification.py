@@ -2,30 +2,27 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
-from excitor.experiments.campaign import OpenCampaign, Run
+from excitor.experiments.campaign import OpenCampaign
+from excitor.experiments.processing import read_run
 from excitor.identify.consistent import ConsistentEstimate, consistent_fit, standard_columns
-from excitor.identify.cycles import average_cycles, find_cycles
 from excitor.identify.diagnose import diagnose, usable
-from excitor.identify.errors import InvalidLog, SolverFailed
+from excitor.identify.errors import SolverFailed
 from excitor.identify.estimate import Estimate, wls
 from excitor.identify.factors import compress, select
 from excitor.identify.finding import Finding
 from excitor.identify.intervals import Intervals, block_bootstrap
-from excitor.identify.log import Measured, joint_side
-from excitor.identify.logs.csv_columns import read_csv
 from excitor.identify.reduce import essential
 from excitor.identify.regression import Regression, Rows, dynamic_regression
 from excitor.identify.samples import Samples, Step
 from excitor.identify.sensitivity import Reduction, Rule, backward_selection
-from excitor.identify.signals import decimate, differentiate, lowpass
+from excitor.identify.signals import decimate
 from excitor.identify.validate import Validation, set_baselines, standard_parameters, validate
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
-from excitor.robots.robot import Motion, Robot
+from excitor.robots.robot import Robot
 
 Tell = Callable[[str], None]
 
@@ -85,62 +82,6 @@ def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Identified:
         refusal=refusal,
         training=judge(campaign, known, estimate, known),
         held_out=judge(campaign, unseen, estimate, known) if unseen else None,
-    )
-
-
-def read_run(campaign: OpenCampaign, run: Run) -> Samples:
-    """Read a run's log, bring it to the joint side, filter and differentiate it."""
-    settings = campaign.content.processing
-    path = campaign.folder / run.log
-    measured = joint_side(campaign.robot, read_csv(path, campaign.content.log))
-    rate = measured.sample_rate_hz
-    try:
-        q = lowpass(measured.q, sample_rate_hz=rate, cutoff_hz=settings.lowpass_hz, true_cutoff=settings.true_cutoff)
-    except ValueError as error:
-        raise InvalidLog(path, f"cannot be filtered: {error}") from None
-    if run.cycle_s is not None:
-        return average_process(run, path, q, measured)
-    dq = differentiate(q, sample_rate_hz=rate)
-    motion = Motion(q, dq, differentiate(dq, sample_rate_hz=rate))
-    time = np.arange(len(q)) / rate
-    low, high = run.from_s or 0.0, time[-1] if run.to_s is None else run.to_s
-    edge = settings.drop_ends / rate
-    kept = (time >= max(low, edge)) & (time <= min(high, time[-1] - edge))
-    if np.count_nonzero(kept) < 3:
-        raise InvalidLog(path, f"run {run.name!r} keeps fewer than 3 samples; see its from_s, to_s and drop_ends")
-    steps = (
-        *measured.steps,
-        Step("lowpass", {"cutoff_hz": settings.lowpass_hz, "true_cutoff": str(settings.true_cutoff)}),
-        Step("differentiate", {"ends": "second-order"}),
-        Step("cut", {"from_s": float(time[kept][0]), "to_s": float(time[kept][-1])}),
-    )
-    part = Motion(motion.q[kept], motion.dq[kept], motion.ddq[kept])
-    return Samples(run.name, part, measured.tau[kept], rate, steps=steps)
-
-
-def average_process(run: Run, path: Path, q: FloatArray, measured: Measured) -> Samples:
-    """Cut a process log into its cycles, leave out those that deviate, and average the others."""
-    assert run.cycle_s is not None
-    rate = measured.sample_rate_hz
-    try:
-        cycles = find_cycles(q, sample_rate_hz=rate, min_period_s=run.cycle_s)
-    except ValueError as error:
-        raise InvalidLog(path, f"has no cycles that could be averaged: {error}") from None
-    tau = average_cycles(measured.tau, cycles)
-    mean_q = average_cycles(q, cycles).mean
-    dq = differentiate(mean_q, sample_rate_hz=rate)
-    settings: dict[str, float | str] = {
-        "period_s": cycles.period,
-        "repetitions": float(tau.n_repetitions),
-        "left_out": "; ".join(cycles.findings),
-    }
-    return Samples(
-        run=run.name,
-        motion=Motion(mean_q, dq, differentiate(dq, sample_rate_hz=rate)),
-        tau=tau.mean,
-        sample_rate_hz=rate,
-        variance=tau.variance,
-        steps=(*measured.steps, Step("average cycles", settings)),
     )
 
 

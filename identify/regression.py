@@ -51,6 +51,19 @@ class Regression:
         return len(self.y)
 
 
+def pick_rows(regression: Regression, rows: BoolArray | IntArray) -> Regression:
+    """Keep some equations, with their labels."""
+    return replace(
+        regression,
+        W=regression.W[rows],
+        y=regression.y[rows],
+        joint=regression.joint[rows],
+        run=regression.run[rows],
+        sample=regression.sample[rows],
+        variance=None if regression.variance is None else regression.variance[rows],
+    )
+
+
 def combine(regression: Regression, T: FloatArray, names: Sequence[str], units: Sequence[str]) -> Regression:
     """Write the equations in other parameters β' = T β, such as a paper's declared ones: W' = W T⁻¹."""
     return replace(
@@ -90,6 +103,7 @@ class _Block:
 
 
 def _dynamic_block(robot: Robot, number: int, samples: Samples, columns: IntArray, rows: Rows) -> _Block:
+    rows = Rows() if samples.static else rows
     thin = rows.decimate or (lambda x: x)
     W = np.ascontiguousarray(thin(regressor(robot, samples.motion)[:, :, columns]).transpose(1, 0, 2))
     tau = thin(samples.tau).T

@@ -31,6 +31,7 @@ class Samples:
     sample_rate_hz: float
     variance: FloatArray | None = None  # (n_samples, n_joints) of tau in a single repetition; None if run once
     steps: tuple[Step, ...] = ()
+    static: bool = False  # poses held, one a row: neither thinned nor left out for standing still
 
     def __post_init__(self) -> None:
         shape = " ".join(str(size) for size in self.motion.q.shape)

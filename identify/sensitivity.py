@@ -12,7 +12,7 @@ import numpy as np
 
 from excitor.identify.estimate import Estimate, column_spectrum, ols, wls
 from excitor.identify.factors import Factors, compress, merge, select, total
-from excitor.identify.regression import Regression
+from excitor.identify.regression import Regression, pick_rows
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.errors import RankDeficient
 from excitor.robots.threads import one_blas_thread
@@ -140,7 +140,7 @@ def _trial(factors: Factors, judge: Regression) -> _Trial:
 def _cross_trials(training: Regression, weights: FloatArray, folds: int) -> tuple[_Trial, ...]:
     """Predict each stretch of time by a model fitted to all others."""
     fold = _folds(training, folds)
-    parts = [compress(_rows(training, fold == k), weights[fold == k]) for k in range(folds)]
+    parts = [compress(pick_rows(training, fold == k), weights[fold == k]) for k in range(folds)]
     others = [merge(part for number, part in enumerate(parts) if number != k) for k in range(folds)]
     for k, factors in enumerate(others):
         try:
@@ -151,7 +151,7 @@ def _cross_trials(training: Regression, weights: FloatArray, folds: int) -> tupl
                 "or accept on the training or on validation data",
                 error.names,
             ) from error
-    return tuple(_trial(factors, _rows(training, fold == k)) for k, factors in enumerate(others))
+    return tuple(_trial(factors, pick_rows(training, fold == k)) for k, factors in enumerate(others))
 
 
 def _folds(training: Regression, folds: int) -> IntArray:
@@ -164,18 +164,6 @@ def _folds(training: Regression, folds: int) -> IntArray:
             raise ValueError(f"run {training.runs[run]!r} has {length} samples, fewer than {folds} folds")
         fold[rows] = training.sample[rows] * folds // length
     return fold
-
-
-def _rows(regression: Regression, chosen: BoolArray) -> Regression:
-    return replace(
-        regression,
-        W=regression.W[chosen],
-        y=regression.y[chosen],
-        joint=regression.joint[chosen],
-        run=regression.run[chosen],
-        sample=regression.sample[chosen],
-        variance=None if regression.variance is None else regression.variance[chosen],
-    )
 
 
 def _decide(training: Regression, trials: tuple[_Trial, ...], rule: Rule) -> tuple[tuple[Decision, ...], BoolArray]:

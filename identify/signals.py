@@ -157,9 +157,10 @@ def pose_averages(
 ) -> PoseAverages:
     """Average torques over the dwells of a run declared static, τ = (τ from below + τ from above) / 2.
 
-    q, tau, dq are (n_samples, n_joints). A dwell is where no joint exceeds threshold; its first settle_samples are
-    left out and at least as many must remain. A joint's approach is the sense in which it moved last. Where only one
-    side was visited, tau is that side's mean, both_sides is False and a finding says so.
+    q, tau, dq are (n_samples, n_joints). A dwell is where no joint exceeds threshold; settle_samples are left out at
+    either end, where joints still settle or already break away, and at least as many must remain. A joint's approach
+    is the sense in which it moved last. Where only one side was visited, tau is that side's mean, both_sides is False
+    and a finding says so.
     Settings: threshold, settle_samples.
     """
     q, tau, dq = (channels(x, name) for x, name in ((q, "q"), (tau, "tau"), (dq, "dq")))
@@ -168,10 +169,11 @@ def pose_averages(
     if settle_samples < 1:
         raise ValueError(f"settle_samples is {settle_samples}, expected 1 or more")
     moving = moving_mask(dq, threshold)
-    dwells = [(a + settle_samples, b) for a, b in _runs(~any_moving_mask(dq, threshold)) if b - a >= 2 * settle_samples]
+    still = _runs(~any_moving_mask(dq, threshold))
+    dwells = [(a + settle_samples, b - settle_samples) for a, b in still if b - a >= 3 * settle_samples]
     if not dwells:
         raise ValueError(
-            f"no dwell of {2 * settle_samples} samples found; lower settle_samples or raise threshold above dq's noise"
+            f"no dwell of {3 * settle_samples} samples found; lower settle_samples or raise threshold above dq's noise"
         )
     sense = np.array([_last_sense(dq[:start], moving[:start]) for start, _ in dwells])
     q_dwell, tau_dwell = (np.array([x[a:b].mean(axis=0) for a, b in dwells]) for x in (q, tau))

@@ -10,7 +10,7 @@ from excitor.identify.errors import InvalidLog
 from excitor.identify.estimate import Estimate, ols, wls
 from excitor.identify.factors import compress
 from excitor.identify.reduce import Essential, essential
-from excitor.identify.regression import Regression, Rows, combine, dynamic_regression, power_regression
+from excitor.identify.regression import Regression, Rows, combine, dynamic_regression, pick_rows, power_regression
 from excitor.identify.samples import Samples, Step
 from excitor.identify.signals import decimate, differentiate, lowpass
 from excitor.robots.arrays import FloatArray
@@ -95,24 +95,10 @@ def thin(x: FloatArray) -> FloatArray:
     return thinned.reshape(len(thinned), *x.shape[1:])
 
 
-def part(regression: Regression, rows: np.ndarray) -> Regression:
-    """Keep some rows."""
-    from dataclasses import replace
-
-    return replace(
-        regression,
-        W=regression.W[rows],
-        y=regression.y[rows],
-        joint=regression.joint[rows],
-        run=regression.run[rows],
-        sample=regression.sample[rows],
-    )
-
-
 def halves(regression: Regression) -> tuple[Regression, Regression]:
     """Split into the first part of the recording and the held-out rest."""
     before = regression.sample * 0.02 + ENDS / RATE < TRAIN_UNTIL
-    return part(regression, before), part(regression, ~before)
+    return pick_rows(regression, before), pick_rows(regression, ~before)
 
 
 def torque_error(regression: Regression, values: dict[str, float]) -> float:
@@ -123,7 +109,9 @@ def torque_error(regression: Regression, values: dict[str, float]) -> float:
 
 def joint_errors(regression: Regression, values: dict[str, float]) -> list[float]:
     """Relative error joint by joint."""
-    return [torque_error(part(regression, regression.joint == j), values) for j in range(len(regression.joint_names))]
+    return [
+        torque_error(pick_rows(regression, regression.joint == j), values) for j in range(len(regression.joint_names))
+    ]
 
 
 def named(estimate: Estimate) -> dict[str, float]:
@@ -148,7 +136,7 @@ def fit(robot: Robot, recording: Recording) -> Fits:
     """Fit the dynamic model, its essential parameters, the power model, and joint 1 alone."""
     factors = compress(recording.dynamic)
     power = compress(recording.power)
-    first = part(recording.dynamic, recording.dynamic.joint == 0)
+    first = pick_rows(recording.dynamic, recording.dynamic.joint == 0)
     alone = np.linalg.lstsq(first.W, first.y, rcond=None)[0]  # minimum norm: one joint does not tell 60 parameters
     return Fits(
         wls=wls(factors),

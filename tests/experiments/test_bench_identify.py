@@ -7,22 +7,13 @@ from excitor.experiments.bench import identify
 from excitor.experiments.studies import tx40_virtual
 from excitor.identify.factors import compress
 from excitor.identify.reduce import essential
+from excitor.identify.regression import pick_rows
 
 
 def test_dense_weights_eliminate_the_same_parameters():
     """On every fourth row of the bench's equations, which keeps the N x N matrix small."""
-    from dataclasses import replace
-
     regression = tx40_virtual.virtual_regression(seed=0)
-    few = np.arange(0, len(regression), 4)
-    small = replace(
-        regression,
-        W=regression.W[few],
-        y=regression.y[few],
-        joint=regression.joint[few],
-        run=regression.run[few],
-        sample=regression.sample[few],
-    )
+    small = pick_rows(regression, np.arange(0, len(regression), 4))
     ours = essential(compress(small), ratio=20.0).estimate.names
     assert identify.essential_with_dense_weights(small, 20.0) == ours
 

@@ -8,7 +8,7 @@ import pytest
 from excitor.identify.estimate import irls, ols, ridge, wls, wls_measured
 from excitor.identify.factors import compress, merge, residual_norms, select
 from excitor.identify.reduce import essential
-from excitor.identify.regression import Rows, combine, dynamic_regression, power_regression
+from excitor.identify.regression import Rows, combine, dynamic_regression, pick_rows, power_regression
 from excitor.identify.samples import Samples
 from excitor.robots.base import base_parameters
 from excitor.robots.description import load
@@ -125,14 +125,7 @@ def test_order_of_rows_runs_and_joints_changes_nothing(robot, simulate):
     runs = [simulate(robot, prior(robot), seed, noise=NOISE) for seed in (0, 1)]
     regression = dynamic_regression(robot, runs)
     shuffled = np.random.default_rng(0).permutation(len(regression))
-    mixed = replace(
-        regression,
-        W=regression.W[shuffled],
-        y=regression.y[shuffled],
-        joint=regression.joint[shuffled],
-        run=regression.run[shuffled],
-        sample=regression.sample[shuffled],
-    )
+    mixed = pick_rows(regression, shuffled)
     first = wls(compress(regression))
     for other in (wls(compress(mixed)), wls(compress(dynamic_regression(robot, runs[::-1])))):
         np.testing.assert_allclose(other.values, first.values, rtol=1e-9, atol=1e-9)

@@ -232,7 +232,7 @@ BAD[7, 1] = np.nan
             r"shapes \(100, 2\), \(100, 2\), \(100, 1\), expected the same",
         ),
         (lambda: pose_averages(GOOD, GOOD, dq=GOOD, threshold=0.1, settle_samples=0), "settle_samples is 0"),
-        (lambda: pose_averages(GOOD, GOOD, dq=GOOD + 1.0, threshold=0.1, settle_samples=5), "no dwell of 10 samples"),
+        (lambda: pose_averages(GOOD, GOOD, dq=GOOD + 1.0, threshold=0.1, settle_samples=5), "no dwell of 15 samples"),
     ],
 )
 def test_mistakes_are_told(call, message):

@@ -1,0 +1,124 @@
+"""From a run's log to samples: to the joint side, filtered, averaged where it repeats, differentiated, cut."""
+
+import numpy as np
+
+from excitor.experiments.campaign import OpenCampaign, Processing, Run
+from excitor.identify.cycles import average_cycles, find_cycles
+from excitor.identify.errors import InvalidLog
+from excitor.identify.log import Measured, joint_side
+from excitor.identify.logs.csv_columns import read_csv
+from excitor.identify.logs.matlab_means import Fields, read_matlab_means
+from excitor.identify.periods import average_periods, periodic_lowpass
+from excitor.identify.samples import Samples, Step
+from excitor.identify.signals import differentiate, lowpass, pose_averages
+from excitor.robots.arrays import FloatArray
+from excitor.robots.robot import Motion, posture
+
+
+def read_run(campaign: OpenCampaign, run: Run) -> Samples:
+    """Read and process one run as the campaign declares it."""
+    path = campaign.folder / run.log
+    if campaign.content.matlab is not None:
+        return read_matlab_means(path, Fields(**campaign.content.matlab.model_dump()), run=run.name)
+    assert campaign.content.log is not None
+    measured = joint_side(campaign.robot, read_csv(path, campaign.content.log))
+    settings = campaign.content.processing
+    try:
+        if run.period_s is not None:
+            return average_plan(run, settings, measured)
+        q = lowpass(
+            measured.q,
+            sample_rate_hz=measured.sample_rate_hz,
+            cutoff_hz=settings.lowpass_hz,
+            true_cutoff=settings.true_cutoff,
+        )
+        if run.cycle_s is not None:
+            return average_process(run, q, measured)
+        if run.static:
+            return static_poses(campaign, run, q, measured)
+        return one_pass(run, settings, q, measured)
+    except ValueError as error:
+        raise InvalidLog(path, f"run {run.name!r} cannot be processed: {error}") from None
+
+
+def one_pass(run: Run, settings: Processing, q: FloatArray, measured: Measured) -> Samples:
+    """Differentiate a run, and cut it to the part that counts."""
+    rate = measured.sample_rate_hz
+    motion = differentiated(q, rate)
+    time = np.arange(len(q)) / rate
+    edge = settings.drop_ends / rate
+    kept = time >= max(run.from_s or 0.0, edge)
+    kept &= time <= min(time[-1] if run.to_s is None else run.to_s, time[-1] - edge)
+    if np.count_nonzero(kept) < 3:
+        raise ValueError("fewer than 3 samples are left; see its from_s, to_s and drop_ends")
+    steps = (
+        *measured.steps,
+        Step("lowpass", {"cutoff_hz": settings.lowpass_hz, "true_cutoff": str(settings.true_cutoff)}),
+        Step("differentiate", {"ends": "second-order"}),
+        Step("cut", {"from_s": float(time[kept][0]), "to_s": float(time[kept][-1])}),
+    )
+    part = Motion(motion.q[kept], motion.dq[kept], motion.ddq[kept])
+    return Samples(run.name, part, measured.tau[kept], rate, steps=steps)
+
+
+def average_plan(run: Run, settings: Processing, measured: Measured) -> Samples:
+    """Average whole periods of a planned run; its motion is what lies below the cut-off, exactly."""
+    assert run.period_s is not None
+    rate = measured.sample_rate_hz
+    n = round(run.period_s * rate)
+    if abs(n - run.period_s * rate) > 0.05:
+        raise ValueError(f"period_s is {run.period_s}, not a whole number of samples at {rate:g} Hz; resample first")
+    q = average_periods(measured.q, n, drop_periods=run.drop_periods)
+    tau = average_periods(measured.tau, n, drop_periods=run.drop_periods)
+    motion = periodic_lowpass(q.mean, sample_rate_hz=rate, cutoff_hz=settings.lowpass_hz)
+    told: dict[str, float | str] = {
+        "period_s": run.period_s,
+        "repetitions": float(tau.n_repetitions),
+        "findings": "; ".join(tau.findings),
+    }
+    steps = (
+        *measured.steps,
+        Step("average periods", told),
+        Step("periodic lowpass", {"cutoff_hz": settings.lowpass_hz}),
+    )
+    return Samples(run.name, motion, tau.mean, rate, variance=tau.variance, steps=steps)
+
+
+def average_process(run: Run, q: FloatArray, measured: Measured) -> Samples:
+    """Cut a process log into its cycles, leave out those that deviate, and average the others."""
+    assert run.cycle_s is not None
+    rate = measured.sample_rate_hz
+    cycles = find_cycles(q, sample_rate_hz=rate, min_period_s=run.cycle_s)
+    tau = average_cycles(measured.tau, cycles)
+    told: dict[str, float | str] = {
+        "period_s": cycles.period,
+        "repetitions": float(tau.n_repetitions),
+        "left_out": "; ".join(cycles.findings),
+    }
+    return Samples(
+        run=run.name,
+        motion=differentiated(average_cycles(q, cycles).mean, rate),
+        tau=tau.mean,
+        sample_rate_hz=rate,
+        variance=tau.variance,
+        steps=(*measured.steps, Step("average cycles", told)),
+    )
+
+
+def static_poses(campaign: OpenCampaign, run: Run, q: FloatArray, measured: Measured) -> Samples:
+    """Average each pose over its approaches from both sides, against stiction."""
+    rate = measured.sample_rate_hz
+    dq = differentiate(q, sample_rate_hz=rate)
+    limits = campaign.robot.limits.velocity
+    share = max(campaign.content.processing.dead_zone_percent, 0.1) / 100.0
+    threshold = np.where(np.isfinite(limits), share * limits, 1e-2)
+    poses = pose_averages(q, measured.tau, dq=dq, threshold=threshold, settle_samples=max(1, round(0.2 * rate)))
+    told: dict[str, float | str] = {"poses": float(len(poses.q)), "findings": "; ".join(poses.findings)}
+    steps = (*measured.steps, Step("static poses", told))
+    return Samples(run.name, posture(poses.q), poses.tau, rate, steps=steps, static=True)
+
+
+def differentiated(q: FloatArray, rate: float) -> Motion:
+    """Differentiate positions twice."""
+    dq = differentiate(q, sample_rate_hz=rate)
+    return Motion(q, dq, differentiate(dq, sample_rate_hz=rate))
