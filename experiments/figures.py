@@ -61,12 +61,14 @@ def to_json(report: Report) -> str:
 
 def print_table(report: Report) -> None:
     """Print a report as a table."""
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"{report.kind} {report.name}", title_justify="left")
+    table = Table(title=f"{report.kind} {report.name}", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("figure", "ours", "paper", "target", "unit", ""):
-        table.add_column(heading, justify="right" if heading in ("ours", "paper") else "left", overflow="fold")
+        right = heading in ("ours", "paper")
+        table.add_column(heading, justify="right" if right else "left", overflow="fold", no_wrap=heading == "figure")
     for figure in report.figures:
         verdict = {True: "[green]holds[/]", False: "[red]fails[/]", None: ""}[figure.holds]
         paper = "" if figure.paper is None else f"{figure.paper:g}"

@@ -21,6 +21,8 @@ from excitor.identify.sensitivity import Reduction, Rule, backward_selection
 from excitor.identify.signals import decimate
 from excitor.identify.validate import Validation, set_baselines, standard_parameters, validate
 from excitor.robots.arrays import FloatArray
+from excitor.robots.base import random_motion
+from excitor.robots.dynamics import mass_matrix
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Robot
 
@@ -48,6 +50,7 @@ class Identified:
     reduction: Reduction | None  # what left by sensitivity, where the campaign asks for it
     consistent: ConsistentEstimate | None
     refusal: str | None  # why there is no consistent model, where there is none
+    smallest_inertia: float  # of the estimated M(q) over random poses, as an eigenvalue; a robot's is above 0
     training: Validation
     held_out: Validation | None
 
@@ -80,6 +83,7 @@ def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Identified:
         reduction=reduction,
         consistent=consistent,
         refusal=refusal,
+        smallest_inertia=smallest_inertia(campaign.robot, estimate),
         training=judge(campaign, known, estimate, known),
         held_out=judge(campaign, unseen, estimate, known) if unseen else None,
     )
@@ -145,6 +149,12 @@ def fit_consistent(
         return consistent_fit(factors, campaign.robot, sigma=estimate.group_sigma), None
     except (SolverFailed, ValueError) as error:
         return None, str(error)
+
+
+def smallest_inertia(robot: Robot, estimate: Estimate) -> float:
+    """Find the smallest eigenvalue of the estimated mass matrix over random poses."""
+    q = random_motion(robot, 500).q
+    return float(np.linalg.eigvalsh(mass_matrix(robot, q, standard_parameters(robot, estimate))).min())
 
 
 def judge(campaign: OpenCampaign, runs: list[Samples], estimate: Estimate, known: list[Samples]) -> Validation:

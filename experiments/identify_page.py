@@ -22,6 +22,12 @@ def print_identified(result: Identified) -> None:
         console.print(
             f"{finding.level}: {escape(str(finding))}", style="yellow" if finding.level == "doubtful" else "dim"
         )
+    if result.smallest_inertia <= 0.0:
+        console.print(
+            f"The estimated mass matrix is not positive definite (smallest eigenvalue {result.smallest_inertia:.3g}): "
+            "good for the torques of motions like these, not for simulation. The consistent model is.",
+            style="yellow",
+        )
     if result.consistent is None:
         console.print(f"No physically consistent model: {escape(str(result.refusal))}", style="yellow")
     else:

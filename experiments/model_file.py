@@ -73,6 +73,7 @@ def model_data(result: Identified) -> dict[str, Any]:
         "standard": standard_data(result),
         "rank": len(estimate.names),
         "condition": estimate.condition,
+        "smallest_mass_matrix_eigenvalue": result.smallest_inertia,
         "singular_values": [float(x) for x in estimate.singular_values],
         "weights": [
             {"joint": robot.joint_names[joint], "run": run, "sigma": sigma}

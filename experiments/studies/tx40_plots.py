@@ -6,12 +6,46 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.studies.tx40_recording import Fits, Recording, joint_errors, named
+from excitor.experiments.studies.tx40_virtual import Fitted
 
 
 def draw(recording: Recording, fits: Fits, out: Path) -> list[Path]:
     """Draw all pictures into a folder."""
     out.mkdir(parents=True, exist_ok=True)
     return [_torques(recording, fits, out), _errors(recording, fits, out), _parameters(fits, out)]
+
+
+def draw_virtual(fitted: Fitted, out: Path) -> list[Path]:
+    """Draw the paper's Figs. 2 to 4 for the virtual robot: cases 2, 3 and 4 on a run that none has seen."""
+    out.mkdir(parents=True, exist_ok=True)
+    titles = {
+        2: "Fig. 2: dynamic model, locked-joint set",
+        3: "Fig. 3: power model, one trajectory",
+        4: "Fig. 4: power model, locked-joint set",
+    }
+    return [_reconstruction(fitted, case, title, out) for case, title in titles.items()]
+
+
+def _reconstruction(fitted: Fitted, case: int, title: str, out: Path) -> Path:
+    """Measured and reconstructed torques of one case, joint by joint."""
+    plt = _pyplot()
+    figure, axes = plt.subplots(3, 2, figsize=(11, 8), sharex=True, layout="constrained")
+    unseen, values = fitted.unseen, named(fitted.estimates[case])
+    predicted = unseen.W @ np.array([values.get(name, 0.0) for name in unseen.names])
+    for j, axis in enumerate(axes.flat):
+        rows = np.flatnonzero(unseen.joint == j)
+        rows = rows[np.argsort(unseen.sample[rows])]
+        t = unseen.sample[rows] * 0.02
+        axis.plot(t, unseen.y[rows], ".", markersize=2.5, color="0.35", label="measured (virtual)")
+        axis.plot(t, predicted[rows], color="tab:blue", linewidth=0.9, label="reconstructed")
+        axis.plot(t, unseen.y[rows] - predicted[rows], color="tab:orange", linewidth=0.7, label="error")
+        axis.set_title(f"joint {j + 1}", loc="left", fontsize=10)
+        axis.set_ylabel("torque (N m)")
+    for axis in axes[-1]:
+        axis.set_xlabel("time (s)")
+    axes[0, 0].legend(fontsize=8, loc="upper right")
+    figure.suptitle(f"{title}; held-out run of the virtual robot")
+    return _save(figure, out / f"figure{case}_virtual.png")
 
 
 def _torques(recording: Recording, fits: Fits, out: Path) -> Path:

@@ -13,6 +13,8 @@ from typing import Any
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.studies import tx40_recording, tx40_virtual
 from excitor.identify.estimate import Estimate
+from excitor.identify.factors import compress
+from excitor.identify.reduce import essential
 from excitor.robots.arrays import FloatArray
 from excitor.robots.description import load
 from excitor.robots.errors import ExcitorError
@@ -32,6 +34,11 @@ def run(data: Path | None, out: Path | None = None, *, full: bool = False) -> Re
     else:
         context["recording"] = "skipped: give its folder with --data"
     figures += simulated(context, 3 * REALISATIONS if full else REALISATIONS)
+    if out is not None:
+        from excitor.experiments.studies.tx40_plots import draw_virtual
+
+        drawn = draw_virtual(tx40_virtual.fit_cases(seed=0), out)
+        context["plots"] = [*context.get("plots", []), *(str(path) for path in drawn)]
     return Report("study", "tx40-power-model", figures, context)
 
 
@@ -67,6 +74,7 @@ def recorded(folder: Path, context: dict[str, Any], out: Path | None) -> list[Fi
             "parameters": len(fits.power_essential.estimate.names),
             "torque_error": error(fits.power_essential.estimate),
         },
+        "printed_wrist_friction": printed_form(robot, recording),
         "consistent": {
             "status": fits.consistent.status,
             "smallest_eigenvalues": fits.consistent.eigenvalue.tolist(),
@@ -128,6 +136,18 @@ def recorded(folder: Path, context: dict[str, Any], out: Path | None) -> list[Fi
             0.04,
         ),
     ]
+
+
+def printed_form(robot: Robot, recording: tx40_recording.Recording) -> dict[str, float]:
+    """Fit the essential parameters with the wrist friction as printed, for its Fs6 and Fsm6."""
+    other = tx40_recording.regress(tx40_recording.printed_wrist(robot), recording.samples).dynamic
+    estimate = essential(compress(other), ratio=20.0).estimate
+    return {
+        "parameters": len(estimate.names),
+        "error": tx40_recording.torque_error(other, tx40_recording.named(estimate)),
+        "Fs6": estimate.value("Fs6"),
+        "Fsm6": estimate.value("Fsm6"),
+    }
 
 
 def mass_ratios(robot: Robot, chi: FloatArray) -> list[float]:

@@ -1,6 +1,6 @@
 """The public TX-40 recording: how it is read and processed, and what is fitted to it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from excitor.identify.signals import decimate, differentiate, lowpass
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import base_parameters, declared_transform
 from excitor.robots.drive import joint_positions, joint_torques
-from excitor.robots.robot import Motion, Robot
+from excitor.robots.robot import FrictionTerm, Motion, Robot
 
 RATE = 5000.0
 CUTOFF = 50.0
@@ -86,6 +86,17 @@ def regress(robot: Robot, samples: Samples) -> Recording:
         combine(power_regression(robot, [samples], rows=rows), T, names, units),
         dynamic_regression(robot, [samples], columns=standard_columns(robot), rows=rows),
     )
+
+
+def printed_wrist(robot: Robot) -> Robot:
+    """Give the wrist the friction that is printed under eq. (25), which does not balance power.
+
+    Joint 5 gets Fsm6 s(dq6), joint 6 Fsm6 [s(dq5 + dq6) - s(dq6)]: two tied elements in place of one.
+    """
+    e5, e6 = np.eye(robot.n_joints)[4:6]
+    others = tuple(term for term in robot.drive.friction if term.parameter != "Fsm6")
+    printed = (FrictionTerm("Fsm6", "coulomb", e6, e5 - e6), FrictionTerm("Fsm6", "coulomb", e5 + e6, e6))
+    return replace(robot, drive=replace(robot.drive, friction=(*others, *printed)))
 
 
 def thin(x: FloatArray) -> FloatArray:

@@ -5,6 +5,7 @@ a known truth, quintic moves between random targets, white and slowly varying to
 """
 
 import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,8 +61,23 @@ def virtual_robot() -> Robot:
     return robot_from_data(data, "tx40 with a free wrist coupling")
 
 
+@dataclass(frozen=True)
+class Fitted:
+    """The four cases' estimates of one realisation, and the run that they are tested on."""
+
+    estimates: Mapping[int, Estimate]
+    unseen: Regression
+    truth: FloatArray
+
+
 def realise(seed: int) -> dict[int, CaseResult]:
-    """Simulate one realisation of all four cases."""
+    """Simulate one realisation of all four cases and judge them on a run that none has seen."""
+    fitted = fit_cases(seed)
+    return {case: _judge(estimate, fitted.unseen, fitted.truth) for case, estimate in fitted.estimates.items()}
+
+
+def fit_cases(seed: int) -> Fitted:
+    """Simulate one realisation and fit: 1, 2 the dynamic, 3, 4 the power model; single run, locked-joint set."""
     robot = virtual_robot()
     base = base_parameters(robot)
     T = declared_transform(robot, base)
@@ -74,17 +90,15 @@ def realise(seed: int) -> dict[int, CaseResult]:
     test = [_run(robot, chi, "test", rng, seconds=8.0, locked=0)]
     rows = Rows(decimate=_thin, dead_zone=np.full(6, DEAD_ZONE))
 
-    def declared(regression: Regression) -> Regression:
-        return combine(regression, T, names, [""] * len(names))
+    def equations(model: Callable[..., Regression], runs: list[Samples]) -> Regression:
+        return combine(model(robot, runs, rows=rows), T, names, [""] * len(names))
 
-    unseen = declared(dynamic_regression(robot, test, rows=rows))
-    results = {}
+    estimates = {}
     for case, runs in ((1, single), (2, sequence)):
-        fit = essential(compress(declared(dynamic_regression(robot, runs, rows=rows))), ratio=RATIO, by="joint and run")
-        results[case] = _judge(fit.estimate, unseen, truth)
-        power = essential(compress(declared(power_regression(robot, runs, rows=rows))), ratio=RATIO, by="joint and run")
-        results[case + 2] = _judge(power.estimate, unseen, truth)
-    return results
+        for number, model in ((case, dynamic_regression), (case + 2, power_regression)):
+            factors = compress(equations(model, runs))
+            estimates[number] = essential(factors, ratio=RATIO, by="joint and run").estimate
+    return Fitted(estimates, equations(dynamic_regression, test), truth)
 
 
 def virtual_regression(seed: int) -> Regression:

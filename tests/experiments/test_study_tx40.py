@@ -58,6 +58,12 @@ def test_recording_gives_the_published_figures():
     figures = {figure.name: figure for figure in tx40_power_model.recorded(DATA, context, None)}
     assert all(figure.holds for figure in figures.values()), {n: f.ours for n, f in figures.items() if not f.holds}
     assert context["rows"] == {"torque": 2074, "power": 354}
+    wrist = context["printed_wrist_friction"]
+    assert wrist["parameters"] == 26
+    assert wrist["error"] == pytest.approx(0.0547, abs=6e-5)
+    # a reference with other padding at the filter's ends has 2.2067 and 1.9489, themselves known to 2 and 3 %
+    assert wrist["Fs6"] == pytest.approx(2.2067, rel=5e-3)
+    assert wrist["Fsm6"] == pytest.approx(1.9489, rel=5e-3)
     unchanged = context["table2_applied_unchanged"]
     printed = {"case1": 0.1062, "case2": 0.1134, "case3": 0.433, "case4": 0.134}
     for case, value in printed.items():

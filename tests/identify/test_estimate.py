@@ -132,6 +132,34 @@ def test_order_of_rows_runs_and_joints_changes_nothing(robot, simulate):
         np.testing.assert_allclose(other.sigma, first.sigma, rtol=1e-9)
 
 
+def test_order_of_joints_changes_nothing(robot, simulate):
+    """The same arm with its coordinates listed the other way round, and the log's columns with them."""
+    run = simulate(robot, prior(robot), noise=NOISE)
+    turned = np.arange(6)[::-1]
+    tree, drive = robot.mechanism, robot.drive
+
+    def turn(element):
+        return replace(element, senses=element.senses[turned], acts=element.acts[turned])
+
+    other = replace(
+        robot,
+        mechanism=replace(tree, joint_names=tree.joint_names[::-1], coupling=tree.coupling[:, turned]),
+        drive=replace(
+            drive,
+            motor_from_joint=drive.motor_from_joint[np.ix_(turned, turned)],
+            rotors=tuple(map(turn, drive.rotors)),
+            friction=tuple(map(turn, drive.friction)),
+        ),
+        limits=replace(robot.limits, position=robot.limits.position[turned], velocity=robot.limits.velocity[turned]),
+    )
+    motion = Motion(*(x[:, turned] for x in (run.motion.q, run.motion.dq, run.motion.ddq)))
+    one = wls(compress(dynamic_regression(robot, [run])))
+    two = wls(compress(dynamic_regression(other, [replace(run, motion=motion, tau=run.tau[:, turned])])))
+    assert two.names == one.names
+    np.testing.assert_allclose(two.values, one.values, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(two.sigma, one.sigma, rtol=1e-9)
+
+
 def test_units_of_torque_change_nothing_else(robot, simulate):
     run = simulate(robot, prior(robot), noise=NOISE)
     in_mnm = replace(run, tau=1000.0 * run.tau)
