@@ -82,9 +82,7 @@ def print_table(report: Report) -> None:
 def _target(figure: Figure) -> str:
     if figure.target is None:
         return ""
-    if figure.bound == "within":
-        return f"{figure.target:g} ± {figure.tolerance:g}"
-    sign = {"at least": "≥ ", "at most": "≤ ", "equal": "= "}.get(figure.bound, "")
+    sign = {"at least": "≥ ", "at most": "≤ ", "equal": "= ", "within": "≈ "}.get(figure.bound, "")
     return f"{sign}{figure.target:g}"
 
 
