@@ -42,7 +42,7 @@ class Run(Table):
 class Processing(Table):
     """What is done to the samples before they are regressed."""
 
-    lowpass_hz: Positive
+    lowpass_hz: Positive | None = None  # none: positions are differentiated as they are
     true_cutoff: bool = True  # the whole forward-backward filter is -3 dB at lowpass_hz
     drop_ends: Annotated[int, Field(ge=0)] = 50  # samples at both ends of a log, where the filter rings
     decimate: list[Annotated[int, Field(ge=2)]] = []
@@ -77,7 +77,7 @@ class Campaign(Table):
     log: ColumnMap | None = None  # of CSV files
     matlab: Matlab | None = None
     run: Annotated[list[Run], Field(min_length=1, max_length=1000)]
-    processing: Processing
+    processing: Processing = Processing()
     locked: list[str] = []  # joints that stand still in every run
     identify: Identification = Identification()
 

@@ -68,10 +68,12 @@ def print_table(report: Report) -> None:
     table = Table(title=f"{report.kind} {report.name}", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("figure", "ours", "paper", "target", "unit", ""):
         right = heading in ("ours", "paper")
-        table.add_column(heading, justify="right" if right else "left", overflow="fold", no_wrap=heading == "figure")
+        table.add_column(
+            heading, justify="right" if right else "left", overflow="fold", no_wrap=heading in ("figure", "target")
+        )
     for figure in report.figures:
-        verdict = {True: "[green]holds[/]", False: "[red]fails[/]", None: ""}[figure.holds]
-        paper = "" if figure.paper is None else f"{figure.paper:g}"
+        verdict = {True: "[green]✓[/]", False: "[red]✗ missed[/]", None: ""}[figure.holds]
+        paper = "" if figure.paper is None else f"{figure.paper:.4g}"
         table.add_row(figure.name, f"{figure.ours:.4g}", paper, _target(figure), figure.unit, verdict)
     console = Console()
     console.print(table)

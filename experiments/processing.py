@@ -26,12 +26,7 @@ def read_run(campaign: OpenCampaign, run: Run) -> Samples:
     try:
         if run.period_s is not None:
             return average_plan(run, settings, measured)
-        q = lowpass(
-            measured.q,
-            sample_rate_hz=measured.sample_rate_hz,
-            cutoff_hz=settings.lowpass_hz,
-            true_cutoff=settings.true_cutoff,
-        )
+        q = filtered(settings, measured)
         if run.cycle_s is not None:
             return average_process(run, q, measured)
         if run.static:
@@ -39,6 +34,18 @@ def read_run(campaign: OpenCampaign, run: Run) -> Samples:
         return one_pass(run, settings, q, measured)
     except ValueError as error:
         raise InvalidLog(path, f"run {run.name!r} cannot be processed: {error}") from None
+
+
+def filtered(settings: Processing, measured: Measured) -> FloatArray:
+    """Low-pass positions without delay, where the campaign asks for it."""
+    if settings.lowpass_hz is None:
+        return measured.q
+    return lowpass(
+        measured.q,
+        sample_rate_hz=measured.sample_rate_hz,
+        cutoff_hz=settings.lowpass_hz,
+        true_cutoff=settings.true_cutoff,
+    )
 
 
 def one_pass(run: Run, settings: Processing, q: FloatArray, measured: Measured) -> Samples:
@@ -53,7 +60,7 @@ def one_pass(run: Run, settings: Processing, q: FloatArray, measured: Measured) 
         raise ValueError("fewer than 3 samples are left; see its from_s, to_s and drop_ends")
     steps = (
         *measured.steps,
-        Step("lowpass", {"cutoff_hz": settings.lowpass_hz, "true_cutoff": str(settings.true_cutoff)}),
+        Step("lowpass", {"cutoff_hz": settings.lowpass_hz or "none", "true_cutoff": str(settings.true_cutoff)}),
         Step("differentiate", {"ends": "second-order"}),
         Step("cut", {"from_s": float(time[kept][0]), "to_s": float(time[kept][-1])}),
     )
@@ -70,7 +77,8 @@ def average_plan(run: Run, settings: Processing, measured: Measured) -> Samples:
         raise ValueError(f"period_s is {run.period_s}, not a whole number of samples at {rate:g} Hz; resample first")
     q = average_periods(measured.q, n, drop_periods=run.drop_periods)
     tau = average_periods(measured.tau, n, drop_periods=run.drop_periods)
-    motion = periodic_lowpass(q.mean, sample_rate_hz=rate, cutoff_hz=settings.lowpass_hz)
+    cutoff = settings.lowpass_hz or 0.49 * rate
+    motion = periodic_lowpass(q.mean, sample_rate_hz=rate, cutoff_hz=cutoff)
     told: dict[str, float | str] = {
         "period_s": run.period_s,
         "repetitions": float(tau.n_repetitions),
@@ -79,7 +87,7 @@ def average_plan(run: Run, settings: Processing, measured: Measured) -> Samples:
     steps = (
         *measured.steps,
         Step("average periods", told),
-        Step("periodic lowpass", {"cutoff_hz": settings.lowpass_hz}),
+        Step("periodic lowpass", {"cutoff_hz": cutoff}),
     )
     return Samples(run.name, motion, tau.mean, rate, variance=tau.variance, steps=steps)
 

@@ -208,6 +208,7 @@ BAD = {
         "run[1]: goes from 3 to 1 s",
     ),
     "negative filter": (CAMPAIGN.replace("20.0", "-1.0"), "processing.lowpass_hz: is -1.0, expected"),
+    "no such unit": (CAMPAIGN.replace("20.0", "[20.0]"), "processing.lowpass_hz: is [20.0], expected"),
     "text for a number": (CAMPAIGN.replace("20.0", '"fast"'), "processing.lowpass_hz: is 'fast', expected"),
     "reduced twice": (
         CAMPAIGN + '[identify]\nessential_ratio = 20.0\nacceptance = "training"\n',
