@@ -12,7 +12,7 @@ from typing import Any
 
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.studies import tx40_recording, tx40_virtual
-from excitor.identify.estimate import Estimate
+from excitor.experiments.studies.tx40_recording import Fits, Recording, halves, joint_errors, named, torque_error
 from excitor.identify.factors import compress
 from excitor.identify.reduce import essential
 from excitor.robots.arrays import FloatArray
@@ -49,30 +49,69 @@ def recorded(folder: Path, context: dict[str, Any], out: Path | None) -> list[Fi
     robot = load("tx40")
     recording = tx40_recording.regress(robot, tx40_recording.read_recording(robot, folder))
     fits = tx40_recording.fit(robot, recording)
-    dynamic = recording.dynamic
+    context |= recording_context(robot, recording, fits)
+    if out is not None:
+        from excitor.experiments.studies.tx40_plots import draw
 
-    def error(estimate: Estimate) -> float:
-        return tx40_recording.torque_error(dynamic, tx40_recording.named(estimate))
+        context["plots"] = [str(path) for path in draw(recording, fits, out)]
+    return [*dynamic_figures(recording, fits), *power_figures(recording, fits)]
 
+
+def dynamic_figures(recording: Recording, fits: Fits) -> list[Figure]:
+    """Judge the dynamic model: all base parameters, the essential ones, held out, physically consistent."""
+    dynamic, (_, unseen), (_, unseen_standard) = (
+        recording.dynamic,
+        halves(recording.dynamic),
+        halves(recording.standard),
+    )
     twenty, thirty = fits.essential[20].estimate, fits.essential[30].estimate
-    power = tx40_recording.named(fits.power)
-    power_residual = recording.power.y - recording.power.W @ fits.power.values
-    unseen = tx40_recording.halves(dynamic)[1]
-    printed = printed_values()
-    context |= {
+    held_out = torque_error(unseen, named(fits.holdout))
+    consistent = dict(zip(fits.consistent.names, fits.consistent.chi.tolist(), strict=True))
+    consistent_error = torque_error(unseen_standard, consistent)
+    paper = printed_values()["table4"]["case1"]
+    return [
+        Figure("tx40.base_parameters", float(len(dynamic.names)), "", 60.0, "equal", 60.0),
+        Figure("tx40.wls_error", torque_error(dynamic, named(fits.wls)), "training", 0.0505, "at most", paper),
+        Figure("tx40.essential20_error", torque_error(dynamic, named(twenty)), "training", 0.0555, "at most", paper),
+        Figure("tx40.essential20_parameters", float(len(twenty.names)), "", 25.0, "within", 23.0, 1.0),
+        Figure("tx40.essential30_error", torque_error(dynamic, named(thirty)), "training", 0.053, "at most"),
+        Figure("tx40.holdout_error", held_out, "held out", 0.073, "at most"),
+        Figure("tx40.consistent_holdout_error", consistent_error, "held out", held_out + 0.003, "at most"),
+    ]
+
+
+def power_figures(recording: Recording, fits: Fits) -> list[Figure]:
+    """Judge the power model on one trajectory, and joint 1 alone: they fit what they see, and no torques."""
+    power = torque_error(recording.power, named(fits.power))
+    torques = torque_error(recording.dynamic, named(fits.power))
+    alone = torque_error(recording.dynamic, fits.joint1)
+    paper = printed_values()["table4"]
+    return [
+        Figure("tx40.power.power_error", power, "training", 0.018, "at most"),
+        Figure("tx40.power.torque_error", torques, "", 0.44, "within", paper["case3"], 0.06),
+        Figure("tx40.joint1_only_error", alone, "", 0.72, "within", paper["case5"], 0.04),
+    ]
+
+
+def recording_context(robot: Robot, recording: Recording, fits: Fits) -> dict[str, Any]:
+    """Tell what stands behind the figures: tables, processing, the physical form of the consistent fit."""
+    dynamic, printed = recording.dynamic, printed_values()
+    twenty = fits.essential[20].estimate
+    power_essential = fits.power_essential.estimate
+    return {
         "rows": {"torque": len(dynamic), "power": len(recording.power)},
         "processing": [f"{step.name} {dict(step.settings)}" for step in recording.samples.steps],
         "condition": {"normalised": fits.wls.condition},
-        "wls_by_joint": tx40_recording.joint_errors(dynamic, tx40_recording.named(fits.wls)),
-        "table2": table2(printed, tx40_recording.named(twenty), twenty.names, twenty.relative_sigma),
+        "wls_by_joint": joint_errors(dynamic, named(fits.wls)),
+        "table2": table2(printed, named(twenty), twenty.names, twenty.relative_sigma),
         "table2_applied_unchanged": {
-            case: tx40_recording.torque_error(dynamic, physical(values)) for case, values in printed["table2"].items()
+            case: torque_error(dynamic, physical(values)) for case, values in printed["table2"].items()
         },
         "table3_percent": table3(printed["table2"]),
         "essential": {ratio: len(fit.estimate.names) for ratio, fit in fits.essential.items()},
         "power_essential": {
-            "parameters": len(fits.power_essential.estimate.names),
-            "torque_error": error(fits.power_essential.estimate),
+            "parameters": len(power_essential.names),
+            "torque_error": torque_error(dynamic, named(power_essential)),
         },
         "printed_wrist_friction": printed_form(robot, recording),
         "consistent": {
@@ -82,69 +121,15 @@ def recorded(folder: Path, context: dict[str, Any], out: Path | None) -> list[Fi
         },
         "note": "errors are unweighted relative 2-norms over the training rows, except the held-out one",
     }
-    if out is not None:
-        from excitor.experiments.studies.tx40_plots import draw
-
-        context["plots"] = [str(path) for path in draw(recording, fits, out)]
-    table4 = printed["table4"]
-    return [
-        Figure("tx40.base_parameters", float(len(dynamic.names)), "", 60.0, "equal", 60.0),
-        Figure("tx40.wls_error", error(fits.wls), "training", 0.0505, "at most", table4["case1"]),
-        Figure("tx40.essential20_error", error(twenty), "training", 0.0555, "at most", table4["case1"]),
-        Figure("tx40.essential20_parameters", float(len(twenty.names)), "", 25.0, "within", 23.0, 1.0),
-        Figure("tx40.essential30_error", error(thirty), "training", 0.053, "at most"),
-        Figure(
-            "tx40.holdout_error",
-            tx40_recording.torque_error(unseen, tx40_recording.named(fits.holdout)),
-            "held out",
-            0.073,
-            "at most",
-        ),
-        Figure(
-            "tx40.consistent_holdout_error",
-            tx40_recording.torque_error(
-                tx40_recording.halves(recording.standard)[1],
-                dict(zip(fits.consistent.names, fits.consistent.chi.tolist(), strict=True)),
-            ),
-            "held out",
-            tx40_recording.torque_error(unseen, tx40_recording.named(fits.holdout)) + 0.003,
-            "at most",
-        ),
-        Figure(
-            "tx40.power.power_error",
-            float((power_residual @ power_residual) ** 0.5 / (recording.power.y @ recording.power.y) ** 0.5),
-            "training",
-            0.018,
-            "at most",
-        ),
-        Figure(
-            "tx40.power.torque_error",
-            tx40_recording.torque_error(dynamic, power),
-            "",
-            0.44,
-            "within",
-            table4["case3"],
-            0.06,
-        ),
-        Figure(
-            "tx40.joint1_only_error",
-            tx40_recording.torque_error(dynamic, fits.joint1),
-            "",
-            0.72,
-            "within",
-            table4["case5"],
-            0.04,
-        ),
-    ]
 
 
-def printed_form(robot: Robot, recording: tx40_recording.Recording) -> dict[str, float]:
+def printed_form(robot: Robot, recording: Recording) -> dict[str, float]:
     """Fit the essential parameters with the wrist friction as printed, for its Fs6 and Fsm6."""
     other = tx40_recording.regress(tx40_recording.printed_wrist(robot), recording.samples).dynamic
     estimate = essential(compress(other), ratio=20.0).estimate
     return {
         "parameters": len(estimate.names),
-        "error": tx40_recording.torque_error(other, tx40_recording.named(estimate)),
+        "error": torque_error(other, named(estimate)),
         "Fs6": estimate.value("Fs6"),
         "Fsm6": estimate.value("Fsm6"),
     }

@@ -250,6 +250,38 @@ def test_the_tool_never_shows_a_traceback(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def test_a_urdf_robot_gets_its_inertials_back(tmp_path):
+    """The URDF's own numbers are 40 % off; what comes back predicts torques as the truth does."""
+    from excitor.robots.files.urdf import robot_from_urdf
+
+    links = "".join(
+        f'<link name="l{k}"><inertial><origin xyz="{0.1 + 0.05 * k} 0.02 0"/><mass value="{{m{k}}}"/>'
+        f'<inertia ixx="{{i{k}}}" ixy="0" ixz="0" iyy="{{i{k}}}" iyz="0" izz="{{i{k}}}"/></inertial></link>'
+        for k in (1, 2, 3)
+    )
+    joints = "".join(
+        f'<joint name="q{k}" type="revolute"><parent link="{parent}"/><child link="l{k}"/><origin xyz="{x} 0 0" '
+        f'rpy="{roll} 0 0"/><axis xyz="0 0 1"/><limit lower="-2.5" upper="2.5" velocity="6" effort="200"/></joint>'
+        for k, parent, x, roll in ((1, "ground", 0, 0), (2, "l1", 0, 1.5707963), (3, "l2", 0.45, 0))
+    )
+    text = f'<robot name="arm"><!-- kept --><link name="ground"/>{links}{joints}</robot>'
+    sizes = {"m1": 8.0, "m2": 6.0, "m3": 3.0, "i1": 0.08, "i2": 0.06, "i3": 0.03}
+    truth = robot_from_urdf(text.format(**sizes), "truth.urdf")
+    (tmp_path / "arm.urdf").write_text(text.format(**{key: 1.4 * value for key, value in sizes.items()}))
+    for seed, name in enumerate(("first", "second")):
+        t, motion = motion_of(truth, 40.0, seed)
+        write_log(tmp_path / "logs" / f"{name}.csv", truth, t, motion, seed)
+    (tmp_path / "campaign.toml").write_text(CAMPAIGN.replace('"rotradi"', '"arm.urdf"'))
+    result = CliRunner().invoke(app, ["identify", str(tmp_path), "--json"])
+    assert result.exit_code == 0, result.output
+    filled = (tmp_path / "model.urdf").read_text()
+    assert "<!-- kept -->" in filled
+    identified = robot_from_urdf(filled, "model.urdf")
+    motion = motion_of(truth, 10.0, 9)[1]
+    expected = inverse_dynamics(truth, motion)
+    assert np.linalg.norm(inverse_dynamics(identified, motion) - expected) < 0.03 * np.linalg.norm(expected)
+
+
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"the TX-40 recording is not at {DATA}")
 def test_the_recording_as_a_campaign(tmp_path):
     """Two halves of one recording: the second is predicted as well as the study says."""
