@@ -77,6 +77,9 @@ def prior_parameters(skeleton: Skeleton, params: Layout, reading: Reading) -> tu
         if link >= 0:
             chi[params.link(link)] += change_frame(body_parameters(body, path, reading), T_link_body)
             known[params.link(link)] = True
+    for _, body, link, _ in skeleton.bodies:
+        if link >= 0 and body.inertia is None and body.mass != 0.0:
+            known[10 * link : 10 * link + 6] = False  # mass and centre alone do not make an inertia
     for name, value in reading.description.parameters.items():
         for index in parameter_indices([name], params, "parameters", reading):
             if known[index]:

@@ -66,6 +66,9 @@ def read_urdf(text: str, source: str | Path) -> Urdf:
     if any(child.tag.startswith("xacro:") for child in root):
         reader.refuse("<xacro:…>", "is a macro; run xacro on the file first, then load what it writes")
     reader.stop_if_refused()
+    if root.find("transmission") is not None:
+        sentence = "is not read: gear ratios and couplings go under [drive] of a robot file in TOML"
+        reader.notes.append(("transmission", sentence))
     links = {link.get("name", ""): link for link in reader.named(root, "link")}
     joints = _joints(root, links, reader)
     reader.stop_if_refused()
