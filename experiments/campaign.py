@@ -1,5 +1,6 @@
 """A campaign: a folder with a campaign.toml, the only file a person writes. Read strictly, all errors at once."""
 
+import hashlib
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,6 +104,7 @@ class OpenCampaign:
 
 def open_campaign(folder: Path) -> OpenCampaign:
     """Open a folder; InvalidCampaign tells everything that is wrong with its campaign.toml."""
+    folder = folder.parent if folder.name == FILE else folder
     path = folder / FILE
     try:
         content = Campaign.model_validate(tomllib.loads(read_text(path)))
@@ -125,9 +127,18 @@ def _problems(folder: Path, content: Campaign) -> list[str]:
     if (content.log is None) == (content.matlab is None):
         problems.append("needs one of [log], the columns of CSV files, and [matlab], the fields of MATLAB files")
     for k, run in enumerate(content.run, start=1):
+        if run.drop_periods and run.period_s is None:
+            problems.append(f"run[{k}].drop_periods: goes with period_s, which is not given")
+        if (run.from_s, run.to_s) != (None, None) and (run.period_s or run.cycle_s or run.static or content.matlab):
+            problems.append(f"run[{k}]: from_s and to_s go with plain runs only; cut this one's log instead")
         ways = [key for key in ("period_s", "cycle_s", "static") if getattr(run, key)]
         if len(ways) > 1:
             problems.append(f"run[{k}]: gives {' and '.join(ways)}; a run is one of them")
+    kinds = [entry.kind for entry in content.log.signals] if content.log is not None else []
+    if len(set(kinds)) < len(kinds) or {"torque", "current"} <= set(kinds):
+        problems.append(f"log.signals: are {', '.join(kinds)}; give each kind once, and torque or current")
+    problems += _overwritten(content)
+    problems += _measured_twice(folder, content)
     names = [run.name for run in content.run]
     if content.robot not in catalog_names() and not inside(folder, content.robot):
         problems.append(f"robot: {content.robot!r} is neither in the catalogue nor inside this folder")
@@ -145,6 +156,38 @@ def _problems(folder: Path, content: Campaign) -> list[str]:
         problems.append('identify.acceptance: is "validation", but no run has role = "validate"')
     if not any(run.role == "identify" for run in content.run):
         problems.append('run: none has role = "identify"; one must')
+    return problems
+
+
+OUTPUTS = ("model.json", "model.c", "model.py", "model.urdf")
+
+
+def _overwritten(content: Campaign) -> list[str]:
+    """Refuse inputs that bear the name of an output, which would be lost."""
+    inputs = {"robot": content.robot, **{f"run[{k}].log": run.log for k, run in enumerate(content.run, start=1)}}
+    return [
+        f"{key}: {name!r} is what identify writes; rename the file"
+        for key, name in inputs.items()
+        if Path(name).as_posix().removeprefix("./") in OUTPUTS
+    ]
+
+
+def _measured_twice(folder: Path, content: Campaign) -> list[str]:
+    """Refuse two runs on the same samples: training data would pass for unseen, or count twice."""
+    problems = []
+    windows: dict[bytes, list[tuple[str, float, float]]] = {}
+    for run in content.run:
+        path = folder / run.log
+        if not inside(folder, run.log) or not path.is_file():
+            continue
+        low, high = run.from_s or 0.0, float("inf") if run.to_s is None else run.to_s
+        others = windows.setdefault(hashlib.sha256(path.read_bytes()).digest(), [])
+        for name, a, b in others:
+            if low < b and a < high:
+                problems.append(
+                    f"run: {name!r} and {run.name!r} are the same samples; give them logs, or parts, of their own"
+                )
+        others.append((run.name, low, high))
     return problems
 
 

@@ -27,6 +27,8 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Robot
 
 Tell = Callable[[str], None]
+STANDSTILL = 0.01  # rad or m: a locked joint's servo may still sway by this
+COSTLIEST = 0.5  # of the residual: a consistent model that costs more contradicts the data
 
 
 class UnusableData(ExcitorError):
@@ -63,15 +65,18 @@ def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Identified:
     unseen = [samples for name, samples in runs.items() if roles[name] == "validate"]
     campaign = replace(campaign, robot=with_locked(campaign, list(runs.values())))
     tell(f"read {len(runs)} runs, {sum(len(samples) for samples in runs.values())} samples")
-    findings = diagnose(campaign.robot, known)
+    findings = (*examine(campaign.robot, known), *doubts(examine(campaign.robot, unseen)))
     for finding in findings:
         tell(f"{finding.level}: {finding}")
     if not usable(findings):
         raise UnusableData(findings)
-    regression = dynamic_regression(campaign.robot, known, rows=rows_of(campaign))
+    regression = equations(campaign, known)
     estimate, reduction = fit(campaign, regression, unseen)
     tell(f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations")
     intervals = block_bootstrap(regression, estimate)
+    findings = (*findings, *impossible_friction(campaign.robot, intervals))
+    if not usable(findings):
+        raise UnusableData(findings)
     consistent, refusal = fit_consistent(campaign, known, estimate)
     tell("physically consistent model found" if consistent else f"no physically consistent model: {refusal}")
     return Identified(
@@ -89,6 +94,52 @@ def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Identified:
     )
 
 
+def examine(robot: Robot, runs: list[Samples]) -> tuple[Finding, ...]:
+    """Diagnose runs that move; static poses are no series of time."""
+    moving = [samples for samples in runs if not samples.static]
+    return diagnose(robot, moving) if moving else ()
+
+
+def doubts(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Take what is wrong with validation runs as doubts about the validation."""
+    return tuple(
+        replace(finding, level="doubtful", sentence=f"of the validation: {finding.sentence}")
+        for finding in findings
+        if finding.level == "unusable"
+    )
+
+
+def equations(campaign: OpenCampaign, runs: list[Samples]) -> Regression:
+    """Set up the equations of runs; ExcitorError where thinning and the dead zone leave too few."""
+    names = ", ".join(samples.run for samples in runs)
+    try:
+        regression = dynamic_regression(campaign.robot, runs, rows=rows_of(campaign))
+    except ValueError as error:
+        raise ExcitorError(f"{names}: cannot be thinned: {error}; see processing.decimate") from None
+    if len(regression) < 3 * len(regression.names):
+        raise ExcitorError(
+            f"{names}: {len(regression)} equations are left for {len(regression.names)} parameters; "
+            "lower processing.decimate or dead_zone_percent, or record more"
+        )
+    return regression
+
+
+def impossible_friction(robot: Robot, intervals: Intervals) -> tuple[Finding, ...]:
+    """Refuse friction that drives: its interval lies below 0, as a wrong sign, scale or clock makes it."""
+    resists = {term.parameter for term in robot.drive.friction if term.model in ("viscous", "coulomb")}
+    return tuple(
+        Finding(
+            "unusable",
+            "friction",
+            f"{name} is {value:.3g}, surely below 0 (95 % interval up to {high:.3g}): friction cannot drive a joint",
+            "check the torque's sign and scale, the sample rate and which joints stand still",
+            {"value": float(value), "high": float(high)},
+        )
+        for name, value, high in zip(intervals.names, intervals.values, intervals.high, strict=True)
+        if name in resists and high < 0.0
+    )
+
+
 def with_locked(campaign: OpenCampaign, runs: list[Samples]) -> Robot:
     """Hold the joints that the campaign declares still, where they stand."""
     robot = campaign.robot
@@ -97,7 +148,12 @@ def with_locked(campaign: OpenCampaign, runs: list[Samples]) -> Robot:
         if name not in robot.joint_names:
             raise ExcitorError(f"locked: no joint is named {name!r}; expected some of {', '.join(robot.joint_names)}")
         i = robot.joint_names.index(name)
+        travel = max(float(np.ptp(samples.motion.q[:, i])) for samples in runs)
+        if travel > STANDSTILL:
+            raise ExcitorError(f"locked: {name!r} moves by {travel:.3g} rad or m in the logs; take it out of the list")
         held[i] = float(np.mean([samples.motion.q[:, i].mean() for samples in runs]))
+    if len(held) == robot.n_joints:
+        raise ExcitorError("locked: every joint is locked, so nothing is left to identify")
     return replace(robot, locked=held)
 
 
@@ -146,9 +202,15 @@ def fit_consistent(
     columns = standard_columns(campaign.robot)
     factors = compress(dynamic_regression(campaign.robot, runs, columns=columns, rows=rows_of(campaign)))
     try:
-        return consistent_fit(factors, campaign.robot, sigma=estimate.group_sigma), None
+        consistent = consistent_fit(factors, campaign.robot, sigma=estimate.group_sigma)
     except (SolverFailed, ValueError) as error:
         return None, str(error)
+    if consistent.loss > COSTLIEST:
+        return (
+            None,
+            f"it would leave {100 * consistent.loss:.0f} % more of the torques; the data fit no body like the prior",
+        )
+    return consistent, None
 
 
 def smallest_inertia(robot: Robot, estimate: Estimate) -> float:
@@ -160,7 +222,7 @@ def smallest_inertia(robot: Robot, estimate: Estimate) -> float:
 def judge(campaign: OpenCampaign, runs: list[Samples], estimate: Estimate, known: list[Samples]) -> Validation:
     """Compare predicted with measured torques, beside the baselines."""
     robot, thin = campaign.robot, thinner(campaign)
-    regression = dynamic_regression(robot, runs, rows=rows_of(campaign))
+    regression = equations(campaign, runs)
     chi = standard_parameters(robot, estimate)
     baselines = set_baselines(robot, runs, chi=chi, regression=regression, decimate=thin)
     trained_on = [samples.run for samples in known]

@@ -142,7 +142,9 @@ def validation_data(validation: Validation) -> dict[str, Any]:
 def provenance(result: Identified) -> dict[str, Any]:
     """Name versions and the hashes of everything that was read."""
     campaign = result.campaign
-    read = [campaign.folder / FILE, *(campaign.folder / run.log for run in campaign.content.run)]
+    robot_file = Path(campaign.robot_source)
+    own = [robot_file] if robot_file.is_file() else []
+    read = [campaign.folder / FILE, *own, *(campaign.folder / run.log for run in campaign.content.run)]
     for entry in campaign.content.log.signals if campaign.content.log is not None else ():
         if entry.file:
             read += [(campaign.folder / run.log).parent / entry.file for run in campaign.content.run]

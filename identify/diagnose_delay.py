@@ -13,6 +13,7 @@ from excitor.robots.robot import Robot
 
 LONGEST = 0.1  # s, that torques may be late or early
 GRID = 20  # coarse shifts to either side
+LEAST_GAIN = 0.1  # of what the model leaves: noise alone moves the best shift about, at hardly any gain
 COSTS: dict[Level, tuple[float, float]] = {  # from here on: residual lost, over the torque; and over what remains
     "unusable": (0.05, 0.5),
     "doubtful": (0.003, 0.03),
@@ -28,7 +29,7 @@ def check_delay(robot: Robot, runs: Sequence[Samples], data: Subset) -> list[Fin
     levels: list[Level] = [
         level for level, (cost, ratio) in COSTS.items() if found.cost > cost and found.cost > ratio * found.left
     ]
-    if not found.sharp or not levels:
+    if not found.sharp or not levels or found.cost < LEAST_GAIN * found.left:
         return []
     late, level = found.late, levels[0]
     where = "after" if late > 0.0 else "before"

@@ -46,7 +46,7 @@ def subset(robot: Robot, runs: Sequence[Samples], size: int = SIZE) -> Subset:
     base = base_parameters(robot)
     slipping = {term.parameter for term in robot.drive.friction if term.model == "maxwell-slip"}  # need every sample
     params = layout(robot)
-    columns = np.array([k for k in base.kept if params.names[k] not in slipping])
+    columns = np.array([k for k in base.kept if params.names[k] not in slipping], dtype=np.int64)
     return Subset(
         motion=motion,
         tau=np.concatenate([run.tau[place] for run, place in zip(runs, places, strict=True)]),

@@ -170,7 +170,7 @@ def predict(
 ) -> FloatArray:
     """Predict torques of a full model, the prior where chi is None, on a regression's rows, (n_rows,)."""
     _check_rows(regression, runs, decimate)
-    return on_rows(regression, [inverse_dynamics(robot, run.motion, chi) for run in runs], decimate)
+    return on_rows(regression, [inverse_dynamics(robot, run.motion, chi) for run in runs], thinning(runs, decimate))
 
 
 def set_baselines(
@@ -187,19 +187,25 @@ def set_baselines(
     estimate. `decimate` is what the regression was thinned with.
     """
     _check_rows(regression, runs, decimate)
+    thins = thinning(runs, decimate)
     gravity = [rigid_torque(robot, posture(run.motion.q), chi) for run in runs]
     return Baselines(
-        velocity=on_rows(regression, [run.motion.dq for run in runs], decimate),
+        velocity=on_rows(regression, [run.motion.dq for run in runs], thins),
         zero=np.zeros(len(regression)),
-        gravity=on_rows(regression, gravity, decimate),
-        prior=on_rows(regression, [inverse_dynamics(robot, run.motion) for run in runs], decimate),
+        gravity=on_rows(regression, gravity, thins),
+        prior=on_rows(regression, [inverse_dynamics(robot, run.motion) for run in runs], thins),
     )
 
 
-def on_rows(regression: Regression, arrays: Sequence[FloatArray], decimate: Decimation | None) -> FloatArray:
+def thinning(runs: Sequence[Samples], decimate: Decimation | None) -> list[Decimation | None]:
+    """Say how each run is thinned: static poses are not."""
+    return [None if run.static else decimate for run in runs]
+
+
+def on_rows(regression: Regression, arrays: Sequence[FloatArray], thins: Sequence[Decimation | None]) -> FloatArray:
     """Pick from arrays (n_samples, n_joints), one a run, the entries that belong to a regression's rows, (n_rows,)."""
     out = np.empty(len(regression))
-    for number, array in enumerate(arrays):
+    for number, (array, decimate) in enumerate(zip(arrays, thins, strict=True)):
         rows = regression.run == number
         thinned = array if decimate is None else decimate(array)
         out[rows] = thinned[regression.sample[rows], regression.joint[rows]]
@@ -229,13 +235,14 @@ def _check_rows(regression: Regression, runs: Sequence[Samples], decimate: Decim
     names = tuple(run.run for run in runs)
     if names != regression.runs:
         raise ValueError(f"runs are {', '.join(names)}, but the regression is of {', '.join(regression.runs)}")
-    thinned = [len(run) if decimate is None else len(decimate(run.tau[:, :1])) for run in runs]
+    thins = thinning(runs, decimate)
+    thinned = [len(r) if thin is None else len(thin(r.tau[:, :1])) for r, thin in zip(runs, thins, strict=True)]
     beyond = any(
         rows.any() and regression.sample[rows].max() >= n
         for number, n in enumerate(thinned)
         for rows in [regression.run == number]
     )
-    if beyond or not np.allclose(on_rows(regression, [run.tau for run in runs], decimate), regression.y, rtol=1e-9):
+    if beyond or not np.allclose(on_rows(regression, [run.tau for run in runs], thins), regression.y, rtol=1e-9):
         raise ValueError(
             "torques of the runs are not those of the regression's rows; give the decimation that the regression was "
             "set up with"

@@ -60,7 +60,7 @@ def read_columns(path: Path, n_columns: int) -> FloatArray:
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidLog(path, f"cannot be read: {error}") from None
+        raise InvalidLog(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     rows = []
     for number, line in enumerate(lines[1:], start=2):
         try:

@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from excitor.experiments.identification import UnusableData, identify
 from excitor.robots.base import base_parameters
 from excitor.robots.description import load
 from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.errors import ExcitorError
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion
 
@@ -214,6 +217,23 @@ BAD = {
         CAMPAIGN + '[identify]\nessential_ratio = 20.0\nacceptance = "training"\n',
         "gives both essential_ratio and acceptance",
     ),
+    "a log that would be overwritten": (
+        CAMPAIGN.replace("logs/second.csv", "model.json"),
+        "run[2].log: 'model.json' is what identify writes",
+    ),
+    "the same samples twice": (
+        CAMPAIGN.replace("logs/second.csv", "logs/first.csv"),
+        "'first' and 'second' are the same samples",
+    ),
+    "torque twice": (CAMPAIGN.replace('kind = "position"', 'kind = "torque"'), "give each kind once"),
+    "cut periods": (
+        CAMPAIGN.replace('name = "first"', 'name = "first"\nperiod_s = 10.0\nfrom_s = 1.0'),
+        "run[1]: from_s and to_s go with plain runs only",
+    ),
+    "dropped periods of none": (
+        CAMPAIGN.replace('name = "first"', 'name = "first"\ndrop_periods = 1'),
+        "run[1].drop_periods: goes with period_s",
+    ),
     "not TOML": ("robot = ", "is not TOML"),
     "empty": ("", "robot: is missing"),
 }
@@ -227,6 +247,72 @@ def test_bad_campaigns_are_sentences(folder, case):
         open_campaign(folder)
     assert words in str(error.value)
     assert "campaign.toml" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("locked", "words"),
+    [
+        ('["shoulder"]', "'shoulder' moves by"),
+        ('["elbo"]', "no joint is named 'elbo'"),
+    ],
+)
+def test_joints_are_only_locked_where_they_stand_still(folder, locked, words):
+    text = CAMPAIGN.replace('robot = "rotradi"', f'robot = "rotradi"\nlocked = {locked}')
+    (folder / "campaign.toml").write_text(text)
+    with pytest.raises(ExcitorError, match=words):
+        identify(open_campaign(folder))
+
+
+def test_too_few_equations_are_told(folder):
+    (folder / "campaign.toml").write_text(CAMPAIGN.replace("[4]", "[400]"))
+    with pytest.raises(ExcitorError, match="equations are left for 21 parameters"):
+        identify(open_campaign(folder))
+
+
+def test_a_failed_identification_keeps_the_model_before(folder):
+    assert CliRunner().invoke(app, ["identify", str(folder)]).exit_code == 0
+    before = (folder / "model.json").read_bytes()
+    (folder / "campaign.toml").write_text(CAMPAIGN.replace("[4]", "[400]"))
+    assert CliRunner().invoke(app, ["identify", str(folder)]).exit_code == 1
+    assert (folder / "model.json").read_bytes() == before
+
+
+def test_friction_that_drives_is_refused(folder):
+    """A robot without priors cannot be told that its torques are upside down, but friction never drives."""
+    from excitor.experiments.identification import impossible_friction
+    from excitor.identify.intervals import white_intervals
+
+    result = identify(open_campaign(folder))
+    estimate = result.estimate
+    assert impossible_friction(load("rotradi"), white_intervals(estimate)) == ()
+    upside_down = replace(estimate, values=-estimate.values)
+    findings = impossible_friction(load("rotradi"), white_intervals(upside_down))
+    assert {finding.level for finding in findings} == {"unusable"}
+    assert any("Fv2" in finding.sentence for finding in findings)
+
+
+def test_static_poses_join_a_moving_run(folder):
+    """Thinning and the dead zone are not for poses that are held."""
+    robot = load("rotradi")
+    poses = np.random.default_rng(5).uniform(-0.8, 0.8, size=(8, 3))
+    path = [poses[0] - 0.2]
+    for pose in poses:
+        path += [pose - 0.2, pose, pose + 0.2, pose]
+    parts = []
+    for a, b in pairwise(path):
+        s = np.linspace(0, 1, 200)[:, None]
+        parts += [a + (b - a) * (10 * s**3 - 15 * s**4 + 6 * s**5), np.tile(b, (200, 1))]
+    q = np.concatenate(parts)
+    still = np.zeros_like(q)
+    write_log(folder / "logs" / "poses.csv", robot, np.arange(len(q)) / RATE, Motion(q, still, still), 5)
+    extra = '[[run]]\nname = "poses"\nlog = "logs/poses.csv"\nstatic = true\n\n[processing]'
+    (folder / "campaign.toml").write_text(CAMPAIGN.replace("[processing]", extra))
+    result = identify(open_campaign(folder))
+    plain = len(result.training.runs)
+    assert plain == 2
+    truth = base_parameters(robot).values(prior(robot))
+    k = result.estimate.names.index("MX2")
+    assert result.estimate.values[k] == pytest.approx(truth[k], rel=0.02)
 
 
 def test_a_folder_without_a_campaign(tmp_path):
