@@ -27,6 +27,7 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Robot
 
 Tell = Callable[[str], None]
+LEAST_ROWS = 3  # equations a parameter; fewer fit anything
 STANDSTILL = 0.01  # rad or m: a locked joint's servo may still sway by this
 COSTLIEST = 0.5  # of the residual: a consistent model that costs more contradicts the data
 
@@ -71,6 +72,11 @@ def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Identified:
     if not usable(findings):
         raise UnusableData(findings)
     regression = equations(campaign, known)
+    if len(regression) < LEAST_ROWS * len(regression.names):
+        raise ExcitorError(
+            f"{len(regression)} equations are left for {len(regression.names)} parameters; "
+            "lower processing.decimate or dead_zone_percent, or record more"
+        )
     estimate, reduction = fit(campaign, regression, unseen)
     tell(f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations")
     intervals = block_bootstrap(regression, estimate)
@@ -110,17 +116,14 @@ def doubts(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 
 def equations(campaign: OpenCampaign, runs: list[Samples]) -> Regression:
-    """Set up the equations of runs; ExcitorError where thinning and the dead zone leave too few."""
+    """Set up the equations of runs; ExcitorError where thinning and the dead zone leave none."""
     names = ", ".join(samples.run for samples in runs)
     try:
         regression = dynamic_regression(campaign.robot, runs, rows=rows_of(campaign))
     except ValueError as error:
         raise ExcitorError(f"{names}: cannot be thinned: {error}; see processing.decimate") from None
-    if len(regression) < 3 * len(regression.names):
-        raise ExcitorError(
-            f"{names}: {len(regression)} equations are left for {len(regression.names)} parameters; "
-            "lower processing.decimate or dead_zone_percent, or record more"
-        )
+    if not len(regression):
+        raise ExcitorError(f"{names}: no equations are left; lower processing.decimate or dead_zone_percent")
     return regression
 
 

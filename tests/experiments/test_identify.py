@@ -291,8 +291,9 @@ def test_friction_that_drives_is_refused(folder):
     assert any("Fv2" in finding.sentence for finding in findings)
 
 
-def test_static_poses_join_a_moving_run(folder):
-    """Thinning and the dead zone are not for poses that are held."""
+@pytest.mark.parametrize("role", ["identify", "validate"])
+def test_static_poses_join_a_moving_run(folder, role):
+    """Thinning and the dead zone are not for poses that are held; a few of them may validate."""
     robot = load("rotradi")
     poses = np.random.default_rng(5).uniform(-0.8, 0.8, size=(8, 3))
     path = [poses[0] - 0.2]
@@ -305,14 +306,21 @@ def test_static_poses_join_a_moving_run(folder):
     q = np.concatenate(parts)
     still = np.zeros_like(q)
     write_log(folder / "logs" / "poses.csv", robot, np.arange(len(q)) / RATE, Motion(q, still, still), 5)
-    extra = '[[run]]\nname = "poses"\nlog = "logs/poses.csv"\nstatic = true\n\n[processing]'
-    (folder / "campaign.toml").write_text(CAMPAIGN.replace("[processing]", extra))
+    extra = '[[run]]\nname = "poses"\nlog = "logs/poses.csv"\nstatic = true\nrole = "ROLE"\n\n[processing]'
+    (folder / "campaign.toml").write_text(CAMPAIGN.replace("[processing]", extra.replace("ROLE", role)))
     result = identify(open_campaign(folder))
-    plain = len(result.training.runs)
-    assert plain == 2
+    assert "poses" in (result.training if role == "identify" else result.held_out).runs
     truth = base_parameters(robot).values(prior(robot))
     k = result.estimate.names.index("MX2")
     assert result.estimate.values[k] == pytest.approx(truth[k], rel=0.02)
+
+
+def test_a_short_validation_is_still_a_validation(folder):
+    """Only the fit needs many equations."""
+    text = CAMPAIGN.replace('role = "validate"', 'role = "validate"\nfrom_s = 10.0\nto_s = 10.3')
+    (folder / "campaign.toml").write_text(text)
+    result = identify(open_campaign(folder))
+    assert 0 < result.held_out.n_rows < 3 * 21
 
 
 def test_a_folder_without_a_campaign(tmp_path):
