@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import Field, FiniteFloat, ValidationError
 
+from excitor.experiments.design_schema import Body, Cell, Design, Limits, Noise, Table
 from excitor.identify.logs.csv_columns import ColumnMap
 from excitor.identify.sensitivity import Acceptance
-from excitor.robots.description import catalog_names, load, read_text
+from excitor.robots.description import catalog_names, load, read_text, robot_text
 from excitor.robots.errors import ExcitorError, InvalidRobot
 from excitor.robots.files.schema import sentences
 from excitor.robots.robot import Robot
@@ -18,12 +19,6 @@ from excitor.robots.robot import Robot
 FILE = "campaign.toml"
 Role = Literal["identify", "validate"]
 Positive = Annotated[FiniteFloat, Field(gt=0.0)]
-
-
-class Table(BaseModel):
-    """A table of the file: unknown keys are refused."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class Run(Table):
@@ -46,7 +41,7 @@ class Processing(Table):
     lowpass_hz: Positive | None = None  # none: positions are differentiated as they are
     true_cutoff: bool = True  # the whole forward-backward filter is -3 dB at lowpass_hz
     drop_ends: Annotated[int, Field(ge=0)] = 50  # samples at both ends of a log, where the filter rings
-    decimate: list[Annotated[int, Field(ge=2)]] = []
+    decimate: list[Annotated[int, Field(ge=2)]] = []  # noqa: RUF012 - pydantic copies it
     dead_zone_percent: Annotated[FiniteFloat, Field(ge=0.0, lt=100.0)] = 1.0  # of each joint's speed limit
 
 
@@ -75,11 +70,18 @@ class Campaign(Table):
     """The content of campaign.toml."""
 
     robot: str
+    home_deg: Annotated[list[FiniteFloat], Field(max_length=100)] | None = None  # sliding joints: mm
+    prior: str | None = None  # a model.json of earlier: what is known of the robot beforehand
+    payload: Body | None = None  # on the tool, known
+    limits: Limits = Limits()
+    cell: Cell = Cell()
+    noise: Noise = Noise()
+    design: Design = Design()
     log: ColumnMap | None = None  # of CSV files
     matlab: Matlab | None = None
-    run: Annotated[list[Run], Field(min_length=1, max_length=1000)]
+    run: Annotated[list[Run], Field(default_factory=list, max_length=1000)]
     processing: Processing = Processing()
-    locked: list[str] = []  # joints that stand still in every run
+    locked: Annotated[list[str], Field(default_factory=list)]  # joints that stand still in every run
     identify: Identification = Identification()
 
 
@@ -100,30 +102,49 @@ class OpenCampaign:
     content: Campaign
     robot: Robot
     robot_source: str | Path
+    text: str  # of campaign.toml
+
+    @property
+    def digest(self) -> str:
+        """Digest the campaign's and the robot's text."""
+        return hashlib.sha256((self.text + "\0" + robot_text(self.robot_source)).encode()).hexdigest()
 
 
-def open_campaign(folder: Path) -> OpenCampaign:
-    """Open a folder; InvalidCampaign tells everything that is wrong with its campaign.toml."""
+def open_campaign(folder: Path, stage: Literal["design", "identify"] = "identify") -> OpenCampaign:
+    """Open a folder for a stage; InvalidCampaign tells everything that is wrong with its campaign.toml."""
     folder = folder.parent if folder.name == FILE else folder
     path = folder / FILE
     try:
-        content = Campaign.model_validate(tomllib.loads(read_text(path)))
+        text = read_text(path)
+        content = Campaign.model_validate(tomllib.loads(text))
     except InvalidRobot as error:
         raise InvalidCampaign(path, list(error.problems)) from None
     except ValidationError as error:
         raise InvalidCampaign(path, sentences(list(error.errors(include_url=False)))) from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InvalidCampaign(path, [f"is not TOML: {str(error)[:300]}"]) from None
-    problems = list(_problems(folder, content))
+    problems = list(_problems(folder, content, stage))
     if problems:
         raise InvalidCampaign(path, problems)
     source = content.robot if content.robot in catalog_names() else folder / content.robot
-    return OpenCampaign(folder, content, load(source), source)
+    return OpenCampaign(folder, content, load(source), source, text)
 
 
-def _problems(folder: Path, content: Campaign) -> list[str]:
-    """Check what types cannot."""
+def _problems(folder: Path, content: Campaign, stage: Literal["design", "identify"]) -> list[str]:
+    """Check what types cannot; a campaign that is only being designed needs no logs yet."""
     problems = []
+    robot_known = content.robot in catalog_names()
+    if not robot_known and not inside(folder, content.robot):
+        problems.append(f"robot: {content.robot!r} is neither in the catalogue nor inside this folder")
+    elif not robot_known and not (folder / content.robot).is_file():
+        problems.append(
+            f"robot: {content.robot!r} is neither in the catalogue ({', '.join(catalog_names())}) nor a file in "
+            "this folder"
+        )
+    if stage == "design" and not content.run:
+        return problems
+    if not content.run:
+        problems.append("run: is missing; name each run and its log")
     if (content.log is None) == (content.matlab is None):
         problems.append("needs one of [log], the columns of CSV files, and [matlab], the fields of MATLAB files")
     for k, run in enumerate(content.run, start=1):
@@ -140,8 +161,6 @@ def _problems(folder: Path, content: Campaign) -> list[str]:
     problems += _overwritten(content)
     problems += _measured_twice(folder, content)
     names = [run.name for run in content.run]
-    if content.robot not in catalog_names() and not inside(folder, content.robot):
-        problems.append(f"robot: {content.robot!r} is neither in the catalogue nor inside this folder")
     for name in sorted({name for name in names if names.count(name) > 1}):
         problems.append(f"run: the name {name!r} is used more than once")
     for k, run in enumerate(content.run, start=1):
@@ -154,19 +173,19 @@ def _problems(folder: Path, content: Campaign) -> list[str]:
         problems.append("identify: gives both essential_ratio and acceptance; reduce one way")
     if settings.acceptance == "validation" and not any(run.role == "validate" for run in content.run):
         problems.append('identify.acceptance: is "validation", but no run has role = "validate"')
-    if not any(run.role == "identify" for run in content.run):
+    if content.run and not any(run.role == "identify" for run in content.run):
         problems.append('run: none has role = "identify"; one must')
     return problems
 
 
-OUTPUTS = ("model.json", "model.c", "model.py", "model.urdf")
+OUTPUTS = ("model.json", "model.c", "model.py", "model.urdf", "design.json", "plan.html")
 
 
 def _overwritten(content: Campaign) -> list[str]:
     """Refuse inputs that bear the name of an output, which would be lost."""
     inputs = {"robot": content.robot, **{f"run[{k}].log": run.log for k, run in enumerate(content.run, start=1)}}
     return [
-        f"{key}: {name!r} is what identify writes; rename the file"
+        f"{key}: {name!r} is what excitor writes; rename the file"
         for key, name in inputs.items()
         if Path(name).as_posix().removeprefix("./") in OUTPUTS
     ]

@@ -74,6 +74,7 @@ class Bench(StrEnum):
 
     physics = "physics"
     identify = "identify"
+    design = "design"
 
 
 @app.command()
@@ -185,6 +186,56 @@ def write(text: str, out: Path | None, as_json: bool) -> None:
         typer.echo(json.dumps({"out": None if out is None else str(out), "text": text}, indent=2))
     elif out is None:
         typer.echo(text)
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new, or has no campaign yet.")],
+    robot: Annotated[str, typer.Option(metavar="NAME|FILE", help="Catalogue name, .toml or .urdf.")],
+    as_json: Json = False,
+) -> None:
+    """Begin a campaign: a folder with a commented campaign.toml for a robot, ready for `excitor design`.
+
+    Example: excitor init my-cell --robot tx40
+    """
+    from excitor.experiments.init import begin
+
+    path = begin(folder, robot)
+    if as_json:
+        typer.echo(json.dumps({"campaign": str(path)}, indent=2))
+    else:
+        typer.echo(f"wrote {path}\nSay in it what stands around the robot, then: excitor design {folder}")
+
+
+@app.command()
+def design(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml.")],
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31, help="Of everything random.")] = None,
+    evaluations: Annotated[int | None, typer.Option(min=1, help="Budget of each run, reproducible.")] = None,
+    seconds: Annotated[float | None, typer.Option(min=0.01, help="Budget of each run, CPU seconds.")] = None,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that search.")] = 1,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget an unfinished search.")] = False,
+    as_json: Json = False,
+) -> None:
+    r"""Search, certify and forecast the motions of a campaign: design.json and plan.html.
+
+    An unfinished search is resumed. Exit code 1 where no motion fits, or a limit is not proven to hold.
+
+    \b
+    Examples:
+      excitor design my-cell
+      excitor design my-cell --seconds 30 --seed 1 --fresh
+    """
+    from excitor.experiments.design_stage import run_design
+
+    if evaluations is not None and seconds is not None:
+        raise typer.BadParameter("--evaluations and --seconds do not go together; a budget is one of them")
+    announce_compilation()
+    good = run_design(
+        folder, as_json, seed=seed, evaluations=evaluations, seconds=seconds, workers=workers, fresh=fresh
+    )
+    if not good:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -17,14 +17,14 @@ def gram(
     robot: Robot, motion: Motion, columns: IntArray | None = None, weights: FloatArray | None = None
 ) -> FloatArray:
     """WᵀW of selected parameters' columns, rows of joint i weighted by weights[i], (n_columns, n_columns)."""
-    columns, weights = _selection(robot, columns, weights)
+    columns, weights = selection(robot, columns, weights)
     mechanism = robot.mechanism
     if not isinstance(mechanism, Tree):
         W = regressor(robot, motion)[:, :, columns] * weights[None, :, None]
         return np.asarray(np.tensordot(W, W, axes=((0, 1), (0, 1))))
     out = np.empty((columns.size, columns.size))
     fill_gram(
-        chain(mechanism), _drive(robot, motion), _packing(robot, columns, weights), samples(motion, robot.n_joints), out
+        chain(mechanism), _drive(robot, motion), packing(robot, columns, weights), samples(motion, robot.n_joints), out
     )
     return out
 
@@ -43,7 +43,7 @@ def gram_gradient(
     """
     from excitor.robots.kernel.adjoint import fill_gram_gradient
 
-    columns, weights = _selection(robot, columns, weights)
+    columns, weights = selection(robot, columns, weights)
     mechanism = robot.mechanism
     if not isinstance(mechanism, Tree):
         raise NotImplementedError(f"{type(mechanism).__name__} has no gradient of the Gram matrix yet")
@@ -51,10 +51,8 @@ def gram_gradient(
     check_shape(np.asarray(gram_bar), f"{columns.size} {columns.size}", "gram_bar")
     out = (np.empty(shape), np.empty(shape), np.empty(shape))
     symmetric = 0.5 * (gram_bar + gram_bar.T)
-    packing = _packing(robot, columns, weights)
-    fill_gram_gradient(
-        chain(mechanism), _drive(robot, motion), packing, samples(motion, robot.n_joints), symmetric, out
-    )
+    packed = packing(robot, columns, weights)
+    fill_gram_gradient(chain(mechanism), _drive(robot, motion), packed, samples(motion, robot.n_joints), symmetric, out)
     return out[0].T, out[1].T, out[2].T
 
 
@@ -91,7 +89,8 @@ def stack(Y: FloatArray) -> FloatArray:
     return Y.transpose(2, 1, 0).reshape(n_params, n_joints * n_samples).T
 
 
-def _selection(robot: Robot, columns: IntArray | None, weights: FloatArray | None) -> tuple[IntArray, FloatArray]:
+def selection(robot: Robot, columns: IntArray | None, weights: FloatArray | None) -> tuple[IntArray, FloatArray]:
+    """Check selected columns and joint weights, and fill in all columns and equal weights where not given."""
     n_params = len(layout(robot))
     chosen = np.arange(n_params) if columns is None else np.asarray(columns)
     if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind != "i"):
@@ -105,7 +104,8 @@ def _selection(robot: Robot, columns: IntArray | None, weights: FloatArray | Non
     return chosen.astype(np.int64), rows
 
 
-def _packing(robot: Robot, columns: IntArray, weights: FloatArray) -> Packing:
+def packing(robot: Robot, columns: IntArray, weights: FloatArray) -> Packing:
+    """Pack selected columns for the kernel; packings are kept."""
     return _cached_packing(robot, columns.tobytes(), weights.tobytes())
 
 

@@ -219,7 +219,7 @@ BAD = {
     ),
     "a log that would be overwritten": (
         CAMPAIGN.replace("logs/second.csv", "model.json"),
-        "run[2].log: 'model.json' is what identify writes",
+        "run[2].log: 'model.json' is what excitor writes",
     ),
     "the same samples twice": (
         CAMPAIGN.replace("logs/second.csv", "logs/first.csv"),

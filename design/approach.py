@@ -1,0 +1,314 @@
+"""The way from one pose to another, through a cell: straight if that is clear, else around what stands there.
+
+A way is a list of poses joined by straight lines in joint space; the robot starts and stops on each line with the
+envelope that the ramps use, slowly. Lines are proven clear by a Lipschitz bound on what moves.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from excitor.design.constraints import Constraints
+from excitor.design.fourier import rise
+from excitor.design.pieces import RISE_MOST, Piece
+from excitor.robots.arrays import FloatArray, freeze
+from excitor.robots.errors import ExcitorError
+from excitor.robots.robot import Limits, Motion, Robot
+from excitor.robots.scene import clearances, required, row_names, row_speed_bounds, tool_speeds
+from excitor.robots.tree import Tree
+
+_SLOW = 0.25  # share of the limits of velocity, acceleration, jerk that a way may use
+_GENTLE = 0.5  # rad/s or m/s where no velocity limit is stated
+_STEP = 0.08  # of the joint ranges: how far a tree grows at once
+_SHORTEST = 1.0 / 4096.0  # of a line: below that its clearance is given up
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Path:
+    """Poses joined by straight lines in joint space, at rest on each pose."""
+
+    waypoints: FloatArray  # (n_poses, n_joints), at least one
+    durations: FloatArray  # (n_poses - 1,), s: of each line, whole controller samples
+
+    def __post_init__(self) -> None:
+        freeze(self, waypoints="n_poses n_joints", durations="n_lines")
+        if len(self.durations) != len(self.waypoints) - 1:
+            raise ValueError(
+                f"Path.durations has {len(self.durations)} entries, expected one fewer than the "
+                f"{len(self.waypoints)} waypoints"
+            )
+        if (self.durations <= 0.0).any():
+            raise ValueError(f"Path.durations is {self.durations.tolist()}, expected positive times in s")
+
+    @property
+    def duration(self) -> float:
+        """How long the way takes, s."""
+        return float(self.durations.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class NoPath:
+    """No way was found; the reason is a sentence."""
+
+    reason: str
+
+
+class BlockedPose(ExcitorError):
+    """A pose that the robot may not take, with the limits and the rows of the cell that forbid it."""
+
+    def __init__(self, message: str, rows: tuple[str, ...]) -> None:
+        self.rows = rows
+        super().__init__(message)
+
+
+def approach(
+    robot: Robot,
+    start: FloatArray,
+    goal: FloatArray,
+    constraints: Constraints,
+    *,
+    sample_time: float = 0.004,
+    seed: int = 0,
+    attempts: int = 3000,
+) -> Path | NoPath:
+    """Find a way between two poses that keeps to the joint limits and the cell; BlockedPose if one of them is in it."""
+    start, goal = np.asarray(start, dtype=float), np.asarray(goal, dtype=float)
+    for name, pose in (("start", start), ("goal", goal)):
+        rows = blocked(robot, pose, constraints)
+        if rows:
+            raise BlockedPose(
+                f"the {name} of the way is blocked by {', '.join(rows)}; choose another pose, or relax these", rows
+            )
+    if constraints.scene is not None and not isinstance(robot.mechanism, Tree):
+        return NoPath("no bound on how fast the links move is known for closed chains, so no way can be proven clear")
+    if np.array_equal(start, goal):
+        return Path(start[None, :], np.zeros(0))
+    if is_clear(robot, constraints, start, goal):
+        poses = np.stack([start, goal])
+    else:
+        rng = np.random.default_rng(seed)
+        found = _connect(robot, constraints, np.stack([start, goal]), rng, attempts)
+        if found is None:
+            return NoPath(
+                f"no way between the two poses was found in {attempts} attempts: the straight one is blocked by "
+                f"{', '.join(_blocking(robot, constraints, start, goal))}"
+            )
+        poses = _shortened(robot, constraints, found, rng)
+    return timed(robot, poses, constraints, sample_time)
+
+
+def blocked(robot: Robot, pose: FloatArray, constraints: Constraints) -> tuple[str, ...]:
+    """Name the joint limits and the rows of the cell that a pose violates."""
+    low, high = constraints.limits.position.T
+    names = [f"position {robot.joint_names[i]}" for i in np.flatnonzero((pose < low) | (pose > high))]
+    scene = constraints.scene
+    if scene is not None:
+        rows = row_names(robot, scene)
+        left = clearances(robot, scene, pose[None, :])[0]
+        names += [rows[row] for row in np.flatnonzero(left < required(robot, scene))]
+    return tuple(names)
+
+
+def is_clear(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArray) -> bool:
+    """Prove that a straight line in joint space keeps to the cell: bisect until the Lipschitz bound decides."""
+    scene = constraints.scene
+    if scene is None:
+        return True
+    need = required(robot, scene)
+    travel = slides(robot, constraints.limits, np.minimum(a, b), np.maximum(a, b))
+    speed = row_speed_bounds(robot, scene, np.abs(b - a)[None, :], travel)[0]  # of clearances, per whole line
+    n = int(np.clip(np.ceil(np.abs(b - a).max() / 0.2), 2, 16))
+    left, right = np.arange(n) / n, np.arange(1, n + 1) / n
+    while left.size:
+        s, inverse = np.unique(np.concatenate([left, right]), return_inverse=True)
+        spare = clearances(robot, scene, a + s[:, None] * (b - a)) - need
+        if (spare < 0.0).any():
+            return False
+        h = right - left
+        lowest = 0.5 * (spare[inverse[: left.size]] + spare[inverse[left.size :]]) - 0.5 * h[:, None] * speed
+        open_ = (lowest < 0.0).any(axis=1)
+        if (h[open_] <= _SHORTEST).any():
+            return False
+        middle = 0.5 * (left[open_] + right[open_])
+        left, right = np.concatenate([left[open_], middle]), np.concatenate([middle, right[open_]])
+    return True
+
+
+def slides(robot: Robot, limits: Limits, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Say how far joints that slide go, (n_joints, 2): to their limits, or from low to high where none is stated."""
+    tree = robot.mechanism
+    assert isinstance(tree, Tree)
+    moves = (tree.coupling[tree.sliding] != 0.0).any(axis=0)
+    stated = np.where(np.isfinite(limits.position), limits.position, np.column_stack([low, high]))
+    return np.asarray(np.where(moves[:, None], stated, 0.0))
+
+
+def timed(robot: Robot, poses: FloatArray, constraints: Constraints, sample_time: float) -> Path:
+    """Give each line the time it needs at a quarter of the limits, in whole controller samples."""
+    limits = constraints.limits
+    durations = []
+    for a, b in pairwise(poses):
+        distance = np.abs(b - a)
+        velocity = np.where(np.isfinite(limits.velocity), _SLOW * limits.velocity, _GENTLE)
+        needs = [
+            (distance / velocity * RISE_MOST[1]).max(),
+            np.sqrt((distance / (_SLOW * limits.acceleration) * RISE_MOST[2]).max()),
+            np.cbrt((distance / (_SLOW * limits.jerk) * RISE_MOST[3]).max()),
+            _tool_time(robot, a, b, constraints.tool_speed),
+            sample_time,
+        ]
+        durations.append(np.ceil(max(needs) / sample_time - 1e-9) * sample_time)
+    return Path(poses, np.array(durations))
+
+
+def path_motion(path: Path, t: FloatArray, order: int = 0) -> FloatArray:
+    """Evaluate a derivative of the way, (n_t, n_joints), t in s from its start; at rest before and after it."""
+    t = np.asarray(t, dtype=float)
+    edges = np.concatenate([[0.0], np.cumsum(path.durations)])
+    out = np.tile(path.waypoints[0] if order == 0 else 0.0 * path.waypoints[0], (t.size, 1))
+    for line, duration in enumerate(path.durations):
+        s = (t - edges[line]) / duration
+        out += rise(s, order)[:, None] / duration**order * (path.waypoints[line + 1] - path.waypoints[line])
+    return out
+
+
+def backwards(path: Path) -> Path:
+    """Go the same way back."""
+    return Path(path.waypoints[::-1], path.durations[::-1])
+
+
+def path_pieces(path: Path) -> tuple[Piece, ...]:
+    """Cut a way into its lines."""
+    starts = np.concatenate([[0.0], np.cumsum(path.durations)])
+    return tuple(
+        _line(f"line {k + 1}", float(starts[k]), float(path.durations[k]), path.waypoints[k : k + 2])
+        for k in range(len(path.durations))
+    )
+
+
+def _line(name: str, start: float, duration: float, ends: FloatArray) -> Piece:
+    a, b = ends
+
+    def evaluate(t: FloatArray, order: int) -> FloatArray:
+        moved = rise(t / duration, order)[:, None] / duration**order * (b - a)
+        return np.asarray(moved + a if order == 0 else moved)
+
+    most = (RISE_MOST / duration ** np.arange(RISE_MOST.size))[:, None] * np.abs(b - a)
+    most[0] = np.maximum(np.abs(a), np.abs(b))
+    return Piece(name, start, duration, evaluate, most)
+
+
+def _tool_time(robot: Robot, a: FloatArray, b: FloatArray, limit: float) -> float:
+    """Find how long a line must take for the tool to stay a twentieth below its speed limit."""
+    if not np.isfinite(limit):
+        return 0.0
+    s = np.linspace(0.0, 1.0, 257)
+    q = a + rise(s)[:, None] * (b - a)
+    dq = rise(s, 1)[:, None] * (b - a)
+    return float(tool_speeds(robot, Motion(q, dq, np.zeros_like(q))).max() / (0.95 * limit))
+
+
+def _blocking(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArray) -> list[str]:
+    """Name the rows that a straight line comes nearest to violating."""
+    scene = constraints.scene
+    assert scene is not None
+    s = np.linspace(0.0, 1.0, 401)[:, None]
+    spare = (clearances(robot, scene, a + s * (b - a)) - required(robot, scene)).min(axis=0)
+    names = row_names(robot, scene)
+    rows = np.flatnonzero(spare < 0.0)
+    return [names[row] for row in (rows if rows.size else [int(np.argmin(spare))])]
+
+
+def _connect(
+    robot: Robot, constraints: Constraints, ends: FloatArray, rng: np.random.Generator, attempts: int
+) -> FloatArray | None:
+    """Grow a tree from each end towards random poses and towards each other ([Kuffner2000] RRT-Connect)."""
+    low, high = _range(robot, constraints, ends)
+    width = np.where(high > low, high - low, 1.0)
+    nodes = [[ends[0]], [ends[1]]]
+    above = [[-1], [-1]]
+    side = 0
+    for _ in range(attempts):
+        target = rng.uniform(low, high)
+        new = _grow(robot, constraints, nodes[side], above[side], target, width)
+        other = 1 - side
+        if new is not None:
+            while (near := _grow(robot, constraints, nodes[other], above[other], new, width)) is not None:
+                if np.array_equal(near, new):
+                    trunks = [_trunk(nodes[k], above[k]) for k in (0, 1)]
+                    return np.array([*trunks[0][::-1], *trunks[1][1:]])
+        side = other
+    return None
+
+
+def _range(robot: Robot, constraints: Constraints, ends: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bound where poses are looked for: the joint limits, else half a turn or a metre around the ends."""
+    reach = np.where(robot.mechanism.prismatic, 1.0, np.pi)
+    low, high = constraints.limits.position.T.copy()
+    low = np.where(np.isfinite(low), low, ends.min(axis=0) - reach)
+    high = np.where(np.isfinite(high), high, ends.max(axis=0) + reach)
+    for joint in robot.locked:
+        low[joint], high[joint] = ends[:, joint].min(), ends[:, joint].max()
+    return low, high
+
+
+def _grow(
+    robot: Robot,
+    constraints: Constraints,
+    nodes: list[FloatArray],
+    above: list[int],
+    target: FloatArray,
+    width: FloatArray,
+) -> FloatArray | None:
+    """Add the pose a step towards the target from the nearest one, or the target itself; None if that is blocked."""
+    away = np.linalg.norm((np.array(nodes) - target) / width, axis=1)
+    nearest = int(np.argmin(away))
+    pose = target
+    if away[nearest] > _STEP:
+        pose = nodes[nearest] + (_STEP / away[nearest]) * (target - nodes[nearest])
+    if away[nearest] > 0.0 and not is_clear(robot, constraints, nodes[nearest], pose):
+        return None
+    nodes.append(pose)
+    above.append(nearest)
+    return pose
+
+
+def _trunk(nodes: list[FloatArray], above: list[int]) -> list[FloatArray]:
+    """Walk from the newest node to the root."""
+    walk, k = [], len(nodes) - 1
+    while k >= 0:
+        walk.append(nodes[k])
+        k = above[k]
+    return walk
+
+
+def _shortened(
+    robot: Robot, constraints: Constraints, poses: FloatArray, rng: np.random.Generator, attempts: int = 150
+) -> FloatArray:
+    """Cut corners at random: replace what lies between two points of the way by a straight line, if it is clear."""
+    for _ in range(attempts):
+        if len(poses) < 3:
+            break
+        i, k = sorted(rng.integers(0, len(poses) - 1, size=2))
+        x, y = rng.uniform(size=2).round(2)  # round, so that poses themselves are picked at times
+        if i == k:
+            continue
+        a = poses[i] + x * (poses[i + 1] - poses[i])
+        b = poses[k] + y * (poses[k + 1] - poses[k])
+        if is_clear(robot, constraints, a, b):
+            poses = _without_repeats(np.array([*poses[: i + 1], a, b, *poses[k + 1 :]]))
+    k = 1
+    while k < len(poses) - 1:
+        if is_clear(robot, constraints, poses[k - 1], poses[k + 1]):
+            poses = np.delete(poses, k, axis=0)
+        else:
+            k += 1
+    return poses
+
+
+def _without_repeats(poses: FloatArray) -> FloatArray:
+    moved = np.abs(np.diff(poses, axis=0)).max(axis=1) > 1e-9
+    keep = np.concatenate([[True], moved])
+    keep[-1] = True
+    return np.asarray(poses[keep])

@@ -1,0 +1,89 @@
+"""Distances to what stands in a cell, and the tool's speed, between samples."""
+
+import numpy as np
+
+from excitor.design.approach import slides
+from excitor.design.bounds import link_rates, point_rates
+from excitor.design.certificate import Margin, above, below, unproven
+from excitor.design.pieces import Piece, Spans
+from excitor.design.worst_case import Effort, Worst, worst_case
+from excitor.robots.arrays import FloatArray
+from excitor.robots.robot import Limits, Robot
+from excitor.robots.scene import Scene, clearances, required, row_names, row_speed_bounds, tool_speeds
+from excitor.robots.tree import Tree
+
+_CLEARANCES = Effort(n_first=1000, share=0.25)
+_SPEED = Effort(n_first=1000)
+_CLOSE = 2e-3  # m: how sharply a clearance is bounded where little is spare
+
+
+def clearance_margins(robot: Robot, pieces: tuple[Piece, ...], scene: Scene, limits: Limits) -> list[Margin]:
+    """Compare every row's distance with what it must keep.
+
+    Between samples h apart, d ≥ (d_a + d_b)/2 - L h/2 with L how fast the distance can change at the joints' speeds.
+    """
+    need, names = required(robot, scene), row_names(robot, scene)
+    if not isinstance(robot.mechanism, Tree):
+        reason = "no bound of the distance between samples is known for closed chains"
+        return [
+            unproven(f"clearance: {name}", "m", limit=float(row), reason=reason)
+            for name, row in zip(names, need, strict=True)
+        ]
+    if not need.size or not pieces:
+        return []
+    reach = np.max([piece.most[0] for piece in pieces], axis=0)
+    travel = slides(robot, limits, -reach, reach)
+
+    def bound(part: Spans) -> tuple[FloatArray, FloatArray]:
+        d = clearances(robot, scene, part.jets[0])
+        L = row_speed_bounds(robot, scene, part.rates()[1], travel)
+        lowest = 0.5 * (d[part.left] + d[part.right]) - 0.5 * part.h * L
+        return need - lowest, need - d
+
+    slack = np.full(need.size, _CLOSE)
+    worst = worst_case(pieces, bound, limit=np.zeros(need.size), slack=slack, effort=_CLEARANCES)
+    return [
+        above(
+            f"clearance: {name}",
+            "m",
+            limit=float(need[row]),
+            lower=float(need[row] - worst.upper[row]),
+            seen=float(need[row] - worst.seen[row]),
+            proof=f"Lipschitz, {worst.n_spans} intervals, smallest {1e3 * worst.smallest:.3g} ms",
+            where=_where(worst, row),
+        )
+        for row, name in enumerate(names)
+    ]
+
+
+def tool_speed_margins(robot: Robot, pieces: tuple[Piece, ...], limit: float) -> list[Margin]:
+    """Compare the tool's speed with its limit: |ṗ| ≤ max(|ṗ_a|, |ṗ_b|) + h²/8 · max|p⃛|."""
+    if not np.isfinite(limit):
+        return []
+    tree, tool = robot.mechanism, robot.tool
+    if not isinstance(tree, Tree):
+        reason = "no bound of the tool's speed between samples is known for closed chains"
+        return [unproven("tool speed", "m/s", limit=limit, reason=reason)]
+
+    def bound(part: Spans) -> tuple[FloatArray, FloatArray]:
+        speed = tool_speeds(robot, part.motion)
+        rates = point_rates(tree, tool.link, tool.T_link_frame[:3, 3], link_rates(tree, part.rates()))
+        inside = part.worst_of_ends(speed)[:, None] + part.h**2 / 8.0 * rates[3][:, None]
+        return inside, speed[:, None]
+
+    worst = worst_case(pieces, bound, limit=np.array([limit]), slack=np.array([5e-3 * limit]), effort=_SPEED)
+    return [
+        below(
+            "tool speed",
+            "m/s",
+            limit=limit,
+            upper=float(worst.upper[0]),
+            seen=float(worst.seen[0]),
+            proof=f"{worst.n_spans} intervals, smallest {1e3 * worst.smallest:.3g} ms: ends + h²/8·max|p⃛|",
+            where=_where(worst, 0),
+        )
+    ]
+
+
+def _where(worst: Worst, row: int) -> str:
+    return f"{worst.at[row]:.3f} s, {worst.where[row]}"

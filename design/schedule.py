@@ -1,0 +1,278 @@
+"""Which runs a campaign needs, in which order, why, and what each can tell: plain data, to design motions from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+
+from excitor.design.constraints import Constraints, Margins, reduced
+from excitor.design.fourier import Trajectory, period_grid, steady
+from excitor.design.models import Model
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.base import TOLERANCE, base_parameters, lost_when_locked, observation, random_motion
+from excitor.robots.parameters import layout
+from excitor.robots.robot import Robot
+
+Name = Literal["together", "locked-sequence", "payload-pair", "subset", "gentle-first"]
+Kind = Literal["warm-up", "excitation", "static", "sweep"]
+Role = Literal["none", "identify", "validate"]
+
+GENTLE = (0.3, 0.6, 1.0)  # shares of speed and acceleration limits, run after run
+VALIDATION_SEED = 1000  # far from the seeds of runs that teach
+_GRID = 192  # samples of a period, at least
+_POSE_SEED = 11
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RunPlan:
+    """One run: what moves, what its log is for, and why it is there."""
+
+    name: str  # unique in its schedule
+    kind: Kind
+    moving: BoolArray  # (n_joints,)
+    role: Role
+    note: str  # why, in a sentence
+    payload: Literal["known"] | None = None
+    same_as: str | None = None  # an earlier run whose very motion this one repeats
+    learns_from: str | None = None  # an earlier run that must be executed and identified before this one is designed
+    seed_offset: int = 0  # runs with other seeds have other coefficients
+    share: float = 1.0  # of the limits of speed, acceleration and jerk
+
+    def __post_init__(self) -> None:
+        freeze(self, moving="bool: n_joints")
+        if not self.moving.any():
+            raise ValueError(f"run {self.name!r} moves no joint; let at least one move")
+        if not 0.0 < self.share <= 1.0:
+            raise ValueError(f"run {self.name!r} takes a share of {self.share} of the limits, expected 0 to 1")
+
+
+Schedule = tuple[RunPlan, ...]
+
+
+def together(robot: Robot, joints: Sequence[str] | None = None) -> Schedule:
+    """Plan one excitation of all joints, or of some, with what makes it trustworthy: warm-up, validation, drift."""
+    moving = moving_mask(robot, joints)
+    who = _listed(robot, moving)
+    excitation = RunPlan("excitation", "excitation", moving, "identify", f"{who} move together: all they can tell.")
+    return checked((_warm_up(moving), excitation, _validation(moving), _again(excitation)))
+
+
+def subset(robot: Robot, joints: Sequence[str]) -> Schedule:
+    """Plan the same for some joints only, such as the wrist and the elbow for a payload; the others stand still."""
+    if not joints:
+        raise ValueError("subset needs the names of joints that move, such as those of the wrist and the elbow")
+    return together(robot, joints)
+
+
+def locked_sequence(robot: Robot) -> Schedule:
+    """Plan the power model's runs: joints 1 to k stand still, k = 0 … n - 1 ([Gautier2013] §IV.B).
+
+    The energy of links 1 to k is then constant and leaves the power: stacked, the runs are block-triangular, and the
+    light links at the end are not lost beside the heavy ones.
+    """
+    free = np.flatnonzero(moving_mask(robot))
+    excitations = []
+    for k in range(len(free)):
+        moving = np.isin(np.arange(robot.n_joints), free[k:])
+        held = [robot.joint_names[j] for j in free[:k]]
+        name = f"{' to '.join(dict.fromkeys((held[0], held[-1])))} locked" if held else "all joints"
+        why = f"{_listed(robot, moving)} {'move' if k < len(free) - 1 else 'moves'}"
+        why += ", so the power shows every link." if k == 0 else ": the power of the links before is gone."
+        excitations.append(RunPlan(name, "excitation", moving, "identify", why, seed_offset=k))
+    everything = excitations[0].moving
+    return checked((_warm_up(everything), *excitations, _validation(everything), _again(excitations[0])))
+
+
+def payload_pair(robot: Robot, joints: Sequence[str] | None = None, *, order: Literal["AB", "ABBA"] = "AB") -> Schedule:
+    """Plan one motion without (A) and with (B) a known payload: what differs is the payload's alone.
+
+    ABBA takes a drift that is linear in time out of the difference.
+    """
+    moving = moving_mask(robot, joints)
+    first = RunPlan("unloaded", "excitation", moving, "identify", "The arm without the payload, to compare with.")
+    loaded = replace(
+        first, name="loaded", payload="known", same_as="unloaded", note="The same motion with the known payload."
+    )
+    runs = [_warm_up(moving), first, loaded]
+    if order == "ABBA":
+        runs += [
+            replace(loaded, name="loaded again", note="Once more with the payload, before it is taken off."),
+            replace(first, name="unloaded again", same_as="unloaded", note="Without it again: drift cancels out."),
+        ]
+    last = runs[-1].payload  # so that nobody changes the payload for it
+    return checked((*runs, replace(_validation(moving), payload=last)))
+
+
+def gentle_first(robot: Robot, joints: Sequence[str] | None = None) -> Schedule:
+    """Plan runs for a robot without a prior model: slow at first, each next one designed from what was learned."""
+    moving = moving_mask(robot, joints)
+    runs: list[RunPlan] = []
+    for share in GENTLE:
+        before = runs[-1].name if runs else None
+        name = "excitation" if share == 1.0 else f"gentle {share:.0%}"
+        why = (
+            "Nothing is known of the torques yet, so the joints go slowly."
+            if before is None
+            else f"Designed with the model that {before!r} gave, which now tells what torques to expect."
+        )
+        runs.append(
+            RunPlan(
+                name,
+                "excitation",
+                moving,
+                "identify",
+                why,
+                learns_from=before,
+                seed_offset=len(runs),
+                share=share,
+            )
+        )
+    return checked((_warm_up(moving, GENTLE[0]), *runs, _validation(moving), _again(runs[0])))
+
+
+def plan_runs(
+    robot: Robot, name: Name, joints: Sequence[str] | None = None, *, order: Literal["AB", "ABBA"] = "AB"
+) -> Schedule:
+    """Plan the runs of a schedule by its name."""
+    if name == "locked-sequence":
+        if joints is not None:
+            raise ValueError("a locked sequence is of all joints; leave the joints out")
+        return locked_sequence(robot)
+    if name == "payload-pair":
+        return payload_pair(robot, joints, order=order)
+    if name == "subset":
+        return subset(robot, joints or ())
+    if name in ("together", "gentle-first"):
+        return together(robot, joints) if name == "together" else gentle_first(robot, joints)
+    raise ValueError(f"schedule is {name!r}, expected one of {', '.join(get_args(Name))}")
+
+
+def with_slow_runs(
+    robot: Robot, schedule: Schedule, *, static: bool = False, sweeps: Sequence[str] | None = None
+) -> Schedule:
+    """Add static poses, and sweeps of named joints at constant speeds, before the first run that teaches."""
+    first = next((k for k, run in enumerate(schedule) if run.role != "none"), 0)
+    added: list[RunPlan] = []
+    if static:
+        note = "The arm rests in many poses: gravity alone, without friction's help or harm."
+        added.append(RunPlan("static", "static", moving_mask(robot), "identify", note))
+    if sweeps is not None:
+        note = "One joint after another turns at constant speeds: friction by speed, without inertia."
+        added.append(RunPlan("sweeps", "sweep", moving_mask(robot, sweeps), "identify", note))
+    return checked((*schedule[:first], *added, *schedule[first:]))
+
+
+def moving_mask(robot: Robot, joints: Sequence[str] | None = None) -> BoolArray:
+    """Mark joints by their names, (n_joints,): all that the robot itself does not lock where none are named."""
+    if joints is None:
+        return np.array([i not in robot.locked for i in range(robot.n_joints)])
+    strange = [name for name in joints if name not in robot.joint_names]
+    if strange:
+        raise ValueError(
+            f"{robot.name} has no joint {', '.join(strange)}; its joints are {', '.join(robot.joint_names)}"
+        )
+    held = [name for name in joints if robot.joint_names.index(name) in robot.locked]
+    if held:
+        raise ValueError(f"{', '.join(held)} of {robot.name} cannot move: the robot itself locks it")
+    return np.array([name in joints for name in robot.joint_names])
+
+
+def run_constraints(run: RunPlan, constraints: Constraints) -> Constraints:
+    """Take a run's share of the limits: a gentle run goes slower, in the same place."""
+    margins = Margins(velocity=run.share, acceleration=run.share, jerk=run.share)
+    return constraints if run.share == 1.0 else replace(constraints, limits=reduced(constraints.limits, margins))
+
+
+def excited_columns(robot: Robot, moving: BoolArray, kept: IntArray, pose: FloatArray | None = None) -> IntArray:
+    """Choose those of the columns that a run with only some joints moving can tell apart, in their order.
+
+    They are independent, so a criterion over them is finite; whatever else the run shows has regrouped into them.
+    Joints that stand still are at `pose`, or, where it is NaN or not given, anywhere in their range.
+    """
+    held = _held(robot, moving, pose)
+    W = observation(robot, held)[:, kept]
+    norms = np.linalg.norm(W, axis=0)
+    links = np.asarray(kept) < layout(robot).n_link_params
+    seen = norms > np.where(links, TOLERANCE * norms[links].max(initial=0.0), 0.0)
+    basis, chosen = np.empty((len(W), 0)), []
+    for k in np.flatnonzero(seen):
+        rest = W[:, k] / norms[k]
+        for _ in range(2):  # once is not orthogonal enough
+            rest = rest - basis @ (basis.T @ rest)
+        size = float(np.linalg.norm(rest))
+        if size > TOLERANCE:
+            basis = np.column_stack([basis, rest / size])
+            chosen.append(int(kept[k]))
+    return np.array(chosen, dtype=np.int64)
+
+
+def revealed(robot: Robot, moving: BoolArray, pose: FloatArray | None = None) -> tuple[str, ...]:
+    """Name the base parameters that a run determines with only some joints moving."""
+    lost = set(lost_when_locked(robot, _held(robot, moving, pose)).lost)
+    return tuple(name for name in base_parameters(robot).names if name not in lost)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class EarlierRun:
+    """A run that is designed already; its model's weights are 0 where joints stand still."""
+
+    model: Model
+    trajectory: Trajectory
+    samples: float  # that count: duration · rate of independent rows
+
+
+def earlier_gram(columns: IntArray, runs: Sequence[EarlierRun]) -> FloatArray:
+    """Add up what earlier runs tell, Σ_r samples_r / n WᵀW over a grid of n samples, (n_columns, n_columns)."""
+    total = np.zeros((len(columns), len(columns)))
+    for run in runs:
+        if not np.array_equal(run.model.columns, columns):
+            raise ValueError("an earlier run's model has other columns; take the same for all runs of a schedule")
+        excitation = run.trajectory.excitation
+        n = max(_GRID, 24 * excitation.harmonics[-1])
+        motion = steady(run.trajectory, period_grid(excitation, n))
+        q, dq, ddq = (np.ascontiguousarray(x.T)[None] for x in (motion.q, motion.dq, motion.ddq))
+        total += run.samples / n * run.model.grams(q, dq, ddq, n)[0]
+    return total
+
+
+def checked(schedule: Schedule) -> Schedule:
+    """Check that names are unique, and that runs refer to earlier ones and move as those do."""
+    earlier: Mapping[str, RunPlan] = {}
+    for run in schedule:
+        if run.name in earlier:
+            raise ValueError(f"two runs are called {run.name!r}; give each its own name")
+        for field, other in (("repeats", run.same_as), ("learns from", run.learns_from)):
+            if other is not None and other not in earlier:
+                raise ValueError(f"run {run.name!r} {field} {other!r}, which is not an earlier run of the schedule")
+        if run.same_as is not None and not np.array_equal(run.moving, earlier[run.same_as].moving):
+            raise ValueError(f"run {run.name!r} repeats {run.same_as!r} but moves other joints; let it move the same")
+        earlier = {**earlier, run.name: run}
+    return schedule
+
+
+def _held(robot: Robot, moving: BoolArray, pose: FloatArray | None) -> dict[int, float]:
+    """Put joints that stand still at a pose; where none is given, at one without special angles."""
+    anywhere = random_motion(robot, 1, seed=_POSE_SEED).q[0]
+    places = anywhere if pose is None else np.where(np.isnan(pose), anywhere, pose)
+    return {int(j): float(places[j]) for j in np.flatnonzero(~moving)}
+
+
+def _warm_up(moving: BoolArray, share: float = 1.0) -> RunPlan:
+    note = "Friction changes while gears warm up; nothing is learned from this run."
+    return RunPlan("warm-up", "warm-up", moving, "none", note, seed_offset=VALIDATION_SEED - 1, share=share)
+
+
+def _validation(moving: BoolArray) -> RunPlan:
+    note = "Another motion, which no estimate has seen: does the model predict it?"
+    return RunPlan("validation", "excitation", moving, "validate", note, seed_offset=VALIDATION_SEED)
+
+
+def _again(first: RunPlan) -> RunPlan:
+    note = f"Run {first.name!r} again, at the end: what changed meanwhile is drift."
+    return replace(first, name=f"{first.name} again", role="validate", same_as=first.name, note=note, learns_from=None)
+
+
+def _listed(robot: Robot, moving: BoolArray) -> str:
+    names = [robot.joint_names[j] for j in np.flatnonzero(moving)]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

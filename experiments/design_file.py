@@ -1,0 +1,197 @@
+"""design.json: what was designed, for programs to be made of and for scripts to read. No clock times."""
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from excitor.design.certify import Margin
+from excitor.design.forecast import forecast_data
+from excitor.design.fourier import phases
+from excitor.experiments.designing import Designed
+from excitor.experiments.files import write_atomically
+from excitor.experiments.run_design import DesignedRun
+from excitor.experiments.slow_design import DesignedSlowRun
+from excitor.robots.errors import ExcitorError
+from excitor.robots.information import noise_data
+from excitor.robots.regrouping import regroupings
+
+FILE = "design.json"
+SCHEMA = 1
+
+
+def write_design(designed: Designed) -> Path:
+    """Write design.json into the campaign's folder."""
+    path = designed.setup.campaign.folder / FILE
+    write_atomically(path, json.dumps(design_data(designed), indent=1, allow_nan=False) + "\n")
+    return path
+
+
+def read_design(folder: Path) -> dict[str, Any]:
+    """Read a design; another schema, or another tool's file, is refused in a sentence."""
+    path = folder / FILE
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise ExcitorError(f"{path}: is missing; run excitor design {folder} first") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ExcitorError(f"{path}: cannot be read as a design: {str(error)[:200]}") from None
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        found = data.get("schema") if isinstance(data, dict) else None
+        raise ExcitorError(f"{path}: has schema {found!r}, expected {SCHEMA}; design the campaign again")
+    return data
+
+
+def design_data(designed: Designed) -> dict[str, Any]:
+    """Write a design as plain data."""
+    setup, settings = designed.setup, designed.settings
+    robot = setup.robot
+    return {
+        "schema": SCHEMA,
+        "robot": robot.name,
+        "joints": list(robot.joint_names),
+        "units": ["m" if sliding else "rad" for sliding in robot.mechanism.prismatic],
+        "ready": designed.ready,
+        "finished": designed.finished,
+        "go": designed.forecast.go and designed.ready,
+        "remarks": list(setup.remarks),
+        "home": [float(x) for x in setup.constraints.home] if setup.constraints.home is not None else None,
+        "settings": {
+            "seed": settings.seed,
+            "evaluations": settings.budget.evaluations,
+            "seconds": settings.budget.seconds,
+            "method": settings.method,
+        },
+        "noise": noise_data(setup.noise),
+        "order": list(designed.order),
+        "runs": [run_data(run) for run in designed.runs],
+        "slow_runs": [slow_data(run) for run in designed.slow_runs],
+        "waiting": [{"name": plan.name, "after": plan.learns_from, "note": plan.note} for plan in designed.waiting],
+        "forecast": forecast_of(designed),
+        "provenance": {"excitor": version("excitor"), "inputs_sha256": setup.campaign.digest},
+    }
+
+
+def run_data(run: DesignedRun) -> dict[str, Any]:
+    """Write one run: coefficients in rad and m, times in s."""
+    plan, trajectory, excitation = run.plan, run.trajectory, run.trajectory.excitation
+    return {
+        "name": plan.name,
+        "kind": plan.kind,
+        "role": plan.role,
+        "payload": plan.payload,
+        "same_as": plan.same_as,
+        "note": plan.note,
+        "ready": run.certificate.ready,
+        "period": excitation.period,
+        "sample_time": excitation.sample_time,
+        "harmonics": list(excitation.harmonics),
+        "moving": [bool(x) for x in excitation.moving],
+        "phases": [{"name": p.name, "start": p.start, "end": p.end} for p in phases(excitation)],
+        "warm_up_periods": excitation.warm_up,
+        "measured_periods": excitation.measured,
+        "center": trajectory.center.tolist(),
+        "sines": trajectory.sines.tolist(),
+        "cosines": trajectory.cosines.tolist(),
+        "criterion": run.problem.criterion.kind,
+        "condition": finite(run.condition),
+        "condition_weighted": finite(run.condition_weighted),
+        "columns": list(run.columns),
+        "singular_values": [float(x) for x in run.spectrum],
+        "certificate": [margin_data(item) for item in run.certificate.items],
+        "notes": list(run.certificate.notes),
+        "way": way_data(run),
+        "search": {
+            "evaluations": run.found.evaluations,
+            "stopped": run.found.stopped,
+            "history": [[finite(x) for x in row] for row in run.found.history],
+        },
+    }
+
+
+def slow_data(slow: DesignedSlowRun) -> dict[str, Any]:
+    """Write a run of moves and stops: each move goes from one knot to the next, rad and m, s."""
+    plan, run = slow.plan, slow.run
+    return {
+        "name": plan.name,
+        "kind": plan.kind,
+        "role": plan.role,
+        "note": plan.note,
+        "ready": slow.certificate.ready,
+        "sample_time": run.sample_time,
+        "knots": run.knots.tolist(),
+        "durations": run.durations.tolist(),
+        "blends": run.blends.tolist(),
+        "measured": [bool(x) for x in run.measured],
+        "certificate": [margin_data(item) for item in slow.certificate.items],
+        "notes": list(slow.certificate.notes),
+    }
+
+
+def way_data(run: DesignedRun) -> dict[str, Any] | None:
+    """Write the way from home to the start; the way back is the same, backwards."""
+    way = run.certificate.way
+    return None if way is None else {"waypoints": way.waypoints.tolist(), "durations": way.durations.tolist()}
+
+
+def margin_data(item: Margin) -> dict[str, Any]:
+    """Write one line of a certificate."""
+    return {
+        "name": item.name,
+        "unit": item.unit,
+        "limit": finite(item.limit),
+        "worst": finite(item.worst),
+        "margin": finite(item.margin),
+        "holds": item.holds,
+        "proof": item.proof,
+        "where": item.where,
+    }
+
+
+def forecast_of(designed: Designed) -> dict[str, Any]:
+    """Write the forecast with each base parameter's regrouping."""
+    from excitor.robots.base import base_parameters
+
+    robot = designed.setup.robot
+    base = base_parameters(robot)
+    forms = dict(zip(base.names, regroupings(robot, base), strict=True))
+    data = forecast_data(designed.forecast)
+    for entry in data["parameters"]:
+        entry["regrouping"] = forms.get(entry["name"], entry["name"])
+    return data
+
+
+def summary(designed: Designed) -> dict[str, Any]:
+    """Say for scripts what matters of a design: the numbers of its first run, and all margins."""
+    first = designed.runs[0]
+    return {
+        "condition": finite(first.condition),
+        "condition_weighted": finite(first.condition_weighted),
+        "certified": designed.ready,
+        "finished": designed.finished,
+        "go": designed.forecast.go and designed.ready,
+        "reasons": [check.sentence for check in designed.forecast.checks if not check.holds],
+        "remarks": list(designed.setup.remarks),
+        "margins": [
+            margin_data(item) | {"run": name}
+            for name, certificate in designed.certificates.items()
+            for item in certificate.items
+        ],
+        "evaluations": sum(run.found.evaluations for run in designed.runs if run.plan.same_as is None),
+        "cpu_s": designed.cpu_seconds,
+        "runs": [
+            {"name": run.plan.name, "condition": finite(run.condition), "certified": run.certificate.ready}
+            for run in designed.runs
+        ]
+        + [
+            {"name": run.plan.name, "condition": None, "certified": run.certificate.ready} for run in designed.slow_runs
+        ],
+        "forecast": forecast_of(designed),
+    }
+
+
+def finite(value: Any) -> float | None:
+    """JSON has no infinity."""
+    return float(value) if np.isfinite(value) else None

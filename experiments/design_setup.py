@@ -1,0 +1,316 @@
+"""From what campaign.toml says to what the designer needs: robot, excitation, constraints, noise, criterion."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from excitor.design.constraints import Constraints
+from excitor.design.fourier import Excitation
+from excitor.experiments import design_schema as schema
+from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign
+from excitor.experiments.noise import assumed_noise, learned_robot, noise_of_model
+from excitor.experiments.zones import scene_of
+from excitor.robots.arrays import BoolArray, FloatArray
+from excitor.robots.errors import ExcitorError
+from excitor.robots.inertia import change_frame, from_center_of_mass
+from excitor.robots.information import Noise
+from excitor.robots.robot import Limits, Payload, Robot
+
+_KEYS = {  # of the campaign, by what an excitation calls them
+    "period": "design.base_frequency_hz",
+    "sample_time": "design.controller_sample_s",
+    "ramp": "design.ramp_s",
+    "settle": "design.settle_s",
+    "hold": "design.hold_s",
+    "harmonic": "design.harmonics",
+    "no joint": "design.joints",
+}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Setup:
+    """A campaign's design problem, before runs are planned."""
+
+    campaign: OpenCampaign
+    robot: Robot  # with the payload that the campaign states
+    design: schema.Design
+    excitation: Excitation  # of a run in which all chosen joints move
+    constraints: Constraints
+    noise: Noise
+    pose: FloatArray  # (n_joints,): where a joint stands that does not move; NaN: the search tells
+    learned: bool  # whether the prior model comes from measurements
+    remarks: tuple[str, ...]  # what was assumed
+
+
+def set_up(campaign: OpenCampaign) -> Setup:
+    """Collect a design problem; InvalidCampaign tells everything that is wrong, each with its key path."""
+    problems: list[str] = []
+    remarks: list[str] = []
+    content, robot = campaign.content, campaign.robot
+    tell = _collector(problems)
+    with tell("prior"):
+        robot = learned_robot(campaign.folder, content.prior, robot)
+    with tell("payload"):
+        robot = _loaded(robot, content.payload)
+    limits, torque_rms = robot.limits, np.full(robot.n_joints, np.inf)
+    with tell("limits"):
+        limits, torque_rms = _limits(robot, content.limits, problems)
+    home = _home(robot, content.home_deg, limits, problems, remarks)
+    scene = None
+    with tell("cell"):
+        scene = scene_of(robot, content.cell, problems)
+    moving = _moving(robot, content.design, problems)
+    pose = _pose(robot, content.design, moving, limits, problems)
+    excitation = _excitation(content.design, moving, problems)
+    noise = _noise(campaign, robot, problems, remarks)
+    if problems or excitation is None or noise is None or home is None:
+        raise InvalidCampaign(campaign.folder / FILE, problems)
+    constraints = Constraints(limits, torque_rms, scene, content.limits.tool_speed_m_s or np.inf, home)
+    _check_home(robot, constraints, campaign)
+    learned = content.prior is not None
+    return Setup(campaign, robot, content.design, excitation, constraints, noise, pose, learned, tuple(remarks))
+
+
+def _collector(problems: list[str]) -> Callable[[str], AbstractContextManager[None]]:
+    """Make a block's error a problem with a key path."""
+
+    @contextmanager
+    def tell(path: str) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, ExcitorError) as error:
+            problems.append(f"{path}: {error}")
+
+    return tell
+
+
+def _loaded(robot: Robot, payload: schema.Body | None) -> Robot:
+    """Hang the stated payload on the tool, instead of the robot file's own."""
+    if payload is None:
+        return robot
+    if robot.tool.link < 0:
+        raise ValueError("the tool rides on the base, so no joint carries a payload")
+    xx, xy, xz, yy, yz, zz = payload.inertia
+    tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    phi = from_center_of_mass(payload.mass, np.array(payload.center), tensor)
+    return replace(robot, payload=Payload(robot.tool.link, change_frame(phi, robot.tool.T_link_frame)))
+
+
+def _limits(robot: Robot, given: schema.Limits, problems: list[str]) -> tuple[Limits, FloatArray]:
+    """Take the robot's limits, tighten them joint by joint, then take the margins off."""
+    own = robot.limits
+    position, velocity = own.position.copy(), own.velocity.copy()
+    acceleration, jerk, torque = own.acceleration.copy(), own.jerk.copy(), own.torque.copy()
+    stated_rms = np.full(robot.n_joints, np.inf)
+    rates = {"velocity": velocity, "acceleration": acceleration, "jerk": jerk}
+    for name, entry in given.joint.items():
+        path = f"limits.joint.{name}"
+        if name not in robot.joint_names:
+            problems.append(f"{path}: is no joint of {robot.name}; its joints are {', '.join(robot.joint_names)}")
+            continue
+        j = robot.joint_names.index(name)
+        sliding = bool(robot.mechanism.prismatic[j])
+        wrong = [
+            key
+            for key in type(entry).model_fields
+            if getattr(entry, key) is not None
+            and (key.endswith("_m") or "_m_" in key) != sliding
+            and "torque" not in key
+        ]
+        if wrong:
+            problems.append(f"{path}.{wrong[0]}: {name} {'slides' if sliding else 'turns'}; give the other unit")
+            continue
+        interval = entry.position_m if sliding else entry.position_deg
+        if interval is not None:
+            low, high = np.array(interval) * (1.0 if sliding else np.pi / 180.0)
+            if not low < high:
+                problems.append(f"{path}.position: goes from {interval[0]:g} to {interval[1]:g}; the lower comes first")
+            elif low < own.position[j, 0] - 1e-9 or high > own.position[j, 1] + 1e-9:
+                problems.append(
+                    f"{path}.position: {interval} goes beyond the robot's own limits; it may only be tighter"
+                )
+            position[j] = low, high
+        for quantity, array in rates.items():
+            value = _rate(entry, quantity, sliding)
+            if value is not None:
+                if value > array[j] * (1.0 + 1e-9):
+                    problems.append(f"{path}.{quantity}: exceeds the robot's own limit; it may only be tighter")
+                array[j] = value
+        if entry.torque is not None:
+            if entry.torque > torque[j] * (1.0 + 1e-9):
+                problems.append(f"{path}.torque: {entry.torque:g} exceeds the robot's own limit {torque[j]:g}")
+            torque[j] = entry.torque
+        if entry.torque_rms is not None:
+            stated_rms[j] = entry.torque_rms
+    margin = np.where(
+        robot.mechanism.prismatic, given.position_margin_deg * 1e-3, np.radians(given.position_margin_deg)
+    )
+    position = position + margin[:, None] * np.array([1.0, -1.0])
+    for name, (low, high) in zip(robot.joint_names, position, strict=True):
+        if not low < high:
+            problems.append(f"limits.position_margin_deg: leaves joint {name} no range")
+    share = np.inf if given.torque_rms_percent is None else given.torque_rms_percent / 100.0
+    limits = Limits(
+        position,
+        velocity * given.velocity_percent / 100.0,
+        acceleration * given.acceleration_percent / 100.0,
+        jerk * given.jerk_percent / 100.0,
+        torque * given.torque_percent / 100.0,
+    )
+    return limits, np.minimum(stated_rms, share * torque)
+
+
+def _rate(entry: schema.JointLimits, quantity: str, sliding: bool) -> float | None:
+    unit = {"velocity": "s", "acceleration": "s2", "jerk": "s3"}[quantity]
+    value = getattr(entry, f"{quantity}_m_{unit}" if sliding else f"{quantity}_deg_{unit}")
+    return None if value is None else float(value if sliding else np.radians(value))
+
+
+def _home(
+    robot: Robot, given: list[float] | None, limits: Limits, problems: list[str], remarks: list[str]
+) -> FloatArray | None:
+    if given is None:
+        zero: FloatArray = np.clip(np.zeros(robot.n_joints), limits.position[:, 0], limits.position[:, 1])
+        remarks.append("home_deg is not given: every joint's zero, or its nearest limit, is taken as the home pose")
+        return zero
+    if len(given) != robot.n_joints:
+        problems.append(f"home_deg: has {len(given)} entries, expected one for each of {robot.n_joints} joints")
+        return None
+    home = pendant_to_si(robot, np.array(given))
+    for j, name in enumerate(robot.joint_names):
+        if not robot.limits.position[j, 0] <= home[j] <= robot.limits.position[j, 1]:
+            problems.append(f"home_deg[{j + 1}]: {given[j]:g} is outside the position limits of {name}")
+    return home
+
+
+def pendant_to_si(robot: Robot, values: FloatArray) -> FloatArray:
+    """Turn degrees, millimetres for sliding joints, into rad and m."""
+    return np.asarray(np.where(robot.mechanism.prismatic, values * 1e-3, np.radians(values)))
+
+
+def si_to_pendant(robot: Robot, values: FloatArray) -> FloatArray:
+    """Turn rad and m into degrees, millimetres for sliding joints."""
+    return np.asarray(np.where(robot.mechanism.prismatic, values * 1e3, np.degrees(values)))
+
+
+def _moving(robot: Robot, design: schema.Design, problems: list[str]) -> BoolArray:
+    unknown = [name for name in design.joints if name not in robot.joint_names]
+    for name in unknown:
+        problems.append(f"design.joints: {name!r} is no joint of {robot.name}; it has {', '.join(robot.joint_names)}")
+    moving = np.array([not design.joints or name in design.joints for name in robot.joint_names])
+    for name in design.joints:
+        if name in robot.joint_names and robot.joint_names.index(name) in robot.locked:
+            problems.append(f"design.joints: {name} is locked in the robot's file")
+    moving[list(robot.locked)] = False
+    if not moving.any() and not unknown:
+        problems.append("design.joints: none is left to move")
+    return moving
+
+
+def _pose(robot: Robot, design: schema.Design, moving: BoolArray, limits: Limits, problems: list[str]) -> FloatArray:
+    pose = np.full(robot.n_joints, np.nan)
+    for j, value in robot.locked.items():
+        pose[j] = value
+    for name, value in design.locked_deg.items():
+        path = f"design.locked_deg.{name}"
+        if name not in robot.joint_names:
+            problems.append(f"{path}: is no joint of {robot.name}")
+            continue
+        j = robot.joint_names.index(name)
+        if moving[j] and design.joints:
+            problems.append(f"{path}: {name} is among design.joints, which move")
+        pose[j] = value * (1e-3 if robot.mechanism.prismatic[j] else np.pi / 180.0)
+        if not limits.position[j, 0] <= pose[j] <= limits.position[j, 1]:
+            problems.append(f"{path}: {value:g} is outside the position limits of {name} after their margin")
+    return pose
+
+
+def _excitation(design: schema.Design, moving: BoolArray, problems: list[str]) -> Excitation | None:
+    harmonics = _harmonics(design, problems)
+    step = design.controller_sample_s
+    period = 1.0 / design.base_frequency_hz
+    whole = round(period / step)
+    if abs(period / step - whole) < 1e-6 * whole:
+        period = whole * step
+    if not harmonics or not moving.any():
+        return None
+    try:
+        return Excitation(
+            period,
+            step,
+            harmonics,
+            moving,
+            ramp=design.ramp_s,
+            settle=design.settle_s,
+            hold=design.hold_s,
+            warm_up=design.warm_up_periods,
+            measured=design.measured_periods,
+        )
+    except ValueError as error:
+        sentence = str(error)
+        key = next((key for word, key in _KEYS.items() if sentence.startswith(word)), "design")
+        if key == "design.base_frequency_hz" and whole:
+            sentence += f"; base_frequency_hz = {1.0 / (whole * step):.10g} has one"
+        problems.append(f"{key}: {sentence}")
+        return None
+
+
+def _harmonics(design: schema.Design, problems: list[str]) -> tuple[int, ...]:
+    given = design.harmonics
+    harmonics = tuple(given) if isinstance(given, list) else tuple(range(1, given + 1))
+    if not harmonics:
+        problems.append("design.harmonics: is empty; give at least one")
+    if design.max_frequency_hz is None:
+        return harmonics
+    kept = tuple(k for k in harmonics if k * design.base_frequency_hz <= design.max_frequency_hz * (1.0 + 1e-9))
+    if isinstance(given, list) and kept != harmonics:
+        problems.append(
+            f"design.harmonics: {max(harmonics)} times {design.base_frequency_hz:g} Hz is above max_frequency_hz = "
+            f"{design.max_frequency_hz:g}"
+        )
+    if harmonics and not kept:
+        problems.append(
+            f"design.max_frequency_hz: {design.max_frequency_hz:g} is below the base frequency "
+            f"{design.base_frequency_hz:g}; no harmonic is left"
+        )
+    return kept
+
+
+def _noise(campaign: OpenCampaign, robot: Robot, problems: list[str], remarks: list[str]) -> Noise | None:
+    given = campaign.content.noise
+    if given.model is not None:
+        try:
+            return noise_of_model(campaign.folder, given, robot)
+        except (ValueError, ExcitorError) as error:
+            problems.append(f"noise.model: {error}")
+            return None
+    if given.torque is None:
+        noise = assumed_noise(robot, given.rate_hz, given.inflation)
+        remarks.append(f"noise.torque is not given: {noise.source}")
+        return noise
+    if len(given.torque) != robot.n_joints:
+        problems.append(
+            f"noise.torque: has {len(given.torque)} entries, expected one for each of {robot.n_joints} joints"
+        )
+        return None
+    return Noise(np.array(given.torque), given.rate_hz, given.inflation, source="typed in campaign.toml")
+
+
+def _check_home(robot: Robot, constraints: Constraints, campaign: OpenCampaign) -> None:
+    """Refuse a home pose that breaks the cell: no run could start from it."""
+    from excitor.robots.scene import clearances, required, row_names
+
+    if constraints.scene is None or constraints.home is None:
+        return
+    left = clearances(robot, constraints.scene, constraints.home[None])[0]
+    wanted = required(robot, constraints.scene)
+    problems = [
+        f"home_deg: at home, {name} has {1e3 * have:.0f} mm of clearance, expected {1e3 * need:.0f}; "
+        "move the home pose or the zone"
+        for name, have, need in zip(row_names(robot, constraints.scene), left, wanted, strict=True)
+        if have < need
+    ]
+    if problems:
+        raise InvalidCampaign(campaign.folder / FILE, problems)

@@ -1,0 +1,125 @@
+"""What `excitor design` shows in a terminal: progress, then how good, how sure, and how near the limits."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from excitor.design.budget import Progress
+from excitor.design.certify import Margin
+from excitor.experiments.designing import Designed, Listener
+
+_SHOWN = 8  # of the tightest margins
+
+
+@contextmanager
+def progress() -> Iterator[Listener]:
+    """Show a bar for each run on stderr: best so far, share of feasible candidates, time left."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(24),
+        TextColumn("{task.fields[told]}", markup=False),
+        TimeRemainingColumn(),
+    )
+    if not sys.stderr.isatty():
+        yield _lines(console)
+        return
+    with Bars(*columns, console=console, transient=False) as bars:
+        tasks: dict[str, Any] = {}
+
+        def listen(run: str, told: Progress) -> None:
+            if run not in tasks:
+                tasks[run] = bars.add_task(run, total=1.0, told="")
+            bars.update(tasks[run], completed=told.share, told=_told(told))
+
+        yield listen
+
+
+def _lines(console: Any) -> Listener:
+    """Tell the progress line by line, where no bar can move: one line every few seconds."""
+    last = [0.0]
+
+    def listen(run: str, told: Progress) -> None:
+        if time.monotonic() - last[0] > 5.0:
+            last[0] = time.monotonic()
+            console.print(f"{run}: {100 * told.share:.0f} %  {_told(told)}", markup=False, highlight=False)
+
+    return listen
+
+
+def _told(told: Progress) -> str:
+    best = "none feasible yet" if told.best == float("inf") else f"best {told.best:.4g}"
+    return f"{told.stage:7} {best}  feasible {100 * told.feasible_share:.0f} %  {told.evaluations} evaluations"
+
+
+def print_designed(designed: Designed) -> None:
+    """Print the runs, the tightest margins, the forecast's verdict, and what was assumed."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    table = Table(title="Runs", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("run", "moves", "duration", "condition", "noise-weighted", "certified"):
+        table.add_column(heading, justify="right" if heading in ("duration", "condition", "noise-weighted") else "left")
+    for run in designed.runs:
+        moving = run.trajectory.excitation.moving
+        names = (
+            "all joints"
+            if moving.all()
+            else ", ".join(name for name, moves in zip(designed.setup.robot.joint_names, moving, strict=True) if moves)
+        )
+        table.add_row(
+            escape(run.plan.name),
+            escape(names),
+            f"{run.trajectory.excitation.duration:.0f} s",
+            f"{run.condition:.3f}",
+            f"{run.condition_weighted:.3g}",
+            "[green]✓[/]" if run.certificate.ready else "[red]✗ no[/]",
+        )
+    for slow in designed.slow_runs:
+        mark = "[green]✓[/]" if slow.certificate.ready else "[red]✗ no[/]"
+        table.add_row(escape(slow.plan.name), slow.plan.kind, f"{slow.run.duration:.0f} s", "", "", mark)
+    console.print(table)
+    for plan in designed.waiting:
+        console.print(f"waits: {escape(plan.name)}: {escape(plan.note)}", style="yellow")
+    console.print(_margins(designed))
+    for check in designed.forecast.checks:
+        console.print(f"{'[green]✓[/]' if check.holds else '[red]✗[/]'} {escape(check.sentence)}")
+    for advice in designed.forecast.advice:
+        console.print(f"  {escape(advice.sentence)}", style="dim")
+    for remark in designed.setup.remarks:
+        console.print(f"note: {escape(remark)}", style="yellow")
+    go = designed.ready and designed.forecast.go
+    console.print("[bold green]Go.[/]" if go else "[bold red]No-go:[/] see above, and plan.html.")
+    if not designed.finished:
+        console.print("The search was interrupted: this is the best so far. The same command goes on.", style="yellow")
+
+
+def _margins(designed: Designed) -> Any:
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
+    from rich.table import Table
+
+    again = {run.plan.name for run in designed.runs if run.plan.same_as is not None}
+    lines = [(name, item) for name, c in designed.certificates.items() if name not in again for item in c.items]
+    lines.sort(key=lambda line: (line[1].holds, _tightness(line[1])))
+    table = Table(title=f"Tightest of {len(lines)} limits", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("run", "limit", "allowed", "worst", "unit", ""):
+        table.add_column(heading, justify="right" if heading in ("allowed", "worst") else "left")
+    for name, item in lines[:_SHOWN]:
+        mark = "[green]✓[/]" if item.holds else "[red]✗[/]"
+        table.add_row(escape(name), escape(item.name), f"{item.limit:.4g}", f"{item.worst:.4g}", item.unit, mark)
+    return table
+
+
+def _tightness(item: Margin) -> float:
+    size = abs(item.limit)
+    return item.margin / size if size > 0.0 else item.margin

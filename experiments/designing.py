@@ -1,0 +1,104 @@
+"""The design stage: plan the runs, make each one's motion, forecast what all of them will tell."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from excitor.design.budget import Progress
+from excitor.design.certify import Certificate
+from excitor.design.forecast import Forecast, PlannedRun, forecast
+from excitor.design.fourier import period_grid, steady
+from excitor.design.schedule import RunPlan
+from excitor.design.slow_runs import measured_duration, measured_motion
+from excitor.experiments.checkpoint import forget
+from excitor.experiments.design_setup import Setup
+from excitor.experiments.planned import planned_runs
+from excitor.experiments.run_design import DesignedRun, design_run, repeated_run
+from excitor.experiments.settings import Settings
+from excitor.experiments.slow_design import DesignedSlowRun, design_slow_run
+from excitor.robots.robot import Motion
+
+FORECAST_SAMPLES = 600
+_SLOW_STEP = 0.1  # s between the samples of a slow run that the forecast looks at
+
+Listener = Callable[[str, Progress], None]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Designed:
+    """A campaign's design."""
+
+    setup: Setup
+    settings: Settings
+    runs: tuple[DesignedRun, ...]  # periodic ones
+    slow_runs: tuple[DesignedSlowRun, ...]
+    order: tuple[str, ...]  # in which all are executed
+    waiting: tuple[RunPlan, ...]  # to be designed once earlier runs have taught
+    forecast: Forecast
+    cpu_seconds: float
+
+    @property
+    def certificates(self) -> dict[str, Certificate]:
+        """What is proven of each run, by its name."""
+        proven = {run.plan.name: run.certificate for run in self.runs}
+        return proven | {slow.plan.name: slow.certificate for slow in self.slow_runs}
+
+    @property
+    def ready(self) -> bool:
+        """Tell whether every run's certificate holds."""
+        return all(certificate.ready for certificate in self.certificates.values())
+
+    @property
+    def finished(self) -> bool:
+        """Tell whether every search came to its end."""
+        return all(run.found.stopped == "budget spent" for run in self.runs)
+
+
+def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> Designed:
+    """Design all runs of a campaign; InfeasibleDesign tells what blocks where nothing fits."""
+    started = time.process_time()
+    if settings.fresh:
+        forget(setup.campaign.folder)
+    plans, waiting = planned_runs(setup)
+    runs: list[DesignedRun] = []
+    slow: list[DesignedSlowRun] = []
+    for index, plan in enumerate(plans):
+        twin = next((run for run in runs if run.plan.name == plan.same_as), None)
+        if plan.kind != "excitation":
+            slow.append(design_slow_run(setup, plan, settings.seed))
+        elif twin is not None:
+            runs.append(repeated_run(setup, plan, twin))
+        else:
+            tell = None if listen is None else _named(plan.name, listen)
+            runs.append(design_run(setup, settings, index=index, plan=plan, before=runs, listen=tell))
+            if runs[-1].found.stopped == "interrupted" and runs[0].found.stopped == "interrupted":
+                break  # asked to stop: the first run is what there is
+    return Designed(
+        setup,
+        settings,
+        tuple(runs),
+        tuple(slow),
+        tuple(plan.name for plan in plans),
+        waiting,
+        forecast(setup.robot, _taught(runs, slow), setup.noise),
+        time.process_time() - started,
+    )
+
+
+def _named(name: str, listen: Listener) -> Callable[[Progress], None]:
+    return lambda progress: listen(name, progress)
+
+
+def _taught(runs: list[DesignedRun], slow: list[DesignedSlowRun]) -> list[PlannedRun]:
+    """Collect what identification will have."""
+    planned = []
+    for run in runs:
+        if run.plan.role == "identify":
+            excitation = run.trajectory.excitation
+            motion: Motion = steady(run.trajectory, period_grid(excitation, FORECAST_SAMPLES))
+            planned.append(PlannedRun(run.plan.name, motion, excitation.period, excitation.measured))
+    for one in slow:
+        if one.plan.role == "identify":
+            motion = measured_motion(one.run, _SLOW_STEP)
+            planned.append(PlannedRun(one.plan.name, motion, measured_duration(one.run), 1))
+    return planned

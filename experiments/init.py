@@ -1,0 +1,140 @@
+"""`excitor init`: a folder with a commented campaign.toml that can be designed as it stands."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from excitor.experiments.campaign import FILE
+from excitor.experiments.design_setup import si_to_pendant
+from excitor.experiments.files import write_atomically
+from excitor.experiments.noise import assumed_noise
+from excitor.robots.arrays import FloatArray
+from excitor.robots.base import random_motion
+from excitor.robots.description import catalog_names, load
+from excitor.robots.errors import ExcitorError
+from excitor.robots.robot import Robot
+from excitor.robots.scene import Scene, clearances, required
+
+TEMPLATE = """\
+# What to identify, where, and how. Only this file is written by hand; excitor design reads it.
+# Lengths in m, torques in N m (N for sliding joints), the rest as the keys say.
+robot = {robot}
+
+# Where the robot waits before and after every run: degrees, millimetres for sliding joints, in the order
+# {joints}
+home_deg = {home}
+
+# A body that hangs on the tool in every run and whose data are known.
+# [payload]
+# mass = 5.0
+# center = [0.0, 0.0, 0.08]                 # in the tool's frame
+# inertia = [0.02, 0, 0, 0.02, 0, 0.01]     # about its centre: xx xy xz yy yz zz
+
+[limits]
+position_margin_deg = 2.0                   # kept free at both ends; sliding joints: mm
+velocity_percent = 90.0                     # of the robot's own limits
+acceleration_percent = 90.0
+torque_percent = 80.0                       # of the prior model's torque, friction and payload included
+# tool_speed_m_s = 1.5
+# [limits.joint.{first}]                    # tighter than the robot's own, or where those are not stated
+# velocity_deg_s = 60.0
+
+[cell]
+self_collision = true
+clearance_m = 0.02                          # between surfaces
+tool_radius_m = 0.05                        # of a ball about the tool point that holds the tool
+# [[cell.zone]]                             # what stands around the robot, in its base frame
+# name = "table"
+# keep = "out"                              # or "in": stay inside
+# shape = "box"                             # box: low, high, or center, size, rpy_deg; sphere: center, radius;
+# low = [0.3, -0.5, -0.1]                   # cylinder: center, axis, radius, height; half-space: point, normal
+# high = [1.0, 0.5, 0.1]
+# bodies = "all"                            # or "tool", "links"
+
+[noise]                                     # standard deviation of one torque sample, joint side; a guess until you
+torque = {noise}   # have measured: then model = "model.json"
+rate_hz = 100.0                             # rows per second that are independent
+
+[design]
+schedule = "together"                       # or "single", "locked-sequence", "payload-pair", "gentle-first"
+base_frequency_hz = 0.1                     # one period takes 10 s
+harmonics = 5
+# max_frequency_hz = 2.0                    # below the first resonance
+controller_sample_s = 0.004
+settle_s = 2.0
+ramp_s = 5.0
+warm_up_periods = 1
+measured_periods = 5
+hold_s = 2.0
+criterion = "condition"                     # or "d", "a", "e", "sigma" (with parameters), "path" (with task)
+seed = 0
+evaluations = 20000                         # of each run's search; or seconds = 30.0
+"""
+
+
+def begin(folder: Path, source: str) -> Path:
+    """Write a campaign for a robot of the catalogue, or for a robot file, which is copied into the folder."""
+    if (folder / FILE).exists():
+        raise ExcitorError(f"{folder / FILE}: exists already; give another folder, or remove it first")
+    if folder.exists() and not folder.is_dir():
+        raise ExcitorError(f"{folder}: is a file; give the name of a folder")
+    robot = load(source)
+    own = source not in catalog_names()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if own and (folder / Path(source).name).resolve() != Path(source).resolve():
+            if (folder / Path(source).name).exists():
+                raise ExcitorError(f"{folder / Path(source).name}: exists already, and is not {source}; rename one")
+            shutil.copyfile(source, folder / Path(source).name)
+    except OSError as error:
+        raise ExcitorError(f"{folder}: cannot be written: {error.strerror or error}") from None
+    path = folder / FILE
+    write_atomically(path, campaign_text(robot, Path(source).name if own else source))
+    return path
+
+
+def campaign_text(robot: Robot, source: str) -> str:
+    """Fill the template for a robot."""
+    sigma = assumed_noise(robot, 100.0, 1.0).sigma
+    return TEMPLATE.format(
+        robot=_quoted(source),
+        joints=_commented(robot),
+        home=_numbers(si_to_pendant(robot, home_pose(robot))),
+        first=_key(robot.joint_names[0]),
+        noise=_numbers(sigma),
+    )
+
+
+def home_pose(robot: Robot) -> FloatArray:
+    """Suggest where a robot may wait: its zero, the middle of its ranges, or any posture clear of itself."""
+    low, high = robot.limits.position.T
+    low, high = np.where(np.isfinite(low), low, -np.pi), np.where(np.isfinite(high), high, np.pi)
+    inner = 0.05 * (high - low)
+    tries = np.vstack([np.zeros(robot.n_joints), 0.5 * (low + high), random_motion(robot, 400).q])
+    tries = np.clip(tries, low + inner, high - inner)
+    for j, value in robot.locked.items():
+        tries[:, j] = value
+    if not robot.capsules:
+        return np.asarray(tries[0])
+    scene = Scene((), True, 0.02, 0.05)
+    slack = (clearances(robot, scene, tries) - required(robot, scene)).min(axis=1, initial=np.inf)
+    return np.asarray(np.round(tries[int(np.argmax(slack > 0.0))], 3))
+
+
+def _numbers(values: FloatArray) -> str:
+    return "[" + ", ".join(f"{float(f'{x:.4g}'):g}" if x else "0.0" for x in values) + "]"
+
+
+def _commented(robot: Robot) -> str:
+    return ", ".join(_quoted(name) for name in robot.joint_names)
+
+
+def _quoted(text: str) -> str:
+    """Write a TOML basic string."""
+    plain = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04X}" for c in plain) + '"'
+
+
+def _key(name: str) -> str:
+    return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else _quoted(name)

@@ -1,0 +1,104 @@
+"""What noise a design may count on: typed, learned from an earlier model, or assumed and said so."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from excitor.experiments import design_schema as schema
+from excitor.experiments.campaign import inside
+from excitor.robots.arrays import FloatArray
+from excitor.robots.base import random_motion
+from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.errors import ExcitorError
+from excitor.robots.information import Noise
+from excitor.robots.parameters import layout
+from excitor.robots.robot import Robot
+
+ASSUMED_SHARE = 0.02  # of a joint's torque limit, or of the torque it takes where none is stated
+_LARGEST_FILE = 50_000_000
+
+
+def assumed_noise(robot: Robot, rate_hz: float, inflation: float) -> Noise:
+    """Assume a share of what each joint can do: a guess, which the forecast names as such."""
+    tau = inverse_dynamics(robot, random_motion(robot, 200))
+    taken = np.sqrt(np.mean(tau**2, axis=0))
+    size = np.where(np.isfinite(robot.limits.torque), robot.limits.torque, taken)
+    sigma = ASSUMED_SHARE * np.where(size > 0.0, size, 1.0)
+    told = f"assumed: {100 * ASSUMED_SHARE:g} % of each joint's torque limit"
+    return Noise(sigma, rate_hz, inflation, source=told)
+
+
+def noise_of_model(folder: Path, given: schema.Noise, robot: Robot) -> Noise:
+    """Take what an earlier identification left unexplained, and how far its intervals were from white ones."""
+    assert given.model is not None
+    if not inside(folder, given.model):
+        raise ValueError(f"{given.model!r} leaves the folder of the campaign; copy the model into it")
+    data = _read(folder / given.model)
+    sigma = _residuals(data, robot)
+    ratios = [
+        float(entry["sigma"]) / float(entry["sigma_white"])
+        for entry in data.get("parameters", [])
+        if isinstance(entry, dict) and float(entry.get("sigma_white") or 0.0) > 0.0
+    ]
+    learned = max(1.0, float(np.median(ratios))) if ratios else 1.0
+    inflation = max(learned, given.inflation)
+    return Noise(sigma, given.rate_hz, inflation, source=f"learned from {given.model}, inflation {inflation:.2g}")
+
+
+def learned_robot(folder: Path, name: str | None, robot: Robot) -> Robot:
+    """Take an earlier model's physically consistent parameters as what is known of a robot beforehand."""
+    if name is None:
+        return robot
+    if not inside(folder, name):
+        raise ValueError(f"{name!r} leaves the folder of the campaign; copy the model into it")
+    data = _read(folder / name)
+    standard = data.get("standard")
+    entries = standard.get("parameters") if isinstance(standard, dict) else None
+    if not isinstance(entries, list):
+        raise ExcitorError(f"{name} has no physically consistent parameters, which a prior must have")
+    params = layout(robot)
+    chi, known = robot.chi.copy(), robot.known.copy()
+    for entry in entries:
+        value = entry.get("value") if isinstance(entry, dict) else None
+        if not isinstance(value, int | float) or not np.isfinite(value):
+            raise ExcitorError(f"{name}: a parameter has value {value!r}, expected a number")
+        k = params.index(str(entry.get("name")))
+        chi[k], known[k] = float(value), True
+    if not set(params.names[: params.n_link_params]) <= {str(entry.get("name")) for entry in entries}:
+        raise ExcitorError(f"{name} is of another robot: it lacks parameters of {robot.name}")
+    return replace(robot, chi=chi, known=known)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise ExcitorError(f"{path.name} is larger than any model file")
+        data = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ExcitorError(f"{path.name} cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError):
+        raise ExcitorError(f"{path.name} is not JSON; give a model.json that excitor identify wrote") from None
+    if not isinstance(data, dict) or not isinstance(data.get("weights"), list):
+        raise ExcitorError(f"{path.name} is not a model that excitor identify wrote: it has no weights")
+    return data
+
+
+def _residuals(data: dict[str, Any], robot: Robot) -> FloatArray:
+    """Take each joint's residual deviation, the largest over the runs."""
+    sigma = np.zeros(robot.n_joints)
+    for entry in data["weights"]:
+        name = entry.get("joint") if isinstance(entry, dict) else None
+        if name not in robot.joint_names:
+            raise ExcitorError(f"the model is of another robot: {name!r} is no joint of {robot.name}")
+        value = entry.get("sigma")
+        if not isinstance(value, int | float) or not np.isfinite(value) or value <= 0.0:
+            raise ExcitorError(f"the model's sigma of {name} is {value!r}, expected a positive number")
+        j = robot.joint_names.index(str(name))
+        sigma[j] = max(sigma[j], float(value))
+    missing = [name for name, value in zip(robot.joint_names, sigma, strict=True) if value == 0.0]
+    if missing:
+        raise ExcitorError(f"the model has no sigma of {', '.join(missing)}")
+    return sigma

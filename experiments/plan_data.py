@@ -1,0 +1,225 @@
+"""What plan.html shows of a design: sampled motions, torques, the robot's capsules in the cell, tables."""
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from excitor.design.approach import path_motion
+from excitor.design.budget import STAGES
+from excitor.design.certify import Certificate
+from excitor.design.fourier import executed, executed_motion, phases
+from excitor.design.slow_runs import slow_motion, slow_series
+from excitor.experiments.design_file import finite, margin_data
+from excitor.experiments.design_setup import Setup
+from excitor.experiments.designing import Designed
+from excitor.experiments.run_design import DesignedRun
+from excitor.experiments.slow_design import DesignedSlowRun
+from excitor.robots.arrays import FloatArray
+from excitor.robots.dynamics import frame_pose, inverse_dynamics, link_poses
+from excitor.robots.robot import Motion, Robot
+
+CHART_SAMPLES = 600
+FRAMES = 360
+WAY_FRAMES = 60
+_LONGEST_SHOWN = 600.0  # s of a slow run
+_STICK = 0.02  # m: radius that links are drawn with where a robot states no capsules
+_CORRELATION_MOST = 90  # columns that a map can show
+
+
+def plan_data(designed: Designed) -> dict[str, Any]:
+    """Collect the page's data."""
+    setup, robot = designed.setup, designed.setup.robot
+    scene = setup.constraints.scene
+    return {
+        "name": setup.campaign.folder.resolve().name,
+        "version": version("excitor"),
+        "campaign_text": setup.campaign.text,
+        "robot": {
+            "name": robot.name,
+            "title": robot.title or robot.name,
+            "joints": list(robot.joint_names),
+            "units": ["m" if sliding else "rad" for sliding in robot.mechanism.prismatic],
+        },
+        "verdict": verdict(designed),
+        "zones": [
+            {
+                "name": zone.name,
+                "keep": zone.keep,
+                "kind": zone.shape.kind,
+                "T": zone.shape.T_base_shape.tolist(),
+                "size": zone.shape.size.tolist(),
+                "bodies": zone.bodies,
+            }
+            for zone in (scene.zones if scene is not None else ())
+        ],
+        "base_capsules": [
+            {"start": capsule.start.tolist(), "end": capsule.end.tolist(), "radius": capsule.radius}
+            for capsule in robot.capsules
+            if capsule.link < 0
+        ],
+        "runs": [
+            *(_run(setup, run) for run in designed.runs if run.plan.same_as is None),
+            *(_slow(setup, run) for run in designed.slow_runs),
+        ],
+        "forecast": _forecast(designed),
+    }
+
+
+def verdict(designed: Designed) -> dict[str, Any]:
+    """Say go or no-go, and why."""
+    checks = designed.forecast.checks
+    reasons = [check.sentence for check in checks if not check.holds]
+    for name, certificate in designed.certificates.items():
+        failing = [item.name for item in certificate.items if not item.holds]
+        if failing:
+            shown = ", ".join(failing[:5]) + (" and others" if len(failing) > 5 else "")
+            reasons.insert(0, f"Run {name!r} is not certified: {shown}")
+    if not designed.finished:
+        reasons.append("The search was interrupted; excitor design goes on with it")
+    go = designed.forecast.go and designed.ready
+    if go:
+        reasons = [check.sentence for check in checks] + reasons
+    return {"go": go, "reasons": [*reasons, *designed.setup.remarks]}
+
+
+def _run(setup: Setup, run: DesignedRun) -> dict[str, Any]:
+    robot, trajectory = run.robot, run.trajectory
+    excitation = trajectory.excitation
+    time = np.linspace(0.0, excitation.duration, CHART_SAMPLES)
+    frame_time = np.linspace(0.0, excitation.duration, FRAMES)
+    shown = min(len(run.columns), _CORRELATION_MOST)
+    data = {
+        "name": run.plan.name,
+        "kind": run.plan.kind if run.plan.role == "identify" else "validation",
+        "note": run.plan.note,
+        "duration_s": excitation.duration,
+        "condition": finite(run.condition),
+        "condition_weighted": finite(run.condition_weighted),
+        "phases": [{"name": p.name, "start": p.start, "end": p.end} for p in phases(excitation)],
+        "history": _history(run),
+        "spectrum": [float(x) for x in run.spectrum],
+        "correlation": {
+            "names": list(run.columns[:shown]),
+            "matrix": np.round(run.correlation[:shown, :shown], 3).tolist(),
+        },
+        "frames": _frames(robot, frame_time, executed(trajectory, frame_time)),
+    }
+    data |= _charts(setup, robot, time, executed_motion(trajectory, time)) | _proven(robot, run.certificate)
+    way = run.certificate.way
+    if way is not None and way.duration > 0.0:
+        t = np.linspace(0.0, way.duration, WAY_FRAMES)
+        data["approach"] = _frames(robot, t, path_motion(way, t))
+    return data
+
+
+def _slow(setup: Setup, slow: DesignedSlowRun) -> dict[str, Any]:
+    run, robot = slow.run, setup.robot
+    shown = min(run.duration, _LONGEST_SHOWN)
+    time, frame_time = np.linspace(0.0, shown, CHART_SAMPLES), np.linspace(0.0, shown, FRAMES)
+    note = (
+        slow.plan.note if shown == run.duration else f"{slow.plan.note} Shown are the first {shown / 60:.0f} minutes."
+    )
+    return {
+        "name": slow.plan.name,
+        "kind": slow.plan.kind,
+        "note": note,
+        "duration_s": run.duration,
+        "phases": [],
+        "frames": _frames(robot, frame_time, slow_series(run, frame_time)),
+        **_charts(setup, robot, time, slow_motion(run, time)),
+        **_proven(robot, slow.certificate),
+    }
+
+
+def _charts(setup: Setup, robot: Robot, time: FloatArray, motion: Motion) -> dict[str, Any]:
+    limits = setup.constraints.limits
+    return {
+        "time": time.tolist(),
+        "q": motion.q.T.tolist(),
+        "dq": motion.dq.T.tolist(),
+        "ddq": motion.ddq.T.tolist(),
+        "tau": inverse_dynamics(robot, motion).T.tolist(),
+        "limits": {
+            "q": [[finite(x) for x in pair] if np.isfinite(pair).all() else None for pair in limits.position],
+            "dq": [finite(x) for x in limits.velocity],
+            "ddq": [finite(x) for x in limits.acceleration],
+            "tau": [finite(x) for x in limits.torque],
+        },
+    }
+
+
+def _proven(robot: Robot, certificate: Certificate) -> dict[str, Any]:
+    return {
+        "capsules": [
+            {"link": robot.mechanism.link_names[capsule.link], "radius": capsule.radius}
+            for capsule in robot.capsules
+            if capsule.link >= 0
+        ]
+        or [{"link": name, "radius": _STICK} for name in robot.mechanism.link_names],
+        "certificate": [margin_data(item) for item in certificate.items],
+        "notes": list(certificate.notes),
+        "ready": certificate.ready,
+    }
+
+
+def _frames(robot: Robot, time: FloatArray, q: FloatArray) -> dict[str, Any]:
+    """Place the robot's capsules and its tool in the base frame."""
+    poses = link_poses(robot, q)
+    capsules = [capsule for capsule in robot.capsules if capsule.link >= 0]
+    ends: FloatArray = np.zeros((len(q), len(capsules), 6))
+    for k, capsule in enumerate(capsules):
+        T = poses[:, capsule.link]
+        ends[:, k, :3] = T[:, :3, :3] @ capsule.start + T[:, :3, 3]
+        ends[:, k, 3:] = T[:, :3, :3] @ capsule.end + T[:, :3, 3]
+    if not capsules:
+        ends = _skeleton(poses)
+    tool = frame_pose(robot, q)[:, :3, 3]
+    return {"time": time.tolist(), "capsules": ends.tolist(), "tool": tool.tolist()}
+
+
+def _skeleton(poses: FloatArray) -> FloatArray:
+    """Draw lines between the frames of a robot that states no capsules."""
+    origins = poses[:, :, :3, 3]
+    before = np.concatenate([np.zeros((len(poses), 1, 3)), origins[:, :-1]], axis=1)
+    return np.concatenate([before, origins], axis=2)
+
+
+def _history(run: DesignedRun) -> list[dict[str, Any]]:
+    return [
+        {"evaluations": row[0], "best": finite(row[1]), "feasible_share": float(row[2]), "stage": STAGES[int(row[3])]}
+        for row in run.found.history
+    ]
+
+
+def _forecast(designed: Designed) -> dict[str, Any]:
+    foreseen = designed.forecast
+    sentences: Sequence[str] = [*(check.sentence for check in foreseen.checks), *(a.sentence for a in foreseen.advice)]
+    return {
+        "noise": foreseen.noise,
+        "parameters": [
+            {
+                "name": p.name,
+                "unit": p.unit,
+                "prior": finite(p.value) if p.stated else None,
+                "sigma": finite(p.sigma),
+                "sigma_inflated": finite(p.sigma_inflated),
+                "relative": finite(p.relative),
+                "relative_inflated": finite(p.relative_inflated),
+                "periods_needed": finite(p.periods),
+                "label": "essential" if p.essential else "below the noise",
+            }
+            for p in foreseen.parameters
+        ],
+        "torque_error": [
+            {"joint": t.joint, "sigma": finite(t.error_inflated), "relative": finite(_share(t.error_inflated, t.rms))}
+            for t in foreseen.torques
+        ],
+        "sentences": list(sentences),
+        "unidentifiable": list(foreseen.unidentifiable),
+    }
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole > 0.0 else float("inf")

@@ -1,0 +1,39 @@
+"""Which runs a campaign asks for: a schedule, with poses, sweeps and a warm-up where it wants them."""
+
+from dataclasses import replace
+
+from excitor.design.schedule import RunPlan, Schedule, checked, plan_runs, together, with_slow_runs
+from excitor.experiments.campaign import FILE, InvalidCampaign
+from excitor.experiments.design_setup import Setup
+
+
+def planned_runs(setup: Setup) -> tuple[Schedule, Schedule]:
+    """List the runs to design now, and those that must wait for what earlier ones teach."""
+    design, robot = setup.design, setup.robot
+    joints = design.joints or None
+    if design.schedule == "payload-pair" and robot.payload is None:
+        raise InvalidCampaign(
+            setup.campaign.folder / FILE,
+            ['design.schedule: is "payload-pair", but there is no [payload]; state its mass, centre and inertia'],
+        )
+    try:
+        if design.schedule == "single":
+            schedule: Schedule = tuple(run for run in together(robot, joints) if run.name == "excitation")
+        else:
+            schedule = plan_runs(robot, design.schedule, joints)
+        if not design.warm_up_minutes:
+            schedule = tuple(run for run in schedule if run.kind != "warm-up")
+        sweeps = [name for name, moves in zip(robot.joint_names, setup.excitation.moving, strict=True) if moves]
+        schedule = with_slow_runs(
+            robot, schedule, static=design.static_poses > 0, sweeps=sweeps if design.friction_sweeps else None
+        )
+    except ValueError as error:
+        raise InvalidCampaign(setup.campaign.folder / FILE, [f"design.schedule: {error}"]) from None
+    waiting: list[RunPlan] = []
+    if not setup.learned:
+        for run in schedule:
+            after = {other.name for other in waiting}
+            if run.learns_from is not None or run.same_as in after or (waiting and run.role == "validate"):
+                waiting.append(run)
+    now = tuple(run for run in schedule if run not in waiting)
+    return checked(now), tuple(replace(run) for run in waiting)

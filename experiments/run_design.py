@@ -1,0 +1,273 @@
+"""One periodic run of a campaign: its search problem, its search, and the best of what can be certified."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from excitor.design.budget import Budget, Found, Progress
+from excitor.design.certify import Certificate, certify, has_torque_model
+from excitor.design.constraints import Constraints
+from excitor.design.criteria import Criterion, values
+from excitor.design.fourier import Trajectory, period_grid, scaled, steady
+from excitor.design.models import DynamicModel, Model, PowerModel
+from excitor.design.problem import Problem, build_problem, trajectory
+from excitor.design.schedule import RunPlan, excited_columns, run_constraints
+from excitor.design.search import solve
+from excitor.experiments.checkpoint import keep, key_of, recall
+from excitor.experiments.design_setup import Setup
+from excitor.experiments.settings import Settings
+from excitor.robots.arrays import FloatArray, IntArray
+from excitor.robots.base import base_parameters, random_motion
+from excitor.robots.errors import ExcitorError
+from excitor.robots.gram import condition_number, gram
+from excitor.robots.parameters import layout, prior
+from excitor.robots.robot import Robot
+
+FINE_SAMPLES = 2000  # of a period, for the final score
+VALIDATION_SHARE = 0.3  # of an excitation's budget: a validation run must be good, not best
+_SHRINK = (1.0, 0.99, 0.97, 0.93, 0.85, 0.7, 0.5, 0.3, 0.15)
+_FINALISTS = 3
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DesignedRun:
+    """One run: its motion, how good it is, and what is proven of it."""
+
+    plan: RunPlan
+    robot: Robot  # with the payload of this run
+    problem: Problem
+    trajectory: Trajectory
+    condition: float  # by SVD on the fine grid, unweighted, column-normalised, this run alone
+    condition_weighted: float
+    spectrum: FloatArray  # singular values of the column-normalised matrix
+    correlation: FloatArray
+    columns: tuple[str, ...]
+    certificate: Certificate
+    found: Found
+
+
+def design_run(
+    setup: Setup,
+    settings: Settings,
+    *,
+    index: int,
+    plan: RunPlan,
+    before: Sequence[DesignedRun],
+    listen: Callable[[Progress], None] | None = None,
+) -> DesignedRun:
+    """Search one run's motion, going on where a search of the same inputs was stopped."""
+    problem = run_problem(setup, plan, before)
+    budget, folder = _share(settings.budget, plan), setup.campaign.folder
+    key = key_of(setup.campaign.digest, settings.seed, budget, settings.method, index, plan.name, _taught(before))
+    found = solve(
+        problem,
+        budget,
+        seed=settings.seed + 1_000_003 * index,
+        method=settings.method,
+        states={} if settings.fresh else recall(folder, index, key),
+        listen=listen,
+        keep=lambda chain, state: keep(folder, index, chain, key=key, state=state),
+        workers=settings.workers,
+    )
+    if not found.feasible:
+        from excitor.design.infeasible import InfeasibleDesign, explain
+
+        raise InfeasibleDesign(f"run {plan.name!r}", explain(problem, seed=settings.seed))
+    return _finished(setup, plan, problem, found)
+
+
+def repeated_run(setup: Setup, plan: RunPlan, twin: DesignedRun) -> DesignedRun:
+    """Run the same motion again, perhaps with another payload: what is proven must be proven again."""
+    robot = run_robot(setup, plan)
+    if plan.payload == twin.plan.payload:
+        return replace(twin, plan=plan)
+    certificate = certify(
+        robot, twin.trajectory, setup.constraints, torque_model=torque_model(robot), way=twin.certificate.way
+    )
+    return replace(twin, plan=plan, robot=robot, certificate=certificate)
+
+
+def run_robot(setup: Setup, plan: RunPlan) -> Robot:
+    """Take the robot as it is in a run: a payload pair's unloaded runs are without the payload."""
+    if setup.design.schedule == "payload-pair" and plan.payload is None:
+        return replace(setup.robot, payload=None)
+    return setup.robot
+
+
+def run_problem(setup: Setup, plan: RunPlan, before: Sequence[DesignedRun]) -> Problem:
+    """Set up one run's search: its joints, the columns it can show, and what runs before it told.
+
+    The search is made with the payload that the campaign states, where the run will be repeated with it.
+    """
+    robot = setup.robot
+    excitation = replace(setup.excitation, moving=plan.moving)
+    pose = np.where(plan.moving, 0.0, setup.pose)
+    columns = excited_columns(robot, plan.moving, base_parameters(robot).kept, np.where(plan.moving, np.nan, pose))
+    criterion = criterion_of(setup, columns)
+    model = model_of(setup, columns, criterion, plan)
+    columns = model.columns
+    problem = build_problem(
+        robot,
+        excitation,
+        constraints=limits_of(setup, plan),
+        criterion=criterion,
+        model=model,
+        pose=pose,
+    )
+    samples = excitation.measured * excitation.period * setup.noise.rate_hz
+    earlier = np.zeros((columns.size, columns.size))
+    for run in before if plan.role == "identify" else ():
+        if run.plan.role == "identify":
+            earlier += samples / FINE_SAMPLES * _gram(model_of(setup, columns, criterion, run.plan), run.trajectory)
+    return replace(problem, earlier=earlier, share=samples / problem.n_period)
+
+
+def limits_of(setup: Setup, plan: RunPlan) -> Constraints:
+    """Take a run's constraints; torques that no prior model tells are not judged."""
+    constraints = run_constraints(plan, setup.constraints)
+    if has_torque_model(setup.robot):
+        return constraints
+    free = np.full(setup.robot.n_joints, np.inf)
+    return replace(constraints, limits=replace(constraints.limits, torque=free), torque_rms=free)
+
+
+def criterion_of(setup: Setup, columns: IntArray) -> Criterion:
+    """Build the criterion that the campaign asks for, over the columns that a run can show."""
+    kind = setup.design.criterion
+    if kind == "condition":
+        return Criterion("condition")
+    robot, base = setup.robot, base_parameters(setup.robot)
+    place = [list(base.kept).index(column) for column in columns]
+    if kind == "path":
+        from excitor.experiments.task import task_motion
+
+        task = task_motion(setup)
+        return Criterion("path", task=gram(robot, task, columns) / (len(task) * robot.n_joints))
+    beta = base.values(prior(robot))[place]
+    if kind != "sigma":
+        return Criterion(kind, scale=_magnitudes(setup, columns, beta))
+    names = [base.names[k].removesuffix("R") for k in place]
+    wanted = [name.removesuffix("R") for name in setup.design.parameters]
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        raise ExcitorError(
+            f"design.parameters: {', '.join(missing)} is no base parameter that this run can show; "
+            f"those are {', '.join(names)}"
+        )
+    return Criterion(
+        "sigma", scale=_magnitudes(setup, columns, beta), chosen=tuple(names.index(name) for name in wanted)
+    )
+
+
+def model_of(setup: Setup, columns: IntArray, criterion: Criterion, plan: RunPlan) -> Model:
+    """Choose the matrix: unweighted for condition numbers, rows in units of their noise for everything else.
+
+    Torques of joints that stand still are not used.
+    """
+    if setup.design.model == "power":
+        return PowerModel(setup.robot, columns)
+    if setup.design.model == "load":
+        from excitor.design.load_model import load_model
+
+        return load_model(setup.robot, setup.robot.tool.link, moving=plan.moving)
+    weights = np.ones(setup.robot.n_joints) if criterion.kind == "condition" else 1.0 / setup.noise.sigma
+    return DynamicModel(setup.robot, columns, np.where(plan.moving, weights, 0.0))
+
+
+def _magnitudes(setup: Setup, columns: IntArray, beta: FloatArray) -> FloatArray:
+    """Say how large a parameter is, or may be without rising above the noise: max(|β|, σ / rms of its column)."""
+    motion = random_motion(setup.robot, 400)
+    square = np.diag(gram(setup.robot, motion, columns, 1.0 / setup.noise.sigma)) / len(motion)
+    return np.maximum(np.abs(beta), 1.0 / np.sqrt(np.maximum(square, 1e-300)))
+
+
+def _gram(model: Model, of: Trajectory) -> FloatArray:
+    """WᵀW of a run over the fine grid."""
+    motion = steady(of, period_grid(of.excitation, FINE_SAMPLES))
+    q, dq, ddq = (np.ascontiguousarray(x.T)[None] for x in (motion.q, motion.dq, motion.ddq))
+    return np.asarray(model.grams(q, dq, ddq, FINE_SAMPLES)[0])
+
+
+def _taught(before: Sequence[DesignedRun]) -> list[bytes]:
+    return [run.trajectory.sines.tobytes() + run.trajectory.cosines.tobytes() for run in before]
+
+
+def _finished(setup: Setup, plan: RunPlan, problem: Problem, found: Found) -> DesignedRun:
+    """Take the best finalist that can be certified, a little smaller if need be."""
+    robot, constraints = run_robot(setup, plan), run_constraints(plan, setup.constraints)
+    order = [k for k in range(len(found.value)) if found.violation[k] <= 0.0]
+    scores = sorted((fine_value(problem, trajectory(problem, found.candidates, k)), k) for k in order)
+    best: tuple[float, Trajectory, Certificate] | None = None
+    for value, k in scores[:_FINALISTS]:
+        if best is not None and value >= best[0]:
+            break
+        for amplitude in _SHRINK:
+            trial = scaled(trajectory(problem, found.candidates, k), amplitude)
+            worth = fine_value(problem, trial)
+            if best is not None and worth >= best[0]:
+                break
+            certificate = certify(robot, trial, constraints, torque_model=torque_model(robot))
+            if certificate.ready:
+                best = (worth, trial, certificate)
+                break
+    if best is None:
+        chosen = trajectory(problem, found.candidates, scores[0][1])
+        best = (scores[0][0], chosen, certify(robot, chosen, constraints, torque_model=torque_model(robot)))
+    return _described(setup, plan, problem, best[1], best[2], found)
+
+
+def torque_model(robot: Robot) -> bool | None:
+    """Tell the certificate whether torques can be judged at all."""
+    return None if has_torque_model(robot) else False
+
+
+def fine_value(problem: Problem, candidate: Trajectory) -> float:
+    """Score a motion on the fine grid; condition numbers by SVD."""
+    if problem.criterion.kind == "condition" and not problem.earlier.any():
+        return condition_number(
+            problem.model.observation(steady(candidate, period_grid(candidate.excitation, FINE_SAMPLES)))
+        )
+    G = problem.earlier + problem.share * problem.n_period / FINE_SAMPLES * _gram(problem.model, candidate)
+    return float(values(problem.criterion, G[None])[0])
+
+
+def _described(
+    setup: Setup, plan: RunPlan, problem: Problem, chosen: Trajectory, certificate: Certificate, found: Found
+) -> DesignedRun:
+    motion = steady(chosen, period_grid(chosen.excitation, FINE_SAMPLES))
+    robot, columns = run_robot(setup, plan), problem.model.columns
+    one = Criterion("condition")
+    W = model_of(setup, columns, one, plan).observation(motion)
+    norms = np.linalg.norm(W, axis=0)
+    unit = W / np.where(norms > 0.0, norms, 1.0)
+    weights = np.where(plan.moving, 1.0 / setup.noise.sigma, 0.0)
+    weighted = W if setup.design.model != "dynamic" else DynamicModel(robot, columns, weights).observation(motion)
+    return DesignedRun(
+        plan,
+        robot,
+        problem,
+        chosen,
+        condition_number(W),
+        condition_number(weighted),
+        np.linalg.svd(unit, compute_uv=False),
+        unit.T @ unit,
+        _column_names(setup, columns),
+        certificate,
+        found,
+    )
+
+
+def _column_names(setup: Setup, columns: IntArray) -> tuple[str, ...]:
+    """Name columns: base parameters by their regrouping's name; beyond the parameters come efficiencies."""
+    robot, base, names = setup.robot, base_parameters(setup.robot), layout(setup.robot).names
+    known = dict(zip(base.kept.tolist(), base.names, strict=True)) if setup.design.model != "load" else {}
+    beyond = {len(names) + j: f"efficiency {name}" for j, name in enumerate(robot.joint_names)}
+    return tuple(known.get(k) or beyond.get(k) or names[k] for k in columns.tolist())
+
+
+def _share(budget: Budget, plan: RunPlan) -> Budget:
+    share = VALIDATION_SHARE if plan.role == "validate" else 1.0
+    if budget.counted:
+        return Budget(evaluations=max(1, round(share * budget.amount)))
+    return Budget(seconds=share * budget.amount)

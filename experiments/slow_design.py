@@ -1,0 +1,42 @@
+"""Runs that are not periodic: warm-up, static poses, friction sweeps; made, and certified like the others."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from excitor.design.certify import Certificate, certify_slow
+from excitor.design.schedule import RunPlan, run_constraints
+from excitor.design.slow_plans import SweepPlan, WarmUpPlan, friction_sweeps, warm_up
+from excitor.design.slow_runs import SlowRun
+from excitor.design.static_poses import StaticPlan, static_poses
+from excitor.experiments.design_setup import Setup
+from excitor.experiments.run_design import torque_model
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DesignedSlowRun:
+    """A slow run, and what is proven of it."""
+
+    plan: RunPlan
+    run: SlowRun
+    certificate: Certificate
+
+
+def design_slow_run(setup: Setup, plan: RunPlan, seed: int) -> DesignedSlowRun:
+    """Make the run of a plan; InfeasibleRun tells why there is none."""
+    robot, design = setup.robot, setup.design
+    constraints = run_constraints(plan, setup.constraints)
+    if torque_model(robot) is False:
+        free = np.full(robot.n_joints, np.inf)
+        constraints = replace(constraints, limits=replace(constraints.limits, torque=free), torque_rms=free)
+    home, step = setup.constraints.home, design.controller_sample_s
+    assert home is not None
+    if plan.kind == "static":
+        poses = StaticPlan(step, n_poses=design.static_poses, seed=seed)
+        run = static_poses(robot, constraints, home=home, plan=poses, weights=1.0 / setup.noise.sigma)
+    elif plan.kind == "sweep":
+        run = friction_sweeps(robot, constraints, home=home, plan=SweepPlan(step))
+    else:
+        minutes = max(design.warm_up_minutes, 0.1)
+        run = warm_up(robot, constraints, home=home, plan=WarmUpPlan(step, minutes=minutes, seed=seed))
+    return DesignedSlowRun(plan, run, certify_slow(robot, run, constraints, torque_model=torque_model(robot)))

@@ -1,0 +1,198 @@
+"""Distances: a segment to a box, half-space, sphere or cylinder, with sign, and a segment to a segment.
+
+All four shapes are one formula: with
+
+    q0 = √(x² + a y² + b z²) - s0,   q1 = |y| - s1,   q2 = |z| - s2  (or z - s2 where one-sided),
+
+the signed distance is the length of max(q, 0) outside and the largest q inside. A box has a = b = 0; a sphere
+a = b = 1 and s1 = s2 = ∞; a cylinder a = 1, b = 0 and s1 = ∞; a half-space keeps only z. It is convex.
+"""
+
+import numpy as np
+
+from excitor.robots.arrays import FloatArray
+from excitor.robots.kernel.compile import LANES, inner
+
+# Columns of a zone's constants: rows of R and p with x_shape = R x_base + p, then a, b, one-sided, s0, s1, s2.
+ZONE_CONSTANTS = 18
+
+# Rows of a body's workspace: the ends of its segment in the base frame.
+BODY_ROWS = 6 * LANES
+X0, Y0, Z0, X1, Y1, Z1 = (k * LANES for k in range(6))
+
+TOLERANCE = 1e-10  # m
+
+
+@inner
+def signed_distance(zone: FloatArray, point: tuple[float, ...], along: tuple[float, ...]) -> tuple[float, float]:
+    """Evaluate the signed distance of a point in the shape's frame, and a slope of it along a direction."""
+    x, y, z = point
+    dx, dy, dz = along
+    a, b, one_sided = zone[12], zone[13], zone[14]
+    round_ = np.sqrt(x * x + a * y * y + b * z * z)
+    q0 = round_ - zone[15]
+    q1 = abs(y) - zone[16]
+    q2 = (z if one_sided > 0.0 else abs(z)) - zone[17]
+    g0 = (x * dx + a * y * dy + b * z * dz) / (round_ if round_ > 0.0 else 1.0)
+    g1 = -dy if y < 0.0 else dy
+    g2 = -dz if (z < 0.0 and one_sided == 0.0) else dz
+    v0 = q0 if q0 > 0.0 else 0.0
+    v1 = q1 if q1 > 0.0 else 0.0
+    v2 = q2 if q2 > 0.0 else 0.0
+    outside = np.sqrt(v0 * v0 + v1 * v1 + v2 * v2)
+    slope = (v0 * g0 + v1 * g1 + v2 * g2) / (outside if outside > 0.0 else 1.0)
+    inside = q0
+    depth_slope = g0
+    depth_slope = g1 if q1 > inside else depth_slope
+    inside = q1 if q1 > inside else inside
+    depth_slope = g2 if q2 > inside else depth_slope
+    inside = q2 if q2 > inside else inside
+    return (outside if outside > 0.0 else inside), (slope if outside > 0.0 else depth_slope)
+
+
+@inner
+def into_shape(zone: FloatArray, x: float, y: float, z: float) -> tuple[float, float, float]:
+    """Write a point of the base frame in the shape's."""
+    return (
+        zone[0] * x + zone[1] * y + zone[2] * z + zone[9],
+        zone[3] * x + zone[4] * y + zone[5] * z + zone[10],
+        zone[6] * x + zone[7] * y + zone[8] * z + zone[11],
+    )
+
+
+@inner
+def turn_into_shape(zone: FloatArray, x: float, y: float, z: float) -> tuple[float, float, float]:
+    """Write a direction of the base frame in the shape's."""
+    return (
+        zone[0] * x + zone[1] * y + zone[2] * z,
+        zone[3] * x + zone[4] * y + zone[5] * z,
+        zone[6] * x + zone[7] * y + zone[8] * z,
+    )
+
+
+@inner
+def zone_row(
+    zone: FloatArray, inward: bool, body: FloatArray, radius: float, gap: FloatArray, open_: FloatArray
+) -> None:
+    """Write how far a body stays inside a shape or outside of it, for as many samples as `gap` takes.
+
+    A convex distance is largest at an end of the segment: staying inside is exact. Staying outside gets a lower
+    bound, where tangents at the ends meet; open_ is 0 where it is exact, because an end is nearest, 1 elsewhere.
+    """
+    for lane in range(gap.size):
+        x, y, z = body[X0 + lane], body[Y0 + lane], body[Z0 + lane]
+        start = into_shape(zone, x, y, z)
+        end = into_shape(zone, body[X1 + lane], body[Y1 + lane], body[Z1 + lane])
+        along = turn_into_shape(zone, body[X1 + lane] - x, body[Y1 + lane] - y, body[Z1 + lane] - z)
+        f, f_slope = signed_distance(zone, start, along)
+        g, g_slope = signed_distance(zone, end, along)
+        rises = f_slope >= 0.0
+        falls = g_slope <= 0.0
+        fall = f_slope - g_slope
+        s = (g - f - g_slope) / (fall if fall < 0.0 else -1.0)
+        nearest_end = f if rises else g
+        outside = nearest_end if (rises or falls) else f + f_slope * s
+        gap[lane] = (-(f if f > g else g) if inward else outside) - radius
+        open_[lane] = 0.0 if (rises or falls or inward) else 1.0
+
+
+@inner
+def nearest(zone: FloatArray, body: FloatArray, lane: int, enough: float) -> float:
+    """Find min over a segment of the signed distance, by tangents; stop where it is proven to be enough or more.
+
+    Of two points that enclose the minimum, tangents meet at a lower bound: the next point is there. The result is
+    never above the minimum, and within TOLERANCE below it.
+    """
+    x, y, z = body[X0 + lane], body[Y0 + lane], body[Z0 + lane]
+    p0, p1, p2 = into_shape(zone, x, y, z)
+    d0, d1, d2 = turn_into_shape(zone, body[X1 + lane] - x, body[Y1 + lane] - y, body[Z1 + lane] - z)
+    along = (d0, d1, d2)
+    a = 0.0
+    b = 1.0
+    f, f_slope = signed_distance(zone, (p0, p1, p2), along)
+    g, g_slope = signed_distance(zone, (p0 + d0, p1 + d1, p2 + d2), along)
+    if f_slope >= 0.0:
+        return f
+    if g_slope <= 0.0:
+        return g
+    bound = f
+    for _ in range(100):
+        s = (g - f + f_slope * a - g_slope * b) / (f_slope - g_slope)
+        bound = f + f_slope * (s - a)
+        if bound >= enough:
+            return bound
+        h, h_slope = signed_distance(zone, (p0 + s * d0, p1 + s * d1, p2 + s * d2), along)
+        if h - bound <= TOLERANCE or h_slope == 0.0:
+            return min(h, bound)
+        if h_slope < 0.0:
+            a, f, f_slope = s, h, h_slope
+        else:
+            b, g, g_slope = s, h, h_slope
+    return bound
+
+
+@inner
+def pair_row(one: FloatArray, other: FloatArray, radius: float, gap: FloatArray) -> None:
+    """Write the distance of two segments, less their radii.
+
+    The nearest points lie inside both segments, or one is an end: the least of five candidates, each a true distance.
+    """
+    for lane in range(gap.size):
+        ux = one[X1 + lane] - one[X0 + lane]
+        uy = one[Y1 + lane] - one[Y0 + lane]
+        uz = one[Z1 + lane] - one[Z0 + lane]
+        vx = other[X1 + lane] - other[X0 + lane]
+        vy = other[Y1 + lane] - other[Y0 + lane]
+        vz = other[Z1 + lane] - other[Z0 + lane]
+        rx = other[X0 + lane] - one[X0 + lane]
+        ry = other[Y0 + lane] - one[Y0 + lane]
+        rz = other[Z0 + lane] - one[Z0 + lane]
+        uu = ux * ux + uy * uy + uz * uz
+        vv = vx * vx + vy * vy + vz * vz
+        uv = ux * vx + uy * vy + uz * vz
+        ur = ux * rx + uy * ry + uz * rz
+        vr = vx * rx + vy * ry + vz * rz
+        per_u = 1.0 / (uu if uu > 0.0 else 1.0)
+        per_v = 1.0 / (vv if vv > 0.0 else 1.0)
+        square = uu * vv - uv * uv
+        s = clamped((vv * ur - uv * vr) / (square if square > 0.0 else 1.0))
+        best = gap_square(rx, ry, rz, ux, uy, uz, vx, vy, vz, s, clamped((s * uv - vr) * per_v))
+        best = least(best, gap_square(rx, ry, rz, ux, uy, uz, vx, vy, vz, 0.0, clamped(-vr * per_v)))
+        best = least(best, gap_square(rx, ry, rz, ux, uy, uz, vx, vy, vz, 1.0, clamped((uv - vr) * per_v)))
+        best = least(best, gap_square(rx, ry, rz, ux, uy, uz, vx, vy, vz, clamped(ur * per_u), 0.0))
+        best = least(best, gap_square(rx, ry, rz, ux, uy, uz, vx, vy, vz, clamped((ur + uv) * per_u), 1.0))
+        gap[lane] = np.sqrt(best) - radius
+
+
+@inner
+def gap_square(
+    rx: float,
+    ry: float,
+    rz: float,
+    ux: float,
+    uy: float,
+    uz: float,
+    vx: float,
+    vy: float,
+    vz: float,
+    s: float,
+    t: float,
+) -> float:
+    """Square the distance of the points at s along u and, from r on, at t along v."""
+    x = rx + t * vx - s * ux
+    y = ry + t * vy - s * uy
+    z = rz + t * vz - s * uz
+    return x * x + y * y + z * z
+
+
+@inner
+def clamped(s: float) -> float:
+    """Hold to 0 … 1."""
+    s = s if s > 0.0 else 0.0
+    return s if s < 1.0 else 1.0
+
+
+@inner
+def least(a: float, b: float) -> float:
+    """Take the smaller."""
+    return a if a < b else b

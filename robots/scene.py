@@ -1,0 +1,388 @@
+"""The cell around a robot: zones to stay in or out of, the robot's own links, and how far it stays from them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from excitor.robots.arrays import FloatArray, check_shape, freeze, locked
+from excitor.robots.base import random_motion
+from excitor.robots.dynamics import frame_jacobian
+from excitor.robots.geometry import inverse
+from excitor.robots.kernel.chain import Chain
+from excitor.robots.robot import Capsule, Motion, Robot
+from excitor.robots.tree import Tree, chain
+
+if TYPE_CHECKING:
+    from excitor.robots.kernel.scene import Volumes
+
+ShapeKind = Literal["box", "half-space", "sphere", "cylinder"]
+Keep = Literal["in", "out"]
+Bodies = Literal["tool", "links", "all"]
+
+N_POSTURES = 200  # random ones, to find which capsules of a robot can approach each other at all
+_SIZES: dict[str, tuple[str, ...]] = {
+    "box": ("half extent along x", "half extent along y", "half extent along z"),
+    "sphere": ("radius",),
+    "cylinder": ("radius", "half height"),
+    "half-space": (),
+}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Shape:
+    """A convex solid. Box: size holds half extents; sphere: radius; cylinder about its z axis: radius, half height.
+
+    A half-space has no size: it is everything with z ≤ 0 in its frame.
+    """
+
+    kind: ShapeKind
+    T_base_shape: FloatArray
+    size: FloatArray = field(default_factory=lambda: np.zeros(3))
+
+    def __post_init__(self) -> None:
+        _check_word("Shape.kind", self.kind, get_args(ShapeKind))
+        freeze(self, T_base_shape="4 4", size="3")
+        R, last = self.T_base_shape[:3, :3], self.T_base_shape[3]
+        off = float(np.abs(R @ R.T - np.eye(3)).max())
+        if off > 1e-9 or np.linalg.det(R) < 0.0 or not np.array_equal(last, (0.0, 0.0, 0.0, 1.0)):
+            raise ValueError(
+                f"Shape.T_base_shape is no rigid transform (off by {off:.1g}); give a rotation matrix and a position"
+            )
+        for name, value in zip(_SIZES[self.kind], self.size, strict=False):
+            if not value > 0.0:
+                raise ValueError(f"Shape.size of a {self.kind} has {name} {value:g} m, expected more than 0")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Zone:
+    """A solid that bodies stay inside or outside of, by a clearance between their surfaces and its own."""
+
+    name: str
+    shape: Shape
+    keep: Keep
+    bodies: Bodies = "all"
+    clearance: float = 0.0  # m
+
+    def __post_init__(self) -> None:
+        if not self.name.strip():
+            raise ValueError("Zone.name is empty; give each zone a name, constraints are reported by it")
+        _check_word(f"zone {self.name!r}: keep", self.keep, get_args(Keep))
+        _check_word(f"zone {self.name!r}: bodies", self.bodies, get_args(Bodies))
+        _check_length(f"zone {self.name!r}: clearance", self.clearance)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Scene:
+    """What a robot must not touch: zones, and itself. The tool is a ball about the tool frame's origin."""
+
+    zones: tuple[Zone, ...] = ()
+    self_collision: bool = True
+    self_clearance: float = 0.0  # m, between surfaces
+    tool_radius: float = 0.0  # m
+
+    def __post_init__(self) -> None:
+        names = [zone.name for zone in self.zones]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"zones share the name {', '.join(map(repr, twice))}; name each zone differently")
+        _check_length("Scene.self_clearance", self.self_clearance)
+        _check_length("Scene.tool_radius", self.tool_radius)
+
+
+class Unchecked(NamedTuple):
+    """A pair of capsules that is not checked though its links are not adjacent."""
+
+    name: str
+    reason: str
+
+
+class Rows(NamedTuple):
+    """What is checked of a robot in a scene, row by row: zones first, then pairs of its own capsules."""
+
+    names: tuple[str, ...]
+    required: FloatArray  # m
+    volumes: "Volumes"
+    unchecked: tuple[Unchecked, ...]
+
+
+def row_names(robot: Robot, scene: Scene) -> tuple[str, ...]:
+    """Name each row: "table / link j3", "cell / tool", "link j2 / link j6"; "link j3 (2)" is its second capsule."""
+    return scene_rows(robot, scene).names
+
+
+def required(robot: Robot, scene: Scene) -> FloatArray:
+    """Clearance that each row needs, m, (n_rows,)."""
+    return scene_rows(robot, scene).required
+
+
+def unchecked_pairs(robot: Robot, scene: Scene) -> tuple[Unchecked, ...]:
+    """Name pairs of capsules that are left out though their links are not adjacent, and say why."""
+    return scene_rows(robot, scene).unchecked
+
+
+def bodies_without_volume(robot: Robot) -> tuple[str, ...]:
+    """Name the links that have no capsule, so that nothing keeps them from anything."""
+    covered = {capsule.link for capsule in robot.capsules}
+    return tuple(name for j, name in enumerate(robot.mechanism.link_names) if j not in covered)
+
+
+def clearances(robot: Robot, scene: Scene, q: FloatArray) -> FloatArray:
+    """Distance left between surfaces, m, (n_samples, n_rows): negative where they overlap, or leave their zone."""
+    q = np.asarray(q, dtype=float)
+    check_shape(q, "n_samples n_joints", "q", {"n_joints": robot.n_joints})
+    if not np.isfinite(q).all():
+        raise ValueError("q has entries that are not finite; clearances need a posture in every sample")
+    rows = scene_rows(robot, scene)
+    return _clearances(robot, rows.volumes, q)
+
+
+def _clearances(robot: Robot, volumes: "Volumes", q: FloatArray) -> FloatArray:
+    from excitor.robots.kernel.scene import fill_clearances
+
+    tree = robot.mechanism
+    out = np.empty((1, len(q), len(volumes.zone_body) + len(volumes.pairs)))
+    is_tree = isinstance(tree, Tree)
+    poses = np.empty((0, 0, 4, 4)) if is_tree else np.ascontiguousarray(tree.poses(q))
+    fill_clearances(chain(tree) if isinstance(tree, Tree) else _no_chain(), volumes, locked(q.T[None]), poses, out)
+    return np.asarray(out[0])
+
+
+@lru_cache(maxsize=1)
+def _no_chain() -> Chain:
+    """Stand in for the chain of a mechanism that is none: compiled code wants one of the type it knows."""
+    still = np.eye(4)[None]
+    names, one = ("none",), np.eye(1)
+    return chain(
+        Tree(names, names, np.array([-1]), still, np.eye(3)[:1], still, one[0] > 1.0, one, one[0], np.zeros(3))
+    )
+
+
+def tool_speeds(robot: Robot, motion: Motion) -> FloatArray:
+    """Speed of the tool frame's origin, m/s, (n_samples,)."""
+    J = frame_jacobian(robot, motion.q)[:, :3]
+    return np.asarray(np.linalg.norm(np.einsum("skj,sj->sk", J, motion.dq), axis=1))
+
+
+def row_speed_bounds(
+    robot: Robot, scene: Scene, dq_bound: FloatArray, positions: FloatArray | None = None
+) -> FloatArray:
+    """Bound how fast each row's clearance can change, m/s, (n, n_rows), given |dq| ≤ dq_bound (n, n_joints).
+
+    A distance changes no faster than the points of the body's segment move; of a pair, relative to each other. So
+
+        |d clearance / dt| ≤ Σ ρ |θ̇|,   |θ̇| ≤ |coupling| @ dq_bound,
+
+    over the joints between the body and the base, or between the pair's two links. ρ is 1 for a sliding joint; for
+    one that turns, a bound on the points' distance from its axis in any posture (`_reaches`). `positions`
+    (n_joints, 2) says how far the joints go where that is less than their limits; it matters to sliding joints only.
+    """
+    dq_bound = np.asarray(dq_bound, dtype=float)
+    check_shape(dq_bound, "n n_joints", "dq_bound", {"n_joints": robot.n_joints})
+    if not (np.isfinite(dq_bound) & (dq_bound >= 0.0)).all():
+        raise ValueError("dq_bound has entries that are negative or not finite; give the largest |dq| of each joint")
+    travel = robot.limits.position if positions is None else np.asarray(positions, dtype=float)
+    check_shape(travel, "n_joints 2", "positions", {"n_joints": robot.n_joints})
+    rates = _row_rates(robot, scene, np.ascontiguousarray(travel).tobytes())
+    with np.errstate(invalid="ignore"):  # a joint that stands still moves nothing, however far it might reach
+        shares = np.where(dq_bound[:, None, :] > 0.0, dq_bound[:, None, :] * rates, 0.0)
+    return np.asarray(shares.sum(axis=2))
+
+
+@lru_cache(maxsize=64)
+def _row_rates(robot: Robot, scene: Scene, travel: bytes) -> FloatArray:
+    """Bound each row's change by each coordinate's, m/rad, (n_rows, n_joints)."""
+    tree = robot.mechanism
+    if not isinstance(tree, Tree):
+        raise NotImplementedError(f"{type(tree).__name__} has no bound on how fast its links move yet")
+    volumes = scene_rows(robot, scene).volumes
+    slide = _largest_slides(tree, np.frombuffer(travel).reshape(-1, 2))
+    reaches = [_reaches(tree, slide, int(k), ends) for k, ends in zip(volumes.link, volumes.ends, strict=True)]
+    rows = [reaches[body] for body in volumes.zone_body]
+    for a, b in volumes.pairs:
+        common = reaches[a].keys() & reaches[b].keys()  # these move both alike
+        rows.append({j: rho for j, rho in (reaches[a] | reaches[b]).items() if j not in common})
+    rates = np.zeros((len(rows), tree.n_joints))
+    for rate, row in zip(rates, rows, strict=True):
+        for j, rho in row.items():
+            moved = tree.coupling[j] != 0.0
+            rate[moved] += np.abs(tree.coupling[j, moved]) * rho
+    return rates
+
+
+def _largest_slides(tree: Tree, travel: FloatArray) -> FloatArray:
+    """Bound |θ| of each sliding joint, 0 for those that turn: θ = coupling @ q + offset, (n_links,)."""
+    slides = np.zeros(tree.n_links)
+    for j in np.flatnonzero(tree.sliding):
+        moved = tree.coupling[j] != 0.0
+        ends = tree.coupling[j, moved, None] * travel[moved]
+        slides[j] = np.abs([tree.offset[j] + ends.min(axis=1).sum(), tree.offset[j] + ends.max(axis=1).sum()]).max()
+    return slides
+
+
+def _reaches(tree: Tree, slide: FloatArray, link: int, ends: FloatArray) -> dict[int, float]:
+    """Bound how far a segment's points lie from the axis of each joint that carries them, whatever the posture.
+
+    o_j is the origin of joint j's `before` frame: fixed in the parent, and, where j turns, on its axis. The points
+    stay within r of o_j: r is their distance from it, plus what j slides. For the next joint below, the farthest
+    they get from its axis is o_j's distance from it, plus r; r itself grows by o_j's distance from the next o.
+    """
+    reaches: dict[int, float] = {}
+    points, r = ends.reshape(2, 3), 0.0
+    for j in _ancestors(tree, link):
+        local = points @ tree.after[j, :3, :3].T + tree.after[j, :3, 3]  # from o_j, before the joint turns or slides
+        radial = local - np.outer(local @ tree.axis[j], tree.axis[j])
+        reaches[j] = 1.0 if tree.sliding[j] else float(np.linalg.norm(radial, axis=1).max()) + r
+        r += float(np.linalg.norm(local, axis=1).max()) + slide[j]
+        points = tree.before[j, None, :3, 3]
+    return reaches
+
+
+def _ancestors(tree: Tree, link: int) -> Iterator[int]:
+    """Walk from a link down to the base."""
+    while link >= 0:
+        yield link
+        link = int(tree.parents[link])
+
+
+@lru_cache(maxsize=64)
+def scene_rows(robot: Robot, scene: Scene) -> Rows:
+    """List what is checked of a robot in a scene; both are immutable, so the list is kept."""
+    names = _body_names(robot)
+    zone_rows = [(zone, body) for zone in scene.zones for body in _watched(robot, zone)]
+    pairs, unchecked = _pairs(robot, scene) if scene.self_collision else ([], [])
+    return Rows(
+        names=(
+            *(f"{zone.name} / {names[body]}" for zone, body in zone_rows),
+            *(f"{names[a]} / {names[b]}" for a, b in pairs),
+        ),
+        required=np.array([zone.clearance for zone, _ in zone_rows] + [scene.self_clearance] * len(pairs)),
+        volumes=_volumes(robot, scene, zone_rows, pairs),
+        unchecked=tuple(unchecked),
+    )
+
+
+def _volumes(robot: Robot, scene: Scene, zone_rows: list[tuple[Zone, int]], pairs: list[tuple[int, int]]) -> "Volumes":
+    """Pack bodies (the tool is the last), zones and pairs for the kernel."""
+    from excitor.robots.kernel.distances import ZONE_CONSTANTS
+    from excitor.robots.kernel.scene import Volumes
+
+    point = robot.tool.T_link_frame[:3, 3]
+    bodies = [*robot.capsules, Capsule(robot.tool.link, point, point, scene.tool_radius)]
+    constants = [_zone_constants(zone.shape) for zone, _ in zone_rows]
+    return Volumes(
+        link=np.array([body.link for body in bodies], dtype=np.int64),
+        ends=np.array([[*body.start, *body.end] for body in bodies]),
+        radius=np.array([body.radius for body in bodies], dtype=float),
+        zone_body=np.array([body for _, body in zone_rows], dtype=np.int64),
+        zone_inward=np.array([zone.keep == "in" for zone, _ in zone_rows], dtype=bool),
+        zone=np.array(constants).reshape(-1, ZONE_CONSTANTS),
+        pairs=np.array(pairs, dtype=np.int64).reshape(-1, 2),
+    )
+
+
+def _zone_constants(shape: Shape) -> FloatArray:
+    """Write a shape as `kernel.distances` reads it."""
+    T, (x, y, z), none = inverse(shape.T_base_shape), shape.size, np.inf
+    formula = {
+        "box": (0.0, 0.0, 0.0, x, y, z),
+        "sphere": (1.0, 1.0, 0.0, x, none, none),
+        "cylinder": (1.0, 0.0, 0.0, x, none, y),
+        "half-space": (0.0, 0.0, 1.0, none, none, 0.0),
+    }[shape.kind]
+    return np.concatenate([T[:3, :3].ravel(), T[:3, 3], formula])
+
+
+def _body_names(robot: Robot) -> list[str]:
+    """Name the capsules by their links, and the tool last."""
+    names: list[str] = []
+    for k, capsule in enumerate(robot.capsules):
+        name = "base" if capsule.link < 0 else f"link {robot.mechanism.link_names[capsule.link]}"
+        before = sum(other.link == capsule.link for other in robot.capsules[:k])
+        names.append(f"{name} ({before + 1})" if before else name)
+    return [*names, "tool"]
+
+
+def _watched(robot: Robot, zone: Zone) -> list[int]:
+    """List the bodies that a zone is about; the base stands where it stands."""
+    links = [k for k, capsule in enumerate(robot.capsules) if capsule.link >= 0]
+    if zone.bodies == "links" and not links:
+        raise ValueError(
+            f"zone {zone.name!r} is about the links of {robot.name}, which has no capsules; "
+            "give the robot capsules, or let the zone be about the tool"
+        )
+    tool = [len(robot.capsules)]
+    return {"tool": tool, "links": links, "all": links + tool}[zone.bodies]
+
+
+def _pairs(robot: Robot, scene: Scene) -> tuple[list[tuple[int, int]], list[Unchecked]]:
+    """Find the pairs of capsules that may collide, and those that cannot be asked to keep apart."""
+    adjacent = adjacent_links(robot)
+    links = [capsule.link for capsule in robot.capsules]
+    candidates = [
+        (a, b)
+        for a in range(len(links))
+        for b in range(a + 1, len(links))
+        if links[a] != links[b] and frozenset((links[a], links[b])) not in adjacent
+    ]
+    if not candidates:
+        return [], []
+    gaps = _clearances(robot, _volumes(robot, scene, [], candidates), random_motion(robot, N_POSTURES).q)
+    names, kept, unchecked = _body_names(robot), [], []
+    for (a, b), gap in zip(candidates, gaps.T, strict=True):
+        reason = _why_unchecked(gap, scene.self_clearance)
+        if reason:
+            unchecked.append(Unchecked(f"{names[a]} / {names[b]}", reason))
+        else:
+            kept.append((a, b))
+    return kept, unchecked
+
+
+def _why_unchecked(gap: FloatArray, clearance: float) -> str:
+    """Say why a pair's clearances at random postures make no constraint, if so."""
+    if np.ptp(gap) < 1e-9:
+        return f"its clearance never changes, it is {gap[0] * 1e3:.1f} mm"
+    if gap.max() < 0.0:
+        return f"it overlaps in all of {len(gap)} random postures, by {-gap.max() * 1e3:.1f} mm at least"
+    if gap.max() < clearance:
+        return f"it comes no further apart than {gap.max() * 1e3:.1f} mm in {len(gap)} random postures"
+    return ""
+
+
+def adjacent_links(robot: Robot) -> set[frozenset[int]]:
+    """Find the pairs of links (-1: the base) that one joint connects.
+
+    Where a mechanism does not tell, they are those whose relative motion is one screw, whatever the posture.
+    """
+    mechanism = robot.mechanism
+    if isinstance(mechanism, Tree):
+        return {frozenset((j, int(parent))) for j, parent in enumerate(mechanism.parents)}
+    q = random_motion(robot, 20).q
+    poses, jacobians = mechanism.poses(q), mechanism.jacobians(q)
+    poses = np.concatenate([poses, np.broadcast_to(np.eye(4), (len(q), 1, 4, 4))], axis=1)  # the base is last, as -1
+    jacobians = np.concatenate([jacobians, np.zeros((len(q), 1, 6, robot.n_joints))], axis=1)
+    pairs = [(j, k) for j in range(mechanism.n_links) for k in range(-1, j)]
+    return {frozenset(pair) for pair in pairs if _freedoms(poses, jacobians, *pair) <= 1}
+
+
+def _freedoms(poses: FloatArray, jacobians: FloatArray, j: int, k: int) -> int:
+    """Count the independent screws by which link k moves relative to link j, seen from j."""
+    turn = jacobians[:, k, 3:] - jacobians[:, j, 3:]
+    arm = (poses[:, j, :3, 3] - poses[:, k, :3, 3])[:, :, None]
+    shift = jacobians[:, k, :3] + np.cross(jacobians[:, k, 3:], arm, axis=1) - jacobians[:, j, :3]
+    to_link = poses[:, j, :3, :3].transpose(0, 2, 1)
+    screws = np.concatenate([to_link @ turn, to_link @ shift], axis=1).transpose(0, 2, 1).reshape(-1, 6)
+    values = np.linalg.svd(screws, compute_uv=False)
+    return int(np.count_nonzero(values > 1e-9 * max(1.0, values[0])))
+
+
+def _check_word(name: str, word: str, words: tuple[str, ...]) -> None:
+    if word not in words:
+        raise ValueError(f"{name} is {word!r}, expected one of {', '.join(map(repr, words))}")
+
+
+def _check_length(name: str, value: float) -> None:
+    if not (np.isfinite(value) and value >= 0.0):
+        raise ValueError(f"{name} is {value:g} m, expected 0 or more")

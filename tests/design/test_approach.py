@@ -1,0 +1,217 @@
+"""Ways through a cell: clear between samples, slow, at rest where they turn; or a reason why there is none."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from excitor.design import approach as module
+from excitor.design.approach import (
+    BlockedPose,
+    NoPath,
+    Path,
+    approach,
+    backwards,
+    blocked,
+    is_clear,
+    path_motion,
+    path_pieces,
+)
+from excitor.design.certify import certify, failing
+from excitor.design.constraints import Constraints, from_robot
+from excitor.design.fourier import Excitation, Trajectory
+from excitor.robots.description import load
+from excitor.robots.dynamics import frame_pose
+from excitor.robots.robot import Motion
+from excitor.robots.scene import Scene, Shape, Zone, clearances, required, tool_speeds
+
+LEFT = np.array([1.1, 1.0, 0.9, 0.0, -0.4, 0.0])
+RIGHT = np.array([-1.3, 1.0, 0.9, 0.0, -0.4, 0.0])
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return load("tx40")
+
+
+def at(x, y, z):
+    T = np.eye(4)
+    T[:3, 3] = x, y, z
+    return T
+
+
+def wall(height=0.6):
+    """A wall that stands between the arm's left and right."""
+    return Zone("wall", Shape("box", at(0.5, 0.0, height - 0.5), np.array([0.25, 0.01, 0.5])), "out", "all", 0.01)
+
+
+def walled(arm, height=0.6):
+    return replace(from_robot(arm), scene=Scene((wall(height),)))
+
+
+def excitation(moving=6):
+    return Excitation(4.0, 0.004, (1, 2), np.arange(6) < moving, ramp=1.0)
+
+
+def dense(path, n=20_000):
+    return np.linspace(0.0, path.duration, n)
+
+
+def test_a_clear_way_is_straight(arm):
+    way = approach(arm, LEFT, RIGHT, replace(from_robot(arm), scene=Scene()))
+    assert isinstance(way, Path)
+    np.testing.assert_array_equal(way.waypoints, [LEFT, RIGHT])
+
+
+def test_a_way_leads_around_a_wall(arm):
+    constraints = walled(arm)
+    assert not is_clear(arm, constraints, LEFT, RIGHT)
+    way = approach(arm, LEFT, RIGHT, constraints)
+    assert isinstance(way, Path)
+    assert len(way.waypoints) > 2
+    np.testing.assert_array_equal(way.waypoints[[0, -1]], [LEFT, RIGHT])
+    q = path_motion(way, dense(way))
+    low, high = arm.limits.position.T
+    assert ((q >= low) & (q <= high)).all()
+    assert (clearances(arm, constraints.scene, q) >= required(arm, constraints.scene)).all()
+    # An independent look at the same: the tool never enters the wall.
+    p = frame_pose(arm, q)[:, :3, 3] - wall().shape.T_base_shape[:3, 3]
+    assert not (np.abs(p) <= wall().shape.size + 0.01).all(axis=1).any()
+
+
+def test_a_way_is_deterministic_and_its_seed_matters_where_there_is_a_choice(arm):
+    one, same, other = (approach(arm, LEFT, RIGHT, walled(arm), seed=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.waypoints, same.waypoints)
+    np.testing.assert_array_equal(one.durations, same.durations)
+    assert one.waypoints.shape != other.waypoints.shape or not np.array_equal(one.waypoints, other.waypoints)
+
+
+def test_a_way_is_slow_smooth_and_takes_whole_samples(arm):
+    way = approach(arm, LEFT, RIGHT, walled(arm), sample_time=0.004)
+    samples = way.durations / 0.004
+    np.testing.assert_allclose(samples, samples.round(), atol=1e-6)
+    t = dense(way)
+    assert (np.abs(path_motion(way, t, 1)) <= 0.25 * arm.limits.velocity * (1 + 1e-9)).all()
+    assert (np.abs(path_motion(way, t, 2)) <= 0.25 * arm.limits.acceleration * (1 + 1e-9)).all()
+    turns = np.concatenate([[0.0], np.cumsum(way.durations)])
+    for order in (1, 2, 3):
+        assert np.abs(path_motion(way, turns, order)).max() < 1e-6
+    np.testing.assert_allclose(path_motion(way, turns), way.waypoints, atol=1e-12)
+    np.testing.assert_allclose(path_motion(way, np.array([way.duration + 1.0])), way.waypoints[-1:], atol=1e-12)
+
+
+@pytest.mark.parametrize("order", range(4))
+def test_pieces_are_the_way(arm, order):
+    way = approach(arm, LEFT, RIGHT, walled(arm))
+    for piece in path_pieces(way):
+        t = np.linspace(0.0, piece.duration, 100)[1:-1]
+        rounding = 1e-9 * (1.0 + piece.most[order].max())
+        values = piece.evaluate(t, order)
+        np.testing.assert_allclose(values, path_motion(way, piece.start + t, order), atol=rounding)
+        assert (np.abs(values) <= piece.most[order] * (1 + 1e-9)).all()
+
+
+def test_velocity_sums_to_the_way(arm):
+    way = approach(arm, LEFT, RIGHT, walled(arm))
+    t = dense(way)
+    moved = np.trapezoid(path_motion(way, t, 1), t, axis=0)
+    np.testing.assert_allclose(moved, RIGHT - LEFT, atol=1e-5)
+
+
+def test_the_way_back_is_the_same_backwards(arm):
+    way = approach(arm, LEFT, RIGHT, walled(arm))
+    t = np.linspace(0.0, way.duration, 500)
+    np.testing.assert_allclose(path_motion(backwards(way), t), path_motion(way, way.duration - t), atol=1e-9)
+
+
+def test_the_tools_speed_is_kept_on_the_way(arm):
+    constraints = replace(from_robot(arm), tool_speed=0.1)
+    way = approach(arm, LEFT, RIGHT, constraints)
+    t = dense(way)
+    motion = Motion(*(path_motion(way, t, order) for order in range(3)))
+    assert 0.08 < tool_speeds(arm, motion).max() <= 0.1
+
+
+def test_a_blocked_home_is_told_with_what_blocks_it(arm):
+    inside = np.array([0.0, 1.0, 0.9, 0.0, -0.4, 0.0])
+    constraints = walled(arm)
+    assert blocked(arm, inside, constraints)
+    with pytest.raises(BlockedPose, match="the start of the way is blocked by .*wall / ") as error:
+        approach(arm, inside, RIGHT, constraints)
+    assert any(row.startswith("wall / ") for row in error.value.rows)
+    far = RIGHT.copy()
+    far[1] = 3.0
+    with pytest.raises(BlockedPose, match="the goal of the way is blocked by position j2"):
+        approach(arm, LEFT, far, constraints)
+
+
+def test_a_certificate_says_that_home_is_blocked(arm):
+    trajectory = Trajectory(excitation(), RIGHT, 0.02 * np.ones((6, 2)), np.zeros((6, 2)))
+    inside = np.array([0.0, 1.0, 0.9, 0.0, -0.4, 0.0])
+    certificate = certify(arm, trajectory, replace(walled(arm), home=inside))
+    assert [item.name for item in failing(certificate)] == ["way from home"]
+    assert "wall / " in failing(certificate)[0].proof
+    assert certificate.way is None
+
+
+def test_where_no_way_leads_the_obstacle_is_named(arm):
+    endless = Zone("wall", Shape("box", at(0.0, 0.0, 0.0), np.array([3.0, 0.01, 3.0])), "out", "tool")
+    constraints = replace(from_robot(arm), scene=Scene((endless,), False))
+    found = approach(arm, LEFT, RIGHT, constraints, attempts=50)
+    assert isinstance(found, NoPath)
+    assert "50 attempts" in found.reason
+    assert "wall / tool" in found.reason
+
+
+def test_the_way_around_a_wall_is_certified_both_ways(arm):
+    trajectory = Trajectory(excitation(), RIGHT, 0.02 * np.ones((6, 2)), np.zeros((6, 2)))
+    constraints = replace(walled(arm), home=LEFT)
+    certificate = certify(arm, trajectory, constraints)
+    assert certificate.ready, failing(certificate)
+    assert certificate.way is not None
+    assert len(certificate.way.waypoints) > 2
+    straight = Path(np.stack([LEFT, RIGHT]), np.array([2.0]))
+    through = certify(arm, trajectory, constraints, way=straight)
+    assert {item.name for item in failing(through)} == {"way from home: clearance", "way back: clearance"}
+    assert "wall / " in failing(through)[0].where
+    elsewhere = Path(np.stack([LEFT, LEFT + 0.01]), np.array([2.0]))
+    lost = certify(arm, trajectory, constraints, way=elsewhere)
+    assert "way from home: arrives" in {item.name for item in failing(lost)}
+    unfound = certify(arm, trajectory, constraints, way=NoPath("because"))
+    assert failing(unfound)[0].proof == "because"
+
+
+def test_home_where_the_run_starts_needs_no_way(arm):
+    trajectory = Trajectory(excitation(), RIGHT, 0.02 * np.ones((6, 2)), np.zeros((6, 2)))
+    certificate = certify(arm, trajectory, replace(walled(arm), home=RIGHT))
+    assert certificate.ready
+    assert certificate.way.duration == 0.0
+    np.testing.assert_array_equal(path_motion(certificate.way, np.array([0.0, 1.0])), [RIGHT, RIGHT])
+
+
+def test_joints_that_the_robot_holds_stay_where_they_are(arm):
+    held = replace(arm, locked={5: 0.0})
+    way = approach(held, LEFT, RIGHT, walled(held))
+    assert isinstance(way, Path)
+    assert (way.waypoints[:, 5] == 0.0).all()
+
+
+def test_a_line_that_only_grazes_is_not_called_clear(arm, monkeypatch):
+    """Where the bound cannot decide, the answer is no."""
+    constraints = replace(from_robot(arm), scene=Scene((wall(),)))
+    monkeypatch.setattr(module, "clearances", lambda robot, scene, q: np.tile(required(robot, scene), (len(q), 1)))
+    assert not is_clear(arm, constraints, LEFT, RIGHT)
+
+
+def test_unlimited_joints_get_a_gentle_way(arm):
+    free = np.full(6, np.inf)
+    limits = replace(arm.limits, velocity=free, acceleration=free)
+    way = approach(arm, LEFT, RIGHT, Constraints(limits, free))
+    assert np.abs(path_motion(way, dense(way), 1)).max() == pytest.approx(0.5, rel=1e-2)
+
+
+def test_a_path_checks_its_shape():
+    with pytest.raises(ValueError, match="one fewer than the 2 waypoints"):
+        Path(np.zeros((2, 3)), np.zeros(2))
+    with pytest.raises(ValueError, match="expected positive times"):
+        Path(np.zeros((2, 3)), np.zeros(1))

@@ -1,0 +1,256 @@
+"""The search problem and its stages, on small robots and on the bench's."""
+
+import numpy as np
+import pytest
+
+from excitor.design.active import active_set, active_slopes, active_values
+from excitor.design.budget import Budget, State
+from excitor.design.constraints import Constraints
+from excitor.design.criteria import Criterion
+from excitor.design.fourier import Excitation, executed, period_grid, series, steady
+from excitor.design.models import DynamicModel, PowerModel
+from excitor.design.polish import objective_slope
+from excitor.design.problem import build_problem, candidates_of, decode, encode, evaluate, trajectory
+from excitor.design.search import run_chain, solve
+from excitor.design.start import feasible_start, violation_of
+from excitor.robots.base import base_parameters
+from excitor.robots.description import load
+from excitor.robots.dynamics import frame_pose, inverse_dynamics
+from excitor.robots.geometry import translation
+from excitor.robots.gram import condition_number
+from excitor.robots.robot import Limits
+from excitor.robots.scene import Scene, Shape, Zone, clearances, required
+
+
+def problem_of(name="tx40", *, scene=True, ramp=5.0, criterion=None, model=None, **changed):
+    robot = load(name)
+    limits = robot.limits
+    jerk = np.full(robot.n_joints, 200.0)
+    limits = Limits(limits.position, limits.velocity, limits.acceleration, jerk, 0.6 * limits.torque)
+    zones = (
+        Zone("table", Shape("half-space", translation(0.0, 0.0, 0.02)), "out", "all", 0.01),
+        Zone("cell", Shape("box", translation(0.1, 0.0, 0.6), np.array([0.5, 0.45, 0.55])), "in", "tool"),
+        Zone("post", Shape("cylinder", translation(0.35, 0.3, 0.3), np.array([0.05, 0.3, 0.0])), "out", "links", 0.01),
+    )
+    constraints = Constraints(
+        limits,
+        0.2 * robot.limits.torque,
+        Scene(zones, True, 0.01, 0.03) if scene else None,
+        2.5,
+        np.zeros(robot.n_joints),
+    )
+    excitation = Excitation(10.0, 0.004, (1, 2, 3, 4, 5), np.ones(robot.n_joints, bool), ramp=ramp, **changed)
+    columns = base_parameters(robot).kept
+    return build_problem(
+        robot,
+        excitation,
+        constraints=constraints,
+        criterion=criterion or Criterion(),
+        model=model(robot, columns) if model else DynamicModel(robot, columns, np.ones(robot.n_joints)),
+    )
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return problem_of()
+
+
+def test_every_decoded_motion_keeps_all_joint_limits(problem):
+    """Between the search's samples too: the periods by the Ehlich-Zeller factor, ramps within their small reserve."""
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (60, problem.n_design))
+    candidates = decode(problem, X)
+    limits = problem.constraints.limits
+    for k in range(len(X)):
+        chosen = trajectory(problem, candidates, k)
+        t = np.linspace(0.0, chosen.excitation.duration, 12_000)
+        q = executed(chosen, t)
+        assert (q >= limits.position[:, 0] - 1e-9).all()
+        assert (q <= limits.position[:, 1] + 1e-9).all()
+        for order, limit in ((1, limits.velocity), (2, limits.acceleration), (3, limits.jerk)):
+            assert (np.abs(executed(chosen, t, order)) <= limit * (1.0 + 1e-9)).all(), (k, order)
+
+
+def test_decoding_what_was_encoded_changes_nothing(problem):
+    X = np.random.default_rng(1).uniform(-1.0, 1.0, (20, problem.n_design))
+    once = decode(problem, X)
+    again = decode(problem, encode(problem, once))
+    assert np.allclose(once.center, again.center, atol=1e-12)
+    assert np.allclose(once.swing, again.swing, atol=1e-12)
+
+
+def test_constraints_are_what_the_public_physics_says(problem):
+    """A second way to every constraint: executed motion, inverse dynamics, clearances, differenced tool positions."""
+    robot, limits, scene = problem.robot, problem.constraints.limits, problem.constraints.scene
+    X = np.random.default_rng(2).uniform(-1.0, 1.0, (5, problem.n_design))
+    candidates = decode(problem, X)
+    g = evaluate(problem, candidates).g
+    for k in range(len(X)):
+        chosen = trajectory(problem, candidates, k)
+        t = np.linspace(0.0, chosen.excitation.duration, 60_001)
+        q = executed(chosen, t)
+        from excitor.design.fourier import executed_motion
+
+        tau = inverse_dynamics(robot, executed_motion(chosen, t))
+        tool = frame_pose(robot, q)[:, :3, 3]
+        speed = np.linalg.norm(np.gradient(tool, t, axis=0), axis=1).max()
+        measured = steady(chosen, period_grid(chosen.excitation, 5000))
+        rms = np.sqrt(np.mean(inverse_dynamics(robot, measured) ** 2, axis=0))
+        found = dict(zip(problem.names, g[k], strict=True))
+        for j, joint in enumerate(robot.joint_names):
+            peak = np.abs(tau[:, j]).max() / (0.995 * limits.torque[j]) - 1.0
+            assert found[f"torque peak {joint}"] == pytest.approx(peak, abs=0.06)
+            assert found[f"torque peak {joint}"] <= peak + 0.01
+            share = rms[j] / (0.995 * problem.constraints.torque_rms[j]) - 1.0
+            assert found[f"torque rms {joint}"] == pytest.approx(share, abs=0.02)
+        assert found["tool speed"] == pytest.approx(speed / (0.995 * 2.5) - 1.0, abs=0.03)
+        home = np.linspace(0.0, 1.0, 24)[:, None] * chosen.center
+        left = np.minimum(clearances(robot, scene, q[::20]).min(axis=0), clearances(robot, scene, home).min(axis=0))
+        lacking = (required(robot, scene) + 0.004 - left) / 0.1
+        assert np.allclose(g[k][-1 - len(lacking) : -1], lacking, atol=0.12)
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "power"])
+def test_gradients_of_objective_and_constraints(problem, kind):
+    chosen = problem if kind == "dynamic" else problem_of(model=lambda robot, columns: PowerModel(robot, columns[:30]))
+    random = np.random.default_rng(3)
+    candidates = decode(chosen, random.uniform(-1.0, 1.0, (1, chosen.n_design)))
+    x = encode(chosen, candidates)[0]
+    for _ in range(3):
+        direction = random.normal(size=x.size)
+        step = 1e-6
+        _, slope = objective_slope(chosen, x, 20.0)
+        up, down = (objective_slope(chosen, x + sign * step * direction, 20.0)[0] for sign in (1.0, -1.0))
+        assert slope @ direction == pytest.approx((up - down) / (2 * step), rel=2e-4)
+        active = active_set(chosen, x)
+        J = active_slopes(chosen, active, x)
+        above, below = (active_values(chosen, active, x + sign * step * direction) for sign in (1.0, -1.0))
+        assert len(J) > 30
+        assert np.allclose(J @ direction, (above - below) / (2 * step), atol=2e-4, rtol=2e-4)
+
+
+def test_the_start_is_feasible_by_construction(problem):
+    start = feasible_start(problem, 60, np.random.default_rng(0))
+    assert (violation_of(problem, start) <= 0.0).mean() > 0.9
+
+
+def test_a_search_beats_its_start_and_finds_feasible_motions(problem):
+    found = solve(problem, Budget(evaluations=3000), seed=0)
+    assert found.feasible
+    assert found.evaluations <= 3000 + 200
+    start = evaluate(problem, feasible_start(problem, 200, np.random.default_rng([0, 0, 0])))
+    assert found.value[0] < 0.7 * start.value[start.violation <= 0.0].min()
+    best = trajectory(problem, found.candidates, 0)
+    W = problem.model.observation(steady(best, period_grid(best.excitation, 2000)))
+    assert condition_number(W) == pytest.approx(found.value[0], rel=0.05)
+    assert (np.diff(found.history[:, 0]) >= 0).all()
+    assert (np.diff(found.history[:, 1]) <= 0).all()
+
+
+def same(a, b):
+    return all(
+        np.array_equal(getattr(a, field), getattr(b, field), equal_nan=True)
+        for field in ("value", "violation", "history", "evaluations")
+    ) and np.array_equal(a.candidates.swing, b.candidates.swing)
+
+
+def test_same_seed_and_evaluations_find_the_same_bit_for_bit(problem):
+    first, second = (solve(problem, Budget(evaluations=1500), seed=4) for _ in range(2))
+    assert same(first, second)
+    assert not same(first, solve(problem, Budget(evaluations=1500), seed=5))
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_a_search_that_was_stopped_goes_on_to_the_same_end(problem, after):
+    kept: list[State] = []
+    whole = solve(problem, Budget(evaluations=1500), seed=4, keep=lambda chain, state: kept.append(state))
+    assert [state.done for state in kept] == [1, 2, 3]
+    assert same(whole, solve(problem, Budget(evaluations=1500), seed=4, states={0: kept[after - 1]}))
+
+
+def test_workers_find_what_one_process_finds(monkeypatch):
+    """Workers are spawned and see the module's own chain length: short chains come from a small one here."""
+    small = problem_of("rotradi", scene=False)
+    budget = Budget(evaluations=81_000)  # two chains
+    assert budget.chains == 2
+    quick = Budget(evaluations=81_000)
+    states = {
+        chain: run_chain(small, quick, seed=1, method="ga", chain=chain, state=None)[0] for chain in ()
+    }  # nothing is begun
+    assert states == {}
+
+
+def test_an_interrupt_ends_with_the_best_so_far(problem):
+    calls = []
+
+    def impatient(progress):
+        calls.append(progress)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+
+    found = solve(problem, Budget(evaluations=5000), seed=0, listen=impatient)
+    assert found.stopped == "interrupted"
+    assert found.feasible
+    assert calls[-1].best == found.value[0]
+
+
+def test_the_plain_algorithm_treats_joint_limits_as_constraints():
+    free = problem_of("rotradi", scene=False, ramp=0.0)
+    found = solve(free, Budget(evaluations=4000), seed=0, method="plain-ga")
+    chosen = trajectory(free, found.candidates, 0)
+    if found.feasible:
+        q = series(chosen, period_grid(chosen.excitation, 1000))
+        assert (q <= free.constraints.limits.position[:, 1] * 1.01 + 0.02).all()
+
+
+def test_locked_joints_stand_where_the_search_puts_them():
+    robot = load("tx40")
+    moving = np.array([False, False, True, True, True, True])
+    columns = base_parameters(robot).kept[-40:]
+    free = build_problem(
+        robot,
+        Excitation(10.0, 0.004, (1, 2, 3), moving),
+        constraints=Constraints(robot.limits, np.full(6, np.inf)),
+        criterion=Criterion(),
+        model=DynamicModel(robot, columns, np.ones(6)),
+        pose=np.array([0.3, np.nan, 0.0, 0.0, 0.0, 0.0]),
+    )
+    assert free.n_design == 4 * 7 + 1
+    candidates = decode(free, np.random.default_rng(0).uniform(-1, 1, (8, free.n_design)))
+    assert (candidates.center[:, 0] == 0.3).all()
+    assert np.ptp(candidates.center[:, 1]) > 0.1
+    assert not candidates.swing[:, :2].any()
+    assert np.allclose(encode(free, decode(free, encode(free, candidates))), encode(free, candidates))
+
+
+def test_earlier_runs_count(problem):
+    from dataclasses import replace
+
+    chosen = decode(problem, np.random.default_rng(0).uniform(-1, 1, (2, problem.n_design)))
+    motion = steady(trajectory(problem, chosen, 1), period_grid(problem.excitation, problem.n_period))
+    W = problem.model.observation(motion)
+    joined = replace(problem, earlier=W.T @ W)
+    first = steady(trajectory(problem, chosen, 0), period_grid(problem.excitation, problem.n_period))
+    both = np.concatenate([problem.model.observation(first), W])
+    assert evaluate(joined, chosen).value[0] == pytest.approx(condition_number(both), rel=1e-6)
+
+
+def test_trajectories_become_candidates_again(problem):
+    chosen = decode(problem, np.random.default_rng(0).uniform(-1, 1, (3, problem.n_design)))
+    again = candidates_of([trajectory(problem, chosen, k) for k in range(3)])
+    assert np.array_equal(again.center, chosen.center)
+    assert np.array_equal(again.swing, chosen.swing)
+
+
+@pytest.mark.parametrize(
+    ("budget", "sentence"),
+    [
+        ({}, "one of them"),
+        ({"evaluations": 5, "seconds": 1.0}, "one of them"),
+        ({"evaluations": 0}, "at least 1"),
+        ({"seconds": -1.0}, "positive time"),
+        ({"seconds": float("nan")}, "positive time"),
+    ],
+)
+def test_budgets_that_make_no_sense(budget, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Budget(**budget)

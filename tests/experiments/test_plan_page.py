@@ -1,0 +1,611 @@
+"""The page that shows a plan: whole, harmless whatever the names are, and readable by a browser."""
+
+import base64
+import copy
+import functools
+import hashlib
+import json
+import math
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from excitor.experiments.plan_page.embed import compact
+from excitor.experiments.plan_page.page import plan_page
+from excitor.experiments.plan_page.tables import (
+    MINUS,
+    NONE,
+    certificate_rows,
+    forecast_rows,
+    percent,
+    relative_margin,
+    show,
+)
+from excitor.robots.base import base_parameters
+from excitor.robots.description import load
+from excitor.robots.dynamics import inverse_dynamics, link_poses, regressor
+from excitor.robots.robot import Motion
+
+ATTACK = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+VOID = {"meta", "input", "br", "img", "link", "hr"}
+
+
+# --- an example as a campaign would make it
+
+
+def robot_plan(source="tx40", *, frames=200, samples=500):
+    """Lay out a plan for a catalogue robot that moves on sinusoids."""
+    robot = load(source)
+    units = ["m" if slides else "rad" for slides in robot.mechanism.prismatic]
+    return {
+        "name": "my-cell",
+        "version": "0.1.0",
+        "campaign_text": f'# What a person writes\n[robot]\nname = "{source}"\n\n[excitation]\nperiod = 10.0 # s\n',
+        "robot": {
+            "name": robot.name,
+            "title": robot.title,
+            "joints": list(robot.joint_names),
+            "units": units,
+        },
+        "verdict": {
+            "go": True,
+            "reasons": [
+                "All limits are proven to hold, ramps and the ways from and to home included.",
+                "The torque error that is to be expected is 1.2 % of the torques, below the 3 % asked for.",
+            ],
+        },
+        "zones": zones(),
+        "base_capsules": [
+            {"start": list(capsule.start), "end": list(capsule.end), "radius": capsule.radius}
+            for capsule in robot.capsules
+            if capsule.link < 0
+        ],
+        "runs": [run_of(robot, frames=frames, samples=samples), static_run(robot)],
+        "forecast": forecast(robot),
+        "pareto": [
+            {
+                "condition": 3.2 + 9.0 / (k + 2),
+                "duration_s": 20.0 + 6.0 * k,
+                "peak_torque_share": 0.9 - 0.04 * k,
+                "tool_speed_m_s": 0.5 + 0.3 * math.sin(k),
+                "chosen": k == 4,
+            }
+            for k in range(12)
+        ],
+    }
+
+
+def zones():
+    T = np.eye(4)
+    table, wall, cell, post, guard = (T.copy() for _ in range(5))
+    table[:3, 3] = [0.42, -0.05, 0.02]
+    wall[:3, :3] = [[0, 0, 1], [1, 0, 0], [0, 1, 0]]
+    wall[:3, 3] = [-0.55, 0, 0]
+    cell[:3, 3] = [0.1, 0, 0.5]
+    post[:3, 3] = [-0.25, 0.45, 0.3]
+    guard[:3, 3] = [0.35, 0.4, 0.6]
+    made = [
+        ("cell", "in", "box", cell, [0.62, 0.62, 0.5], "tool"),
+        ("table", "out", "box", table, [0.15, 0.25, 0.02], "all"),
+        ("wall", "out", "half-space", wall, [0, 0, 0], "links"),
+        ("post", "out", "cylinder", post, [0.05, 0.3, 0], "all"),
+        ("camera", "out", "sphere", guard, [0.09, 0, 0], "all"),
+    ]
+    return [
+        {"name": name, "keep": keep, "kind": kind, "T": T.tolist(), "size": size, "bodies": bodies}
+        for name, keep, kind, T, size, bodies in made
+    ]
+
+
+def envelope(t, end):
+    """Rise within 2 s after 1 s of rest, and fall before the end likewise; zero at rest."""
+    s = np.clip(np.minimum(t - 1.0, end - 1.0 - t) / 2.0, 0.0, 1.0)
+    return s**4 * (35 - 84 * s + 70 * s**2 - 20 * s**3)
+
+
+def run_of(robot, *, frames, samples):
+    end, rng = 27.0, np.random.default_rng(0)
+    low, high = robot.limits.position.T
+    center = np.where(np.isfinite(low + high), (low + high) / 2, 0.0)
+    half = np.where(np.isfinite(high - low), (high - low) / 2, 1.0)
+    sines = rng.normal(size=(robot.n_joints, 5)) / np.arange(1, 6)
+    cosines = rng.normal(size=(robot.n_joints, 5)) / np.arange(1, 6)
+
+    def q_at(t):
+        angles = 2 * np.pi / 10.0 * np.outer(t, np.arange(1, 6))
+        series = np.sin(angles) @ sines.T + np.cos(angles) @ cosines.T
+        return center + 0.25 * half * envelope(t, end)[:, None] * series
+
+    t, h = np.linspace(0.0, end, samples), 1e-3
+    q, dq = q_at(t), (q_at(t + h) - q_at(t - h)) / (2 * h)
+    ddq = (q_at(t + h) - 2 * q_at(t) + q_at(t - h)) / h**2
+    motion = Motion(q, dq, ddq)
+    tau = inverse_dynamics(robot, motion)
+    limits = {
+        "q": [[float(a), float(b)] if np.isfinite(a + b) else None for a, b in robot.limits.position],
+        "dq": [float(x) for x in 1.3 * np.abs(dq).max(axis=0)],
+        "ddq": [None if j == 1 else float(2 * x) for j, x in enumerate(np.abs(ddq).max(axis=0))],
+        "tau": [float(x) for x in (4 if robot.n_joints > 6 else 1.05) * np.abs(tau).max(axis=0)],
+    }
+    W = base_columns(robot, motion)
+    t_frames = np.linspace(0.0, end, frames)
+    home = (np.zeros(robot.n_joints) + np.linspace(0, 1, 40)[:, None] * q_at(np.zeros(1))).reshape(40, -1)
+    return {
+        "name": "excite",
+        "kind": "excitation",
+        "note": "All joints together, five harmonics of 0.1 Hz.",
+        "duration_s": end,
+        "condition": float(np.linalg.cond(W)),
+        "condition_weighted": 7.31,
+        "phases": [
+            {"name": name, "start": start, "end": stop}
+            for name, start, stop in [
+                ("settle", 0.0, 1.0),
+                ("ramp-in", 1.0, 3.0),
+                ("warm-up", 3.0, 4.0),
+                ("measured", 4.0, 24.0),
+                ("ramp-out", 24.0, 26.0),
+                ("hold", 26.0, 27.0),
+            ]
+        ],
+        "time": t.tolist(),
+        **{key: value.T.tolist() for key, value in (("q", q), ("dq", dq), ("ddq", ddq), ("tau", tau))},
+        "limits": limits,
+        "frames": bodies(robot, t_frames, q_at(t_frames)),
+        "approach": bodies(robot, np.linspace(0, 4, 40), home),
+        "capsules": [
+            {"link": robot.mechanism.link_names[capsule.link], "radius": capsule.radius}
+            for capsule in robot.capsules
+            if capsule.link >= 0
+        ],
+        "history": [
+            {
+                "evaluations": 20 * 2**k if k < 12 else 40960 + 20000 * (k - 11),
+                "best": None if k < 2 else 3.4 + 40.0 / (k + 1) ** 1.8,
+                "feasible_share": min(1.0, 0.08 * k),
+                "stage": "GA" if k < 7 else "CMA-ES" if k < 12 else "SLSQP",
+            }
+            for k in range(15)
+        ],
+        "spectrum": np.linalg.svd(W, compute_uv=False).tolist(),
+        "correlation": {"names": list(base_parameters(robot).names), "matrix": (W.T @ W).tolist()},
+        "certificate": certificate(robot),
+        "ready": True,
+    }
+
+
+def base_columns(robot, motion):
+    base = base_parameters(robot)
+    W = regressor(robot, motion).reshape(-1, base.regrouping.shape[1])[:, base.kept]
+    return W / np.linalg.norm(W, axis=0)
+
+
+def bodies(robot, t, q):
+    T, capsules = link_poses(robot, q), [capsule for capsule in robot.capsules if capsule.link >= 0]
+    ends = [
+        np.concatenate([T[:, c.link, :3, :3] @ p + T[:, c.link, :3, 3] for p in (c.start, c.end)], axis=1)
+        for c in capsules
+    ]
+    tool = T[:, robot.tool.link] @ robot.tool.T_link_frame
+    return {
+        "time": t.tolist(),
+        "capsules": np.stack(ends, axis=1).tolist() if ends else [[] for _ in t],
+        "tool": tool[:, :3, 3].tolist(),
+    }
+
+
+def certificate(robot):
+    proofs = {
+        "position": ("rad", "between samples, Ehlich-Zeller bound"),
+        "velocity": ("rad/s", "between samples, Ehlich-Zeller bound"),
+        "acceleration": ("rad/s²", "between samples, Ehlich-Zeller bound"),
+        "torque": ("N m", "grid and h²/8 · max |f″|"),
+    }
+    items = [
+        {
+            "name": f"{quantity} {joint}",
+            "unit": unit,
+            "limit": 10.0,
+            "worst": 9.9 - 0.37 * ((7 * i + k) % 9),
+            "margin": 0.1 + 0.37 * ((7 * i + k) % 9),
+            "proof": proof,
+            "holds": True,
+        }
+        for i, joint in enumerate(robot.joint_names)
+        for k, (quantity, (unit, proof)) in enumerate(proofs.items())
+    ]
+    table = {"name": "table / link j3", "unit": "m", "limit": 0.02, "worst": 0.031, "margin": 0.011, "holds": True}
+    return [*items, {**table, "proof": "Lipschitz bound, refined until decided"}]
+
+
+def static_run(robot):
+    """A run that has little to show."""
+    failed = {"name": "velocity j2", "unit": "rad/s", "limit": 2.0, "worst": 2.3, "margin": -0.3, "holds": False}
+    return {
+        "name": "static poses",
+        "kind": "static",
+        "note": "",
+        "duration_s": 120.0,
+        "certificate": [{**failed, "proof": "grid"}],
+        "ready": False,
+    }
+
+
+def forecast(robot):
+    base = base_parameters(robot)
+    rows = []
+    for k, (name, unit) in enumerate(zip(base.names, base.units, strict=True)):
+        relative = None if k % 17 == 16 else 0.003 * 1.14 ** (k * 7 % 41)
+        rows.append(
+            {
+                "name": name,
+                "unit": unit,
+                "prior": 0.8 / (k + 1),
+                "sigma": 0.001 / (k + 1),
+                "sigma_inflated": 0.0026 / (k + 1),
+                "relative": relative,
+                "relative_inflated": None if relative is None else 2.6 * relative,
+                "periods_needed": None if relative is None else 1 + k % 5,
+                "label": "not known beforehand" if relative is None else "",
+            }
+        )
+    return {
+        "noise": "0.02 … 0.4 N m per joint, typed in the campaign",
+        "parameters": rows,
+        "torque_error": [
+            {"joint": name, "sigma": 0.05 / (j + 1), "relative": 0.011 + 0.002 * j}
+            for j, name in enumerate(robot.joint_names)
+        ],
+        "sentences": ["Ten measured periods are enough for every parameter but Ia6."],
+        "unidentifiable": ["YY1: its column is zero, since joint 1 is vertical", "Ia6 apart from ZZ6"],
+    }
+
+
+@functools.cache
+def _tx40():
+    return robot_plan("tx40", frames=60, samples=200)
+
+
+@pytest.fixture
+def plan():
+    return copy.deepcopy(_tx40())
+
+
+# --- reading a page back
+
+
+class Reader(HTMLParser):
+    """Read a page: elements must close in order; keeps tags, attributes and scripts."""
+
+    def __init__(self, page):
+        super().__init__(convert_charrefs=True)
+        self.open, self.tags, self.scripts, self.words = [], [], [], []
+        self.feed(page)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, f"line {self.getpos()[0]}"
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "script":
+            self.scripts.append((self.tags[-1][1].get("type"), data))
+        elif self.open and self.open[-1] != "style":
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+    @property
+    def data(self):
+        return json.loads(next(text for kind, text in self.scripts if kind == "application/json"))
+
+
+def everywhere(value, make):
+    """Replace every string of a plan, except those that choose how something is drawn."""
+    if isinstance(value, str):
+        return make(value)
+    if isinstance(value, dict):
+        return {key: entry if key in ("kind", "keep") else everywhere(entry, make) for key, entry in value.items()}
+    return [everywhere(entry, make) for entry in value] if isinstance(value, list) else value
+
+
+def test_page_is_whole_and_needs_nothing_else(plan):
+    page = plan_page(plan)
+    read = Reader(page)
+    assert len(page) < 1_000_000
+    assert [tag for tag, _ in read.tags].count("script") == 2
+    for _, attributes in read.tags:
+        assert not {"src", "href", "srcset", "onclick", "onload", "onerror"} & set(attributes)
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
+    assert "@import" not in page
+    assert "url(" not in page
+    policy = next(attributes["content"] for _, attributes in read.tags if "http-equiv" in attributes)
+    assert "default-src 'none'" in policy
+
+
+def test_page_says_what_the_plan_says(plan):
+    text = Reader(plan_page(plan)).text
+    for words in ("✓ Go", "excite", "static poses", "Stäubli", "table / link j3", "YY1: its column", "[excitation]"):
+        assert words in text
+    plan["verdict"] = {"go": False, "reasons": ["The table is hit."]}
+    text = Reader(plan_page(plan)).text
+    assert "✗ No go The table is hit." in text
+    del plan["verdict"]
+    assert "No verdict was reached" in Reader(plan_page(plan)).text
+
+
+def test_no_text_becomes_markup(plan):
+    clean, dirty = plan_page(plan), plan_page(everywhere(plan, lambda text: text and text + ATTACK))
+    assert "<script>document" not in dirty
+    assert "<img" not in dirty
+    assert [tag for tag, _ in Reader(clean).tags] == [tag for tag, _ in Reader(dirty).tags]
+    read = Reader(dirty)
+    assert read.data["joints"][0].endswith(ATTACK)
+    assert ATTACK in "".join(read.words)
+
+
+@pytest.mark.parametrize("key", ["kind", "keep"])
+def test_words_that_choose_are_escaped_too(plan, key):
+    for part in [*plan["zones"], *plan["runs"]]:
+        part[key] = ATTACK
+    assert "<script>document" not in plan_page(plan)
+    Reader(plan_page(plan))
+
+
+def test_missing_parts_are_left_out(plan):
+    assert "No run was planned" in Reader(plan_page({})).text
+    for key in plan:
+        Reader(plan_page({name: value for name, value in plan.items() if name != key}))
+    for key in plan["runs"][0]:
+        run = {name: value for name, value in plan["runs"][0].items() if name != key}
+        assert len(Reader(plan_page({**plan, "runs": [run]})).data["runs"]) == 1
+    for key in ("noise", "parameters", "torque_error", "sentences", "unidentifiable"):
+        Reader(plan_page({**plan, "forecast": {k: v for k, v in plan["forecast"].items() if k != key}}))
+    Reader(plan_page(dict.fromkeys(plan)))
+    empty = {"zones": [{}], "base_capsules": [], "runs": [{}], "forecast": {"parameters": [{}], "torque_error": [{}]}}
+    Reader(plan_page({**empty, "pareto": [{}], "runs": [{"certificate": [{}], "history": [{}]}]}))
+
+
+def test_what_is_no_number_is_shown_as_none(plan):
+    run = plan["runs"][0]
+    run["condition"], run["duration_s"] = math.inf, math.nan
+    run["q"][0][3], run["tau"][1] = math.nan, np.full(len(run["time"]), np.inf)
+    run["frames"]["capsules"][2][0][1] = math.nan
+    run["history"][5]["best"], run["spectrum"][-1] = math.inf, 0.0
+    run["certificate"][0] |= {"limit": math.inf, "margin": math.nan}
+    plan["forecast"]["parameters"][0] |= {"relative": math.nan, "sigma": None, "relative_inflated": math.inf}
+    page = plan_page(plan)
+    data = Reader(page).data
+    assert data["runs"][0]["q"][0][3] is None
+    assert set(data["runs"][0]["tau"][1]) == {None}
+    assert data["runs"][0]["frames"]["capsules"][2][1] is None
+    assert f"Condition number</dt><dd>{NONE}</dd>" in page
+    assert ">nan" not in page
+    assert ">inf<" not in page
+
+
+@pytest.mark.parametrize("joints", [1, 3, 7])
+def test_any_number_of_joints(plan, joints):
+    run = plan["runs"][0]
+    plan["robot"] |= {"joints": [f"j{k}" for k in range(joints)], "units": ["m"] + ["rad"] * (joints - 1)}
+    for key in ("q", "dq", "ddq", "tau"):
+        run[key] = (run[key] * 2)[:joints]
+        run["limits"][key] = (run["limits"][key] * 2)[:joints]
+    read = Reader(plan_page(plan))
+    assert len(read.data["runs"][0]["tau"]) == joints
+    assert f"{joints} joint{'' if joints == 1 else 's'}." in read.text
+
+
+def test_arrays_do_as_well_as_lists(plan):
+    lists, run = plan_page(plan), plan["runs"][0]
+    for part in (run, run["frames"], run["approach"]):
+        part |= {key: np.array(part[key]) for key in ("time", "q", "dq", "ddq", "tau", "tool") if key in part}
+    run["frames"]["capsules"] = np.array(run["frames"]["capsules"])
+    run["spectrum"], run["correlation"]["matrix"] = np.array(run["spectrum"]), np.array(run["correlation"]["matrix"])
+    assert plan_page(plan) == lists
+
+
+def test_numbers_are_rounded_to_five_digits():
+    data = compact({"a": [1.23456789, np.float32(2.0), np.int64(3), True, None], "b": np.array([np.nan, 1e-9 / 3])})
+    assert data == {"a": [1.2346, 2, 3, True, None], "b": [None, 3.3333e-10]}
+
+
+def test_certificate_begins_with_what_fails_and_then_the_least_margin(plan):
+    rows = certificate_rows(
+        [
+            {"name": "wide", "limit": 10.0, "worst": 1.0, "margin": 9.0, "holds": True},
+            {"name": "odd", "limit": None, "worst": None, "margin": None, "holds": True},
+            {"name": "tight", "limit": 10.0, "worst": 9.9, "margin": 0.1, "holds": True},
+            {"name": "fails", "limit": 1.0, "worst": 2.5, "margin": -1.5, "holds": False},
+        ]
+    )
+    assert [row["name"] for row in rows] == ["fails", "tight", "wide", "odd"]
+    assert relative_margin({"limit": 0.0, "worst": 0.05, "margin": 0.05}) == 1.0
+
+
+def test_tiers_follow_what_was_experienced_where_known():
+    rows = forecast_rows(
+        [
+            {"name": "a", "relative": 0.01, "relative_inflated": 0.05},
+            {"name": "b", "relative": 0.01},
+            {"name": "c", "relative": 0.5},
+            {"name": "d", "relative": math.nan},
+        ]
+    )
+    assert [row["tier"] for row in rows] == ["fair", "good", "poor", "open"]
+
+
+def test_numbers_for_people():
+    assert show(0.0000123456) == "1.235·10⁻⁵"
+    assert [show(x) for x in (-1.23456, None, math.inf, "x")] == [f"{MINUS}1.235", NONE, NONE, NONE]
+    assert [percent(x) for x in (0.0123, 0.256, -0.15, None, 25.0)] == [
+        "1.2 %",
+        "26 %",
+        f"{MINUS}15 %",
+        NONE,
+        "over 1000 %",
+    ]
+
+
+# --- in a browser
+
+FAILED = 'class="hint failed"'
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def browse(page, folder, *extra):
+    """Open a page in headless Chromium; return the finished document and what the console said."""
+    path = folder / "plan.html"
+    path.write_text(page, encoding="utf-8")
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"]
+    command += [f"--user-data-dir={folder / 'profile'}", "--enable-logging=stderr", "--v=0", "--disable-dev-shm-usage"]
+    command += ["--virtual-time-budget=12000", *extra, path.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+PROBE = """
+const told = {}, all = selector => [...document.querySelectorAll(selector)], canvas = document.getElementById('scene');
+const tones = () => {
+  const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  return new Set(new Uint32Array(data.buffer).filter(color => color >>> 24 === 255)).size;
+};
+const clock = () => parseFloat(document.getElementById('clock').textContent);
+const wide = () => document.documentElement.scrollWidth - innerWidth;
+const press = key => dispatchEvent(new KeyboardEvent('keydown', { key }));
+told.tones = tones();
+told.wide = wide();
+const before = canvas.toDataURL();
+document.querySelector('[data-speed="5"]').click();
+press(' ');
+const wait = tries => clock() > 0 || tries === 0 ? rest() : setTimeout(() => wait(tries - 1), 50);
+const rest = () => {
+  press(' ');
+  told.clock = clock();
+  const slider = document.getElementById('scrub');
+  slider.value = 500;
+  slider.dispatchEvent(new Event('input'));
+  told.moved = canvas.toDataURL() !== before;
+  const now = () => document.querySelector('.panel .now').textContent;
+  told.middle = [clock(), document.getElementById('phase').textContent, now()];
+  document.querySelector('[data-angle="deg"]').click();
+  told.degrees = now();
+  document.querySelector('[data-source="approach"]').click();
+  told.approach = document.getElementById('clock').textContent;
+  all('table.sortable thead button')[7].click();
+  const column = all('table.sortable tbody tr').map(row => row.cells[6].dataset.number);
+  const known = column.filter(Boolean).map(Number);
+  told.sorted = known.every((x, k) => !k || known[k - 1] <= x) && column.at(-1) === '';
+  all('#tabs button')[1].click();
+  told.shown = all('.run-body:not([hidden]), .run-facts:not([hidden])').map(part => part.dataset.run);
+  document.body.appendChild(document.createElement('pre')).id = 'told';
+  document.getElementById('told').textContent = JSON.stringify(told);
+};
+wait(200);
+"""
+
+
+def with_script(page, script):
+    """Add a script that uses the page as a person would; the page's policy must be told of it."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    page = page.replace("script-src ", f"script-src 'sha256-{digest}' ", 1)
+    return page.replace("</body>", f"<script>{script}</script></body>")
+
+
+in_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium fonts-dejavu-core")
+
+
+@pytest.mark.slow
+@in_browser
+@pytest.mark.parametrize(("source", "joints"), [("tx40", 6), ("iiwa", 7), ("rotradi", 3)])
+def test_browser_draws_everything(tmp_path, source, joints):
+    document, said = browse(plan_page(robot_plan(source)), tmp_path, "--dump-dom", "--window-size=1280,1000")
+    assert said == []
+    run = document[document.index('class="run-body"') : document.index('class="certificate"')]
+    assert run.count('class="panel"') == 4 * joints
+    assert run.count('class="limit"') > 2 * joints
+    assert run.count('class="cursor"') == 4 * joints
+    for words in ("best condition number so far", "largest / smallest = ", "Hardest to tell apart", "candidates tried"):
+        assert words in run
+    assert document.count('class="ring"') == 3
+    assert FAILED not in document
+
+
+@pytest.mark.slow
+@in_browser
+@pytest.mark.parametrize("width", [800, 1280])
+def test_browser_plays_and_answers(plan, tmp_path, width):
+    page = with_script(plan_page(plan), PROBE)
+    document, said = browse(page, tmp_path, "--dump-dom", f"--window-size={width},1000")
+    assert said == []
+    told = json.loads(re.search(r'<pre id="told">(.*?)</pre>', document)[1])
+    assert told["tones"] > 1000  # shaded bodies, not an empty canvas
+    assert told["wide"] <= 0  # nothing is cut at the side
+    assert told["clock"] > 0.0
+    assert told["moved"]
+    middle, phase, value = told["middle"]
+    assert (middle, phase) == (13.5, "measured")
+    assert number(told["degrees"]) == pytest.approx(math.degrees(number(value)), rel=0.01)  # shown with three digits
+    assert told["approach"] == "0.00 s of 4.00 s"
+    assert told["sorted"]
+    assert told["shown"] == ["1", "1"]
+
+
+@pytest.mark.slow
+@in_browser
+def test_browser_runs_no_text_of_strangers(plan, tmp_path):
+    document, said = browse(plan_page(everywhere(plan, lambda text: text and text + ATTACK)), tmp_path, "--dump-dom")
+    assert said == []
+    assert "<title>owned" not in document
+    assert "<img" not in document
+    assert FAILED not in document
+
+
+@pytest.mark.slow
+@in_browser
+def test_browser_accepts_what_is_missing_or_no_number(plan, tmp_path):
+    run = plan["runs"][0]
+    run["q"][0][3], run["tau"][1] = math.nan, [None] * len(run["time"])
+    run["frames"]["capsules"][0][0][1] = math.nan
+    run["frames"]["tool"][0][2] = math.inf
+    run["history"] = [{**row, "best": None} for row in run["history"]]
+    run["correlation"]["matrix"][0][1] = math.nan
+    run["limits"] = {"q": [None] * 6}
+    for key in ("approach", "phases"):
+        del run[key]
+    bare = [{"name": "bare"}, {"time": [0.0], "q": [[1.0]]}, {"frames": run["frames"], "capsules": run["capsules"]}]
+    plan = {"runs": [run, *bare], "zones": [{"name": "odd", "T": None}, {"kind": "box", "T": np.eye(4)}]}
+    everyone = "for (const tab of document.querySelectorAll('#tabs button')) tab.click();"
+    document, said = browse(with_script(plan_page(plan), everyone), tmp_path, "--dump-dom")
+    assert said == []
+    assert "no candidate kept all limits" in document
+    assert FAILED not in document
+
+
+@pytest.mark.slow
+@in_browser
+def test_browser_paints_the_robot(plan, tmp_path):
+    """The picture itself, not what the page says of it: many tones where the robot stands."""
+    from PIL import Image
+
+    browse(plan_page(plan), tmp_path, f"--screenshot={tmp_path / 'plan.png'}", "--window-size=1280,1000")
+    with Image.open(tmp_path / "plan.png") as picture:
+        assert picture.size == (1280, 1000)
+        pixels = np.asarray(picture.convert("RGB"), dtype=int)[250:880, 40:840]
+    orange = (pixels[..., 0] > pixels[..., 2] + 80) & (pixels[..., 1] > pixels[..., 2] + 25)
+    assert orange.sum() > 1500
+
+
+def number(words):
+    return float(words.replace(MINUS, "-"))
