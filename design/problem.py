@@ -20,7 +20,7 @@ from excitor.robots.scene import required, row_names
 
 DRY_RUN = 0.15  # share of the amplitude that a dry run swings
 CLEARANCE_SCALE = 0.1  # m of missing clearance that weigh like a limit doubled
-SEARCH_CLEARANCE = 0.004  # m kept beyond what is required, for what happens between the samples
+SEARCH_CLEARANCE = 0.001  # m kept beyond what is required, for what happens between the samples
 SEARCH_SHARE = 0.995  # of limits without a bound between the samples
 _WAY_SAMPLES = 24  # of the straight way from home to the start
 

@@ -22,6 +22,7 @@ ShapeKind = Literal["box", "half-space", "sphere", "cylinder"]
 Keep = Literal["in", "out"]
 Bodies = Literal["tool", "links", "all"]
 
+_TOUCHING = 0.002  # m: capsules that are usually this close say nothing about a collision
 N_POSTURES = 200  # random ones, to find which capsules of a robot can approach each other at all
 _SIZES: dict[str, tuple[str, ...]] = {
     "box": ("half extent along x", "half extent along y", "half extent along z"),
@@ -252,13 +253,13 @@ def scene_rows(robot: Robot, scene: Scene) -> Rows:
     """List what is checked of a robot in a scene; both are immutable, so the list is kept."""
     names = _body_names(robot)
     zone_rows = [(zone, body) for zone in scene.zones for body in _watched(robot, zone)]
-    pairs, unchecked = _pairs(robot, scene) if scene.self_collision else ([], [])
+    pairs, needed, unchecked = _pairs(robot, scene) if scene.self_collision else ([], [], [])
     return Rows(
         names=(
             *(f"{zone.name} / {names[body]}" for zone, body in zone_rows),
             *(f"{names[a]} / {names[b]}" for a, b in pairs),
         ),
-        required=np.array([zone.clearance for zone, _ in zone_rows] + [scene.self_clearance] * len(pairs)),
+        required=np.array([zone.clearance for zone, _ in zone_rows] + needed),
         volumes=_volumes(robot, scene, zone_rows, pairs),
         unchecked=tuple(unchecked),
     )
@@ -317,8 +318,12 @@ def _watched(robot: Robot, zone: Zone) -> list[int]:
     return {"tool": tool, "links": links, "all": links + tool}[zone.bodies]
 
 
-def _pairs(robot: Robot, scene: Scene) -> tuple[list[tuple[int, int]], list[Unchecked]]:
-    """Find the pairs of capsules that may collide, and those that cannot be asked to keep apart."""
+def _pairs(robot: Robot, scene: Scene) -> tuple[list[tuple[int, int]], list[float], list[Unchecked]]:
+    """Find the pairs of capsules that may collide, what each must keep, and those that cannot be asked to keep apart.
+
+    Links near each other in the chain never come far apart: they keep half of what is usual between them, if that is
+    less than the scene's clearance.
+    """
     adjacent = adjacent_links(robot)
     links = [capsule.link for capsule in robot.capsules]
     candidates = [
@@ -328,26 +333,31 @@ def _pairs(robot: Robot, scene: Scene) -> tuple[list[tuple[int, int]], list[Unch
         if links[a] != links[b] and frozenset((links[a], links[b])) not in adjacent
     ]
     if not candidates:
-        return [], []
+        return [], [], []
     gaps = _clearances(robot, _volumes(robot, scene, [], candidates), random_motion(robot, N_POSTURES).q)
     names, kept, unchecked = _body_names(robot), [], []
+    needed: list[float] = []
     for (a, b), gap in zip(candidates, gaps.T, strict=True):
-        reason = _why_unchecked(gap, scene.self_clearance)
+        reason = _why_unchecked(gap)
         if reason:
             unchecked.append(Unchecked(f"{names[a]} / {names[b]}", reason))
         else:
             kept.append((a, b))
-    return kept, unchecked
+            needed.append(min(scene.self_clearance, 0.5 * float(np.median(gap))))
+    return kept, needed, unchecked
 
 
-def _why_unchecked(gap: FloatArray, clearance: float) -> str:
+def _why_unchecked(gap: FloatArray) -> str:
     """Say why a pair's clearances at random postures make no constraint, if so."""
     if np.ptp(gap) < 1e-9:
         return f"its clearance never changes, it is {gap[0] * 1e3:.1f} mm"
     if gap.max() < 0.0:
         return f"it overlaps in all of {len(gap)} random postures, by {-gap.max() * 1e3:.1f} mm at least"
-    if gap.max() < clearance:
-        return f"it comes no further apart than {gap.max() * 1e3:.1f} mm in {len(gap)} random postures"
+    if np.median(gap) < _TOUCHING:
+        return (
+            f"in half of {len(gap)} random postures it has {max(np.median(gap), 0.0) * 1e3:.1f} mm or less, so that the "
+            "capsules do not tell"
+        )
     return ""
 
 

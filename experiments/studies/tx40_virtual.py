@@ -70,35 +70,56 @@ class Fitted:
     truth: FloatArray
 
 
-def realise(seed: int) -> dict[int, CaseResult]:
-    """Simulate one realisation of all four cases and judge them on a run that none has seen."""
-    fitted = fit_cases(seed)
-    return {case: _judge(estimate, fitted.unseen, fitted.truth) for case, estimate in fitted.estimates.items()}
+@dataclass(frozen=True)
+class Virtual:
+    """The virtual robot with its true parameters, and how they are written in the declared ones: truth = T β."""
+
+    robot: Robot
+    chi: FloatArray
+    T: FloatArray
+    names: tuple[str, ...]
+    truth: FloatArray
 
 
-def fit_cases(seed: int) -> Fitted:
-    """Simulate one realisation and fit: 1, 2 the dynamic, 3, 4 the power model; single run, locked-joint set."""
+def virtual() -> Virtual:
+    """Set up the virtual robot and its truth."""
     robot = virtual_robot()
     base = base_parameters(robot)
     T = declared_transform(robot, base)
     names = declared_names(robot)
     truth = np.array([TRUTH.get(name, 0.0) for name in names])
-    chi = base.standard(np.linalg.solve(T, truth))
+    return Virtual(robot, base.standard(np.linalg.solve(T, truth)), T, names, truth)
+
+
+def realise(seed: int) -> dict[int, CaseResult]:
+    """Simulate one realisation of all four cases and judge them on a run that none has seen."""
+    fitted = fit_cases(seed)
+    return {case: judge(estimate, fitted.unseen, fitted.truth) for case, estimate in fitted.estimates.items()}
+
+
+def fit_cases(seed: int) -> Fitted:
+    """Simulate one realisation and fit: 1, 2 the dynamic, 3, 4 the power model; single run, locked-joint set."""
+    known = virtual()
     rng = np.random.default_rng(seed)
-    single = [_run(robot, chi, "single", rng, seconds=12.0, locked=0)]
-    sequence = [_run(robot, chi, f"{k} locked", rng, seconds=8.0, locked=k) for k in range(6)]
-    test = [_run(robot, chi, "test", rng, seconds=8.0, locked=0)]
-    rows = Rows(decimate=_thin, dead_zone=np.full(6, DEAD_ZONE))
-
-    def equations(model: Callable[..., Regression], runs: list[Samples]) -> Regression:
-        return combine(model(robot, runs, rows=rows), T, names, [""] * len(names))
-
+    single = [_run(known.robot, known.chi, "single", rng, seconds=12.0, locked=0)]
+    sequence = [_run(known.robot, known.chi, f"{k} locked", rng, seconds=8.0, locked=k) for k in range(6)]
+    test = [_run(known.robot, known.chi, "test", rng, seconds=8.0, locked=0)]
     estimates = {}
     for case, runs in ((1, single), (2, sequence)):
-        for number, model in ((case, dynamic_regression), (case + 2, power_regression)):
-            factors = compress(equations(model, runs))
-            estimates[number] = essential(factors, ratio=RATIO, by="joint and run").estimate
-    return Fitted(estimates, equations(dynamic_regression, test), truth)
+        estimates[case] = fit_essential(known, dynamic_regression, runs)
+        estimates[case + 2] = fit_essential(known, power_regression, runs)
+    return Fitted(estimates, equations(known, dynamic_regression, test), known.truth)
+
+
+def equations(known: Virtual, model: Callable[..., Regression], runs: list[Samples]) -> Regression:
+    """Set up the equations of runs in the declared parameters."""
+    rows = Rows(decimate=thin, dead_zone=np.full(6, DEAD_ZONE))
+    return combine(model(known.robot, runs, rows=rows), known.T, known.names, [""] * len(known.names))
+
+
+def fit_essential(known: Virtual, model: Callable[..., Regression], runs: list[Samples]) -> Estimate:
+    """Fit the essential parameters to runs."""
+    return essential(compress(equations(known, model, runs)), ratio=RATIO, by="joint and run").estimate
 
 
 def virtual_regression(seed: int) -> Regression:
@@ -107,7 +128,7 @@ def virtual_regression(seed: int) -> Regression:
     base = base_parameters(robot)
     truth = np.array([TRUTH.get(name, 0.0) for name in declared_names(robot)])
     chi = base.standard(np.linalg.solve(declared_transform(robot, base), truth))
-    rows = Rows(decimate=_thin, dead_zone=np.full(6, DEAD_ZONE))
+    rows = Rows(decimate=thin, dead_zone=np.full(6, DEAD_ZONE))
     run = _run(robot, chi, "single", np.random.default_rng(seed), seconds=9.0, locked=0)
     return dynamic_regression(robot, [run], rows=rows)
 
@@ -118,7 +139,8 @@ def declared_names(robot: Robot) -> tuple[str, ...]:
     return robot.declared_base.names
 
 
-def _judge(estimate: Estimate, unseen: Regression, truth: FloatArray) -> CaseResult:
+def judge(estimate: Estimate, unseen: Regression, truth: FloatArray) -> CaseResult:
+    """Compare an estimate with the truth, and its torques with those of a run that it has not seen."""
     columns = [unseen.names.index(name) for name in estimate.names]
     residual = unseen.y - unseen.W[:, columns] @ estimate.values
     large = np.abs(truth[columns]) > 0.03
@@ -130,16 +152,22 @@ def _judge(estimate: Estimate, unseen: Regression, truth: FloatArray) -> CaseRes
 
 def _run(robot: Robot, chi: FloatArray, name: str, rng: np.random.Generator, *, seconds: float, locked: int) -> Samples:
     """Simulate, measure and process one run with joints 1 to `locked` held at mid range."""
-    q = quintic_moves(rng, seconds, locked)
-    q = lowpass(q, sample_rate_hz=RATE, cutoff_hz=25.0, order=2, true_cutoff=False)
-    true = _differentiate(q)
-    tau = measure.with_noise(inverse_dynamics(robot, true, chi), rng, white=WHITE, slow=SLOW)
-    seen = lowpass(
-        q + rng.normal(scale=POSITION_NOISE, size=q.shape), sample_rate_hz=RATE, cutoff_hz=60.0, true_cutoff=False
-    )
-    motion = _differentiate(seen)
+    return measured(robot, chi, name, rng, motion=random_moves(rng, seconds, locked))
+
+
+def measured(robot: Robot, chi: FloatArray, name: str, rng: np.random.Generator, *, motion: Motion) -> Samples:
+    """Measure a motion sampled at RATE, with noise on torques and positions, and process it."""
+    tau = measure.with_noise(inverse_dynamics(robot, motion, chi), rng, white=WHITE, slow=SLOW)
+    noisy = motion.q + rng.normal(scale=POSITION_NOISE, size=motion.q.shape)
+    seen = differentiated(lowpass(noisy, sample_rate_hz=RATE, cutoff_hz=60.0, true_cutoff=False))
     cut = slice(100, -100)
-    return Samples(name, Motion(motion.q[cut], motion.dq[cut], motion.ddq[cut]), tau[cut], RATE)
+    return Samples(name, Motion(seen.q[cut], seen.dq[cut], seen.ddq[cut]), tau[cut], RATE)
+
+
+def random_moves(rng: np.random.Generator, seconds: float, locked: int) -> Motion:
+    """Smooth quintic moves to random targets, as an interpolator would."""
+    q = quintic_moves(rng, seconds, locked)
+    return differentiated(lowpass(q, sample_rate_hz=RATE, cutoff_hz=25.0, order=2, true_cutoff=False))
 
 
 def quintic_moves(rng: np.random.Generator, seconds: float, locked: int) -> FloatArray:
@@ -160,12 +188,14 @@ def quintic_moves(rng: np.random.Generator, seconds: float, locked: int) -> Floa
     return q
 
 
-def _differentiate(q: FloatArray) -> Motion:
+def differentiated(q: FloatArray) -> Motion:
+    """Differentiate positions twice."""
     dq = differentiate(q, sample_rate_hz=RATE)
     return Motion(q, dq, differentiate(dq, sample_rate_hz=RATE))
 
 
-def _thin(x: FloatArray) -> FloatArray:
+def thin(x: FloatArray) -> FloatArray:
+    """Decimate from RATE to 50 Hz, in stages of 5 and 4."""
     flat = x.reshape(len(x), -1)
     thinned = decimate(flat, (5, 4))
     return thinned.reshape(len(thinned), *x.shape[1:])

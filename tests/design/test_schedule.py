@@ -206,8 +206,7 @@ def test_mistakes_are_sentences(robot):
         plan_runs(robot, "locked-sequence", ["j1"])
 
 
-def test_the_robot_of_no_prior_model_is_a_motion_too(robot):
-    """The rank is found on random motions; a Fourier run of the same joints has it too."""
+def test_a_fourier_run_has_the_rank_of_random_motions(robot):
     columns = excited_columns(robot, np.arange(6) >= 3, base_parameters(robot).kept)
     excitation = Excitation(8.0, 0.004, (1, 2, 3, 4, 5), np.arange(6) >= 3)
     swing = np.random.default_rng(1).normal(scale=0.3, size=(2, 6, 5)) * excitation.moving[:, None]

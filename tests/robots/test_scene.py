@@ -316,19 +316,26 @@ def test_rows_are_named_by_zone_link_and_pair():
     assert len(set(names)) == len(names) == len(required(robot, scene))
     np.testing.assert_array_equal(required(robot, scene)[:3], [0.05, 0.02, 0.02])
     assert (required(robot, Scene(self_clearance=0.004)) == 0.004).all()
+    near = dict(
+        zip(row_names(robot, Scene(self_clearance=0.02)), required(robot, Scene(self_clearance=0.02)), strict=True)
+    )
+    assert near["base / link j6"] == 0.02
+    assert 0.005 < near["link j2 / link j4"] < 0.02  # neighbours but one keep half of what is usual between them
     assert row_names(robot, Scene(self_collision=False)) == ()
 
 
 def test_pairs_that_make_no_constraint_are_left_out_by_name():
     robot = load("tx40")
     assert [pair.name for pair in unchecked_pairs(robot, Scene())] == ["link j3 / link j5"]
-    assert "its clearance never changes, it is 115.0 mm" in unchecked_pairs(robot, Scene())[0].reason
+    assert "its clearance never changes, it is 100.0 mm" in unchecked_pairs(robot, Scene())[0].reason
+    assert unchecked_pairs(robot, Scene(self_clearance=0.02)) == unchecked_pairs(robot, Scene())
     thick = replace(robot, capsules=tuple(replace(c, radius=0.12) for c in robot.capsules))
     reasons = {pair.name: pair.reason for pair in unchecked_pairs(thick, Scene())}
     assert "overlaps in all of 200 random postures" in reasons["link j4 / link j6"]
     assert "link j4 / link j6" not in row_names(thick, Scene())
-    reasons = {pair.name: pair.reason for pair in unchecked_pairs(robot, Scene(self_clearance=0.02))}
-    assert "comes no further apart than 5.0 mm" in reasons["link j4 / link j6"]
+    touching = replace(robot, capsules=tuple(replace(c, radius=c.radius + 0.022) for c in robot.capsules))
+    reasons = {pair.name: pair.reason for pair in unchecked_pairs(touching, Scene())}
+    assert "in half of 200 random postures" in reasons["link j4 / link j6"]
     assert unchecked_pairs(robot, Scene(self_collision=False)) == ()
 
 

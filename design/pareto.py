@@ -1,0 +1,329 @@
+"""Which runs are worth choosing between: condition against duration, torque and tool speed; NSGA-II or NSGA-III.
+
+The only file besides `search` that knows pymoo. A candidate is the design variables of a problem, and one number more
+that says which of several problems (periods) they belong to.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from excitor.design.budget import Budget, Found, Listener, Progress
+from excitor.design.dominance import comparable_points, knee, nondominated, spread
+from excitor.design.fourier import Trajectory
+from excitor.design.problem import (
+    SEARCH_SHARE,
+    Candidates,
+    Problem,
+    decode,
+    encode,
+    evaluate,
+    motions,
+    trajectory,
+)
+from excitor.design.search import solve
+from excitor.design.start import feasible_start
+from excitor.robots.arrays import FloatArray, IntArray, freeze
+from excitor.robots.population import population_tool_speeds
+from excitor.robots.threads import one_blas_thread
+
+Objective = Literal["condition", "duration", "torque", "tool speed"]
+
+SCOUTING = 0.15  # of the budget, shared by all periods: for a first good condition of each
+HYBRID = 0.5  # for the most promising period's best condition, where the front begins
+POPULATION = 100
+LONGEST = 200  # points that a front keeps
+USELESS = 20.0  # times the best condition: where a front ends
+_PARTITIONS = {1: 99, 2: 99, 3: 12, 4: 6}  # of the reference directions, by the number of objectives
+_SHRUNK = (0.9, 0.8, 0.65, 0.5)  # amplitudes of the extremes that the population begins with
+_UNITS = {"condition": "", "duration": "s", "torque": "of the limit", "tool speed": "m/s"}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Front:
+    """Feasible runs of which none is better than another in every objective; the first objective rises."""
+
+    problems: tuple[Problem, ...]  # one for each period
+    objectives: tuple[Objective, ...]
+    units: tuple[str, ...]
+    points: FloatArray  # (n_points, n_objectives): all of them small is good
+    which: IntArray  # (n_points,): the problem each belongs to
+    center: FloatArray  # (n_points, n_joints)
+    swing: FloatArray  # (n_points, n_joints, 2 n_harmonics)
+    chosen: int  # the knee: nearest to the best of everything; -1 where there is no point
+    evaluations: int
+    seconds: float
+    stopped: Literal["budget spent", "interrupted"]
+
+    def __post_init__(self) -> None:
+        freeze(self, points="n_points n_objectives", which="int: n_points")
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+
+@dataclass(slots=True)
+class _Archive:
+    """What has been evaluated and is not dominated; counts what is spent."""
+
+    problems: tuple[Problem, ...]
+    objectives: tuple[Objective, ...]
+    budget: Budget
+    listen: Listener | None
+    points: FloatArray
+    which: IntArray
+    center: FloatArray
+    swing: FloatArray
+    evaluations: int = 0
+    started: float = field(default_factory=time.process_time)
+
+    def spent(self) -> float:
+        """Tell which share of the budget is gone."""
+        done = self.evaluations if self.budget.counted else time.process_time() - self.started
+        return done / self.budget.amount
+
+    def add(self, points: FloatArray, which: IntArray, candidates: Candidates) -> None:
+        """Keep those that nothing dominates."""
+        merged = np.concatenate([self.points, points])
+        keep = np.flatnonzero(nondominated(merged))
+        keep = keep[np.unique(merged[keep], axis=0, return_index=True)[1]]
+        keep = keep[spread(comparable_points(self.objectives, merged[keep]), LONGEST)]
+        self.points = merged[keep]
+        self.which = np.concatenate([self.which, which])[keep]
+        self.center = np.concatenate([self.center, candidates.center])[keep]
+        self.swing = np.concatenate([self.swing, candidates.swing])[keep]
+
+    def tell(self, stage: str, feasible_share: float) -> None:
+        """Report progress."""
+        if self.listen is not None:
+            best = float(self.points[:, 0].min(initial=np.inf)) if self.objectives[0] == "condition" else np.inf
+            self.listen(Progress(stage, 0, 1, self.evaluations, min(self.spent(), 1.0), best, feasible_share))
+
+
+def front(
+    problems: Sequence[Problem],
+    objectives: Sequence[Objective],
+    budget: Budget,
+    *,
+    seed: int = 0,
+    listen: Listener | None = None,
+) -> Front:
+    """Search the front of several objectives over problems that differ in their period.
+
+    Hybrid searches give the front its end of good condition, where "condition" is the problems' criterion; NSGA-II (up
+    to two objectives) or NSGA-III spreads from there. A keyboard interrupt ends it with the front so far.
+    """
+    problems, objectives = tuple(problems), tuple(objectives)
+    _check(problems, objectives)
+    n_joints, n_waves = problems[0].amplitude.shape
+    archive = _Archive(
+        problems,
+        objectives,
+        budget,
+        listen,
+        np.empty((0, len(objectives))),
+        np.empty(0, dtype=np.int64),
+        np.empty((0, n_joints)),
+        np.empty((0, n_joints, n_waves)),
+    )
+    stopped: Literal["budget spent", "interrupted"] = "budget spent"
+    with one_blas_thread():
+        try:
+            extremes = _extremes(archive, seed)
+            _genetic(archive, np.random.default_rng([seed, len(problems)]), extremes)
+        except KeyboardInterrupt:
+            stopped = "interrupted"
+    return _finished(archive, stopped)
+
+
+def pick(found: Front, k: int | None = None) -> Trajectory:
+    """Take the k-th run of a front, or the chosen one."""
+    if not len(found):
+        raise ValueError("the front is empty: no feasible run was found; explain the problem, or give it more budget")
+    k = found.chosen if k is None else k
+    if not 0 <= k < len(found):
+        raise ValueError(f"k is {k}, expected 0 to {len(found) - 1}: the front has {len(found)} runs")
+    return trajectory(found.problems[found.which[k]], Candidates(found.center, found.swing), k)
+
+
+def measure(problem: Problem, objectives: Sequence[Objective], candidates: Candidates) -> tuple[FloatArray, FloatArray]:
+    """Evaluate objectives (n, n_objectives) and constraints g ≤ 0 (n, n_constraints) of a population."""
+    found = evaluate(problem, candidates)
+    columns = []
+    for objective in objectives:
+        if objective == "condition":
+            columns.append(found.value)
+        elif objective == "duration":
+            columns.append(np.full(len(found.value), problem.excitation.duration))
+        elif objective == "torque":
+            peaks = [k for k, name in enumerate(problem.names) if name.startswith("torque peak ")]
+            columns.append(SEARCH_SHARE * (found.g[:, peaks].max(axis=1) + 1.0))
+        elif "tool speed" in problem.names:
+            share = found.g[:, problem.names.index("tool speed")] + 1.0
+            columns.append(SEARCH_SHARE * problem.constraints.tool_speed * share)
+        else:
+            columns.append(population_tool_speeds(problem.robot, *motions(problem, candidates)[:2]))
+    return np.stack(columns, axis=1), found.g
+
+
+def _check(problems: tuple[Problem, ...], objectives: tuple[Objective, ...]) -> None:
+    known = get_args(Objective)
+    if not problems:
+        raise ValueError("problems is empty, expected one for each period")
+    if not objectives or len(set(objectives)) != len(objectives) or not set(objectives) <= set(known):
+        raise ValueError(f"objectives are {objectives}, expected different ones of {', '.join(known)}")
+    first = problems[0]
+    for other in problems[1:]:
+        if other.n_design != first.n_design or other.names != first.names:
+            raise ValueError(
+                "problems differ in more than their period; they need the same joints, harmonics and constraints"
+            )
+    if "torque" in objectives and not any(name.startswith("torque peak ") for name in first.names):
+        raise ValueError("no joint has a torque limit, so torque has no share of it; leave the objective out")
+
+
+def _extremes(archive: _Archive, seed: int) -> list[Candidates]:
+    """Find the best condition of every problem: a short search each, then a longer one where it promises most."""
+    n = len(archive.problems)
+    if n == 1:
+        return [_hybrid(archive, 0, SCOUTING + HYBRID, seed).candidates]
+    found = [_hybrid(archive, k, SCOUTING / n, seed + 1 + k) for k in range(n)]
+    k = min(range(n), key=lambda k: (found[k].violation[0], found[k].value[0]))
+    longer = _hybrid(archive, k, HYBRID, seed)
+    if (longer.violation[0], longer.value[0]) < (found[k].violation[0], found[k].value[0]):
+        found[k] = longer
+    return [one.candidates for one in found]
+
+
+def _hybrid(archive: _Archive, k: int, share: float, seed: int) -> Found:
+    """Search one problem with a share of the budget."""
+    problem, budget = archive.problems[k], archive.budget
+    part = Budget(seconds=share * budget.amount)
+    if budget.counted:
+        part = Budget(evaluations=max(1, int(share * budget.amount)))
+    begun = archive.spent()
+
+    def listen(progress: Progress) -> None:
+        if archive.listen is not None:
+            stage = f"period {problem.excitation.period:g} s: {progress.stage}"
+            archive.listen(replace(progress, stage=stage, share=min(begun + share * progress.share, 1.0)))
+
+    found = solve(problem, part, seed=seed, listen=listen)
+    archive.evaluations += found.evaluations
+    _keep(archive, k, found)
+    if found.stopped == "interrupted":
+        raise KeyboardInterrupt
+    return found
+
+
+def _keep(archive: _Archive, k: int, found: Found) -> None:
+    good = np.flatnonzero(found.violation <= 0.0)
+    if good.size:
+        candidates = Candidates(found.candidates.center[good], found.candidates.swing[good])
+        points, _ = measure(archive.problems[k], archive.objectives, candidates)
+        archive.add(points, np.full(good.size, k), candidates)
+
+
+def _genetic(archive: _Archive, random: np.random.Generator, extremes: list[Candidates]) -> None:
+    """Run pymoo's algorithm for many objectives until the budget is spent."""
+    from pymoo.core.problem import Problem as PymooProblem
+    from pymoo.core.termination import NoTermination
+
+    problems = archive.problems
+    n = problems[0].n_design + 1
+    low, high = np.append(-np.ones(n - 1), 0.0), np.append(np.ones(n - 1), 1.0)
+    shape = PymooProblem(n_var=n, n_obj=len(archive.objectives), n_ieq_constr=len(problems[0].names), xl=low, xu=high)
+    algorithm = _algorithm(archive, _beginning(archive, random, extremes))
+    algorithm.setup(shape, termination=NoTermination(), seed=int(random.integers(2**31)), verbose=False)
+    while algorithm.has_next() and archive.spent() < 1.0:
+        asked = algorithm.ask()
+        for key, values in _judge(archive, np.asarray(asked.get("X"), dtype=float)).items():
+            asked.set(key, values)
+        for individual in asked:
+            individual.evaluated.update(("F", "G", "H"))
+        algorithm.evaluator.n_eval += len(asked)
+        algorithm.tell(infills=asked)
+
+
+def _algorithm(archive: _Archive, sampling: FloatArray) -> Any:
+    from pymoo.algorithms.moo.nsga2 import NSGA2
+    from pymoo.algorithms.moo.nsga3 import NSGA3
+    from pymoo.operators.crossover.sbx import SBX
+    from pymoo.operators.mutation.pm import PM
+    from pymoo.util.ref_dirs import get_reference_directions
+
+    common = {
+        "pop_size": len(sampling),
+        "sampling": sampling,
+        "crossover": SBX(eta=10, prob=0.9),
+        "mutation": PM(eta=15, prob_var=1.0 / 20.0),
+        "eliminate_duplicates": False,
+    }
+    n_objectives = len(archive.objectives)
+    if n_objectives <= 2:
+        return NSGA2(**common)
+    directions = get_reference_directions("das-dennis", n_objectives, n_partitions=_PARTITIONS[n_objectives])
+    return NSGA3(ref_dirs=directions, **common)
+
+
+def _beginning(archive: _Archive, random: np.random.Generator, extremes: list[Candidates]) -> FloatArray:
+    """Begin with each period's best, the same swinging less, and random feasible motions."""
+    problems = archive.problems
+    each = POPULATION // len(problems)
+    parts = []
+    for k, (problem, best) in enumerate(zip(problems, extremes, strict=True)):
+        best = Candidates(best.center[:1], best.swing[:1])
+        smaller = [Candidates(best.center, share * best.swing) for share in (1.0, *_SHRUNK)][:each]
+        drawn = feasible_start(problem, max(1, each - len(smaller)), random)
+        X = np.concatenate([encode(problem, candidates) for candidates in (*smaller, drawn)])
+        place = np.full((len(X), 1), (k + 0.5) / len(problems))
+        parts.append(np.concatenate([np.clip(X, -1.0, 1.0), place], axis=1))
+    return np.concatenate(parts)
+
+
+def _judge(archive: _Archive, X: FloatArray) -> dict[str, FloatArray]:
+    """Scale a population into the joints' limits, each at its period, evaluate it, and keep its best."""
+    X = X.copy()
+    F = np.empty((len(X), len(archive.objectives)))
+    G = np.empty((len(X), len(archive.problems[0].names)))
+    for k, rows in _by_problem(X, len(archive.problems)):
+        problem = archive.problems[k]
+        candidates = decode(problem, X[rows, :-1])
+        X[rows, :-1] = np.clip(encode(problem, candidates), -1.0, 1.0)
+        F[rows], G[rows] = measure(problem, archive.objectives, candidates)
+        good = (G[rows] <= 0.0).all(axis=1) & np.isfinite(F[rows]).all(axis=1)
+        archive.add(
+            F[rows][good], np.full(int(good.sum()), k), Candidates(candidates.center[good], candidates.swing[good])
+        )
+    archive.evaluations += len(X)
+    archive.tell("front", float((G <= 0.0).all(axis=1).mean()))
+    return {"X": X, "F": comparable_points(archive.objectives, F), "G": G}
+
+
+def _by_problem(X: FloatArray, n_problems: int) -> list[tuple[int, IntArray]]:
+    which = np.minimum((X[:, -1] * n_problems).astype(int), n_problems - 1)
+    return [(int(k), np.flatnonzero(which == k)) for k in np.unique(which)]
+
+
+def _finished(archive: _Archive, stopped: Literal["budget spent", "interrupted"]) -> Front:
+    order = np.argsort(archive.points[:, 0], kind="stable")
+    if "condition" in archive.objectives and order.size:
+        condition = archive.points[:, archive.objectives.index("condition")]
+        order = order[condition[order] <= USELESS * condition.min()]
+    points = archive.points[order]
+    return Front(
+        problems=archive.problems,
+        objectives=archive.objectives,
+        units=tuple(_UNITS[objective] for objective in archive.objectives),
+        points=points,
+        which=archive.which[order],
+        center=archive.center[order],
+        swing=archive.swing[order],
+        chosen=knee(archive.objectives, points),
+        evaluations=archive.evaluations,
+        seconds=time.process_time() - archive.started,
+        stopped=stopped,
+    )
