@@ -215,6 +215,7 @@ def design(
     seconds: Annotated[float | None, typer.Option(min=0.01, help="Budget of each run, CPU seconds.")] = None,
     workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that search.")] = 1,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget an unfinished search.")] = False,
+    pick: Annotated[int | None, typer.Option(min=0, help="Which run of the front, if one is asked for.")] = None,
     as_json: Json = False,
 ) -> None:
     r"""Search, certify and forecast the motions of a campaign: design.json and plan.html.
@@ -232,7 +233,7 @@ def design(
         raise typer.BadParameter("--evaluations and --seconds do not go together; a budget is one of them")
     announce_compilation()
     good = run_design(
-        folder, as_json, seed=seed, evaluations=evaluations, seconds=seconds, workers=workers, fresh=fresh
+        folder, as_json, seed=seed, evaluations=evaluations, seconds=seconds, workers=workers, fresh=fresh, pick=pick
     )
     if not good:
         raise typer.Exit(1)

@@ -10,6 +10,7 @@ import numpy as np
 from excitor.design.certify import Margin
 from excitor.design.forecast import forecast_data
 from excitor.design.fourier import phases
+from excitor.design.pareto import Front
 from excitor.experiments.designing import Designed
 from excitor.experiments.files import write_atomically
 from excitor.experiments.run_design import DesignedRun
@@ -100,6 +101,7 @@ def run_data(run: DesignedRun) -> dict[str, Any]:
         "condition_weighted": finite(run.condition_weighted),
         "columns": list(run.columns),
         "singular_values": [float(x) for x in run.spectrum],
+        "front": front_data(run.front),
         "certificate": [margin_data(item) for item in run.certificate.items],
         "notes": list(run.certificate.notes),
         "way": way_data(run),
@@ -108,6 +110,20 @@ def run_data(run: DesignedRun) -> dict[str, Any]:
             "stopped": run.found.stopped,
             "history": [[finite(x) for x in row] for row in run.found.history],
         },
+    }
+
+
+def front_data(front: Front | None) -> dict[str, Any] | None:
+    """Write the runs that one could be picked from, by `excitor design --pick`."""
+    if front is None:
+        return None
+    periods = [front.problems[k].excitation.period for k in front.which]
+    return {
+        "objectives": list(front.objectives),
+        "units": list(front.units),
+        "points": [[float(x) for x in point] for point in front.points],
+        "periods": periods,
+        "picked": front.chosen,
     }
 
 

@@ -147,6 +147,8 @@ class Design(Table):
     parameters: list[Name] = []  # of the sigma criterion: base parameters
     task: str | None = None  # of the path criterion: a CSV of joint positions over time
     model: Literal["dynamic", "power", "load"] = "dynamic"
+    front: Annotated[list[Literal["condition", "duration", "torque", "tool speed"]], Field(max_length=4)] = []
+    periods_s: Annotated[list[Positive], Field(max_length=10)] = []  # of a front over duration
     static_poses: Annotated[int, Field(ge=0, le=200)] = 0
     friction_sweeps: bool = False
     warm_up_minutes: Annotated[FiniteFloat, Field(ge=0.0, le=240.0)] = 0.0
@@ -164,8 +166,12 @@ class Design(Table):
             raise ValueError(f"harmonics are {self.harmonics}, expected rising numbers such as [1, 2, 4, 7]")
         if (self.criterion == "sigma") != bool(self.parameters):
             raise ValueError('parameters go with criterion = "sigma", and it needs them')
-        if self.model != "dynamic" and self.criterion != "condition":
-            raise ValueError(f'criterion is "{self.criterion}", which goes with model = "dynamic"')
+        if self.front and (self.front[0] != "condition" or len(set(self.front)) < max(2, len(self.front))):
+            raise ValueError(f'front is {self.front}, expected "condition" first, then one or more other objectives')
+        if self.periods_s and "duration" not in self.front:
+            raise ValueError('periods_s goes with a front over "duration"')
+        if self.model == "load" and self.criterion != "condition":
+            raise ValueError(f'criterion is "{self.criterion}"; model = "load" goes with criterion = "condition"')
         if (self.criterion == "path") != (self.task is not None):
             raise ValueError('task goes with criterion = "path", which needs it')
         return self

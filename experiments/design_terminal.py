@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from excitor.design.budget import Progress
 from excitor.design.certify import Margin
+from excitor.design.pareto import Front
 from excitor.experiments.designing import Designed, Listener
 
 _SHOWN = 8  # of the tightest margins
@@ -90,6 +93,8 @@ def print_designed(designed: Designed) -> None:
     console.print(table)
     for plan in designed.waiting:
         console.print(f"waits: {escape(plan.name)}: {escape(plan.note)}", style="yellow")
+    if designed.runs[0].front is not None:
+        console.print(_front(designed.runs[0].front))
     console.print(_margins(designed))
     for check in designed.forecast.checks:
         console.print(f"{'[green]✓[/]' if check.holds else '[red]✗[/]'} {escape(check.sentence)}")
@@ -101,6 +106,24 @@ def print_designed(designed: Designed) -> None:
     console.print("[bold green]Go.[/]" if go else "[bold red]No-go:[/] see above, and plan.html.")
     if not designed.finished:
         console.print("The search was interrupted: this is the best so far. The same command goes on.", style="yellow")
+
+
+def _front(front: Front) -> Any:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(
+        title="Runs to pick from: excitor design --pick", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    for heading in (
+        "pick",
+        *(f"{name} {unit}".strip() for name, unit in zip(front.objectives, front.units, strict=True)),
+    ):
+        table.add_column(heading, justify="right")
+    shown = sorted({*np.linspace(0, len(front) - 1, min(len(front), 10)).round().astype(int).tolist(), front.chosen})
+    for k in shown:
+        table.add_row(f"{k}{' ←' if k == front.chosen else ''}", *(f"{x:.4g}" for x in front.points[k]))
+    return table
 
 
 def _margins(designed: Designed) -> Any:

@@ -64,6 +64,7 @@ def plan_data(designed: Designed) -> dict[str, Any]:
             *(_slow(setup, run) for run in designed.slow_runs),
         ],
         "forecast": _forecast(designed),
+        **_pareto(designed),
     }
 
 
@@ -219,6 +220,25 @@ def _forecast(designed: Designed) -> dict[str, Any]:
         "sentences": list(sentences),
         "unidentifiable": list(foreseen.unidentifiable),
     }
+
+
+def _pareto(designed: Designed) -> dict[str, Any]:
+    """List the front that the first run was picked from."""
+    front = designed.runs[0].front
+    if front is None:
+        return {}
+    names = {
+        "condition": "condition",
+        "duration": "duration_s",
+        "torque": "peak_torque_share",
+        "tool speed": "tool_speed_m_s",
+    }
+    points = [
+        {names.get(key, key): float(value) for key, value in zip(front.objectives, point, strict=True)}
+        | {"chosen": k == front.chosen}
+        for k, point in enumerate(front.points)
+    ]
+    return {"pareto": points}
 
 
 def _share(part: float, whole: float) -> float:

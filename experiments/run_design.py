@@ -11,11 +11,14 @@ from excitor.design.constraints import Constraints
 from excitor.design.criteria import Criterion, values
 from excitor.design.fourier import Trajectory, period_grid, scaled, steady
 from excitor.design.models import DynamicModel, Model, PowerModel
+from excitor.design.pareto import Front
 from excitor.design.problem import Problem, build_problem, trajectory
 from excitor.design.schedule import RunPlan, excited_columns, run_constraints
 from excitor.design.search import solve
+from excitor.design.weighted_power import WeightedPower
 from excitor.experiments.checkpoint import keep, key_of, recall
 from excitor.experiments.design_setup import Setup
+from excitor.experiments.front_design import search_front
 from excitor.experiments.settings import Settings
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.base import base_parameters, random_motion
@@ -45,6 +48,7 @@ class DesignedRun:
     columns: tuple[str, ...]
     certificate: Certificate
     found: Found
+    front: Front | None = None  # that the run was picked from
 
 
 def design_run(
@@ -57,6 +61,13 @@ def design_run(
     listen: Callable[[Progress], None] | None = None,
 ) -> DesignedRun:
     """Search one run's motion, going on where a search of the same inputs was stopped."""
+    if setup.design.front and plan.role == "identify" and not before:
+        chosen, problem, found = search_front(
+            setup, settings, plan=plan, problem_of=lambda one, run: run_problem(one, run, ()), listen=listen
+        )
+        if not found.feasible:
+            raise_infeasible(problem, plan, settings.seed)
+        return replace(_finished(setup, plan, problem, found), front=chosen)
     problem = run_problem(setup, plan, before)
     budget, folder = _share(settings.budget, plan), setup.campaign.folder
     key = key_of(setup.campaign.digest, settings.seed, budget, settings.method, index, plan.name, _taught(before))
@@ -71,10 +82,15 @@ def design_run(
         workers=settings.workers,
     )
     if not found.feasible:
-        from excitor.design.infeasible import InfeasibleDesign, explain
-
-        raise InfeasibleDesign(f"run {plan.name!r}", explain(problem, seed=settings.seed))
+        raise_infeasible(problem, plan, settings.seed)
     return _finished(setup, plan, problem, found)
+
+
+def raise_infeasible(problem: Problem, plan: RunPlan, seed: int) -> None:
+    """End a search without a feasible candidate in a report of what blocks."""
+    from excitor.design.infeasible import InfeasibleDesign, explain
+
+    raise InfeasibleDesign(f"run {plan.name!r}", explain(problem, seed=seed))
 
 
 def repeated_run(setup: Setup, plan: RunPlan, twin: DesignedRun) -> DesignedRun:
@@ -166,7 +182,8 @@ def model_of(setup: Setup, columns: IntArray, criterion: Criterion, plan: RunPla
     Torques of joints that stand still are not used.
     """
     if setup.design.model == "power":
-        return PowerModel(setup.robot, columns)
+        one = criterion.kind == "condition"
+        return PowerModel(setup.robot, columns) if one else WeightedPower(setup.robot, columns, setup.noise.sigma)
     if setup.design.model == "load":
         from excitor.design.load_model import load_model
 

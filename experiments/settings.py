@@ -19,6 +19,7 @@ class Settings:
     method: Method
     fresh: bool = False
     workers: int = 1
+    pick: int | None = None  # which run of a front
 
 
 def settings_of(design: Design, given: Mapping[str, Any]) -> Settings:
@@ -35,4 +36,5 @@ def settings_of(design: Design, given: Mapping[str, Any]) -> Settings:
         method=design.method,
         fresh=stated.get("fresh", False),
         workers=stated.get("workers", 1),
+        pick=stated.get("pick"),
     )

@@ -353,9 +353,10 @@ def _why_unchecked(gap: FloatArray) -> str:
         return f"its clearance never changes, it is {gap[0] * 1e3:.1f} mm"
     if gap.max() < 0.0:
         return f"it overlaps in all of {len(gap)} random postures, by {-gap.max() * 1e3:.1f} mm at least"
-    if np.median(gap) < _TOUCHING:
+    usual = float(np.median(gap))
+    if usual < _TOUCHING:
         return (
-            f"in half of {len(gap)} random postures it has {max(np.median(gap), 0.0) * 1e3:.1f} mm or less, so that the "
+            f"in half of {len(gap)} random postures it has {1e3 * max(usual, 0.0):.1f} mm or less, so that the "
             "capsules do not tell"
         )
     return ""

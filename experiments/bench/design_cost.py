@@ -66,7 +66,7 @@ def measure(full: bool) -> dict[str, Any]:
         "context": {
             "what": "192 samples, 52 columns, torques, a tool box, four capsule pairs; one thread, CPU time",
             "candidate_us": round(1e6 * one[1], 1),
-            "peer": "pinocchio's regressor, RNEA and forward kinematics in a loop; SVD and distances in numpy, all samples",
+            "peer": "pinocchio's regressor, RNEA and kinematics in a loop; SVD and distances in numpy at once",
             "generation_ms": round(1e3 * median(total for total, _ in ours), 1),
             "largest_difference": agreement,
         },
@@ -110,7 +110,7 @@ class _Peer:
     def __init__(self, problem: Problem, pinocchio: Any) -> None:
         self.problem, self.pin = problem, pinocchio
         self.columns = bench_columns(problem.robot)
-        self.rows = scene_rows(problem.robot, problem.constraints.scene)  # type: ignore[arg-type]
+        self.rows = scene_rows(problem.robot, problem.constraints.scene)
         motion = steady(trajectory(problem, _middle(problem)), period_grid(problem.excitation, problem.n_period))
         self.base = PinocchioPeer(problem.robot, pinocchio, motion)
         assert isinstance(problem.robot.mechanism, Tree)
