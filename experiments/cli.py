@@ -266,15 +266,21 @@ def identify(
 
 
 @app.command()
-def demo(as_json: Json = False) -> None:
-    """Show what exists so far on the built-in TX-40: its base parameters and one speed comparison.
+def demo(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="Where to write; none: a temporary folder.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what exists so far on the built-in TX-40: its base parameters, and a certified motion in a small cell.
 
-    Example: excitor demo
+    Example: excitor demo my-demo
     """
     from excitor.experiments import demo as demonstration
     from excitor.experiments.figures import to_json
 
-    report = demonstration.run(quiet=as_json)
+    announce_compilation()
+    report = demonstration.run(folder, quiet=as_json)
     if as_json:
         typer.echo(to_json(report))
 
