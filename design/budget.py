@@ -21,6 +21,7 @@ class Budget:
 
     evaluations: int | None = None
     seconds: float | None = None
+    chain: float | None = None  # of either, that a chain is given; more is shared by several
 
     def __post_init__(self) -> None:
         if (self.evaluations is None) == (self.seconds is None):
@@ -43,7 +44,8 @@ class Budget:
     @property
     def chains(self) -> int:
         """Count the chains that share it."""
-        return max(1, round(self.amount / (CHAIN_EVALUATIONS if self.counted else CHAIN_SECONDS)))
+        usual = CHAIN_EVALUATIONS if self.counted else CHAIN_SECONDS
+        return max(1, round(self.amount / (self.chain or usual)))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -124,13 +124,14 @@ def forecast(
     *,
     task: Motion | None = None,
     prior_information: Information | None = None,
+    target: float = TARGET_RELATIVE_SIGMA,
 ) -> Forecast:
-    """Forecast what planned runs will tell, joined with what earlier ones did."""
+    """Forecast what planned runs will tell, joined with what earlier ones did; periods are counted for a target."""
     once = _of_runs(robot, runs, noise)
     total = once if prior_information is None else add([prior_information, once])
     known = knowledge(total)
     rows = [rows_of(robot, run.motion, noise, run.period * run.n_periods) for run in runs]
-    periods = _all_periods(robot, runs, once, prior_information)
+    periods = _all_periods(robot, runs, once, before=prior_information, target=target)
     parameters = _parameters(robot, known, column_rms(rows, noise), periods)
     torques = _torques(robot, known, rows, task)
     condition = condition_of(rows, np.isfinite(sigmas(known)))
@@ -144,7 +145,7 @@ def forecast(
         noise=noise.source,
         duration=float(sum(run.period * run.n_periods for run in runs)),
         n_periods=sum(run.n_periods for run in runs),
-        target=TARGET_RELATIVE_SIGMA,
+        target=target,
         parameters=parameters,
         standard=forecast_standard(robot, total, belief(robot, torque_sizes(robot, rows, noise))),
         torques=torques,
@@ -198,12 +199,12 @@ def _of_runs(robot: Robot, runs: Sequence[PlannedRun], noise: Noise) -> Informat
 
 
 def _all_periods(
-    robot: Robot, runs: Sequence[PlannedRun], once: Information, before: Information | None
+    robot: Robot, runs: Sequence[PlannedRun], once: Information, *, before: Information | None, target: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Count the periods of all runs for the target, inflated and white; each a whole number, or inf."""
-    target = TARGET_RELATIVE_SIGMA * np.abs(base_parameters(robot).values(prior(robot)))
+    """Count the periods of all runs for a target of relative σ, inflated and white; each a whole number, or inf."""
+    sought = target * np.abs(base_parameters(robot).values(prior(robot)))
     planned = sum(run.n_periods for run in runs)
-    inflated, white = (periods_needed(once, target, before=before, inflated=k) for k in (True, False))
+    inflated, white = (periods_needed(once, sought, before=before, inflated=k) for k in (True, False))
     return np.ceil(planned * inflated * (1.0 - 1e-9)), np.ceil(planned * white * (1.0 - 1e-9))
 
 

@@ -14,6 +14,7 @@ from excitor.design.criteria import Criterion, values
 from excitor.design.fourier import Excitation, Trajectory, period_grid, ramp_waves, waves
 from excitor.design.models import Model
 from excitor.robots.arrays import BoolArray, FloatArray
+from excitor.robots.mechanism import CanBeSingular
 from excitor.robots.population import population_clearances, population_tool_speeds, population_torques
 from excitor.robots.robot import Robot
 from excitor.robots.scene import required, row_names
@@ -196,6 +197,10 @@ def constraint_values(
     if np.isfinite(constraints.tool_speed):
         speed = population_tool_speeds(problem.robot, q, dq)
         parts.append(speed[:, None] / (SEARCH_SHARE * constraints.tool_speed) - 1.0)
+    mechanism = problem.robot.mechanism
+    if constraints.singularity > 0.0 and isinstance(mechanism, CanBeSingular):
+        least = np.array([mechanism.singularity_distances(one.T).min(axis=0) for one in q])
+        parts.append(1.0 - SEARCH_SHARE * least / constraints.singularity)
     return np.concatenate(parts, axis=1) if parts else np.empty((len(q), 0))
 
 
@@ -252,6 +257,8 @@ def _names(robot: Robot, constraints: Constraints) -> list[str]:
         names += [f"clearance: {row}" for row in row_names(robot, constraints.scene)]
     if np.isfinite(constraints.tool_speed):
         names.append("tool speed")
+    if constraints.singularity > 0.0 and isinstance(robot.mechanism, CanBeSingular):
+        names += [f"singularity: {name}" for name in robot.mechanism.singularity_names]
     return names
 
 

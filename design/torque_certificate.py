@@ -16,6 +16,7 @@ from excitor.robots.scene import clearances, required, row_names, tool_speeds
 from excitor.robots.simulate import Simulated, run_motion, simulate, stable_substeps, with_friction_width
 
 FINER = 10  # samples and steps in place of one of the search's
+CONDITION_SAMPLES = 4000  # of the measured part, for the condition number
 SHARP_WIDTH = 0.005  # rad/s over which true signs are smoothed, a tenth of the search's
 WORDING = (
     "Simulated, not proven: the torques are certain, the motion is what the prior model makes of them. "
@@ -34,7 +35,7 @@ class Robustness:
     breaks: tuple[tuple[str, float], ...]  # what is broken, by how large a share of models, most often first
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class TorqueCertificate:
     """What is known of a torque-mode run before it is made."""
 
@@ -42,6 +43,7 @@ class TorqueCertificate:
     condition: float  # of the column-normalised base regressor of the measured part, by SVD
     finest_step: float  # s
     robustness: Robustness
+    run: Simulated  # the fine simulation itself, FINER samples for each of the controller's
     wording: str = WORDING
 
     @property
@@ -69,7 +71,15 @@ def certify_torques(
         _condition(problem, robot, fine),
         h / substeps,
         robustness(problem, trajectory, n_models=n_models, seed=seed),
+        fine,
     )
+
+
+def measured_motion(problem: TorqueProblem, run: Simulated, most: int) -> Motion:
+    """Sample the measured part of a certificate's run evenly, at most about `most` times, its end left out."""
+    n = FINER * problem.excitation.n_measured
+    thin = max(1, n // most)
+    return Motion(*(x[0, :, :n:thin].T for x in (run.q, run.dq, run.ddq)))
 
 
 def robustness(
@@ -114,9 +124,7 @@ def perturbed_models(robot: Robot, n_models: int, *, spread: float, seed: int) -
 def _condition(problem: TorqueProblem, robot: Robot, fine: Simulated) -> float:
     if np.isfinite(fine.diverged_at[0]):
         return float("inf")
-    thin = max(1, FINER * problem.excitation.n_measured // 4000)
-    n = FINER * problem.excitation.n_measured
-    motion = Motion(*(x[0, :, :n:thin].T for x in (fine.q, fine.dq, fine.ddq)))
+    motion = measured_motion(problem, fine, CONDITION_SAMPLES)
     return condition_number(stack(regressor(robot, motion)[:, :, problem.columns]))
 
 

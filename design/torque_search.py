@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from excitor.design.budget import STAGES, Listener, Progress
 from excitor.design.torque_mode import TorqueProblem, TorqueTrajectory, decode, evaluate, repair
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.threads import one_blas_thread
@@ -15,6 +16,7 @@ CMA_POPULATION = 32
 GENETIC_SHARE = 0.5  # of the budget, repair included
 CMA_SIGMA = 0.02  # of the variables' box: how an arm swings depends sharply on its torques
 VIOLATION_WEIGHT = 10.0  # of violated shares of limits against log of the condition number
+_GENETIC, _EVOLUTION = STAGES.index("ga"), STAGES.index("cma-es")
 _UNBOUNDED = 30.0  # stands for the logarithm of an infinite condition number
 
 
@@ -26,11 +28,12 @@ class FoundTorques:
     condition: float  # on the search's grid, of column-normalised columns
     g: FloatArray  # (n_names,): constraints of the best, feasible where all g ≤ 0
     evaluations: int
-    history: FloatArray  # (n_rows, 3): evaluations, best feasible condition, feasible share of that population
+    history: FloatArray  # (n_rows, 4): evaluations, best feasible condition, feasible share of that population, stage
+    stopped: Literal["budget spent", "interrupted"] = "budget spent"
 
     def __post_init__(self) -> None:
         freeze(self, g="n_names")
-        freeze(self, finite=False, history="n_rows 3")
+        freeze(self, finite=False, history="n_rows 4")
 
     @property
     def feasible(self) -> bool:
@@ -44,11 +47,13 @@ class _Ledger:
 
     problem: TorqueProblem
     left: int
+    listen: Listener | None = None
+    stage: int = _GENETIC
     evaluations: int = 0
     x: FloatArray = field(default_factory=lambda: np.empty(0))
     best: tuple[float, float] = (np.inf, np.inf)  # violation, condition
     g: FloatArray = field(default_factory=lambda: np.empty(0))
-    rows: list[tuple[float, float, float]] = field(default_factory=list)
+    rows: list[tuple[float, float, float, float]] = field(default_factory=list)
 
     def record(self, X: FloatArray, F: FloatArray, G: FloatArray, cost: int) -> None:
         """Count a population and keep its best."""
@@ -59,25 +64,38 @@ class _Ledger:
         if not len(self.x) or (violation[k], F[k]) < self.best:
             self.best, self.x, self.g = (float(violation[k]), float(F[k])), X[k].copy(), G[k].copy()
         best = self.best[1] if self.best[0] <= 0.0 else np.inf
-        self.rows.append((float(self.evaluations), best, float((violation <= 0.0).mean())))
+        share = float((violation <= 0.0).mean())
+        self.rows.append((float(self.evaluations), best, share, float(self.stage)))
+        if self.listen is not None:
+            spent = self.evaluations / max(1, self.evaluations + self.left)
+            self.listen(Progress(STAGES[self.stage], 0, 1, self.evaluations, spent, best, share))
 
 
-def search_torques(problem: TorqueProblem, *, evaluations: int, seed: int = 0) -> FoundTorques:
+def search_torques(
+    problem: TorqueProblem, *, evaluations: int, seed: int = 0, listen: Listener | None = None
+) -> FoundTorques:
     """Search with a budget of simulated candidates; the same seed and budget give the same result, bit for bit.
 
     Check `feasible` of what comes back: where no candidate keeps every limit, it is the one that breaks them least.
+    Ctrl-C ends the search with the best so far.
     """
     if evaluations < 1:
         raise ValueError(f"evaluations is {evaluations}, expected at least 1")
-    ledger = _Ledger(problem, evaluations)
+    ledger = _Ledger(problem, evaluations, listen)
     random = np.random.default_rng(seed)
-    with one_blas_thread():
-        start = _start(ledger, random, int(GENETIC_SHARE * evaluations))
-        _genetic(ledger, random, start, keep=evaluations - int(GENETIC_SHARE * evaluations))
-        _evolution(ledger, random)
-    return FoundTorques(
-        decode(problem, ledger.x[None])[0], ledger.best[1], ledger.g, ledger.evaluations, np.array(ledger.rows)
-    )
+    stopped: Literal["budget spent", "interrupted"] = "budget spent"
+    try:
+        with one_blas_thread():
+            start = _start(ledger, random, int(GENETIC_SHARE * evaluations))
+            _genetic(ledger, random, start, keep=evaluations - int(GENETIC_SHARE * evaluations))
+            _evolution(ledger, random)
+    except KeyboardInterrupt:
+        if not len(ledger.x):
+            raise
+        stopped = "interrupted"
+    history = np.array(ledger.rows)
+    best = decode(problem, ledger.x[None])[0]
+    return FoundTorques(best, ledger.best[1], ledger.g, ledger.evaluations, history, stopped)
 
 
 def _start(ledger: _Ledger, random: np.random.Generator, allowance: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -123,7 +141,7 @@ def _evolution(ledger: _Ledger, random: np.random.Generator) -> None:
             size = np.minimum(np.log(F), _UNBOUNDED)
         return size + VIOLATION_WEIGHT * np.maximum(G, 0.0).sum(axis=1), np.empty((len(F), 0))
 
-    sigma = CMA_SIGMA
+    sigma, ledger.stage = CMA_SIGMA, _EVOLUTION
     while ledger.left >= CMA_POPULATION:
         es = CMAES(x0=ledger.x, sigma=sigma, pop_size=CMA_POPULATION, restarts=0, tolfun=1e-4, tolx=1e-6)
         _run(ledger, es, random, keep=0, n_limits=0, judge=penalised)

@@ -56,7 +56,7 @@ def design_data(designed: Designed) -> dict[str, Any]:
         "units": ["m" if sliding else "rad" for sliding in robot.mechanism.prismatic],
         "ready": designed.ready,
         "finished": designed.finished,
-        "go": designed.forecast.go and designed.ready,
+        "go": designed.go,
         "remarks": list(setup.remarks),
         "home": [float(x) for x in setup.constraints.home] if setup.constraints.home is not None else None,
         "settings": {
@@ -187,8 +187,8 @@ def summary(designed: Designed) -> dict[str, Any]:
         "condition_weighted": finite(first.condition_weighted),
         "certified": designed.ready,
         "finished": designed.finished,
-        "go": designed.forecast.go and designed.ready,
-        "reasons": [check.sentence for check in designed.forecast.checks if not check.holds],
+        "go": designed.go,
+        "reasons": [check.sentence for check in designed.checks if not check.holds],
         "remarks": list(designed.setup.remarks),
         "margins": [
             margin_data(item) | {"run": name}

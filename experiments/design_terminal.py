@@ -96,13 +96,13 @@ def print_designed(designed: Designed) -> None:
     if designed.runs[0].front is not None:
         console.print(_front(designed.runs[0].front))
     console.print(_margins(designed))
-    for check in designed.forecast.checks:
+    for check in designed.checks:
         console.print(f"{'[green]✓[/]' if check.holds else '[red]✗[/]'} {escape(check.sentence)}")
     for advice in designed.forecast.advice:
         console.print(f"  {escape(advice.sentence)}", style="dim")
     for remark in designed.setup.remarks:
         console.print(f"note: {escape(remark)}", style="yellow")
-    go = designed.ready and designed.forecast.go
+    go = designed.go
     console.print("[bold green]Go.[/]" if go else "[bold red]No-go:[/] see above, and plan.html.")
     if not designed.finished:
         console.print("The search was interrupted: this is the best so far. The same command goes on.", style="yellow")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from excitor.design.budget import Progress
 from excitor.design.certify import Certificate
 from excitor.design.forecast import Forecast, PlannedRun, forecast
+from excitor.design.forecast_verdict import CONDITION, Check
 from excitor.design.fourier import period_grid, steady
 from excitor.design.schedule import RunPlan
 from excitor.design.slow_runs import measured_duration, measured_motion
@@ -49,6 +50,21 @@ class Designed:
         return all(certificate.ready for certificate in self.certificates.values())
 
     @property
+    def checks(self) -> tuple[Check, ...]:
+        """What go or no-go rests on besides the certificate: the forecast, or a load's own matrix."""
+        if self.setup.design.model != "load":
+            return self.forecast.checks
+        value = self.runs[0].condition
+        holds = value <= CONDITION
+        told = f"the condition number of the load's matrix is {value:.3g}, at most {CONDITION:g} is asked for"
+        return (Check("condition", value, CONDITION, holds, told),)
+
+    @property
+    def go(self) -> bool:
+        """Tell whether the design is proven, and will teach enough."""
+        return self.ready and all(check.holds for check in self.checks)
+
+    @property
     def finished(self) -> bool:
         """Tell whether every search came to its end."""
         return all(run.found.stopped == "budget spent" for run in self.runs)
@@ -80,7 +96,12 @@ def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> 
         tuple(slow),
         tuple(plan.name for plan in plans),
         waiting,
-        forecast(setup.robot, _taught(runs, slow), setup.noise),
+        forecast(
+            setup.robot,
+            _taught(runs, slow),
+            setup.noise,
+            target=setup.design.target_relative_sigma_percent / 100.0,
+        ),
         time.process_time() - started,
     )
 

@@ -70,7 +70,7 @@ def plan_data(designed: Designed) -> dict[str, Any]:
 
 def verdict(designed: Designed) -> dict[str, Any]:
     """Say go or no-go, and why."""
-    checks = designed.forecast.checks
+    checks = designed.checks
     reasons = [check.sentence for check in checks if not check.holds]
     for name, certificate in designed.certificates.items():
         failing = [item.name for item in certificate.items if not item.holds]
@@ -79,7 +79,7 @@ def verdict(designed: Designed) -> dict[str, Any]:
             reasons.insert(0, f"Run {name!r} is not certified: {shown}")
     if not designed.finished:
         reasons.append("The search was interrupted; excitor design goes on with it")
-    go = designed.forecast.go and designed.ready
+    go = designed.go
     if go:
         reasons = [check.sentence for check in checks] + reasons
     return {"go": go, "reasons": [*reasons, *designed.setup.remarks]}
@@ -196,7 +196,7 @@ def _history(run: DesignedRun) -> list[dict[str, Any]]:
 
 def _forecast(designed: Designed) -> dict[str, Any]:
     foreseen = designed.forecast
-    sentences: Sequence[str] = [*(check.sentence for check in foreseen.checks), *(a.sentence for a in foreseen.advice)]
+    sentences: Sequence[str] = [*(check.sentence for check in designed.checks), *(a.sentence for a in foreseen.advice)]
     return {
         "noise": foreseen.noise,
         "parameters": [

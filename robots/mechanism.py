@@ -1,6 +1,6 @@
 """What every robot's body must be able to answer, whether its chain is open or closed: the robot protocol."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from excitor.robots.arrays import BoolArray, FloatArray
 
@@ -63,3 +63,15 @@ class Mechanism(Protocol):
 
     def mass_matrix(self, q: FloatArray, phi: FloatArray) -> FloatArray:
         """Mass matrices, (n_samples, n_joints, n_joints)."""
+
+
+@runtime_checkable
+class CanBeSingular(Protocol):
+    """A mechanism that has singular poses inside its joint ranges, as closed chains do."""
+
+    def singularity_distances(self, q: FloatArray) -> FloatArray:
+        """Distance to each type of singularity, positive and 0 at it, (n_samples, n_types)."""
+
+    @property
+    def singularity_names(self) -> tuple[str, ...]:
+        """Name the types, in the order of the distances' columns."""

@@ -1,5 +1,7 @@
 """The search problem and its stages, on small robots and on the bench's."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from excitor.design.fourier import Excitation, executed, period_grid, series, st
 from excitor.design.models import DynamicModel, PowerModel
 from excitor.design.polish import objective_slope
 from excitor.design.problem import build_problem, candidates_of, decode, encode, evaluate, trajectory
-from excitor.design.search import run_chain, solve
+from excitor.design.search import solve
 from excitor.design.start import feasible_start, violation_of
 from excitor.robots.base import base_parameters
 from excitor.robots.description import load
@@ -167,16 +169,13 @@ def test_a_search_that_was_stopped_goes_on_to_the_same_end(problem, after):
     assert same(whole, solve(problem, Budget(evaluations=1500), seed=4, states={0: kept[after - 1]}))
 
 
-def test_workers_find_what_one_process_finds(monkeypatch):
-    """Workers are spawned and see the module's own chain length: short chains come from a small one here."""
-    small = problem_of("rotradi", scene=False)
-    budget = Budget(evaluations=81_000)  # two chains
+@pytest.mark.slow  # two processes import and compile anew
+def test_workers_find_what_one_process_finds():
+    small = problem_of("rotradi", scene=False, ramp=0.0)
+    budget = Budget(evaluations=3000, chain=1500)
     assert budget.chains == 2
-    quick = Budget(evaluations=81_000)
-    states = {
-        chain: run_chain(small, quick, seed=1, method="ga", chain=chain, state=None)[0] for chain in ()
-    }  # nothing is begun
-    assert states == {}
+    one, two = (solve(small, budget, seed=1, workers=workers) for workers in (1, 2))
+    assert same(one, two)
 
 
 def test_an_interrupt_ends_with_the_best_so_far(problem):
@@ -223,8 +222,6 @@ def test_locked_joints_stand_where_the_search_puts_them():
 
 
 def test_earlier_runs_count(problem):
-    from dataclasses import replace
-
     chosen = decode(problem, np.random.default_rng(0).uniform(-1, 1, (2, problem.n_design)))
     motion = steady(trajectory(problem, chosen, 1), period_grid(problem.excitation, problem.n_period))
     W = problem.model.observation(motion)
@@ -232,6 +229,38 @@ def test_earlier_runs_count(problem):
     first = steady(trajectory(problem, chosen, 0), period_grid(problem.excitation, problem.n_period))
     both = np.concatenate([problem.model.observation(first), W])
     assert evaluate(joined, chosen).value[0] == pytest.approx(condition_number(both), rel=1e-6)
+
+
+def test_a_mechanism_that_can_be_singular_stays_away():
+    """A protocol only: closed chains do not exist yet, so a tree is given singular poses."""
+    robot = load("rotradi")
+
+    class Singular(type(robot.mechanism)):
+        singularity_names = ("stretched",)
+
+        def singularity_distances(self, q):
+            return np.abs(np.sin(q[:, 2:3]))
+
+    tree = robot.mechanism
+    values = {name: getattr(tree, name) for name in tree.__dataclass_fields__}
+    robot = replace(robot, mechanism=Singular(**values))
+    free = np.full(3, np.inf)
+    constraints = Constraints(robot.limits, free, singularity=0.2)
+    columns = base_parameters(robot).kept
+    chosen = build_problem(
+        robot,
+        Excitation(10.0, 0.004, (1, 2, 3), np.ones(3, bool)),
+        constraints=constraints,
+        criterion=Criterion(),
+        model=DynamicModel(robot, columns, np.ones(3)),
+    )
+    assert chosen.names[-1] == "singularity: stretched"
+    candidates = decode(chosen, np.random.default_rng(0).uniform(-1, 1, (5, chosen.n_design)))
+    g = evaluate(chosen, candidates).g[:, -1]
+    for k in range(5):
+        q = series(trajectory(chosen, candidates, k), period_grid(chosen.excitation, chosen.n_period))
+        least = np.abs(np.sin(q[:, 2])).min()
+        assert g[k] == pytest.approx(1.0 - 0.995 * least / 0.2, abs=1e-12)
 
 
 def test_trajectories_become_candidates_again(problem):
