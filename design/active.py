@@ -47,25 +47,30 @@ class Active:
     speed: IntArray  # samples
 
 
-def active_set(problem: Problem, x: FloatArray) -> Active:
-    """Choose the samples at which limits are nearly reached."""
+def active_set(problem: Problem, x: FloatArray, *, near: float = NEAR, most: int = MOST) -> Active:
+    """Choose the samples at which limits are nearly reached: local extremes above `near`, the `most` worst of each.
+
+    With near = -inf and most = 1 every limit has one row, at its worst sample, in an order that does not change.
+    """
     candidate = coefficients(problem, x[None])
-    A, b = _joint_rows(problem, candidate)
+    A, b = _joint_rows(problem, candidate, near, most)
     none = np.empty(0, dtype=np.int64)
     torque, rms, clearance, speed = (none, none), none, (none, none), none
     constraints = problem.constraints
     if np.isfinite(constraints.limits.torque).any() or np.isfinite(constraints.torque_rms).any():
         tau = inverse_dynamics(problem.robot, Motion(*_states(problem, candidate)))
-        torque = _extremes(np.abs(tau) / (SEARCH_SHARE * constraints.limits.torque) - 1.0)
+        torque = _extremes(np.abs(tau) / (SEARCH_SHARE * constraints.limits.torque) - 1.0, near, most)
         found = np.sqrt(np.mean(tau[: problem.n_period] ** 2, axis=0))
-        rms = np.flatnonzero(found / (SEARCH_SHARE * constraints.torque_rms) - 1.0 > NEAR)
+        rms = np.flatnonzero(found / (SEARCH_SHARE * constraints.torque_rms) - 1.0 > near)
     if constraints.scene is not None:
         lacking = required(problem.robot, constraints.scene) + SEARCH_CLEARANCE
         places = _places(problem, candidate)[0]
-        clearance = _extremes((lacking - clearances(problem.robot, constraints.scene, places)) / CLEARANCE_SCALE)
+        left = clearances(problem.robot, constraints.scene, places)
+        clearance = _extremes((lacking - left) / CLEARANCE_SCALE, near, most)
     if np.isfinite(constraints.tool_speed):
         states = _states(problem, candidate)
-        speed = _extremes(_speeds(problem, states)[:, None] / (SEARCH_SHARE * constraints.tool_speed) - 1.0)[0]
+        shares = _speeds(problem, states)[:, None] / (SEARCH_SHARE * constraints.tool_speed)
+        speed = _extremes(shares - 1.0, near, most)[0]
     return Active(A, b, torque, rms, clearance, speed)
 
 
@@ -117,7 +122,7 @@ def coefficient_slope(problem: Problem, bars: States) -> FloatArray:
     return np.concatenate([bars[0].sum(axis=0)[:, None], np.asarray(swing)], axis=1)
 
 
-def _joint_rows(problem: Problem, candidate: Candidates) -> tuple[FloatArray, FloatArray]:
+def _joint_rows(problem: Problem, candidate: Candidates, near: float, most: int) -> tuple[FloatArray, FloatArray]:
     """Write joint limits at their extreme samples as A x + b ≤ 0, in shares of the limits."""
     n_joints, n_waves = problem.amplitude.shape
     swing = candidate.swing[0]
@@ -130,7 +135,7 @@ def _joint_rows(problem: Problem, candidate: Candidates) -> tuple[FloatArray, Fl
     for rate, basis in zip(problem.rates, problem.basis[1:], strict=True):
         kinds += [(side * (swing @ basis) / rate[:, None], side / rate, basis) for side in (1.0, -1.0)]
     for order, (share, factor, basis) in enumerate(kinds):
-        samples, joints = _extremes(share.T - 1.0)
+        samples, joints = _extremes(share.T - 1.0, near, most)
         for k, j in zip(samples, joints, strict=True):
             if not problem.excitation.moving[j]:
                 continue
@@ -146,12 +151,12 @@ def _joint_rows(problem: Problem, candidate: Candidates) -> tuple[FloatArray, Fl
     return A, b
 
 
-def _extremes(g: FloatArray) -> tuple[IntArray, IntArray]:
-    """Find the local maxima over samples (rows) of each limit (column) that are near 0: samples, limits."""
+def _extremes(g: FloatArray, near: float, most: int) -> tuple[IntArray, IntArray]:
+    """Find the local maxima over samples (rows) of each limit (column) that are above `near`: samples, limits."""
     padded = np.pad(g, ((1, 1), (0, 0)), constant_values=-np.inf)
-    peak: BoolArray = (g >= padded[:-2]) & (g >= padded[2:]) & (g > NEAR)
+    peak: BoolArray = (g >= padded[:-2]) & (g >= padded[2:]) & (g > near)
     ranked = np.where(peak, g, -np.inf)
-    order = np.argsort(-ranked, axis=0)[:MOST]
+    order = np.argsort(-ranked, axis=0)[:most]
     chosen = np.take_along_axis(ranked, order, axis=0) > -np.inf
     places, limits = np.nonzero(chosen)
     return order[places, limits].astype(np.int64), limits.astype(np.int64)

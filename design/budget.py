@@ -1,7 +1,7 @@
 """What a search may spend, where it stands, and what it has found."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ Method = Literal["hybrid", "ga", "plain-ga"]
 STAGES = ("ga", "cma-es", "slsqp")
 CHAIN_EVALUATIONS = 40_000
 CHAIN_SECONDS = 5.0
+USUAL_SIZE = 70  # design variables that such a chain is enough for
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,16 @@ class Budget:
     @property
     def chains(self) -> int:
         """Count the chains that share it."""
-        usual = CHAIN_EVALUATIONS if self.counted else CHAIN_SECONDS
-        return max(1, round(self.amount / (self.chain or usual)))
+        return max(1, round(self.amount / (self.chain or self._usual)))
+
+    @property
+    def _usual(self) -> float:
+        return CHAIN_EVALUATIONS if self.counted else CHAIN_SECONDS
+
+    def for_size(self, n_design: int) -> "Budget":
+        """Give chains as much as so many design variables need, unless that is stated."""
+        more = max(1.0, n_design / USUAL_SIZE) ** 2
+        return self if self.chain is not None else replace(self, chain=self._usual * more)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.active import active_set, active_slopes, active_values, by_design, coefficient_slope
+from excitor.design.active import Active, active_set, active_slopes, active_values, by_design, coefficient_slope
 from excitor.design.criteria import gradient
 from excitor.design.problem import Problem, coefficients, motions
 from excitor.robots.arrays import FloatArray
@@ -24,19 +24,24 @@ def polish(
     x: FloatArray,
     *,
     softness: float,
-    reach: float,
+    reach: float | None,
     spend: Callable[[FloatArray], None],
     iterations: int = 30,
 ) -> FloatArray:
     """Improve one design from x by sequential quadratic programming on the constraints near x; returns the last x.
 
     No variable moves further than `reach`, because constraints that are far from their limits are not looked at.
+    With reach = None every variable is free, and each limit is looked at where it is worst at the time: a wilder way,
+    which leaves valleys that the other does not.
     `spend` hears of every point that is evaluated, and raises BudgetSpent when it must end.
     """
     import scipy.optimize
 
     minimize: Any = scipy.optimize.minimize  # its stubs know no arrays of ours
-    active = active_set(problem, x)
+    chosen = active_set(problem, x)
+
+    def active(x: FloatArray) -> Active:
+        return active_set(problem, x, near=-np.inf, most=1) if reach is None else chosen
 
     def value(x: FloatArray) -> float:
         spend(x)
@@ -47,12 +52,12 @@ def polish(
         x,
         jac=lambda x: objective_slope(problem, x, softness)[1],
         method="SLSQP",
-        bounds=np.stack([x - reach, x + reach], axis=1),
+        bounds=None if reach is None else np.stack([x - reach, x + reach], axis=1),
         constraints=[
             {
                 "type": "ineq",
-                "fun": lambda x: -active_values(problem, active, x) - RESERVE,
-                "jac": lambda x: -active_slopes(problem, active, x),
+                "fun": lambda x: -active_values(problem, active(x), x) - RESERVE,
+                "jac": lambda x: -active_slopes(problem, active(x), x),
             }
         ],
         options={"maxiter": iterations, "ftol": 1e-7},

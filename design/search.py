@@ -39,7 +39,7 @@ def solve(
     are processes: they share counted evaluations, and spend seconds each. A keyboard interrupt ends the search with
     what it has.
     """
-    states = dict(states or {})
+    states, budget = dict(states or {}), budget.for_size(problem.n_design)
     n_chains = budget.chains * (1 if budget.counted else workers)
     interrupted = False
     if workers > 1 and n_chains > 1:

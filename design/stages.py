@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ CMA_SIGMA = 0.1  # of the variables' box
 VIOLATION_WEIGHT = 10.0  # of violated shares of limits against log of the criterion
 _UNBOUNDED = 30.0  # stands for the logarithm of an infinite criterion
 _HOP = 0.03  # of the variables' box: how far from the best SLSQP starts again
+_ROAMING = 300  # iterations
+_LOOK = 4  # points of roaming, one of which is fitted into the limits and scored
 _HARDEST = 400.0  # softness at which the smooth criterion is the true one, but for rounding
 
 
@@ -164,6 +167,8 @@ def polishing(ledger: Ledger, random: np.random.Generator, start: Candidates) ->
     ledger.anchor = start.center[0]
     x, hop = encode(problem, start)[0], _HOP
     try:
+        _roam(ledger, x)
+        x = encode(problem, ledger.leader or start)[0]
         while True:
             _descend(ledger, x)
             best = encode(problem, ledger.leader or start)[0]
@@ -171,6 +176,21 @@ def polishing(ledger: Ledger, random: np.random.Generator, start: Candidates) ->
             hop = min(1.3 * hop, 0.2)
     except BudgetSpent:
         return
+
+
+def _roam(ledger: Ledger, x: FloatArray) -> None:
+    """Go where the smooth criterion leads, if need be through what is not allowed; score a point now and then."""
+    points = count(1)
+
+    def spend(x: FloatArray) -> None:
+        ledger.evaluations += POINT_COST
+        if next(points) % _LOOK == 0:
+            _score(ledger, x)
+        ledger.check()
+
+    for softness in (32.0, 200.0):
+        x = polish(ledger.problem, x, softness=softness, reach=None, spend=spend, iterations=_ROAMING)
+        _score(ledger, x)
 
 
 def _descend(ledger: Ledger, x: FloatArray) -> None:

@@ -157,7 +157,8 @@ def _margins(problem: TorqueProblem, robot: Robot, fine: Simulated, rough: Simul
     ended = bool(np.isinf(fine.diverged_at[0]) and np.isinf(rough.diverged_at[0]))
     end = float(fine.t[-1])
     reached = min(float(fine.diverged_at[0]), float(rough.diverged_at[0]), end)
-    whole = Margin("simulation", "s", end, reached, reached - end, "the simulation runs to its end", ended)
+    missing = end - reached
+    whole = Margin("simulation", "s", 0.0, missing, -missing, "what the simulation misses of the run", ended)
     return [whole, *(item for item in found if np.isfinite(item.limit)), *_cell(problem, fine, rough)]
 
 
