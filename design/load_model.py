@@ -9,13 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from excitor.design.models import gradient_by_differences, grams_one_by_one
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, locked
 from excitor.robots.dynamics import regressor
 from excitor.robots.gram import stack
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
-
-_STEP = 1e-6
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -39,11 +38,7 @@ class LoadModel:
 
     def grams(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, n_samples: int) -> FloatArray:
         """WᵀW of a population."""
-        found = []
-        for states in zip(q, dq, ddq, strict=True):
-            W = self.observation(Motion(*(x[:, :n_samples].T for x in states)))
-            found.append(W.T @ W)
-        return np.array(found)
+        return grams_one_by_one(self, (q, dq, ddq), n_samples)
 
     def gradient(self, motion: Motion, gram_bar: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Gradient by the motion: signs, and who drives whom, held as they are; the rest by central differences.
@@ -52,21 +47,9 @@ class LoadModel:
         """
         side = _driving(self, motion)
         rows = 2.0 * _blocks(self, motion, side) @ (0.5 * (gram_bar + gram_bar.T))
-        smooth = ~_stepped(self)
-        states = (motion.q, motion.dq, motion.ddq)
-        out = tuple(np.zeros(motion.q.shape) for _ in states)
-        for order, state in enumerate(states):
-            for j in range(state.shape[1]) if order == 0 else np.flatnonzero(self.moving):
-                step = _STEP * max(1.0, float(np.abs(state[:, j]).max()))
-                sides = []
-                for sign in (1.0, -1.0):
-                    moved = list(states)
-                    moved[order] = state.copy()
-                    moved[order][:, j] += sign * step
-                    sides.append(_blocks(self, Motion(*moved), side))
-                change = (sides[0] - sides[1]) / (2.0 * step) * smooth
-                out[order][:, j] = np.einsum("kic,kic->k", rows, change)
-        return out[0], out[1], out[2]
+        still = np.arange(self.robot.n_joints), np.flatnonzero(self.moving), np.flatnonzero(self.moving)
+        rows = rows * ~_stepped(self)
+        return gradient_by_differences(lambda moved: _blocks(self, moved, side), motion, rows, still)
 
     def observation(self, motion: Motion) -> FloatArray:
         """W itself, rows of the axes that move."""

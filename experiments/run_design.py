@@ -14,11 +14,10 @@ from excitor.design.models import DynamicModel, Model, PowerModel
 from excitor.design.pareto import Front
 from excitor.design.problem import Problem, build_problem, trajectory
 from excitor.design.schedule import RunPlan, excited_columns, run_constraints
-from excitor.design.search import solve
-from excitor.design.weighted_power import WeightedPower
 from excitor.experiments.checkpoint import keep, key_of, recall
 from excitor.experiments.design_setup import Setup
 from excitor.experiments.front_design import search_front
+from excitor.experiments.run_search import raise_infeasible, search_run
 from excitor.experiments.settings import Settings
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.base import base_parameters, random_motion
@@ -61,36 +60,28 @@ def design_run(
     listen: Callable[[Progress], None] | None = None,
 ) -> DesignedRun:
     """Search one run's motion, going on where a search of the same inputs was stopped."""
+    where = f"run {plan.name!r}"
     if setup.design.front and plan.role == "identify" and not before:
         chosen, problem, found = search_front(
             setup, settings, plan=plan, problem_of=lambda one, run: run_problem(one, run, ()), listen=listen
         )
         if not found.feasible:
-            raise_infeasible(problem, plan, settings.seed)
+            raise_infeasible(problem, where, settings.seed)
         return replace(_finished(setup, plan, problem, found), front=chosen)
     problem = run_problem(setup, plan, before)
     budget, folder = _share(settings.budget, plan), setup.campaign.folder
     key = key_of(setup.campaign.digest, settings.seed, budget, settings.method, index, plan.name, _taught(before))
-    found = solve(
+    found = search_run(
         problem,
         budget,
+        settings,
+        where=where,
         seed=settings.seed + 1_000_003 * index,
-        method=settings.method,
         states={} if settings.fresh else recall(folder, index, key),
-        listen=listen,
         keep=lambda chain, state: keep(folder, index, chain, key=key, state=state),
-        workers=settings.workers,
+        listen=listen,
     )
-    if not found.feasible:
-        raise_infeasible(problem, plan, settings.seed)
     return _finished(setup, plan, problem, found)
-
-
-def raise_infeasible(problem: Problem, plan: RunPlan, seed: int) -> None:
-    """End a search without a feasible candidate in a report of what blocks."""
-    from excitor.design.infeasible import InfeasibleDesign, explain
-
-    raise InfeasibleDesign(f"run {plan.name!r}", explain(problem, seed=seed))
 
 
 def repeated_run(setup: Setup, plan: RunPlan, twin: DesignedRun) -> DesignedRun:
@@ -182,8 +173,7 @@ def model_of(setup: Setup, columns: IntArray, criterion: Criterion, plan: RunPla
     Torques of joints that stand still are not used.
     """
     if setup.design.model == "power":
-        one = criterion.kind == "condition"
-        return PowerModel(setup.robot, columns) if one else WeightedPower(setup.robot, columns, setup.noise.sigma)
+        return PowerModel(setup.robot, columns, None if criterion.kind == "condition" else setup.noise.sigma)
     if setup.design.model == "load":
         from excitor.design.load_model import load_model
 

@@ -19,10 +19,10 @@ from excitor.design.budget import Budget
 from excitor.design.constraints import Constraints
 from excitor.design.criteria import Criterion
 from excitor.design.fourier import Excitation, Trajectory, executed_motion, period_grid, steady
+from excitor.design.models import PowerModel
 from excitor.design.problem import build_problem, trajectory
 from excitor.design.schedule import EarlierRun, earlier_gram, locked_sequence
 from excitor.design.search import solve
-from excitor.design.weighted_power import WeightedPower
 from excitor.experiments.figures import Figure
 from excitor.experiments.studies import tx40_virtual as study
 from excitor.experiments.studies.tx40_virtual import CaseResult, Virtual
@@ -93,7 +93,7 @@ def design_sequence(robot: Robot, evaluations: int) -> Designed:
     """
     start = time.process_time()
     columns = base_parameters(robot).kept
-    model = WeightedPower(robot, columns, row_sigma(robot.n_joints))
+    model = PowerModel(robot, columns, row_sigma(robot.n_joints))
     criterion = Criterion("path", task=task(robot))
     constraints = Constraints(moves_limits(robot), np.full(robot.n_joints, np.inf))
     runs: list[EarlierRun] = []

@@ -23,7 +23,6 @@ from excitor.design.schedule import (
     together,
     with_slow_runs,
 )
-from excitor.design.weighted_power import WeightedPower
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.description import load
 from excitor.robots.dynamics import power_regressor
@@ -164,7 +163,7 @@ def test_earlier_runs_add_up(robot, kept):
 def test_weighted_power_counts_rows_by_their_noise(robot, kept):
     sigma = np.array([2.0, 2.0, 1.0, 0.5, 0.7, 0.5])
     motion = random_motion(robot, 60, {0: 0.2})
-    model, plain = WeightedPower(robot, kept, sigma), PowerModel(robot, kept)
+    model, plain = PowerModel(robot, kept, sigma), PowerModel(robot, kept)
     variance = np.mean(np.sum((motion.dq * sigma) ** 2, axis=1))
     assert model.observation(motion) ** 2 * variance == pytest.approx(plain.observation(motion) ** 2)
     states = (motion.q, motion.dq, motion.ddq)
@@ -181,7 +180,7 @@ def test_weighted_power_counts_rows_by_their_noise(robot, kept):
             values.append(np.sum(W.T @ W * bar))
         assert 2.0 * np.sum(slopes[order] * step) == pytest.approx(values[0] - values[1], rel=1e-4)
     with pytest.raises(ValueError, match="6 positive standard deviations"):
-        WeightedPower(robot, kept, np.zeros(6))
+        PowerModel(robot, kept, np.zeros(6))
 
 
 def test_mistakes_are_sentences(robot):
