@@ -31,7 +31,7 @@ from excitor.robots.scene import clearances, required
 States = tuple[FloatArray, FloatArray, FloatArray]
 
 NEAR = -0.25  # samples further inside than this share of their limit are left out of a step
-MOST = 4  # extremes of one limit
+MOST = 12  # extremes of one limit; a box alone has six faces to touch
 _STEP = 1e-6
 
 

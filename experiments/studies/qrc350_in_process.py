@@ -1,7 +1,8 @@
 """Study: sensitivity-based model reduction for in-process identification of a CLOOS QRC 350, [Volkmann2020].
 
 Every table to the printed digits, the decisions of the reduction, Figure 4; what the published numbers owe to
-choosing on the validation set, and how sure the parameters are; then smaller errors from trajectory A to C.
+choosing on the validation set, and how sure the parameters are; then smaller errors from trajectory A to C, and
+designed trajectories within what A and B used.
 """
 
 import tomllib
@@ -13,7 +14,15 @@ from typing import Any
 
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.files import write_atomically
-from excitor.experiments.studies import qrc350_beyond, qrc350_decisions, qrc350_figures, qrc350_path, qrc350_tables
+from excitor.experiments.studies import (
+    qrc350_beyond,
+    qrc350_decisions,
+    qrc350_design,
+    qrc350_design_figures,
+    qrc350_figures,
+    qrc350_path,
+    qrc350_tables,
+)
 from excitor.experiments.studies.cells import Cell, as_csv, cells, summary
 from excitor.experiments.studies.qrc350_beyond import Beyond
 from excitor.experiments.studies.qrc350_data import Recordings, absolute_errors, read_recordings
@@ -35,6 +44,7 @@ class Results:
     paper_on_C: FloatArray  # (n_joints,), %
     harmonic: Beyond
     vibrating: Beyond
+    designs: qrc350_design.Designs
 
 
 def run(data: Path | None, out: Path | None = None, *, full: bool = False) -> Report:
@@ -43,7 +53,7 @@ def run(data: Path | None, out: Path | None = None, *, full: bool = False) -> Re
         raise ExcitorError("the study needs the published recordings (.mat): give their folder with --data")
     printed = printed_values()
     recordings = read_recordings(data)
-    results = compute(recordings, printed)
+    results = compute(recordings, printed, full=full)
     context = tell(recordings, results, printed)
     if out is not None:
         context["written"] = write_files(out, recordings, results)
@@ -55,8 +65,8 @@ def printed_values() -> dict[str, Any]:
     return tomllib.loads((resources.files("excitor.experiments.studies.printed") / "qrc350.toml").read_text("utf-8"))
 
 
-def compute(recordings: Recordings, printed: Mapping[str, Any]) -> Results:
-    """Compute the tables, the paths and what goes beyond."""
+def compute(recordings: Recordings, printed: Mapping[str, Any], *, full: bool = False) -> Results:
+    """Compute the tables, the paths, what goes beyond, and designs."""
     models = qrc350_tables.fit(recordings)
     ours = qrc350_tables.tables(recordings, models)
     return Results(
@@ -68,6 +78,11 @@ def compute(recordings: Recordings, printed: Mapping[str, Any]) -> Results:
         paper_on_C=absolute_errors(recordings.equations["C"], models.A.values)[1],
         harmonic=qrc350_beyond.harmonic(recordings),
         vibrating=qrc350_beyond.vibrating(recordings),
+        designs=qrc350_design.design(
+            recordings,
+            {"A": models.A.values, "B": models.B.values},
+            qrc350_design.FULL if full else qrc350_design.QUICK,
+        ),
     )
 
 
@@ -82,6 +97,7 @@ def figures(results: Results, printed: Mapping[str, Any]) -> list[Figure]:
         *qrc350_figures.path_figures(printed, results.paths),
         *qrc350_figures.uncertainty_figures(results.disagreement),
         *qrc350_figures.error_figures(printed, results.paper_on_C, results.harmonic, results.vibrating),
+        *qrc350_design_figures.figures(results.designs),
     ]
 
 
@@ -101,6 +117,7 @@ def tell(recordings: Recordings, results: Results, printed: Mapping[str, Any]) -
         "kept, by acceptance set": {key: qrc350_decisions.outcome(each) for key, each in results.reductions.items()},
         "Figure 4, overshoot over the desired path in mm": qrc350_path.overshoot_mm(results.paths),
         **qrc350_figures.beyond_told(results.harmonic, results.vibrating),
+        "designs": qrc350_design_figures.told(results.designs),
         "published with the data, not printed": qrc350_tables.unprinted(recordings, models),
     }
 
