@@ -6,8 +6,7 @@ from excitor.design.criteria import values
 from excitor.design.problem import Candidates, Evaluation, Problem, constraint_values, motions
 from excitor.robots.arrays import FloatArray, IntArray
 
-_ROUNDS = 3
-_SAFE = 0.99  # of the amplitude that interpolation promises
+_SAFE = (0.99, 0.99, 0.85, 0.7, 0.5)  # of the amplitude that interpolation promises, round after round
 _STILL = 0.01  # amplitude that stands for standing still: friction has its sign already
 
 
@@ -22,14 +21,14 @@ def fitted(problem: Problem, candidates: Candidates, anchor: FloatArray | None) 
     if anchor is None or not g.shape[1] or not (g > 0.0).any():
         return candidates, Evaluation(_values(problem, candidates), g)
     scale = np.ones(len(g))
-    for _ in range(_ROUNDS):
+    for safe in _SAFE:
         bad = np.flatnonzero((g > 0.0).any(axis=1))
         if not bad.size:
             break
         low = _at_anchor(problem, candidates, anchor, bad)
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(g[bad] > 0.0, np.maximum(-low, 0.0) / (g[bad] + np.maximum(-low, 0.0)), 1.0)
-        scale[bad] *= _SAFE * share.min(axis=1)
+        scale[bad] *= safe * share.min(axis=1)
         trial = drawn(candidates, anchor, scale, bad)
         g[bad] = constraint_values(problem, trial, *motions(problem, trial))
     chosen = drawn(candidates, anchor, scale, np.arange(len(g)))

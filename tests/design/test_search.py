@@ -12,49 +12,14 @@ from excitor.design.criteria import Criterion
 from excitor.design.fourier import Excitation, executed, period_grid, series, steady
 from excitor.design.models import DynamicModel, PowerModel
 from excitor.design.polish import objective_slope
-from excitor.design.problem import build_problem, candidates_of, decode, encode, evaluate, trajectory
+from excitor.design.problem import CLEARANCE_SCALE, SEARCH_CLEARANCE, build_problem, candidates_of, decode, encode, evaluate, trajectory
 from excitor.design.search import solve
 from excitor.design.start import feasible_start, violation_of
 from excitor.robots.base import base_parameters
 from excitor.robots.description import load
 from excitor.robots.dynamics import frame_pose, inverse_dynamics
-from excitor.robots.geometry import translation
 from excitor.robots.gram import condition_number
-from excitor.robots.robot import Limits
-from excitor.robots.scene import Scene, Shape, Zone, clearances, required
-
-
-def problem_of(name="tx40", *, scene=True, ramp=5.0, criterion=None, model=None, **changed):
-    robot = load(name)
-    limits = robot.limits
-    jerk = np.full(robot.n_joints, 200.0)
-    limits = Limits(limits.position, limits.velocity, limits.acceleration, jerk, 0.6 * limits.torque)
-    zones = (
-        Zone("table", Shape("half-space", translation(0.0, 0.0, 0.02)), "out", "all", 0.01),
-        Zone("cell", Shape("box", translation(0.1, 0.0, 0.6), np.array([0.5, 0.45, 0.55])), "in", "tool"),
-        Zone("post", Shape("cylinder", translation(0.35, 0.3, 0.3), np.array([0.05, 0.3, 0.0])), "out", "links", 0.01),
-    )
-    constraints = Constraints(
-        limits,
-        0.2 * robot.limits.torque,
-        Scene(zones, True, 0.01, 0.03) if scene else None,
-        2.5,
-        np.zeros(robot.n_joints),
-    )
-    excitation = Excitation(10.0, 0.004, (1, 2, 3, 4, 5), np.ones(robot.n_joints, bool), ramp=ramp, **changed)
-    columns = base_parameters(robot).kept
-    return build_problem(
-        robot,
-        excitation,
-        constraints=constraints,
-        criterion=criterion or Criterion(),
-        model=model(robot, columns) if model else DynamicModel(robot, columns, np.ones(robot.n_joints)),
-    )
-
-
-@pytest.fixture(scope="module")
-def problem():
-    return problem_of()
+from excitor.robots.scene import clearances, required
 
 
 def test_every_decoded_motion_keeps_all_joint_limits(problem):
@@ -107,12 +72,12 @@ def test_constraints_are_what_the_public_physics_says(problem):
         assert found["tool speed"] == pytest.approx(speed / (0.995 * 2.5) - 1.0, abs=0.03)
         home = np.linspace(0.0, 1.0, 24)[:, None] * chosen.center
         left = np.minimum(clearances(robot, scene, q[::20]).min(axis=0), clearances(robot, scene, home).min(axis=0))
-        lacking = (required(robot, scene) + 0.004 - left) / 0.1
+        lacking = (required(robot, scene) + SEARCH_CLEARANCE - left) / CLEARANCE_SCALE
         assert np.allclose(g[k][-1 - len(lacking) : -1], lacking, atol=0.12)
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "power"])
-def test_gradients_of_objective_and_constraints(problem, kind):
+def test_gradients_of_objective_and_constraints(problem, problem_of, kind):
     chosen = problem if kind == "dynamic" else problem_of(model=lambda robot, columns: PowerModel(robot, columns[:30]))
     random = np.random.default_rng(3)
     candidates = decode(chosen, random.uniform(-1.0, 1.0, (1, chosen.n_design)))
@@ -170,7 +135,7 @@ def test_a_search_that_was_stopped_goes_on_to_the_same_end(problem, after):
 
 
 @pytest.mark.slow  # two processes import and compile anew
-def test_workers_find_what_one_process_finds():
+def test_workers_find_what_one_process_finds(problem_of):
     small = problem_of("rotradi", scene=False, ramp=0.0)
     budget = Budget(evaluations=3000, chain=1500)
     assert budget.chains == 2
@@ -192,7 +157,7 @@ def test_an_interrupt_ends_with_the_best_so_far(problem):
     assert calls[-1].best == found.value[0]
 
 
-def test_the_plain_algorithm_treats_joint_limits_as_constraints():
+def test_the_plain_algorithm_treats_joint_limits_as_constraints(problem_of):
     free = problem_of("rotradi", scene=False, ramp=0.0)
     found = solve(free, Budget(evaluations=4000), seed=0, method="plain-ga")
     chosen = trajectory(free, found.candidates, 0)
