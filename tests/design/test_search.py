@@ -12,7 +12,16 @@ from excitor.design.criteria import Criterion
 from excitor.design.fourier import Excitation, executed, period_grid, series, steady
 from excitor.design.models import DynamicModel, PowerModel
 from excitor.design.polish import objective_slope
-from excitor.design.problem import CLEARANCE_SCALE, SEARCH_CLEARANCE, build_problem, candidates_of, decode, encode, evaluate, trajectory
+from excitor.design.problem import (
+    CLEARANCE_SCALE,
+    SEARCH_CLEARANCE,
+    build_problem,
+    candidates_of,
+    decode,
+    encode,
+    evaluate,
+    trajectory,
+)
 from excitor.design.search import solve
 from excitor.design.start import feasible_start, violation_of
 from excitor.robots.base import base_parameters
