@@ -247,7 +247,7 @@ def test_locked_joints_stay(constraints):
     ],
 )
 def test_a_blocked_home_is_named(robot, constraints, plan):
-    q = np.random.default_rng(0).uniform(-1.5, 1.5, size=(200, 6))
+    q = np.random.default_rng(0).uniform(-2.0, 2.0, size=(2000, 6))
     left = (clearances(robot, constraints.scene, q) - required(robot, constraints.scene)).min(axis=1)
     inside = q[np.argmin(left)]
     with pytest.raises(InfeasibleRun, match="blocked by .* / ") as caught:

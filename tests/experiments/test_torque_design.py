@@ -17,6 +17,7 @@ from excitor.experiments.design_stage import write_all
 from excitor.experiments.design_terminal import print_designed
 from excitor.experiments.designing import design
 from excitor.experiments.plan_data import plan_data
+from excitor.experiments.run_search import Stopped
 from excitor.experiments.settings import DEFAULT_EVALUATIONS, DEFAULT_SIMULATIONS, settings_of
 from excitor.robots.description import load, robot_text
 from excitor.robots.robot import posture
@@ -239,6 +240,15 @@ def test_ctrl_c_keeps_the_best_so_far(tmp_path):
     assert len(stopped.torque_runs) == 1
     assert not stopped.finished
     assert design_data(stopped)["torque_runs"][0]["search"]["stopped"] == "interrupted"
+
+
+def test_ctrl_c_before_anything_is_found_is_told(tmp_path, monkeypatch):
+    def interrupted(*arguments, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("excitor.experiments.torque_design.search_torques", interrupted)
+    with pytest.raises(Stopped, match="run 'excitation': stopped before it was designed"):
+        designed_in(campaign(tmp_path, HEAD, NOISE, DESIGN, TORQUE))
 
 
 def test_keys_of_periodic_runs_are_told_not_to_count(tmp_path):

@@ -175,7 +175,7 @@ def test_units_follow_the_joint_that_an_element_acts_on():
 def test_gradient_of_columns_that_rest_on_loads_and_memory(seed):
     """With loads and states held, differences agree for load and slip columns too, beyond one chunk of samples."""
     from excitor.robots.drive import drive_elements, slip_states
-    from excitor.robots.gram import _packing
+    from excitor.robots.gram import packing
     from excitor.robots.kernel.adjoint import fill_gram_gradient
     from excitor.robots.kernel.gram import Drive, fill_gram
     from excitor.robots.robot import Motion
@@ -185,23 +185,23 @@ def test_gradient_of_columns_that_rest_on_loads_and_memory(seed):
     n, n_params, rng = robot.n_joints, len(layout(robot)), np.random.default_rng(seed)
     state = rng.uniform(0.3, 2.0, (3, 300, n)) * rng.choice([-1.0, 1.0], (3, 300, n))
     drive = Drive(drive_elements(robot), rng.normal(size=(300, n)), slip_states(robot, Motion(*state)))
-    packing = _packing(robot, np.arange(n_params), rng.uniform(0.5, 2.0, n))
+    packed = packing(robot, np.arange(n_params), rng.uniform(0.5, 2.0, n))
     bar = rng.normal(size=(n_params, n_params))
     bar = bar + bar.T
 
     def value(x):
         G = np.empty((n_params, n_params))
-        fill_gram(chain(robot.mechanism), drive, packing, samples(Motion(*x), n), G)
+        fill_gram(chain(robot.mechanism), drive, packed, samples(Motion(*x), n), G)
         return np.sum(bar * G)
 
     out = tuple(np.empty((n, 300)) for _ in range(3))
-    fill_gram_gradient(chain(robot.mechanism), drive, packing, samples(Motion(*state), n), bar, out)
+    fill_gram_gradient(chain(robot.mechanism), drive, packed, samples(Motion(*state), n), bar, out)
     direction, h = rng.normal(size=(3, 300, n)), 1e-6
     slope = (value(state + h * direction) - value(state - h * direction)) / (2 * h)
     assert sum(np.sum(g.T * d) for g, d in zip(out, direction, strict=False)) == pytest.approx(slope, rel=1e-6)
     only = [k for k, name in enumerate(layout(robot).names) if name in ("Fl", "Fz")]
     G = np.empty((2, 2))
-    fill_gram(chain(robot.mechanism), drive, _packing(robot, np.array(only), np.ones(n)), samples(Motion(*state), n), G)
+    fill_gram(chain(robot.mechanism), drive, packing(robot, np.array(only), np.ones(n)), samples(Motion(*state), n), G)
     W = np.stack([_column(robot, name, state, drive) for name in ("Fz", "Fl")])
     names = [layout(robot).names[k] for k in only]
     W = W[[("Fz", "Fl").index(name) for name in names]]
