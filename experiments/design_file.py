@@ -11,10 +11,12 @@ from excitor.design.certify import Margin
 from excitor.design.forecast import forecast_data
 from excitor.design.fourier import phases
 from excitor.design.pareto import Front
+from excitor.design.torque_mode import torque_phases
 from excitor.experiments.designing import Designed
 from excitor.experiments.files import write_atomically
 from excitor.experiments.run_design import DesignedRun
 from excitor.experiments.slow_design import DesignedSlowRun
+from excitor.experiments.torque_design import DesignedTorqueRun
 from excitor.robots.errors import ExcitorError
 from excitor.robots.information import noise_data
 from excitor.robots.regrouping import regroupings
@@ -68,6 +70,7 @@ def design_data(designed: Designed) -> dict[str, Any]:
         "noise": noise_data(setup.noise),
         "order": list(designed.order),
         "runs": [run_data(run) for run in designed.runs],
+        "torque_runs": [torque_data(run) for run in designed.torque_runs],
         "slow_runs": [slow_data(run) for run in designed.slow_runs],
         "waiting": [{"name": plan.name, "after": plan.learns_from, "note": plan.note} for plan in designed.waiting],
         "forecast": forecast_of(designed),
@@ -146,6 +149,53 @@ def slow_data(slow: DesignedSlowRun) -> dict[str, Any]:
     }
 
 
+def torque_data(run: DesignedTorqueRun) -> dict[str, Any]:
+    """Write a run of torques in N m and N, each held from one sample to the next; waves in rad/s and rad."""
+    plan, trajectory, excitation, proven = run.plan, run.trajectory, run.trajectory.excitation, run.proven
+    robust = proven.robustness
+    return {
+        "name": plan.name,
+        "kind": plan.kind,
+        "role": plan.role,
+        "note": plan.note,
+        "ready": run.certificate.ready,
+        "sample_time": excitation.sample_time,
+        "driven": [bool(x) for x in excitation.driven],
+        "start": excitation.start.tolist(),
+        "duration": excitation.duration,
+        "rate": excitation.rate,
+        "band": list(excitation.band),
+        "phases": [{"name": p.name, "start": p.start, "end": p.end} for p in torque_phases(excitation)],
+        "torques": {
+            "constant": trajectory.constant.tolist(),
+            "amplitudes": trajectory.amplitudes.tolist(),
+            "frequencies": trajectory.frequencies.tolist(),
+            "phases": trajectory.phases.tolist(),
+        },
+        "criterion": "condition",
+        "condition": finite(run.condition),
+        "condition_weighted": finite(run.condition_weighted),
+        "columns": list(run.columns),
+        "singular_values": [float(x) for x in run.spectrum],
+        "certificate": [margin_data(item) for item in run.certificate.items],
+        "wording": proven.wording,
+        "finest_step": proven.finest_step,
+        "robustness": {
+            "spread": robust.spread,
+            "n_models": robust.n_models,
+            "share": robust.share,
+            "diverged": robust.diverged,
+            "breaks": [{"name": name, "share": share} for name, share in robust.breaks],
+        },
+        "notes": list(run.certificate.notes),
+        "search": {
+            "evaluations": run.found.evaluations,
+            "stopped": run.found.stopped,
+            "history": [[finite(x) for x in row] for row in run.found.history],
+        },
+    }
+
+
 def way_data(run: DesignedRun) -> dict[str, Any] | None:
     """Write the way from home to the start; the way back is the same, backwards."""
     way = run.certificate.way
@@ -181,7 +231,7 @@ def forecast_of(designed: Designed) -> dict[str, Any]:
 
 def summary(designed: Designed) -> dict[str, Any]:
     """Say for scripts what matters of a design: the numbers of its first run, and all margins."""
-    first = designed.runs[0]
+    first = designed.searched[0]
     return {
         "condition": finite(first.condition),
         "condition_weighted": finite(first.condition_weighted),
@@ -195,11 +245,11 @@ def summary(designed: Designed) -> dict[str, Any]:
             for name, certificate in designed.certificates.items()
             for item in certificate.items
         ],
-        "evaluations": sum(run.found.evaluations for run in designed.runs if run.plan.same_as is None),
+        "evaluations": sum(run.found.evaluations for run in designed.searched if run.plan.same_as is None),
         "cpu_s": designed.cpu_seconds,
         "runs": [
             {"name": run.plan.name, "condition": finite(run.condition), "certified": run.certificate.ready}
-            for run in designed.runs
+            for run in designed.searched
         ]
         + [
             {"name": run.plan.name, "condition": None, "certified": run.certificate.ready} for run in designed.slow_runs

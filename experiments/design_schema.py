@@ -128,9 +128,23 @@ class Noise(Table):
         return self
 
 
+class TorqueRuns(Table):
+    """What torques drive an arm without a controller: tau = c (1 - exp(-rate t^3)) + sum of a sin(w t + phase)."""
+
+    duration_s: Annotated[FiniteFloat, Field(gt=0.0, le=600.0)] = 10.0  # of the measured part
+    n_waves: Annotated[int, Field(ge=1, le=20)] = 2  # in each motor
+    band_rad_s: Annotated[list[Positive], Field(min_length=2, max_length=2)] | None = None  # not given: 1 to 15
+    rate: Positive = 0.5  # 1/s^3: how soon the constant part comes
+    fade_s: Annotated[FiniteFloat, Field(ge=0.0, le=60.0)] = 1.0  # in which the torques vanish afterwards
+    coast_s: Annotated[FiniteFloat, Field(ge=0.0, le=60.0)] = 2.0  # in which friction brings the arm to rest
+    driven: Annotated[list[Name], Field(max_length=100)] = []  # joints whose motors push; none named: all
+
+
 class Design(Table):
     """Which motions are sought."""
 
+    excitation: Literal["fourier", "torque"] = "fourier"  # positions for a controller, or torques without one
+    torque: TorqueRuns | None = None
     schedule: Literal["together", "single", "locked-sequence", "payload-pair", "gentle-first"] = "together"
     joints: list[Name] = []  # that move; none named: all
     locked_deg: dict[Name, Coordinate] = {}  # where joints stand that do not move (sliding: mm); else the search tells
@@ -160,6 +174,8 @@ class Design(Table):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if self.torque is not None and self.excitation != "torque":
+            raise ValueError('gives a table torque, which goes with excitation = "torque"')
         if self.evaluations is not None and self.seconds is not None:
             raise ValueError("gives both evaluations and seconds; a budget is one of them")
         if isinstance(self.harmonics, list) and sorted(set(self.harmonics)) != self.harmonics:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from excitor.design.certify import has_torque_model
 from excitor.design.constraints import Constraints
 from excitor.design.fourier import Excitation
 from excitor.experiments import design_schema as schema
@@ -65,6 +66,11 @@ def set_up(campaign: OpenCampaign) -> Setup:
     pose = _pose(robot, content.design, moving, limits, problems)
     excitation = _excitation(content.design, moving, problems)
     noise = _noise(campaign, robot, problems, remarks)
+    if not has_torque_model(robot) and content.design.schedule != "gentle-first":
+        remarks.append(
+            "the masses of some links are unknown, so torques and their limits are not looked at; "
+            'schedule = "gentle-first" begins slowly and learns them'
+        )
     if problems or excitation is None or noise is None or home is None:
         raise InvalidCampaign(campaign.folder / FILE, problems)
     constraints = Constraints(limits, torque_rms, scene, content.limits.tool_speed_m_s or np.inf, home)
@@ -228,6 +234,9 @@ def _pose(robot: Robot, design: schema.Design, moving: BoolArray, limits: Limits
 
 
 def _excitation(design: schema.Design, moving: BoolArray, problems: list[str]) -> Excitation | None:
+    if design.excitation == "torque":  # no Fourier run will be made: only which joints move is looked at
+        step = design.controller_sample_s
+        return Excitation(20.0 * step, step, (1,), moving) if moving.any() else None
     harmonics = _harmonics(design, problems)
     step = design.controller_sample_s
     period = 1.0 / design.base_frequency_hz

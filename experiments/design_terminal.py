@@ -87,13 +87,23 @@ def print_designed(designed: Designed) -> None:
             f"{run.condition_weighted:.3g}",
             "[green]✓[/]" if run.certificate.ready else "[red]✗ no[/]",
         )
+    for pushed in designed.torque_runs:
+        driven = pushed.trajectory.excitation.driven
+        table.add_row(
+            escape(pushed.plan.name),
+            "torques" if driven.all() else f"torques on {int(driven.sum())} joints",
+            f"{pushed.duration:.0f} s",
+            f"{pushed.condition:.3f}",
+            f"{pushed.condition_weighted:.3g}",
+            "[green]✓[/] simulated" if pushed.certificate.ready else "[red]✗ no[/]",
+        )
     for slow in designed.slow_runs:
         mark = "[green]✓[/]" if slow.certificate.ready else "[red]✗ no[/]"
         table.add_row(escape(slow.plan.name), slow.plan.kind, f"{slow.run.duration:.0f} s", "", "", mark)
     console.print(table)
     for plan in designed.waiting:
         console.print(f"waits: {escape(plan.name)}: {escape(plan.note)}", style="yellow")
-    if designed.runs[0].front is not None:
+    if designed.runs and designed.runs[0].front is not None:
         console.print(_front(designed.runs[0].front))
     console.print(_margins(designed))
     for check in designed.checks:
@@ -105,7 +115,8 @@ def print_designed(designed: Designed) -> None:
     go = designed.go
     console.print("[bold green]Go.[/]" if go else "[bold red]No-go:[/] see above, and plan.html.")
     if not designed.finished:
-        console.print("The search was interrupted: this is the best so far. The same command goes on.", style="yellow")
+        again = "begins again" if designed.torque_runs else "goes on"
+        console.print(f"The search was interrupted: this is the best so far. The same command {again}.", style="yellow")
 
 
 def _front(front: Front) -> Any:

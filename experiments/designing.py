@@ -15,11 +15,14 @@ from excitor.experiments.checkpoint import forget
 from excitor.experiments.design_setup import Setup
 from excitor.experiments.planned import planned_runs
 from excitor.experiments.run_design import DesignedRun, design_run, repeated_run
+from excitor.experiments.run_search import Stopped
 from excitor.experiments.settings import Settings
 from excitor.experiments.slow_design import DesignedSlowRun, design_slow_run
+from excitor.experiments.torque_design import DesignedTorqueRun, design_torque_runs, planned_torque_run
 from excitor.robots.robot import Motion
 
 FORECAST_SAMPLES = 600
+LEAST_ROBUST = 0.8  # of models drawn near the prior's
 _SLOW_STEP = 0.1  # s between the samples of a slow run that the forecast looks at
 
 Listener = Callable[[str, Progress], None]
@@ -37,11 +40,18 @@ class Designed:
     waiting: tuple[RunPlan, ...]  # to be designed once earlier runs have taught
     forecast: Forecast
     cpu_seconds: float
+    torque_runs: tuple[DesignedTorqueRun, ...] = ()  # instead of periodic ones
+
+    @property
+    def searched(self) -> list[DesignedRun | DesignedTorqueRun]:
+        """List the runs that a search made."""
+        return [*self.runs, *self.torque_runs]
 
     @property
     def certificates(self) -> dict[str, Certificate]:
         """What is proven of each run, by its name."""
         proven = {run.plan.name: run.certificate for run in self.runs}
+        proven |= {run.plan.name: run.certificate for run in self.torque_runs}
         return proven | {slow.plan.name: slow.certificate for slow in self.slow_runs}
 
     @property
@@ -52,6 +62,8 @@ class Designed:
     @property
     def checks(self) -> tuple[Check, ...]:
         """What go or no-go rests on besides the certificate: the forecast, or a load's own matrix."""
+        if self.torque_runs:
+            return (*self.forecast.checks, _robust(min(run.proven.robustness.share for run in self.torque_runs)))
         if self.setup.design.model != "load":
             return self.forecast.checks
         value = self.runs[0].condition
@@ -66,8 +78,18 @@ class Designed:
 
     @property
     def finished(self) -> bool:
-        """Tell whether every search came to its end."""
-        return all(run.found.stopped == "budget spent" for run in self.runs)
+        """Tell whether every run is there, and its search came to its end."""
+        whole = set(self.order) <= self.certificates.keys()
+        return whole and all(run.found.stopped == "budget spent" for run in self.searched)
+
+
+def _robust(share: float) -> Check:
+    """Ask that a motion which no controller holds keeps its limits for most models near the prior's."""
+    told = (
+        f"{share:.0%} of models near the prior's keep the limits, at least {LEAST_ROBUST:.0%} is asked for of torques "
+        "that no position controller holds"
+    )
+    return Check("robustness", share, LEAST_ROBUST, share >= LEAST_ROBUST, told)
 
 
 def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> Designed:
@@ -75,6 +97,8 @@ def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> 
     started = time.process_time()
     if settings.fresh:
         forget(setup.campaign.folder)
+    if setup.design.excitation == "torque":
+        return _design_torques(setup, settings, listen, started)
     plans, waiting = planned_runs(setup)
     runs: list[DesignedRun] = []
     slow: list[DesignedSlowRun] = []
@@ -86,9 +110,14 @@ def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> 
             runs.append(repeated_run(setup, plan, twin))
         else:
             tell = None if listen is None else _named(plan.name, listen)
-            runs.append(design_run(setup, settings, index=index, plan=plan, before=runs, listen=tell))
-            if runs[-1].found.stopped == "interrupted" and runs[0].found.stopped == "interrupted":
-                break  # asked to stop: the first run is what there is
+            try:
+                runs.append(design_run(setup, settings, index=index, plan=plan, before=runs, listen=tell))
+            except Stopped:
+                if not runs:
+                    raise
+                break  # asked to stop: the runs before are what there is
+            if runs[-1].found.stopped == "interrupted":
+                break
     return Designed(
         setup,
         settings,
@@ -104,6 +133,17 @@ def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> 
         ),
         time.process_time() - started,
     )
+
+
+def _design_torques(setup: Setup, settings: Settings, listen: Listener | None, started: float) -> Designed:
+    """Design a campaign's torque runs, which are all it has; what they may be trusted with is remarked."""
+    setup, plans, runs = design_torque_runs(setup, settings, listen)
+    taught = [planned_torque_run(run, FORECAST_SAMPLES) for run in runs if run.plan.role == "identify"]
+    names = tuple(plan.name for plan in plans)
+    target = setup.design.target_relative_sigma_percent / 100.0
+    foreseen = forecast(setup.robot, taught, setup.noise, target=target)
+    cpu_seconds = time.process_time() - started
+    return Designed(setup, settings, (), (), names, (), foreseen, cpu_seconds, torque_runs=runs)
 
 
 def _named(name: str, listen: Listener) -> Callable[[Progress], None]:

@@ -62,6 +62,7 @@ base_frequency_hz = 0.1                     # one period takes 10 s
 harmonics = 5
 # max_frequency_hz = 2.0                    # below the first resonance
 controller_sample_s = 0.004
+# excitation = "torque"                     # for a direct-drive arm without a controller; its table is [design.torque]
 settle_s = 2.0
 ramp_s = 5.0
 warm_up_periods = 1

@@ -13,12 +13,14 @@ from excitor.robots.arrays import FloatArray
 from excitor.robots.base import random_motion
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
+from excitor.robots.files.schema import LARGEST
 from excitor.robots.information import Noise
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
 
 ASSUMED_SHARE = 0.02  # of a joint's torque limit, or of the torque it takes where none is stated
 _LARGEST_FILE = 50_000_000
+_LARGEST_INFLATION = 1e3
 
 
 def assumed_noise(robot: Robot, rate_hz: float, inflation: float) -> Noise:
@@ -38,12 +40,12 @@ def noise_of_model(folder: Path, given: schema.Noise, robot: Robot) -> Noise:
         raise ValueError(f"{given.model!r} leaves the folder of the campaign; copy the model into it")
     data = _read(folder / given.model)
     sigma = _residuals(data, robot)
-    ratios = [
-        float(entry["sigma"]) / float(entry["sigma_white"])
-        for entry in data.get("parameters", [])
-        if isinstance(entry, dict) and float(entry.get("sigma_white") or 0.0) > 0.0
-    ]
+    ratios = _inflations(data, given.model)
     learned = max(1.0, float(np.median(ratios))) if ratios else 1.0
+    if learned > _LARGEST_INFLATION:
+        raise ExcitorError(
+            f"{given.model}: its intervals are {learned:.3g} times wider than white ones; is it damaged?"
+        )
     inflation = max(learned, given.inflation)
     return Noise(sigma, given.rate_hz, inflation, source=f"learned from {given.model}, inflation {inflation:.2g}")
 
@@ -62,11 +64,14 @@ def learned_robot(folder: Path, name: str | None, robot: Robot) -> Robot:
     params = layout(robot)
     chi, known = robot.chi.copy(), robot.known.copy()
     for entry in entries:
-        value = entry.get("value") if isinstance(entry, dict) else None
-        if not isinstance(value, int | float) or not np.isfinite(value):
-            raise ExcitorError(f"{name}: a parameter has value {value!r}, expected a number")
+        given = entry.get("value") if isinstance(entry, dict) else None
+        value = _number(given)
+        if value is None:
+            raise ExcitorError(
+                f"{name}: a parameter has value {repr(given)[:60]}, expected a number of at most {LARGEST:g} in size"
+            )
         k = params.index(str(entry.get("name")))
-        chi[k], known[k] = float(value), True
+        chi[k], known[k] = value, True
     if not set(params.names[: params.n_link_params]) <= {str(entry.get("name")) for entry in entries}:
         raise ExcitorError(f"{name} is of another robot: it lacks parameters of {robot.name}")
     return replace(robot, chi=chi, known=known)
@@ -86,6 +91,21 @@ def _read(path: Path) -> dict[str, Any]:
     return data
 
 
+def _inflations(data: dict[str, Any], name: str) -> list[float]:
+    """Take how many times wider each parameter's interval was than a white one."""
+    entries = data.get("parameters", [])
+    ratios = []
+    for entry in entries if isinstance(entries, list) else [None]:
+        wide, white = (_number(entry.get(key)) if isinstance(entry, dict) else None for key in ("sigma", "sigma_white"))
+        if wide is None or white is None:
+            raise ExcitorError(
+                f"{name}: a parameter lacks sigma or sigma_white, or they are no numbers; is it damaged?"
+            )
+        if white > 0.0:
+            ratios.append(wide / white)
+    return ratios
+
+
 def _residuals(data: dict[str, Any], robot: Robot) -> FloatArray:
     """Take each joint's residual deviation, the largest over the runs."""
     sigma = np.zeros(robot.n_joints)
@@ -93,12 +113,20 @@ def _residuals(data: dict[str, Any], robot: Robot) -> FloatArray:
         name = entry.get("joint") if isinstance(entry, dict) else None
         if name not in robot.joint_names:
             raise ExcitorError(f"the model is of another robot: {name!r} is no joint of {robot.name}")
-        value = entry.get("sigma")
-        if not isinstance(value, int | float) or not np.isfinite(value) or value <= 0.0:
-            raise ExcitorError(f"the model's sigma of {name} is {value!r}, expected a positive number")
+        value = _number(entry.get("sigma"))
+        if value is None or value <= 0.0:
+            told = repr(entry.get("sigma"))[:60]
+            raise ExcitorError(f"the model's sigma of {name} is {told}, expected a positive number")
         j = robot.joint_names.index(str(name))
-        sigma[j] = max(sigma[j], float(value))
+        sigma[j] = max(sigma[j], value)
     missing = [name for name, value in zip(robot.joint_names, sigma, strict=True) if value == 0.0]
     if missing:
         raise ExcitorError(f"the model has no sigma of {', '.join(missing)}")
     return sigma
+
+
+def _number(value: object) -> float | None:
+    """Take a number of a size that can be computed with; None for everything else that JSON knows."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) <= LARGEST else None  # not a number compares false

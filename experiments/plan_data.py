@@ -11,11 +11,13 @@ from excitor.design.budget import STAGES
 from excitor.design.certify import Certificate
 from excitor.design.fourier import executed, executed_motion, phases
 from excitor.design.slow_runs import slow_motion, slow_series
+from excitor.design.torque_mode import torque_phases
 from excitor.experiments.design_file import finite, margin_data
 from excitor.experiments.design_setup import Setup
 from excitor.experiments.designing import Designed
 from excitor.experiments.run_design import DesignedRun
 from excitor.experiments.slow_design import DesignedSlowRun
+from excitor.experiments.torque_design import DesignedTorqueRun
 from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import frame_pose, inverse_dynamics, link_poses
 from excitor.robots.robot import Motion, Robot
@@ -61,6 +63,7 @@ def plan_data(designed: Designed) -> dict[str, Any]:
         ],
         "runs": [
             *(_run(setup, run) for run in designed.runs if run.plan.same_as is None),
+            *(_torque(setup, run) for run in designed.torque_runs),
             *(_slow(setup, run) for run in designed.slow_runs),
         ],
         "forecast": _forecast(designed),
@@ -78,7 +81,8 @@ def verdict(designed: Designed) -> dict[str, Any]:
             shown = ", ".join(failing[:5]) + (" and others" if len(failing) > 5 else "")
             reasons.insert(0, f"Run {name!r} is not certified: {shown}")
     if not designed.finished:
-        reasons.append("The search was interrupted; excitor design goes on with it")
+        again = "begins it again" if designed.torque_runs else "goes on with it"
+        reasons.append(f"The search was interrupted; excitor design {again}")
     go = designed.go
     if go:
         reasons = [check.sentence for check in checks] + reasons
@@ -90,7 +94,6 @@ def _run(setup: Setup, run: DesignedRun) -> dict[str, Any]:
     excitation = trajectory.excitation
     time = np.linspace(0.0, excitation.duration, CHART_SAMPLES)
     frame_time = np.linspace(0.0, excitation.duration, FRAMES)
-    shown = min(len(run.columns), _CORRELATION_MOST)
     data = {
         "name": run.plan.name,
         "kind": run.plan.kind if run.plan.role == "identify" else "validation",
@@ -101,10 +104,7 @@ def _run(setup: Setup, run: DesignedRun) -> dict[str, Any]:
         "phases": [{"name": p.name, "start": p.start, "end": p.end} for p in phases(excitation)],
         "history": _history(run),
         "spectrum": [float(x) for x in run.spectrum],
-        "correlation": {
-            "names": list(run.columns[:shown]),
-            "matrix": np.round(run.correlation[:shown, :shown], 3).tolist(),
-        },
+        "correlation": _correlation(run),
         "frames": _frames(robot, frame_time, executed(trajectory, frame_time)),
     }
     data |= _charts(setup, robot, time, executed_motion(trajectory, time)) | _proven(robot, run.certificate)
@@ -131,6 +131,38 @@ def _slow(setup: Setup, slow: DesignedSlowRun) -> dict[str, Any]:
         "frames": _frames(robot, frame_time, slow_series(run, frame_time)),
         **_charts(setup, robot, time, slow_motion(run, time)),
         **_proven(robot, slow.certificate),
+    }
+
+
+def _torque(setup: Setup, run: DesignedTorqueRun) -> dict[str, Any]:
+    """Show a torque run as it was simulated for its certificate, thinned."""
+    robot, simulated = setup.robot, run.proven.run
+    shown = np.linspace(0, simulated.t.size - 1, CHART_SAMPLES).round().astype(int)
+    drawn = np.linspace(0, simulated.t.size - 1, FRAMES).round().astype(int)
+    q, dq, ddq, tau = (x[0][:, shown].T for x in (simulated.q, simulated.dq, simulated.ddq, simulated.tau))
+    return {
+        "name": run.plan.name,
+        "kind": run.plan.kind if run.plan.role == "identify" else "validation",
+        "note": " ".join((run.plan.note, *run.certificate.notes)),
+        "duration_s": run.duration,
+        "condition": finite(run.condition),
+        "condition_weighted": finite(run.condition_weighted),
+        "phases": [{"name": p.name, "start": p.start, "end": p.end} for p in torque_phases(run.trajectory.excitation)],
+        "history": _history(run),
+        "spectrum": [float(x) for x in run.spectrum],
+        "correlation": _correlation(run),
+        "frames": _frames(robot, simulated.t[drawn], simulated.q[0][:, drawn].T),
+        **_charts(setup, robot, simulated.t[shown], Motion(q, dq, ddq)),
+        "tau": tau.T.tolist(),
+        **_proven(robot, run.certificate),
+    }
+
+
+def _correlation(run: DesignedRun | DesignedTorqueRun) -> dict[str, Any]:
+    shown = min(len(run.columns), _CORRELATION_MOST)
+    return {
+        "names": list(run.columns[:shown]),
+        "matrix": np.round(run.correlation[:shown, :shown], 3).tolist(),
     }
 
 
@@ -187,7 +219,7 @@ def _skeleton(poses: FloatArray) -> FloatArray:
     return np.concatenate([before, origins], axis=2)
 
 
-def _history(run: DesignedRun) -> list[dict[str, Any]]:
+def _history(run: DesignedRun | DesignedTorqueRun) -> list[dict[str, Any]]:
     return [
         {"evaluations": row[0], "best": finite(row[1]), "feasible_share": float(row[2]), "stage": STAGES[int(row[3])]}
         for row in run.found.history
@@ -224,7 +256,7 @@ def _forecast(designed: Designed) -> dict[str, Any]:
 
 def _pareto(designed: Designed) -> dict[str, Any]:
     """List the front that the first run was picked from."""
-    front = designed.runs[0].front
+    front = designed.runs[0].front if designed.runs else None
     if front is None:
         return {}
     names = {

@@ -10,18 +10,19 @@ from excitor.design.certify import Certificate, certify, has_torque_model
 from excitor.design.constraints import Constraints
 from excitor.design.criteria import Criterion, values
 from excitor.design.fourier import Trajectory, period_grid, scaled, steady
+from excitor.design.infeasible import InfeasibleDesign
 from excitor.design.models import DynamicModel, Model, PowerModel
 from excitor.design.pareto import Front
 from excitor.design.problem import Problem, build_problem, trajectory
 from excitor.design.schedule import RunPlan, excited_columns, run_constraints
-from excitor.experiments.checkpoint import keep, key_of, recall
+from excitor.experiments.campaign import FILE, InvalidCampaign
+from excitor.experiments.checkpoint import forget, keep, key_of, recall
 from excitor.experiments.design_setup import Setup
 from excitor.experiments.front_design import search_front
 from excitor.experiments.run_search import raise_infeasible, search_run
 from excitor.experiments.settings import Settings
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.base import base_parameters, random_motion
-from excitor.robots.errors import ExcitorError
 from excitor.robots.gram import condition_number, gram
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Robot
@@ -70,17 +71,22 @@ def design_run(
         return replace(_finished(setup, plan, problem, found), front=chosen)
     problem = run_problem(setup, plan, before)
     budget, folder = _share(settings.budget, plan), setup.campaign.folder
-    key = key_of(setup.campaign.digest, settings.seed, budget, settings.method, index, plan.name, _taught(before))
-    found = search_run(
-        problem,
-        budget,
-        settings,
-        where=where,
-        seed=settings.seed + 1_000_003 * index,
-        states={} if settings.fresh else recall(folder, index, key),
-        keep=lambda chain, state: keep(folder, index, chain, key=key, state=state),
-        listen=listen,
-    )
+    stated = (setup.campaign.digest, settings.seed, budget, settings.method, index, plan.name)
+    key = key_of(*stated, _taught(before), _read_elsewhere(setup, problem))
+    try:
+        found = search_run(
+            problem,
+            budget,
+            settings,
+            where=where,
+            seed=settings.seed + 1_000_003 * index,
+            states={} if settings.fresh else recall(folder, index, key),
+            keep=lambda chain, state: keep(folder, index, chain, key=key, state=state),
+            listen=listen,
+        )
+    except InfeasibleDesign:
+        forget(folder)  # there is nothing to go on with
+        raise
     return _finished(setup, plan, problem, found)
 
 
@@ -158,10 +164,8 @@ def criterion_of(setup: Setup, columns: IntArray) -> Criterion:
     wanted = [name.removesuffix("R") for name in setup.design.parameters]
     missing = [name for name in wanted if name not in names]
     if missing:
-        raise ExcitorError(
-            f"design.parameters: {', '.join(missing)} is no base parameter that this run can show; "
-            f"those are {', '.join(names)}"
-        )
+        told = f"{', '.join(missing)} is no base parameter that this run can show; those are {', '.join(names)}"
+        raise InvalidCampaign(setup.campaign.folder / FILE, [f"design.parameters: {told}"])
     return Criterion(
         "sigma", scale=_magnitudes(setup, columns, beta), chosen=tuple(names.index(name) for name in wanted)
     )
@@ -198,6 +202,13 @@ def _gram(model: Model, of: Trajectory) -> FloatArray:
 
 def _taught(before: Sequence[DesignedRun]) -> list[bytes]:
     return [run.trajectory.sines.tobytes() + run.trajectory.cosines.tobytes() for run in before]
+
+
+def _read_elsewhere(setup: Setup, problem: Problem) -> list[bytes]:
+    """Collect what a search depends on beyond the campaign's text: an earlier model's parameters and noise, a task."""
+    scale, task = problem.criterion.scale, problem.criterion.task
+    arrays = (setup.robot.chi, setup.noise.sigma, scale, task)
+    return [b"" if array is None else array.tobytes() for array in arrays]
 
 
 def _finished(setup: Setup, plan: RunPlan, problem: Problem, found: Found) -> DesignedRun:

@@ -8,6 +8,7 @@ from excitor.design.budget import Budget, Method
 from excitor.experiments.design_schema import Design
 
 DEFAULT_EVALUATIONS = 20_000
+DEFAULT_SIMULATIONS = 2_000  # of a torque run, each of whose candidates is simulated
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ def settings_of(design: Design, given: Mapping[str, Any]) -> Settings:
     if "evaluations" in stated or "seconds" in stated:
         evaluations, seconds = stated.get("evaluations"), stated.get("seconds")
     if evaluations is None and seconds is None:
-        evaluations = DEFAULT_EVALUATIONS
+        evaluations = DEFAULT_SIMULATIONS if design.excitation == "torque" else DEFAULT_EVALUATIONS
     return Settings(
         seed=stated.get("seed", design.seed),
         budget=Budget(evaluations, seconds),
