@@ -13,7 +13,7 @@ class Table(BaseModel):
 
 Positive = Annotated[FiniteFloat, Field(gt=0.0, le=1e9)]
 NotNegative = Annotated[FiniteFloat, Field(ge=0.0, le=1e9)]
-Percent = Annotated[FiniteFloat, Field(gt=0.0, le=100.0)]
+Percent = Annotated[FiniteFloat, Field(ge=0.1, le=100.0)]
 Coordinate = Annotated[FiniteFloat, Field(ge=-1e6, le=1e6)]
 Vector = Annotated[list[Coordinate], Field(min_length=3, max_length=3)]
 Name = Annotated[str, Field(min_length=1, max_length=80)]
@@ -188,6 +188,8 @@ class Design(Table):
             raise ValueError('periods_s goes with a front over "duration"')
         if self.model == "load" and self.criterion != "condition":
             raise ValueError(f'criterion is "{self.criterion}"; model = "load" goes with criterion = "condition"')
+        if self.model == "load" and self.schedule == "locked-sequence":
+            raise ValueError('schedule is "locked-sequence", whose runs move different joints; model = "load" does not')
         if (self.criterion == "path") != (self.task is not None):
             raise ValueError('task goes with criterion = "path", which needs it')
         return self

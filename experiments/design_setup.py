@@ -179,15 +179,25 @@ def _home(
 ) -> FloatArray | None:
     if given is None:
         zero: FloatArray = np.clip(np.zeros(robot.n_joints), limits.position[:, 0], limits.position[:, 1])
+        zero[list(robot.locked)] = list(robot.locked.values())
         remarks.append("home_deg is not given: every joint's zero, or its nearest limit, is taken as the home pose")
         return zero
     if len(given) != robot.n_joints:
         problems.append(f"home_deg: has {len(given)} entries, expected one for each of {robot.n_joints} joints")
         return None
     home = pendant_to_si(robot, np.array(given))
+    allowed = si_to_pendant(robot, limits.position.T)
     for j, name in enumerate(robot.joint_names):
-        if not robot.limits.position[j, 0] <= home[j] <= robot.limits.position[j, 1]:
-            problems.append(f"home_deg[{j + 1}]: {given[j]:g} is outside the position limits of {name}")
+        if not limits.position[j, 0] <= home[j] <= limits.position[j, 1]:
+            low, high = allowed[:, j]
+            problems.append(
+                f"home_deg[{j + 1}]: {given[j]:g} is outside the position limits of {name}, which are {low:g} to "
+                f"{high:g} after their margin; move home, or widen them"
+            )
+        locked = robot.locked.get(j)
+        if locked is not None and abs(home[j] - locked) > 1e-6:
+            held = si_to_pendant(robot, np.full(robot.n_joints, locked))[j]
+            problems.append(f"home_deg[{j + 1}]: {given[j]:g}, but the robot's file locks {name} at {held:g}")
     return home
 
 

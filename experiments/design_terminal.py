@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from excitor.design.budget import Progress
-from excitor.design.certify import Margin
+from excitor.design.certify import Margin, failing
 from excitor.design.pareto import Front
 from excitor.experiments.designing import Designed, Listener
 
@@ -106,6 +106,9 @@ def print_designed(designed: Designed) -> None:
     if designed.runs and designed.runs[0].front is not None:
         console.print(_front(designed.runs[0].front))
     console.print(_margins(designed))
+    for name, certificate in designed.certificates.items():
+        for item in failing(certificate)[:_SHOWN]:
+            console.print(f"[red]✗[/] {escape(name)}: {escape(item.name)}: {escape(item.proof)}")
     for check in designed.checks:
         console.print(f"{'[green]✓[/]' if check.holds else '[red]✗[/]'} {escape(check.sentence)}")
     for advice in designed.forecast.advice:

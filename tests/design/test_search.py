@@ -130,17 +130,17 @@ def same(a, b):
 
 
 def test_same_seed_and_evaluations_find_the_same_bit_for_bit(problem):
-    first, second = (solve(problem, Budget(evaluations=1500), seed=4) for _ in range(2))
+    first, second = (solve(problem, Budget(evaluations=700), seed=4) for _ in range(2))
     assert same(first, second)
-    assert not same(first, solve(problem, Budget(evaluations=1500), seed=5))
+    assert not same(first, solve(problem, Budget(evaluations=700), seed=5))
 
 
 @pytest.mark.parametrize("after", [1, 2])
 def test_a_search_that_was_stopped_goes_on_to_the_same_end(problem, after):
     kept: list[State] = []
-    whole = solve(problem, Budget(evaluations=1500), seed=4, keep=lambda chain, state: kept.append(state))
+    whole = solve(problem, Budget(evaluations=700), seed=4, keep=lambda chain, state: kept.append(state))
     assert [state.done for state in kept] == [1, 2, 3]
-    assert same(whole, solve(problem, Budget(evaluations=1500), seed=4, states={0: kept[after - 1]}))
+    assert same(whole, solve(problem, Budget(evaluations=700), seed=4, states={0: kept[after - 1]}))
 
 
 @pytest.mark.slow  # two processes import and compile anew

@@ -56,6 +56,14 @@ CAMPAIGNS = {
         "home_deg = [0, 170, 0]\n" + ROBOT,
         ["home_deg[2]: 170 is outside the position limits of shoulder"],
     ),
+    "home inside the margin of a limit": (
+        "home_deg = [179, 0, 0]\n" + ROBOT,
+        ["home_deg[1]: 179 is outside the position limits of base_joint, which are -178 to 178 after their margin"],
+    ),
+    "home outside what the campaign leaves": (
+        "home_deg = [0, 0, 0]\n" + ROBOT + "[limits.joint.elbow]\nposition_deg = [20, 100]",
+        ["home_deg[3]: 0 is outside the position limits of elbow, which are 22 to 98 after their margin"],
+    ),
     "home is no number": ("home_deg = [0, nan, 0]\n" + ROBOT, ["home_deg[2]: is nan, expected a finite number"]),
     "keep-in without home": (
         ROBOT + '[[cell.zone]]\nname = "far"\nkeep = "in"\nbodies = "tool"\nshape = "sphere"\ncenter = [5, 0, 0]\n'
@@ -196,6 +204,10 @@ CAMPAIGNS = {
     "a load model with weights": (
         DESIGN + 'model = "load"\ncriterion = "d"',
         ['design: criterion is "d"; model = "load" goes with criterion = "condition"'],
+    ),
+    "a load model of a locked sequence": (
+        DESIGN + 'model = "load"\nschedule = "locked-sequence"',
+        ['design: schedule is "locked-sequence", whose runs move different joints'],
     ),
     "a front without its condition": (
         DESIGN + 'front = ["duration", "torque"]',
@@ -369,6 +381,12 @@ def test_a_robot_without_limits(told):
     printed = told('robot = "arm.urdf"', files={"arm.urdf": URDF})
     assert "turn" in printed.err
     assert "limit" in printed.err
+
+
+def test_home_where_the_robot_does_not_lock_its_joint(told):
+    arm = SHARED + "locked_deg = 20\n" + '[[joint]]\nname = "b"\nmdh = {}\nlimits = { position_deg = [-9, 9] }\n'
+    printed = told('robot = "arm.toml"\nhome_deg = [0, 0]\n', files={"arm.toml": arm})
+    assert "campaign.toml: home_deg[1]: 0, but the robot's file locks a at 20" in printed.err
 
 
 def test_a_robot_that_is_none(told):

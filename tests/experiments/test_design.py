@@ -227,13 +227,14 @@ def test_a_joint_that_the_robot_locks(designed):
     robot = arm(
         joint("a", extra=ABOUT_Z), joint("b", extra=ABOUT_Y + "\nlocked_deg = 20.0"), joint("c", extra=ABOUT_Y, x=0.2)
     )
-    told, written = designed(f'robot = "arm.toml"\nhome_deg = [0, 20, 0]\n[design]\nschedule = "single"\n{FAST}',
+    told, written = designed(f'robot = "arm.toml"\n[design]\nschedule = "single"\n{FAST}',
                              files={"arm.toml": robot})  # fmt: skip
     run = written["runs"][0]
     assert told["certified"] is True
     assert run["moving"] == [True, False, True]
     assert run["center"][1] == pytest.approx(np.radians(20.0))
     assert not np.any(run["sines"][1])
+    assert written["home"][1] == pytest.approx(np.radians(20.0))
 
 
 def test_a_robot_without_masses(designed):
