@@ -13,12 +13,15 @@ from excitor.design.constraints import Constraints
 from excitor.design.fourier import rise
 from excitor.design.pieces import RISE_MOST, Piece
 from excitor.robots.arrays import FloatArray, freeze
+from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Limits, Motion, Robot
 from excitor.robots.scene import clearances, required, row_names, row_speed_bounds, tool_speeds
 from excitor.robots.tree import Tree
 
 _SLOW = 0.25  # share of the limits of velocity, acceleration, jerk that a way may use
+_TORQUE_SHARE = 0.98  # of the torque limits, for what lies between the samples
+_STRETCH, _STRETCHES = 1.3, 12  # of a line's time, until its torque fits
 _GENTLE = 0.5  # rad/s or m/s where no velocity limit is stated
 _STEP = 0.08  # of the joint ranges: how far a tree grows at once
 _SHORTEST = 1.0 / 4096.0  # of a line: below that its clearance is given up
@@ -158,8 +161,24 @@ def timed(robot: Robot, poses: FloatArray, constraints: Constraints, sample_time
             _tool_time(robot, a, b, constraints.tool_speed),
             sample_time,
         ]
-        durations.append(np.ceil(max(needs) / sample_time - 1e-9) * sample_time)
+        time = max(needs)
+        for _ in range(_STRETCHES):
+            if _torque_fits(robot, a, b, time, limits.torque):
+                break
+            time *= _STRETCH
+        durations.append(np.ceil(time / sample_time - 1e-9) * sample_time)
     return Path(poses, np.array(durations))
+
+
+def _torque_fits(robot: Robot, a: FloatArray, b: FloatArray, time: float, limit: FloatArray) -> bool:
+    """Tell whether a line takes no more torque than is allowed; what no speed changes is not asked."""
+    if not np.isfinite(limit).any():
+        return True
+    s = np.linspace(0.0, 1.0, 64)
+    q, dq, ddq = (rise(s, order)[:, None] / time**order * (b - a) + (a if order == 0 else 0.0) for order in range(3))
+    moving = np.abs(inverse_dynamics(robot, Motion(q, dq, ddq)))
+    slowly = np.abs(inverse_dynamics(robot, Motion(q, 1e-6 * dq, 0.0 * ddq)))
+    return bool(((moving <= _TORQUE_SHARE * limit) | (moving <= 1.01 * slowly)).all())
 
 
 def path_motion(path: Path, t: FloatArray, order: int = 0) -> FloatArray:

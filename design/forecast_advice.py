@@ -65,8 +65,10 @@ def _extras(robot: Robot, motions: Sequence[Motion]) -> Iterator[_Extra]:
     anywhere = random_motion(robot, N_SAMPLES, robot.locked)
     yield _Extra(posture(anywhere.q), "poses held in the whole workspace, for they show in gravity")
     still = [robot.joint_names[i] for i in free if not speeds[i]]
-    together = f"a run in which {_all(still)} {_verb(still, 'move')} together with the others"
-    yield _Extra(anywhere, together if still else "a run in which all joints move together and widely")
+    together = "a run in which all joints move together and widely"
+    if still:
+        together = f"a run in which {_all(still)} {_verb(still, 'move')} together with the others"
+    yield _Extra(anywhere, together)
 
 
 def _by_nature(robot: Robot) -> tuple[Advice, ...]:

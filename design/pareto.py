@@ -310,6 +310,7 @@ def _by_problem(X: FloatArray, n_problems: int) -> list[tuple[int, IntArray]]:
 
 def _finished(archive: _Archive, stopped: Literal["budget spent", "interrupted"]) -> Front:
     order = np.argsort(archive.points[:, 0], kind="stable")
+    order = order[np.isfinite(archive.points[order]).all(axis=1)]
     if "condition" in archive.objectives and order.size:
         condition = archive.points[:, archive.objectives.index("condition")]
         order = order[condition[order] <= USELESS * condition.min()]

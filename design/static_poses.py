@@ -98,6 +98,8 @@ def static_condition(robot: Robot, q: FloatArray, columns: IntArray) -> float:
 def d_optimal(W: FloatArray, k: int) -> IntArray:
     """Choose k of the row blocks (n, n_rows, n_columns) for a large det Σ WᵀW: greedily, then by exchange."""
     n_columns = W.shape[2]
+    size = np.sqrt(np.mean(W**2, axis=(0, 1)))
+    W = W / np.where(size > 0.0, size, 1.0)  # a determinant does not mind, and the ridge has one meaning
     M = _RIDGE * np.eye(n_columns)
     chosen: list[int] = []
     for _ in range(k):

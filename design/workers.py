@@ -1,6 +1,7 @@
 """Chains of a search in processes of their own."""
 
 import multiprocessing
+import signal
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
 from excitor.design.budget import STAGES, Budget, Method, State
@@ -37,6 +38,8 @@ def run_chains(
                 if callable(keep):
                     keep(chain, states[chain])
     except KeyboardInterrupt:
+        for child in multiprocessing.active_children():
+            child.terminate()  # what they had not finished is lost
         return True
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
@@ -44,6 +47,7 @@ def run_chains(
 
 
 def _receive(problem: Problem) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is asked to stop, and ends its children
     _problem[:] = [problem]
 
 
