@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, FiniteFloat, ValidationError
 
-from excitor.experiments.design_schema import Body, Cell, Design, Limits, Noise, Table
+from excitor.experiments.designing.schema import Body, Cell, Design, Limits, Noise, Table
 from excitor.identify.logs.csv_columns import ColumnMap
 from excitor.identify.sensitivity import Acceptance
 from excitor.robots.description import catalog_names, load, read_text, robot_text

@@ -198,7 +198,7 @@ def init(
 
     Example: excitor init my-cell --robot tx40
     """
-    from excitor.experiments.init import begin
+    from excitor.experiments.designing.init import begin
 
     path = begin(folder, robot)
     if as_json:
@@ -227,7 +227,7 @@ def design(
       excitor design my-cell
       excitor design my-cell --seconds 30 --seed 1 --fresh
     """
-    from excitor.experiments.design_stage import run_design
+    from excitor.experiments.designing.stage import run_design
 
     if evaluations is not None and seconds is not None:
         raise typer.BadParameter("--evaluations and --seconds do not go together; a budget is one of them")

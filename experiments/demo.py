@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from excitor.experiments.campaign import open_campaign
-from excitor.experiments.design_setup import set_up
-from excitor.experiments.design_stage import write_all
-from excitor.experiments.design_terminal import print_designed, progress
-from excitor.experiments.designing import Designed, design
+from excitor.experiments.designing.campaign_design import Designed, design
+from excitor.experiments.designing.init import begin
+from excitor.experiments.designing.settings import settings_of
+from excitor.experiments.designing.setup import set_up
+from excitor.experiments.designing.stage import write_all
+from excitor.experiments.designing.terminal import print_designed, progress
 from excitor.experiments.figures import Figure, Report
-from excitor.experiments.init import begin
 from excitor.experiments.robot_page import print_page, robot_page
-from excitor.experiments.settings import settings_of
 from excitor.robots.dynamics import regressor
 from excitor.robots.kernel.reference import reference_regressor
 from excitor.robots.robot import Motion

@@ -21,11 +21,11 @@ from excitor.design.fourier import executed, scaled
 from excitor.design.infeasible import InfeasibleDesign, sentences
 from excitor.experiments.bench.pinocchio_cell import PinocchioCell
 from excitor.experiments.campaign import FILE, open_campaign
-from excitor.experiments.design_setup import Setup, set_up
+from excitor.experiments.designing.periodic import DesignedRun, design_run
+from excitor.experiments.designing.planned import planned_runs
+from excitor.experiments.designing.settings import DEFAULT_EVALUATIONS, Settings
+from excitor.experiments.designing.setup import Setup, set_up
 from excitor.experiments.figures import Figure
-from excitor.experiments.planned import planned_runs
-from excitor.experiments.run_design import DesignedRun, design_run
-from excitor.experiments.settings import DEFAULT_EVALUATIONS, Settings
 from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.robot import Motion, Robot

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.campaign import FILE
-from excitor.experiments.design_file import FILE as DESIGN
-from excitor.experiments.design_stage import PAGE
+from excitor.experiments.designing.file import FILE as DESIGN
+from excitor.experiments.designing.stage import PAGE
 from excitor.experiments.figures import Figure
 from excitor.robots.errors import ExcitorError
 

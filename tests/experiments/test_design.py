@@ -15,10 +15,10 @@ from excitor.design.search import solve
 from excitor.experiments import run_search
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import main
-from excitor.experiments.design_setup import set_up
-from excitor.experiments.planned import planned_runs
-from excitor.experiments.run_design import _read_elsewhere, design_run, run_problem
-from excitor.experiments.settings import Settings
+from excitor.experiments.designing.periodic import _read_elsewhere, design_run, run_problem
+from excitor.experiments.designing.planned import planned_runs
+from excitor.experiments.designing.settings import Settings
+from excitor.experiments.designing.setup import set_up
 from excitor.robots.description import load
 
 FAST = "harmonics = 3\nramp_s = 2.0\nwarm_up_periods = 0\nmeasured_periods = 2\n"

@@ -11,14 +11,14 @@ from excitor.design.slow_runs import InfeasibleRun
 from excitor.design.torque_certificate import FINER
 from excitor.design.torque_mode import TorqueExcitation, TorqueTrajectory, torques
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
-from excitor.experiments.design_file import design_data, summary
-from excitor.experiments.design_setup import set_up
-from excitor.experiments.design_stage import write_all
-from excitor.experiments.design_terminal import print_designed
-from excitor.experiments.designing import design
-from excitor.experiments.plan_data import plan_data
-from excitor.experiments.run_search import Stopped
-from excitor.experiments.settings import DEFAULT_EVALUATIONS, DEFAULT_SIMULATIONS, settings_of
+from excitor.experiments.designing.campaign_design import design
+from excitor.experiments.designing.file import design_data, summary
+from excitor.experiments.designing.plan_data import plan_data
+from excitor.experiments.designing.run_search import Stopped
+from excitor.experiments.designing.settings import DEFAULT_EVALUATIONS, DEFAULT_SIMULATIONS, settings_of
+from excitor.experiments.designing.setup import set_up
+from excitor.experiments.designing.stage import write_all
+from excitor.experiments.designing.terminal import print_designed
 from excitor.robots.description import load, robot_text
 from excitor.robots.robot import posture
 from excitor.robots.simulate import Steps, simulate, with_friction_width

@@ -9,8 +9,8 @@ from excitor.design.schedule import RunPlan, run_constraints
 from excitor.design.slow_plans import SweepPlan, WarmUpPlan, friction_sweeps, warm_up
 from excitor.design.slow_runs import SlowRun
 from excitor.design.static_poses import StaticPlan, static_poses
-from excitor.experiments.design_setup import Setup
-from excitor.experiments.run_design import torque_model
+from excitor.experiments.designing.periodic import torque_model
+from excitor.experiments.designing.setup import Setup
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from excitor.experiments import design_schema as schema
+from excitor.experiments.designing import schema
 from excitor.robots.arrays import FloatArray
 from excitor.robots.geometry import roll_pitch_yaw, translation
 from excitor.robots.robot import Robot

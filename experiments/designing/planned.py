@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from excitor.design.schedule import RunPlan, Schedule, checked, plan_runs, together, with_slow_runs
 from excitor.experiments.campaign import FILE, InvalidCampaign
-from excitor.experiments.design_setup import Setup
+from excitor.experiments.designing.setup import Setup
 
 
 def planned_runs(setup: Setup) -> tuple[Schedule, Schedule]:

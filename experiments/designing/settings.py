@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from excitor.design.budget import Budget, Method
-from excitor.experiments.design_schema import Design
+from excitor.experiments.designing.schema import Design
 
 DEFAULT_EVALUATIONS = 20_000
 DEFAULT_SIMULATIONS = 2_000  # of a torque run, each of whose candidates is simulated

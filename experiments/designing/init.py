@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from excitor.experiments.campaign import FILE
-from excitor.experiments.design_setup import si_to_pendant
+from excitor.experiments.designing.noise import assumed_noise
+from excitor.experiments.designing.setup import si_to_pendant
 from excitor.experiments.files import write_atomically
-from excitor.experiments.noise import assumed_noise
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import random_motion
 from excitor.robots.description import catalog_names, load

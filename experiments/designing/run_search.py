@@ -9,7 +9,7 @@ import numpy as np
 from excitor.design.budget import Budget, Found, Progress, State
 from excitor.design.problem import Problem, candidates_of, evaluate
 from excitor.design.search import Keeper, solve
-from excitor.experiments.settings import Settings
+from excitor.experiments.designing.settings import Settings
 from excitor.robots.errors import ExcitorError
 
 WHY_EVALUATIONS = 3000  # of each question why nothing fits: a report within ten seconds

@@ -6,7 +6,7 @@ import io
 import numpy as np
 
 from excitor.experiments.campaign import FILE, InvalidCampaign, inside
-from excitor.experiments.design_setup import Setup, pendant_to_si
+from excitor.experiments.designing.setup import Setup, pendant_to_si
 from excitor.identify.signals import differentiate
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Motion

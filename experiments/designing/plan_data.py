@@ -12,12 +12,12 @@ from excitor.design.certify import Certificate
 from excitor.design.fourier import executed, executed_motion, phases
 from excitor.design.slow_runs import slow_motion, slow_series
 from excitor.design.torque_mode import torque_phases
-from excitor.experiments.design_file import finite, margin_data
-from excitor.experiments.design_setup import Setup
-from excitor.experiments.designing import Designed
-from excitor.experiments.run_design import DesignedRun
-from excitor.experiments.slow_design import DesignedSlowRun
-from excitor.experiments.torque_design import DesignedTorqueRun
+from excitor.experiments.designing.campaign_design import Designed
+from excitor.experiments.designing.file import finite, margin_data
+from excitor.experiments.designing.periodic import DesignedRun
+from excitor.experiments.designing.setup import Setup
+from excitor.experiments.designing.slow import DesignedSlowRun
+from excitor.experiments.designing.torque import DesignedTorqueRun
 from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import frame_pose, inverse_dynamics, link_poses
 from excitor.robots.robot import Motion, Robot

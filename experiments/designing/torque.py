@@ -34,11 +34,11 @@ from excitor.design.torque_mode import (
 )
 from excitor.design.torque_search import FoundTorques, search_torques
 from excitor.experiments.campaign import FILE, InvalidCampaign
-from excitor.experiments.design_schema import Design, TorqueRuns
-from excitor.experiments.design_setup import Setup
-from excitor.experiments.run_design import VALIDATION_SHARE
-from excitor.experiments.run_search import Stopped
-from excitor.experiments.settings import Settings
+from excitor.experiments.designing.periodic import VALIDATION_SHARE
+from excitor.experiments.designing.run_search import Stopped
+from excitor.experiments.designing.schema import Design, TorqueRuns
+from excitor.experiments.designing.settings import Settings
+from excitor.experiments.designing.setup import Setup
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import regressor

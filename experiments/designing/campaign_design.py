@@ -5,20 +5,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from excitor.design.budget import Progress
-from excitor.design.certify import Certificate
+from excitor.design.certify import Certificate, has_torque_model
 from excitor.design.forecast import Forecast, PlannedRun, forecast
 from excitor.design.forecast_verdict import CONDITION, Check
 from excitor.design.fourier import period_grid, steady
 from excitor.design.schedule import RunPlan
 from excitor.design.slow_runs import measured_duration, measured_motion
-from excitor.experiments.checkpoint import forget
-from excitor.experiments.design_setup import Setup
-from excitor.experiments.planned import planned_runs
-from excitor.experiments.run_design import DesignedRun, design_run, repeated_run
-from excitor.experiments.run_search import Stopped
-from excitor.experiments.settings import Settings
-from excitor.experiments.slow_design import DesignedSlowRun, design_slow_run
-from excitor.experiments.torque_design import DesignedTorqueRun, design_torque_runs, planned_torque_run
+from excitor.experiments.designing.checkpoint import forget
+from excitor.experiments.designing.periodic import DesignedRun, design_run, repeated_run
+from excitor.experiments.designing.planned import planned_runs
+from excitor.experiments.designing.run_search import Stopped
+from excitor.experiments.designing.settings import Settings
+from excitor.experiments.designing.setup import Setup
+from excitor.experiments.designing.slow import DesignedSlowRun, design_slow_run
+from excitor.experiments.designing.torque import DesignedTorqueRun, design_torque_runs, planned_torque_run
 from excitor.robots.robot import Motion
 
 FORECAST_SAMPLES = 600
@@ -62,6 +62,8 @@ class Designed:
     @property
     def checks(self) -> tuple[Check, ...]:
         """What go or no-go rests on besides the certificate: the forecast, or a load's own matrix."""
+        if not has_torque_model(self.setup.robot) and self.setup.design.schedule != "gentle-first":
+            return (*self.forecast.checks, _BLIND)
         if self.torque_runs:
             return (*self.forecast.checks, _robust(min(run.proven.robustness.share for run in self.torque_runs)))
         if self.setup.design.model != "load":
@@ -81,6 +83,15 @@ class Designed:
         """Tell whether every run is there, and its search came to its end."""
         whole = set(self.order) <= self.certificates.keys()
         return whole and all(run.found.stopped == "budget spent" for run in self.searched)
+
+
+_BLIND = Check(
+    "torque model",
+    0.0,
+    1.0,
+    False,
+    'masses of links are unknown, so no torque was judged at these speeds; schedule = "gentle-first" begins slowly',
+)
 
 
 def _robust(share: float) -> Check:

@@ -7,13 +7,13 @@ from typing import Any
 import typer
 
 from excitor.experiments.campaign import open_campaign
-from excitor.experiments.checkpoint import forget
-from excitor.experiments.design_file import summary, write_design
-from excitor.experiments.design_setup import set_up
-from excitor.experiments.design_terminal import print_designed, progress
-from excitor.experiments.designing import Designed, design
+from excitor.experiments.designing.campaign_design import Designed, design
+from excitor.experiments.designing.checkpoint import forget
+from excitor.experiments.designing.file import summary, write_design
+from excitor.experiments.designing.settings import settings_of
+from excitor.experiments.designing.setup import set_up
+from excitor.experiments.designing.terminal import print_designed, progress
 from excitor.experiments.files import write_atomically
-from excitor.experiments.settings import settings_of
 
 PAGE = "plan.html"
 
@@ -37,7 +37,7 @@ def run_design(folder: Path, as_json: bool, **given: Any) -> bool:
 
 def write_all(designed: Designed) -> list[Path]:
     """Write the page, then the design; a finished design needs its checkpoints no longer."""
-    from excitor.experiments.plan_data import plan_data
+    from excitor.experiments.designing.plan_data import plan_data
     from excitor.experiments.plan_page.page import plan_page
 
     folder = designed.setup.campaign.folder

@@ -9,10 +9,10 @@ import numpy as np
 from excitor.design.certify import has_torque_model
 from excitor.design.constraints import Constraints
 from excitor.design.fourier import Excitation
-from excitor.experiments import design_schema as schema
 from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign
-from excitor.experiments.noise import assumed_noise, learned_robot, noise_of_model
-from excitor.experiments.zones import scene_of
+from excitor.experiments.designing import schema
+from excitor.experiments.designing.noise import assumed_noise, learned_robot, noise_of_model
+from excitor.experiments.designing.zones import scene_of
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import change_frame, from_center_of_mass
@@ -70,6 +70,11 @@ def set_up(campaign: OpenCampaign) -> Setup:
         remarks.append(
             "the masses of some links are unknown, so torques and their limits are not looked at; "
             'schedule = "gentle-first" begins slowly and learns them'
+        )
+    if content.design.schedule == "locked-sequence" and content.design.criterion == "condition":
+        remarks.append(
+            "a locked sequence designed for its condition number teaches a power model less than one designed for "
+            'deviations: criterion = "a" or "path", with model = "power"'
         )
     if problems or excitation is None or noise is None or home is None:
         raise InvalidCampaign(campaign.folder / FILE, problems)

@@ -16,11 +16,11 @@ from excitor.design.pareto import Front
 from excitor.design.problem import Problem, build_problem, trajectory
 from excitor.design.schedule import RunPlan, excited_columns, run_constraints
 from excitor.experiments.campaign import FILE, InvalidCampaign
-from excitor.experiments.checkpoint import forget, keep, key_of, recall
-from excitor.experiments.design_setup import Setup
-from excitor.experiments.front_design import search_front
-from excitor.experiments.run_search import raise_infeasible, search_run
-from excitor.experiments.settings import Settings
+from excitor.experiments.designing.checkpoint import forget, keep, key_of, recall
+from excitor.experiments.designing.front import search_front
+from excitor.experiments.designing.run_search import raise_infeasible, search_run
+from excitor.experiments.designing.settings import Settings
+from excitor.experiments.designing.setup import Setup
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.gram import condition_number, gram
@@ -153,7 +153,7 @@ def criterion_of(setup: Setup, columns: IntArray) -> Criterion:
     robot, base = setup.robot, base_parameters(setup.robot)
     place = [list(base.kept).index(column) for column in columns]
     if kind == "path":
-        from excitor.experiments.task import task_motion
+        from excitor.experiments.designing.task import task_motion
 
         task = task_motion(setup)
         return Criterion("path", task=gram(robot, task, columns) / (len(task) * robot.n_joints))

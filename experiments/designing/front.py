@@ -11,8 +11,8 @@ from excitor.design.pareto import Front, Objective, front
 from excitor.design.problem import Candidates, Problem
 from excitor.design.schedule import RunPlan
 from excitor.experiments.campaign import FILE, InvalidCampaign
-from excitor.experiments.design_setup import Setup
-from excitor.experiments.settings import Settings
+from excitor.experiments.designing.settings import Settings
+from excitor.experiments.designing.setup import Setup
 
 _PERIODS = (0.5, 1.0, 2.0)  # of the campaign's own, where it lists none
 

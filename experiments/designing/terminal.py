@@ -11,7 +11,7 @@ import numpy as np
 from excitor.design.budget import Progress
 from excitor.design.certify import Margin, failing
 from excitor.design.pareto import Front
-from excitor.experiments.designing import Designed, Listener
+from excitor.experiments.designing.campaign_design import Designed, Listener
 
 _SHOWN = 8  # of the tightest margins
 

@@ -12,11 +12,11 @@ from excitor.design.forecast import forecast_data
 from excitor.design.fourier import phases
 from excitor.design.pareto import Front
 from excitor.design.torque_mode import torque_phases
-from excitor.experiments.designing import Designed
+from excitor.experiments.designing.campaign_design import Designed
+from excitor.experiments.designing.periodic import DesignedRun
+from excitor.experiments.designing.slow import DesignedSlowRun
+from excitor.experiments.designing.torque import DesignedTorqueRun
 from excitor.experiments.files import write_atomically
-from excitor.experiments.run_design import DesignedRun
-from excitor.experiments.slow_design import DesignedSlowRun
-from excitor.experiments.torque_design import DesignedTorqueRun
 from excitor.robots.errors import ExcitorError
 from excitor.robots.information import noise_data
 from excitor.robots.regrouping import regroupings

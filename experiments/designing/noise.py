@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from excitor.experiments import design_schema as schema
 from excitor.experiments.campaign import inside
+from excitor.experiments.designing import schema
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import random_motion
 from excitor.robots.dynamics import inverse_dynamics

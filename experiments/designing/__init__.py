@@ -1,0 +1,1 @@
+"""The design stage: from campaign.toml to design.json and plan.html."""
