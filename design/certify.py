@@ -20,7 +20,7 @@ from excitor.design.pieces import Piece, run_pieces, series_most
 from excitor.design.slow_runs import SlowRun, slow_pieces
 from excitor.robots.arrays import FloatArray
 from excitor.robots.robot import Robot
-from excitor.robots.scene import Scene, bodies_without_volume, unchecked_pairs
+from excitor.robots.scene import Scene, bodies_without_volume, required, row_names, unchecked_pairs
 
 __all__ = ["DRY_RUN", "Certificate", "Margin", "certify", "failing", "has_torque_model"]
 
@@ -184,6 +184,15 @@ def _left_out(robot: Robot, scene: Scene) -> list[str]:
     notes = []
     if scene.self_collision:
         notes += [f"{pair.name} is not kept apart: {pair.reason}" for pair in unchecked_pairs(robot, scene)]
+        lowered = [
+            f"{name} ({1e3 * need:.0f} mm)"
+            for name, need in zip(row_names(robot, scene), required(robot, scene), strict=True)
+            if name.split(" / ")[0] not in {zone.name for zone in scene.zones} and need < scene.self_clearance
+        ]
+        if lowered:
+            notes.append(
+                f"neighbours that are never far apart keep less than the cell's clearance: {', '.join(lowered)}"
+            )
     bare = bodies_without_volume(robot)
     if bare:
         notes.append(f"{', '.join(bare)} of {robot.name} have no capsule, so nothing keeps them from anything")

@@ -62,6 +62,23 @@ class Designed:
     @property
     def checks(self) -> tuple[Check, ...]:
         """What go or no-go rests on besides the certificate: the forecast, or a load's own matrix."""
+        return (*self._taught, *self._unwatched)
+
+    @property
+    def _unwatched(self) -> tuple[Check, ...]:
+        """Zones that are about links of a robot whose links have no volume watch over nothing."""
+        scene, robot = self.setup.constraints.scene, self.setup.robot
+        zones = [zone.name for zone in (scene.zones if scene is not None else ()) if zone.bodies != "tool"]
+        if not zones or any(capsule.link >= 0 for capsule in robot.capsules):
+            return ()
+        told = (
+            f"zones {', '.join(zones)} are about the links, but no link of {robot.name} has a collision volume: only "
+            'the tool was kept clear; give the robot capsules, or say bodies = "tool"'
+        )
+        return (Check("collision volumes", 0.0, 1.0, False, told),)
+
+    @property
+    def _taught(self) -> tuple[Check, ...]:
         if not has_torque_model(self.setup.robot) and self.setup.design.schedule != "gentle-first":
             return (*self.forecast.checks, _BLIND)
         if self.torque_runs:
@@ -75,8 +92,13 @@ class Designed:
 
     @property
     def go(self) -> bool:
-        """Tell whether the design is proven, and will teach enough."""
-        return self.ready and all(check.holds for check in self.checks)
+        """Tell whether the design is whole, proven, and will teach enough."""
+        return self.ready and self.finished and all(check.holds for check in self.checks)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What no certificate looked at, each said once."""
+        return tuple(dict.fromkeys(note for c in self.certificates.values() for note in c.notes))
 
     @property
     def finished(self) -> bool:

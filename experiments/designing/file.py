@@ -240,6 +240,7 @@ def summary(designed: Designed) -> dict[str, Any]:
         "go": designed.go,
         "reasons": [check.sentence for check in designed.checks if not check.holds],
         "remarks": list(designed.setup.remarks),
+        "notes": list(designed.notes),
         "margins": [
             margin_data(item) | {"run": name}
             for name, certificate in designed.certificates.items()

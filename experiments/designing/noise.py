@@ -47,7 +47,12 @@ def noise_of_model(folder: Path, given: schema.Noise, robot: Robot) -> Noise:
             f"{given.model}: its intervals are {learned:.3g} times wider than white ones; is it damaged?"
         )
     inflation = max(learned, given.inflation)
-    return Noise(sigma, given.rate_hz, inflation, source=f"learned from {given.model}, inflation {inflation:.2g}")
+    return Noise(
+        sigma,
+        given.rate_hz,
+        inflation,
+        source=f"learned from {given.model}, inflation {inflation:.2g}; {given.rate_hz:g} rows a second as stated",
+    )
 
 
 def learned_robot(folder: Path, name: str | None, robot: Robot) -> Robot:

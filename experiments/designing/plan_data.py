@@ -86,7 +86,8 @@ def verdict(designed: Designed) -> dict[str, Any]:
     go = designed.go
     if go:
         reasons = [check.sentence for check in checks] + reasons
-    return {"go": go, "reasons": [*reasons, *designed.setup.remarks]}
+    limits = [f"Not looked at, or not as stated: {note}" for note in designed.notes]
+    return {"go": go, "reasons": [*reasons, *designed.setup.remarks, *limits]}
 
 
 def _run(setup: Setup, run: DesignedRun) -> dict[str, Any]:

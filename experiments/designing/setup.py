@@ -14,10 +14,11 @@ from excitor.experiments.designing import schema
 from excitor.experiments.designing.noise import assumed_noise, learned_robot, noise_of_model
 from excitor.experiments.designing.zones import scene_of
 from excitor.robots.arrays import BoolArray, FloatArray
+from excitor.robots.dynamics import rigid_torque
 from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import change_frame, from_center_of_mass
 from excitor.robots.information import Noise
-from excitor.robots.robot import Limits, Payload, Robot
+from excitor.robots.robot import Limits, Payload, Robot, posture
 
 _KEYS = {  # of the campaign, by what an excitation calls them
     "period": "design.base_frequency_hz",
@@ -326,6 +327,9 @@ def _check_home(robot: Robot, constraints: Constraints, campaign: OpenCampaign) 
     """Refuse a home pose that breaks the cell: no run could start from it."""
     from excitor.robots.scene import clearances, required, row_names
 
+    problems = _home_torques(robot, constraints)
+    if problems:
+        raise InvalidCampaign(campaign.folder / FILE, problems)
     if constraints.scene is None or constraints.home is None:
         return
     left = clearances(robot, constraints.scene, constraints.home[None])[0]
@@ -338,3 +342,16 @@ def _check_home(robot: Robot, constraints: Constraints, campaign: OpenCampaign) 
     ]
     if problems:
         raise InvalidCampaign(campaign.folder / FILE, problems)
+
+
+def _home_torques(robot: Robot, constraints: Constraints) -> list[str]:
+    """Find joints that cannot even hold the home pose within their torque limits."""
+    if constraints.home is None or not has_torque_model(robot):
+        return []
+    held = np.abs(rigid_torque(robot, posture(constraints.home[None])))[0]
+    return [
+        f"home_deg: at home, {name} takes {have:.3g} N m to hold, its limit is {most:.3g} after torque_percent; move "
+        "the home pose, or carry less"
+        for name, have, most in zip(robot.joint_names, held, constraints.limits.torque, strict=True)
+        if have > most
+    ]

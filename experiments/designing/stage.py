@@ -6,14 +6,16 @@ from typing import Any
 
 import typer
 
+from excitor.design.infeasible import InfeasibleDesign
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.designing.campaign_design import Designed, design
 from excitor.experiments.designing.checkpoint import forget
-from excitor.experiments.designing.file import summary, write_design
+from excitor.experiments.designing.file import FILE, summary, write_design
 from excitor.experiments.designing.settings import settings_of
-from excitor.experiments.designing.setup import set_up
+from excitor.experiments.designing.setup import Setup, set_up
 from excitor.experiments.designing.terminal import print_designed, progress
 from excitor.experiments.files import write_atomically
+from excitor.robots.errors import ExcitorError
 
 PAGE = "plan.html"
 
@@ -24,8 +26,12 @@ def run_design(folder: Path, as_json: bool, **given: Any) -> bool:
     settings = settings_of(setup.design, given)
     for remark in setup.remarks:
         typer.echo(f"note: {remark}", err=True)
-    with progress() as listen:
-        designed = design(setup, settings, listen)
+    try:
+        with progress() as listen:
+            designed = design(setup, settings, listen)
+    except InfeasibleDesign as error:
+        set_aside(folder)
+        raise ExcitorError(f"{error}\n{_margins_told(setup)}") from None
     for path in write_all(designed):
         typer.echo(f"wrote {path}", err=True)
     if as_json:
@@ -33,6 +39,27 @@ def run_design(folder: Path, as_json: bool, **given: Any) -> bool:
     else:
         print_designed(designed)
     return designed.ready
+
+
+def set_aside(folder: Path) -> None:
+    """Rename an earlier design: it is of another campaign, and its go is no go of this one."""
+    folder = folder.parent if folder.is_file() else folder
+    for name in (FILE, PAGE):
+        path = folder / name
+        if path.exists():
+            old = path.with_stem(f"{path.stem}.old")
+            path.replace(old)
+            typer.echo(f"{path} was of an earlier campaign; it is {old.name} now", err=True)
+
+
+def _margins_told(setup: Setup) -> str:
+    """Say that figures are of limits after their margins, which is not what the file states."""
+    limits = setup.campaign.content.limits
+    return (
+        f"All limits are those left by [limits]: {limits.velocity_percent:g} % of velocities, "
+        f"{limits.acceleration_percent:g} % of accelerations, {limits.torque_percent:g} % of torques. To type a limit "
+        "of a joint there, divide by that share."
+    )
 
 
 def write_all(designed: Designed) -> list[Path]:

@@ -115,6 +115,8 @@ def print_designed(designed: Designed) -> None:
         console.print(f"  {escape(advice.sentence)}", style="dim")
     for remark in designed.setup.remarks:
         console.print(f"note: {escape(remark)}", style="yellow")
+    for note in designed.notes:
+        console.print(f"not looked at, or not as stated: {escape(note)}", style="yellow")
     go = designed.go
     console.print("[bold green]Go.[/]" if go else "[bold red]No-go:[/] see above, and plan.html.")
     if not designed.finished:

@@ -12,9 +12,9 @@ import pytest
 
 from excitor.design.budget import Budget
 from excitor.design.search import solve
-from excitor.experiments import run_search
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import main
+from excitor.experiments.designing import run_search
 from excitor.experiments.designing.periodic import _read_elsewhere, design_run, run_problem
 from excitor.experiments.designing.planned import planned_runs
 from excitor.experiments.designing.settings import Settings
@@ -415,3 +415,60 @@ def test_a_budget_in_seconds_is_kept(designed):
     told, written = designed(SMALL, "--seconds", "1", evaluations=0)
     assert written["settings"] == {"seed": 0, "evaluations": None, "seconds": 1.0, "method": "hybrid"}
     assert told["cpu_s"] < 15.0
+
+
+def test_links_without_volume_are_no_go_beside_zones_about_links(tmp_path):
+    """A zone about links watches nothing where no link has a capsule: that must not read Go."""
+    from dataclasses import replace
+
+    from excitor.experiments.campaign import open_campaign
+    from excitor.experiments.designing.campaign_design import design
+    from excitor.experiments.designing.plan_data import verdict
+    from excitor.experiments.designing.settings import settings_of
+    from excitor.experiments.designing.setup import set_up
+
+    (tmp_path / "campaign.toml").write_text(
+        'robot = "rotradi"\n[[cell.zone]]\nname = "person"\nkeep = "out"\nshape = "sphere"\n'
+        'center = [1.5, 1.5, 0.5]\nradius = 0.3\n[design]\nschedule = "single"\n'
+    )
+    setup = set_up(open_campaign(tmp_path, "design"))
+    watched = design(setup, settings_of(setup.design, {"evaluations": 300}))
+    assert "collision volumes" not in {check.name for check in watched.checks}
+    bare = replace(setup.robot, capsules=())
+    unwatched = design(replace(setup, robot=bare), settings_of(setup.design, {"evaluations": 300, "fresh": True}))
+    assert unwatched.ready
+    assert not unwatched.go
+    assert any("only the tool was kept clear" in reason for reason in verdict(unwatched)["reasons"])
+    assert any("no capsule" in note for note in unwatched.notes)
+
+
+def test_an_unfinished_design_is_no_go(tmp_path, monkeypatch):
+    from excitor.experiments.campaign import open_campaign
+    from excitor.experiments.designing.campaign_design import design
+    from excitor.experiments.designing.settings import settings_of
+    from excitor.experiments.designing.setup import set_up
+
+    (tmp_path / "campaign.toml").write_text('robot = "rotradi"\n[design]\nschedule = "single"\n')
+    setup = set_up(open_campaign(tmp_path, "design"))
+    calls = []
+
+    def impatient(run, progress):
+        calls.append(progress)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    stopped = design(setup, settings_of(setup.design, {"evaluations": 2000}), impatient)
+    assert stopped.ready
+    assert not stopped.finished
+    assert not stopped.go
+
+
+def test_a_home_that_cannot_be_held_is_refused_at_once(tmp_path):
+    from excitor.experiments.campaign import InvalidCampaign, open_campaign
+    from excitor.experiments.designing.setup import set_up
+
+    (tmp_path / "campaign.toml").write_text(
+        'robot = "tx40"\nhome_deg = [0, 90, 0, 0, 0, 0]\n[payload]\nmass = 40.0\ncenter = [0, 0, 0.1]\n'
+    )
+    with pytest.raises(InvalidCampaign, match="home_deg: at home, j2 takes .* N m to hold"):
+        set_up(open_campaign(tmp_path, "design"))

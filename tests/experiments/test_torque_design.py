@@ -249,7 +249,7 @@ def test_ctrl_c_before_anything_is_found_is_told(tmp_path, monkeypatch):
     def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("excitor.experiments.torque_design.search_torques", interrupted)
+    monkeypatch.setattr("excitor.experiments.designing.torque.search_torques", interrupted)
     with pytest.raises(Stopped, match="run 'excitation': stopped before it was designed"):
         designed_in(campaign(tmp_path, HEAD, NOISE, DESIGN, TORQUE))
 
