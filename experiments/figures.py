@@ -69,7 +69,7 @@ def print_table(report: Report) -> None:
     for heading in ("figure", "ours", "paper", "target", "unit", ""):
         right = heading in ("ours", "paper")
         table.add_column(
-            heading, justify="right" if right else "left", overflow="fold", no_wrap=heading in ("figure", "target")
+            heading, justify="right" if right else "left", overflow="fold", no_wrap=heading not in ("figure", "unit")
         )
     for figure in report.figures:
         verdict = {True: "[green]✓[/]", False: "[red]✗ missed[/]", None: ""}[figure.holds]

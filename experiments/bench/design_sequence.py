@@ -34,8 +34,8 @@ from excitor.robots.dynamics import inverse_dynamics, regressor
 from excitor.robots.robot import Limits, Motion, Robot
 from excitor.robots.threads import one_blas_thread
 
-REALISATIONS, FEW = 30, 5  # in full, and otherwise; of ten, the single run's median still moves by a fifth
-EVALUATIONS, FEWER = 4000, 2000  # for the design of one run
+REALISATIONS, FEW = 30, 10  # in full, and otherwise; of ten, the single run's median still moves by a fifth
+EVALUATIONS, FEWER = 4000, 4000  # for the design of one run
 PERIODS = (12.0, 12.0, 8.0, 8.0, 4.0, 4.0)  # s, each measured once: 48 s, as the undesigned six runs of 8 s
 HIGHEST_HZ = 1.625  # where speed and acceleration limits meet
 RAMP = 1.0
