@@ -149,17 +149,22 @@ def plan_runs(
 
 
 def with_slow_runs(
-    robot: Robot, schedule: Schedule, *, static: bool = False, sweeps: Sequence[str] | None = None
+    robot: Robot,
+    schedule: Schedule,
+    *,
+    static: bool = False,
+    sweeps: bool = False,
+    joints: Sequence[str] | None = None,
 ) -> Schedule:
-    """Add static poses, and sweeps of named joints at constant speeds, before the first run that teaches."""
+    """Add static poses and sweeps at constant speeds, of all joints or those named, before what teaches first."""
     first = next((k for k, run in enumerate(schedule) if run.role != "none"), 0)
     added: list[RunPlan] = []
     if static:
         note = "The arm rests in many poses: gravity alone, without friction's help or harm."
-        added.append(RunPlan("static", "static", moving_mask(robot), "identify", note))
-    if sweeps is not None:
+        added.append(RunPlan("static", "static", moving_mask(robot, joints), "identify", note))
+    if sweeps:
         note = "One joint after another turns at constant speeds: friction by speed, without inertia."
-        added.append(RunPlan("sweeps", "sweep", moving_mask(robot, sweeps), "identify", note))
+        added.append(RunPlan("sweeps", "sweep", moving_mask(robot, joints), "identify", note))
     return checked((*schedule[:first], *added, *schedule[first:]))
 
 

@@ -9,7 +9,7 @@ from excitor.design.budget import Budget, Found, Progress
 from excitor.design.certify import Certificate, certify, has_torque_model
 from excitor.design.constraints import Constraints
 from excitor.design.criteria import Criterion, values
-from excitor.design.fourier import Trajectory, period_grid, scaled, steady
+from excitor.design.fourier import Excitation, Trajectory, period_grid, scaled, steady
 from excitor.design.infeasible import InfeasibleDesign
 from excitor.design.models import DynamicModel, Model, PowerModel
 from excitor.design.pareto import Front
@@ -128,12 +128,17 @@ def run_problem(setup: Setup, plan: RunPlan, before: Sequence[DesignedRun]) -> P
         model=model,
         pose=pose,
     )
-    samples = excitation.measured * excitation.period * setup.noise.rate_hz
     earlier = np.zeros((columns.size, columns.size))
     for run in before if plan.role == "identify" else ():
         if run.plan.role == "identify":
-            earlier += samples / FINE_SAMPLES * _gram(model_of(setup, columns, criterion, run.plan), run.trajectory)
-    return replace(problem, earlier=earlier, share=samples / problem.n_period)
+            gram = _gram(model_of(setup, columns, criterion, run.plan), run.trajectory)
+            earlier += _samples(setup, run.trajectory.excitation) / FINE_SAMPLES * gram
+    return replace(problem, earlier=earlier, share=_samples(setup, excitation) / problem.n_period)
+
+
+def _samples(setup: Setup, excitation: Excitation) -> float:
+    """Count the samples that a run's measured periods bring."""
+    return excitation.measured * excitation.period * setup.noise.rate_hz
 
 
 def limits_of(setup: Setup, plan: RunPlan) -> Constraints:

@@ -23,9 +23,8 @@ def planned_runs(setup: Setup) -> tuple[Schedule, Schedule]:
             schedule = plan_runs(robot, design.schedule, joints)
         if not design.warm_up_minutes:
             schedule = tuple(run for run in schedule if run.kind != "warm-up")
-        sweeps = [name for name, moves in zip(robot.joint_names, setup.excitation.moving, strict=True) if moves]
         schedule = with_slow_runs(
-            robot, schedule, static=design.static_poses > 0, sweeps=sweeps if design.friction_sweeps else None
+            robot, schedule, static=design.static_poses > 0, sweeps=design.friction_sweeps, joints=joints
         )
     except ValueError as error:
         raise InvalidCampaign(setup.campaign.folder / FILE, [f"design.schedule: {error}"]) from None

@@ -24,13 +24,14 @@ class DesignedSlowRun:
 
 def design_slow_run(setup: Setup, plan: RunPlan, seed: int) -> DesignedSlowRun:
     """Make the run of a plan; InfeasibleRun tells why there is none."""
-    robot, design = setup.robot, setup.design
+    design, home, step = setup.design, setup.constraints.home, setup.design.controller_sample_s
+    assert home is not None
+    held = {int(j): float(home[j]) for j in np.flatnonzero(~plan.moving)}
+    robot = replace(setup.robot, locked={**setup.robot.locked, **held})
     constraints = run_constraints(plan, setup.constraints)
     if torque_model(robot) is False:
         free = np.full(robot.n_joints, np.inf)
         constraints = replace(constraints, limits=replace(constraints.limits, torque=free), torque_rms=free)
-    home, step = setup.constraints.home, design.controller_sample_s
-    assert home is not None
     if plan.kind == "static":
         poses = StaticPlan(step, n_poses=design.static_poses, seed=seed)
         run = static_poses(robot, constraints, home=home, plan=poses, weights=1.0 / setup.noise.sigma)

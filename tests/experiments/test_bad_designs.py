@@ -172,6 +172,10 @@ CAMPAIGNS = {
         ["design.locked_deg.wrist: is no joint of rotradi"],
     ),
     "locked and moving": (
+        DESIGN + "locked_deg = { elbow = 3 }",
+        ["design.locked_deg.elbow: elbow moves in every run; list in design.joints those that do"],
+    ),
+    "a locked joint that moves": (
         DESIGN + 'joints = ["elbow"]\nlocked_deg = { elbow = 3 }',
         ["design.locked_deg.elbow: elbow is among design.joints, which move"],
     ),

@@ -1,0 +1,498 @@
+"""What mutations of the search and the certificate showed to be untested: scores, limits, the best, proofs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from excitor.design.active import active_set, active_values
+from excitor.design.approach import Path, approach, blocked, is_clear, path_motion
+from excitor.design.bounds import link_rates, point_rates, torque_curvature
+from excitor.design.budget import Budget, empty_state
+from excitor.design.certificate import Certificate, below, failing, unproven
+from excitor.design.certify import certify, has_torque_model
+from excitor.design.certify_cell import clearance_margins
+from excitor.design.constraints import Constraints, from_robot
+from excitor.design.criteria import Criterion
+from excitor.design.fit import fitted
+from excitor.design.fourier import Excitation, Trajectory, period_grid, scaled, series, steady
+from excitor.design.load_model import load_model
+from excitor.design.models import DynamicModel
+from excitor.design.pieces import even_spans, run_pieces
+from excitor.design.polish import objective, objective_slope
+from excitor.design.problem import (
+    CLEARANCE_SCALE,
+    SEARCH_CLEARANCE,
+    SEARCH_SHARE,
+    Candidates,
+    Evaluation,
+    build_problem,
+    constraint_values,
+    decode,
+    encode,
+    evaluate,
+    motions,
+    trajectory,
+)
+from excitor.design.schedule import EarlierRun, earlier_gram
+from excitor.design.search import _after, _best, _collected
+from excitor.design.stages import Ledger, merit
+from excitor.experiments.designing import periodic
+from excitor.robots.base import base_parameters, random_motion
+from excitor.robots.description import load
+from excitor.robots.dynamics import frame_pose, inverse_dynamics
+from excitor.robots.gram import condition_number
+from excitor.robots.parameters import layout, prior
+from excitor.robots.robot import Motion
+from excitor.robots.scene import Scene, Shape, Zone, clearances, tool_speeds
+
+TELESCOPE = """name = "telescope"
+[[joint]]
+name = "turn"
+mdh = { alpha_deg = 0, d = 0, theta_deg = 0, r = 0 }
+limits = { position_deg = [-90, 90], velocity_deg_s = 90, acceleration_deg_s2 = 200 }
+[[joint]]
+name = "slide"
+kind = "prismatic"
+mdh = { alpha_deg = 90, d = 0, theta_deg = 0, r = OFFSET }
+limits = { position_m = [0, 3], velocity_m_s = 1, acceleration_m_s2 = 5 }
+"""
+
+
+def small_problem(name="rotradi", *, harmonics=(1, 2, 3), ramp=0.0, moving=None, limits=None, **changed):
+    robot = load(name)
+    moving = np.ones(robot.n_joints, dtype=bool) if moving is None else moving
+    settings = {"torque_rms": np.full(robot.n_joints, np.inf)} | changed
+    columns = base_parameters(robot).kept
+    return build_problem(
+        robot,
+        Excitation(10.0, 0.004, harmonics, moving, ramp=ramp),
+        constraints=Constraints(limits or robot.limits, **settings),
+        criterion=Criterion(),
+        model=DynamicModel(robot, columns, np.ones(robot.n_joints)),
+    )
+
+
+def random_candidates(problem, n, seed=0):
+    return decode(problem, np.random.default_rng(seed).uniform(-1.0, 1.0, (n, problem.n_design)))
+
+
+def at(x, y, z):
+    T = np.eye(4)
+    T[:3, 3] = x, y, z
+    return T
+
+
+def ball(place, radius, clearance=0.0):
+    zone = Zone("post", Shape("sphere", at(*place), np.array([radius, 0.0, 0.0])), "out", "tool", clearance)
+    return Scene((zone,), False)
+
+
+def tool_at(robot, q):
+    return frame_pose(robot, np.atleast_2d(q))[:, :3, 3]
+
+
+# --- what is scored
+
+
+def test_all_scores_of_the_search_count_earlier_runs_and_their_share():
+    """Evaluating, drawing together and polishing see the same stacked rows: √share of this run's, and the earlier."""
+    problem = small_problem()
+    chosen = random_candidates(problem, 3)
+    old = problem.model.observation(steady(trajectory(problem, chosen, 2), period_grid(problem.excitation, 64)))
+    old = old * np.logspace(-1, 1, old.shape[1])
+    problem = replace(problem, earlier=old.T @ old, share=0.05)
+    W = problem.model.observation(steady(trajectory(problem, chosen), period_grid(problem.excitation, 192)))
+    truth = condition_number(np.concatenate([np.sqrt(0.05) * W, old]))
+    assert abs(condition_number(np.concatenate([W, old])) / truth - 1.0) > 0.01, "the share must matter here"
+    assert evaluate(problem, chosen).value[0] == pytest.approx(truth, rel=1e-6)
+    assert fitted(problem, chosen, None)[1].value[0] == pytest.approx(truth, rel=1e-6)
+    x = encode(problem, chosen)[0]
+    assert objective(problem, x, 1e4) == pytest.approx(np.log(truth), abs=1e-3)
+    assert objective_slope(problem, x, 1e4)[0] == pytest.approx(np.log(truth), abs=1e-3)
+
+
+def test_the_final_score_is_of_all_rows_on_the_fine_grid():
+    problem = small_problem()
+    chosen = trajectory(problem, random_candidates(problem, 1))
+    W = problem.model.observation(steady(chosen, period_grid(problem.excitation, 2000)))
+    assert periodic.FINE_SAMPLES >= 2000
+    assert periodic.fine_value(problem, chosen) == pytest.approx(condition_number(W), rel=1e-9)
+    old = W[:500] * np.logspace(-1, 1, W.shape[1])
+    joined = replace(problem, earlier=old.T @ old, share=0.5)
+    rows = np.concatenate([np.sqrt(0.5 * 192 / 2000) * W, old])
+    assert periodic.fine_value(joined, chosen) == pytest.approx(condition_number(rows), rel=1e-6)
+
+
+def test_weights_are_in_the_matrix_itself():
+    """W of a model and its Gram matrix are of the same weighted rows."""
+    robot = load("rotradi")
+    motion = random_motion(robot, 30)
+    states = [np.ascontiguousarray(x.T)[None] for x in (motion.q, motion.dq, motion.ddq)]
+    model = DynamicModel(robot, base_parameters(robot).kept, np.array([2.0, 0.0, 0.5]))
+    W = model.observation(motion)
+    G = model.grams(*states, 30)[0]
+    assert pytest.approx(W.T @ W, rel=1e-9, abs=1e-9) == G
+    load_rows = load_model(load("kr150"), 5, moving=np.arange(6) >= 3, weights=np.arange(1.0, 7.0))
+    plain = replace(load_rows, weights=np.ones(6))
+    motion = random_motion(load_rows.robot, 20)
+    expected = plain.observation(motion).reshape(3, 20, -1) * np.array([4.0, 5.0, 6.0])[:, None, None]
+    assert load_rows.observation(motion).reshape(3, 20, -1) == pytest.approx(expected)
+
+
+def test_earlier_runs_count_by_their_samples():
+    robot = load("rotradi")
+    columns = base_parameters(robot).kept
+    chosen = Trajectory(Excitation(4.0, 0.004, (1, 2), np.ones(3, bool)), np.zeros(3), *np.ones((2, 3, 2)) * 0.2)
+    model = DynamicModel(robot, columns, np.ones(3))
+    few, many = (earlier_gram(columns, [EarlierRun(model, chosen, samples)]) for samples in (100.0, 700.0))
+    assert many == pytest.approx(7.0 * few)
+    W = model.observation(steady(chosen, period_grid(chosen.excitation, 2000)))
+    assert np.trace(few) == pytest.approx(100.0 / 2000 * np.trace(W.T @ W), rel=0.02)
+
+
+# --- limits while searching
+
+
+def test_joint_limits_hold_between_sparse_samples_too():
+    """24 samples a cycle, and no ramp: only the factor cos(πn/N) keeps what lies between them."""
+    problem = small_problem(harmonics=(1, 7, 8))
+    candidates, limits = random_candidates(problem, 40), problem.constraints.limits
+    t = np.linspace(0.0, 10.0, 6000)
+    for k in range(40):
+        chosen = trajectory(problem, candidates, k)
+        q = series(chosen, t)
+        assert (q >= limits.position[:, 0] - 1e-9).all()
+        assert (q <= limits.position[:, 1] + 1e-9).all()
+        for order, limit in ((1, limits.velocity), (2, limits.acceleration)):
+            assert (np.abs(series(chosen, t, order)) <= limit * (1.0 + 1e-9)).all()
+
+
+def test_high_harmonics_get_samples_enough():
+    """A rival sampled 12 points a cycle of the top harmonic and violated limits."""
+    assert small_problem(harmonics=(1, 40)).n_period >= 24 * 40
+
+
+def test_ramps_which_no_bound_covers_keep_a_reserve():
+    problem = small_problem(ramp=2.0)
+    limits = problem.constraints.limits
+    assert (problem.rates[0] <= 0.995 * limits.velocity * (1.0 + 1e-12)).all()
+    assert (problem.rates[1] <= 0.995 * limits.acceleration * (1.0 + 1e-12)).all()
+    assert (np.ptp(problem.position, axis=1) <= 0.995 * np.ptp(limits.position, axis=1) * (1.0 + 1e-12)).all()
+
+
+def test_torques_and_the_tool_are_judged_on_ramps_with_a_reserve():
+    """Exactly: every sample of period and ramps, against 99.5 % of each limit; the mean square over the period only."""
+    robot = load("rotradi")
+    problem = small_problem(ramp=0.4, torque_rms=0.3 * robot.limits.torque, tool_speed=2.0)
+    candidates, on_ramp = random_candidates(problem, 30), np.zeros(2, dtype=bool)
+    g = evaluate(problem, candidates).g
+    n, states = problem.n_period, motions(problem, candidates)
+    for k in range(30):
+        motion = Motion(*(x[k].T for x in states))
+        tau, speed = inverse_dynamics(robot, motion), tool_speeds(robot, motion)
+        found = dict(zip(problem.names, g[k], strict=True))
+        for j, name in enumerate(robot.joint_names):
+            peak, rms = np.abs(tau[:, j]).max(), np.sqrt(np.mean(tau[:n, j] ** 2))
+            assert found[f"torque peak {name}"] == pytest.approx(peak / (0.995 * robot.limits.torque[j]) - 1, abs=1e-9)
+            assert found[f"torque rms {name}"] == pytest.approx(
+                rms / (0.3 * 0.995 * robot.limits.torque[j]) - 1, abs=1e-9
+            )
+        assert found["tool speed"] == pytest.approx(speed.max() / (0.995 * 2.0) - 1.0, abs=1e-9)
+        on_ramp |= [np.abs(tau[n:]).max() > np.abs(tau[:n]).max(), speed[n:].max() > speed[:n].max()]
+    assert on_ramp.all(), "some ramp must be what counts"
+
+
+def test_what_the_dry_run_and_the_way_from_home_touch_is_violated():
+    """Posts that the run itself stays away from."""
+    home = np.array([0.0, 0.5, 0.5])
+    plain = small_problem(home=home)
+    chosen = random_candidates(plain, 1, seed=4)
+    run = trajectory(plain, chosen)
+    full = tool_at(plain.robot, series(run, period_grid(run.excitation, 5000)))
+    dry = tool_at(plain.robot, series(scaled(run, 0.15), period_grid(run.excitation, 192)[::4]))
+    way = tool_at(plain.robot, home + np.linspace(0.0, 1.0, 24)[:, None] * (run.center - home))
+    for places, others in ((dry, (full, way)), (way, (full, dry))):
+        away = np.min([np.linalg.norm(places[:, None] - other[None], axis=2).min(axis=1) for other in others], axis=0)
+        place, radius = places[np.argmax(away)], 0.3 * away.max()
+        assert radius > 0.003
+        scene = ball(place, radius)
+        problem = small_problem(home=home, scene=scene)
+        g = constraint_values(problem, chosen, *motions(problem, chosen))[
+            0, problem.names.index("clearance: post / tool")
+        ]
+        # the centre of the post is a place the tool takes: nothing but -radius is left there
+        assert g == pytest.approx((SEARCH_CLEARANCE + radius) / CLEARANCE_SCALE, abs=1e-9)
+
+
+def test_clearances_keep_a_reserve_while_searching():
+    chosen = random_candidates(small_problem(), 1)
+    run = trajectory(small_problem(), chosen)
+    robot = load("rotradi")
+    scene = ball(tool_at(robot, run.center)[0] + 3.0, 0.1, clearance=0.2)
+    problem = small_problem(scene=scene)
+    q = series(run, period_grid(run.excitation, problem.n_period))
+    left = clearances(robot, scene, q).min(axis=0)
+    assert SEARCH_CLEARANCE >= 0.001
+    assert SEARCH_SHARE <= 0.995
+    g = evaluate(problem, chosen).g[0, -1]
+    assert g >= (0.2 + 0.001 - left[0]) / CLEARANCE_SCALE - 1e-9
+
+
+def test_polishing_looks_at_the_same_limits_as_scoring():
+    """The worst sample of each limit, where the way from home or the dry run is what counts, and off-centre ranges."""
+    robot = load("rotradi")
+    position = np.array([[-0.5, 2.5], [-1.0, 0.2], [0.3, 2.0]])
+    limits = replace(robot.limits, position=position)
+    home = np.array([2.0, -0.9, 1.8])
+    for place in ("way", "dry"):
+        plain = small_problem(limits=limits, home=home)
+        chosen = random_candidates(plain, 1, seed=1)
+        run = trajectory(plain, chosen)
+        dry = tool_at(robot, series(scaled(run, 0.15), period_grid(run.excitation, 192)[::4]))
+        spot = tool_at(robot, 0.5 * (home + run.center))[0] if place == "way" else dry[np.argmax(np.ptp(dry, axis=1))]
+        problem = small_problem(limits=limits, home=home, scene=ball(spot, 0.02))
+        x = encode(problem, chosen)[0]
+        active = active_set(problem, x, near=-np.inf, most=1)
+        found = active_values(problem, active, x)
+        row = problem.names.index("clearance: post / tool")
+        assert found[len(active.b) + active.torque[0].size + active.rms.size :][0] == pytest.approx(
+            evaluate(problem, chosen).g[0, row], abs=1e-9
+        )
+        q, dq, ddq = (y[0] for y in motions(problem, chosen))
+        middle, half = problem.position.mean(axis=1), 0.5 * np.ptp(problem.position, axis=1)
+        shares = [(q.max(axis=1) - middle) / half, (middle - q.min(axis=1)) / half]
+        for rate, y in zip(problem.rates, (dq, ddq), strict=True):
+            shares += [y.max(axis=1) / rate, -y.min(axis=1) / rate]
+        assert np.sort(found[: len(active.b)]) == pytest.approx(np.sort(np.concatenate(shares) - 1.0), abs=1e-9)
+
+
+# --- keeping the best
+
+
+def ledger_of(problem):
+    return Ledger(problem, Budget(evaluations=1000), 0, 0, 1e9, empty_state(problem), None, np.inf)
+
+
+def recorded(problem, *populations):
+    """Record populations of (value, violation); the number of the motion that is kept as best, and the ledger."""
+    ledger = ledger_of(problem)
+    count = sum(map(len, populations))
+    chosen, k = random_candidates(problem, count), 0
+    for population in populations:
+        value, violation = np.array(population, dtype=float).T
+        part = Candidates(chosen.center[k : k + len(value)], chosen.swing[k : k + len(value)])
+        ledger.record(part, Evaluation(value, violation[:, None]))
+        k += len(value)
+    same = [np.array_equal(ledger.best.swing[0], swing) for swing in chosen.swing]
+    return same.index(True), ledger
+
+
+def test_the_best_so_far_is_kept_not_the_last():
+    """A rival keeps its last iterate."""
+    problem = small_problem()
+    assert recorded(problem, [(5.0, 0.0)], [(9.0, 0.0)])[0] == 0
+    assert recorded(problem, [(9.0, 0.0)], [(5.0, 0.0)])[0] == 1
+
+
+def test_what_breaks_a_limit_is_never_the_best():
+    problem = small_problem()
+    assert recorded(problem, [(1.0, 0.02), (5.0, 0.0)])[0] == 1
+    assert recorded(problem, [(5.0, 0.0)], [(1.0, 1e-6)])[0] == 0
+    _, ledger = recorded(problem, [(1.0, 0.02)])
+    assert ledger.rows[-1][1] == np.inf, "what breaks a limit is no best value to tell"
+    _, ledger = recorded(problem, [(5.0, 0.0), (4.9, 0.5)])
+    assert np.array_equal(ledger.leader.swing, ledger.best.swing), "a little better is not worth half a limit"
+    assert merit(Evaluation(np.array([4.9]), np.array([[0.5]]))) > merit(Evaluation(np.array([5.0]), np.zeros((1, 1))))
+
+
+def test_a_stage_hands_on_its_best_and_chains_are_joined_best_first():
+    problem = small_problem(torque_rms=0.001 * load("rotradi").limits.torque)
+    chosen = random_candidates(problem, 2)
+    quiet = Candidates(chosen.center, 0.0 * chosen.swing)
+    ledger = ledger_of(problem)
+    ledger.best, ledger.leader = (
+        Candidates(quiet.center[:1], quiet.swing[:1]),
+        Candidates(chosen.center[1:], chosen.swing[1:]),
+    )
+    handed = _after(empty_state(problem), ledger)
+    assert any(np.array_equal(center, quiet.center[0]) for center in handed.center)
+    state = empty_state(problem)
+    first = replace(state, value=np.array([3.0, 9.0]), violation=np.array([0.04, 0.0]), center=chosen.center,
+                    swing=chosen.swing, history=np.array([[10.0, 9.0, 1.0, 0.0]]), evaluations=10)  # fmt: skip
+    other = replace(
+        first, value=np.array([20.0, 30.0]), violation=np.zeros(2), history=np.array([[7.0, 20.0, 1.0, 0.0]])
+    )
+    assert _best([first]) == 9.0
+    found = _collected(problem, [first, other], False)
+    assert found.value[0] == 9.0
+    assert found.violation[0] == 0.0
+    assert found.history[:, 0].tolist() == [10.0, 17.0]
+    assert found.history[:, 1].tolist() == [9.0, 9.0], "the best of all chains so far"
+
+
+def test_a_start_that_breaks_limits_is_no_anchor(monkeypatch):
+    from excitor.design import stages
+
+    problem = small_problem(torque_rms=1e-6 * load("rotradi").limits.torque)
+    monkeypatch.setattr(stages, "_run", lambda *given: None)
+    ledger = ledger_of(problem)
+    stages.genetic(ledger, np.random.default_rng(0), "hybrid")
+    assert ledger.violation > 0.0
+    assert ledger.anchor is None
+
+
+def test_chains_differ():
+    from excitor.design.search import advance
+
+    problem = small_problem()
+    budget = Budget(evaluations=800, chain=400)
+    states = [
+        advance(problem, budget, seed=0, method="hybrid", chain=chain, state=empty_state(problem))[0]
+        for chain in (0, 1)
+    ]
+    assert not np.array_equal(states[0].center, states[1].center)
+
+
+# --- certificates
+
+
+def test_what_is_unproven_is_not_ready():
+    good = below("a", "1", limit=1.0, upper=0.5, seen=0.5, proof="p", where="")
+    bad = below("b", "1", limit=1.0, upper=1.1, seen=0.9, proof="p", where="")
+    assert Certificate((good,)).ready
+    assert not Certificate((good, bad)).ready
+    assert not Certificate((good, unproven("c", "1", limit=1.0, reason="r"))).ready
+
+
+def test_one_unknown_mass_is_no_torque_model():
+    robot = load("tx40")
+    assert has_torque_model(robot)
+    known = robot.known.copy()
+    known[10 * 4 + 9] = False
+    assert not has_torque_model(replace(robot, known=known))
+
+
+def test_a_run_that_starts_in_motion_is_refused_though_it_starts_at_its_centre():
+    """Sines alone pass the centre at full speed (rivals start so)."""
+    robot = load("rotradi")
+    excitation = Excitation(10.0, 0.004, (1, 2), np.ones(3, bool), ramp=2.0)
+    run = Trajectory(excitation, np.array([0.0, 0.5, 0.5]), 0.2 * np.ones((3, 2)), np.zeros((3, 2)))
+    assert certify(robot, run, from_robot(robot)).ready
+    for changed in (run, Trajectory(excitation, run.center, np.array([[0.2, -0.1]] * 3), np.zeros((3, 2)))):
+        jumping = replace(changed, excitation=replace(excitation, ramp=0.0))
+        failed = {item.name for item in failing(certify(robot, jumping, from_robot(robot)))}
+        assert {"start at rest", "end at rest"} <= failed
+
+
+def test_a_way_that_does_not_begin_at_home_is_refused():
+    robot = load("rotradi")
+    run = Trajectory(Excitation(10.0, 0.004, (1,), np.ones(3, bool), ramp=2.0), np.zeros(3), *np.full((2, 3, 1), 0.05))
+    constraints = replace(from_robot(robot), home=np.array([0.3, 0.3, 0.3]))
+    astray = Path(np.array([[0.4, 0.3, 0.3], [0.0, 0.0, 0.0]]), np.array([4.0]))
+    assert [item.name for item in failing(certify(robot, run, constraints, way=astray))] == ["way back: arrives"]
+
+
+def test_the_way_back_takes_other_torques_than_the_way_there():
+    """Down to the start friction helps to hold the arm; on the way back it has to be lifted."""
+    robot = load("rotradi")
+    home, start = np.array([0.0, 2.0, 0.0]), np.array([0.0, 0.4, 0.0])  # hanging at 0
+    run = Trajectory(Excitation(10.0, 0.004, (1,), np.ones(3, bool), ramp=2.0), start, *np.full((2, 3, 1), 0.01))
+    way = approach(robot, home, start, from_robot(robot))
+    t = np.linspace(0.0, way.duration, 4000)[200:-200]
+    states = [path_motion(way, t, order) for order in range(3)]
+    down, up = (
+        np.abs(inverse_dynamics(robot, Motion(states[0], sign * states[1], states[2]))[:, 1]).max() for sign in (1, -1)
+    )
+    assert up > down + 5.0
+    items = {item.name: item for item in certify(robot, run, replace(from_robot(robot), home=home), way=way).items}
+    assert items["way back: torque peak"].worst == pytest.approx(up, rel=0.01)
+    assert items["way from home: torque peak"].worst < items["way back: torque peak"].worst - 1.0
+
+
+def test_slow_motions_change_their_torque_by_gravity():
+    """Where nothing but weight counts, the bound of torques' curvature must hold too."""
+    for name in ("rotradi", "tx40"):
+        robot = load(name)
+        n = robot.n_joints
+        random = np.random.default_rng(2)
+        excitation = Excitation(2000.0, 0.004, (1, 2), np.ones(n, bool))
+        phi = prior(robot)[: layout(robot).n_link_params].reshape(-1, 10)
+        for _ in range(3):
+            piece = run_pieces(Trajectory(excitation, random.normal(size=n), *random.normal(size=(2, n, 2))))[0]
+            bound = torque_curvature(robot.mechanism, phi, even_spans(piece, 1000).rates())
+            t = np.linspace(0.0, 2000.0, 4001)
+            motion = Motion(*(piece.evaluate(t, order) for order in range(3)))
+            tau = robot.mechanism.inverse_dynamics(motion, phi)
+            bend = np.abs(np.diff(tau, 2, axis=0)) / 0.5**2
+            largest = bend[:3996].reshape(999, 4, n)[:, :3].max(axis=1)
+            assert (largest <= bound[:999] * (1.0 + 1e-3) + 1e-9).all()
+
+
+def test_a_first_moment_alone_bends_torques_too():
+    """Only the elbow turns, fast: what its body without mass, but with a first moment, asks of the shoulder."""
+    robot = load("rotradi")
+    phi = np.zeros((3, 10))
+    phi[2, 6] = 5.0
+    excitation = Excitation(0.4, 0.004, (1, 2), np.arange(3) == 2)
+    swing = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 0.3]])
+    piece = run_pieces(Trajectory(excitation, np.zeros(3), swing, 0.5 * swing))[0]
+    bound = torque_curvature(robot.mechanism, phi, even_spans(piece, 400).rates())
+    t = np.linspace(0.0, 0.4, 4001)
+    tau = robot.mechanism.inverse_dynamics(Motion(*(piece.evaluate(t, order) for order in range(3))), phi)
+    bend = np.abs(np.diff(tau, 2, axis=0)) / 1e-4**2
+    largest = bend[:3990].reshape(399, 10, 3)[:, :9].max(axis=1)
+    assert (largest <= bound[:399] * (1.0 + 1e-3) + 1e-3).all()
+
+
+def test_a_line_is_slow_enough_for_jerk():
+    robot = load("rotradi")
+    limits = replace(robot.limits, jerk=np.array([20.0, 20.0, 20.0]))
+    way = approach(robot, np.zeros(3), np.array([0.5, 0.5, 0.5]), Constraints(limits, np.full(3, np.inf)))
+    t = np.linspace(0.0, way.duration, 5000)
+    jerk = np.abs(path_motion(way, t, 3)).max(axis=0)
+    assert (jerk <= 0.25 * 20.0 * (1.0 + 1e-9)).all()
+
+
+def test_a_pose_that_is_clear_by_too_little_is_blocked():
+    robot = load("rotradi")
+    q = np.array([0.2, 0.6, 0.4])
+    place = tool_at(robot, q)[0] + np.array([0.0, 0.0, 0.11])
+    for clearance, names in ((0.005, ()), (0.02, ("post / tool",))):
+        constraints = replace(from_robot(robot), scene=ball(place, 0.1, clearance))
+        assert blocked(robot, q, constraints) == names
+
+
+def telescope(folder, offset=0):
+    """An arm that turns about z and slides outwards, with nothing on the way."""
+    (folder / "arm.toml").write_text(TELESCOPE.replace("OFFSET", str(offset)), "utf-8")
+    return load(str(folder / "arm.toml"))
+
+
+def test_what_slides_out_sweeps_a_wider_arc(tmp_path):
+    """Posts that lie between samples on the arc of an arm slid out: its reach is part of how fast it can come near."""
+    robot = telescope(tmp_path)
+    a, b = np.array([-0.35, 2.9]), np.array([0.35, 2.9])
+    scene = ball(tool_at(robot, a + 0.375 * (b - a))[0], 0.02)
+    assert not is_clear(robot, replace(from_robot(robot), scene=scene), a, b)
+    run = Trajectory(Excitation(4.0, 0.004, (1,), np.array([True, False])), np.array([0.0, 2.9]), *[[[0.5], [0.0]]] * 2)
+    piece = run_pieces(run)[0]
+    t = np.array([500.0, 500.5, 501.0]) * (4.0 / 1000)
+    tools = tool_at(robot, piece.evaluate(t, 0))
+    radius = 0.1 * np.linalg.norm(tools[2] - tools[0])
+    item = clearance_margins(robot, (piece,), ball(tools[1], radius), robot.limits)[0]
+    assert not item.holds
+
+
+def test_an_offset_of_a_sliding_joint_is_part_of_its_reach(tmp_path):
+    robot = telescope(tmp_path, offset=5)
+    run = Trajectory(Excitation(4.0, 0.004, (1,), np.ones(2, bool)), np.array([0.0, 0.5]), *[[[0.5], [0.1]]] * 2)
+    piece = run_pieces(run)[0]
+    rates = link_rates(robot.mechanism, even_spans(piece, 50).rates())
+    bound = point_rates(robot.mechanism, robot.tool.link, robot.tool.T_link_frame[:3, 3], rates)
+    t = np.linspace(0.0, 4.0, 5001)
+    p = tool_at(robot, piece.evaluate(t, 0))
+    speed = np.linalg.norm(np.diff(p, axis=0), axis=1) / (t[1] - t[0])
+    assert np.linalg.norm(p, axis=1).max() > 5.0
+    assert (np.linalg.norm(p[:-1], axis=1).reshape(50, 100).max(axis=1) <= bound[0] * (1.0 + 1e-9)).all()
+    assert (speed.reshape(50, 100).max(axis=1) <= bound[1] * (1.0 + 1e-6)).all()
