@@ -394,7 +394,11 @@ def test_ctrl_c_keeps_the_best_so_far(tmp_path):
     (tmp_path / "campaign.toml").write_text(SMALL)
     command = [sys.executable, "-m", "excitor.experiments.cli", "design", str(tmp_path), "--json"]
     process = subprocess.Popen(
-        [*command, "--evaluations", "2000000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, "--evaluations", "2000000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs are started deaf to it
     )
     while process.poll() is None and not list(tmp_path.glob(".design/*.npz")):
         time.sleep(0.1)
