@@ -72,7 +72,7 @@ def slow_series(run: SlowRun, t: FloatArray, order: int = 0) -> FloatArray:
     t = np.clip(np.asarray(t, dtype=float), 0.0, run.duration)
     edges = np.concatenate([[0.0], np.cumsum(run.durations)])
     k = np.clip(np.searchsorted(edges, t, side="right") - 1, 0, len(run.durations) - 1)
-    share = _travelled(np.minimum(t - edges[k], run.durations[k]), run.durations[k], run.blends[k], order)
+    share = travelled(np.minimum(t - edges[k], run.durations[k]), run.durations[k], run.blends[k], order)
     out = share[:, None] * np.diff(run.knots, axis=0)[k]
     return np.asarray(out + run.knots[k] if order == 0 else out)
 
@@ -219,7 +219,7 @@ class _Rows:
         return np.concatenate([*parts, [speed]])
 
 
-def _travelled(t: FloatArray, T: FloatArray, B: FloatArray, order: int) -> FloatArray:
+def travelled(t: FloatArray, T: FloatArray, B: FloatArray, order: int) -> FloatArray:
     """Evaluate derivatives of the share of the way travelled, (n_t,)."""
     v = 1.0 / (T - B)
     late = t >= np.maximum(T - B, B)
@@ -249,7 +249,7 @@ def _piece(run: SlowRun, k: int, name: str, times: tuple[float, float, float]) -
 
     def evaluate(t: FloatArray, order: int) -> FloatArray:
         n = len(t)
-        share = _travelled(np.clip(first + t, first, last), np.full(n, T), np.full(n, B), order)[:, None]
+        share = travelled(np.clip(first + t, first, last), np.full(n, T), np.full(n, B), order)[:, None]
         return np.asarray(share * way + (a if order == 0 else 0.0))
 
     rates = RISE_MOST[:-1] * B ** -np.arange(RISE_MOST.size - 1.0) / (T - B)

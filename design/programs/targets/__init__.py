@@ -1,0 +1,1 @@
+"""One module per controller: its capabilities as data, and what writes its files."""
