@@ -243,7 +243,7 @@ def _pose(robot: Robot, design: schema.Design, moving: BoolArray, limits: Limits
         j = robot.joint_names.index(name)
         if moving[j] and design.joints:
             problems.append(f"{path}: {name} is among design.joints, which move")
-        elif moving[j] and design.schedule != "locked-sequence":
+        elif moving[j] and design.schedule != "locked-sequence" and design.excitation != "torque":
             problems.append(f"{path}: {name} moves in every run; list in design.joints those that do, or remove this")
         pose[j] = value * (1e-3 if robot.mechanism.prismatic[j] else np.pi / 180.0)
         if not limits.position[j, 0] <= pose[j] <= limits.position[j, 1]:
