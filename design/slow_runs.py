@@ -15,11 +15,11 @@ import numpy as np
 from excitor.design.constraints import Constraints
 from excitor.design.fourier import rise
 from excitor.design.pieces import RISE_MOST, Piece
+from excitor.design.row_limits import row_excesses, row_limits, row_values
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.scene import clearances, required, row_names, tool_speeds
 
 SlowKind = Literal["static", "friction", "warm-up"]
 
@@ -124,7 +124,7 @@ def slow_pieces(run: SlowRun) -> tuple[Piece, ...]:
 
 def excesses(robot: Robot, run: SlowRun, constraints: Constraints, *, step: float = 0.01) -> tuple[str, ...]:
     """Name every constraint that the run breaks on a grid of `step` s, with its limit and its worst; none if clear."""
-    rows = _Rows.of(robot, constraints)
+    rows = row_limits(robot, constraints)
     worst = np.full(len(rows.names), -np.inf)
     square, n = np.zeros(robot.n_joints), max(2, int(np.ceil(run.duration / step)) + 1)
     for part in _chunks(n):
@@ -132,13 +132,10 @@ def excesses(robot: Robot, run: SlowRun, constraints: Constraints, *, step: floa
         motion = slow_motion(run, t)
         tau = inverse_dynamics(robot, motion)
         square += np.square(tau).sum(axis=0)
-        worst = np.maximum(worst, rows.values(robot, constraints, motion, slow_series(run, t, 3), tau))
+        values = row_values(robot, constraints, motion, jerk=slow_series(run, t, 3), tau=tau)
+        worst = np.maximum(worst, values)
     rms = np.sqrt(square / n)
-    found = [
-        f"{name} reaches {sign * value:.4g} {unit}, limit {sign * limit:.4g}"
-        for name, unit, limit, value, sign in zip(rows.names, rows.units, rows.limits, worst, rows.signs, strict=True)
-        if value > limit + _ROUNDING * max(1.0, abs(limit))
-    ]
+    found = list(row_excesses(rows, worst, _ROUNDING * np.maximum(1.0, np.abs(rows.limits))).values())
     found += [
         f"torque rms {name} reaches {value:.4g}, limit {limit:.4g}"
         for name, value, limit in zip(robot.joint_names, rms, constraints.torque_rms, strict=True)
@@ -164,59 +161,6 @@ def move_time(distance: FloatArray, constraints: Constraints, *, share: float, s
 def whole(time: float, sample_time: float) -> float:
     """Round a time up to whole controller samples."""
     return float(np.ceil(time / sample_time - 1e-9) * sample_time)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Rows:
-    """Constraints as rows value ≤ limit; rows with sign -1 are lower limits, negated."""
-
-    names: list[str]
-    units: list[str]
-    limits: FloatArray
-    signs: FloatArray
-
-    @staticmethod
-    def of(robot: Robot, constraints: Constraints) -> "_Rows":
-        limits, scene = constraints.limits, constraints.scene
-        lengths = np.where(robot.mechanism.prismatic, "m", "rad").tolist()
-        pushes = np.where(robot.mechanism.prismatic, "N", "N m").tolist()
-        names: list[str] = []
-        units: list[str] = []
-        numbers: list[float] = []
-        signs: list[float] = []
-        for word, suffix, limit, sign in (
-            ("highest position", "", limits.position[:, 1], 1.0),
-            ("lowest position", "", -limits.position[:, 0], -1.0),
-            ("velocity", "/s", limits.velocity, 1.0),
-            ("acceleration", "/s²", limits.acceleration, 1.0),
-            ("jerk", "/s³", limits.jerk, 1.0),
-            ("torque peak", None, limits.torque, 1.0),
-        ):
-            names += [f"{word} {name}" for name in robot.joint_names]
-            units += pushes if suffix is None else [unit + suffix for unit in lengths]
-            numbers += limit.tolist()
-            signs += [sign] * robot.n_joints
-        if scene is not None:
-            names += [f"clearance: {name}" for name in row_names(robot, scene)]
-            numbers += (-required(robot, scene)).tolist()
-        n_rows = len(names) - len(units)
-        return _Rows(
-            [*names, "tool speed"],
-            [*units, *["m"] * n_rows, "m/s"],
-            np.array([*numbers, constraints.tool_speed]),
-            np.array([*signs, *[-1.0] * n_rows, 1.0]),
-        )
-
-    def values(
-        self, robot: Robot, constraints: Constraints, motion: Motion, jerk: FloatArray, tau: FloatArray
-    ) -> FloatArray:
-        """Evaluate each row's worst over the samples."""
-        sizes = [np.abs(x).max(axis=0) for x in (motion.dq, motion.ddq, jerk, tau)]
-        parts = [motion.q.max(axis=0), -motion.q.min(axis=0), *sizes]
-        if constraints.scene is not None:
-            parts.append(-clearances(robot, constraints.scene, motion.q).min(axis=0))
-        speed = tool_speeds(robot, motion).max() if np.isfinite(constraints.tool_speed) else 0.0
-        return np.concatenate([*parts, [speed]])
 
 
 def travelled(t: FloatArray, T: FloatArray, B: FloatArray, order: int) -> FloatArray:

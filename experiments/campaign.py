@@ -10,6 +10,7 @@ from pydantic import Field, FiniteFloat, ValidationError
 
 from excitor.experiments.designing.schema import Body, Cell, Design, Limits, Noise, Table
 from excitor.identify.logs.csv_columns import ColumnMap
+from excitor.identify.logs.readers import FORMATS
 from excitor.identify.sensitivity import Acceptance
 from excitor.robots.description import catalog_names, load, read_text, robot_text
 from excitor.robots.errors import ExcitorError, InvalidRobot
@@ -77,7 +78,7 @@ class Campaign(Table):
     cell: Cell = Cell()
     noise: Noise = Noise()
     design: Design = Design()
-    log: ColumnMap | None = None  # of CSV files
+    log: ColumnMap | None = None  # what logs hold, where their format does not say it
     matlab: Matlab | None = None
     run: Annotated[list[Run], Field(default_factory=list, max_length=1000)]
     processing: Processing = Processing()
@@ -146,7 +147,7 @@ def _problems(folder: Path, content: Campaign, stage: Literal["design", "identif
     if not content.run:
         problems.append("run: is missing; name each run and its log")
     if (content.log is None) == (content.matlab is None):
-        problems.append("needs one of [log], the columns of CSV files, and [matlab], the fields of MATLAB files")
+        problems.append("needs one of [log], what the logs hold, and [matlab], the fields of MATLAB files")
     for k, run in enumerate(content.run, start=1):
         if run.drop_periods and run.period_s is None:
             problems.append(f"run[{k}].drop_periods: goes with period_s, which is not given")
@@ -155,6 +156,8 @@ def _problems(folder: Path, content: Campaign, stage: Literal["design", "identif
         ways = [key for key in ("period_s", "cycle_s", "static") if getattr(run, key)]
         if len(ways) > 1:
             problems.append(f"run[{k}]: gives {' and '.join(ways)}; a run is one of them")
+    if content.log is not None and content.log.format not in (None, *FORMATS):
+        problems.append(f"log.format: is {content.log.format!r}, expected one of {', '.join(FORMATS)}")
     kinds = [entry.kind for entry in content.log.signals] if content.log is not None else []
     if len(set(kinds)) < len(kinds) or {"torque", "current"} <= set(kinds):
         problems.append(f"log.signals: are {', '.join(kinds)}; give each kind once, and torque or current")
@@ -178,7 +181,18 @@ def _problems(folder: Path, content: Campaign, stage: Literal["design", "identif
     return problems
 
 
-OUTPUTS = ("model.json", "model.c", "model.py", "model.urdf", "design.json", "plan.html")
+OUTPUTS = (
+    "model.json",
+    "model.c",
+    "model.py",
+    "model.urdf",
+    "design.json",
+    "plan.html",
+    "report.html",
+    "report.json",
+    "report.pdf",
+    "comparison.html",
+)
 
 
 def _overwritten(content: Campaign) -> list[str]:
@@ -195,12 +209,18 @@ def _measured_twice(folder: Path, content: Campaign) -> list[str]:
     """Refuse two runs on the same samples: training data would pass for unseen, or count twice."""
     problems = []
     windows: dict[bytes, list[tuple[str, float, float]]] = {}
-    for run in content.run:
-        path = folder / run.log
-        if not inside(folder, run.log) or not path.is_file():
-            continue
+    there = [(run, folder / run.log) for run in content.run if inside(folder, run.log)]
+    sizes = [path.stat().st_size for _, path in there if path.is_file()]
+    for run, path in there:
+        if path.is_dir():
+            digest = str(path.resolve()).encode()
+        elif path.is_file() and sizes.count(path.stat().st_size) > 1:
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").digest()
+        else:
+            continue  # different sizes are different samples, and a large file need not be read for it
         low, high = run.from_s or 0.0, float("inf") if run.to_s is None else run.to_s
-        others = windows.setdefault(hashlib.sha256(path.read_bytes()).digest(), [])
+        others = windows.setdefault(digest, [])
         for name, a, b in others:
             if low < b and a < high:
                 problems.append(

@@ -75,6 +75,7 @@ class Bench(StrEnum):
     physics = "physics"
     identify = "identify"
     design = "design"
+    programs = "programs"
 
 
 @app.command()
@@ -101,12 +102,14 @@ def robots(
     asked = [name for name, given in (("--export", export), ("--equations", equations), ("--counts", counts)) if given]
     check_usage(asked, source, lock, out)
     announce_compilation()
+    from excitor.experiments.robot_command import list_robots, show_model, show_robot
+
     if source is None:
         list_robots(as_json)
     elif asked:
-        show_model(source, export, equations, out, as_json)
-    else:
-        show_robot(source, lock or [], as_json)
+        show_model(source, None if export is None else export.value, equations, out, as_json)
+    elif not show_robot(source, lock or [], as_json):
+        raise typer.Exit(1)
 
 
 def check_usage(asked: list[str], source: str | None, lock: list[str] | None, out: Path | None) -> None:
@@ -129,63 +132,6 @@ def announce_compilation() -> None:
 
     if not is_compiled():
         typer.echo("Compiling the physics kernel, this once: some ten seconds of CPU time …", err=True)
-
-
-def show_model(source: str, export: Language | None, equations: bool, out: Path | None, as_json: bool) -> None:
-    """Write code, equations or operation counts of a robot's model."""
-    from excitor.experiments import robot_code
-
-    robot, warnings = robot_code.model(source)
-    for warning in warnings:
-        typer.echo(warning, err=True)
-    if export is not None:
-        write(robot_code.code(robot, export.value), out, as_json)
-    elif equations:
-        write(robot_code.equations(robot), out, as_json)
-    elif as_json:
-        typer.echo(json.dumps(robot_code.counts(robot), indent=2))
-    else:
-        robot_code.print_counts(robot_code.counts(robot), typer.echo)
-
-
-def list_robots(as_json: bool) -> None:
-    """List the catalogue."""
-    from excitor.robots.description import catalog_names, load
-
-    found = [load(name) for name in catalog_names()]
-    if as_json:
-        rows = [{"name": robot.name, "title": robot.title, "n_joints": robot.n_joints} for robot in found]
-        typer.echo(json.dumps({"robots": rows}, indent=2))
-        return
-    for robot in found:
-        typer.echo(f"{robot.name:10} {robot.n_joints} joints   {robot.title}")
-    typer.echo("\nShow one with: excitor robots NAME. Your own: a .toml or .urdf file.")
-
-
-def show_robot(source: str, lock: list[str], as_json: bool) -> None:
-    """Show one robot; exit 1 if it should not be used as it is."""
-    from excitor.experiments.robot_page import as_data, print_page, robot_page
-
-    page = robot_page(source, lock)
-    if as_json:
-        typer.echo(json.dumps(as_data(page), indent=2, allow_nan=False))
-    else:
-        print_page(page)
-    if page.has_errors:
-        raise typer.Exit(1)
-
-
-def write(text: str, out: Path | None, as_json: bool) -> None:
-    """Write text to a file or to the screen."""
-    from excitor.experiments.files import write_atomically
-
-    if out is not None:
-        write_atomically(out, text)
-        typer.echo(f"wrote {out}", err=True)
-    if as_json:
-        typer.echo(json.dumps({"out": None if out is None else str(out), "text": text}, indent=2))
-    elif out is None:
-        typer.echo(text)
 
 
 @app.command()
@@ -240,6 +186,56 @@ def design(
 
 
 @app.command()
+def emit(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a design.json.")],
+    target: Annotated[
+        list[str], typer.Option("--target", metavar="NAME", help="Controller; repeat it for several, or say all.")
+    ],
+    approximate: Annotated[
+        bool, typer.Option("--approximate", help="Allow controllers that keep times only roughly.")
+    ] = False,
+    spacing: Annotated[
+        float | None, typer.Option(min=1e-3, max=10.0, metavar="S", help="Between points of a table, s.")
+    ] = None,
+    loss: Annotated[
+        float, typer.Option("--loss-percent", min=0.0, help="How much the condition number may grow in execution.")
+    ] = 5.0,
+    as_json: Json = False,
+) -> None:
+    """Write controllers' programs of a campaign's design: programs/NAME/, with dry runs and a page for the operator.
+
+    Each program is run on a virtual clock first; one that is not what was planned is not written. Targets: urscript,
+    rapid, twincat, twincat-cam, franka, ros2, krl, krl-rsi, fanuc-j519, csv; with --approximate also rapid-move,
+    val3, fanuc.
+
+    Example: excitor emit my-cell --target urscript --target ros2
+    """
+    from excitor.experiments.programming.command import run_emit
+
+    announce_compilation()
+    if not run_emit(folder, target, as_json, approximate=approximate, spacing=spacing, loss=loss / 100.0):
+        raise typer.Exit(1)
+
+
+@app.command()
+def verify(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with programs/.")],
+    as_json: Json = False,
+) -> None:
+    """Run all emitted programs on a virtual clock against the plan. Exit code 1 where one fails.
+
+    No check away from the robot proves that a controller accepts a program: the first run on hardware is the dry run.
+
+    Example: excitor verify my-cell
+    """
+    from excitor.experiments.programming.command import run_verify
+
+    announce_compilation()
+    if not run_verify(folder, as_json):
+        raise typer.Exit(1)
+
+
+@app.command()
 def identify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
     as_json: Json = False,
@@ -263,6 +259,31 @@ def identify(
         typer.echo(json.dumps(model_data(result), indent=2, allow_nan=False))
     else:
         print_identified(result)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
+    other: Annotated[
+        Path | None, typer.Argument(metavar="OTHER", help="A second campaign, to compare with the first.")
+    ] = None,
+    pdf: Annotated[bool, typer.Option("--pdf", help="Print the page to report.pdf as well.")] = False,
+    as_json: Json = False,
+) -> None:
+    r"""Identify, and write what was learned: report.html and report.json; with OTHER, compare two campaigns' reports.
+
+    \b
+    Examples:
+      excitor report my-cell --pdf
+      excitor report my-cell my-cell-a-year-later
+    """
+    from excitor.experiments.report.command import run_comparison, run_report
+
+    announce_compilation()
+    if other is not None:
+        run_comparison(folder, other, as_json)
+    else:
+        run_report(folder, as_json, pdf=pdf)
 
 
 @app.command()

@@ -12,6 +12,7 @@ import numpy as np
 from excitor.experiments.campaign import FILE
 from excitor.experiments.files import write_atomically
 from excitor.experiments.identification import Identified
+from excitor.identify.logs.readers import log_files
 from excitor.identify.validate import Validation, standard_parameters
 from excitor.robots.base import base_parameters
 from excitor.robots.codegen.inverse_dynamics import inverse_dynamics_code
@@ -144,7 +145,8 @@ def provenance(result: Identified) -> dict[str, Any]:
     campaign = result.campaign
     robot_file = Path(campaign.robot_source)
     own = [robot_file] if robot_file.is_file() else []
-    read = [campaign.folder / FILE, *own, *(campaign.folder / run.log for run in campaign.content.run)]
+    logs = (file for run in campaign.content.run for file in log_files(campaign.folder / run.log))
+    read = [campaign.folder / FILE, *own, *logs]
     for entry in campaign.content.log.signals if campaign.content.log is not None else ():
         if entry.file:
             read += [(campaign.folder / run.log).parent / entry.file for run in campaign.content.run]

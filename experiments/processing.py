@@ -6,8 +6,8 @@ from excitor.experiments.campaign import OpenCampaign, Processing, Run
 from excitor.identify.cycles import average_cycles, find_cycles
 from excitor.identify.errors import InvalidLog
 from excitor.identify.log import Measured, joint_side
-from excitor.identify.logs.csv_columns import read_csv
 from excitor.identify.logs.matlab_means import Fields, read_matlab_means
+from excitor.identify.logs.readers import read_log
 from excitor.identify.periods import average_periods, periodic_lowpass
 from excitor.identify.samples import Samples, Step
 from excitor.identify.signals import differentiate, lowpass, pose_averages
@@ -21,7 +21,7 @@ def read_run(campaign: OpenCampaign, run: Run) -> Samples:
     if campaign.content.matlab is not None:
         return read_matlab_means(path, Fields(**campaign.content.matlab.model_dump()), run=run.name)
     assert campaign.content.log is not None
-    measured = joint_side(campaign.robot, read_csv(path, campaign.content.log))
+    measured = joint_side(campaign.robot, read_log(path, campaign.content.log, campaign.robot.joint_names))
     settings = campaign.content.processing
     try:
         if run.period_s is not None:

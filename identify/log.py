@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from excitor.identify.errors import InvalidLog
+from excitor.identify.logs.recording import Recording
 from excitor.identify.samples import Step
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.drive import joint_positions, joint_torques, torque_from_current
@@ -37,6 +38,7 @@ class Log:
     start_s: float
     signals: tuple[Signal, ...]
     notes: tuple[str, ...] = ()
+    raw: Recording | None = None  # what the file held, on its own clocks
 
     def signal(self, *kinds: Kind) -> Signal | None:
         """Find the first signal of one of these kinds, in the order given."""

@@ -28,6 +28,7 @@ class Machine:
     override: float = 1.0  # of speed: the slider, a share
     automatic: bool = True  # in the mode that the program needs
     payload: float = 0.0  # kg, that the controller has been told
+    names: tuple[str, ...] = ()  # of its axes, where the language speaks of names
     longest: float = 1e5  # s of virtual time after which a program counts as endless
 
     def __post_init__(self) -> None:

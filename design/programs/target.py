@@ -16,6 +16,9 @@ Timing = Literal["A", "B", "C"]  # evaluated at servo rate; time-stamped table; 
 Refusal = Literal["override", "mode", "home", "payload"]
 
 
+_JOINED = 1e-9  # rad or m: how far apart the end of a way and the start of its run may be
+
+
 class CannotDrive(ExcitorError):
     """A controller that cannot run what is planned, with the reason and the remedy."""
 
@@ -124,6 +127,9 @@ def check(plan: Plan, target: Target) -> None:
             f"{target.name}: {', '.join(sliding)} of {robot.name} slides, {target.title} programs turn joints only; "
             "choose another target, such as csv, ros2 or twincat"
         )
+    begin = plan.body.center if isinstance(plan.body, Trajectory) else plan.body.moves[-1].to
+    if np.abs(plan.start - begin).max() > _JOINED:
+        raise CannotDrive(f"{target.name}: run {plan.run!r} does not begin where its way from home ends; design again")
     if target.spacing is None:
         _check_steps(plan, target)
 
@@ -134,7 +140,7 @@ def _check_steps(plan: Plan, target: Target) -> None:
         steps = " or ".join(f"{1e3 * step:g}" for step in target.steps)
         raise CannotDrive(
             f"{target.name}: times of run {plan.run!r} are no whole numbers of the controller's steps of {steps} ms; "
-            f"set design.controller_sample_s = {target.steps[-1]:g} and design again"
+            f"set design.controller_sample_s = {(target.steps or (plan.sample_time,))[-1]:g} and design again"
         )
 
 

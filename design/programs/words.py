@@ -9,6 +9,7 @@ import numpy as np
 from excitor.design.programs.target import Target
 from excitor.robots.arrays import FloatArray
 
+ENDINGS = ("_dry", "_out", "_main", "_back")  # of the files of one program: no program's name has them
 PREFIX = "ex_"  # of every name in a program: none of ours is a word of the language
 
 
@@ -16,7 +17,7 @@ def program_names(runs: Iterable[str], target: Target) -> list[str]:
     """Make names of runs safe and different in the target's language; room is left for a suffix of four letters."""
     made: list[str] = []
     for run in runs:
-        name = safe_name(run, target.longest_name - 4, target.reserved)
+        name = _unending(safe_name(run, target.longest_name - 4, target.reserved), target)
         k = 2
         while name.lower() in (other.lower() for other in made):
             tail = f"_{k}"
@@ -24,6 +25,11 @@ def program_names(runs: Iterable[str], target: Target) -> list[str]:
             k += 1
         made.append(name)
     return made
+
+
+def _unending(name: str, target: Target) -> str:
+    """Change a name that ends as the names of another program's files do."""
+    return name[: target.longest_name - 8] + "_run" if name.endswith(ENDINGS) else name
 
 
 def safe_name(text: str, longest: int, reserved: Collection[str] = ()) -> str:
@@ -38,7 +44,8 @@ def safe_name(text: str, longest: int, reserved: Collection[str] = ()) -> str:
 def comment(text: str, longest: int = 100) -> str:
     """Keep letters, digits and harmless marks of a text: no quote, bracket, line end or escape survives."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    return re.sub(r"\s+", " ", re.sub(r"[^A-Za-z0-9 .,:+=_/-]", " ", plain)).strip()[:longest]
+    harmless = re.sub(r"[^A-Za-z0-9 .,:+=_/-]", " ", plain)
+    return re.sub(r"\s+", " ", re.sub(r"--+|//+", " ", harmless)).strip()[:longest]
 
 
 def fixed(value: float, decimals: int) -> str:

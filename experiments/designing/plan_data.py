@@ -18,15 +18,15 @@ from excitor.experiments.designing.periodic import DesignedRun
 from excitor.experiments.designing.setup import Setup
 from excitor.experiments.designing.slow import DesignedSlowRun
 from excitor.experiments.designing.torque import DesignedTorqueRun
+from excitor.experiments.page.bodies import base_capsules, frames, moving_capsules
 from excitor.robots.arrays import FloatArray
-from excitor.robots.dynamics import frame_pose, inverse_dynamics, link_poses
+from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.robot import Motion, Robot
 
 CHART_SAMPLES = 600
 FRAMES = 360
 WAY_FRAMES = 60
 _LONGEST_SHOWN = 600.0  # s of a slow run
-_STICK = 0.02  # m: radius that links are drawn with where a robot states no capsules
 _CORRELATION_MOST = 90  # columns that a map can show
 
 
@@ -56,11 +56,7 @@ def plan_data(designed: Designed) -> dict[str, Any]:
             }
             for zone in (scene.zones if scene is not None else ())
         ],
-        "base_capsules": [
-            {"start": capsule.start.tolist(), "end": capsule.end.tolist(), "radius": capsule.radius}
-            for capsule in robot.capsules
-            if capsule.link < 0
-        ],
+        "base_capsules": base_capsules(robot),
         "runs": [
             *(_run(setup, run) for run in designed.runs if run.plan.same_as is None),
             *(_torque(setup, run) for run in designed.torque_runs),
@@ -106,13 +102,13 @@ def _run(setup: Setup, run: DesignedRun) -> dict[str, Any]:
         "history": _history(run),
         "spectrum": [float(x) for x in run.spectrum],
         "correlation": _correlation(run),
-        "frames": _frames(robot, frame_time, executed(trajectory, frame_time)),
+        "frames": frames(robot, frame_time, executed(trajectory, frame_time)),
     }
     data |= _charts(setup, robot, time, executed_motion(trajectory, time)) | _proven(robot, run.certificate)
     way = run.certificate.way
     if way is not None and way.duration > 0.0:
         t = np.linspace(0.0, way.duration, WAY_FRAMES)
-        data["approach"] = _frames(robot, t, path_motion(way, t))
+        data["approach"] = frames(robot, t, path_motion(way, t))
     return data
 
 
@@ -129,7 +125,7 @@ def _slow(setup: Setup, slow: DesignedSlowRun) -> dict[str, Any]:
         "note": note,
         "duration_s": run.duration,
         "phases": [],
-        "frames": _frames(robot, frame_time, slow_series(run, frame_time)),
+        "frames": frames(robot, frame_time, slow_series(run, frame_time)),
         **_charts(setup, robot, time, slow_motion(run, time)),
         **_proven(robot, slow.certificate),
     }
@@ -152,7 +148,7 @@ def _torque(setup: Setup, run: DesignedTorqueRun) -> dict[str, Any]:
         "history": _history(run),
         "spectrum": [float(x) for x in run.spectrum],
         "correlation": _correlation(run),
-        "frames": _frames(robot, simulated.t[drawn], simulated.q[0][:, drawn].T),
+        "frames": frames(robot, simulated.t[drawn], simulated.q[0][:, drawn].T),
         **_charts(setup, robot, simulated.t[shown], Motion(q, dq, ddq)),
         "tau": tau.T.tolist(),
         **_proven(robot, run.certificate),
@@ -186,38 +182,11 @@ def _charts(setup: Setup, robot: Robot, time: FloatArray, motion: Motion) -> dic
 
 def _proven(robot: Robot, certificate: Certificate) -> dict[str, Any]:
     return {
-        "capsules": [
-            {"link": robot.mechanism.link_names[capsule.link], "radius": capsule.radius}
-            for capsule in robot.capsules
-            if capsule.link >= 0
-        ]
-        or [{"link": name, "radius": _STICK} for name in robot.mechanism.link_names],
+        "capsules": moving_capsules(robot),
         "certificate": [margin_data(item) for item in certificate.items],
         "notes": list(certificate.notes),
         "ready": certificate.ready,
     }
-
-
-def _frames(robot: Robot, time: FloatArray, q: FloatArray) -> dict[str, Any]:
-    """Place the robot's capsules and its tool in the base frame."""
-    poses = link_poses(robot, q)
-    capsules = [capsule for capsule in robot.capsules if capsule.link >= 0]
-    ends: FloatArray = np.zeros((len(q), len(capsules), 6))
-    for k, capsule in enumerate(capsules):
-        T = poses[:, capsule.link]
-        ends[:, k, :3] = T[:, :3, :3] @ capsule.start + T[:, :3, 3]
-        ends[:, k, 3:] = T[:, :3, :3] @ capsule.end + T[:, :3, 3]
-    if not capsules:
-        ends = _skeleton(poses)
-    tool = frame_pose(robot, q)[:, :3, 3]
-    return {"time": time.tolist(), "capsules": ends.tolist(), "tool": tool.tolist()}
-
-
-def _skeleton(poses: FloatArray) -> FloatArray:
-    """Draw lines between the frames of a robot that states no capsules."""
-    origins = poses[:, :, :3, 3]
-    before = np.concatenate([np.zeros((len(poses), 1, 3)), origins[:, :-1]], axis=1)
-    return np.concatenate([before, origins], axis=2)
 
 
 def _history(run: DesignedRun | DesignedTorqueRun) -> list[dict[str, Any]]:

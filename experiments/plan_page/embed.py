@@ -1,64 +1,15 @@
-"""How numbers and names travel inside the page: rounded, finite, and unable to end the element that holds them."""
+"""What the page draws of a run: its curves, and where its bodies are."""
 
-import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from excitor.experiments.plan_page.tables import entries, table
+from excitor.experiments.page.embed import frame_data
+from excitor.experiments.page.words import table
 
-DIGITS = 5  # of every number that is drawn
-GRID = 1e4  # positions of bodies are whole tenths of a millimetre
 DRAWN = ("phases", "time", "q", "dq", "ddq", "tau", "limits", "capsules", "history", "spectrum", "correlation")
-
-
-def embed(data: Any) -> str:
-    """Write data as JSON that may stand inside a script element: no `<`, `>` or `&` in it."""
-    from markupsafe import Markup
-
-    text = json.dumps(compact(data), allow_nan=False, separators=(",", ":"))
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)
-
-
-def compact(value: Any) -> Any:
-    """Round floats to significant digits; NaN and infinities become null; arrays become lists."""
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
-    if isinstance(value, float):
-        return _rounded(value)
-    if isinstance(value, Mapping):
-        return {str(key): compact(entry) for key, entry in value.items()}
-    if hasattr(value, "tolist"):
-        return compact(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return [compact(entry) for entry in value]
-    return str(value)
 
 
 def motion_data(run: Mapping[str, Any]) -> dict[str, Any]:
     """Choose what is drawn of a run."""
     data = {key: run[key] for key in DRAWN if run.get(key) is not None}
     return data | {key: frame_data(table(run, key)) for key in ("frames", "approach") if table(run, key)}
-
-
-def frame_data(frames: Mapping[str, Any]) -> dict[str, Any]:
-    """Write where the bodies are: capsules (n_frames, 6 n_capsules) and tool (n_frames, 3), tenths of a millimetre."""
-    capsules, tool = compact(entries(frames, "capsules")), compact(entries(frames, "tool"))
-    return {
-        "time": entries(frames, "time"),
-        "capsules": [[_on_grid(x) for ends in frame for x in ends] for frame in capsules],
-        "tool": [[_on_grid(x) for x in point] for point in tool],
-    }
-
-
-def _rounded(value: float) -> float | int | None:
-    if not math.isfinite(value):
-        return None
-    rounded = float(f"{value:.{DIGITS}g}")
-    return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
-
-
-def _on_grid(value: float | None) -> int | None:
-    return None if value is None else round(value * GRID)

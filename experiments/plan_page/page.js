@@ -148,28 +148,11 @@
   }
 
   function orbit(canvas) {
-    canvas.addEventListener('pointerdown', event => {
-      canvas.setPointerCapture(event.pointerId);
-      state.dragging = true;
+    Orbit.attach(canvas, scene.camera, {
+      redraw: picture,
+      dragging: on => state.dragging = on,
+      turned: () => all('#views button').forEach(button => button.classList.remove('on')),
     });
-    canvas.addEventListener('pointermove', event => {
-      if (!state.dragging) return;
-      scene.camera.yaw -= 0.008 * event.movementX;
-      scene.camera.pitch = Math.min(1.55, Math.max(-1.2, scene.camera.pitch + 0.008 * event.movementY));
-      all('#views button').forEach(button => button.classList.remove('on'));
-      requestAnimationFrame(picture);
-    });
-    const end = () => {
-      state.dragging = false;
-      picture();
-    };
-    canvas.addEventListener('pointerup', end);
-    canvas.addEventListener('pointercancel', end);
-    canvas.addEventListener('wheel', event => {
-      event.preventDefault();
-      scene.camera.zoom = Math.min(5, Math.max(0.15, scene.camera.zoom * Math.exp(0.0012 * event.deltaY)));
-      requestAnimationFrame(picture);
-    }, { passive: false });
     canvas.addEventListener('dblclick', () => find('views').firstElementChild.click());
   }
 
@@ -185,9 +168,9 @@
     };
     chart('motion', box => state.cursors.set(index, MotionCharts.build(box, data, plan, { width: box.clientWidth, degrees: state.degrees, seek: seekFromChart })));
     chart('history', box => SearchCharts.history(box, data.history, box.clientWidth));
-    chart('spectrum', box => SearchCharts.spectrum(box, data.spectrum, box.clientWidth));
-    chart('correlation', box => SearchCharts.correlation(box, data.correlation, box.clientWidth, body.querySelector('[data-chart="correlation-hover"]')));
-    chart('correlation-worst', box => SearchCharts.worstPairs(box, data.correlation));
+    chart('spectrum', box => MatrixCharts.spectrum(box, data.spectrum, box.clientWidth));
+    chart('correlation', box => MatrixCharts.correlation(box, data.correlation, box.clientWidth, body.querySelector('[data-chart="correlation-hover"]')));
+    chart('correlation-worst', box => MatrixCharts.worstPairs(box, data.correlation));
     if (index === state.run && state.source === 'frames') (state.cursors.get(index) || (() => {}))(state.t);
   }
 
@@ -212,26 +195,9 @@
     if (on) plan.runs.forEach((_, index) => buildCharts(index));
   }
 
+  // two rows of headings: the columns below "standard deviation" and "relative deviation" come after the third
   function sortableTables() {
-    all('table.sortable').forEach(table => {
-      const body = table.tBodies[0], buttons = all('thead button', table);
-      // two rows of headings: the columns below "standard deviation" and "relative deviation" come after the third
-      const columns = [0, 1, 2, 8, 9, 3, 4, 5, 6];
-      buttons.forEach((button, k) => button.addEventListener('click', () => {
-        const down = button.dataset.order === 'up';
-        buttons.forEach(other => delete other.dataset.order);
-        button.dataset.order = down ? 'down' : 'up';
-        [...body.rows].sort((a, b) => compare(a.cells[columns[k]], b.cells[columns[k]], down ? -1 : 1)).forEach(row => body.appendChild(row));
-      }));
-    });
-  }
-
-  function compare(a, b, sign) {
-    if ('number' in a.dataset) {
-      const [x, y] = [a.dataset.number, b.dataset.number];
-      return x === '' || y === '' ? (x === '') - (y === '') : sign * (Number(x) - Number(y));
-    }
-    return sign * a.dataset.key.localeCompare(b.dataset.key, undefined, { numeric: true });
+    all('table.sortable').forEach(table => Tables.sortable(table, [0, 1, 2, 8, 9, 3, 4, 5, 6]));
   }
 
   start();

@@ -4,34 +4,27 @@ The page holds text of strangers (names, the campaign file). Jinja2 escapes what
 data, the script writes text nodes only, and a content security policy admits no script but ours.
 """
 
-import base64
-import hashlib
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any
 
-from excitor.experiments.plan_page.embed import embed, motion_data
-from excitor.experiments.plan_page.tables import (
-    certificate_rows,
-    entries,
-    forecast_rows,
-    percent,
-    show,
-    table,
-    tier_counts,
-    tightest,
-)
+from excitor.experiments.page.assemble import joined_script, script_hash, text
+from excitor.experiments.page.embed import embed
+from excitor.experiments.page.words import entries, percent, show, table
+from excitor.experiments.plan_page.embed import motion_data
+from excitor.experiments.plan_page.tables import certificate_rows, forecast_rows, tier_counts, tightest
 
-SCRIPTS = (
+PACKAGE = "excitor.experiments.plan_page"
+SHARED_SCRIPTS = (
     "camera.js",
     "raster.js",
     "zones.js",
     "scene.js",
     "svg.js",
-    "motion_charts.js",
-    "search_charts.js",
-    "page.js",
+    "orbit.js",
+    "tables.js",
+    "matrix_charts.js",
 )
+SCRIPTS = ("motion_charts.js", "search_charts.js", "page.js")
 UNTITLED = "unnamed"
 
 
@@ -39,19 +32,19 @@ def plan_page(plan: Mapping[str, Any]) -> str:
     """Write a plan, given as plain data, as one HTML page; parts that are missing are left out."""
     from jinja2 import Environment, StrictUndefined
 
-    script = "\n".join(["'use strict';", *(_text(name) for name in SCRIPTS)])
+    script = joined_script(SHARED_SCRIPTS, SCRIPTS, PACKAGE)
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(show=show, percent=percent)
-    return environment.from_string(_text("page.html")).render(
+    return environment.from_string(text("page.html", PACKAGE)).render(
         **_head(plan),
         runs=[_run(run, number) for number, run in enumerate(entries(plan, "runs"))],
         forecast=_forecast(plan),
         has_pareto=bool(entries(plan, "pareto")),
         zones=_zones(plan),
         campaign_text=_string(plan.get("campaign_text")),
-        style=_text("page.css"),
+        style=text("page.css"),
         script=script,
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        script_hash=script_hash(script),
         data=embed(_data(plan)),
     )
 
@@ -134,7 +127,3 @@ def _data(plan: Mapping[str, Any]) -> dict[str, Any]:
 
 def _string(value: Any) -> str:
     return "" if value is None else str(value)
-
-
-def _text(name: str) -> str:
-    return files("excitor.experiments.plan_page").joinpath(name).read_text(encoding="utf-8")

@@ -1,27 +1,13 @@
 """What the page's tables say: certificate rows by the smallest margin, forecast rows by how sure they are."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-GOOD, FAIR = 0.02, 0.10  # relative deviation below which a parameter is well or fairly known
-NONE, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+from excitor.experiments.page.words import bar, finite, tier, unit_words
+
 TIERS = {"good": "below 2 %", "fair": "2 to 10 %", "poor": "10 % and worse", "open": "not known"}
-
-
-def table(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """Return a nested table, empty where it is missing."""
-    value = data.get(key)
-    return value if isinstance(value, Mapping) else {}
-
-
-def entries(data: Mapping[str, Any], key: str) -> list[Any]:
-    """Return a list, empty where it is missing."""
-    value = data.get(key)
-    return [] if value is None else list(value)
 
 
 def certificate_rows(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -71,56 +57,7 @@ def forecast_rows(parameters: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
     return rows
 
 
-def tier(relative: float | None) -> str:
-    """Name how well a parameter will be known."""
-    if relative is None:
-        return "open"
-    return "good" if abs(relative) < GOOD else "fair" if abs(relative) < FAIR else "poor"
-
-
 def tier_counts(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Count parameters by tier, in order of the tiers, without empty ones."""
     counts = Counter(row["tier"] for row in rows)
     return [{"tier": key, "text": text, "count": counts[key]} for key, text in TIERS.items() if counts[key]]
-
-
-def bar(relative: float | None) -> float:
-    """Map 0.1 % … 100 % to 0 … 100 on a logarithmic scale: deviations span decades."""
-    if relative is None:
-        return 0.0
-    return round(100.0 * min(1.0, max(0.02, math.log10(max(abs(relative), 1e-6) / 1e-3) / 3.0)), 1)
-
-
-def finite(value: Any) -> float | None:
-    """Return a number, or None for what is none: missing, NaN, infinite, not numeric."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
-
-
-def unit_words(unit: Any) -> str:
-    """Write powers in a unit as raised digits: kg m2 becomes kg m²."""
-    return re.sub(r"(?<=[a-z])[23]\b", lambda power: power[0].translate(RAISED), str(unit or ""))
-
-
-def show(value: Any, digits: int = 4) -> str:
-    """Write a number for people; a dash where there is none."""
-    number = finite(value)
-    if number is None:
-        return NONE
-    digit, _, power = f"{number:.{digits}g}".partition("e")
-    raised = "·10" + str(int(power)).translate(RAISED) if power else ""
-    return digit.replace("-", MINUS) + raised
-
-
-def percent(value: Any) -> str:
-    """Write a share as a percentage of two digits; a dash where there is none."""
-    number = finite(value)
-    if number is None:
-        return NONE
-    if abs(number) >= 10.0:
-        return "over 1000 %" if number > 0 else f"under {MINUS}1000 %"
-    text = f"{100 * number:.0f}" if abs(number) >= 0.1 else f"{100 * number:.2g}"
-    return text.replace("-", MINUS) + " %"

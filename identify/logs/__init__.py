@@ -1,1 +1,1 @@
-"""How are recordings read? One module a format, each giving samples in SI units on the joint side."""
+"""How are recordings read? One module a format, each giving what its files hold; `readers` finds the one."""

@@ -4,18 +4,18 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from excitor.identify.errors import InvalidLog
 from excitor.identify.log import Kind, Log, Side, Signal, even_rate
+from excitor.identify.logs.opened import read_lines
+from excitor.identify.logs.text_table import Dialect, find_dialect, is_number
 from excitor.robots.arrays import FloatArray
 
-LARGEST_FILE = 4_000_000_000
 LARGEST_VALUE = 1e12  # in any unit anybody writes
-_LONGEST_LINE = 100_000
 
 # Units by kind, with what turns them into SI.
 UNITS: dict[str, dict[str, float]] = {
@@ -33,22 +33,28 @@ class Columns(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     kind: Kind
-    side: Side
-    unit: str
+    side: Side | None = None  # where the format does not say it
+    unit: str | None = None  # likewise
     columns: Annotated[list[str | int], Field(min_length=1, max_length=100)]
-    scale: list[FiniteFloat] | FiniteFloat = 1.0
+    scale: list[list[FiniteFloat]] | list[FiniteFloat] | FiniteFloat = 1.0  # a matrix where axes are coupled
     file: str | None = None
 
 
 class ColumnMap(BaseModel):
-    """What a CSV file's columns are. Measured quantities only: a model's torque is no measurement."""
+    """What a log's columns are, where its format does not say it. Measured quantities only: no model's torque."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    signals: Annotated[list[Columns], Field(min_length=1)]
-    time: str | int | None = None  # the column of time stamps, s
-    sample_rate_hz: Annotated[FiniteFloat, Field(gt=0.0)] | None = None  # where there is no such column
+    format: str | None = None  # a reader's name; none: found by the file's content
+    signals: Annotated[list[Columns], Field(default_factory=list, max_length=100)]
+    joints: list[str] | None = None  # in joint order, as a log calls them that names its joints
+    time: str | int | None = None  # the column of time stamps
+    time_unit: Literal["s", "ms", "us", "ns"] = "s"
+    sample_rate_hz: Annotated[FiniteFloat, Field(gt=0.0)] | None = None  # without such a column; else to resample to
     header: bool = True
+
+
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 @dataclass(frozen=True)
@@ -61,20 +67,22 @@ class Table:
     notes: tuple[str, ...]
 
 
-_MODELLED = re.compile(r"target|model|desired|command|setpoint|reference", re.IGNORECASE)
+MODELLED = re.compile(r"target|model|desired|command|setpoint|reference", re.IGNORECASE)
 
 
 def read_csv(path: Path, columns: ColumnMap) -> Log:
     """Read a log; whatever is wrong is told with its row, whatever was mended is told in the log's notes."""
     if (columns.time is None) == (columns.sample_rate_hz is None):
         raise InvalidLog(path, "the column map needs either time or sample_rate_hz")
-    tables = {name: read_table(path.parent / name if name else path, columns.header) for name in _files(columns)}
+    if not columns.signals:
+        raise InvalidLog(path, "is read by a column map, which declares no signals; add [[log.signals]]")
+    tables = {name: read_table(_file(path, name), columns.header) for name in _files(columns)}
     main = next(iter(tables.values()))
     notes = [note for table in tables.values() for note in table.notes]
     kept, rate = np.ones(len(main.values), dtype=bool), columns.sample_rate_hz
     start = 0.0
     if columns.time is not None:
-        stamps = main.values[:, _index(path, main, columns.time)]
+        stamps = main.values[:, _index(path, main, columns.time)] * SECONDS[columns.time_unit]
         start = float(stamps[0])
         kept, rate, mended = even_rate(str(path), stamps, main.rows)
         notes += mended
@@ -87,6 +95,8 @@ def read_csv(path: Path, columns: ColumnMap) -> Log:
                 path,
                 f"{entry.file} has {len(table.values)} rows, expected {len(main.values)}: sample both together",
             )
+        if entry.side is None or entry.unit is None:
+            raise InvalidLog(path, f"a table of numbers does not tell side and unit of {entry.kind}; declare both")
         signals.append(Signal(entry.kind, entry.side, _signal(path, table, entry)[kept]))
     return Log(str(path), rate, start, tuple(signals), tuple(notes))
 
@@ -99,23 +109,42 @@ def _files(columns: ColumnMap) -> list[str]:
     return sorted(names)
 
 
+def _file(path: Path, name: str) -> Path:
+    if not name:
+        return path
+    other = path.parent / name
+    if not other.resolve().is_relative_to(path.parent.resolve()):
+        raise InvalidLog(path, f"{name} leads out of the folder of the log; keep all of its files together")
+    return other
+
+
 def _signal(path: Path, table: Table, entry: Columns) -> FloatArray:
     units = UNITS[entry.kind]
-    if entry.unit not in units:
+    if entry.unit is None or entry.unit not in units:
         raise InvalidLog(path, f"{entry.kind} in {entry.unit!r} is not known; expected one of {', '.join(units)}")
     indices = [_index(path, table, column) for column in entry.columns]
     if len(set(indices)) < len(indices):
         raise InvalidLog(path, f"the column map names a column of {entry.kind} twice: {entry.columns}")
     for k in indices:
-        if table.headings and entry.kind in ("torque", "current") and _MODELLED.search(table.headings[k]):
+        if table.headings and entry.kind in ("torque", "current") and MODELLED.search(table.headings[k]):
             told = f"column {table.headings[k]!r} sounds like a model's {entry.kind}, not a measured one"
             raise InvalidLog(path, f"{told}; rename it if it is measured")
-    scale = np.array(entry.scale if isinstance(entry.scale, list) else [entry.scale] * len(indices))
-    if len(scale) != len(indices) or (scale == 0.0).any():
-        raise InvalidLog(
-            path, f"scale of {entry.kind} is {entry.scale}, expected a number other than 0 for each column"
-        )
-    return np.asarray(table.values[:, indices] * units[entry.unit] * scale)
+    matrix = scale_matrix(path, entry, len(indices))
+    return np.asarray(table.values[:, indices] * units[entry.unit] @ matrix.T)
+
+
+def scale_matrix(path: Path | str, entry: Columns, count: int) -> FloatArray:
+    """Write an entry's scale as a matrix: joints = matrix @ columns."""
+    given = entry.scale if isinstance(entry.scale, list) else [entry.scale] * count
+    rows = [row for row in given if isinstance(row, list)]
+    if rows and len(given) == len(rows) == count and all(len(row) == count for row in rows):
+        matrix = np.array(rows)
+        if np.linalg.matrix_rank(matrix) == count:
+            return matrix
+    elif not rows and len(given) == count and all(given):
+        return np.diag(np.array(given, dtype=np.float64))
+    told = f"scale of {entry.kind} is {entry.scale}, expected a number other than 0 for each column"
+    raise InvalidLog(path, f"{told}, or a matrix that can be inverted")
 
 
 def _index(path: Path, table: Table, column: str | int) -> int:
@@ -129,28 +158,9 @@ def _index(path: Path, table: Table, column: str | int) -> int:
     return table.headings.index(column)
 
 
-@dataclass(frozen=True)
-class Dialect:
-    """How a file cuts its lines and writes its numbers."""
-
-    separator: str | None  # None: blanks
-    decimal_comma: bool
-
-    def split(self, line: str) -> list[str]:
-        """Cut a line into cells; a separator at its end starts none."""
-        if self.separator is None:
-            return line.split()
-        cells = line.split(self.separator)
-        return cells[:-1] if len(cells) > 1 and not cells[-1].strip() and self.separator != "," else cells
-
-    def number(self, cell: str) -> float:
-        """Read a number."""
-        return float(cell.strip().replace(",", ".") if self.decimal_comma else cell.strip())
-
-
 def read_table(path: Path, header: bool = True) -> Table:
     """Read a table of numbers, separated by commas, semicolons, tabs or blanks; a decimal comma is understood."""
-    filled = [(number, line) for number, line in enumerate(_lines(path), start=1) if line.strip()]
+    filled = [(number, line) for number, line in enumerate(read_lines(path), start=1) if line.strip()]
     if not filled:
         raise InvalidLog(path, "is empty")
     body = filled[header:]
@@ -158,7 +168,7 @@ def read_table(path: Path, header: bool = True) -> Table:
         raise InvalidLog(path, "has headings but no samples")
     dialect = find_dialect([line for _, line in body[:50]])
     headings = tuple(cell.strip().strip('"') for cell in dialect.split(filled[0][1])) if header else ()
-    if header and all(_is_number(cell, dialect) for cell in headings):
+    if header and all(is_number(cell, dialect) for cell in headings):
         raise InvalidLog(path, "has numbers where headings were expected; say header = false in the column map", 1)
     width = len(headings) or len(dialect.split(body[0][1]))
     notes = ["read with a decimal comma"] if dialect.decimal_comma else []
@@ -167,35 +177,6 @@ def read_table(path: Path, header: bool = True) -> Table:
         body = body[:-1]
     values = np.array([_numbers(path, number, line, width, dialect) for number, line in body])
     return Table(headings, values, tuple(number for number, _ in body), tuple(notes))
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        if not path.is_file():
-            raise InvalidLog(path, "is a folder, expected a file" if path.is_dir() else "does not exist")
-        if path.stat().st_size > LARGEST_FILE:
-            raise InvalidLog(path, f"is {path.stat().st_size / 1e9:.1f} GB; cut the log into runs")
-        with path.open("rb") as file:
-            head = file.read(4096)
-            if b"\0" in head:
-                raise InvalidLog(path, "is not text: it contains zero bytes (UTF-16? save it as UTF-8)")
-            if len(head) == 4096 and b"\n" not in head + file.read(_LONGEST_LINE):
-                raise InvalidLog(path, f"has a line of more than {_LONGEST_LINE} characters: not a table of samples")
-        return path.read_bytes().decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise InvalidLog(path, f"byte {error.start} is not UTF-8 text; save the file as UTF-8") from None
-    except OSError as error:
-        raise InvalidLog(path, f"cannot be read: {error.strerror or error}") from None
-
-
-def find_dialect(lines: list[str]) -> Dialect:
-    """Find the separator that cuts all lines; beside another separator, a comma within a number is a decimal one."""
-    for separator in (";", "\t"):
-        if all(separator in line for line in lines):
-            return Dialect(separator, any(re.search(r"\d,\d", line) for line in lines))
-    if all("," in line for line in lines):
-        return Dialect(",", False)
-    return Dialect(None, False)
 
 
 def _numbers(path: Path, row: int, line: str, width: int, dialect: Dialect) -> list[float]:
@@ -213,11 +194,3 @@ def _numbers(path: Path, row: int, line: str, width: int, dialect: Dialect) -> l
             raise InvalidLog(path, f"column {column} is {cell.strip()[:40]}, which no robot measures", row)
         out.append(value)
     return out
-
-
-def _is_number(cell: str, dialect: Dialect) -> bool:
-    try:
-        dialect.number(cell)
-    except ValueError:
-        return False
-    return True

@@ -16,6 +16,9 @@ from excitor.identify.errors import InvalidLog
 from excitor.robots.arrays import FloatArray
 
 LARGEST = 2**30  # bytes of one variable
+LARGEST_FILE = 2**29
+MOST_NUMBERS = 100_000_000  # of one array: small ones of a byte each take eight
+SPARE, RATIO = 2**26, 100  # a variable may grow by so much when it is inflated; one that grows more is no measurement
 DEEPEST = 8  # structs in structs
 _HEADER = 128
 _COMPRESSED, _MATRIX = 15, 14
@@ -43,12 +46,18 @@ class _Damaged(Exception):
 def read_matlab_file(path: Path) -> dict[str, Value]:
     """Read all variables; InvalidLog says why a file is not read."""
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(_HEADER)
+            mark = content[126:_HEADER]
+            size = path.stat().st_size
+            if mark in (b"IM", b"MI") and size <= LARGEST_FILE:
+                content += file.read()
     except FileNotFoundError:
         raise InvalidLog(path, "there is no such file") from None
     except OSError as error:
         raise InvalidLog(path, f"cannot be read: {error.strerror or error}") from None
-    mark = content[126:_HEADER]
+    if size > LARGEST_FILE and mark in (b"IM", b"MI"):
+        raise InvalidLog(path, f"is larger than {LARGEST_FILE / 1e9:.1f} GB; cut the log into runs")
     if len(content) < _HEADER or mark not in (b"IM", b"MI"):
         raise InvalidLog(path, "is not a MATLAB file of version 5 to 7.2")
     order = "<" if mark == b"IM" else ">"
@@ -96,6 +105,8 @@ class _Bytes:
         size = np.dtype(_NUMBERS[kind]).itemsize if kind in _NUMBERS else 0
         if not size or len(data) % size:
             raise _Damaged(f"an element of type {kind} and {len(data)} bytes stands where numbers should")
+        if len(data) // size > MOST_NUMBERS:
+            raise _Damaged(f"an array of {len(data) // size} numbers is larger than a log can be")
         return np.frombuffer(data, f"{self.order}{_NUMBERS[kind]}").astype(np.float64)
 
     def integers(self) -> list[int]:
@@ -130,7 +141,7 @@ def _variables(data: _Bytes) -> dict[str, Value]:
 def _inflated(data: memoryview) -> memoryview:
     inflate = zlib.decompressobj()
     try:
-        content = inflate.decompress(data, LARGEST)
+        content = inflate.decompress(data, min(LARGEST, SPARE + RATIO * len(data)))
     except zlib.error as error:
         raise _Damaged(f"a compressed variable cannot be unpacked ({error})") from None
     if not inflate.eof:

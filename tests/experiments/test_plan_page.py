@@ -14,17 +14,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from excitor.experiments.plan_page.embed import compact
+from excitor.experiments.page.embed import compact
+from excitor.experiments.page.words import MINUS, NONE, percent, show
 from excitor.experiments.plan_page.page import plan_page
-from excitor.experiments.plan_page.tables import (
-    MINUS,
-    NONE,
-    certificate_rows,
-    forecast_rows,
-    percent,
-    relative_margin,
-    show,
-)
+from excitor.experiments.plan_page.tables import certificate_rows, forecast_rows, relative_margin
 from excitor.robots.base import base_parameters
 from excitor.robots.description import load
 from excitor.robots.dynamics import inverse_dynamics, link_poses, regressor

@@ -45,6 +45,7 @@ def make_plan(
     low, high = (np.nan_to_num(x, posinf=1.0, neginf=-1.0) for x in robot.limits.position.T)
     center = 0.5 * (low + high) + 0.1 * random.uniform(-1, 1, n) * (high - low)
     home = center + 0.1 * random.uniform(-1, 1, n) * (high - low)
+    home = home if way else center
     via = [home + (center - home) * (k + 1) / way + (0.05 if k + 1 < way else 0.0) for k in range(way)]
     out = tuple(Move(to, round((2.0 + 0.4 * k) / step) * step) for k, to in enumerate(via))
     if moves:

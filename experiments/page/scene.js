@@ -1,8 +1,9 @@
-// The robot in its cell: floor, zones, capsules, the tool's path. The picture of one moment.
+// The robot in its cell: floor, zones, capsules, the tool's path, what is inside. The picture of one moment.
 const Scene = (() => {
   const GRID = 1e-4; // positions arrive in tenths of a millimetre
   const BODY = [[240, 158, 56], [226, 229, 233]];
   const BASE = [112, 121, 133];
+  const GLASS = 0.36; // how much is seen of the robot where something inside it is shown
 
   function create(canvas, plan) {
     const scene = {
@@ -11,7 +12,7 @@ const Scene = (() => {
     };
     // one view for all runs: the picture does not jump when another is chosen
     const shown = plan.runs.flatMap(run => [run.frames, run.approach].filter(Boolean).map(frames => [frames, run.capsules || []]));
-    frameView(scene, ...extent(scene, shown));
+    frameView(scene, ...extent(scene, shown, plan.extent || []));
     return scene;
   }
 
@@ -31,12 +32,13 @@ const Scene = (() => {
     scene.high = high;
   }
 
-  function extent(scene, shown) {
+  function extent(scene, shown, more) {
     const low = [0, 0, 0], high = [0, 0, 0];
     const add = (p, r) => p.forEach((x, k) => {
       if (x - r < low[k]) low[k] = x - r;
       if (x + r > high[k]) high[k] = x + r;
     });
+    more.forEach(([p, r]) => add(p, r));
     for (const c of scene.base) {
       add(c.start, c.radius);
       add(c.end, c.radius);
@@ -100,7 +102,9 @@ const Scene = (() => {
     const began = performance.now();
     const eyed = solid.map(c => ({ ...c, a: Camera.toEye(view, c.start), b: Camera.toEye(view, c.end) }));
     const frame = Raster.draw(eyed, view, moving ? scene.quality * ratio : Math.max(2, ratio));
-    if (frame) paint(context, frame);
+    const inside = scene.inside ? scene.inside(view, t, moving ? scene.quality * ratio : Math.max(2, ratio)) : null;
+    if (inside) paint(context, inside, 1);
+    if (frame) paint(context, frame, inside ? GLASS : 1);
     if (moving) adapt(scene, performance.now() - began);
     scene.zones.forEach(zone => Zones.edges(context, view, zone, scene, colors, frame));
     trace(context, view, scene, t, colors, frame);
@@ -115,15 +119,17 @@ const Scene = (() => {
     if (scene.cost < 10 && scene.quality < 1) scene.quality = Math.min(1, scene.quality * 1.1);
   }
 
-  function paint(context, frame) {
+  function paint(context, frame, alpha) {
     const sheet = document.createElement('canvas');
     sheet.width = frame.width;
     sheet.height = frame.height;
     sheet.getContext('2d').putImageData(frame.image, 0, 0);
     context.imageSmoothingEnabled = true;
     context.imageSmoothingQuality = 'high';
+    context.globalAlpha = alpha;
     const s = frame.scale;
     context.drawImage(sheet, frame.left / s, frame.top / s, frame.width / s, frame.height / s);
+    context.globalAlpha = 1;
   }
 
   // What a capsule darkens on the floor z = 0, under light from above.
@@ -174,5 +180,5 @@ const Scene = (() => {
     return Array.isArray(T) && T.length === 4 && T.every(row => row.length === 4 && row.every(x => typeof x === 'number'));
   }
 
-  return { create, show, draw };
+  return { create, show, draw, between };
 })();

@@ -1,0 +1,95 @@
+"""A FANUC controller's side of Stream Motion: packets in, packets out, on a virtual clock."""
+
+import struct
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from excitor.design.programs.execution import Machine
+from excitor.robots.arrays import FloatArray
+
+_COMMAND = struct.Struct(">IIIBBH9d256x")
+_STATUS = struct.Struct(">IIIBBBBI9f9f9ff256x")
+_TABLE = struct.Struct(">IIIIII20f20f")
+_LONGEST_STARVED = 10  # periods without a command after which the motion ends in an alarm
+AMPERE = 0.1  # per deg: some current that a log can be told by
+
+
+@dataclass(slots=True)
+class J519Robot:
+    """Waits at IBGN start, follows commands, ends in an alarm where the protocol is broken."""
+
+    machine: Machine
+    limits: tuple[float, float, float] = (1e12, 1e12, 1e12)  # deg/s, deg/s^2, deg/s^3, slow and without load
+    at_full_load: float = 0.5  # share of the limits with a full load
+    scale: float = 1.0  # of speeds, that the controller has taken back for safety
+    waiting: bool = True  # at IBGN start
+    sequence: int = 0
+    now: float = 0.0
+    connected: bool = False
+    moving: bool = False
+    finished: bool = False  # the last command was there
+    stopped: bool = False  # the client has said goodbye
+    alarm: str = ""
+    starved: int = 0
+    joints: FloatArray = field(default_factory=lambda: np.zeros(6))
+    commands: list[tuple[int, float, tuple[float, ...]]] = field(default_factory=list)  # sequence, s, J1 to J6
+
+    def __post_init__(self) -> None:
+        self.joints = self.machine.axes.astype(float)
+
+    def receive(self, packet: bytes) -> bytes | None:
+        """Take a packet; answer with a table where one was asked for."""
+        kind, version = struct.unpack_from(">II", packet)
+        if version != 3:
+            self.fail(f"a packet of version {version}")
+        elif kind == 200:
+            self.connected = True
+        elif kind == 2:
+            self.stopped = True
+        elif kind == 3:
+            return self._table(*struct.unpack_from(">II", packet, 8))
+        elif kind == 201 and len(packet) == _COMMAND.size:
+            self._command(*_COMMAND.unpack(packet))
+        else:
+            self.fail(f"a packet of type {kind} and {len(packet)} bytes")
+        return None
+
+    def status(self) -> bytes | None:
+        """Let a period pass, and send the status."""
+        self.now += self.machine.step
+        if not self.connected:
+            return None
+        self.sequence += 1
+        if self.moving and not self.finished:
+            self.starved += 1
+            if self.starved > _LONGEST_STARVED:
+                self.fail("no command came in time")
+        ready = not self.alarm
+        bits = int(self.waiting and ready) | 2 * self.moving | 4 * ready | 8 * self.moving
+        joints = (*self.joints.astype(float), 0.0, 0.0, 0.0)
+        currents = (*(AMPERE * self.joints), 0.0, 0.0, 0.0)
+        stamp = 2 * round(500.0 * self.now)  # ms, of 2 ms resolution
+        return _STATUS.pack(202, 3, self.sequence, bits, 0, 0, 0, stamp, *([0.0] * 9), *joints, *currents, self.scale)
+
+    def fail(self, reason: str) -> None:
+        """End the motion in an alarm."""
+        self.alarm = self.alarm or reason
+
+    def _table(self, axis: int, kind: int) -> bytes:
+        falling = np.linspace(1.0, 0.9, 20) * self.limits[kind]
+        return _TABLE.pack(3, 3, axis, kind, 2000, 5, *falling, *(self.at_full_load * falling))
+
+    def _command(self, kind: int, version: int, sequence: int, last: int, motion: int, spare: int, *to: float) -> None:
+        if not self.waiting or self.finished:
+            self.fail("a command that nobody waits for")
+        if self.commands and sequence not in (self.commands[-1][0] + 1, self.sequence):
+            self.fail(f"command {sequence} after {self.commands[-1][0]}")
+        if not motion or any(to[6:]) or not np.isfinite(to).all():
+            self.fail("a command without motion of six axes")
+        if not self.commands and np.abs(np.array(to[:6]) - self.joints).max() > 1e-3:
+            self.fail("the first command jumps away from where the robot stands")
+        self.joints = np.array(to[:6])
+        self.commands.append((sequence, self.now, to[:6]))
+        self.moving, self.starved = True, 0
+        self.finished = bool(last)

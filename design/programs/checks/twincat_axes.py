@@ -1,0 +1,295 @@
+"""Beckhoff's NC axes as the library Tc2_MC2 shows them, ideal and on a virtual clock."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from excitor.design.programs.execution import ProgramError
+from excitor.design.programs.languages.st import Library
+from excitor.design.programs.languages.st_types import (
+    BOOL,
+    DINT,
+    INT,
+    LREAL,
+    TIME,
+    UDINT,
+    WHOLES,
+    Array,
+    Frame,
+    Record,
+    Role,
+    Routine,
+    Scalar,
+    Type,
+)  # fmt: skip
+
+READY = 5  # cycles from power to an axis that is ready
+ENABLING = 2  # cycles from a command to its effect
+JUMP = 1e-2  # deg or mm that a set point may lie off what velocities announce: more is a jump
+FULL = 1_000_000  # PlcToNc.Override of 100 %
+
+POSITION_TYPE = Scalar("E_PositionType", "int", INT.low, INT.high)
+BUFFER_MODE = Scalar("MC_BufferMode", "int", INT.low, INT.high)
+DIRECTION = Scalar("MC_Direction", "int", INT.low, INT.high)
+CONSTANTS: dict[str, tuple[Type, Any]] = {
+    "POSITIONTYPE_ABSOLUTE": (POSITION_TYPE, 1),
+    "POSITIONTYPE_RELATIVE": (POSITION_TYPE, 2),
+    "MC_Aborting": (BUFFER_MODE, 0),
+    "MC_Buffered": (BUFFER_MODE, 1),
+    "MC_Positive_Direction": (DIRECTION, 1),
+    "MC_Negative_Direction": (DIRECTION, 3),
+}
+
+
+def structure(name: str, members: dict[str, Type]) -> Record:
+    """Make a structure."""
+    record = Record(name)
+    for key, type in members.items():
+        record.add(key, type)
+    return record
+
+
+TO_PLC = structure("NCTOPLC_AXIS_REF", {
+    "ActPos": LREAL, "SetPos": LREAL, "ActVelo": LREAL, "SetVelo": LREAL, "SetAcc": LREAL, "PosDiff": LREAL,
+    "ActTorque": LREAL, "ErrorCode": WHOLES["DWORD"], "AxisState": WHOLES["DWORD"], "StateDWord": WHOLES["DWORD"],
+})  # fmt: skip
+TO_NC = structure(
+    "PLCTONC_AXIS_REF",
+    {"ExtSetPos": LREAL, "ExtSetVelo": LREAL, "ExtSetAcc": LREAL, "ExtSetDirection": DINT, "Override": UDINT},
+)
+STATUS = structure(
+    "ST_AxisStatus",
+    {"Operational": BOOL, "Error": BOOL, "ErrorID": UDINT, "Homed": BOOL, "NotMoving": BOOL, "Moving": BOOL,
+     "HasJob": BOOL, "InPositionArea": BOOL, "InTargetPosition": BOOL, "Coupled": BOOL, "ExtSetPointGenEnabled": BOOL,
+     "Disabled": BOOL, "StandStill": BOOL, "ErrorStop": BOOL, "CamTableQueued": BOOL},
+)  # fmt: skip
+_P = {name: variable.slot for name, variable in TO_PLC.variables.items()}
+_N = {name: variable.slot for name, variable in TO_NC.variables.items()}
+_S = {name: variable.slot for name, variable in STATUS.variables.items()}
+NC = "$nc"  # where an AXIS_REF keeps its axis: no text can name it
+
+
+@dataclass
+class Axis:
+    """One axis: what it has been told, and where it is."""
+
+    to_plc: Frame
+    to_nc: Frame
+    status: Frame
+    position: float = 0.0
+    velocity: float = 0.0
+    acceleration: float = 0.0
+    powered: int = 0  # cycles
+    failed: bool = False
+    external: bool = False
+    pending: list[tuple[int, bool]] = field(default_factory=list)  # switching of external set points
+    job: "Callable[[Axis], None] | None" = None  # what moves it, each cycle
+    coupled: bool = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether it takes commands."""
+        return self.powered >= READY and not self.failed
+
+    def show(self) -> None:
+        """Write what the PLC sees."""
+        to_plc = self.to_plc
+        to_plc[_P["actpos"]] = to_plc[_P["setpos"]] = self.position
+        to_plc[_P["actvelo"]] = to_plc[_P["setvelo"]] = self.velocity
+        to_plc[_P["setacc"]] = self.acceleration
+
+    def read_status(self) -> None:
+        """Update Status, as the action ReadStatus does."""
+        status, ready = self.status, self.ready
+        status[_S["operational"]], status[_S["error"]], status[_S["disabled"]] = ready, self.failed, not ready
+        status[_S["extsetpointgenenabled"]], status[_S["coupled"]] = self.external, self.coupled
+        still = self.velocity == 0.0 and self.job is None
+        status[_S["notmoving"]] = status[_S["standstill"]] = still
+        status[_S["moving"]], status[_S["hasjob"]] = not still, self.job is not None
+
+
+class Controller:
+    """The NC: all axes that the PLC has declared, in that order."""
+
+    def __init__(self, step: float, automatic: bool) -> None:
+        self.step, self.automatic = step, automatic
+        self.axes: list[Axis] = []
+        self.cycle = 0
+        self.axis_ref = Record("AXIS_REF")
+        self.axis_ref.add("NcToPlc", TO_PLC)
+        self.axis_ref.add("PlcToNc", TO_NC)
+        self.axis_ref.add("Status", STATUS)
+        self._slot = self.axis_ref.add(NC, Scalar("POINTER", "address")).slot
+        self.axis_ref.born = self._born
+        self.axis_ref.methods["readstatus"] = lambda frame: self.of(frame).read_status()
+
+    def _born(self, frame: Frame) -> None:
+        frame[self._slot] = Axis(frame[0], frame[1], frame[2])
+        self.axes.append(frame[self._slot])
+
+    def of(self, frame: Frame) -> Axis:
+        """Find the axis behind an AXIS_REF."""
+        axis: Axis = frame[self._slot]
+        return axis
+
+    def advance(self) -> None:
+        """Let a cycle pass: axes follow their set points exactly."""
+        self.cycle += 1
+        for axis in self.axes:
+            while axis.pending and axis.pending[0][0] <= self.cycle:
+                axis.external = axis.pending.pop(0)[1]
+            if axis.external:
+                self._follow(axis)
+            elif axis.job is not None:
+                axis.job(axis)
+            axis.show()
+
+    def _follow(self, axis: Axis) -> None:
+        p, v, a, direction = axis.to_nc[:4]
+        if not axis.ready:
+            axis.external = False
+            return
+        h = self.step
+        expected = 0.5 * h * (axis.velocity + v)
+        off = abs(p - axis.position - expected)
+        if off > JUMP and off > JUMP + 0.05 * (abs(expected) + h * h * (abs(a) + abs(axis.acceleration))):
+            number, way = self.axes.index(axis) + 1, p - axis.position
+            raise ProgramError("PLC", None, f"axis {number} jumps by {way:g} in one cycle, where its velocity is {v:g}")
+        if direction != (v > 0.0) - (v < 0.0):
+            raise ProgramError("PLC", None, f"direction {direction} is fed at a velocity of {v:g}")
+        axis.position, axis.velocity, axis.acceleration = p, v, a
+
+    def library(self) -> Library:
+        """List what Tc2_MC2, Tc2_System and Tc2_Standard bring along, as far as it is known here."""
+        task = structure("PlcTaskSystemInfo", {"CycleTime": UDINT, "CycleCount": UDINT, "FirstCycle": BOOL})
+        tasks = structure("TwinCAT_SystemInfoVarList", {"_TaskInfo": Array((1,), (4,), task)})
+        blocks = [self._power(), self._enable(), self._disable(), self._read_status(), *standard_blocks(self.step)]
+        feed = Routine(
+            "MC_ExtSetPointGenFeed",
+            (("Position", LREAL, False), ("Velocity", LREAL, False), ("Acceleration", LREAL, False),
+             ("Direction", DINT, False), ("Axis", self.axis_ref, True)),
+            BOOL,
+            self._feed,
+        )  # fmt: skip
+        index = Routine("GETCURTASKINDEXEX", (), DINT, lambda: 1)
+        types: dict[str, Type] = {"AXIS_REF": self.axis_ref, **{block.name: block for block in blocks}}
+        types.update({type.name: type for type in (POSITION_TYPE, BUFFER_MODE, DIRECTION)})
+        shared: dict[str, tuple[Type, Any]] = {"TwinCAT_SystemInfoVarList": (tasks, None)}
+        return Library(types, {feed.name: feed, index.name: index}, dict(CONSTANTS), shared)
+
+    @staticmethod
+    def _feed(position: float, velocity: float, acceleration: float, direction: int, axis: Frame) -> bool:
+        axis[1][0:4] = position, velocity, acceleration, direction
+        return False
+
+    def _power(self) -> Record:
+        def power(B: Frame) -> None:
+            axis = self.of(B[4])
+            on = B[0] and B[1] and B[2] and self.automatic
+            axis.powered = axis.powered + 1 if on else 0
+            axis.to_nc[_N["override"]] = round(min(max(B[3], 0.0), 100.0) * FULL / 100.0)
+            B[5] = axis.ready
+
+        inputs = {"Enable": BOOL, "Enable_Positive": BOOL, "Enable_Negative": BOOL, "Override": LREAL}
+        outputs = {"Status": BOOL, "Busy": BOOL, "Active": BOOL, "Error": BOOL, "ErrorID": UDINT}
+        record = block("MC_Power", inputs, {"Axis": self.axis_ref}, outputs, power)
+        record.variables["override"].initial = 100.0
+        return record
+
+    def _switch(self, axis: Axis, on: bool) -> None:
+        axis.pending.append((self.cycle + ENABLING, on))
+
+    def _enable(self) -> Record:
+        def enable(B: Frame) -> None:
+            axis = self.of(B[3])
+            if edge(B) and axis.ready:
+                self._switch(axis, True)
+            B[4] = B[5] = axis.external
+
+        inputs: dict[str, Type] = {"Execute": BOOL, "Position": LREAL, "PositionType": POSITION_TYPE}
+        outputs = {"Done": BOOL, "Enabled": BOOL, "Busy": BOOL, "Error": BOOL, "ErrorID": UDINT}
+        return block("MC_ExtSetPointGenEnable", inputs, {"Axis": self.axis_ref}, outputs, enable)
+
+    def _disable(self) -> Record:
+        def disable(B: Frame) -> None:
+            axis = self.of(B[1])
+            if edge(B):
+                self._switch(axis, False)
+            B[2] = not axis.external
+            B[3] = axis.external
+
+        outputs = {"Done": BOOL, "Enabled": BOOL, "Busy": BOOL, "Error": BOOL, "ErrorID": UDINT}
+        return block("MC_ExtSetPointGenDisable", {"Execute": BOOL}, {"Axis": self.axis_ref}, outputs, disable)
+
+    def _read_status(self) -> Record:
+        def read(B: Frame) -> None:
+            axis = self.of(B[1])
+            if B[0]:
+                axis.read_status()
+            B[2:7] = [True, axis.failed, axis.failed, not axis.ready, axis.velocity == 0.0]
+
+        outputs = {"Valid": BOOL, "Error": BOOL, "ErrorStop": BOOL, "Disabled": BOOL, "StandStill": BOOL}
+        return block("MC_ReadStatus", {"Enable": BOOL}, {"Axis": self.axis_ref}, outputs, read)
+
+
+def block(
+    name: str,
+    inputs: dict[str, Any],
+    references: dict[str, Any],
+    outputs: dict[str, Any],
+    work: Callable[[Frame], None],
+) -> Record:
+    """Make a block of a library: `work` reads and writes its frame; behind its variables it remembers what it needs."""
+    record = Record(name, block=True)
+    roles: tuple[tuple[Role, dict[str, Any]], ...] = (("input", inputs), ("in-out", references), ("output", outputs))
+    for role, members in roles:
+        for key, type in members.items():
+            record.add(key, type, role)
+    record.add("$since", DINT)
+    record.add("$before", BOOL)
+    record.native = lambda: work
+    return record
+
+
+def done() -> dict[str, Scalar]:
+    """List the outputs of a command."""
+    return {"Done": BOOL, "Busy": BOOL, "Active": BOOL, "CommandAborted": BOOL, "Error": BOOL, "ErrorID": UDINT}
+
+
+def edge(B: Frame) -> bool:
+    """Whether the first input has just become TRUE."""
+    rising, B[-2] = B[0] and not B[-2], B[0]
+    return bool(rising)
+
+
+def standard_blocks(step: float) -> list[Record]:
+    """Make the edge detectors, timers and the counter of the standard library."""
+    milliseconds = 1000.0 * step
+
+    def rising(B: Frame) -> None:
+        B[1], B[-2] = B[0] and not B[-2], B[0]
+
+    def falling(B: Frame) -> None:
+        B[1], B[-2] = not B[0] and bool(B[-2]), B[0]
+
+    def on_delay(B: Frame) -> None:
+        B[-2] = (B[-2] + milliseconds if B[-2] else milliseconds) if B[0] else 0.0
+        elapsed = max(B[-2] - milliseconds, 0.0)
+        B[2], B[3] = B[0] and elapsed >= B[1] - 1e-9, int(min(elapsed, B[1]))
+
+    def off_delay(B: Frame) -> None:
+        B[-2] = 0.0 if B[0] else (B[-2] + milliseconds if B[2] else 0.0)
+        B[2], B[3] = B[0] or (B[2] and B[-2] < B[1] - 1e-9), int(min(B[-2], B[1]))
+
+    def count_up(B: Frame) -> None:
+        B[4] = 0 if B[1] else B[4] + (1 if B[0] and not B[-2] else 0)
+        B[3], B[-2] = B[4] >= B[2], B[0]
+
+    timer, times = {"IN": BOOL, "PT": TIME}, {"Q": BOOL, "ET": TIME}
+    return [
+        block("R_TRIG", {"CLK": BOOL}, {}, {"Q": BOOL}, rising),
+        block("F_TRIG", {"CLK": BOOL}, {}, {"Q": BOOL}, falling),
+        block("TON", timer, {}, times, on_delay),
+        block("TOF", timer, {}, times, off_delay),
+        block("CTU", {"CU": BOOL, "RESET": BOOL, "PV": INT}, {}, {"Q": BOOL, "CV": INT}, count_up),
+    ]

@@ -1,0 +1,154 @@
+"""The page for whoever stands at the robot: what to load, what will move and how far, what to compare beforehand."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from excitor.design.programs.plan import Plan, Stretches, duration, planned
+from excitor.design.programs.target import Target, axes_of, fitting_steps, to_axes
+from excitor.design.programs.words import comment, fixed
+from excitor.robots.arrays import FloatArray
+from excitor.robots.dynamics import frame_pose
+
+if TYPE_CHECKING:
+    from excitor.design.programs.package import Package
+
+_REFUSED = {
+    "override": "the speed slider (override) is not at 100 %",
+    "mode": "the controller is not in the mode that the program needs",
+    "home": "the robot does not stand at the home pose, within 0.5 degrees (1 mm)",
+    "payload": "the controller has been told another payload than the plan's",
+}
+_CLASSES = {
+    "A": "A: the motion is evaluated at every control step",
+    "B": "B: a table of points that are passed at stated times; between them the controller joins them",
+    "C": "C: way-points; the controller decides when it passes them, and rounds them off",
+}
+
+
+def operator_page(made: "Package") -> str:
+    """Write the page, in Markdown."""
+    target, plan = made.target, made.programs[0].plan
+    robot = comment(plan.robot.title or plan.robot.name)
+    parts = [
+        f"# {robot}: programs for {target.title}",
+        f"Campaign {comment(plan.campaign)}. {target.scheme[:1].upper()}{target.scheme[1:]}. Timing class "
+        f"{_CLASSES[target.timing]}.",
+        "**No check away from the robot proves that a controller accepts a program. The first run on hardware is a "
+        "dry run, at 15 % amplitude, with a hand on the emergency stop. Never replace it by a lower speed: that is "
+        "another motion, and the programs refuse it.**",
+        _section("What it needs", target.needs),
+        _axes_note(plan, target),
+        _poses(plan, target),
+        _motions(made),
+        _section("Load and run", (*target.loading, *_order(made)), numbered=True),
+        _section(
+            "It refuses to start where",
+            tuple(
+                _REFUSED[refusal]
+                for refusal in target.refuses
+                if refusal != "payload" or any(program.plan.payload is not None for program in made.programs)
+            ),
+        ),
+        _section("The log", target.logging),
+        _section("What identification must do", (target.advice,) if target.advice else ()),
+        _section("Taken for granted", (target.assumed,) if target.assumed else ()),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def check_poses(plan: Plan) -> FloatArray:
+    """Choose three poses to compare with the pendant: home, the start, and where the run is farthest from home."""
+    t = np.linspace(0.0, duration(plan, "main"), 2000)
+    q = planned(plan, "main", t)
+    far = q[int(np.argmax(np.abs(q - plan.home).sum(axis=1)))]
+    start = plan.start if np.abs(plan.start - plan.home).max() > 1e-3 else q[len(q) // 3]
+    return np.array([plan.home, start, far])
+
+
+def shown(plan: Plan, target: Target, q: FloatArray) -> FloatArray:
+    """Map joints to what a pendant shows: degrees and mm, whatever unit the programs are in."""
+    return to_axes(plan.robot, replace(target, angle_unit="deg"), q)
+
+
+def _section(title: str, sentences: tuple[str, ...], numbered: bool = False) -> str:
+    if not sentences:
+        return ""
+    lines = [f"{k}. {line}" if numbered else f"* {line}" for k, line in enumerate(sentences, start=1)]
+    return "\n".join([f"## {title}", "", *lines])
+
+
+def _axes_note(plan: Plan, target: Target) -> str:
+    if (target.controller or target.name) in plan.robot.controllers or target.name in ("csv", "ros2", "franka"):
+        return ""
+    return (
+        f"**The robot's file has no `[controllers.{target.controller or target.name}]`: axis k of the controller is "
+        "taken to be joint k, with the same zero and sense. The three poses below show whether that is so.**"
+    )
+
+
+def _poses(plan: Plan, target: Target) -> str:
+    axes, names = shown(plan, target, check_poses(plan)), _axis_names(plan, target)
+    tool = 1e3 * frame_pose(plan.robot, check_poses(plan))[:, :3, 3]
+    rows = [
+        [word, *(fixed(x, 2) for x in pose), *(fixed(x, 1) for x in place)]
+        for word, pose, place in zip(("home", "start", "far"), axes, tool, strict=True)
+    ]
+    return "\n".join(
+        [
+            "## Before anything runs: three poses",
+            "",
+            "Drive the robot there by hand, slowly, one after the other, where the cell allows it. If the pendant "
+            "shows another place of the tool (in the robot's base frame) for these axis values, stop: names, senses "
+            "or zeros of the axes are not what the programs take them for.",
+            "",
+            *_table(["pose", *names, "tool x mm", "y mm", "z mm"], rows),
+        ]
+    )
+
+
+def _motions(made: "Package") -> str:
+    names = _axis_names(made.programs[0].plan, made.target)
+    rows = []
+    for program in made.programs:
+        plan = program.plan
+        spans = [np.linspace(0.0, duration(plan, name), 1500) for name in Stretches]
+        q = np.concatenate([planned(plan, name, t) for name, t in zip(Stretches, spans, strict=True)])
+        reach = shown(plan, made.target, q)
+        total = sum(duration(plan, name) for name in Stretches)
+        ranges = [
+            f"{fixed(low, 0)} … {fixed(high, 0)}"
+            for low, high in zip(reach.min(axis=0), reach.max(axis=0), strict=True)
+        ]
+        rows.append([f"`{program.name}`", f"{total:.0f} s", *ranges])
+    told = "Ranges from the home pose through the run and back; keep people and things out of all of it."
+    steps = fitting_steps(made.programs[0].plan, made.target) if made.target.spacing is None else ()
+    if steps:
+        told += " Control steps: " + ", ".join(f"{1e3 * step:g} ms" for step in steps) + "."
+    return "\n".join(["## What will move, and how far", "", told, "", *_table(["program", "takes", *names], rows)])
+
+
+def _order(made: "Package") -> tuple[str, ...]:
+    lines = []
+    for program in made.programs:
+        plan = program.plan
+        payload = "" if plan.payload is None else f", with {plan.payload:g} kg on the flange as the campaign states it"
+        what = f"the dry run of {comment(plan.run)}" if plan.dry else f"{comment(plan.run)} ({plan.role})"
+        lines.append(f"Run `{program.name}`: {what}{payload}.")
+    return tuple(lines)
+
+
+def _axis_names(plan: Plan, target: Target) -> list[str]:
+    return [
+        f"{comment(name)} {'mm' if slides else '°'}"
+        for name, slides in zip(axes_of(plan.robot, target).names, plan.robot.mechanism.prismatic, strict=True)
+    ]
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> list[str]:
+    return [
+        "| " + " | ".join(heads) + " |",
+        "|" + " --- |" * len(heads),
+        *("| " + " | ".join(row) + " |" for row in rows),
+    ]

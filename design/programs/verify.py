@@ -1,0 +1,168 @@
+"""Run an emitted program on a virtual clock, and say whether it does what was planned, and refuses what it must."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib import resources
+
+import numpy as np
+
+from excitor.design.constraints import Constraints
+from excitor.design.fourier import Trajectory, period_grid, steady
+from excitor.design.programs.compare import differences, worst_position
+from excitor.design.programs.executed import Executed, executed, spacing_for
+from excitor.design.programs.executed_limits import FINE_SAMPLES
+from excitor.design.programs.execution import Execution, Executor, Machine, ProgramError
+from excitor.design.programs.plan import Plan
+from excitor.design.programs.target import Refusal, Target, axes_of, fitting_steps, to_axes
+from excitor.robots.robot import Motion
+
+_AWAY = np.radians(5.0)  # rad or m: from home, where a program must refuse to start
+_NEAR = np.radians(0.4), 8e-4  # rad, m: from home, where a program starts all the same, and goes home first
+_TOO_HEAVY = 1.0  # kg more than planned
+
+Score = Callable[[Motion], float]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Verdict:
+    """What was found about one program."""
+
+    program: str
+    problems: tuple[str, ...]
+    max_position_error: float  # rad or m, at what the program commands or lists
+    executed: Executed | None  # None where the program does not run
+    condition_planned: float | None  # None for runs of moves, and unless something scores it
+
+    @property
+    def good(self) -> bool:
+        """Whether the program may be given to a controller."""
+        return not self.problems
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Judge:
+    """What a campaign holds a program's motion against."""
+
+    constraints: Constraints | None = None
+    score: Score | None = None  # condition number of the matrix that the run is for
+    loss: float | None = None  # share by which the condition number may grow in execution
+
+
+def verify(
+    plan: Plan, target: Target, executor: Executor, *, files: Mapping[str, str], name: str, judge: Judge
+) -> Verdict:
+    """Run a program at every step time it may meet, and in every situation it must refuse."""
+    problems = list(_texts(target, files))
+    nominal: Execution | None = None
+    for step in fitting_steps(plan, target):
+        machine = _near_home(plan, target, step)
+        try:
+            execution = executor.execute(files, name, machine)
+        except ProgramError as error:
+            problems.append(str(error))
+            continue
+        problems += differences(plan, target, execution, step, machine.axes)
+        nominal = nominal or execution
+    if nominal is not None:
+        problems += _refusals(plan, target, executor, files, name)
+    planned_value = condition_planned(plan, judge.score)
+    if nominal is None or problems:
+        worst = worst_position(plan, target, nominal) if nominal is not None else float("nan")
+        return Verdict(name, tuple(dict.fromkeys(problems)), worst, None, planned_value)
+    found = executed(plan, target, nominal, constraints=judge.constraints, score=judge.score)
+    problems += found.broken
+    if judge.loss is not None and planned_value is not None and found.conditions is not None:
+        lost = found.conditions[1] / planned_value - 1.0
+        if lost > judge.loss:
+            problems.append(
+                f"the executed motion's condition number may be {found.conditions[1]:.4g}, {lost:.1%} above the "
+                f"planned {planned_value:.4g}; allowed are {judge.loss:.1%}; {_remedy(plan, target, nominal, judge)}"
+            )
+    return Verdict(name, tuple(problems), worst_position(plan, target, nominal), found, planned_value)
+
+
+def _remedy(plan: Plan, target: Target, execution: Execution, judge: Judge) -> str:
+    """Say which spacing of points would lose no more than is allowed."""
+    main = next(stretch for stretch in execution.stretches if stretch.name == "main")
+    assert judge.score is not None
+    assert judge.loss is not None
+    if target.spacing is None:
+        return "allow more with --loss-percent, or take another target"
+    spacing = spacing_for(plan, target, judge.loss, judge.score, like=main, constraints=judge.constraints)
+    if spacing == 0.0:
+        return "no spacing of points would do; allow more with --loss-percent, or take another target"
+    return f"points {spacing:g} s apart would do: --spacing {spacing:g}"
+
+
+def condition_planned(plan: Plan, score: Score | None) -> float | None:
+    """Score the motion as it was planned, over a fine period."""
+    if score is None or not isinstance(plan.body, Trajectory):
+        return None
+    return score(steady(plan.body, period_grid(plan.body.excitation, FINE_SAMPLES)))
+
+
+def client_text(name: str) -> str:
+    """Read a client as it is given out."""
+    return resources.files("excitor.design.programs.clients").joinpath(name).read_text("utf-8")
+
+
+def _machine(plan: Plan, target: Target, step: float) -> Machine:
+    names = axes_of(plan.robot, target).names
+    return Machine(to_axes(plan.robot, target, plan.home), step, payload=plan.payload or 0.0, names=names)
+
+
+def _near_home(plan: Plan, target: Target, step: float) -> Machine:
+    """Put the robot where a program usually finds it: not exactly at home."""
+    machine = _machine(plan, target, step)
+    if "home" not in target.refuses:
+        return machine
+    off = np.where(plan.robot.mechanism.prismatic, _NEAR[1], _NEAR[0])
+    return replace(machine, axes=to_axes(plan.robot, target, plan.home + off))
+
+
+def _texts(target: Target, files: Mapping[str, str]) -> Iterator[str]:
+    """Check what can be seen without understanding a file: letters, line ends, length."""
+    for file, text in files.items():
+        if file.endswith((".json", ".py")):
+            continue
+        try:
+            text.encode("ascii" if target.encoding != "utf-8" else "utf-8")
+        except UnicodeEncodeError as error:
+            yield f"{file}: letter {text[error.start]!r} is not {target.encoding} text that every controller reads"
+        lines = text.split("\n")
+        if target.line_end == "\r\n" and not all(line.endswith("\r") for line in lines[:-1]):
+            yield f"{file}: lines must end with CR LF"
+        if target.line_end == "\n" and "\r" in text:
+            yield f"{file}: lines must end with LF alone"
+        if target.most_lines is not None and len(lines) > target.most_lines:
+            yield f"{file}: has {len(lines)} lines, the controller takes {target.most_lines}; plan fewer periods"
+
+
+def _refusals(plan: Plan, target: Target, executor: Executor, files: Mapping[str, str], name: str) -> Iterator[str]:
+    """Put the program into each situation in which it must not move anything."""
+    for refusal, machine, told in _situations(plan, target):
+        if refusal not in target.refuses or (refusal == "payload" and plan.payload is None):
+            continue
+        try:
+            execution = executor.execute(files, name, machine)
+        except ProgramError as error:
+            yield f"with {told} the program fails rather than refuses: {error}"
+            continue
+        if execution.stretches:
+            yield f"with {told} the program moves the robot; it must refuse"
+        elif not execution.halted:
+            yield f"with {told} the program ends without a word; it must say why it does not start"
+
+
+def _situations(plan: Plan, target: Target) -> Iterator[tuple[Refusal, Machine, str]]:
+    """List controllers and robots in states in which nothing may move; each joint alone may be away from home."""
+    good = _machine(plan, target, fitting_steps(plan, target)[0])
+    yield "override", replace(good, override=0.5), "the speed slider at 50 %"
+    yield "mode", replace(good, automatic=False), "the wrong mode"
+    yield "payload", replace(good, payload=good.payload + _TOO_HEAVY), "another payload"
+    for j, joint in enumerate(plan.robot.joint_names):
+        for side in (1.0, -1.0):
+            q = plan.home.copy()
+            q[j] += side * _AWAY
+            away = replace(good, axes=to_axes(plan.robot, target, q))
+            yield "home", away, f"joint {joint} {5.0 * side:+g} degrees ({87 * side:+g} mm) from home"

@@ -1,0 +1,177 @@
+"""Motion as way-points for controllers that know no times: where to go next, at which percent of the top speeds.
+
+The axis that needs longest goes at that percent of its top speed, and the others arrive with it. Way-points divide
+every part of a run evenly, as those of a table. What their speeds make of the times on paper keeps to the plan as well
+as speeds can be written: where the plan is slower than the slowest one, the way begins later and ends earlier.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from excitor.design.fourier import Trajectory
+from excitor.design.programs.plan import MEASURED, SETTLE, Move, Plan, moved, planned
+from excitor.design.programs.target import CannotDrive, Target, axes_of, in_axes, units
+from excitor.design.programs.words import rounded
+from excitor.robots.arrays import FloatArray
+from excitor.robots.robot import Robot
+
+_STILL = 1e-3  # percent: below it, decimals of poses are all that moves
+
+
+@dataclass(frozen=True, slots=True)
+class Speeds:
+    """The speeds and poses that a language can write."""
+
+    top: FloatArray  # (n_axes,), at 100 %, per s
+    decimals: int  # of a pose
+    percent_decimals: int
+    least: float  # percent
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Leg:
+    """Way-points after the pose that it begins at, `step` s apart."""
+
+    poses: FloatArray  # (n, n_axes), rounded
+    percents: FloatArray  # (n,)
+    step: float
+    pause: float  # s at rest before it sets out
+    idle: float  # s at rest after it
+    stops: bool  # comes to a full stop at its end
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A stop."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one mark stands for. Counted marks are `mark` + the number of counted parts so far."""
+
+    mark: int
+    body: Leg | Rest
+    counted: bool = False
+
+
+def top_speeds(robot: Robot, target: Target) -> FloatArray:
+    """Say how fast each axis goes at 100 %, (n_axes,), in the controller's units per s."""
+    matrix = np.abs(axes_of(robot, target).matrix)
+    diagonal = np.diag(matrix)
+    share = np.where(diagonal > 0.0, diagonal, matrix.max(axis=1))
+    joint = np.where(diagonal > 0.0, np.arange(len(matrix)), matrix.argmax(axis=1))
+    top = share * robot.limits.velocity[joint] * units(robot, target)
+    if not np.isfinite(top).all():
+        missing = ", ".join(robot.joint_names[i] for i in joint[~np.isfinite(top)])
+        raise CannotDrive(
+            f"{target.name}: speeds are percents of the axes' own, and {robot.name} states none of {missing}; "
+            "add velocity limits to the robot's file"
+        )
+    return np.asarray(top)
+
+
+def home_margins(robot: Robot, target: Target) -> FloatArray:
+    """Say how far each axis may be from home, (n_axes,): 0.5 deg of each joint."""
+    return np.asarray(0.5 * np.abs(axes_of(robot, target).matrix).sum(axis=1))
+
+
+def way(plan: Plan, target: Target, speeds: Speeds, *, back: bool) -> tuple[Leg | Rest, ...]:
+    """Make the way out or back: a single move for every line."""
+    axes = in_axes(plan, target)
+    moves, pose = (axes.back, axes.start) if back else (axes.out, axes.home)
+    legs: list[Leg | Rest] = []
+    for move in moves:
+        legs.append(_leg(np.array([pose, move.to]), move.duration, speeds, starts=True, stops=True))
+        pose = move.to
+    for leg in legs:
+        _not_too_fast(leg, plan, target)
+    return tuple(legs)
+
+
+def rounds(plan: Plan, target: Target, speeds: Speeds, spacing: float) -> tuple[Part, ...]:
+    """Make one round of a body that consists of moves."""
+    axes = in_axes(plan, target)
+    assert not isinstance(axes.body, Trajectory)
+    parts, begin = [], axes.start
+    for move in axes.body.moves:
+        leg = _move(begin, move, speeds, spacing)
+        if isinstance(leg, Leg) and leg.percents.max() <= speeds.least and leg.pause + leg.idle > 0.0:
+            raise CannotDrive(
+                f"{target.name}: run {plan.run!r} has moves slower than {speeds.least:g} % of the top speeds, "
+                "which this language cannot write; choose fanuc-j519, csv or another target"
+            )
+        _not_too_fast(leg, plan, target)
+        parts.append(Part(MEASURED if move.measured else SETTLE, leg, move.measured))
+        begin = move.to
+    return tuple(parts)
+
+
+def series_legs(plan: Plan, target: Target, speeds: Speeds, spacing: float) -> tuple[Leg | None, Leg, Leg | None]:
+    """Make the ramp into the series, one period, and the ramp out of it; no ramps where the plan has none."""
+    assert isinstance(plan.body, Trajectory)
+    e = plan.body.excitation
+    full = e.settle + e.ramp
+    ramps = e.ramp > 0.0
+    one = _piece(plan, target, speeds, (full, e.period, spacing), starts=False, stops=False)
+    if not ramps:
+        return None, one, None
+    leave = full + (e.warm_up + e.measured) * e.period
+    into = _piece(plan, target, speeds, (e.settle, e.ramp, spacing), starts=True, stops=False)
+    return into, one, _piece(plan, target, speeds, (leave, e.ramp, spacing), starts=False, stops=True)
+
+
+def _piece(
+    plan: Plan, target: Target, speeds: Speeds, span: tuple[float, float, float], *, starts: bool, stops: bool
+) -> Leg:
+    """Make a piece of the series; `span`: its begin, its duration and the spacing."""
+    axes = in_axes(plan, target)
+    begin, T, spacing = span
+    leg = _leg(planned(axes, "main", begin + _times(T, spacing)), T, speeds, starts=starts, stops=stops)
+    if isinstance(leg, Rest) or leg.percents.max() <= max(speeds.least, _STILL):
+        raise CannotDrive(
+            f"{target.name}: run {plan.run!r} moves less, or slower, than this language can say; choose another target"
+        )
+    _not_too_fast(leg, plan, target)
+    return leg
+
+
+def _move(begin: FloatArray, move: Move, speeds: Speeds, spacing: float) -> Leg | Rest:
+    poses = moved(begin, (move,), _times(move.duration, spacing))
+    return _leg(poses, move.duration, speeds, starts=True, stops=True)
+
+
+def _times(T: float, spacing: float) -> FloatArray:
+    return np.linspace(0.0, T, max(1, int(np.ceil(T / spacing - 1e-9))) + 1)
+
+
+def _not_too_fast(leg: Leg | Rest, plan: Plan, target: Target) -> None:
+    if isinstance(leg, Leg) and leg.percents.max() > 100.0:
+        raise CannotDrive(f"{target.name}: run {plan.run!r} needs {leg.percents.max():.0f} % of the top speeds")
+
+
+def _leg(poses: FloatArray, T: float, speeds: Speeds, *, starts: bool, stops: bool) -> Leg | Rest:
+    """Choose the speed of every way so that late and early arrivals do not add up."""
+    q = rounded(poses, speeds.decimals)
+    seconds = 100.0 * (np.abs(np.diff(q, axis=0)) / speeds.top).max(axis=1)  # at 1 %
+    if not seconds.any():
+        return Rest(T)
+    step = T / len(seconds)
+    slow, pause = _slow_start(seconds, step, speeds) if starts else (0, 0.0)
+    clock, percents = pause, np.full(len(seconds), speeds.least)
+    for k, way_time in enumerate(seconds):
+        if k >= slow:
+            late = min(max(clock - k * step, -0.5 * step), 0.5 * step) if speeds.percent_decimals == 0 else 0.0
+            percents[k] = max(round(way_time / (step - late), speeds.percent_decimals), speeds.least)
+        clock += way_time / percents[k]
+    return Leg(q[1:], percents, step, pause, max(T - clock, 0.0) if stops else 0.0, stops)
+
+
+def _slow_start(seconds: FloatArray, step: float, speeds: Speeds) -> tuple[int, float]:
+    """Count the first ways that the slowest speed is too fast for, and say how much later to set out therefore, s."""
+    spare = step - seconds / speeds.least
+    fast = np.flatnonzero(spare <= 0.0)
+    slow = int(fast[0]) if fast.size else 0
+    return slow, float(spare[:slow].sum())

@@ -1,0 +1,250 @@
+"""Does a log show its program? `align` holds one against the other, and says when, how well, and what is wrong."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from excitor.design.fourier import Trajectory
+from excitor.experiments.align.nouns import Alignment, Check, Expected, MeasuredRun
+from excitor.experiments.align.payload import can_weigh, check_payload, flange_load, loaded
+from excitor.experiments.align.positions import Channels, check_lag, check_positions, check_tracking
+from excitor.experiments.align.samples import Seen, raw_samples, seen
+from excitor.experiments.align.saturation import check_saturation, check_strays
+from excitor.experiments.align.stamps import (
+    check_marks,
+    check_periods,
+    check_speed,
+    check_stamps,
+    check_stretch,
+    clock_of,
+    in_order,
+)
+from excitor.experiments.align.timing import Timing, locate, period_stretch, shifts
+from excitor.experiments.align.torques import check_torques
+from excitor.experiments.align.transients import check_friction_drift, repeating
+from excitor.identify.diagnose_delay import delay
+from excitor.identify.samples import Samples
+from excitor.identify.subset import subset
+from excitor.robots.arrays import BoolArray
+from excitor.robots.errors import ExcitorError
+from excitor.robots.robot import Robot
+from excitor.robots.threads import one_blas_thread
+
+STRETCH = 1e-3  # by which a period may be longer or shorter than planned
+DRIFT = 1e-4  # by which the period of the second half may differ from that of the first
+LIKE = 0.4  # mean squared correlation from which a log shows its program at all
+LATE = 0.05  # s: torques that come later than that are of another clock
+JUMP = 1.5  # intervals by which the motion may jump on the log's clock
+FEW = 2  # periods of a half, below which drift is not looked at
+
+
+@one_blas_thread()
+def align(expected: Expected, measured: MeasuredRun, robot: Robot) -> Alignment:
+    """Hold a log against its plan and the prior model of the robot; faults are in the result, not raised."""
+    _check_fits(expected, measured, robot)
+    run = in_order(measured)
+    clock = clock_of(run.t)
+    timing = locate(expected, run.t, run.q)
+    found = Alignment(expected, tuple(check_stamps(run, clock)), interval=clock.interval)
+    if timing.likeness < LIKE:
+        return replace(found, checks=(*found.checks, _unlike(expected, timing)))
+    timing, checks = _timed(expected, run, timing)
+    channels = check_positions(expected, run, timing, robot)
+    checks += channels.checks
+    tracking = check_tracking(expected, channels, run, timing)
+    slow = {check.joint for check in tracking if not check.holds}
+    channels = replace(channels, strays=channels.strays | np.isin(expected.joints, list(slow)))
+    checks += tracking
+    checks += check_lag(expected, run, timing, clock.interval)
+    checks += _jumps(expected, run, timing, channels, clock.interval)
+    checks += check_marks(expected, run, timing)
+    whole, first, count = check_periods(expected, run, timing)
+    found = replace(
+        found,
+        checks=(*found.checks, *checks, *whole),
+        start=timing.start,
+        stretch=timing.stretch,
+        first_period=first,
+        periods=count,
+    )
+    return _with_torques(found, run, robot, channels)
+
+
+def _timed(expected: Expected, run: MeasuredRun, timing: Timing) -> tuple[Timing, list[Check]]:
+    """Refine the period of a series by its harmonics, and compare its halves."""
+    checks: list[Check] = []
+    if isinstance(expected.body, Trajectory):
+        begin, end = expected.steady_span
+        u = (run.t - timing.start) / timing.stretch
+        steady = (u >= begin) & (u <= end)
+        period = expected.body.excitation.period
+        if np.ptp(u[steady]) > 1.2 * period if steady.any() else False:
+            stretch = period_stretch(expected, run.t[steady], run.q[steady], timing.stretch)
+            middle = float(np.median(u[steady]))
+            timing = replace(timing, start=timing.start + (timing.stretch - stretch) * middle, stretch=stretch)
+            checks += _drift(expected, run, timing, steady)
+    return timing, [
+        _start(timing),
+        *check_stretch(expected, timing.stretch, STRETCH),
+        *check_speed(run, timing, expected),
+        *checks,
+    ]
+
+
+def _start(timing: Timing) -> Check:
+    told = f"the program's main part starts at {timing.start:.6g} s of the log"
+    return Check("start", timing.start, "s", np.inf, True, told)
+
+
+def _drift(expected: Expected, run: MeasuredRun, timing: Timing, steady: BoolArray) -> list[Check]:
+    """Compare the period of the second half with that of the first."""
+    assert isinstance(expected.body, Trajectory)
+    t, q, period = run.t[steady], run.q[steady], expected.body.excitation.period
+    middle = 0.5 * (t[0] + t[-1])
+    if middle - t[0] < FEW * period * timing.stretch:
+        return []
+    halves = [period_stretch(expected, t[part], q[part], timing.stretch) for part in (t < middle, t >= middle)]
+    drift = halves[1] / halves[0] - 1.0
+    holds = abs(drift) <= DRIFT
+    return [
+        Check(
+            "clock drift",
+            drift,
+            "1",
+            DRIFT,
+            holds,
+            f"the period of the second half is {1.0 + drift:.7g} times that of the first",
+            level="doubtful",
+            cause="" if holds else "clock drift",
+            remedy="" if holds else "log with the controller's own clock",
+        )
+    ]
+
+
+def _jumps(expected: Expected, run: MeasuredRun, timing: Timing, channels: Channels, interval: float) -> list[Check]:
+    """See whether the motion jumps on the log's clock, as it does where rows are lost and stamps don't show it."""
+    begin, end = expected.moving_span
+    span = 0.5 * expected.body.excitation.period if isinstance(expected.body, Trajectory) else 0.05 * (end - begin)
+    edges = np.linspace(begin, end, max(3, round((end - begin) / span) + 1))
+    usable = channels.q if channels.sound.all() else np.where(channels.sound, channels.q, 0.0)
+    plan = expected.planned((run.t - timing.start) / timing.stretch)
+    late = shifts(expected, timing, run.t, np.where(channels.sound, usable, plan), edges)[1:-1]
+    late = late[np.isfinite(late)]
+    if len(late) < 4:
+        return []
+    jump = float(np.abs(late - np.median(late)).max())
+    limit = max(JUMP * interval, 0.005)
+    holds = jump <= limit
+    return [
+        Check(
+            "clock jumps",
+            jump,
+            "s",
+            limit,
+            holds,
+            f"parts of the motion are up to {1e3 * jump:.3g} ms apart from where the log's clock puts them",
+            level="doubtful",
+            cause="" if holds else "lost rows",
+            remedy="" if holds else "check whether the log lost rows that its stamps don't show, or the clock drifts",
+        )
+    ]
+
+
+def _with_torques(found: Alignment, run: MeasuredRun, robot: Robot, channels: Channels) -> Alignment:
+    """Add what torques tell: order, sign and scale first, for all else needs them right."""
+    series = isinstance(found.expected.body, Trajectory)
+    if channels.strays.any():
+        found = replace(found, checks=(*found.checks, *_strayed(found, run, robot, channels)))
+    if series and found.periods >= 3:
+        found = _repeating(found, run, channels)
+    if series and found.periods == 0:
+        return found
+    view = seen(found, run, channels.q)
+    torques = _weighed(found.expected, run, robot, view, channels)
+    found = replace(found, checks=(*found.checks, *torques))
+    if not channels.sound.all() or not all(check.holds for check in torques):
+        return found
+    if series:
+        late, told = _delay(robot, view)
+        found = replace(found, delay=late, checks=(*found.checks, *told))
+        view = seen(found, run, channels.q) if late else view
+        assert view.periods is not None
+        saturation = check_saturation(found.expected, run, robot, view.samples)
+        checks = [*check_friction_drift(found.expected, view.periods), *saturation]
+        found = replace(found, checks=(*found.checks, *checks))
+        if not all(check.holds for check in saturation):  # torques that are cut off look like too light a load
+            return replace(found, checks=(*found.checks, *_heavier(run, robot, view.samples)))
+    return replace(found, checks=(*found.checks, *check_payload(run, robot, view.samples)))
+
+
+def _strayed(found: Alignment, run: MeasuredRun, robot: Robot, channels: Channels) -> list[Check]:
+    """Say why joints did not follow the plan: drives at their end, or too heavy a load."""
+    ends = check_strays(found.expected, run, robot, channels.strays)
+    return [*ends, *_heavier(run, robot, raw_samples(found, run, channels.q))]
+
+
+def _heavier(run: MeasuredRun, robot: Robot, samples: Samples) -> list[Check]:
+    return [check for check in check_payload(run, robot, samples) if check.holds or check.figure > 0.0]
+
+
+def _repeating(found: Alignment, run: MeasuredRun, channels: Channels) -> Alignment:
+    """Keep the periods that are alike; where samples are missing, that is why others are not."""
+    periods = seen(found, run, channels.q).periods
+    assert periods is not None
+    kept, told = repeating(periods, found.periods)
+    complete = all(check.holds for check in found.checks if check.what == "samples")
+    checks = (*found.checks, *(told if complete else []))
+    return replace(found, first_period=found.first_period + kept.first, periods=kept.count, checks=checks)
+
+
+def _weighed(expected: Expected, run: MeasuredRun, robot: Robot, view: Seen, channels: Channels) -> list[Check]:
+    """Check torques; where a load at the flange explains all that is wrong with them, it is the load."""
+    checks = check_torques(expected, run, robot, view.samples, channels.sound)
+    if all(check.holds for check in checks) or not channels.sound.all() or not can_weigh(run, robot):
+        return checks
+    load = flange_load(robot, run, view.samples)
+    if not (load.sure(robot) and load.possible(robot)):
+        return checks
+    better = check_torques(expected, run, loaded(robot, load), view.samples, channels.sound)
+    return better if all(check.holds for check in better) else checks
+
+
+def _delay(robot: Robot, view: Seen) -> tuple[float, list[Check]]:
+    """Find how late torques come after the motion; what cannot be told from 0 is not compensated."""
+    samples = view.samples
+    found = delay(robot, [samples], subset(robot, [samples]))
+    if found is None:
+        return 0.0, []
+    late = found.late if found.sharp else 0.0
+    holds = abs(late) <= LATE
+    when = "before" if late < 0.0 else "after"
+    told = f"torques come {1e3 * abs(late):.3g} ms {when} the motion that they belong to"
+    cause, remedy = ("", "") if holds else ("torque delay", "log torques and positions on one clock")
+    return late, [Check("torque delay", late, "s", LATE, holds, told, "", "unusable", cause, remedy)]
+
+
+def _unlike(expected: Expected, timing: Timing) -> Check:
+    return Check(
+        "likeness",
+        timing.likeness,
+        "1",
+        LIKE,
+        False,
+        f"no part of the log looks like program {expected.program!r}: mean squared correlation {timing.likeness:.2f}",
+        level="unusable",
+        cause="another program",
+        remedy="check that this log is of this program, and that positions were logged",
+    )
+
+
+def _check_fits(expected: Expected, run: MeasuredRun, robot: Robot) -> None:
+    if robot.joint_names != expected.joints:
+        raise ExcitorError(
+            f"program {expected.program!r} is of joints {', '.join(expected.joints)}, and {robot.name} has "
+            f"{', '.join(robot.joint_names)}; give the robot that the program was made for"
+        )
+    for name, values in (("positions", run.q), ("torques", run.tau)):
+        if values.shape[1] != robot.n_joints:
+            raise ExcitorError(
+                f"{run.name}: has {name} of {values.shape[1]} joints, expected the {robot.n_joints} of {robot.name}"
+            )

@@ -1,0 +1,152 @@
+"""What alignment speaks of: the plan of a program, the log of its run, checks, and what they come to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from excitor.design.fourier import Trajectory, executed
+from excitor.design.programs.plan import Move, Rounds, moved
+from excitor.identify.finding import STILL, Level
+from excitor.robots.arrays import BoolArray, FloatArray, freeze
+from excitor.robots.errors import ExcitorError
+
+Effort = Literal["torque", "current"]
+Side = Literal["joint", "motor"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Expected:
+    """What a program was to make the joints do, in rad, m and s from the start of its main stretch."""
+
+    program: str
+    joints: tuple[str, ...]
+    prismatic: BoolArray  # (n_joints,)
+    start: FloatArray  # (n_joints,): where the main stretch begins and ends
+    body: Trajectory | Rounds
+    marks: tuple[tuple[float, int], ...]  # empty where the target sets none
+    axes: FloatArray  # (n_joints, n_joints): the controller's axes from the joints, signs and couplings
+
+    def __post_init__(self) -> None:
+        n = str(len(self.joints))
+        freeze(self, prismatic=f"bool: {n}", start=n, axes=f"{n} {n}")
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """All moves of the main stretch; none for a series."""
+        return () if isinstance(self.body, Trajectory) else self.body.moves * self.body.repeats
+
+    @property
+    def duration(self) -> float:
+        """How long the main stretch takes, s."""
+        if isinstance(self.body, Trajectory):
+            return self.body.excitation.duration
+        return float(sum(move.duration for move in self.moves))
+
+    @property
+    def moving_span(self) -> tuple[float, float]:
+        """When the main stretch moves, s: without its rests before and after."""
+        if not isinstance(self.body, Trajectory):
+            return 0.0, self.duration
+        return self.body.excitation.settle, self.duration - self.body.excitation.hold
+
+    @property
+    def steady_span(self) -> tuple[float, float]:
+        """When a series runs at its full amplitude, s; all of it where there is no series."""
+        if not isinstance(self.body, Trajectory):
+            return 0.0, self.duration
+        excitation = self.body.excitation
+        begin = excitation.settle + excitation.ramp
+        return begin, begin + (excitation.warm_up + excitation.measured) * excitation.period
+
+    def planned(self, t: FloatArray, order: int = 0) -> FloatArray:
+        """Evaluate a derivative of the main stretch, (n_t, n_joints); at rest before and after it."""
+        if isinstance(self.body, Trajectory):
+            t = np.clip(t, 0.0, self.duration) if order == 0 else t
+            return executed(self.body, t, order)
+        return moved(self.start, self.moves, t, order)
+
+    def moving(self) -> BoolArray:
+        """Tell which joints the plan moves, (n_joints,)."""
+        t = np.linspace(*self.moving_span, 1 + min(20_000, max(400, 20 * len(self.moves))))
+        return np.asarray(np.ptp(self.planned(t), axis=0) > STILL)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class MeasuredRun:
+    """What a log holds of one run, on the joint side, at stamps that need not be even."""
+
+    name: str  # of the file, for sentences
+    t: FloatArray  # (n,), s
+    q: FloatArray  # (n, n_joints)
+    tau: FloatArray  # (n, n_joints): torques, or currents where no law turns them into torques
+    effort: Effort = "torque"
+    position_side: Side = "joint"  # where it was recorded, before it was brought to the joints
+    effort_side: Side = "joint"
+    mark: FloatArray | None = None  # (n,)
+    speed_scaling: FloatArray | None = None  # (n,), share of the planned speed
+    q_reference: FloatArray | None = None  # (n, n_joints)
+
+    def __post_init__(self) -> None:
+        sizes = freeze(self, t="n", q="n n_joints", tau="n n_joints")
+        n, wide = str(sizes["n"]), f"{sizes['n']} {sizes['n_joints']}"
+        for name, shape in {"mark": n, "speed_scaling": n, "q_reference": wide}.items():
+            if getattr(self, name) is not None:
+                freeze(self, True, "C", **{name: shape})
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One comparison of the log with the plan or the prior model: a figure, what it may be, and what it says."""
+
+    what: str
+    figure: float
+    unit: str
+    tolerance: float  # what the figure may differ by, or may reach, as the sentence says
+    holds: bool
+    sentence: str
+    joint: str = ""
+    level: Level = "note"  # how bad it is where it does not hold
+    cause: str = ""  # the likely one where it does not hold
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.sentence}; {self.remedy}" if self.remedy else self.sentence
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Alignment:
+    """When a log shows its program, and all that was checked."""
+
+    expected: Expected
+    checks: tuple[Check, ...]
+    start: float = np.nan  # s of the log: when the main stretch begins
+    stretch: float = np.nan  # duration over the planned one
+    interval: float = np.nan  # s between samples, typically
+    first_period: int = 0  # of the measured ones, the first that is usable
+    periods: int = 0  # usable measured periods, in a row
+    delay: float = 0.0  # s that torques come after the motion they belong to
+
+    @property
+    def faults(self) -> tuple[Check, ...]:
+        """Checks that do not hold, the worst first."""
+        rank = {"unusable": 0, "doubtful": 1, "note": 2}
+        return tuple(sorted((c for c in self.checks if not c.holds), key=lambda check: rank[check.level]))
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Likely causes of all that does not hold, each once."""
+        return tuple(dict.fromkeys(check.cause for check in self.faults))
+
+    def log_time(self, t: FloatArray) -> FloatArray:
+        """Tell when, on the log's clock, a time of the plan is."""
+        return np.asarray(self.start + self.stretch * np.asarray(t))
+
+
+class Misaligned(ExcitorError):
+    """A log that does not show what its program was to do; `checks` say in what."""
+
+    def __init__(self, name: str, checks: Sequence[Check]) -> None:
+        self.checks = tuple(checks)
+        super().__init__("\n".join(f"{name}: {check}" for check in self.checks))

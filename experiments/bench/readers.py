@@ -1,0 +1,114 @@
+"""The readers' bench: damaged files of every format give sentences, fast; nothing else ever comes out."""
+
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from excitor.experiments.bench.reader_seeds import SEEDS
+from excitor.experiments.figures import Figure, Report
+from excitor.identify.errors import InvalidLog
+from excitor.identify.logs.readers import FORMATS, read_raw, sniff
+
+SLOWEST = 2.0  # s in which a damaged file must be told
+FULL, PART = 60.0, 5.0  # s a reader
+_ROUND, _LEAST = 200, 50  # examples
+_EDITS, _LONGEST = 6, 64
+
+
+@dataclass(frozen=True)
+class Fuzzed:
+    """What came of damaged files: how many, how many gave a sentence, the slowest, and what gave anything else."""
+
+    reader: str
+    examples: int
+    refused: int
+    slowest: float  # s
+    failures: tuple[str, ...]  # each with the bytes of its file
+
+
+def run(full: bool = False) -> Report:
+    """Damage files of every reader; `full` takes a minute for each."""
+    figures: list[Figure] = []
+    context: dict[str, object] = {}
+    for name in FORMATS:
+        found = fuzz(name, FULL if full else PART, seed=0)
+        figures += [
+            Figure(f"readers.{name}.examples", found.examples),
+            Figure(f"readers.{name}.failures", len(found.failures), target=0, bound="equal"),
+            Figure(f"readers.{name}.slowest_s", found.slowest, "s", SLOWEST, "at most"),
+        ]
+        context[name] = list(found.failures[:3])
+    return Report("bench", "readers", figures, context)
+
+
+def fuzz(reader: str, seconds: float, seed: int) -> Fuzzed:
+    """Feed a reader damaged whole files and bytes of nothing, as hypothesis invents them, for some seconds."""
+    from hypothesis import HealthCheck, Phase, given, settings
+    from hypothesis import seed as seeded
+    from hypothesis import strategies as st
+
+    edit = st.tuples(st.floats(0.0, 1.0), st.integers(0, 40), st.binary(max_size=_LONGEST))
+    edits = st.lists(edit, min_size=1, max_size=_EDITS)
+    count, refused, slowest, failures = 0, 0, 0.0, []
+    with tempfile.TemporaryDirectory(prefix="excitor-fuzz-") as name:
+        targets = list(_targets(reader, Path(name)))
+        for path, whole in targets:  # what is whole is read, else damage proves nothing; and what runs apart starts
+            path.write_bytes(whole)
+            read_raw(_main(path), reader)
+        end = time.monotonic() + seconds
+
+        def one(which: int, damage: list[tuple[float, int, bytes]] | bytes) -> None:
+            nonlocal count, refused, slowest
+            if time.monotonic() > end and count >= _LEAST:
+                return
+            path, whole = targets[which]
+            content = damage if isinstance(damage, bytes) else _damaged(whole, damage)
+            path.write_bytes(content)
+            start = time.monotonic()
+            try:
+                sniff(_main(path))
+                read_raw(_main(path), reader)
+            except InvalidLog:
+                refused += 1
+            except Exception as error:  # that is what is looked for
+                failures.append(f"{type(error).__name__}: {error}: {path.name} {content!r}"[:4000])
+            slowest = max(slowest, time.monotonic() - start)
+            count += 1
+            path.write_bytes(whole)
+
+        arguments = {"which": st.integers(0, len(targets) - 1), "damage": st.one_of(edits, edits, st.binary())}
+        keep = settings(
+            max_examples=_ROUND, deadline=None, database=None, phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )  # fmt: skip
+        round_ = 0
+        while time.monotonic() < end or count < _LEAST:
+            seeded(1000 * seed + round_)(keep(given(**arguments)(one)))()
+            round_ += 1
+    return Fuzzed(reader, count, refused, slowest, tuple(dict.fromkeys(failures)))
+
+
+def _targets(reader: str, folder: Path) -> list[tuple[Path, bytes]]:
+    """Write every seed of a reader into a folder of its own; each of its files is a target."""
+    found = []
+    for write in SEEDS[reader]:
+        own = folder / write.__name__
+        own.mkdir()
+        write(own)
+        found += [(path, path.read_bytes()) for path in sorted(own.iterdir())]
+    return found
+
+
+def _main(path: Path) -> Path:
+    """Find the file by which a log is read: the first of its folder."""
+    return min(path.parent.iterdir())
+
+
+def _damaged(whole: bytes, edits: list[tuple[float, int, bytes]]) -> bytes:
+    """Cut out and put in bytes; an edit at the very end cuts the file short."""
+    content = whole
+    for share, cut, new in edits:
+        at = int(share * len(content))
+        content = content[:at] + new + (content[at + cut :] if share < 0.95 else b"")
+    return content

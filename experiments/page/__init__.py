@@ -1,0 +1,1 @@
+"""What all pages share: how numbers and names are written, the robot in motion, charts, looks."""

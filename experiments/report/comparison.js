@@ -1,0 +1,2 @@
+// All that moves on a comparison: tables that sort.
+document.querySelectorAll('table.sortable').forEach(table => Tables.sortable(table));

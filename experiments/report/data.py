@@ -1,0 +1,82 @@
+"""What does a report say? Everything in it as plain data: report.json, of which the page is a drawing."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from excitor.experiments.identification import Identified
+from excitor.experiments.page.words import finite
+from excitor.experiments.report.bodies import bodies_data
+from excitor.experiments.report.chain import processing_data, provenance_data
+from excitor.experiments.report.curves import runs_data, split_data
+from excitor.experiments.report.evidence import Evidence, gather
+from excitor.experiments.report.parameters import base_rows, correlation_data, spectrum_data, standard_rows
+from excitor.experiments.report.planned import planned_data
+from excitor.experiments.report.residuals import errors_data, residuals_data
+from excitor.experiments.report.verdict import verdict_data
+
+SCHEMA = 1
+KIND = "excitor report"
+
+
+def report_data(
+    identified: Identified,
+    *,
+    design: Mapping[str, Any] | None = None,
+    alignment: Sequence[Mapping[str, Any]] | None = None,
+    commands: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Collect a report; `design` is the content of design.json, `alignment` what was found in aligning the logs.
+
+    An entry of `alignment` has a name, what was found, what was expected, a unit, whether it holds, and a sentence.
+    """
+    evidence = gather(identified)
+    rows = base_rows(evidence)
+    return {
+        "schema": SCHEMA,
+        "kind": KIND,
+        "name": identified.campaign.folder.resolve().name,
+        "robot": robot_data(evidence),
+        "verdict": verdict_data(evidence, rows, alignment),
+        "runs": runs_data(evidence),
+        "errors": errors_data(evidence),
+        "parameters": rows,
+        "standard": standard_rows(evidence),
+        "correlation": correlation_data(evidence),
+        "spectrum": spectrum_data(evidence),
+        "residuals": residuals_data(evidence),
+        "split": split_data(evidence),
+        "bodies": bodies_data(evidence),
+        "alignment": None if alignment is None else [alignment_entry(entry) for entry in alignment],
+        "planned": planned_data(evidence, design),
+        "processing": processing_data(evidence),
+        "findings": [{"level": f.level, "what": f.what, "sentence": str(f)} for f in identified.findings],
+        "provenance": provenance_data(evidence, commands),
+    }
+
+
+def robot_data(evidence: Evidence) -> dict[str, Any]:
+    """Name the robot and its joints, with the units of their positions and torques."""
+    robot = evidence.robot
+    sliding = [bool(x) for x in robot.mechanism.prismatic]
+    return {
+        "name": robot.name,
+        "title": robot.title or robot.name,
+        "joints": list(robot.joint_names),
+        "units": ["m" if x else "rad" for x in sliding],
+        "torque_units": ["N" if x else "N m" for x in sliding],
+    }
+
+
+def alignment_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Write one finding of the alignment; what is found or expected may be a number or words."""
+    values = {key: _number_or_words(entry.get(key)) for key in ("found", "expected")}
+    words = {key: str(entry.get(key) or "") for key in ("name", "unit", "sentence")}
+    holds = entry.get("holds")
+    return values | words | {"holds": None if holds is None else bool(holds)}
+
+
+def _number_or_words(value: Any) -> float | str | None:
+    if value is None or isinstance(value, bool):
+        return None if value is None else str(value)
+    number = finite(value)
+    return str(value) if number is None or isinstance(value, str) else number

@@ -1,0 +1,103 @@
+"""What does the model leave? Errors beside the baselines, and whether what is left looks like noise."""
+
+from typing import Any
+
+import numpy as np
+
+from excitor.experiments.model_file import finite
+from excitor.experiments.page.embed import compact
+from excitor.experiments.report.evidence import Evidence
+from excitor.identify.validate import Errors, Validation
+from excitor.robots.arrays import FloatArray
+
+BINS = 41
+REACH = 4.5  # standard deviations that a histogram shows; what lies farther counts in its last bins
+
+
+def errors_data(evidence: Evidence) -> list[dict[str, Any]]:
+    """List errors of joint torques, held-out ones first, each beside the three baselines."""
+    return [
+        {
+            "label": judged.validation.label,
+            "training": judged.validation.training,
+            "runs": list(judged.validation.runs),
+            "joints": list(judged.validation.joints),
+            "n_rows": judged.validation.n_rows,
+            "model": _numbers(judged.validation.model),
+            "baselines": {name: _numbers(errors) for name, errors in judged.validation.baselines.items()},
+        }
+        for judged in (evidence.held_out, evidence.training)
+        if judged is not None
+    ]
+
+
+def residuals_data(evidence: Evidence) -> list[dict[str, Any]]:
+    """Show the residuals joint by joint, held-out ones first."""
+    return [
+        {
+            "label": "validation" if judged is evidence.held_out else "training",
+            "training": judged.validation.training,
+            "lag_s": _lag(evidence),
+            "joints": [
+                _joint(judged.validation, k, judged.residual[judged.regression.joint == j])
+                for k, j in enumerate(np.unique(judged.regression.joint))
+            ],
+        }
+        for judged in (evidence.held_out, evidence.training)
+        if judged is not None
+    ]
+
+
+def histogram(residual: FloatArray) -> dict[str, Any]:
+    """Count residuals in bins of their standard deviation about 0, and how many lie beyond three of them."""
+    sigma = float(np.sqrt(np.mean(residual**2)))
+    if sigma == 0.0:
+        return {"sigma": 0.0, "edges": [], "counts": [], "beyond_three_sigma": 0.0}
+    scaled = residual / sigma
+    counts, edges = np.histogram(np.clip(scaled, -REACH, REACH), BINS, (-REACH, REACH))
+    return {
+        "sigma": sigma,
+        "edges": compact(edges * sigma),
+        "counts": counts.tolist(),
+        "beyond_three_sigma": float(np.mean(np.abs(scaled) > 3.0)),
+    }
+
+
+def _joint(validation: Validation, k: int, residual: FloatArray) -> dict[str, Any]:
+    white, bins = validation.whiteness[k], validation.by_velocity[k]
+    return {
+        "joint": white.joint,
+        "n_rows": white.n_rows,
+        "histogram": histogram(residual),
+        "autocorrelation": {
+            "values": compact(white.autocorrelation),
+            "bound": white.bound,
+            "white": white.white,
+            "inflation": finite(white.inflation),
+        },
+        "by_velocity": {
+            "velocity": compact(bins.velocity),
+            "mean": compact(bins.mean),
+            "rms": compact(bins.rms),
+            "n_rows": bins.n_rows.tolist(),
+        },
+    }
+
+
+def _numbers(errors: Errors) -> dict[str, Any]:
+    return {
+        "relative": [finite(x) for x in errors.relative],
+        "total": finite(errors.relative_total),
+        "mean_absolute": [finite(x) for x in errors.mean_absolute],
+        "rmse": [finite(x) for x in errors.rmse],
+    }
+
+
+def _lag(evidence: Evidence) -> float | None:
+    """Time between neighbouring equations, s; none where runs differ in it."""
+    steps = {
+        round(float(run.time[1] - run.time[0]), 9)
+        for run in evidence.runs
+        if not run.samples.static and len(run.time) > 1
+    }
+    return steps.pop() if len(steps) == 1 else None

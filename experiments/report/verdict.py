@@ -1,0 +1,212 @@
+"""What was learned, how sure is it, what stays untold, and may the model be used: in sentences."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from excitor.experiments.page.words import percent, show
+from excitor.experiments.report.evidence import Evidence
+from excitor.experiments.report.parameters import correlation
+from excitor.experiments.report.words import cost
+from excitor.identify.finding import several
+from excitor.identify.validate import Validation
+from excitor.robots.base import base_parameters
+
+FEED_FORWARD = "Torques of motions like these (feed-forward)"
+BESIDE = {"zero": "with no model", "gravity only": "with gravity only", "prior model": "with the prior model"}
+WORSE = 2.0  # times the training error: a model that is this much worse elsewhere has learned its runs by heart
+CLOSE = 1.05  # times the prior model's error: as good, but for chance
+ALIKE = 0.98  # correlation of columns beyond which two parameters are hard to tell apart
+UNSURE = 0.5  # relative standard deviation of a parameter whose size is open
+
+
+def verdict_data(
+    evidence: Evidence, rows: Sequence[Mapping[str, Any]], alignment: Sequence[Mapping[str, Any]] | None
+) -> dict[str, Any]:
+    """Say it all; `rows` are those of the base parameters."""
+    torques, bodies = torque_use(evidence, alignment), simulation_use(evidence)
+    return {
+        "go": torques["go"],
+        "headline": _headline(torques["go"]),
+        "uses": [torques, bodies],
+        "learned": learned(evidence, rows),
+        "sure": how_sure(evidence, rows),
+        "not_told": not_told(evidence, rows),
+    }
+
+
+def torque_use(evidence: Evidence, alignment: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
+    """Judge whether the model may predict torques of motions like those measured."""
+    held_out = evidence.identified.held_out
+    wrong = [
+        str(entry.get("sentence") or entry.get("name")) for entry in alignment or () if entry.get("holds") is False
+    ]
+    against = [f"The logs do not fit the plan: {sentence}" for sentence in wrong]
+    against += [f"Of the data: {f}" for f in evidence.identified.findings if f.level == "unusable"]
+    if held_out is None:
+        doubts = [
+            "No run was kept back for validation, so nothing here says how well the model predicts; "
+            'give a run role = "validate"'
+        ]
+    else:
+        worse, doubts = prediction(held_out, evidence.identified.training)
+        against += worse
+    go = False if against else None if doubts else True
+    reasons = [*against, *doubts] or [_proof(held_out)]
+    return {"use": FEED_FORWARD, "go": go, "reasons": [_sentence(text) for text in reasons]}
+
+
+def _proof(held_out: Validation | None) -> str:
+    assert held_out is not None  # or there were doubts
+    errors = [percent(x.relative_total) for x in (held_out.model, held_out.baselines["gravity only"])]
+    return f"On runs it was not fitted to, its torque error is {errors[0]}; gravity alone would leave {errors[1]}"
+
+
+def prediction(held_out: Validation, training: Validation) -> tuple[list[str], list[str]]:
+    """Compare held-out errors with the baselines' and the training error: what speaks against, what is doubtful."""
+    error, fitted = held_out.model.relative_total, training.model.relative_total
+    others = {name: errors.relative_total for name, errors in held_out.baselines.items()}
+    against, doubts = [], []
+    for name in ("zero", "gravity only"):
+        if not error < others[name]:
+            against.append(f"Its held-out torque error, {percent(error)}, is no better than that of {name} torques")
+    if error > CLOSE * others["prior model"]:
+        doubts.append(
+            f"The prior model predicts better: {percent(others['prior model'])} held-out torque error, beside "
+            f"{percent(error)}"
+        )
+    if error > WORSE * fitted:
+        doubts.append(
+            f"Its torque error is {percent(error)} held out, but {percent(fitted)} on the training data: it is worse "
+            "where it was not fitted"
+        )
+    return against, doubts
+
+
+def simulation_use(evidence: Evidence) -> dict[str, Any]:
+    """Judge whether the model may be simulated: a body must be able to have it."""
+    result = evidence.identified
+    if result.consistent is not None and result.consistent.audit.holds:
+        reason = (
+            "The physically consistent parameters belong to bodies that could exist, and cost "
+            f"{cost(result.consistent.loss)} of residual."
+        )
+        return {"use": "Simulation and control design", "go": True, "reasons": [reason]}
+    positive = result.smallest_inertia > 0.0
+    reasons = [f"No physically consistent parameters: {result.refusal}."]
+    reasons.append(
+        "The estimated mass matrix is positive definite in all poses tried, so it can be simulated with care."
+        if positive
+        else "The estimated mass matrix is not positive definite: a simulation would blow up."
+    )
+    return {"use": "Simulation and control design", "go": None if positive else False, "reasons": reasons}
+
+
+def learned(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say what was fitted to what, and how well it predicts."""
+    result, robot = evidence.identified, evidence.robot
+    known = [run for run in evidence.runs if run.role == "identify"]
+    kept = sum(bool(row["kept"]) for row in rows)
+    title = robot.title or robot.name
+    said = [
+        f"{kept} of the {len(rows)} parameter combinations that torques can show were identified for {title}, from "
+        f"{len(known)} run{'' if len(known) == 1 else 's'} and {result.estimate.n_rows} equations."
+    ]
+    if result.held_out is not None:
+        model, others = result.held_out.model, result.held_out.baselines
+        beside = several(
+            [f"{percent(errors.relative_total)} {BESIDE.get(name, name)}" for name, errors in others.items()]
+        )
+        worst = int(np.argmax(model.relative))
+        said.append(
+            f"On runs it was not fitted to, predicted torques miss the measured by {percent(model.relative_total)} "
+            f"(worst joint: {result.held_out.joints[worst]}, {percent(model.relative[worst])}). Without identification "
+            f"it would be {beside}."
+        )
+    if not robot.known.any():
+        said.append("Nothing was known of this robot's parameters beforehand, so the prior model says zero torque.")
+    return said
+
+
+def how_sure(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say how wide the intervals are, and why."""
+    intervals = evidence.identified.intervals
+    relative = [row["relative"] for row in rows if row["relative"] is not None]
+    said = []
+    if relative:
+        fine = sum(x < 0.05 for x in relative)
+        said.append(
+            f"{fine} of {len(relative)} parameters have a standard deviation below 5 % of their value; the median is "
+            f"{percent(float(np.median(relative)))}."
+        )
+    widest = float(intervals.inflation.max())
+    said.append(
+        f"Intervals are 95 %, by {_method(intervals.method)}; they are up to {show(widest, 2)} times as wide as white "
+        "noise would make them."
+    )
+    coloured = [w.joint for w in evidence.training.validation.whiteness if not w.white]
+    if coloured:
+        said.append(
+            f"Residuals of {several(coloured)} are correlated in time: filters do that, and so does what the model "
+            "does not have. The intervals count it in."
+        )
+    return said
+
+
+def not_told(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say what these data, or any torques, leave open."""
+    base, said = base_parameters(evidence.robot), []
+    if base.without_effect:
+        said.append(f"No torque ever shows {_some(base.without_effect)}.")
+    if base.only_combined:
+        said.append(
+            f"{len(base.only_combined)} parameters are only ever seen combined with others; see the regroupings."
+        )
+    zero = [row["name"] for row in rows if row["kept"] and row["low"] is not None and row["low"] < 0.0 < row["high"]]
+    if zero:
+        said.append(f"The sign of {_some(zero)} is open: 0 lies inside the interval.")
+    vague = [r["name"] for r in rows if r["relative"] is not None and r["relative"] > UNSURE and r["name"] not in zero]
+    if vague:
+        said.append(f"Little more than the sign is known of {_some(vague)}.")
+    left = [row["name"] for row in rows if not row["kept"]]
+    if left:
+        said.append(f"Left out of the model, because the data do not need them: {_some(left)}.")
+    if evidence.identified.campaign.content.identify.acceptance == "validation":
+        said.append(
+            "The validation runs also decided which parameters stayed, so their error is no longer that of unseen data."
+        )
+    consistent = evidence.identified.consistent
+    if consistent is not None:
+        dominated = sum(label == "prior-dominated" for label in consistent.labels)
+        said.append(
+            f"{dominated} of the {len(consistent.names)} parameters of the consistent model are the prior's doing more "
+            "than the data's; they are marked."
+        )
+    return said + _alike(evidence) + [f"{f}." for f in evidence.identified.findings if f.level == "doubtful"]
+
+
+def _alike(evidence: Evidence) -> list[str]:
+    names, C = correlation(evidence)
+    C = np.abs(np.tril(C, -1))
+    i, j = np.unravel_index(int(np.argmax(C)), C.shape)
+    if C[i, j] < ALIKE:
+        return []
+    return [f"{names[i]} and {names[j]} are hard to tell apart in these motions (correlation {C[i, j]:.3f})."]
+
+
+def _some(names: Sequence[str], most: int = 8) -> str:
+    return several(list(names)) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} others"
+
+
+def _headline(go: bool | None) -> str:
+    return {True: "The model may be used", False: "Do not use this model", None: "Use this model with care"}[go]
+
+
+def _method(method: str) -> str:
+    words = {"bootstrap": "a bootstrap of blocks of time", "effective": "counting what residuals are worth"}
+    return words.get(method, "trusting that residuals are white")
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."

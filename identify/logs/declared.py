@@ -1,0 +1,261 @@
+"""From a recording to a log: what its format does not define is declared, or asked for by name."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from excitor.identify.errors import InvalidLog
+from excitor.identify.log import Kind, Log, Side, Signal
+from excitor.identify.logs.csv_columns import (
+    LARGEST_VALUE,
+    MODELLED,
+    SECONDS,
+    UNITS,
+    ColumnMap,
+    Columns,
+    scale_matrix,
+)
+from excitor.identify.logs.recording import Channel, Clock, Recording
+from excitor.identify.logs.resample import Stamps, check_stamps, common_grid, on_grid
+from excitor.robots.arrays import FloatArray
+
+STILL = 1e-3  # of a joint's travel: less is standing still
+_EFFORTS = ("torque", "current", "effort")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One signal of all joints, chosen: channels in joint order, and what makes SI units of them."""
+
+    kind: Kind
+    side: Side
+    channels: tuple[Channel, ...]
+    matrix: FloatArray  # (n_joints, n_joints)
+
+
+def recording_log(recording: Recording, declared: ColumnMap, names: Sequence[str] = ()) -> Log:
+    """Choose signals, bring them to SI units and onto one even time base; the recording is kept beside them.
+
+    `names`: the robot's joints in order, for recordings that name their joints and no other order is declared.
+    """
+    order = declared.joints or names
+    chosen = [_from_entry(recording, entry, order) for entry in declared.signals]
+    kinds = {part.kind for part in chosen}
+    if "position" not in kinds:
+        chosen += _defined(recording, ("position",), order)
+    if not kinds & {"torque", "current"}:
+        chosen += _defined(recording, _EFFORTS, order) or _without_effort(recording)
+    if not chosen:
+        raise InvalidLog(recording.path, f"does not say what its channels are; declare them in [[log.signals]]: "
+                         f"{recording.listed()}")  # fmt: skip
+    clocks, notes = _clocks(recording, declared, chosen)
+    unique = list({id(stamps): stamps for stamps in clocks.values()}.values())
+    has_time = declared.time is not None or recording.channels[0].clock.t is not None
+    grid = common_grid(recording.path, unique, declared.sample_rate_hz if has_time else None)
+    signals = []
+    for part in chosen:
+        values = np.column_stack([on_grid(clocks[channel.clock], channel.values, grid) for channel in part.channels])
+        signals.append(Signal(part.kind, part.side, values @ part.matrix.T))
+    told = (*recording.notes, *notes, *grid.notes, *_standing(signals, grid.rate))
+    return Log(recording.path, grid.rate, float(grid.t[0]), tuple(signals), told, recording)
+
+
+def _from_entry(recording: Recording, entry: Columns, order: Sequence[str]) -> _Part:
+    """Choose what an entry of [[log.signals]] names, and refuse what contradicts the format."""
+    if entry.file:
+        raise InvalidLog(recording.path, f"log.signals.file: {entry.file!r} goes with plain tables only")
+    channels: list[Channel] = []
+    for column in entry.columns:
+        channels += _named(recording, column, order)
+    if len({channel.name for channel in channels}) < len(channels):
+        raise InvalidLog(recording.path, f"a channel of {entry.kind} is declared twice: {entry.columns}")
+    for channel in channels:
+        _check(recording, entry, channel)
+    said = {channel.side for channel in channels} - {"unknown"}
+    side = entry.side or (said.pop() if len(said) == 1 else None)
+    if side is None:
+        raise InvalidLog(recording.path, f"does not say on which side {channels[0].group} of {entry.kind} is; "
+                         'declare side = "joint" or "motor"')  # fmt: skip
+    factors = np.array([_unit_factor(recording, entry.kind, entry.unit, channel) for channel in channels])
+    matrix = scale_matrix(recording.path, entry, len(channels)) @ np.diag(factors)
+    return _Part(entry.kind, "motor" if side == "motor" else "joint", tuple(channels), matrix)
+
+
+def _named(recording: Recording, column: str | int, order: Sequence[str]) -> list[Channel]:
+    """Find a channel by name or number, or all channels of a group in joint order."""
+    if isinstance(column, int):
+        if not 1 <= column <= len(recording.channels):
+            count = len(recording.channels)
+            raise InvalidLog(recording.path, f"has {count} channels; the declaration asks for number {column}")
+        return [recording.channels[column - 1]]
+    if any(channel.name == column for channel in recording.channels):
+        return [recording.channel(column)]
+    found = recording.group(column)
+    if not found:
+        raise InvalidLog(recording.path, f"has no channel {column!r}; {recording.listed()}")
+    return _ordered(recording, found, order)
+
+
+def _check(recording: Recording, entry: Columns, channel: Channel) -> None:
+    """Refuse models, references and contradictions, by name."""
+    name, path = channel.name, recording.path
+    if channel.kind == "torque_model":
+        raise InvalidLog(path, f"{name} is what the controller's own model computes, not a measured {entry.kind}")
+    if channel.role == "reference":
+        raise InvalidLog(path, f"{name} is what was commanded, not a measured {entry.kind}")
+    if channel.role == "unknown" and entry.kind in ("torque", "current") and MODELLED.search(name):
+        told = f"{name} sounds like a model's {entry.kind}, not a measured one"
+        raise InvalidLog(path, f"{told}; rename it if it is measured")
+    fitting = _EFFORTS if channel.kind == "effort" else (channel.kind,)
+    if channel.kind is not None and entry.kind not in fitting:
+        raise InvalidLog(path, f"{name} is a {channel.kind} by its format, declared as {entry.kind}")
+    if entry.side is not None and channel.side not in ("unknown", entry.side):
+        raise InvalidLog(path, f"{name} is on the {channel.side} side by its format, declared on the {entry.side} side")
+
+
+def _unit_factor(recording: Recording, kind: Kind, declared: str | None, channel: Channel) -> float:
+    """Find what turns a channel into SI units; its own unit and a declared one must not contradict each other."""
+    units = UNITS[kind]
+    own = units.get(channel.unit or "")
+    if declared is None:
+        if own is None:
+            told = f"the unit of {channel.name} is {channel.unit!r}" if channel.unit else f"{channel.name} has no unit"
+            raise InvalidLog(recording.path, f"{told}; declare unit = one of {', '.join(units)}")
+        return own
+    if declared not in units:
+        known = ", ".join(units)
+        raise InvalidLog(recording.path, f"{kind} in {declared!r} is not known; expected one of {known}")
+    if own is not None and own != units[declared]:
+        raise InvalidLog(recording.path, f"{channel.name} is in {channel.unit} by its format, declared in {declared}")
+    return units[declared]
+
+
+def _defined(recording: Recording, kinds: tuple[str, ...], order: Sequence[str]) -> list[_Part]:
+    """Choose what the format itself defines whole: one group of measured channels; ask where it is not so simple."""
+    found = [channel for channel in recording.channels if channel.kind in kinds and channel.role == "measured"]
+    groups: dict[tuple[str, str], list[Channel]] = {}
+    for channel in found:
+        groups.setdefault((channel.group, channel.side), []).append(channel)
+    whole = {key: group for key, group in groups.items() if _is_whole(group)}
+    if not groups:
+        return []
+    what = "positions" if kinds == ("position",) else "torques or currents"
+    if len(whole) != 1:
+        listed = " and ".join(repr(name) for name, _ in (whole or groups))
+        lacks = "more than one kind of" if whole else "does not tell all (kind, side or unit) of its"
+        told = f"has {lacks} {what}" if whole else f"{lacks} {what}"
+        raise InvalidLog(recording.path, f"{told}: {listed}; declare which is what in [[log.signals]], "
+                         "with kind, side, unit and columns")  # fmt: skip
+    (((_, side), group),) = whole.items()
+    channels = _ordered(recording, group, order)
+    kind: Kind = "position" if kinds == ("position",) else "torque" if channels[0].kind == "torque" else "current"
+    factors = [_unit_factor(recording, kind, None, channel) for channel in channels]
+    return [_Part(kind, "motor" if side == "motor" else "joint", tuple(channels), np.diag(factors))]
+
+
+def _is_whole(group: list[Channel]) -> bool:
+    first = group[0]
+    known = first.kind is not None and first.unit in UNITS.get(first.kind, {})
+    return known and first.side != "unknown" and all(channel.unit == first.unit for channel in group)
+
+
+def _without_effort(recording: Recording) -> list[_Part]:
+    """Say so where the only torques are a model's or commands."""
+    kinds = ("torque_model", *_EFFORTS)
+    others = sorted({c.group for c in recording.channels if c.kind in kinds and not _is_measured(c)})
+    if others:
+        told = f"has no measured torque or current: {', '.join(others)} come from a model or were commanded"
+        raise InvalidLog(recording.path, f"{told}; record measured ones")
+    return []
+
+
+def _is_measured(channel: Channel) -> bool:
+    return channel.role == "measured" and channel.kind != "torque_model"
+
+
+def _ordered(recording: Recording, group: list[Channel], order: Sequence[str]) -> list[Channel]:
+    """Put channels in joint order: by number, or by the declared names."""
+    numbers = [channel.joint for channel in group if isinstance(channel.joint, int)]
+    if len(numbers) == len(group):
+        if sorted(numbers) != list(range(len(group))):
+            told = ", ".join(str(k + 1) for k in sorted(numbers))
+            raise InvalidLog(
+                recording.path, f"{group[0].group} is there for joints {told} only, expected all from 1 on"
+            )
+        return sorted(group, key=lambda channel: channel.joint if isinstance(channel.joint, int) else 0)
+    names = {channel.joint: channel for channel in group if isinstance(channel.joint, str)}
+    if len(names) < len(group):
+        return group  # neither numbers nor names: as the file orders them
+    if not order or not set(order) <= set(names):
+        told = ", ".join(sorted(map(str, names)))
+        raise InvalidLog(recording.path, f"names its joints {told}; declare their order: joints = [...] in [log]")
+    return [names[name] for name in order]
+
+
+def _clocks(recording: Recording, declared: ColumnMap, parts: list[_Part]) -> tuple[dict[Clock, Stamps], list[str]]:
+    """Check the time bases of all chosen channels, each once."""
+    given = _given_time(recording, declared)
+    clocks: dict[Clock, Stamps] = {}
+    notes: list[str] = []
+    by_length: dict[int, Stamps] = {}
+    for part in parts:
+        for channel in part.channels:
+            _check_size(recording, channel)
+            if channel.clock in clocks:
+                continue
+            name = channel.group
+            if channel.clock.t is not None:
+                clocks[channel.clock], told = check_stamps(recording.path, name, channel.clock)
+                notes += told
+                continue
+            n = len(channel.clock)
+            if n not in by_length:
+                by_length[n], told = check_stamps(recording.path, name, _made(recording, given, declared, channel))
+                notes += told
+            clocks[channel.clock] = by_length[n]
+    return clocks, list(dict.fromkeys(notes))
+
+
+def _check_size(recording: Recording, channel: Channel) -> None:
+    bad = np.flatnonzero(np.abs(channel.values) >= LARGEST_VALUE)
+    if bad.size:
+        k = int(bad[0])
+        told = f"{channel.name} is {channel.values[k]:g}, which no robot measures"
+        raise InvalidLog(recording.path, told, int(channel.clock.rows[k]))
+
+
+def _given_time(recording: Recording, declared: ColumnMap) -> Channel | None:
+    if declared.time is None:
+        return None
+    if any(channel.clock.t is not None for channel in recording.channels):
+        raise InvalidLog(recording.path, f"tells its time itself ({recording.format}); leave out log.time")
+    (channel,) = _named(recording, declared.time, ())[:1]
+    return channel
+
+
+def _made(recording: Recording, time: Channel | None, declared: ColumnMap, channel: Channel) -> Clock:
+    """Make a time base of the declared channel, or of the declared rate."""
+    rows = channel.clock.rows
+    if time is not None:
+        if len(time.values) != len(rows):
+            told = f"{channel.name} has {len(rows)} samples, {time.name} {len(time.values)} times"
+            raise InvalidLog(recording.path, f"{told}; sample both together")
+        return Clock(time.values * SECONDS[declared.time_unit], rows)
+    if declared.sample_rate_hz is None:
+        raise InvalidLog(recording.path, f"does not say which channel is the time; declare time or sample_rate_hz in "
+                         f"[log]: {recording.listed()}")  # fmt: skip
+    return Clock(np.arange(len(rows)) / declared.sample_rate_hz, rows)
+
+
+def _standing(signals: list[Signal], rate: float) -> list[str]:
+    """Say how long the robot stands still before and after it moves."""
+    position = next((signal.values for signal in signals if signal.kind == "position"), None)
+    if position is None:
+        return []
+    tolerance = STILL * np.ptp(position, axis=0)
+    moved = [np.flatnonzero((np.abs(position - end) > tolerance).any(axis=1)) for end in (position[0], position[-1])]
+    if not moved[0].size or not moved[1].size:
+        return ["nothing moves"]
+    first, last = moved[0][0] / rate, (len(position) - 1 - moved[1][-1]) / rate
+    return [f"stands still for {first:.3g} s before and {last:.3g} s after the motion"] if first + last > 0.5 else []

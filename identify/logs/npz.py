@@ -1,0 +1,93 @@
+"""numpy's .npz archives: arrays of numbers only; whatever would run code or unpack further is refused."""
+
+import struct
+import zipfile
+import zlib
+from math import prod
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from excitor.identify.errors import InvalidLog
+from excitor.identify.logs.arrays import arrays_recording
+from excitor.identify.logs.opened import LARGEST_BINARY, Head, check_file
+from excitor.identify.logs.recording import Recording
+from excitor.robots.arrays import FloatArray
+
+LARGEST = 2**30  # bytes of all arrays
+_MOST = 1000  # arrays
+_STORED, _DEFLATED = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
+
+
+def fits(head: Head) -> int:
+    """2 for a zip archive with an array in front, 1 for another one: reading says what is wrong with it."""
+    if head.data[:4] not in (b"PK\x03\x04", b"PK\x05\x06"):
+        return 0
+    return 2 if b".npy" in head.data[:200] else 1
+
+
+def read(path: Path) -> Recording:
+    """Read all arrays."""
+    check_file(path, LARGEST_BINARY)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return arrays_recording(path, "npz", _arrays(path, archive), ())
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+        OSError,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+    ) as error:
+        raise InvalidLog(path, f"is a damaged archive: {str(error)[:120] or type(error).__name__}") from None
+    except (ValueError, UnicodeError, OverflowError) as error:  # a name or a date that zipfile cannot take
+        raise InvalidLog(path, f"is a damaged archive: {str(error)[:120]}") from None
+
+
+def _arrays(path: Path, archive: zipfile.ZipFile) -> dict[str, FloatArray]:
+    members = archive.infolist()
+    if len(members) > _MOST:
+        raise InvalidLog(path, f"holds {len(members)} files, expected at most {_MOST} arrays")
+    size = sum(member.file_size for member in members)
+    if size > LARGEST:
+        raise InvalidLog(path, f"unpacks to {size / 1e9:.1f} GB; cut the log into runs")
+    arrays: dict[str, FloatArray] = {}
+    for member in members:
+        name = member.filename
+        if not name.endswith(".npy"):
+            raise InvalidLog(path, f"holds {name[:80]!r}, which is no array; archives are not unpacked")
+        if member.compress_type not in (_STORED, _DEFLATED) or member.flag_bits & 1:
+            raise InvalidLog(path, f"{name[:80]!r} is encrypted or packed in a way that numpy does not use")
+        with archive.open(member) as file:
+            arrays[name.removesuffix(".npy")] = _array(path, name.removesuffix(".npy"), file, member.file_size)
+    return arrays
+
+
+def _array(path: Path, name: str, file: IO[bytes], size: int) -> FloatArray:
+    """Read one array; its header is checked before anything is read for it."""
+    from numpy.lib import format as npy
+
+    try:
+        version = npy.read_magic(file)
+        if version not in ((1, 0), (2, 0)):
+            raise ValueError(f"version {version}")
+        reader = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, columns_first, dtype = reader(file)
+    except Exception as error:  # numpy's header parser meets bytes of strangers: whatever it says, it is damaged
+        raise InvalidLog(path, f"{name} is a damaged array: {str(error)[:120]}") from None
+    if dtype.hasobject:
+        raise InvalidLog(path, f"{name} holds Python objects, which could run code; save numbers only")
+    if dtype.kind not in "fiub" or dtype.itemsize > 16:
+        raise InvalidLog(path, f"{name} is of type {dtype}, expected numbers")
+    count = prod(shape)
+    if min(shape, default=0) < 0 or count * dtype.itemsize > size:
+        raise InvalidLog(path, f"{name} is said to be {shape}, more than the {size} bytes there are")
+    data = file.read(count * dtype.itemsize)
+    if len(data) < count * dtype.itemsize:
+        raise InvalidLog(path, f"{name} is cut short")
+    with np.errstate(over="ignore", invalid="ignore"):  # what does not fit becomes infinite, and is refused
+        values = np.frombuffer(data, dtype).astype(np.float64)
+    return values.reshape(shape, order="F" if columns_first else "C")

@@ -1,0 +1,13 @@
+/PROG  LINEAR
+/ATTR
+DEFAULT_GROUP	= 1,*,*,*,*;
+/MN
+   1:  L P[1] 250mm/sec FINE ;
+/POS
+P[1]{
+   GP1:
+	UF : 0, UT : 1,
+	J1= 0.000 deg,	J2= 0.000 deg,	J3= 0.000 deg,
+	J4= 0.000 deg,	J5= 0.000 deg,	J6= 0.000 deg
+};
+/END

@@ -1,0 +1,7 @@
+/PROG  NOWHERE
+/ATTR
+DEFAULT_GROUP	= 1,*,*,*,*;
+/MN
+   1:  JMP LBL[7] ;
+/POS
+/END

@@ -1,0 +1,7 @@
+/PROG  UNSET
+/ATTR
+DEFAULT_GROUP	= 1,*,*,*,*;
+/MN
+   1:  J PR[12] 20% FINE ;
+/POS
+/END

@@ -1,0 +1,280 @@
+"""The EGM client: what it answers, when it refuses, how it stops; packets; real time over loopback."""
+
+import csv
+import json
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from excitor.design.programs.checks.egm_robot import FIRST_PACKET, FakeController, robot_message, sensor_message
+from excitor.design.programs.clients import egm_client
+from excitor.design.programs.clients.egm_client import ALIGN, REST, STEP, EgmClient, write_log
+from excitor.design.programs.clients.egm_packets import Robot, command, fields
+from excitor.design.programs.clients.run_motion import Run
+from excitor.design.programs.plan import duration, planned
+from excitor.design.programs.run_file import run_json
+from excitor.design.programs.target import in_axes
+from excitor.design.programs.targets.rapid import TARGET
+from excitor.experiments.bench.programs_egm import measure
+
+
+@pytest.fixture
+def plan(plan_of):
+    return plan_of(period=2.0, ramp=1.0, measured=1, warm_up=0, swing=0.05)
+
+
+def client_of(plan, **options):
+    return EgmClient(Run(json.loads(run_json(plan, TARGET))), **options)
+
+
+def packet(position, n=0, *, ms=None, motors=1, egm=3):
+    return robot_message(FIRST_PACKET + n, 4 * n if ms is None else ms, position, position, motors=motors, egm=egm)
+
+
+def joints(answer):
+    return np.array(sensor_message(answer)[2])
+
+
+def home(plan):
+    return in_axes(plan, TARGET).home
+
+
+def stream(client, position, packets):
+    """Answer numbered packets; answers by number, nothing where there was none."""
+    return {n: client.answer(packet(position, n), 0.001 * n) for n in packets}
+
+
+def test_packets_are_those_of_the_definition():
+    wanted = bytes.fromhex("0a0708ac021005180312380a36")
+    made = command(300, 5, [1.0, -2.5, 0.0, 1e-9, 180.0, 7.0])
+    assert made[:13] == wanted
+    assert made[13:] == b"".join(b"\x09" + struct.pack("<d", x) for x in (1.0, -2.5, 0.0, 1e-9, 180.0, 7.0))
+    assert sensor_message(made) == (300, 3, [1.0, -2.5, 0.0, 1e-9, 180.0, 7.0])
+
+
+def test_packets_of_other_versions_are_read():
+    position = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    packed = b"\x0a\x30" + struct.pack("<6d", *position)  # repeated doubles, all together
+    feedback = b"\x0a" + bytes([len(packed)]) + packed
+    newer = b"\x58\x07" + b"\x62\x02\x08\x00" + b"\x7d" + struct.pack("<f", 1.0)  # moveIndex, CollisionInfo, a float
+    force = b"\x4a\x14\x08\x01" + (b"\x11" + struct.pack("<d", 9.5)) * 2
+    robot = Robot(b"\x0a\x04\x08\x05\x10\x06" + b"\x12" + bytes([len(feedback)]) + feedback + newer + force)
+    assert (robot.sequence, robot.ms, robot.position) == (5, 6, position)
+    assert robot.numbers(9) == [9.5, 9.5]
+    assert (robot.state(4), robot.planned, robot.numbers(7)) == (0, [], [])
+    assert np.isnan(robot.utilization)
+
+
+@pytest.mark.parametrize("data", [b"\x0a\xff", b"\x08", b"\x0b", b"\x09\x01", b"\xff" * 12, b"", b"\x08\x01"])
+def test_broken_packets_are_not_answered(plan, data):
+    client = client_of(plan)
+    assert client.answer(data, 0.0) is None
+    assert client.state == "waiting"
+    with pytest.raises(ValueError, match="packet"):
+        Robot(data)
+
+
+def test_every_answer_follows_the_controllers_packets(plan):
+    client, axes = client_of(plan), in_axes(plan, TARGET)
+    answers = stream(client, home(plan), range(3400))
+    begun = {"out": ALIGN, "main": ALIGN + duration(plan, "out") + REST}
+    begun["back"] = begun["main"] + duration(plan, "main") + REST
+    for name, start in begun.items():
+        n = np.arange(round(duration(plan, name) / STEP) + 1)
+        found = np.array([joints(answers[int(k) + round(start / STEP)]) for k in n])
+        assert found == pytest.approx(planned(axes, name, n * STEP), abs=1e-9), name
+    assert joints(answers[0]) == pytest.approx(home(plan))
+    assert joints(answers[3399]) == pytest.approx(home(plan))
+    assert client.state == "done"
+    all_of_it = np.array([joints(answer) for answer in answers.values()])
+    rates = np.diff(all_of_it, axis=0) / STEP
+    assert np.abs(rates[[0, -1]]).max() < 1e-6
+    assert np.abs(np.diff(rates, axis=0)).max() / STEP < 1e3  # deg/s2: no step of speed between the parts
+
+
+def test_the_first_answer_is_where_the_robot_stands(plan):
+    client, away = client_of(plan), np.array([0.4, -0.3, 0.2, 0.0, -0.45, 0.1])
+    answers = stream(client, home(plan) + away, range(400))
+    first = np.array([joints(answer) for answer in answers.values()])
+    assert first[0] == pytest.approx(home(plan) + away, abs=1e-12)
+    assert first[250] == pytest.approx(home(plan), abs=1e-9)
+    assert np.abs(np.diff(first[:250], n=2, axis=0)).max() / STEP**2 < 5.0  # deg/s2
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"motors": 2}, "motors are off"),
+        ({"egm": 2}, "guided motion does not run"),
+        ({"egm": 1}, "guided motion does not run"),
+        ({"away": 0.6}, r"stands \+0.600 deg from home"),
+        ({"away": float("nan")}, "from home"),
+    ],
+)
+def test_it_does_not_begin_where_something_is_wrong(plan, given, reason):
+    client, away = client_of(plan), given.pop("away", 0.0)
+    position = home(plan) + np.array([0.0, away, 0.0, 0.0, 0.0, 0.0])
+    assert all(client.answer(packet(position, n, **given), 0.0) is None for n in range(20))
+    assert client.state == "waiting"
+    assert re.search(reason, client.reason)
+    assert client.answer(packet(home(plan), 20), 0.0) is not None  # nothing has moved: it may begin
+
+
+def test_lost_and_late_packets_leave_the_rest_in_place(plan):
+    whole, client = stream(client_of(plan), home(plan), range(1500)), client_of(plan)
+    lost = {*range(600, 604), 900, 1100}
+    some = stream(client, home(plan), [n for n in range(1500) if n not in lost])
+    assert all(some[n] == whole[n] for n in some)
+    assert client.answer(packet(home(plan), 900), 0.0) is None  # comes after all
+    assert client.answer(packet(home(plan), 1499), 0.0) is None  # comes twice
+    assert client.state not in ("stopped", "waiting")
+
+
+def stopping(plan, act, at=1500):
+    """Stream to a packet of the run, do something, stream on; all positions, and the client."""
+    client = client_of(plan)
+    found = [joints(answer) for answer in stream(client, home(plan), range(at)).values()]
+    first = act(client, at)
+    after = stream(client, home(plan), range(first, first + 400))
+    return client, found, [joints(answer) for answer in after.values() if answer is not None], after
+
+
+@pytest.mark.parametrize("act", ["gap", "operator"])
+def test_a_stop_slows_down_along_the_path_and_is_for_good(plan, act):
+    def gap(client, at):
+        return at + 8
+
+    def operator(client, at):
+        client.stop("stopped from this computer")
+        return at
+
+    client, before, after, answers = stopping(plan, gap if act == "gap" else operator)
+    assert client.state == "stopped"
+    assert ("8 packets" if act == "gap" else "from this computer") in client.reason
+    whole = np.array([*before, *after])
+    path = np.array([joints(a) for a in stream(client_of(plan), home(plan), range(2000)).values()])[len(before) :]
+    speed = np.abs(np.diff(whole, axis=0)).max(axis=1) / STEP
+    assert speed[len(before) - 2] > 1.0  # it did move, deg/s
+    assert speed[-10:].max() == 0.0
+    far = max(np.abs(path - pose).max(axis=1).min() for pose in after[:80])
+    assert far < np.abs(np.diff(path, axis=0)).max()  # on the path, between two of its steps
+    jerk = np.abs(np.diff(whole[len(before) - 100 :], n=3, axis=0)).max() / STEP**3
+    assert jerk < 4.0 * (np.abs(np.diff(path, n=3, axis=0)).max() / STEP**3 + speed.max() * 6.0 / 0.3**2)
+    assert len(after) == pytest.approx((0.3 + 0.5) / STEP, abs=2)
+    assert all(answer is None for answer in list(answers.values())[len(after) :])  # never again
+
+
+@pytest.mark.parametrize("wrong", [{"motors": 2}, {"egm": 2}])
+def test_a_controller_that_stops_is_left_alone(plan, wrong):
+    client = client_of(plan)
+    stream(client, home(plan), range(1000))
+    assert client.answer(packet(home(plan), 1000, **wrong), 0.0) is None
+    assert client.state == "stopped"
+    assert all(answer is None for answer in stream(client, home(plan), range(1001, 1100)).values())
+
+
+def test_packets_at_another_rate_stop_it_before_anything_moves(plan):
+    client = client_of(plan)
+    for n in range(600):
+        client.answer(packet(home(plan), n, ms=8 * n), 0.0)
+    assert client.state == "stopped"
+    assert "not 4 ms apart" in client.reason
+    assert {row[2] for row in client.rows} == {"align"}
+
+
+def test_counters_begin_again_at_0(plan):
+    client, robot = client_of(plan), home(plan)
+    numbers = [(2**32 - 300 + n) % 2**32 for n in range(1000)]
+    found = [
+        client.answer(robot_message(k, (4 * n + 2**32 - 900) % 2**32, robot, robot, motors=1, egm=3), 0.0)
+        for n, k in enumerate(numbers)
+    ]
+    whole = stream(client_of(plan), robot, range(1000))
+    assert all(np.array_equal(joints(a), joints(b)) for a, b in zip(found, whole.values(), strict=True))
+
+
+def test_a_run_that_jumps_is_refused(plan):
+    data = json.loads(run_json(plan, TARGET))
+    data["back"][-1]["to"][0] += 1.0
+    with pytest.raises(ValueError, match="jumps"):
+        EgmClient(Run(data))
+    data["out"][0]["duration"] += 0.001
+    with pytest.raises(ValueError, match="no whole number of steps"):
+        EgmClient(Run(data))
+
+
+def test_the_log_tells_everything(plan, tmp_path):
+    client, robot = client_of(plan, torque=7), FakeController([float(x) for x in home(plan)])
+    for n in range(1600):
+        answer = client.answer(robot.packet(), 0.004 * n + 10.0)
+        robot.take(answer)
+    write_log(client, str(tmp_path / "log.csv"))
+    with (tmp_path / "log.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 1600
+    assert {row["phase"] for row in rows} == {"align", "out", "rest", "main"}
+    main = [row for row in rows if row["phase"] == "main"]
+    assert main[0]["mark"] == "2"
+    assert {row["mark"] for row in main} == {"2", "3", "1001"}
+    assert {row["period"] for row in main} == {"0", "1"}
+    assert [float(row["time_s"]) for row in rows[:3]] == [0.0, 0.004, 0.008]
+    ref = np.array([[float(row[f"ref_{axis}_deg"]) for axis in client.run.axes] for row in rows])
+    pos = np.array([[float(row[f"pos_{axis}_deg"]) for axis in client.run.axes] for row in rows])
+    assert pos[100:] == pytest.approx(ref[94:-6], abs=1e-8)  # the imitated robot is some packets late
+    assert float(rows[-1]["torque_6"]) == pytest.approx(0.5 * pos[-1, 5], abs=1e-6)
+    assert (rows[0]["motors_on"], rows[0]["egm_running"], rows[0]["utilization_percent"]) == ("1", "1", "42")
+
+
+def check(found):
+    assert found["max_error_deg"] <= 1e-4
+    assert found["delivered"] > 0.85 * (found["packets"] - 125)
+    assert found["resumed"] == 0
+    assert found["stopped"] is True
+    assert 0.0 < found["turnaround_us_median"] < 4000.0
+    assert np.isfinite(found["jitter_us_p999"])
+
+
+def test_in_real_time_for_a_short_time():
+    check(measure(2.5, 0.05, 0.01, 1))
+
+
+@pytest.mark.slow
+def test_in_real_time_for_20_seconds():
+    check(measure(20.0, 0.05, 0.01, 2))
+
+
+def test_fields_are_cut_as_they_stand():
+    assert fields(b"\x08\x96\x01\x12\x07testing") == [(1, 150), (2, b"testing")]  # the definition's own examples
+
+
+def test_an_interrupt_slows_the_robot_down_and_the_log_is_written(plan, tmp_path):
+    (tmp_path / "run.json").write_text(run_json(plan, TARGET))
+    command = [sys.executable, egm_client.__file__, "run.json", "--port", "0", "--listen", "127.0.0.1"]
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock,
+        subprocess.Popen([*command, "--log", "log.csv"], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process,
+    ):
+        port = int(process.stdout.readline().split("port ")[1].split(";")[0])
+        sock.connect(("127.0.0.1", port))
+        sock.settimeout(1.0)
+        found = []
+        try:
+            for n in range(900):  # as fast as answers come: the client knows no time but the controller's
+                sock.send(packet(home(plan), n))
+                found.append(joints(sock.recv(4096)))
+                if n == 500:
+                    process.send_signal(signal.SIGINT)
+        except TimeoutError:
+            pass
+        said = process.communicate(timeout=10)[0]
+    assert process.returncode == 1
+    assert "stopped: stopped from this computer" in said
+    assert 500 + 0.8 / STEP <= len(found) < 800
+    assert np.abs(np.diff(found[-50:], axis=0)).max() == 0.0
+    assert (tmp_path / "log.csv").read_text().count("\n") == len(found) + 1

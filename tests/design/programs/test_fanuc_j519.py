@@ -1,0 +1,307 @@
+"""FANUC Stream Motion: the client as it is given out, against a controller that is late, silent or unwilling."""
+
+import csv
+import json
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from excitor.design.programs.checks import fanuc_j519 as check
+from excitor.design.programs.checks.j519_robot import J519Robot
+from excitor.design.programs.clients import j519_client
+from excitor.design.programs.clients.j519_client import HEADER, STEP, J519Client, write_log
+from excitor.design.programs.clients.run_motion import Run
+from excitor.design.programs.execution import Machine, ProgramError
+from excitor.design.programs.plan import Stretches, duration, marks, planned
+from excitor.design.programs.run_file import run_json
+from excitor.design.programs.target import CannotDrive, to_axes
+from excitor.design.programs.target import check as check_plan
+from excitor.design.programs.targets import fanuc_j519
+from excitor.design.programs.targets.fanuc_j519 import TARGET
+from excitor.design.programs.verify import Judge, verify
+from excitor.experiments.bench.mutations.fanuc_j519 import mutations
+
+HOSTILE = '] ;\n  99:J P[1] 100% FINE ;\n/END"\u202e' + "z" * 300
+PLANS = {
+    "one harmonic": {"harmonics": (1,)},
+    "twelve with gaps": {"harmonics": (1, 3, 4, 7, 12), "period": 8.0, "warm_up": 0},
+    "no warm-up, long ramp": {"warm_up": 0, "ramp": 6.0, "measured": 2},
+    "moves": {"moves": True, "payload": 1.5, "way": 3},
+    "huge": {"swing": 1e4, "measured": 1},
+    "tiny": {"swing": 1e-9, "measured": 1},
+    "still": {"swing": 0.0, "measured": 1},
+    "hostile": {"run": HOSTILE, "campaign": HOSTILE, "measured": 1},
+    "large robot": {"robot": "kr150", "measured": 1},
+}
+
+
+def planning(plan_of, **given):
+    return plan_of(**{"step": 0.008, "measured": 1, **given})
+
+
+def machine_of(plan, **changes):
+    return replace(Machine(to_axes(plan.robot, TARGET, plan.home), 0.008), **changes)
+
+
+def client_and_robot(plan, **given):
+    return J519Client(Run(json.loads(run_json(plan, TARGET)))), J519Robot(machine_of(plan), **given)
+
+
+@pytest.mark.parametrize("given", PLANS.values(), ids=PLANS)
+def test_executed_is_planned(plan_of, given):
+    plan = planning(plan_of, **given)
+    files = fanuc_j519.emit(plan, "p", None)
+    found = check.execute(files, "p", machine_of(plan))
+    assert [stretch.name for stretch in found.stretches] == list(Stretches)
+    scale = 1e-9 * max(1.0, given.get("swing", 1.0))
+    for stretch in found.stretches:
+        assert stretch.t[-1] == pytest.approx(duration(plan, stretch.name))
+        wanted = to_axes(plan.robot, TARGET, planned(plan, stretch.name, stretch.t))
+        assert stretch.axes == pytest.approx(wanted, abs=scale)
+    assert found.marks == tuple((pytest.approx(t), mark) for t, mark in marks(plan))
+
+
+@pytest.mark.slow
+def test_the_verdict_is_good_and_mutations_are_caught(plan_of):
+    short = {"period": 2.0, "ramp": 2.0, "harmonics": (1, 2, 3)}
+    for given, least in ((short, 30), ({"moves": True, "payload": 2.0}, 20)):
+        plan = planning(plan_of, **given)
+        files = fanuc_j519.emit(plan, "p", None)
+        assert _judged(plan, files).problems == ()
+        changed = dict(mutations(files, "p"))
+        assert len(changed) >= least
+        assert [label for label, changed_files in changed.items() if _judged(plan, changed_files).good] == []
+
+
+def _judged(plan, files):
+    return verify(plan, TARGET, check, files=files, name="p", judge=Judge())
+
+
+def test_refuses_before_anything_moves(plan_of):
+    plan = planning(plan_of, payload=2.0)
+    files = fanuc_j519.emit(plan, "p", None)
+    for changes, said in (
+        ({"override": 0.5}, "OVERRIDE"),
+        ({"automatic": False}, "AUTO"),
+        ({"axes": machine_of(plan).axes + np.array([0, 0, 0, 0, 0, 1.1])}, "J6 is 1.10 deg from home"),
+    ):
+        found = check.execute(files, "p", machine_of(plan, **changes))
+        assert not found.stretches
+        assert said in found.halted
+    with pytest.raises(ProgramError, match="8 ms, not at 4"):
+        check.execute(files, "p", machine_of(plan, step=0.004))
+    with pytest.raises(CannotDrive, match="no whole numbers"):
+        check_plan(plan_of(period=4.1, step=0.005, ramp=2.05), TARGET)
+
+
+def test_starts_from_where_the_robot_stands_exactly(plan_of):
+    plan = planning(plan_of)
+    robot = J519Robot(machine_of(plan, axes=machine_of(plan).axes + 0.3))
+    client = client_and_robot(plan)[0]
+    check.over_loopback(client, robot)
+    assert not robot.alarm
+    assert client.message == ""
+    q = np.array([command[2] for command in robot.commands])
+    steps = np.abs(np.diff(q, 3, axis=0)).max() / STEP**3
+    assert steps < 1.1 * max(52.5 * 0.3, np.abs(np.diff(_commanded(plan), 3, axis=0)).max() / STEP**3)
+
+
+def _commanded(plan):
+    t = np.arange(round(duration(plan, "main") / STEP) + 1) * STEP
+    return to_axes(plan.robot, TARGET, planned(plan, "main", t))
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [((20.0, 1e6, 1e9), "velocity of"), ((1e6, 100.0, 1e9), r"allows 45.0"), ((1e6, 1e6, 50.0), r"jerk of .* deg/s.3")],
+)
+def test_refuses_motion_beyond_the_controllers_limits(plan_of, limits, said):
+    client, robot = client_and_robot(planning(plan_of), limits=limits)
+    check.over_loopback(client, robot)
+    assert client.state == "refused"
+    assert re.search(said, client.message)
+    assert not robot.commands
+    assert robot.stopped
+
+
+def test_limits_are_read_for_the_tools_speed_and_the_load(plan_of):
+    plan = planning(plan_of, payload=5.0)
+    run = Run(json.loads(run_json(plan, TARGET)))
+    for given, wanted in (
+        ({}, 0.5 * 90.0),
+        ({"tool_speed": 50.0}, 0.5 * 100.0),
+        ({"full_payload": 20.0}, 90.0 * (1.0 - 0.25 * 0.5)),
+        ({"tool_speed": 5000.0, "full_payload": 5.0}, 0.5 * 90.0),
+    ):
+        client = J519Client(run, **given)
+        check.over_loopback(client, J519Robot(machine_of(plan), limits=(100.0, 1.0, 1.0)))
+        assert client.limit(1, 0) == pytest.approx(wanted, rel=0.01)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_lost_and_late_packets(plan_of, seed):
+    """1 % lost and 5 % late for 20 s: every packet that arrives says what was planned for its time."""
+    plan = planning(plan_of, period=8.0, measured=1)
+    random = np.random.default_rng(seed)
+    drawn = random.uniform(size=10_000)
+    client, robot = client_and_robot(plan)
+    check.over_loopback(client, robot, lambda k: "lost" if drawn[k] < 0.01 else "late" if drawn[k] < 0.06 else "")
+    assert client.message == ""
+    assert client.state == "done"
+    assert not robot.alarm
+    assert len(robot.commands) * STEP > 20.0
+    rows = [row for row in client.rows if row[2] == "main"]
+    q = np.array([row[5:11] for row in rows], dtype=float)
+    assert q == pytest.approx(_commanded(plan), abs=1e-4)
+    sequence = np.diff([command[0] for command in robot.commands])
+    assert (sequence == 1).all()
+
+
+def test_silence_stops_the_run_for_good(plan_of):
+    plan = planning(plan_of)
+    client, robot = client_and_robot(plan)
+    check.over_loopback(client, robot, lambda k: "lost" if 900 <= k < 907 else "")
+    assert "no status for 0.0" in client.message
+    assert robot.finished
+    assert robot.stopped
+    q = np.array([command[2] for command in robot.commands])
+    labels = [row[2] for row in client.rows]
+    first = labels.index("stop")
+    assert set(labels[first:]) == {"stop"}  # never again
+    assert (len(labels) - first) * STEP == pytest.approx(0.3, abs=2 * STEP)
+    speed = np.abs(np.diff(q[first - 2 :], axis=0)).max(axis=1) / STEP
+    assert speed[-1] < 0.1 * speed[0]
+    acceleration = np.abs(np.diff(q, 2, axis=0)).max() / STEP**2
+    assert acceleration < 3.0 * np.abs(np.diff(_commanded(plan), 2, axis=0)).max() / STEP**2 + 1.5 * speed[0] / 0.3
+    main = _commanded(plan)  # the path stays the same, only slower
+    at = np.array([np.abs(main - pose).max(axis=1).min() for pose in q[first:]])
+    assert at.max() < np.abs(np.diff(main, axis=0)).max()
+
+
+def test_a_long_silence_ends_the_stream(plan_of):
+    client, robot = client_and_robot(planning(plan_of))
+    check.over_loopback(client, robot, lambda k: "lost" if k >= 500 else "")
+    assert client.message == "the controller has fallen silent"
+    assert client.state == "done"
+    assert robot.stopped
+    assert client.answer(robot.status(), robot.now) == []
+
+
+def test_stops_on_the_controllers_word(plan_of):
+    plan = planning(plan_of)
+    for change, said in (
+        (lambda robot: setattr(robot, "scale", 0.7), "slowed the motion down to 70 %"),
+        (lambda robot: robot.fail("a crash"), "ended the motion"),
+    ):
+        client, robot = client_and_robot(plan)
+
+        def fault(k, robot=robot, change=change):
+            if k == 600:
+                change(robot)
+            return ""
+
+        check.over_loopback(client, robot, fault)
+        assert said in client.message
+        assert len(robot.commands) < 700
+    client, robot = client_and_robot(plan)
+    check.over_loopback(client, robot, lambda k: setattr(client, "interrupted", k > 700) or "")
+    assert client.message == "stopped from the keyboard"
+    assert client.rows[-1][2] == "stop"
+
+
+def test_waits_for_the_program_and_refuses_another_period_or_version(plan_of):
+    plan = planning(plan_of)
+    client, robot = client_and_robot(plan, waiting=False)
+    check.over_loopback(client, robot, lambda k: setattr(robot, "waiting", k > 100) or "")
+    assert robot.commands[0][0] > 100
+    client = client_and_robot(plan)[0]
+    check.over_loopback(client, J519Robot(machine_of(plan, step=0.004)))
+    assert "period is 4.00 ms" in client.message
+    client = client_and_robot(plan)[0]
+    client.start(0.0)
+    assert client.answer(struct.pack(">II", 0, 1) + bytes(124), 0.0)
+    assert "version 1" in client.message
+    silent = client_and_robot(plan)[0]
+    silent.start(0.0)
+    assert silent.quiet(5.0)
+    silent.quiet(11.0)
+    assert "does not tell its limits" in silent.message
+
+
+def test_the_log_pairs_commands_with_what_was_measured(plan_of, tmp_path):
+    plan = planning(plan_of)
+    client, robot = client_and_robot(plan)
+    check.over_loopback(client, robot)
+    write_log(client, str(tmp_path / "log.csv"))
+    with open(tmp_path / "log.csv", newline="") as file:
+        header, *rows = list(csv.reader(file))
+    assert header == HEADER
+    assert len(rows) == len(robot.commands)
+    values = np.array([row[5:24] for row in rows], dtype=float)
+    assert values[1:, 6:12] == pytest.approx(values[:-1, :6], abs=1e-4)  # the robot is where it was told to be
+    assert values[:, 12:18] == pytest.approx(0.1 * values[:, 6:12], abs=1e-4)
+
+
+def test_coefficients_are_checked_for_their_count(plan_of):
+    files = fanuc_j519.emit(planning(plan_of), "p", None)
+    run = json.loads(files["p.json"])
+    run["home"] = run["home"][:5]
+    with pytest.raises(ProgramError, match="it is no run"):
+        check.client_of({"p.json": json.dumps(run)}, "p")
+
+
+def test_a_packet_takes_less_than_100_us(plan_of):
+    plan = planning(plan_of, period=8.0, measured=2)
+    client, robot = client_and_robot(plan)
+    begin = time.process_time()
+    check.over_loopback(client, robot)
+    assert (time.process_time() - begin) / len(robot.commands) < 100e-6
+
+
+def test_the_files_that_are_given_out_run_alone(plan_of, tmp_path):
+    plan = planning(plan_of, period=2.0, ramp=2.0, harmonics=(1, 2))
+    clients = Path(j519_client.__file__).parent
+    for name in TARGET.clients:
+        shutil.copy(clients / name, tmp_path)
+    (tmp_path / "p.json").write_text(run_json(plan, TARGET))
+    robot = J519Robot(machine_of(plan))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as far:
+        far.bind(("127.0.0.1", 0))
+        far.settimeout(20.0)
+        thread = threading.Thread(target=_serve, args=(far, robot))
+        thread.start()
+        command = [sys.executable, "-S", "j519_client.py", "p.json", "127.0.0.1", "--port", str(far.getsockname()[1])]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+        thread.join()
+    assert done.stdout.endswith("Finished.\n"), done.stdout + done.stderr
+    assert done.returncode == 0
+    assert not robot.alarm
+    assert len((tmp_path / "p_log.csv").read_text().splitlines()) == len(robot.commands) + 1
+
+
+def _serve(far, robot):
+    """Be the controller, in a hurry: the next period begins with the answer."""
+    packet, client = far.recvfrom(2048)
+    far.settimeout(0.002)
+    while not robot.stopped:
+        reply = robot.receive(packet) or robot.status()
+        if reply:
+            far.sendto(reply, client)
+        try:
+            packet = far.recv(2048)
+        except TimeoutError:
+            packet = struct.pack(">II", 200, 3)
+
+
+def test_a_dry_plan_says_so(plan_of):
+    assert "DRY RUN" in fanuc_j519.emit(replace(planning(plan_of), dry=True), "p", None)["p.ls"]

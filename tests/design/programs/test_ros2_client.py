@@ -1,0 +1,216 @@
+"""The ROS 2 client: what it does in which order, what it refuses, where it stops, what it records."""
+
+import json
+import math
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from excitor.design.programs.clients import ros2_client as client
+from excitor.design.programs.targets import ros2
+
+
+class Robot:
+    """A robot that moves at once, or fails as it is told."""
+
+    def __init__(self, program, **says):
+        self.program, self.says, self.done = program, says, []
+        self.position = dict(zip(program.joints, program.home, strict=True))
+        self.velocity = dict.fromkeys(program.joints, 0.0)
+
+    def read(self):
+        self.done.append("read")
+        drift = self.says.get("drift", 0.0) * len(self.done)
+        return client.Reading(0.0, {name: q + drift for name, q in self.position.items()}, dict(self.velocity))
+
+    def scaling(self):
+        scaling = self.says.get("scaling", 1.0)
+        return scaling(self) if callable(scaling) else scaling
+
+    def wait(self, seconds):
+        self.done.append(f"wait {seconds:g}")
+
+    def follow(self, name, goal):
+        assert set(goal["tolerances"]) == set(self.program.joints)
+        self.done.append(name)
+        return self.says.get(name, "")
+
+    def log_on(self):
+        self.done.append("log on")
+
+    def log_off(self):
+        self.done.append("log off")
+
+
+def conduct(plan, *, payload=None, confirm=lambda: True, **says):
+    files = ros2.emit(plan, "p", None)
+    robot = Robot(client.Program(json.loads(files["p.json"]), files), **says)
+    heard = []
+    try:
+        client.conduct(robot, robot.program, payload=payload, confirm=confirm, say=heard.append)
+    except (client.Refused, client.Stopped) as error:
+        return robot, f"{type(error).__name__}: {error}", heard
+    return robot, "", heard
+
+
+def test_the_client_does_one_thing_after_the_other(plan_of):
+    robot, said, heard = conduct(plan_of())
+    assert said == ""
+    done = [word for word in robot.done if word not in ("read", "wait 0.5", "wait 0.1")]
+    assert done == ["home", "out", "wait 1", "log on", "main", "log off", "wait 1", "back"]
+    assert "joint1" in heard[0] or len(heard[0].splitlines()) == 4 + 6
+
+
+def test_the_client_refuses_and_stops(plan_of):
+    plan = plan_of()
+    moved = {"home", "out", "main", "back"}
+    for says, words in (
+        ({"confirm": lambda: False}, "not confirmed"),
+        ({"drift": 1e-3}, "wait until the robot stands still"),
+        ({"scaling": 0.99}, "99 % of its speed"),
+        ({"scaling": math.nan}, "of its speed"),
+    ):
+        robot, said, _ = conduct(plan, **says)
+        assert said.startswith("Refused: ")
+        assert words in said
+        assert not moved & set(robot.done)
+    robot, said, _ = conduct(plan_of(payload=3.0))
+    assert "confirm them with --payload-kg" in said
+    robot, said, _ = conduct(plan, main="code -5: goal tolerance")
+    assert said == "Stopped: main: code -5: goal tolerance; nothing more will move"
+    assert robot.done[-2:] == ["main", "log off"]
+    robot, said, _ = conduct(plan, scaling=lambda robot: 0.3 if "out" in robot.done else 1.0)
+    assert "the run was not started" in said
+    assert "log on" not in robot.done
+    robot, said, heard = conduct(plan, scaling=None)
+    assert said == ""
+    assert "see for yourself" in heard[1]
+
+
+def test_the_client_wants_all_joints_at_rest(plan_of):
+    plan = plan_of()
+    files = ros2.emit(plan, "p", None)
+    program = client.Program(json.loads(files["p.json"]), files)
+    robot = Robot(program)
+    name = program.joints[2]
+    moving = robot.read()
+    moving.velocity[name] = 0.02
+    lost = robot.read()
+    del lost.position[name]
+    unknown = robot.read()
+    unknown.position[name] = math.nan
+    for reading, words in ((moving, f"{name} moves"), (lost, f"joint {name} is not among"), (unknown, "from home")):
+        with pytest.raises(client.Refused, match=words):
+            client.preflight(program, robot.read(), reading, 1.0, None)
+
+
+def test_a_table_of_another_run_is_refused(plan_of, tmp_path):
+    files, other = (ros2.emit(plan_of(seed=seed), "p", None) for seed in (0, 1))
+    with pytest.raises(client.Refused, match="p_main.json is not the one that belongs to this program"):
+        client.Program(json.loads(files["p.json"]), {**files, "p_main.json": other["p_main.json"]})
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert client.load_program(tmp_path / "p.json").tables["main"] == json.loads(files["p_main.json"])
+    (tmp_path / "p_out.json").unlink()
+    with pytest.raises(client.Refused, match="p_out.json is missing"):
+        client.load_program(tmp_path / "p.json")
+
+
+def test_the_recorder_writes_stamps_names_and_marks(tmp_path):
+    recorder = client.Recorder(["b", "a"], [(0.0, 2), (1.0, 1001)])
+    recorder.add(client.Reading(100.0, {"a": 1.0, "b": 2.0}), None)
+    recorder.started = 100.5
+    recorder.add(client.Reading(101.0, {"a": 1.5, "b": 2.5, "c": 9.0}, {"a": 0.1, "b": 0.2}, {"a": 7.0, "b": 8.0}), 1.0)
+    recorder.add(client.Reading(101.75, {"a": 1.5, "b": 2.5}), 0.8)
+    recorder.save(tmp_path / "log.csv")
+    assert (tmp_path / "log.csv").read_text().splitlines() == [
+        "time,t,speed_scaling,mark,position:b,position:a,velocity:b,velocity:a,effort:b,effort:a",
+        "100.000000000,,,0,2.0,1.0,,,,",
+        "101.000000000,0.500000000,1.0,2,2.5,1.5,0.2,0.1,8.0,7.0",
+        "101.750000000,1.250000000,0.8,1001,2.5,1.5,,,,",
+    ]
+    assert recorder.slowest == 0.8
+
+
+class Ros:
+    """What of ROS 2 the client calls: modules, a node with a clock, and a controller that accepts every goal."""
+
+    def __init__(self, program, code=0):
+        self.clock, self.code, self.goals, self.cancelled = 50.0, code, [], False
+        self.program, self.position = program, list(program.home)
+        names = ("rclpy", "rclpy.action", "rclpy.qos", "rclpy.signals", "control_msgs.action", "control_msgs.msg",
+                 "sensor_msgs.msg", "std_msgs.msg", "builtin_interfaces.msg", "trajectory_msgs.msg")  # fmt: skip
+        self.modules = {name: ModuleType(name) for name in names}
+        ros = self.modules["rclpy"]
+        ros.init, ros.create_node, ros.spin_once = (lambda **_: None), (lambda _: self), self.spin
+        ros.spin_until_future_complete = lambda node, future, timeout_sec: self.spin(node, timeout_sec)
+        self.modules["rclpy.action"].ActionClient = lambda node, kind, name: self
+        self.modules["rclpy.qos"].QoSProfile, self.modules["rclpy.qos"].ReliabilityPolicy = SimpleNamespace, Name()
+        self.modules["rclpy.signals"].SignalHandlerOptions = Name()
+        goal = lambda: SimpleNamespace(trajectory=Name(joint_names=[], points=[]), goal_tolerance=[])  # noqa: E731
+        self.modules["control_msgs.action"].FollowJointTrajectory = Name(Goal=goal)
+        for name, kinds in (("control_msgs", ["JointTolerance"]), ("builtin_interfaces", ["Duration"]),
+                            ("trajectory_msgs", ["JointTrajectoryPoint"]), ("sensor_msgs", ["JointState"]),
+                            ("std_msgs", ["Float64"])):  # fmt: skip
+            for kind in kinds:
+                setattr(self.modules[f"{name}.msg"], kind, SimpleNamespace)
+
+    def create_subscription(self, kind, topic, heard, profile):
+        setattr(self, topic.strip("/").split("/")[0], heard)
+
+    def spin(self, node, timeout_sec):
+        self.clock += 0.01
+        stamp = SimpleNamespace(sec=int(self.clock), nanosec=int(1e9 * (self.clock % 1.0)))
+        names, n = self.program.joints, len(self.program.joints)
+        self.joint_states(Name(header=Name(stamp=stamp), name=names, position=self.position, velocity=[math.nan] * n,
+                               effort=[]))  # fmt: skip
+        self.speed_scaling_state_broadcaster(Name(data=100.0))
+
+    def get_clock(self):
+        return Name(now=lambda: Name(nanoseconds=int(1e9 * self.clock)))
+
+    def wait_for_server(self, timeout_sec):
+        return True
+
+    def count_publishers(self, topic):
+        return 1
+
+    def send_goal_async(self, goal):
+        self.goals.append(goal)
+        self.position = goal.trajectory.points[-1].positions
+        result = Name(result=Name(error_code=self.code if len(self.goals) > 2 else 0, error_string="too far off"))
+        future = Name(done=lambda: True, result=lambda: result)
+        return Name(done=lambda: True, result=lambda: Name(accepted=True, get_result_async=lambda: future))
+
+
+class Name(SimpleNamespace):
+    """Has every attribute."""
+
+    def __getattr__(self, name):
+        return name
+
+
+@pytest.mark.parametrize(("code", "ends"), [(0, 0), (-5, 1)])
+def test_the_whole_client_on_a_stand_in_for_ros(plan_of, tmp_path, monkeypatch, capsys, code, ends):
+    plan = plan_of(way=1, measured=1, payload=2.0)
+    files = ros2.emit(plan, "p", None)
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    ros = Ros(client.load_program(tmp_path / "p.json"), code)
+    for name, module in ros.modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr("builtins.input", lambda _: "yes")
+    assert client.main([str(tmp_path / "p.json"), "--payload-kg", "2"]) == ends
+    assert len(ros.goals) == (4 if code == 0 else 3)
+    main = ros.goals[2]
+    assert main.trajectory.joint_names == ros.program.joints
+    assert len(main.trajectory.points) == len(ros.program.tables["main"]["points"])
+    assert vars(main.trajectory.points[0].time_from_start) == {"sec": 0, "nanosec": 40_000_000}
+    assert [entry.name for entry in main.goal_tolerance] == ros.program.joints
+    assert len((tmp_path / "p.csv").read_text().splitlines()) > 1
+    told = capsys.readouterr()
+    assert ("code -5: too far off" in told.err) == (code == -5)
+    ros.position = ros.program.home
+    assert client.main([str(tmp_path / "p.json")]) == 1
+    assert "confirm them with --payload-kg" in capsys.readouterr().err

@@ -1,0 +1,381 @@
+"""Scripts for Universal Robots: executed against planned, refused where they must be, and mistakes in them found."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from excitor.design.programs.checks.urscript import execute
+from excitor.design.programs.execution import Machine, ProgramError
+from excitor.design.programs.plan import Move, Rounds, Stretches, duration, marks, planned
+from excitor.design.programs.target import CannotDrive, check, fitting_steps, in_axes
+from excitor.design.programs.targets.urscript import TARGET, emit
+from excitor.experiments.bench.mutations.urscript import mutations
+
+FOREIGN = Path(__file__).parent / "foreign" / "urscript"
+TOLERANCE = 1e-8  # rad: the bar of class A in float64
+EVENTS = ("out", "log on", "main", "log off", "back")
+STANCE = np.array([0.0, -1.5, 1.5, 0.0, 0.0, 0.0])
+
+
+def script(plan):
+    check(plan, TARGET)
+    return emit(plan, "prog", None)["prog.script"]
+
+
+def run(text, axes=STANCE, step=0.008, name="prog", **kw):
+    return execute({f"{name}.script": text}, name, Machine(np.asarray(axes), step, **{"longest": 2000.0, **kw}))
+
+
+def run_plan(plan, text, step, **kw):
+    return run(text, **{"axes": plan.home, "step": step, "payload": plan.payload or 0.0, **kw})
+
+
+def deviation(plan, execution, step):
+    """The largest deviation from the plan, or why there is none to tell."""
+    if execution.halted:
+        return f"halted: {execution.halted}"
+    axes = in_axes(plan, TARGET)
+    moving = [name for name in Stretches if duration(axes, name) > 0.0]
+    expected = tuple(e for e in EVENTS if e not in Stretches or e in moving)
+    if execution.events != expected:
+        return f"events are {execution.events}"
+    due = marks(axes)
+    if [m for _, m in execution.marks] != [m for _, m in due] or not np.allclose(
+        [t for t, _ in execution.marks], [t for t, _ in due], atol=1e-6
+    ):
+        return "marks differ"
+    if [s.name for s in execution.stretches] != moving:
+        return "stretches differ"
+    worst = 0.0
+    for stretch in execution.stretches:
+        if (
+            stretch.kind != "commands"
+            or abs(stretch.t[0]) > 1.001 * step
+            or abs(stretch.t[-1] - duration(axes, stretch.name)) > 1e-6
+            or np.ptp(np.diff(stretch.t)) > 1e-9
+        ):
+            return f"times of {stretch.name} differ"
+        worst = max(worst, np.abs(stretch.axes - planned(axes, stretch.name, stretch.t)).max())
+    return worst
+
+
+def still(plan):
+    """A plan that needs no way: it starts from home."""
+    return replace(plan, home=plan.body.center, out=())
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        {},
+        {"harmonics": range(1, 13), "period": 4.0, "measured": 1},
+        {"harmonics": (2, 5, 9), "measured": 1},
+        {"harmonics": (1,), "warm_up": 0, "ramp": 4.0},
+        {"harmonics": (7,), "way": 3, "measured": 1},
+        {"moves": True},
+        {"moves": True, "way": 3},
+        {"swing": 1e-9, "measured": 1},
+        {"swing": 0.0, "measured": 1},
+        {"swing": 50.0, "measured": 1},
+    ],
+    ids=str,
+)
+def test_executes_what_is_planned(plan_of, of):
+    plan = plan_of(step=0.008, seed=3, payload=2.5, **of)
+    assert fitting_steps(plan, TARGET) == (0.002, 0.008)
+    assert deviation(plan, run_plan(plan, script(plan), 0.008), 0.008) <= TOLERANCE
+
+
+def test_executes_at_both_control_steps(plan_of):
+    plan = plan_of(step=0.008, measured=1, warm_up=0)
+    assert deviation(plan, run_plan(plan, script(plan), 0.002), 0.002) <= TOLERANCE
+
+
+def test_runs_where_the_step_fits(plan_of):
+    plan = plan_of(step=0.002, period=1.002, ramp=1.002, measured=1, warm_up=0)
+    assert fitting_steps(plan, TARGET) == (0.002,)
+    assert deviation(plan, run_plan(plan, script(plan), 0.002), 0.002) <= TOLERANCE
+    halted = run_plan(plan, script(plan), 0.008)
+    assert "step" in halted.halted
+    assert not halted.stretches
+
+
+def test_plan_from_home(plan_of):
+    plan = still(plan_of(step=0.008, measured=1))
+    text = script(plan)
+    assert deviation(plan, run_plan(plan, text, 0.008), 0.008) <= TOLERANCE
+
+
+def test_robot_a_little_off_home_is_led_there(plan_of):
+    plan = plan_of(step=0.008, measured=1)
+    off = run_plan(plan, script(plan), 0.008, axes=plan.home + 0.008)
+    assert deviation(plan, off, 0.008) <= TOLERANCE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_executes_any_plan(plan_of, seed):
+    random = np.random.default_rng(seed)
+    harmonics = sorted(random.choice(np.arange(1, 13), size=random.integers(1, 9), replace=False).tolist())
+    plan = plan_of(
+        random.choice(["tx40", "kr150", "ur10", "qrc350"]),
+        step=0.008,
+        seed=seed,
+        harmonics=harmonics,
+        swing=10.0 ** random.uniform(-12, 1),
+        way=int(random.integers(1, 4)),
+        moves=bool(random.random() < 0.3),
+        measured=int(random.integers(1, 4)),
+        warm_up=int(random.integers(0, 3)),
+    )
+    for step in TARGET.steps:
+        assert deviation(plan, run_plan(plan, script(plan), step), step) <= TOLERANCE
+
+
+def test_size_does_not_depend_on_the_periods(plan_of):
+    few, many = (script(plan_of(step=0.008, way=2, measured=n, payload=12.5)) for n in (1, 9))
+    assert len(few) == len(many) <= 6000
+    assert few.isascii()
+
+
+def test_numbers_have_no_exponents(plan_of):
+    text = script(plan_of(step=0.008, swing=1e-11))
+    assert not [word for word in text.split() if word[0].isdigit() and "e" in word]
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        'a"b',
+        "x\nhalt\n",
+        "end\rend",
+        "# def f():",
+        "p[1]",
+        "while",
+        "Grüße 中文 \u2028 \x00",
+        "x" * 300,
+        '$ 1 "a"',
+        "'''\\n",
+    ],
+)
+def test_names_inject_nothing(plan_of, hostile):
+    plan = plan_of(step=0.008, harmonics=(1,), measured=1, warm_up=0)
+    named = replace(plan, run=hostile, campaign=hostile)
+    plain, text = (script(each).split("\n") for each in (plan, named))
+    assert plain[1:] == text[1:]
+    assert text[0].startswith("# ")
+    assert len(text[0]) < 130
+    assert "\r" not in text[0]
+
+
+def test_a_dry_run_says_so(plan_of):
+    plan = replace(plan_of(step=0.008, measured=1, swing=0.02), dry=True)
+    text = script(plan)
+    assert "DRY RUN at 15 % amplitude" in text
+    assert deviation(plan, run_plan(plan, text, 0.008), 0.008) <= TOLERANCE
+
+
+@pytest.mark.parametrize("of", [{}, {"moves": True}], ids=str)
+@pytest.mark.parametrize("step", TARGET.steps)
+def test_refuses_before_anything_moves(plan_of, of, step):
+    plan = plan_of(step=0.008, payload=3.0, **of)
+    text = script(plan)
+    cases = {
+        "Speed": [{"override": share} for share in (0.99, 0.5, 0.1)],
+        "Payload": [{"payload": 0.0}, {"payload": 3.2}],
+        "home": [{"axes": plan.home + np.radians(5.0) * row} for row in np.eye(6)],
+    }
+    for word, machines in cases.items():
+        for machine in machines:
+            refused = run_plan(plan, text, step, **machine)
+            assert word in refused.halted
+            assert not refused.stretches
+            assert not refused.events
+
+
+def test_watches_the_speed_while_it_runs(plan_of):
+    plan = plan_of(step=0.008, measured=1)
+    unchecked = script(plan).replace(" ex_rest(3.0)\n ex_move(ex_h, 1.0)\n", "")
+    refused = run_plan(plan, unchecked, 0.008, override=0.9)
+    assert "Speed" in refused.halted
+    assert refused.stretches[0].t[-1] < 0.5
+
+
+def test_payload_that_is_not_known_is_not_asked_for(plan_of):
+    assert "payload" not in script(plan_of(step=0.008)).lower()
+
+
+def test_refuses_robots_it_cannot_drive(plan_of, gantry):
+    with pytest.raises(CannotDrive, match="iiwa.* has 7 joints"):
+        check(plan_of("iiwa", step=0.008), TARGET)
+    with pytest.raises(CannotDrive, match="2 joints"):
+        check(plan_of(gantry, step=0.008), TARGET)
+    with pytest.raises(CannotDrive, match="no whole numbers"):
+        check(plan_of(step=0.005, period=4.005), TARGET)
+
+
+def test_refuses_more_moves_than_a_controller_holds(plan_of):
+    plan = plan_of(step=0.008, moves=True)
+    move = Move(plan.start, 0.8, 0.4)
+    with pytest.raises(CannotDrive, match="split the run"):
+        emit(replace(plan, body=Rounds((move,) * 950)), "prog", None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("of", [{}, {"moves": True}], ids=str)
+def test_finds_every_mistake(plan_of, of):
+    plan = plan_of(step=0.008, payload=3.0, harmonics=(1, 2, 3), period=2.0, ramp=1.6, measured=1, warm_up=0, **of)
+    text = script(plan)
+    assert deviation(plan, run_plan(plan, text, 0.008), 0.008) <= TOLERANCE
+    missed, count = [], 0
+    for label, files in mutations({"prog.script": text}, "prog"):
+        assert files["prog.script"] != text
+        count += 1
+        if not found(plan, files["prog.script"]):
+            missed.append(label)
+    assert not missed
+    assert count >= 30
+
+
+def found(plan, text):
+    """Whether a run, or a refusal that fails, shows that a script does not do what is planned."""
+    try:
+        worst = deviation(plan, run_plan(plan, text, 0.008), 0.008)
+        if isinstance(worst, str) or worst > TOLERANCE:
+            return True
+        machines = [
+            {"override": 0.5},
+            {"payload": 9.0},
+            *({"axes": plan.home + np.radians(5.0) * e} for e in np.eye(6)),
+        ]
+        refusals = [run_plan(plan, text, 0.008, **machine) for machine in machines]
+    except ProgramError:
+        return True
+    return any(not refused.halted or refused.stretches for refused in refusals)
+
+
+# the language, by programs of others
+
+
+def foreign(name, **kw):
+    return run((FOREIGN / f"{name}.script").read_text(), name=name, **kw)
+
+
+def test_hand_written_truth():
+    done = foreign("truth", payload=1.5)
+    (main,) = done.stretches
+    i = np.concatenate([np.arange(125, 251), np.arange(1, 251), np.arange(1, 251)])
+    expected = np.tile([0.0, -1.5, 1.5, 0.0, 0.5, 0.25], (626, 1))
+    expected[:, 0] = 0.25 * np.sin(2 * np.pi * i / 250)
+    expected[:, 3] = np.sin(np.pi * i / 250) ** 2
+    assert main.name == "main"
+    assert np.abs(main.axes - expected).max() < 1e-14
+    assert np.allclose(main.t, 0.008 * np.arange(1, 627), atol=1e-12)
+    assert done.marks == ((0.0, 3), (pytest.approx(126 * 0.008), 1001), (pytest.approx(376 * 0.008), 1002))
+    assert done.events == ("log on", "main", "log off")
+    assert not done.halted
+    refused = foreign("truth", payload=0.0)
+    assert refused.halted == "Tell the controller its payload"
+    assert not refused.stretches
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "last"),
+    [
+        ("one_line_blocks", "way-points", [0.5, -1.5, 1.5, 0.0, 0.0, 0.0]),
+        ("post_processor", "way-points", [-1.570796, -1.570796, 1.570796, -1.570796, -1.570796, 0.0]),
+        ("polyscope", "way-points", [0.0, -1.2, 1.2, -1.5, -1.5, 0.0]),
+        ("streaming_driver", "commands", [0.2, -1.5, 1.5, 0.0, 0.0, 0.0]),
+        ("members", "way-points", [0.4, 0.5, 2.0, 0.0, 0.0, 0.0]),
+        ("scopes", "way-points", [0.12, 1.5, 2.0, -3.0, 8.0, np.pi / 4]),
+        ("table_of_points", "commands", [0.004, -1.5, 1.5, 0.0, 0.0, 0.0]),
+    ],
+)
+def test_runs_programs_of_others(name, kind, last):
+    done = foreign(name)
+    (stretch,) = done.stretches
+    assert (stretch.name, stretch.kind, done.halted) == ("out", kind, "")
+    assert stretch.axes[-1] == pytest.approx(last, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "sentence"),
+    [
+        ("cartesian", 5, "cannot be followed: a pose"),
+        ("sockets", 2, "cannot be followed: socket_open"),
+        ("remote_procedure", 3, "outside of the controller"),
+        ("idle_loop", 3, "without motion, sync or sleep"),
+        ("integer_division", 5, "1 / 8 divides integers"),
+        ("copied_list", 4, "whether that copies"),
+        ("two_masters", 9, "another thread already moves"),
+    ],
+)
+def test_rejects_programs_of_others_clearly(name, line, sentence):
+    with pytest.raises(ProgramError, match=sentence) as error:
+        foreign(name)
+    assert error.value.line == line
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "no program"),
+        ("def f():\n sync()\n", "a block lacks its end"),
+        ("sync()\nend\n", "a block lacks its end, or has one too many"),
+        ("movej([0,1,2,3,4])", "are no 6 joint positions"),
+        ("movej([0,1,2,3,4,True])", "joint 5 is True"),
+        ("servoj([0,0,0,0,0,0], 0, 0, 0.008, 0.03, 1000, 7)", "servoj takes q, a, v, t"),
+        ("servoj([0,0,0,0,0,0], tt=1)", "servoj takes q, a, v, t"),
+        ("servoj([0,0,0,0,0,0], 0, 0, 0.008, 0.3, 1000)", "lookahead_time is 0.3"),
+        ("x = y + 1", "nothing is called 'y'"),
+        ("frobnicate(1)", "no function is called 'frobnicate'"),
+        ("f()\ndef f():\n sync()\nend", "before its definition"),
+        ("def f(a):\n sync()\nend\nf()", "f lacks a"),
+        ("def f(a):\n sync()\nend\nf(1, 2)", "f takes a"),
+        ("def f():\n x = 1\nend\ndef f():\n x = 2\nend\nf()", "defined twice"),
+        ("def f():\n local k = 1\n def g():\n  return k\n end\n return g()\nend\nf()", "nothing is called 'k'"),
+        ("sin = 3", "is a function, and is assigned"),
+        ("x = 1\nif x:\n sync()\nend", "expected True or False"),
+        ("while 1:\n sync()\nend", "expected True or False"),
+        ("x = True + 1", "for numbers"),
+        ('x = "a" * 3', "for numbers"),
+        ("x = 1.0 / 0.0", "division by zero"),
+        ("x = [1, 2]\ny = x[2]", "item 2 of a list of 2"),
+        ("x = [1, 2]\ny = x[-1]", "item -1 of a list of 2"),
+        ("x = [1, 2] + [1, 2, 3]", "do not fit each other"),
+        ("x = sqrt(-1.0)", "do not fit this operation"),
+        ("x = sync()", "returns nothing"),
+        ("x = 3000000000", "exceeds the 32 bits"),
+        ("x = 2000000000\nx = x + x", "exceeds the 32 bits"),
+        ("break", "outside of a loop"),
+        ("write_output_integer_register(24, 1.5)", "expected an integer"),
+        ("write_output_integer_register(24, 1001)\nsync()", "without its end mark"),
+        ("write_output_integer_register(24, 7)", "does not halt at its end"),
+        ("write_output_integer_register(24, 0)\nmovej([1,0,0,0,0,0])", "says that the robot stands"),
+        ("movej([1,0,0,0,0,0])\nservoj([1,0,0,0,0,0], 0, 0, 0.008, 0.03, 500)", "within one stretch"),
+        ("while True:\n sync()\nend", "does not end within 2000 s"),
+        ("def f():\n f()\nend\nf()", "without end|too much"),
+        ("thread t():\n sync()\nend\nt()", "start it with run"),
+        ("sec s():\n sleep(1.0)\nend", "secondary program"),
+        ("x = " + "-" * 3000 + "1", "too deep"),
+        ('s = "abcdefgh"\nwhile True:\n s = str_cat(s, s)\nend', "more than 10000 characters"),
+        ("sync()\n9", "nothing is done with"),
+        ("x = 1 § 2", "no part of the language"),
+    ],
+)  # fmt: skip
+def test_rejects_what_is_wrong(text, sentence):
+    with pytest.raises(ProgramError, match=sentence):
+        run(text)
+
+
+def test_a_missing_file_is_told():
+    with pytest.raises(ProgramError, match="no such file"):
+        execute({}, "prog", Machine(STANCE, 0.008))
+
+
+def test_a_slider_stretches_time():
+    loop = "while k < 100:\n servoj([0.0,0.0,0.0,0.0,0.0,0.01 * k], t=0.008)\n k = k + 1\nend"
+    for share in (1.0, 0.9, 0.5, 0.25):
+        assert run(f"k = 0\n{loop}", override=share).stretches[0].t[-1] == pytest.approx(0.8 / share, abs=0.008)

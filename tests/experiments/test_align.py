@@ -1,0 +1,471 @@
+"""Alignment against a small simulator of its own: what was put in is found, named, and measured."""
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+from excitor.design.fourier import Excitation, Trajectory, steady
+from excitor.design.programs.manifest import manifest_data
+from excitor.design.programs.package import package
+from excitor.design.programs.plan import Move, Plan, Rounds, duration, marks, planned
+from excitor.design.programs.targets import csv
+from excitor.experiments.align.align import align
+from excitor.experiments.align.manifest_file import InvalidManifest, expected_of, parse_manifest, read_manifest
+from excitor.experiments.align.nouns import MeasuredRun, Misaligned
+from excitor.experiments.align.windows import aligned_samples, aligned_windows, usable
+from excitor.robots.description import load
+from excitor.robots.dynamics import inverse_dynamics, rigid_torque
+from excitor.robots.errors import ExcitorError
+from excitor.robots.inertia import change_frame, from_center_of_mass
+from excitor.robots.parameters import layout, prior
+from excitor.robots.robot import Motion, posture
+from excitor.robots.simulate import with_friction_width
+
+SLIDING = """name = "gantry"
+[[joint]]
+name = "x"
+kind = "prismatic"
+placement = { xyz = [0, 0, 0.2], axis = [1, 0, 0] }
+limits = { position_m = [-0.8, 0.8], velocity_m_s = 1.5, acceleration_m_s2 = 8 }
+link = { mass = 8.0, center = [0.1, 0, 0], inertia = [0.01, 0, 0, 0.02, 0, 0.02] }
+[[joint]]
+name = "lift"
+placement = { xyz = [0, 0, 0.3], axis = [0, 1, 0] }
+limits = { position_deg = [-120, 120], velocity_deg_s = 180, acceleration_deg_s2 = 600 }
+link = { mass = 3.0, center = [0.2, 0, 0], inertia = [0.01, 0, 0, 0.05, 0, 0.05] }
+[[joint]]
+name = "turn"
+placement = { xyz = [0.4, 0, 0], axis = [0, 1, 0] }
+limits = { position_deg = [-120, 120], velocity_deg_s = 180, acceleration_deg_s2 = 600 }
+link = { mass = 2.0, center = [0.15, 0, 0.05], inertia = [0.01, 0, 0, 0.02, 0, 0.02] }
+[drive]
+ratios = [60, 100, 80]
+[friction]
+terms = ["viscous", "coulomb"]
+[parameters]
+Fv1 = 20
+Fv2 = 1
+Fv3 = 0.5
+Fc1 = 15
+Fc2 = 1.5
+Fc3 = 0.7
+"""
+
+
+@dataclass(frozen=True)
+class World:
+    """How the simulated robot and its log differ from the plan."""
+
+    speed: float = 1.0
+    lag: float = 0.006  # s, of the joints after the plan
+    delay: float = 0.0  # s, of torques after the motion
+    clock: float = 0.0  # share by which the log's clock gains speed until the end
+    noise: float = 0.015  # of the torque scale
+    links: float = 0.08
+    friction: float = 0.15
+    jitter: float = 0.02
+    quantum: float = 2e-5
+    warm: float = 0.1  # share of friction lost when warm
+    side: str = "joint"
+
+
+def robot_of(name, tmp_path_factory=None):
+    from excitor.robots.description import robot_from_toml
+
+    return robot_from_toml(SLIDING, "gantry.toml") if name == "gantry" else load(name)
+
+
+def series_plan(robot, seed, *, period=4.8, measured=4, step=0.008, warm_up=1):
+    rng = np.random.default_rng([seed, 1])
+    n, k = robot.n_joints, np.arange(1, 6)
+    low, high = (np.nan_to_num(x, posinf=2.0, neginf=-2.0) for x in robot.limits.position.T)
+    low, high = np.maximum(low, -2.5), np.minimum(high, 2.5)
+    a, b = rng.normal(size=(2, n, 5))
+    excitation = Excitation(
+        period, step, tuple(k), np.ones(n, dtype=bool), ramp=period / 2, settle=1.0, hold=1.0, warm_up=warm_up,
+        measured=measured,
+    )  # fmt: skip
+    t = np.linspace(0, period, 400)
+    w = 2 * np.pi * k / period
+    wave = np.sin(np.outer(t, w)) @ a.T + np.cos(np.outer(t, w)) @ b.T
+    rate = np.cos(np.outer(t, w)) @ (a * w).T - np.sin(np.outer(t, w)) @ (b * w).T
+    size = np.minimum(0.35 * (high - low) / np.ptp(wave, axis=0), 0.5 * robot.limits.velocity / np.abs(rate).max(0))
+    center = 0.5 * (low + high) + rng.uniform(-0.1, 0.1, n) * (high - low)
+    for _ in range(8):  # within what the drives can give
+        body = Trajectory(excitation, center, size[:, None] * a, size[:, None] * b)
+        most = np.abs(inverse_dynamics(robot, steady(body, t))).max(axis=0) / robot.limits.torque
+        size = size * np.where(most > 0.7, 0.8, 1.0)
+    home = center + 0.2
+    return Plan("cell", "excitation", "identify", robot, home, (Move(center, 2.0),), body, step)
+
+
+def moves_plan(robot, seed, step=0.008):
+    rng = np.random.default_rng([seed, 2])
+    home = np.full(robot.n_joints, 0.1)
+    moves, here = [], home
+    for _ in range(8):
+        there = home + rng.uniform(-0.5, 0.5, robot.n_joints)
+        moves += [Move(there, 2.0, 0.4, measured=True), Move(there, 1.2, 0.4, measured=True)]
+        here = there
+    del here
+    moves.append(Move(home, 2.0, 0.4))
+    return Plan("cell", "poses", "identify", robot, home, (), Rounds(tuple(moves), 1), step)
+
+
+def manifest_of(plan):
+    return manifest_data(package(csv, [plan]), {})
+
+
+def expectation(plan):
+    data = manifest_of(plan)
+    return expected_of(parse_manifest(json.dumps(data)), data["programs"][0]["name"])
+
+
+def torque_scale(robot):
+    own = 3.0 * np.sqrt(np.mean(rigid_torque(robot, posture(np.zeros((1, robot.n_joints)))) ** 2)) + 5.0
+    return np.where(np.isfinite(robot.limits.torque), robot.limits.torque, own)
+
+
+def command(plan, starts, t, speed, order=0):
+    q = np.tile(plan.home if order == 0 else 0 * plan.home, (len(t), 1))
+    for stretch, start in starts.items():
+        after = t >= start
+        if order == 0:
+            q[after] = plan.home if stretch == "back" else plan.start
+        inside = after & (t < start + duration(plan, stretch) / speed)
+        q[inside] = speed**order * planned(plan, stretch, speed * (t[inside] - start), order)
+    return q
+
+
+def true_chi(robot, rng, world):
+    chi, params = prior(robot).copy(), layout(robot)
+    for j in range(params.n_links):
+        chi[params.link(j)] *= 1 + world.links * rng.normal()
+    chi[params.n_link_params :] *= np.exp(world.friction * rng.normal(size=len(params) - params.n_link_params))
+    return chi
+
+
+def simulate(plan, seed, world=None, *, payload=0.0, limited=None, stuck=None):
+    """Run a plan; also where its main stretch starts on the log's clock."""
+    world = world or World()
+    rng = np.random.default_rng([seed, 3])
+    robot, t0, starts = plan.robot, rng.uniform(1, 2), {}
+    for stretch in ("out", "main", "back"):
+        if duration(plan, stretch) > 0:
+            starts[stretch] = t0
+            t0 += duration(plan, stretch) / world.speed + rng.uniform(1, 2)
+    step = plan.sample_time
+    t = np.arange(int(t0 / step)) * step
+    t = t + np.clip(rng.normal(size=len(t)), -3, 3) * world.jitter * step
+
+    def motion_at(t):
+        q, dq, ddq = (command(plan, starts, t - world.lag, world.speed, k) for k in range(3))
+        if stuck is not None:
+            q[:, stuck], dq[:, stuck], ddq[:, stuck] = q[0, stuck], 0.0, 0.0
+        return Motion(q, dq, ddq)
+
+    chi = true_chi(robot, rng, world)
+    if payload:
+        ball = from_center_of_mass(payload, np.array([0, 0, 0.05]), 1e-3 * payload * np.eye(3))
+        chi[layout(robot).link(robot.tool.link)] += change_frame(ball, robot.tool.T_link_frame)
+    smooth = with_friction_width(robot, 0.01)
+    at = motion_at(t - world.delay)
+    rigid = rigid_torque(smooth, at, chi)
+    loss = 1 - world.warm * (1 - np.exp(-t / 100))
+    tau = rigid + loss[:, None] * (inverse_dynamics(smooth, at, chi) - rigid)
+    N = robot.drive.motor_from_joint
+    motor = np.linalg.solve(N.T, tau.T).T
+    if limited is not None:
+        peak = np.abs(motor).max(axis=0)
+        still = np.abs(np.linalg.solve(N.T, rigid_torque(robot, posture(at.q), prior(robot)).T).T).max(axis=0)
+        top = 0.5 * (peak + still)[limited]
+        motor[:, limited] = np.clip(motor[:, limited], -top, top)
+    noise = rng.normal(size=tau.shape) + 0.15 * lfilter([0.2], [1, -0.98], rng.normal(size=tau.shape), axis=0)
+    own = np.abs(np.diagonal(N))
+    motor = motor + world.noise * noise * torque_scale(robot) / np.where(own > 0, own, 1)
+    q = np.round(motion_at(t).q / world.quantum) * world.quantum
+    mark = np.zeros(len(t))
+    for begin, number in marks(plan):
+        mark[t >= starts["main"] + begin / world.speed] = number
+    mark[t >= starts["main"] + duration(plan, "main") / world.speed] = 0
+    stamps = t + 0.5 * world.clock * t**2 / t[-1]
+    run = MeasuredRun(
+        "run.csv", stamps, q, motor @ N, "torque", world.side, world.side, mark, np.full(len(t), world.speed)
+    )
+    return run, starts["main"]
+
+
+def scaled(run, robot, name, joints, factor):
+    """Multiply channels on the side of the gears where the log recorded them."""
+    side = run.position_side if name == "q" else run.effort_side
+    N = robot.drive.motor_from_joint if side == "motor" else np.eye(robot.n_joints)
+    f = np.ones(robot.n_joints)
+    f[joints] = factor
+    if name == "q":
+        return replace(run, q=np.linalg.solve(N, ((run.q @ N.T) * f).T).T)
+    return replace(run, tau=(np.linalg.solve(N.T, run.tau.T).T * f) @ N)
+
+
+def swapped(run, robot, names, pair):
+    order = np.arange(robot.n_joints)
+    order[list(pair)] = pair[::-1]
+    for name in names:
+        side = run.position_side if name == "q" else run.effort_side
+        N = robot.drive.motor_from_joint if side == "motor" else np.eye(robot.n_joints)
+        if name == "q":
+            run = replace(run, q=np.linalg.solve(N, (run.q @ N.T)[:, order].T).T)
+        else:
+            run = replace(run, tau=np.linalg.solve(N.T, run.tau.T).T[:, order] @ N)
+    return run
+
+
+FAULTS = {
+    "swapped axes": "swapped axes", "swapped torques": "swapped axes", "degrees": "degrees",
+    "flipped position": "flipped sign", "flipped torque": "flipped sign", "missing gear": "missing gear",
+    "missing gear torque": "missing gear", "half speed": "speed slider", "dropped": "dropped samples",
+    "stuck": "stuck joint", "saturated": "saturation", "payload": "wrong payload",
+}  # fmt: skip
+
+
+def faulty(fault, plan, seed, world=None):
+    """Simulate a plan with one fault in it."""
+    world, rng, robot = world or World(), np.random.default_rng([seed, 4]), plan.robot
+    n = robot.n_joints
+    j, pair = int(rng.integers(n)), [int(x) for x in rng.choice(n, 2, replace=False)]
+    if fault == "half speed":
+        run, _ = simulate(plan, seed, replace(world, speed=0.5))
+        return replace(run, speed_scaling=None) if seed % 2 else run
+    if fault == "stuck":
+        return simulate(plan, seed, world, stuck=j)[0]
+    if fault == "payload":
+        masses = prior(robot)[9 : layout(robot).n_link_params : 10].sum()
+        return simulate(plan, seed, world, payload=rng.uniform(0.08, 0.2) * masses)[0]
+    if fault == "saturated":
+        return simulate(plan, seed, world, limited=hungry(plan, rng))[0]
+    run, _ = simulate(plan, seed, world)
+    gear = robot.drive.motor_from_joint[j]
+    gear = float(gear[j])
+    turning = np.flatnonzero(~robot.mechanism.prismatic)
+    if fault == "dropped":
+        kept = rng.uniform(size=len(run.t)) >= rng.uniform(0.02, 0.06)
+        middle = rng.choice(run.t)
+        kept &= np.abs(run.t - middle) > 0.5 * rng.uniform(0.3, 1.0)
+        return replace(
+            run, t=run.t[kept], q=run.q[kept], tau=run.tau[kept], mark=run.mark[kept],
+            speed_scaling=run.speed_scaling[kept],
+        )  # fmt: skip
+    return {
+        "swapped axes": lambda: swapped(run, robot, ("q", "tau"), pair),
+        "swapped torques": lambda: swapped(run, robot, ("tau",), pair),
+        "degrees": lambda: replace(run, q=run.q * np.where(np.isin(np.arange(n), turning), 180 / np.pi, 1)),
+        "flipped position": lambda: scaled(run, robot, "q", j, -1),
+        "flipped torque": lambda: scaled(run, robot, "tau", j, -1),
+        "missing gear": lambda: scaled(run, robot, "q", j, gear),
+        "missing gear torque": lambda: scaled(run, robot, "tau", j, gear),
+    }[fault]()
+
+
+def hungry(plan, rng):
+    t = np.linspace(0, duration(plan, "main"), 800)
+    motion = Motion(*(planned(plan, "main", t, k) for k in range(3)))
+    peak = np.abs(inverse_dynamics(plan.robot, motion)).max(axis=0)
+    still = np.abs(rigid_torque(plan.robot, posture(motion.q))).max(axis=0)
+    open_to = np.flatnonzero(peak > 1.3 * still)
+    return int(rng.choice(open_to)) if open_to.size else int(np.argmax(peak - still))
+
+
+@pytest.fixture(scope="module")
+def cells():
+    """Robots of six joints, seven joints, a coupled wrist, and a sliding joint; a plan and its expectation each."""
+    made = {}
+    for seed, name in enumerate(("tx40", "iiwa", "kr150", "gantry")):
+        robot = robot_of(name)
+        plan = series_plan(robot, seed)
+        made[name] = robot, plan, expectation(plan)
+    return made
+
+
+def one(alignment, what, joint=None):
+    found = [check for check in alignment.checks if check.what == what and joint in (None, check.joint)]
+    assert found, what
+    return found[0]
+
+
+@pytest.mark.parametrize("name", ["tx40", "iiwa", "kr150", "gantry"])
+@pytest.mark.parametrize("side", ["joint", "motor"])
+def test_healthy_runs_give_no_finding(cells, name, side):
+    robot, plan, expected = cells[name]
+    run, start = simulate(plan, 11, World(side=side))
+    alignment = align(expected, run, robot)
+    assert not alignment.faults, [str(check) for check in alignment.faults]
+    assert alignment.start == pytest.approx(start + 0.006, abs=5e-4)
+    assert abs(alignment.stretch - 1.0) < 1e-5
+    assert alignment.periods == 4
+    found = usable(alignment)
+    assert found.periods == 4
+    assert found.samples == round(4.8 / 0.008)
+    assert found.steps[0].settings["method"] == "cubic splines through the time stamps"
+
+
+@pytest.mark.parametrize("name", ["tx40", "kr150"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_named(cells, name, fault):
+    robot, plan, expected = cells[name]
+    alignment = align(expected, faulty(fault, plan, 1 if name == "tx40" else 5, World(side="motor")), robot)
+    assert FAULTS[fault] in alignment.causes, [str(check) for check in alignment.faults]
+    with pytest.raises(Misaligned) as error:
+        usable(alignment, name="run.csv")
+    assert any(check.cause == FAULTS[fault] for check in error.value.checks)
+    assert "run.csv: " in str(error.value)
+
+
+def test_figures_are_the_injected_ones(cells):
+    robot, plan, expected = cells["tx40"]
+    run, start = simulate(plan, 2, World(delay=0.0137, lag=0.0, noise=0.002))
+    alignment = align(expected, run, robot)
+    assert alignment.delay == pytest.approx(0.0137, abs=0.1 * plan.sample_time)
+    assert alignment.start == pytest.approx(start, abs=1e-4)
+    assert not alignment.faults
+    late = replace(run, q=simulate(plan, 2, World(lag=0.02))[0].q, q_reference=run.q)
+    assert one(align(expected, late, robot), "lag").figure == pytest.approx(0.02, abs=1e-4)
+    for factor, joint in ((1.3, 2), (0.37, 4)):
+        found = align(expected, scaled(run, robot, "q", joint, factor), robot)
+        check = one(found, "position scale", robot.joint_names[joint])
+        assert check.figure == pytest.approx(factor, rel=0.01)
+        assert check.cause == "scale"
+
+
+@pytest.mark.parametrize("speed", [0.1, 0.5, 0.97, 0.998, 1.5])
+def test_a_slider_is_found_with_its_figure(cells, speed):
+    robot, plan, expected = cells["gantry"]
+    run, _ = simulate(plan, 3, World(speed=speed))
+    alignment = align(expected, replace(run, speed_scaling=None), robot)
+    assert alignment.stretch == pytest.approx(1 / speed, rel=1e-5)
+    assert one(alignment, "stretch").cause == ("speed slider" if speed < 1 else "sample rate")
+    if speed < 1:
+        assert f"a speed slider at {100 * speed:.3g} %" in one(alignment, "stretch").sentence
+
+
+def test_a_clock_that_drifts(cells):
+    robot, plan, expected = cells["tx40"]
+    run, _ = simulate(plan, 4, World(clock=6e-4))
+    span = run.t[-1]
+    check = one(align(expected, run, robot), "clock drift")
+    # the clock runs at 1 + c t / span: the middles of the halves of five periods are 12 s apart
+    assert check.figure == pytest.approx(6e-4 * 12.0 / span, rel=0.05)
+    assert check.cause == "clock drift"
+
+
+def test_uneven_stamps_are_taken_as_they_are(cells):
+    robot, plan, expected = cells["iiwa"]
+    run, _ = simulate(plan, 5, World(jitter=0.15))
+    alignment = align(expected, run, robot)
+    assert not alignment.faults
+    periods = aligned_samples(alignment, run)
+    q, tau = periods.averages()
+    t = expected.steady_span[0] + plan.body.excitation.period + np.arange(len(q.mean)) / periods.rate
+    assert np.abs(q.mean - expected.planned(t)).max() < 1e-3
+    white = World().noise * torque_scale(robot)
+    assert (tau.noise_variance > 0.2 * white**2).all()
+    assert (tau.noise_variance < 3.0 * white**2).all()
+
+
+def test_marks_missing_doubled_and_late(cells):
+    robot, plan, expected = cells["gantry"]
+    run, _ = simulate(plan, 6)
+    missing = replace(run, mark=np.where(run.mark == 1002, 1001, run.mark))
+    assert "missing 1002" in one(align(expected, missing, robot), "marks").sentence
+    twice = run.mark.copy()
+    twice[np.flatnonzero(run.mark == 1003)[50]] = 5
+    assert "too often" in one(align(expected, replace(run, mark=twice), robot), "marks").sentence
+    late = replace(run, mark=np.roll(run.mark, 40))
+    check = one(align(expected, late, robot), "mark times")
+    assert not check.holds
+    assert check.figure == pytest.approx(40 * 0.008 - 0.006, abs=0.01)
+
+
+def test_a_log_cut_short_and_another_program(cells):
+    robot, plan, expected = cells["gantry"]
+    run, start = simulate(plan, 7)
+    kept = run.t < start + 1.0 + 2.4 + 4.8 * 3.5
+    short = MeasuredRun("short", run.t[kept], run.q[kept], run.tau[kept])
+    alignment = align(expected, short, robot)
+    assert alignment.causes == ("log cut short",)
+    assert usable(alignment).periods == 2
+    other = expectation(series_plan(robot, 99))
+    with pytest.raises(Misaligned, match="no part of the log looks like|unlike the plan|times the plan's"):
+        usable(align(other, run, robot))
+    with pytest.raises(ExcitorError, match="time runs backward"):
+        align(expected, replace(run, t=run.t[::-1]), robot)
+    with pytest.raises(ExcitorError, match="give the robot that the program was made for"):
+        align(expected, run, robot_of("tx40"))
+
+
+def test_moves_are_aligned_and_cut_into_stops_and_cruises():
+    robot = robot_of("ur10")
+    plan = moves_plan(robot, 1)
+    expected = expectation(plan)
+    run, start = simulate(plan, 8, World(lag=0.0))
+    alignment = align(expected, run, robot)
+    assert not alignment.faults, [str(check) for check in alignment.faults]
+    assert alignment.start == pytest.approx(start, abs=2e-3)
+    found = usable(alignment)
+    assert [window.kind for window in found.windows] == ["cruise", "stop"] * 8
+    parts = aligned_windows(found.windows, run, rate=found.rate, delay=found.delay)
+    for window, (t, q, _) in zip(found.windows, parts, strict=True):
+        assert window.start <= t[0] <= t[-1] <= window.end
+        if window.kind == "stop":
+            assert np.abs(q - plan.body.moves[window.number].to).max() < 1e-3
+    slow, _ = simulate(plan, 8, World(speed=0.5))
+    assert align(expected, slow, robot).stretch == pytest.approx(2.0, rel=1e-4)
+
+
+def test_manifests_are_read_strictly(tmp_path):
+    plan = series_plan(robot_of("gantry"), 0)
+    good = json.loads(json.dumps(manifest_of(plan)))
+    name = good["programs"][0]["name"]
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(good))
+    assert expected_of(read_manifest(path), name).duration == duration(plan, "main")
+    for where, value, told in (
+        (("version",), 2, "version"),
+        (("joints",), ["a"], "one for each of"),
+        (("programs", 0, "series", "sines"), [[1.0]], "sines"),
+        (("programs", 0, "series", "period_s"), -1.0, "period_s"),
+        (("programs", 0, "phases"), [], "phases do not follow"),
+        (("programs", 0, "kind"), "moves", "as its kind says"),
+        (("programs", 0, "surprise"), 1, "surprise"),
+        (("programs", 0, "durations_s", "main"), 1.0, "durations_s"),
+        (("programs", 0, "series", "harmonics"), [3, 1], "rising numbers"),
+    ):
+        bad = json.loads(json.dumps(good))
+        place = bad
+        for key in where[:-1]:
+            place = place[key]
+        place[where[-1]] = value
+        with pytest.raises(InvalidManifest, match=told):
+            expected_of(parse_manifest(json.dumps(bad)), name)
+    with pytest.raises(InvalidManifest, match="0 programs named 'other'"):
+        expected_of(parse_manifest(json.dumps(good)), "other")
+
+
+def test_no_manifest_makes_it_stumble():
+    plan = series_plan(robot_of("gantry"), 0)
+    text = json.dumps(manifest_of(plan))
+    rng = np.random.default_rng(0)
+    junk = ["", "null", "[]", "{}", "[" * 5000, "\x00", '{"format": "excitor-manifest"}', text[: len(text) // 2]]
+    marks_in = [k for k, letter in enumerate(text) if letter in '0123456789,:[]{}"']
+    for _ in range(300):
+        k = int(rng.choice(marks_in))
+        junk.append(
+            text[:k] + str(rng.choice(["9", "-", "1e400", "null", '"', "[", "}", "0", "NaN", "99999"])) + text[k + 1 :]
+        )
+    for content in junk:
+        with suppress(InvalidManifest):
+            manifest = parse_manifest(content)
+            for program in manifest.programs:
+                expected_of(manifest, program.name)

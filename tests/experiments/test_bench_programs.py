@@ -1,0 +1,28 @@
+"""The programs' bench in small: some mutations of every target, each noticed without the help of a digest."""
+
+from itertools import islice
+
+import pytest
+
+from excitor.design.programs import registry
+from excitor.experiments.bench import programs
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("bench")
+
+
+@pytest.mark.parametrize("name", registry.NAMES)
+def test_wrong_programs_are_noticed(folder, name):
+    robot = "iiwa" if registry.target(name).joints == 7 else "tx40"
+    made, judged = programs.short_package(folder / robot, robot, name)
+    found = list(programs.noticed(made, judged, islice(programs.mutated(made, full=True), 3, 20, 11)))
+    assert len(found) == 2
+    assert all(noticed for _, noticed in found), found
+
+
+@pytest.mark.slow
+def test_the_bench_holds():
+    report = programs.run(full=False)
+    assert [figure.name for figure in report.figures if figure.holds is False] == []
