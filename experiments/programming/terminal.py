@@ -72,7 +72,8 @@ def print_emitted(planned: Planned, emitted: Sequence[Emitted]) -> None:
 def print_verified(found: Sequence[Verified]) -> None:
     """Show a row per program, and every problem in words."""
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for head in ("program", "class", "largest error", "limits", "condition planned", "executed", ""):
+    table.add_column("program", no_wrap=True)
+    for head in ("class", "error", "limits", "condition", "executed", ""):
         table.add_column(head)
     for entry in verified_data(found):
         done = entry["condition_executed_range"]
@@ -109,9 +110,9 @@ def running() -> Iterator[Listen]:
 
 
 def _page(folders: Sequence[Path]) -> str:
-    return ", ".join(str(folder / "README.md") for folder in folders if folder.name != "csv") or str(
-        folders[0] / "README.md"
-    )
+    """Name the operator's page, or what all of them are called."""
+    own = [folder for folder in folders if folder.name != "csv"] or list(folders)
+    return str(own[0] / "README.md") if len(own) == 1 else f"{own[0].parent}/NAME/README.md"
 
 
 def _number(value: float | None) -> float | None:
