@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, FiniteFloat, ValidationError
 
+from excitor.design.programs.registry import NAMES as TARGETS
 from excitor.experiments.designing.schema import Body, Cell, Design, Limits, Noise, Table
 from excitor.identify.logs.csv_columns import ColumnMap
 from excitor.identify.logs.readers import FORMATS
@@ -33,6 +34,7 @@ class Run(Table):
     period_s: Positive | None = None  # of a planned, periodic run: whole periods are averaged
     drop_periods: Annotated[int, Field(ge=0)] = 0  # at the start, while the robot settles
     static: bool = False  # poses held: each is averaged over its approaches from both sides
+    program: Annotated[str, Field(max_length=200)] | None = None  # TARGET/NAME of programs/: aligned with its plan
     cycle_s: Positive | None = None  # a process without a plan: cut into cycles at least this long, and averaged
 
 
@@ -107,8 +109,10 @@ class OpenCampaign:
 
     @property
     def digest(self) -> str:
-        """Digest the campaign's and the robot's text."""
-        return hashlib.sha256((self.text + "\0" + robot_text(self.robot_source)).encode()).hexdigest()
+        """Digest what a design is made from: the robot's text, and the campaign without what is about logs."""
+        about_logs = {"run", "log", "matlab", "processing", "identify", "locked"}
+        asked = self.content.model_dump_json(exclude=about_logs)
+        return hashlib.sha256((asked + "\0" + robot_text(self.robot_source)).encode()).hexdigest()
 
 
 def open_campaign(folder: Path, stage: Literal["design", "identify"] = "identify") -> OpenCampaign:
@@ -124,11 +128,30 @@ def open_campaign(folder: Path, stage: Literal["design", "identify"] = "identify
         raise InvalidCampaign(path, sentences(list(error.errors(include_url=False)))) from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InvalidCampaign(path, [f"is not TOML: {str(error)[:300]}"]) from None
+    if stage == "identify" and not content.run:
+        content = content.model_copy(update={"run": _runs_of_programs(folder)})
     problems = list(_problems(folder, content, stage))
     if problems:
         raise InvalidCampaign(path, problems)
     source = content.robot if content.robot in catalog_names() else folder / content.robot
     return OpenCampaign(folder, content, load(source), source, text)
+
+
+def _runs_of_programs(folder: Path) -> list[Run]:
+    """Take the logs that lie beside emitted programs, where the file names no runs."""
+    from excitor.experiments.program_logs import found_logs
+
+    found = found_logs(folder)
+    several = len({log.program.partition("/")[0] for log in found}) > 1
+    return [
+        Run(
+            name=f"{log.run} ({log.program.partition('/')[0]})" if several else log.run,
+            log=log.log,
+            role="validate" if log.role == "validate" else "identify",
+            program=log.program,
+        )
+        for log in found
+    ]
 
 
 def _problems(folder: Path, content: Campaign, stage: Literal["design", "identify"]) -> list[str]:
@@ -145,15 +168,18 @@ def _problems(folder: Path, content: Campaign, stage: Literal["design", "identif
     if stage == "design" and not content.run:
         return problems
     if not content.run:
-        problems.append("run: is missing; name each run and its log")
-    if (content.log is None) == (content.matlab is None):
+        problems.append("run: is missing, and no logs lie in logs/TARGET/PROGRAM.*; name each run and its log")
+    of_programs = bool(content.run) and all(run.program is not None for run in content.run)
+    if (content.log is None) == (content.matlab is None) and not (of_programs and content.matlab is None):
         problems.append("needs one of [log], what the logs hold, and [matlab], the fields of MATLAB files")
     for k, run in enumerate(content.run, start=1):
         if run.drop_periods and run.period_s is None:
             problems.append(f"run[{k}].drop_periods: goes with period_s, which is not given")
         if (run.from_s, run.to_s) != (None, None) and (run.period_s or run.cycle_s or run.static or content.matlab):
             problems.append(f"run[{k}]: from_s and to_s go with plain runs only; cut this one's log instead")
-        ways = [key for key in ("period_s", "cycle_s", "static") if getattr(run, key)]
+        ways = [key for key in ("period_s", "cycle_s", "static", "program") if getattr(run, key)]
+        if run.program is not None:
+            problems += _program_problems(folder, k, run.program)
         if len(ways) > 1:
             problems.append(f"run[{k}]: gives {' and '.join(ways)}; a run is one of them")
     if content.log is not None and content.log.format not in (None, *FORMATS):
@@ -179,6 +205,15 @@ def _problems(folder: Path, content: Campaign, stage: Literal["design", "identif
     if content.run and not any(run.role == "identify" for run in content.run):
         problems.append('run: none has role = "identify"; one must')
     return problems
+
+
+def _program_problems(folder: Path, k: int, program: str) -> list[str]:
+    """Check that a run's program was emitted."""
+    target, _, name = program.partition("/")
+    where = f"programs/{target}/manifest.json"
+    if target in TARGETS and name and (folder / where).is_file():
+        return []
+    return [f"run[{k}].program: {program!r} is not TARGET/NAME of an emitted program; {where} would list it"]
 
 
 OUTPUTS = (

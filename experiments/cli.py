@@ -6,12 +6,11 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from excitor.experiments.figures import Report
+from excitor.experiments.cli_measure import register
 
 app = typer.Typer(
     name="excitor",
@@ -67,15 +66,6 @@ class Language(StrEnum):
     c = "c"
     st = "st"
     python = "python"
-
-
-class Bench(StrEnum):
-    """What can be measured."""
-
-    physics = "physics"
-    identify = "identify"
-    design = "design"
-    programs = "programs"
 
 
 @app.command()
@@ -262,6 +252,55 @@ def identify(
 
 
 @app.command()
+def simulate(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with programs/.")],
+    target: Annotated[
+        list[str] | None, typer.Option("--target", metavar="NAME", help="Whose programs to run; none: all emitted.")
+    ] = None,
+    fault: Annotated[
+        list[str] | None, typer.Option("--fault", metavar="NAME[:JOINT]", help="What is wrong; repeatable.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Of the true robot and of noise.")] = 0,
+    dry: Annotated[bool, typer.Option("--dry", help="Run the dry runs as well.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Replace simulated logs.")] = False,
+    as_json: Json = False,
+) -> None:
+    r"""Run the emitted programs on a virtual robot: logs/ in the vendors' formats, and truth.json apart.
+
+    \b
+    Examples:
+      excitor simulate my-cell
+      excitor simulate my-cell --target ros2 --fault flipped-sign:j2 --seed 3
+    """
+    from excitor.experiments.simulating.command import run_simulate
+
+    announce_compilation()
+    if not run_simulate(folder, as_json, targets=target or (), fault=fault or (), seed=seed, dry=dry, fresh=fresh):
+        raise typer.Exit(1)
+
+
+@app.command()
+def status(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml.")],
+    as_json: Json = False,
+) -> None:
+    """Say what a campaign's folder holds, what of it is stale, and what to do next.
+
+    Example: excitor status my-cell
+    """
+    from excitor.experiments.status import advice, status_data
+    from excitor.experiments.status import status as look
+
+    stages = look(folder)
+    if as_json:
+        typer.echo(json.dumps(status_data(stages), indent=2))
+        return
+    for stage in stages:
+        typer.echo(f"{stage.name:24} {stage.state:11} {stage.reason}".rstrip())
+    typer.echo(advice(stages))
+
+
+@app.command()
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
     other: Annotated[
@@ -306,59 +345,7 @@ def demo(
         typer.echo(to_json(report))
 
 
-@app.command()
-def bench(
-    name: Annotated[Bench, typer.Argument(help="What to measure.")] = Bench.physics,
-    full: Annotated[bool, typer.Option("--full", help="Measure as often as the targets ask for.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Measure our speed against what is installed beside us, as ratios in one run; exit 1 if a target is missed.
-
-    Example: excitor bench physics --json
-    """
-    from importlib import import_module
-
-    show_report(import_module(f"excitor.experiments.bench.{name.value}").run(full), as_json)
-
-
-@app.command()
-def study(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which paper; none: list them.")] = None,
-    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the published recordings.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to write plots and tables.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Repeat randomised parts more often.")] = False,
-    as_json: Json = False,
-) -> None:
-    r"""Reproduce a paper, side by side with its printed numbers; exit 1 if a target is missed.
-
-    \b
-    Examples:
-      excitor study
-      excitor study qrc350-in-process --data recordings/ --out plots/
-    """
-    from excitor.experiments import studies
-
-    if name is not None:
-        show_report(studies.find(name).run(data, out, full=full), as_json)
-    elif as_json:
-        listed = [{"name": key, "title": studies.title(key)} for key in studies.STUDIES]
-        typer.echo(json.dumps({"studies": listed}, indent=2))
-    else:
-        for key in studies.STUDIES:
-            typer.echo(f"{key:20} {studies.title(key)}")
-
-
-def show_report(report: "Report", as_json: bool) -> None:
-    """Show figures; exit 1 if a target is missed."""
-    from excitor.experiments.figures import print_table, to_json
-
-    if as_json:
-        typer.echo(to_json(report))
-    else:
-        print_table(report)
-    if any(figure.holds is False for figure in report.figures):
-        raise typer.Exit(1)
-
+register(app)
 
 if __name__ == "__main__":
     main()

@@ -12,6 +12,7 @@ import numpy as np
 from excitor.experiments.campaign import FILE
 from excitor.experiments.files import write_atomically
 from excitor.experiments.identification import Identified
+from excitor.experiments.program_logs import MANIFEST, PROGRAMS
 from excitor.identify.logs.readers import log_files
 from excitor.identify.validate import Validation, standard_parameters
 from excitor.robots.base import base_parameters
@@ -147,6 +148,8 @@ def provenance(result: Identified) -> dict[str, Any]:
     own = [robot_file] if robot_file.is_file() else []
     logs = (file for run in campaign.content.run for file in log_files(campaign.folder / run.log))
     read = [campaign.folder / FILE, *own, *logs]
+    targets = {run.program.partition("/")[0] for run in campaign.content.run if run.program is not None}
+    read += [campaign.folder / PROGRAMS / target / MANIFEST for target in sorted(targets)]
     for entry in campaign.content.log.signals if campaign.content.log is not None else ():
         if entry.file:
             read += [(campaign.folder / run.log).parent / entry.file for run in campaign.content.run]

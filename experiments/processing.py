@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import OpenCampaign, Processing, Run
+from excitor.experiments.program_logs import ProgramLog, declared_by, read_aligned
 from excitor.identify.cycles import average_cycles, find_cycles
 from excitor.identify.errors import InvalidLog
 from excitor.identify.log import Measured, joint_side
@@ -20,9 +22,11 @@ def read_run(campaign: OpenCampaign, run: Run) -> Samples:
     path = campaign.folder / run.log
     if campaign.content.matlab is not None:
         return read_matlab_means(path, Fields(**campaign.content.matlab.model_dump()), run=run.name)
+    settings = campaign.content.processing
+    if run.program is not None:
+        return read_program(campaign, run)[0]
     assert campaign.content.log is not None
     measured = joint_side(campaign.robot, read_log(path, campaign.content.log, campaign.robot.joint_names))
-    settings = campaign.content.processing
     try:
         if run.period_s is not None:
             return average_plan(run, settings, measured)
@@ -34,6 +38,18 @@ def read_run(campaign: OpenCampaign, run: Run) -> Samples:
         return one_pass(run, settings, q, measured)
     except ValueError as error:
         raise InvalidLog(path, f"run {run.name!r} cannot be processed: {error}") from None
+
+
+def read_program(campaign: OpenCampaign, run: Run) -> tuple[Samples, Alignment]:
+    """Read the run of an emitted program: what of it counts, the plan tells."""
+    assert run.program is not None
+    log = ProgramLog(run.program, run.log, run.role, run.name)
+    declared = campaign.content.log or declared_by(run.program.partition("/")[0], campaign.robot)
+    lowpass_hz = campaign.content.processing.lowpass_hz
+    try:
+        return read_aligned(campaign.folder, log, campaign.robot, declared=declared, lowpass_hz=lowpass_hz)
+    except ValueError as error:
+        raise InvalidLog(campaign.folder / run.log, f"run {run.name!r} cannot be processed: {error}") from None
 
 
 def filtered(settings: Processing, measured: Measured) -> FloatArray:

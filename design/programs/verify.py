@@ -117,7 +117,8 @@ def _near_home(plan: Plan, target: Target, step: float) -> Machine:
     if "home" not in target.refuses:
         return machine
     off = np.where(plan.robot.mechanism.prismatic, _NEAR[1], _NEAR[0])
-    return replace(machine, axes=to_axes(plan.robot, target, plan.home + off))
+    coupled = np.abs(axes_of(plan.robot, target).matrix).sum(axis=1).max()  # an axis may add up several joints
+    return replace(machine, axes=to_axes(plan.robot, target, plan.home + off / max(1.0, coupled)))
 
 
 def _texts(target: Target, files: Mapping[str, str]) -> Iterator[str]:

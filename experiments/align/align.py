@@ -35,6 +35,7 @@ DRIFT = 1e-4  # by which the period of the second half may differ from that of t
 LIKE = 0.4  # mean squared correlation from which a log shows its program at all
 LATE = 0.05  # s: torques that come later than that are of another clock
 JUMP = 1.5  # intervals by which the motion may jump on the log's clock
+OVERWHELMING = 100.0  # evidence of a load, from which it may explain what looks like wrong channels
 FEW = 2  # periods of a half, below which drift is not looked at
 
 
@@ -169,7 +170,8 @@ def _with_torques(found: Alignment, run: MeasuredRun, robot: Robot, channels: Ch
         found = replace(found, delay=late, checks=(*found.checks, *told))
         view = seen(found, run, channels.q) if late else view
         assert view.periods is not None
-        saturation = check_saturation(found.expected, run, robot, view.samples)
+        errors = {check.joint: check.figure for check in found.checks if check.what == "tracking error"}
+        saturation = check_saturation(found.expected, run, robot, view.samples, errors)
         checks = [*check_friction_drift(found.expected, view.periods), *saturation]
         found = replace(found, checks=(*found.checks, *checks))
         if not all(check.holds for check in saturation):  # torques that are cut off look like too light a load
@@ -203,7 +205,7 @@ def _weighed(expected: Expected, run: MeasuredRun, robot: Robot, view: Seen, cha
     if all(check.holds for check in checks) or not channels.sound.all() or not can_weigh(run, robot):
         return checks
     load = flange_load(robot, run, view.samples)
-    if not (load.sure(robot) and load.possible(robot)):
+    if load.evidence < OVERWHELMING or not (load.sure(robot) and load.possible(robot)):
         return checks
     better = check_torques(expected, run, loaded(robot, load), view.samples, channels.sound)
     return better if all(check.holds for check in better) else checks

@@ -18,7 +18,7 @@ from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Robot
 
 SPREAD = 0.1  # of masses and first moments about the prior; twice that of inertias and rotors
-SIGMAS = 3.0  # of the mass, below which nothing is said
+EVIDENCE = 10.0  # below which nothing is said: healthy runs save 3 at most
 LEAST = 0.02  # of the mass of all links: too little to matter
 REACH = 0.1  # m, of a load's centre from the flange
 ROWS = 400  # samples that are looked at
@@ -32,10 +32,11 @@ class Load:
     mass: float
     sigma: float
     moments: tuple[float, float, float] = (0.0, 0.0, 0.0)  # kg m, of the mass from the flange
+    evidence: float = 0.0  # what it saves of the squared residual, in variances; a few by chance
 
     def sure(self, robot: Robot) -> bool:
         """Tell whether it is more than chance, and than nothing."""
-        return abs(self.mass) > self.least(robot)
+        return self.evidence > EVIDENCE and abs(self.mass) > self.least(robot)
 
     def possible(self, robot: Robot) -> bool:
         """Tell whether a body is left of the last link and its load: no load takes off more than there is."""
@@ -44,7 +45,7 @@ class Load:
     def least(self, robot: Robot) -> float:
         """From which mass on something is said, kg."""
         masses = float(np.abs(prior(robot)[9 : layout(robot).n_link_params : 10]).sum())
-        return max(LEAST * masses, SIGMAS * self.sigma)
+        return max(LEAST * masses, self.sigma)
 
 
 def can_weigh(run: MeasuredRun, robot: Robot) -> bool:
@@ -158,13 +159,14 @@ def _weights(A: FloatArray, b: FloatArray, tau: FloatArray) -> FloatArray:
 
 
 def _solved(A: FloatArray, b: FloatArray, sigmas: FloatArray) -> Load:
-    """Solve min ‖A x - b‖² + ‖x / σ‖²; the first of x and its deviation."""
+    """Solve min ‖A x - b‖² + ‖x / σ‖²: the first of x, its deviation, and what the first four save."""
     norms = np.linalg.norm(A, axis=0)
     units = np.where(np.isfinite(sigmas), sigmas, 1.0 / np.where(norms > 0.0, norms, 1.0))
     scaled = A * units
     ridge = np.where(np.isfinite(sigmas), 1.0, 1e-6)
-    normal = scaled.T @ scaled + np.diag(ridge)
-    x = np.linalg.solve(normal, scaled.T @ b)
-    spread = np.sqrt(np.linalg.inv(normal)[0, 0])
-    x0, x1, x2, x3 = (float(value) for value in x[:4] * units[:4])
-    return Load(x0, float(spread * units[0]), (x1, x2, x3))
+    normal, right = scaled.T @ scaled + np.diag(ridge), scaled.T @ b
+    x = np.linalg.solve(normal, right)
+    spread = float(np.sqrt(np.linalg.inv(normal)[0, 0]) * units[0])
+    evidence = float(right @ x - right[4:] @ np.linalg.solve(normal[4:, 4:], right[4:]))
+    mass, *moments = (float(value) for value in x[:4] * units[:4])
+    return Load(mass, spread, (moments[0], moments[1], moments[2]), evidence)

@@ -67,6 +67,8 @@ def check_positions(expected: Expected, run: MeasuredRun, timing: Timing, robot:
             continue
         fit = fits[i][j]
         stuck = _stuck(expected, j, plan @ side[j], x[inside, i], fit)
+        if stuck.holds and fit.alike < ALIKE and np.count_nonzero(side[j]) > 1:  # its motor turns with other joints
+            stuck = _stuck(expected, j, plan[:, j], run.q[inside, j], fit)
         checks.append(stuck)
         if not stuck.holds:
             strays[j] = stuck.figure > MOVES

@@ -3,6 +3,7 @@
 Both are fitted to the channel: τ = clip(W β, -L, L) with an L of its own, and τ = W β.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,8 @@ from excitor.robots.robot import Motion, Robot
 
 BETTER = 0.06  # logarithm of the residual's power that the cut must save ...
 EVIDENCE = 40.0  # ... and that, times the number of samples
+SUSPECTED = 8.5  # the same of a joint that falls behind the plan
+BEHIND = 5.0  # times the usual tracking error
 BEYOND = 0.03  # of the end: what the model must ask for beyond the cut, in the mean
 LEAST = 6  # samples that are cut off
 MOST = 1500  # samples that the model is fitted to
@@ -38,16 +41,24 @@ class _Cut:
     share: float = 0.0  # of the samples that are cut off
 
 
-def check_saturation(expected: Expected, run: MeasuredRun, robot: Robot, samples: Samples) -> list[Check]:
-    """Look for an end of every motor's torque, where motors have their limits."""
+def check_saturation(
+    expected: Expected, run: MeasuredRun, robot: Robot, samples: Samples, errors: Mapping[str, float]
+) -> list[Check]:
+    """Look for an end of every motor's torque, where motors have their limits.
+
+    A joint whose drive ends falls behind: where its tracking error, one of `errors`, is far beyond the others', less
+    evidence is enough.
+    """
+    usual = float(np.median(list(errors.values()))) if errors else np.inf
     data = thinned(samples, MOST)
     tau = on_side(robot, "motor", data.tau)
     W = regressor(robot, data.motion)[:, :, list(base_parameters(robot).kept)]
     W = np.einsum("ij,njk->ink", np.linalg.inv(robot.drive.motor_from_joint.T), W)
-    held = _held(robot, run)
+    held, moving = _held(robot, run), expected.moving()
     return [
-        _check(expected.joints[j], _cut(W[j], tau[:, j]), len(data), expected.joints[j] in held)
-        for j in np.flatnonzero(expected.moving())
+        _check(name, _cut(W[j], tau[:, j]), _needed(len(data), errors.get(name, 0.0) > BEHIND * usual), name in held)
+        for j, name in enumerate(expected.joints)
+        if moving[j]
     ]
 
 
@@ -59,7 +70,7 @@ def check_strays(expected: Expected, run: MeasuredRun, robot: Robot, strays: Boo
         level, share = _piled(np.abs(tau[:, j]))
         if share > PILED:
             cut = _Cut(level, np.inf, np.inf, share)
-            checks.append(_check(expected.joints[j], cut, len(tau), False))
+            checks.append(_check(expected.joints[j], cut, (0.0, 0.0), False))
     return checks
 
 
@@ -116,8 +127,13 @@ def _searched(Q: FloatArray, tau: FloatArray, straight: float, share: float) -> 
     return _Cut(level, float(np.log(straight / left)), beyond, float(np.mean(cut)))
 
 
-def _check(name: str, cut: _Cut, n: int, held: bool) -> Check:
-    found = cut.saved > max(BETTER, EVIDENCE / n) and cut.beyond > BEYOND
+def _needed(n: int, behind: bool) -> tuple[float, float]:
+    """How much of the residual's power, as a logarithm, an end must save; and what must be asked for beyond it."""
+    return (SUSPECTED / n, 2.0 * BEYOND) if behind else (max(BETTER, EVIDENCE / n), BEYOND)
+
+
+def _check(name: str, cut: _Cut, needed: tuple[float, float], held: bool) -> Check:
+    found = cut.saved > needed[0] and cut.beyond > needed[1]
     holds = not found and not held
     told = f"the torque of joint {name} shows no end"
     if not holds:

@@ -33,6 +33,7 @@ class _Heard:
 
     sent: dict[int, float] = field(default_factory=dict)  # ipoc -> s
     answers: dict[int, tuple[FloatArray, float]] = field(default_factory=dict)  # ipoc -> corrections, s it took
+    correction: FloatArray = field(default_factory=lambda: np.zeros(6))  # the last one: where the robot is
 
 
 def measure(seconds: float, late: float, lost: float, seed: int) -> dict[str, float]:
@@ -71,11 +72,12 @@ def _schedule(seconds: float, late: float, lost: float, seed: int) -> Iterator[t
 def _talk(port: int, plan: Plan, schedule: list[tuple[float, int]]) -> tuple[_Heard, _Heard]:
     first = 4_208_163_634
     home = in_axes(plan, TARGET).home
-    before, after = _Heard(), _Heard()
+    before = _Heard()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
         end.connect(("127.0.0.1", port))
         _send(end, before, schedule, first, home)
         time.sleep(SILENCE)
+        after = _Heard(correction=before.correction)
         last = max(k for _, k in schedule) + round(1e3 * SILENCE / STEP)
         again = [(1e-3 * k * STEP, last + k) for k in range(round(1e3 * AFTER / STEP))]
         _send(end, after, again, first, home)
@@ -84,7 +86,6 @@ def _talk(port: int, plan: Plan, schedule: list[tuple[float, int]]) -> tuple[_He
 
 def _send(end: socket.socket, heard: _Heard, schedule: list[tuple[float, int]], first: int, home: FloatArray) -> None:
     """Send every packet at its time, and take answers in between."""
-    axes = " ".join(f'A{k}="{x:.4f}"' for k, x in enumerate(home, start=1))
     waiting = list(schedule)
     heapq.heapify(waiting)
     begun = time.perf_counter()
@@ -94,6 +95,7 @@ def _send(end: socket.socket, heard: _Heard, schedule: list[tuple[float, int]], 
         if left <= 0.0:
             heapq.heappop(waiting)
             ipoc = first + k * STEP
+            axes = " ".join(f'A{k}="{x:.4f}"' for k, x in enumerate(home + heard.correction, start=1))
             packet = f'<Rob Type="KUKA"><AIPos {axes}/><Delay D="0"/><IPOC>{ipoc}</IPOC></Rob>'.encode()
             heard.sent[ipoc] = time.perf_counter()
             end.send(packet)
@@ -112,8 +114,9 @@ def _receive(end: socket.socket, heard: _Heard, wait: float) -> None:
     now = time.perf_counter()
     ipoc = int(text.partition("<IPOC>")[2].partition("<")[0])
     values = [float(text.partition(f' A{k}="')[2].partition('"')[0]) for k in range(1, 7)]
+    heard.correction = np.array(values)
     if ipoc in heard.sent:
-        heard.answers[ipoc] = (np.array(values), 1e6 * (now - heard.sent[ipoc]))
+        heard.answers[ipoc] = (heard.correction, 1e6 * (now - heard.sent[ipoc]))
 
 
 def _report(plan: Plan, before: _Heard, after: _Heard, rows: int, told: str) -> dict[str, float]:

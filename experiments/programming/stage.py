@@ -154,7 +154,7 @@ def _verify_one(campaign: OpenCampaign, planned: Planned, name: str, listen: Lis
     folder = campaign.folder / FOLDER / name
     target = registry.target(name)
     contents = _contents(folder)
-    problems = [*_manifest_problems(campaign, folder, contents), *_client_problems(target, contents)]
+    problems = _folder_problems(campaign, target, contents)
     texts: dict[str, str] = {}
     for file, content in contents.items():
         if file in (MANIFEST, PAGE):
@@ -202,7 +202,19 @@ def _contents(folder: Path) -> dict[str, bytes]:
     return found
 
 
-def _manifest_problems(campaign: OpenCampaign, folder: Path, contents: Mapping[str, bytes]) -> list[str]:
+def stale_programs(campaign: OpenCampaign, name: str) -> list[str]:
+    """Say why a target's folder is not what emit would write of the campaign now; nothing where it is."""
+    folder = campaign.folder / FOLDER / name
+    if not folder.is_dir():
+        return [f"{folder}: has no programs; run excitor emit {campaign.folder} --target {name} first"]
+    return _folder_problems(campaign, registry.target(name), _contents(folder))
+
+
+def _folder_problems(campaign: OpenCampaign, target: Target, contents: Mapping[str, bytes]) -> list[str]:
+    return [*_manifest_problems(campaign, contents), *_client_problems(target, contents)]
+
+
+def _manifest_problems(campaign: OpenCampaign, contents: Mapping[str, bytes]) -> list[str]:
     """Compare the files with what the manifest says was written, and from what."""
     try:
         data: dict[str, Any] = json.loads(contents.get(MANIFEST, b"").decode("utf-8"))

@@ -295,8 +295,10 @@ def one(alignment, what, joint=None):
     return found[0]
 
 
-@pytest.mark.parametrize("name", ["tx40", "iiwa", "kr150", "gantry"])
-@pytest.mark.parametrize("side", ["joint", "motor"])
+@pytest.mark.parametrize(
+    ("name", "side"),
+    [("tx40", "motor"), ("iiwa", "joint"), ("kr150", "motor"), ("kr150", "joint"), ("gantry", "joint")],
+)
 def test_healthy_runs_give_no_finding(cells, name, side):
     robot, plan, expected = cells[name]
     run, start = simulate(plan, 11, World(side=side))
@@ -311,8 +313,11 @@ def test_healthy_runs_give_no_finding(cells, name, side):
     assert found.steps[0].settings["method"] == "cubic splines through the time stamps"
 
 
-@pytest.mark.parametrize("name", ["tx40", "kr150"])
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    ("fault", "name"),
+    [(fault, ("tx40", "kr150")[k % 2]) for k, fault in enumerate(FAULTS)]
+    + [("half speed", "tx40"), ("stuck", "kr150")],
+)
 def test_faults_are_named(cells, name, fault):
     robot, plan, expected = cells[name]
     alignment = align(expected, faulty(fault, plan, 1 if name == "tx40" else 5, World(side="motor")), robot)
@@ -339,7 +344,7 @@ def test_figures_are_the_injected_ones(cells):
         assert check.cause == "scale"
 
 
-@pytest.mark.parametrize("speed", [0.1, 0.5, 0.97, 0.998, 1.5])
+@pytest.mark.parametrize("speed", [0.1, 0.97, 0.998, 1.5])
 def test_a_slider_is_found_with_its_figure(cells, speed):
     robot, plan, expected = cells["gantry"]
     run, _ = simulate(plan, 3, World(speed=speed))

@@ -1,6 +1,7 @@
 """A controller that can be guided by EGM, imitated: it sends packets by its own clock and follows what is answered.
 
-It follows `LAG` packets late. Written from the message definitions, apart from the client that it talks to.
+It follows `LAG` packets late, and runs from the first answer on. Written from the message definitions, apart from the
+client that it talks to.
 """
 
 import struct
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 LAG = 5  # packets until a joint is where it was told to be
 MOTORS_ON, MOTORS_OFF = 1, 2
 STOPPED, RUNNING = 2, 3  # of mciState
+STANDS = 1e-6  # deg
 FIRST_PACKET, FIRST_MS = 4711, 987_654  # a controller that has been on for a while
 
 
@@ -100,7 +102,7 @@ class FakeController:
     position: list[float]
     step: float = 0.004  # s
     motors: int = MOTORS_ON
-    egm: int = RUNNING
+    egm: int = STOPPED
     sent: int = 0
     told: list[tuple[int, list[float]]] = field(default_factory=list)
     _coming: list[list[float]] = field(default_factory=list)
@@ -126,6 +128,11 @@ class FakeController:
         sequence, kind, joints = sensor_message(answer)
         if kind != 3 or len(joints) != len(self.position):
             raise ValueError(f"a message of type {kind} with {len(joints)} joints")
+        if self.egm != RUNNING:  # what starts it is no command yet
+            if max(abs(q - wanted) for q, wanted in zip(self.position, joints, strict=True)) > STANDS:
+                raise ValueError("the first answer leads away from where the robot stands")
+            self.egm = RUNNING
+            return
         self.told.append((sequence, joints))
 
     def at_rest(self, near: Sequence[tuple[float, float]]) -> bool:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,8 @@ LOG, MARK = "EX LOG", "EX MARK"  # comments of the flag and of the register that
 _TOP = re.compile(r"!J(\d) AT 100%: ([\d.]+) DEG/S")
 _WAYS, _REST = re.compile(r"!WAYS OF ([\d.]+) S"), re.compile(r"!REST OF ([\d.]+) S")
 _END_OF_WAYS = "!END OF WAYS"
+_MEANWHILE: dict[str, dict[str, Any]] = {"override 50 %": {"override": 0.5}, "another mode": {"automatic": False}}
+_MOVED = {f"J{k + 1} moved by {side:g} deg": (k, side) for k in range(6) for side in (-2.0, 2.0)}
 _HUNDREDTH = 0.00501  # s, that a wait may miss its rest by
 _POINTS, _SHARE = 1.5, 0.05  # percents, and share, by which a whole percent may miss the stated time of its way
 
@@ -27,7 +30,11 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     if unused:
         raise ProgramError(program.file, None, f"nothing goes to P[{min(unused)}]")
     arm = Arm(program, machine)
-    return arm.execution(Runner(program, arm).run())
+    execution = arm.execution(Runner(program, arm).run())
+    for pause in range(1, arm.pauses + 1):
+        for change in (*_MEANWHILE, *_MOVED):
+            Runner(program, _Meanwhile(program, machine, pause, change)).run()
+    return execution
 
 
 def program_of(files: Mapping[str, str], name: str) -> Program:
@@ -60,6 +67,7 @@ class Arm:
         self.now = 0.0  # of the times that count
         self.step = self.rest = 0.0  # what a move, and the next wait, count for, if above 0
         self.moving = False  # the last motion does not stop
+        self.pauses = 0
 
     def move(self, to: FloatArray, speed: float, unit: str, stops: bool) -> None:
         """Go to a position in a line through joint space."""
@@ -110,6 +118,10 @@ class Arm:
         """Show a message."""
         self.recorder.messages.append(text)
 
+    def pause(self) -> None:
+        """Count: somebody looks, and starts the program again."""
+        self.pauses += 1
+
     def stream(self, which: str) -> None:
         """Refuse: this is a controller without streams."""
         raise ValueError("stream motion has no place in this program")
@@ -129,3 +141,27 @@ class Arm:
             raise ProgramError(self.program.file, None, "the program ends in the middle of a motion")
         execution = self.recorder.execution(self.now)
         return execution if to_its_end else replace(execution, halted=(self.recorder.messages or ["ABORT"])[-1])
+
+
+class _Meanwhile(Arm):
+    """The arm, where somebody changes something during a pause: the run must not begin then."""
+
+    def __init__(self, program: Program, machine: Machine, pause: int, change: str) -> None:
+        super().__init__(program, machine)
+        self.last, self.change = pause, change
+        self.changed = False
+
+    def pause(self) -> None:
+        """Change something."""
+        super().pause()
+        if self.pauses == self.last:
+            self.changed = True
+            self.machine = replace(self.machine, **_MEANWHILE.get(self.change, {}))
+            axis, side = _MOVED.get(self.change, (0, 0.0))
+            self.recorder.pose = self.recorder.pose + side * (np.arange(6) == axis)
+
+    def write(self, name: str, comment: str, value: float) -> None:
+        """Refuse a run that begins all the same; changes after it are of no interest."""
+        if comment == LOG and value != 0.0 and self.changed:
+            raise ValueError(f"the run begins after a PAUSE with {self.change}")
+        super().write(name, comment, value)

@@ -29,7 +29,7 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     if arm.begun != arm.ended:
         raise ProgramError(program.file, None, "the motion is given to a stream and never taken back")
     if arm.robot is None or client.state == "refused":
-        return Execution((), halted=client.message or next(iter(arm.recorder.messages), ""))
+        return Execution((), halted=client.message or (arm.recorder.messages or [""])[-1])
     return _execution(client, arm.robot, program)
 
 

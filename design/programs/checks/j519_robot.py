@@ -11,6 +11,7 @@ from excitor.robots.arrays import FloatArray
 _COMMAND = struct.Struct(">IIIBBH9d256x")
 _STATUS = struct.Struct(">IIIBBBBI9f9f9ff256x")
 _TABLE = struct.Struct(">IIIIII20f20f")
+_NOWHERE = (0.0,) * 9  # X, Y, Z, W, P, R and more
 _LONGEST_STARVED = 10  # periods without a command after which the motion ends in an alarm
 AMPERE = 0.1  # per deg: some current that a log can be told by
 
@@ -31,6 +32,11 @@ class J519Robot:
     finished: bool = False  # the last command was there
     stopped: bool = False  # the client has said goodbye
     alarm: str = ""
+    trouble: int = 0  # bits: error, teach pendant enabled, emergency stop
+    slip: float = 0.0  # deg, by which J6 is elsewhere
+    capable: bool = True  # of telling its period and version
+    limits_version: int = 3  # of the requests for limits that it answers
+    told: set[int] = field(default_factory=set)  # types of packets so far
     starved: int = 0
     joints: FloatArray = field(default_factory=lambda: np.zeros(6))
     commands: list[tuple[int, float, tuple[float, ...]]] = field(default_factory=list)  # sequence, s, J1 to J6
@@ -41,14 +47,17 @@ class J519Robot:
     def receive(self, packet: bytes) -> bytes | None:
         """Take a packet; answer with a table where one was asked for."""
         kind, version = struct.unpack_from(">II", packet)
-        if version != 3:
-            self.fail(f"a packet of version {version}")
-        elif kind == 200:
-            self.connected = True
-        elif kind == 2:
-            self.stopped = True
+        self.told.add(kind)
+        if kind == 2:
+            self.stopped, self.connected = len(self.told) > 1, False  # the first ones only clear the line
         elif kind == 3:
-            return self._table(*struct.unpack_from(">II", packet, 8))
+            return self._table(*struct.unpack_from(">II", packet, 8)) if version == self.limits_version else None
+        elif version != 3:
+            self.fail(f"a packet of version {version}")
+        elif kind == 7 and len(packet) == 28:
+            return struct.pack(">7I", 7, 3, 1, round(1e3 * self.machine.step), 1, 3, 0) if self.capable else None
+        elif kind == 200:
+            self.connected, self.stopped = True, False
         elif kind == 201 and len(packet) == _COMMAND.size:
             self._command(*_COMMAND.unpack(packet))
         else:
@@ -67,10 +76,12 @@ class J519Robot:
                 self.fail("no command came in time")
         ready = not self.alarm
         bits = int(self.waiting and ready) | 2 * self.moving | 4 * ready | 8 * self.moving
-        joints = (*self.joints.astype(float), 0.0, 0.0, 0.0)
+        joints = (*self.joints[:5].astype(float), float(self.joints[5]) + self.slip, 0.0, 0.0, 0.0)
         currents = (*(AMPERE * self.joints), 0.0, 0.0, 0.0)
         stamp = 2 * round(500.0 * self.now)  # ms, of 2 ms resolution
-        return _STATUS.pack(202, 3, self.sequence, bits, 0, 0, 0, stamp, *([0.0] * 9), *joints, *currents, self.scale)
+        return _STATUS.pack(
+            202, 3, self.sequence, bits, self.trouble, 0, 0, stamp, *_NOWHERE, *joints, *currents, self.scale
+        )
 
     def fail(self, reason: str) -> None:
         """End the motion in an alarm."""
@@ -80,11 +91,13 @@ class J519Robot:
         falling = np.linspace(1.0, 0.9, 20) * self.limits[kind]
         return _TABLE.pack(3, 3, axis, kind, 2000, 5, *falling, *(self.at_full_load * falling))
 
-    def _command(self, kind: int, version: int, sequence: int, last: int, motion: int, spare: int, *to: float) -> None:
+    def _command(self, kind: int, version: int, sequence: int, last: int, motion: int, style: int, *to: float) -> None:
         if not self.waiting or self.finished:
             self.fail("a command that nobody waits for")
         if self.commands and sequence not in (self.commands[-1][0] + 1, self.sequence):
             self.fail(f"command {sequence} after {self.commands[-1][0]}")
+        if style != 0xFFFF:
+            self.fail(f"a command whose data style {style} is not that of joint angles")
         if not motion or any(to[6:]) or not np.isfinite(to).all():
             self.fail("a command without motion of six axes")
         if not self.commands and np.abs(np.array(to[:6]) - self.joints).max() > 1e-3:

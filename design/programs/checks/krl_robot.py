@@ -15,6 +15,7 @@ PRESSES = 3  # of start, after a program has halted
 STILL = 1.0  # s that the robot stands before the trace starts
 NEAR = 0.5001  # deg: a first motion this short brings the robot home exactly, and is no way out
 SAME = 1e-5  # deg: poses that differ by less are one
+LONGEST_TRACE_NAME = 7  # letters that are safe
 REST_STEP = 0.1  # s between the points that stand for a rest
 _MESSAGES = frozenset({"MSGNOTIFY", "MSGQUIT"})
 
@@ -28,6 +29,7 @@ class KrlRobot:
 
     known: Mapping[str, Value] = {}
     routines: frozenset[str] = _MESSAGES | {"BAS", "IR_STOPM"}
+    trace_delay = 0.0  # s until the trace runs
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -39,7 +41,7 @@ class KrlRobot:
         self.speed = {"VEL_PTP": 100, "ACC_PTP": 100}  # %
         self.tool = False
         self.trace: dict[str, Value] = {"STATE": Word("#T_END")}
-        self.traced = False
+        self.traced, self.started = False, 0.0
         self.message = self.halted = ""
         self.presses = 0
         self.events: list[str] = []
@@ -60,7 +62,7 @@ class KrlRobot:
             "$OV_PRO": round(100.0 * self.machine.override),
             "$MODE_OP": Word("#AUT" if self.machine.automatic else "#T1"),
             "$STOPMESS": False,
-            "$TRACE": self.trace,
+            "$TRACE": {**self.trace, "STATE": Word("#T_END")} if self._trace_comes() else self.trace,
         }
         if name not in values:
             raise Fault(f"{name} is not among the system variables that are known here")
@@ -70,6 +72,8 @@ class KrlRobot:
         """Write a system variable: only the trace's."""
         if len(path) != 2 or path[0] != "$TRACE":
             raise Fault(f"{'.'.join(path)} must not be written")
+        if path[1] == "NAME" and isinstance(value, str) and len(value) > LONGEST_TRACE_NAME:
+            raise Fault(f"a trace's name of more than {LONGEST_TRACE_NAME} letters may be cut")
         if path[1] in ("NAME", "CONFIG") and isinstance(value, str) and value and not isinstance(value, Word):
             self.trace[path[1]] = value
         elif path[1] == "MODE" and value in ("#T_START", "#T_STOP") and isinstance(value, Word):
@@ -148,7 +152,7 @@ class KrlRobot:
             return
         if not 0.0 <= seconds <= self.machine.longest:
             raise Fault(f"waits for {seconds:g} s")
-        if self.traced and seconds > 0.0:
+        if self.traced and seconds > 0.0 and not self._trace_comes():
             n = max(1, int(np.ceil(seconds / REST_STEP - 1e-6)))
             self.main += [(self.clock + k * seconds / n, self.pose) for k in range(0 if not self.main else 1, n + 1)]
         self.still += seconds
@@ -190,6 +194,10 @@ class KrlRobot:
     def _moved(self, pose: np.ndarray) -> None:
         self.pose, self.still, self.ahead, self.moved = pose, 0.0, True, True
 
+    def _trace_comes(self) -> bool:
+        """Tell whether the trace has been started, and does not run yet."""
+        return self.traced and self.clock - self.started < self.trace_delay - 1e-9
+
     def _switch_trace(self, on: bool) -> None:
         if self.ahead:
             raise Fault("the trace is switched while the robot still moves; WAIT SEC stops the advance run before it")
@@ -201,7 +209,7 @@ class KrlRobot:
             raise Fault(f"the trace starts before the robot has stood still for {STILL:g} s")
         if not on and "main" not in self.events:
             raise Fault("the trace stops before anything was run")
-        self.traced = on
+        self.traced, self.started = on, self.clock
         self.trace["STATE"] = Word("#TRIGGERED" if on else "#T_WRITING")
         self.still = 0.0
         self.events.append("log on" if on else "log off")

@@ -18,7 +18,7 @@ from excitor.design.programs.languages.rapid_system import RapidError
 from excitor.design.programs.languages.rapid_types import ERR_UDPUC_COMM
 from excitor.design.programs.plan import Stretches
 
-ENTRY = "_run"  # of the procedure's name, after the program's
+ENTRY = "main"  # what automatic mode starts
 _STANDS = 0.01  # deg: a move to where the robot is
 _DEFAULTS = {"commtimeout": 1.0, "condtime": 1.0, "maxspeeddeviation": 1.0, "samplerate": 4.0}  # RobotWare's own
 
@@ -31,7 +31,7 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     cell = Cell(file, machine, lambda: client_of(files, f"{name}.json"))
     program = Program(file, parse(file, files[file]), cell)
     program.check()
-    program.run(name + ENTRY)
+    program.run(ENTRY)
     return cell.execution()
 
 

@@ -11,7 +11,7 @@ from excitor.design.programs.languages.rapid_run import Program
 from excitor.design.programs.plan import BACK, END, OUT, StretchName
 from excitor.robots.arrays import FloatArray
 
-ENTRY = "_run"  # of the procedure's name, after the program's
+ENTRY = "main"  # what automatic mode starts
 LOG, MARK = "ex_log", "ex_mark"
 _NEAR = 0.51  # deg: a first move within this leads home, and belongs to no stretch
 _REST = 0.999  # s at standstill, before the logger starts and after it stops
@@ -26,7 +26,7 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     cell = Cell(file, machine)
     program = Program(file, parse(file, files[file]), cell)
     program.check()
-    program.run(name + ENTRY)
+    program.run(ENTRY)
     return cell.execution()
 
 

@@ -12,13 +12,15 @@ from rosbags.typesys import Stores, get_typestore
 
 from excitor.design.programs.checks.run_data import read_json
 from excitor.design.programs.clients import ros2_client
-from excitor.design.programs.clients.ros2_client import Program, Reading, Refused, Stopped
+from excitor.design.programs.clients.ros2_client import Stopped
+from excitor.design.programs.clients.ros2_program import Program, Reading, Refused
 from excitor.design.programs.execution import Execution, Machine, ProgramError, Stretch
 from excitor.design.programs.languages.ros_yaml import read_yaml
 from excitor.design.programs.plan import Stretches, StretchName
 from excitor.robots.arrays import FloatArray
 
 CLIENT = "ros2_client.py"
+CLIENTS = (CLIENT, "ros2_program.py")
 
 _MESSAGE = "trajectory_msgs/msg/JointTrajectory"
 _FIELDS = ("positions", "velocities", "accelerations")
@@ -189,8 +191,9 @@ def _text(files: Mapping[str, str], file: str) -> str:
 
 
 def _own_client(files: Mapping[str, str]) -> None:
-    if CLIENT in files and files[CLIENT] != _client_text():
-        raise ProgramError(CLIENT, None, "is not the client as it is given out; emit the programs again")
+    for client in CLIENTS:
+        if client in files and files[client] != _client_text(client):
+            raise ProgramError(client, None, "is not the client as it is given out; emit the programs again")
 
 
 @cache
@@ -199,8 +202,8 @@ def _store() -> Any:
 
 
 @cache
-def _client_text() -> str:
-    return resources.files("excitor.design.programs.clients").joinpath(CLIENT).read_text("utf-8")
+def _client_text(client: str) -> str:
+    return resources.files("excitor.design.programs.clients").joinpath(client).read_text("utf-8")
 
 
 class _Robot:

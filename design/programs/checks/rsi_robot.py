@@ -108,6 +108,8 @@ def read_flow(files: Mapping[str, str], context: str) -> Flow:
     timeout = _number(file, values["ETHERNET"], "Timeout")
     if not 1 <= timeout <= 100:
         raise ProgramError(file, None, f"Timeout is {timeout:g} cycles, expected 1 to 100")
+    if _number(file, values["ETHERNET"], "Flag") != -1:
+        raise ProgramError(file, None, "Flag must be -1, or RSI drives a $FLAG that another program may use")
     source = str(found["ETHERNET"].get("ObjID"))
     tags, sender, sends = _ethernet(files, ethernet)
     axes = tuple(_tag(file, tags, found["AXISCORR"], source, str(k)) for k in range(1, 7))

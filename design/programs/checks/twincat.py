@@ -21,6 +21,8 @@ def execute(
         cell.one_cycle()
         notes.take()
         cell.pass_cycle()
+    if not cell.halted and any(axis.external for axis in cell.axes):
+        raise ProgramError(cell.file, None, "the program ends while axes still take external set points")
     return notes.execution()
 
 

@@ -85,6 +85,8 @@ class Axis:
     pending: list[tuple[int, bool]] = field(default_factory=list)  # switching of external set points
     job: "Callable[[Axis], None] | None" = None  # what moves it, each cycle
     coupled: bool = False
+    queued: bool = False  # a cam table waits
+    fed: int = -1  # the cycle of the last external set point
 
     @property
     def ready(self) -> bool:
@@ -103,7 +105,8 @@ class Axis:
         status, ready = self.status, self.ready
         status[_S["operational"]], status[_S["error"]], status[_S["disabled"]] = ready, self.failed, not ready
         status[_S["extsetpointgenenabled"]], status[_S["coupled"]] = self.external, self.coupled
-        still = self.velocity == 0.0 and self.job is None
+        status[_S["camtablequeued"]] = self.coupled and self.queued
+        still = self.velocity == 0.0 and (self.job is None or self.coupled)
         status[_S["notmoving"]] = status[_S["standstill"]] = still
         status[_S["moving"]], status[_S["hasjob"]] = not still, self.job is not None
 
@@ -149,6 +152,8 @@ class Controller:
         if not axis.ready:
             axis.external = False
             return
+        if axis.fed != self.cycle - 1 and axis.fed >= 0:
+            raise ProgramError("PLC", None, "an axis is fed no set point while it still takes external ones")
         h = self.step
         expected = 0.5 * h * (axis.velocity + v)
         off = abs(p - axis.position - expected)
@@ -177,8 +182,8 @@ class Controller:
         shared: dict[str, tuple[Type, Any]] = {"TwinCAT_SystemInfoVarList": (tasks, None)}
         return Library(types, {feed.name: feed, index.name: index}, dict(CONSTANTS), shared)
 
-    @staticmethod
-    def _feed(position: float, velocity: float, acceleration: float, direction: int, axis: Frame) -> bool:
+    def _feed(self, position: float, velocity: float, acceleration: float, direction: int, axis: Frame) -> bool:
+        self.of(axis).fed = self.cycle
         axis[1][0:4] = position, velocity, acceleration, direction
         return False
 

@@ -91,6 +91,7 @@ class Slave:
         while self.queued and self.queued[0].begin <= x + 1e-12:
             self.active = self.queued.pop(0)
             self.past.append(self.active)
+        axis.queued = bool(self.queued)
         if self.active is None:
             return
         p, slope, bend = self.active.cam.at(x - self.active.offset)
@@ -124,6 +125,7 @@ class Camming:
         types: list[Any] = [self.point, self.reference, self.options, *ENUMS.values()]
         blocks = [self._select(), self._cam_in(), self._cam_out()]
         blocks += [move_block(self.controller), halt_block(self.controller)]
+        blocks.append(halt_block(self.controller, "MC_Stop"))
         made.types.update({type.name: type for type in [*types, *blocks]})
         made.types["MC_CAM_ID"] = UDINT
         for name, values in _ENUMS.items():
@@ -162,10 +164,12 @@ class Camming:
     def _cam_in(self) -> Record:
         def couple(B: Frame) -> None:
             if edge(B):
-                self._couple(B)
-                B[-3] = self.controller.cycle + ENABLING
-            B[8] = B[0] and self.controller.cycle >= B[-3]
+                axis = self.controller.of(B[7])
+                B[12] = not axis.ready or not self.controller.of(B[6]).ready
+                B[-3] = None if B[12] else (self._couple(B), self.controller.cycle + ENABLING)
+            B[8] = bool(B[0] and B[-3] and self._in_use(B))
             B[9] = B[0] and not B[8]
+            B[12] = B[0] and B[12]
 
         inputs: dict[str, Type] = {
             "Execute": BOOL, "MasterOffset": LREAL, "SlaveOffset": LREAL, "StartMode": ENUMS["MC_StartMode"],
@@ -182,15 +186,18 @@ class Camming:
         }
         return block("MC_CamIn", inputs, references, outputs, couple)
 
-    def _couple(self, B: Frame) -> None:
+    def _in_use(self, B: Frame) -> bool:
+        """Whether an axis follows the cam that was commanded."""
+        axis, (coupling, due) = self.controller.of(B[7]), B[-3]
+        return axis.coupled and self.slaves[id(axis)].active is coupling and self.controller.cycle >= due
+
+    def _couple(self, B: Frame) -> Coupling:
         _, offset, lift, mode, number, options = B[:6]
         master, axis = self.controller.of(B[6]), self.controller.of(B[7])
         if number not in self.cams:
             raise ProgramError("PLC", None, f"cam table {number} has not been loaded")
         if mode != 1 or lift != 0.0:
             raise ProgramError("PLC", None, "cams are coupled at absolute positions only here")
-        if not axis.ready or not master.ready:
-            raise ProgramError("PLC", None, "an axis is coupled that is not ready")
         slave = self.slaves.setdefault(id(axis), Slave(axis, master))
         later = options[0] == AT_MASTER
         coupling = Coupling(self.cams[number], options[1] if later else master.position, offset, number)
@@ -201,8 +208,10 @@ class Camming:
             if abs(p - axis.position) > 1e-6 or abs(v) + abs(a) > 1e-6:
                 raise ProgramError("PLC", None, f"coupling makes an axis jump from {axis.position:g} to {p:g}")
             slave.active = coupling
+            slave.queued.clear()
             slave.past.append(coupling)
         slave.master, axis.coupled, axis.job = master, True, slave.follow
+        return coupling
 
     @staticmethod
     def _queue(slave: Slave, then: Coupling) -> None:
@@ -220,7 +229,7 @@ class Camming:
         def uncouple(B: Frame) -> None:
             axis = self.controller.of(B[1])
             slave = self.slaves.get(id(axis))
-            if edge(B) and slave is not None and slave.active is not None:
+            if edge(B) and slave is not None and axis.coupled:
                 if axis.velocity != 0.0:
                     raise ProgramError("PLC", None, "an axis is uncoupled while it moves, and would go on for ever")
                 slave.active, axis.job, axis.coupled = None, None, False

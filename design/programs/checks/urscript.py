@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from excitor.design.programs.checks.urscript_controller import Controller
+from excitor.design.programs.checks.urscript_controller import ABORTED, Controller
 from excitor.design.programs.execution import Execution, Machine, ProgramError, Stretch
 from excitor.design.programs.languages.urscript_program import load
 from excitor.design.programs.languages.urscript_statements import Halt
@@ -44,6 +44,12 @@ def _told(file: str, controller: Controller, halted: bool) -> Execution:
     if over and not halted:
         raise ProgramError(
             file, None, "the program does not halt at its end; a robot program that loops would repeat it"
+        )
+    if halted and controller.register not in (None, END, ABORTED):
+        raise ProgramError(
+            file,
+            None,
+            f"gives up and leaves {controller.register} in register 24, expected {ABORTED}",
         )
     message = "" if over or not halted else controller.message or "halt"
     stretches = tuple(stretch for name in Stretches if (stretch := _stretch(controller, name)) is not None)

@@ -12,7 +12,8 @@ from excitor.design.programs.languages.urscript_values import Array, Pose, Troub
 from excitor.design.programs.plan import BACK, END, OUT, StretchName
 
 REGISTER = 24  # of output integers; those below belong to fieldbuses
-STANDING = (0, END)
+ABORTED = -1  # what a program leaves behind that gave up
+STANDING = (0, END, ABORTED)
 NEAR = math.radians(0.5)  # within which a robot that stands is led to where it ought to stand
 READING = 1.0  # s, that a person takes to confirm a message
 REST = 1.0  # s, that the robot stands still between one stretch and the next, whatever people do

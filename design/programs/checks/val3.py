@@ -1,6 +1,8 @@
 """A VAL3 controller on a virtual clock: moves wait in its buffer while the program runs ahead."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from excitor.design.programs.languages.val3_run import Function, Runner
 from excitor.robots.arrays import FloatArray
 
 _LOG, _MARK, _STEP, _TOP = "nLog", "nMark", "nStep", "nTopSpeed"  # what the data tell a recorder, and a reader
+_MEANWHILE: dict[str, dict[str, Any]] = {"monitor speed 50 %": {"override": 0.5}, "another mode": {"automatic": False}}
 _SPEED = 2e-3  # share by which a speed may miss the stated time of its way
 
 
@@ -20,10 +23,17 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     if len(machine.axes) != 6:
         raise ProgramError(f"{name}/{name}.pjx", None, f"the arm has 6 axes, not {len(machine.axes)}")
     arm = Arm(application, name, machine)
+    _run(application, arm)
+    for key in range(1, arm.keys + 1):
+        for change in _MEANWHILE:
+            _run(application, _Meanwhile(application, name, machine, key, change))
+    return arm.recorder.execution(arm.now + arm.ahead)
+
+
+def _run(application: Application, arm: "Arm") -> None:
     runner = Runner(application, arm.functions(), arm.wait, {_LOG: arm.log, _MARK: arm.mark, _STEP: arm.state})
     runner.run("start", [], application.programs["start"], 1)
     arm.settle()
-    return arm.recorder.execution(arm.now + arm.ahead)
 
 
 class Arm:
@@ -41,6 +51,7 @@ class Arm:
         self.recorder = WayRecorder(f"{name}/start.pgx", machine)
         self.now = 0.0  # on the controller's clock
         self.ahead = 0.0  # of the times that count, after the last move in the buffer
+        self.keys = 0  # pressed
         self.step = 0.0  # that a move counts for, if above 0
         self.begins: list[float] = []  # of the moves since the last reset, s
         self.ends: list[float] = []
@@ -62,12 +73,18 @@ class Arm:
             "esstatus": Function((), "num", lambda: 0.0),
             "delay": Function(("num",), "", self.delay),
             "clock": Function((), "num", lambda: self.now),
-            "get": Function((), "num", lambda: 270.0),
+            "get": Function((), "num", self.key),
+            "userpage": Function(("bool",), "", lambda *fixed: None, more=True),
             "popupmsg": Function(("string",), "", self.recorder.messages.append),
             "putln": Function(("*",), "", lambda text: None),
             "put": Function(("*",), "", lambda text: None),
             "cls": Function((), "", lambda: None),
         }
+
+    def key(self) -> float:
+        """Press a key."""
+        self.keys += 1
+        return 270.0
 
     def end(self) -> float:
         """Say when the buffer will be empty."""
@@ -143,7 +160,7 @@ class Arm:
     def log(self, value: float) -> None:
         """Follow what the program tells a recorder."""
         if self.now < self.end() - SHORTEST:
-            raise ValueError("the logger is switched while the arm moves")
+            raise ProgramError(self.recorder.file, None, "the logger is switched while the arm moves")
         self.recorder.log(self.now + self.ahead, value != 0.0)
 
     def mark(self, value: float) -> None:
@@ -155,3 +172,25 @@ class Arm:
 
     def _finished(self) -> int:
         return int(np.searchsorted(self.ends, self.now + SHORTEST, side="right"))
+
+
+class _Meanwhile(Arm):
+    """The arm, where somebody changes something before pressing a key: the run must not begin then."""
+
+    def __init__(self, application: Application, name: str, machine: Machine, key: int, change: str) -> None:
+        super().__init__(application, name, machine)
+        self.last, self.change = key, change
+        self.changed = False
+
+    def key(self) -> float:
+        """Change something, and press the key."""
+        if self.keys + 1 == self.last:
+            self.changed = True
+            self.machine = replace(self.machine, **_MEANWHILE[self.change])
+        return super().key()
+
+    def log(self, value: float) -> None:
+        """Refuse a run that begins all the same."""
+        if value != 0.0 and self.changed:
+            raise ProgramError(self.recorder.file, None, f"the run begins after a question with {self.change}")
+        super().log(value)

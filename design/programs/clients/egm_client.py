@@ -3,8 +3,9 @@
     python egm_client.py run.json
 
 Start it first, then the RAPID program. The controller sends a packet every 4 ms; each is answered with where the
-joints must be, as a function of the controller's own time: its packets are numbered. Whatever is wrong, the client
-slows down along the path, falls silent and never goes on by itself; the controller then stops by its time-out.
+joints must be, as a function of the controller's own time: its packets are numbered. Until guided motion runs, the
+answer is where the joints are. Whatever is wrong, also joints that do not follow, the client slows down along the path,
+falls silent and never goes on by itself; the controller then stops by its time-out.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import socket
 import sys
 import time
 from bisect import bisect_right
+from collections import deque
 
 try:
     from egm_packets import Robot, command
@@ -33,6 +35,8 @@ REST = 1.0  # s at standstill before and after the run
 SLOWING = 0.3  # s in which a stop slows the motion to nothing, along its path
 HOLDING = 0.5  # s of standing still, before the client falls silent
 AT_HOME = 0.5  # deg: how far from home the robot may stand at the start
+TRACKING = 3.0  # deg by which a joint may be off all that it was told in the last LAG packets
+LAG = 50
 GAP = 5  # packets that may be missing in a row
 SILENCE = 0.1  # s without a packet
 OUT, BACK, END, WARM_UP, MEASURED = 1, 6, 7, 100, 1000  # marks, as in the programs of other controllers
@@ -43,8 +47,8 @@ _MOVING = ("out", "main", "back")
 class EgmClient:
     """What to answer to each packet. States: waiting, align, out, rest, main, back, done, stopped."""
 
-    def __init__(self, run: Run, *, gap: int = GAP, torque: int = 0) -> None:
-        self.run, self.gap, self.torque = run, gap, torque
+    def __init__(self, run: Run, *, gap: int = GAP, torque: int = 0, tracking: float = TRACKING) -> None:
+        self.run, self.gap, self.torque, self.tracking = run, gap, torque, tracking
         self.state, self.reason = "waiting", ""
         self.rows: list[tuple[int, float, str, int, list[float], bytes]] = []
         self.parts: list[tuple[int, str]] = []  # first step, state
@@ -64,6 +68,7 @@ class EgmClient:
         self._offset = [0.0] * len(run.home)
         self._first = self._last = self._count = 0
         self._window = (0, 0)  # packet and ms, since when the controller's clock is watched
+        self._told: deque[list[float]] = deque(maxlen=LAG)
         self._slow: tuple[float, int] | None = None  # step at which a stop began, and packets since
 
     def answer(self, packet: bytes, now: float) -> bytes | None:
@@ -77,6 +82,10 @@ class EgmClient:
         if self.state == "waiting":
             if not self._begins(robot):
                 return None
+            if not robot.runs:  # it may wait for answers before it runs; nothing moves, and the clock stands
+                self.reason = "the controller's guided motion does not run yet"
+                held: bytes = command(robot.sequence, robot.ms, robot.position)
+                return held
         elif not self._goes_on(robot):
             return None
         state, position, mark = self._at(self._moment())
@@ -84,6 +93,7 @@ class EgmClient:
             return None
         self.state = state
         self.rows.append((self._count, now, state, mark, position, packet))
+        self._told.append(position)
         reply: bytes = command(robot.sequence, robot.ms, position)
         return reply
 
@@ -106,7 +116,7 @@ class EgmClient:
 
     def _begins(self, robot: Robot) -> bool:
         away = [q - home for q, home in zip(robot.position, self.run.home, strict=True)]
-        self.reason = _not_ready(robot)
+        self.reason = _switched_off(robot)
         for name, off in zip(self.run.axes, away, strict=True):
             if not abs(off) <= AT_HOME:
                 self.reason = f"{name} stands {off:+.3f} deg from home, allowed is {AT_HOME:g} deg"
@@ -120,7 +130,9 @@ class EgmClient:
         ahead = _difference(robot.sequence, self._last)
         if ahead <= 0:
             return False  # late or sent twice: what it asks has been answered
-        trouble = _not_ready(robot)
+        trouble = _switched_off(robot)
+        if robot.state(5) in (1, 2):
+            trouble = trouble or "the controller's guided motion does not run any more"
         if trouble:
             self.silent(trouble)
             return False
@@ -135,9 +147,22 @@ class EgmClient:
         elif not self._clock_agrees(robot):
             self.stop(f"the controller's packets are not {1e3 * STEP:g} ms apart; set SampleRate to {1e3 * STEP:g}")
             self._slow = (float(self._count), 1)
+        elif away := self._lost(robot):
+            self.stop(away)
+            self._slow = (float(self._count), 1)
         if self._slow is None:
             self._count = _difference(robot.sequence, self._first)
         return True
+
+    def _lost(self, robot: Robot) -> str:
+        """Say which joint is far from all that it was told lately; how late a joint follows is the controller's."""
+        for k, (name, q) in enumerate(zip(self.run.axes, robot.position, strict=True)):
+            if self._told and not abs(q - self._told[-1][k]) <= self.tracking:
+                told = [pose[k] for pose in self._told]
+                off = max(min(told) - q, q - max(told))
+                if not off <= self.tracking:
+                    return f"{name} is {off:.2f} deg off what it is told, allowed is {self.tracking:g} deg"
+        return ""
 
     def _clock_agrees(self, robot: Robot) -> bool:
         """Compare the numbers of packets with their time stamps, over a second at a time."""
@@ -176,11 +201,10 @@ class EgmClient:
         return state, self.run.at(state, t), OUT if state == "out" else BACK
 
 
-def _not_ready(robot: Robot) -> str:
+def _switched_off(robot: Robot) -> str:
+    """Say what is off; a state that is undefined, or not told, is none that would be wrong."""
     if robot.state(4) == 2:
         return "the controller's motors are off"
-    if robot.state(5) in (1, 2):
-        return "the controller's guided motion does not run"
     if robot.state(8) == 1:
         return "the RAPID program has stopped"
     return ""
@@ -265,6 +289,7 @@ def main() -> int:
     parser.add_argument("--listen", default="0.0.0.0", help="this computer's address")
     parser.add_argument("--controller", default=None, help="the controller's address; others are not answered")
     parser.add_argument("--gap", type=int, default=GAP, help=f"packets that may be missing in a row ({GAP})")
+    parser.add_argument("--tracking", type=float, default=TRACKING, help="deg that a joint may be off what it is told")
     parser.add_argument("--torque-field", type=int, default=0, help="number of torqueRef in your egm.proto, to log it")
     parser.add_argument("--log", default=None, help="CSV file to write; it must not exist")
     given = parser.parse_args()
@@ -275,7 +300,7 @@ def main() -> int:
     except OSError as error:
         print(f"the log cannot be written: {error}", file=sys.stderr)
         return 2
-    client = EgmClient(load(given.run), gap=given.gap, torque=given.torque_field)
+    client = EgmClient(load(given.run), gap=given.gap, torque=given.torque_field, tracking=given.tracking)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: client.stop("stopped from this computer"))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:

@@ -28,6 +28,11 @@ class Robot:
         return _int(dict(fields(data)).get(1)) if isinstance(data, bytes) else 0
 
     @property
+    def runs(self) -> bool:
+        """Tell whether guided motion runs; a controller that does not tell is taken to."""
+        return 5 not in self.parts or self.state(5) == 3
+
+    @property
     def planned(self) -> list[float]:
         """Tell where the controller wants the joints, deg."""
         data = self.parts.get(3)

@@ -134,8 +134,8 @@ class Clock:
         return 0.001 * (self.elapsed + self.span * (u - u**5 * (7.0 - u * (14.0 - u * (10.0 - 2.5 * u)))))
 
 
-def preflight(run: Run, state: Any, api: Any) -> None:
-    """Refuse unless the robot waits for commands, stands still at home, and knows its load."""
+def preflight(run: Run, state: Any, api: Any, told: bool = True) -> None:
+    """Refuse unless the robot waits for commands, stands still at home, and knows its load, once it has been told."""
     units = ", ".join(sorted(set(run.units)))
     if len(run.home) != JOINTS or units != "rad":
         raise Refused(f"this program moves {len(run.home)} joints in {units}; the robot has {JOINTS}, in rad")
@@ -149,7 +149,7 @@ def preflight(run: Run, state: Any, api: Any) -> None:
             raise Refused(f"joint {j + 1} stands {away:+.4f} rad from home; guide the robot to within {NEAR:.4f} rad")
         if not abs(state.dq[j]) <= AT_REST:
             raise Refused(f"joint {j + 1} moves; wait until the robot stands still")
-    if run.payload is not None and not abs(state.m_total - run.payload) <= SAME_PAYLOAD:
+    if told and run.payload is not None and not abs(state.m_total - run.payload) <= SAME_PAYLOAD:
         raise Refused(
             f"the run was planned with {run.payload:g} kg on the flange, the robot has been told {state.m_total:g} kg; "
             "set the end effector in Desk, or the load with --load"
@@ -220,12 +220,13 @@ def run(
     say: Callable[[str], None] = print,
 ) -> None:
     """Run a program: Refused before anything moved, Stopped where it ended early; the log is saved in any case."""
-    configure(robot, settings or Settings())
-    preflight(run, robot.read_once(), api)
+    settings = settings or Settings()
+    preflight(run, robot.read_once(), api, told=settings.load is None)
     say(summary(run))
     if not confirm():
         raise Refused("not confirmed")
-    preflight(run, robot.read_once(), api)  # again: asking may have taken long
+    configure(robot, settings)  # only now: nothing is changed in a robot that nobody said yes to
+    preflight(run, robot.read_once(), api)  # again: asking may have taken long, and the load has been told
     _go_home(robot, run, api, asked)
     for name in ("out", "main", "back"):
         length = run.duration(name)
@@ -283,6 +284,13 @@ def _load(path: str) -> tuple[float, list[float], list[float]]:
     return float(data["mass"]), [float(x) for x in data["center"]], [float(x) for x in data["inertia"]]
 
 
+def _expected() -> tuple[type[BaseException], ...]:
+    """List what may go wrong; what pylibfranka raises derives from Exception alone, and is known once it is there."""
+    known = (Refused, Stopped, OSError, ValueError, KeyError, RuntimeError, ImportError)
+    found = getattr(sys.modules.get("pylibfranka"), "FrankaException", None)
+    return (*known, found) if isinstance(found, type) and issubclass(found, BaseException) else known
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a program; 0 if it ran to its end."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -316,7 +324,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return agreed
 
         run(robot, program, pylibfranka, confirm=confirm, save=save, settings=settings, asked=lambda: bool(interrupts))
-    except (Refused, Stopped, OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+    except _expected() as error:
         print(f"{'Refused' if isinstance(error, Refused) else 'Stopped'}: {error}", file=sys.stderr)
         return 1
     return 0

@@ -14,36 +14,33 @@ import itertools
 import os
 import signal
 import socket
-import struct
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 
 try:
+    import j519_packets as packets
     from run_motion import Run, load
 except ImportError:  # inside the package
+    from excitor.design.programs.clients import j519_packets as packets
     from excitor.design.programs.clients.run_motion import Run, load
 
 PORT = 60015
 STEP = 0.008  # s between packets
-AXES = 6
+AXES = packets.AXES
+CLEAR = 0.1  # s in which packets of an interrupted session are thrown away
 ALIGN = 1.0  # s, from where the robot stands exactly to the home pose
 REST = 1.0  # s of standing still before and after the run
 SLOWING = 0.3  # s in which the run's clock comes to a halt
 MOST_LOST = 5  # packets in a row that may be lost
-NEAR_HOME = 1.0  # deg: two joints that are 0.5 deg off, where J3 follows J2
+NEAR_HOME = 0.5  # deg of each axis
 SILENCE = 1.0  # s without any packet after which nobody listens
+ASTRAY = 5.0  # deg that an axis may be away from all commands of the last steps
+LAG = 25  # steps by which a robot may follow its commands late
 
-VERSION = 3
-STOP, LIMITS, START, COMMAND = 2, 3, 200, 201
-STATUS = {202: 388, 204: 416}  # packet type -> bytes
-_HEAD = struct.Struct(">II")
-_REQUEST = struct.Struct(">IIII")
-_TABLE = struct.Struct(">IIIIII20f20f")
-_STATUS = struct.Struct(">IIIBBBBI9f9f9ff")
-_COMMAND = struct.Struct(">IIIBBH9d256x")
 _KINDS = ("velocity", "acceleration", "jerk")
-_WAITING, _READY = 1, 4  # status bits
+_SETUP = ("clearing", "capability", "limits")
 HEADER = [
     "time_stamp_ms", "sequence", "stretch", "part", "mark", *(f"command_J{k}_deg" for k in range(1, 7)),
     *(f"J{k}_deg" for k in range(1, 7)), *(f"current_J{k}_A" for k in range(1, 7)), "safety_scale",
@@ -55,7 +52,7 @@ Step = tuple[str, float, "list[float]"]  # stretch, s since its start, pose
 class J519Client:
     """Answers the controller's packets.
 
-    States: limits, waiting, aligning, running, stopping or holding, last, done; or refused.
+    States: clearing, capability, limits, waiting, aligning, running, stopping or holding, last, done; or refused.
     """
 
     def __init__(self, run: Run, tool_speed: float | None = None, full_payload: float | None = None) -> None:
@@ -67,13 +64,16 @@ class J519Client:
         if any(len(pose) != AXES for _, _, pose in self.steps):
             raise ValueError(f"the run has poses of other than {AXES} axes")
         self.parts = [t for t, _ in run.marks]
-        self.state, self.message = "limits", ""
-        self.tables: dict[tuple[int, int], tuple[float, list[float], list[float]]] = {}
+        self.state, self.message = "clearing", ""
+        self.tables: dict[tuple[int, int], packets.Table] = {}
+        self.version = packets.VERSION  # of requests for limits
         self.interrupted = False  # from the keyboard
-        self.opened = self.asked = 0.0  # when the first and the last request for limits went out
+        self.opened = self.asked = 0.0  # when the first packet, and the last request, went out
         self.heard = 0.0  # when the last status came
         self.sequence = self.stamp = 0  # of the last status
         self.first: tuple[int, int] | None = None  # sequence and time stamp of the first status
+        self.angles: list[float] = []  # that the stream told first
+        self.told: deque[list[float]] = deque(maxlen=LAG)  # the last commands
         self.begin: list[float] = []  # where the robot stands exactly
         self.k = 0  # steps of the present state so far
         self.slow_from = 0.0  # step at which the clock began to slow down
@@ -82,38 +82,68 @@ class J519Client:
         self.rows: list[list[object]] = []
 
     def start(self, now: float) -> list[bytes]:
-        """Open the connection."""
+        """End what an interrupted session may have left, whatever version it spoke."""
         self.opened = self.asked = self.heard = now
-        return [_HEAD.pack(START, VERSION), self._request()]
+        return [packets.stop(version) for version in range(packets.OLDEST, packets.VERSION + 1)]
 
     def answer(self, packet: bytes, now: float) -> list[bytes]:
         """Answer a packet of the controller that came at `now`, s."""
-        if self.state in ("done", "refused") or len(packet) < _HEAD.size:
+        if self.state in ("done", "refused") or len(packet) < packets.HEAD.size:
             return []
-        kind, version = _HEAD.unpack_from(packet)
-        if kind == LIMITS and len(packet) == _TABLE.size:
+        kind, _ = packets.HEAD.unpack_from(packet)
+        if self.state == "capability" and packets.capability(packet):
+            return self._capability(packet, now)
+        if self.state == "limits" and packets.limits(packet):
             return self._limits(packet, now)
-        if STATUS.get(kind) == len(packet):
-            return self._status(packet, now)
-        if len(packet) < 300:
-            return self._refuse(f"the controller speaks version {version} of the protocol, this client {VERSION}")
-        return []
+        if self.state not in _SETUP and packets.STATUS.get(kind) == len(packet):
+            return self._status(packets.Status(packet), now)
+        return self.quiet(now)
 
     def quiet(self, now: float) -> list[bytes]:
-        """Do what must be done when nothing came: ask again, or give up."""
+        """Do what must be done when nothing came: go on, ask again, or give up."""
+        if self.interrupted and self.state in (*_SETUP, "waiting"):
+            return self._refuse("stopped from the keyboard")
         if self.interrupted:
             self.halt("stopped from the keyboard")
-        if self.state == "limits" and now - self.opened > 10.0 * SILENCE:
-            return self._refuse("the controller does not tell its limits; check its address and the J519 option")
-        if self.state == "limits" and now - self.asked > 0.1:
+        if self.state in _SETUP:
+            return self._set_up(now)
+        if self.state == "waiting" and now - self.heard > 3.0 * SILENCE:
+            return self._refuse("the controller sends no status; check the cable, the option J519 and its version")
+        if self.state == "waiting" and self.first is None and now - self.asked > 0.5:
             self.asked = now
-            return [_HEAD.pack(START, VERSION), self._request()]
+            return [packets.start()]
         if self.state in ("aligning", "running", "stopping", "holding", "last") and now - self.heard > SILENCE:
             if self.state != "last":
                 self._say("the controller has fallen silent")
             self.state = "done"
-            return [_HEAD.pack(STOP, VERSION)]
+            return [packets.stop()]
         return []
+
+    def _set_up(self, now: float) -> list[bytes]:
+        """Go through what comes before the stream; older controllers do not tell what they can do."""
+        if now - self.opened > 10.0 * SILENCE:
+            return self._refuse("the controller does not tell its limits; check its address and the J519 option")
+        if self.state == "clearing" and now - self.opened > CLEAR:
+            self.state, self.asked = "capability", now
+            return [packets.ask_capability()]
+        if self.state == "capability" and now - self.asked > 0.5:
+            self.state, self.asked = "limits", now
+            return [self._request()]
+        if self.state == "limits" and now - self.asked > 0.1:
+            if not self.tables and now - self.opened > 4.0 * SILENCE:
+                self.version = packets.OLDEST
+            self.asked = now
+            return [self._request()]
+        return []
+
+    def _capability(self, packet: bytes, now: float) -> list[bytes]:
+        period, version = packets.capability(packet) or (0, 0)
+        if version < packets.VERSION:
+            return self._refuse(f"the controller speaks version {version}, this client version {packets.VERSION}")
+        if period and abs(1e-3 * period - STEP) > 0.05 * STEP:
+            return self._refuse(f"the controller's period is {period:.2f} ms, the run is for {1e3 * STEP:g} ms")
+        self.state, self.asked = "limits", now
+        return [self._request()]
 
     def halt(self, reason: str) -> None:
         """Come to a halt for good: the run's clock slows down, the path stays the same."""
@@ -122,8 +152,6 @@ class J519Client:
             self.state, self.slow_from, self.k = "stopping", float(self.k), 0
         elif self.state == "aligning":
             self.state = "holding"
-        elif self.state in ("limits", "waiting"):
-            self.state = "refused"
 
     def _say(self, message: str) -> None:
         self.message = self.message or message
@@ -131,38 +159,32 @@ class J519Client:
     def _refuse(self, message: str) -> list[bytes]:
         self._say(message)
         self.state = "refused"
-        return [_HEAD.pack(STOP, VERSION)]
+        return [packets.stop()]
 
     def _request(self) -> bytes:
         n = len(self.tables)
-        return _REQUEST.pack(LIMITS, VERSION, n // len(_KINDS) + 1, n % len(_KINDS))
+        packet: bytes = packets.ask_limit(self.version, n // len(_KINDS) + 1, n % len(_KINDS))
+        return packet
 
     def _limits(self, packet: bytes, now: float) -> list[bytes]:
-        _, _, axis, kind, fastest, _, *values = _TABLE.unpack(packet)
-        wanted = (len(self.tables) // len(_KINDS) + 1, len(self.tables) % len(_KINDS))
-        if self.state != "limits" or (axis, kind) != wanted:
-            return []
-        self.tables[axis, kind] = (float(fastest), values[:20], values[20:])
+        found = packets.limits(packet)
+        if not found or found[0] != (len(self.tables) // len(_KINDS) + 1, len(self.tables) % len(_KINDS)):
+            return self.quiet(now)
+        self.tables[found[0]] = found[1]
         self.asked = now
         if len(self.tables) < AXES * len(_KINDS):
             return [self._request()]
         broken = self.broken_limits()
         if broken:
             return self._refuse("; ".join(broken))
-        self.state = "waiting"
-        return []
+        self.state, self.heard = "waiting", now
+        return [packets.start()]
 
     def limit(self, axis: int, kind: int) -> float:
         """Read the controller's limit: the lowest of all tool speeds and loads, unless they are known."""
-        fastest, empty, full = self.tables[axis, kind]
-        entries = range(20)
-        if self.tool_speed is not None and fastest > 0.0:
-            entries = range(min(20, int(20.0 * self.tool_speed / fastest) + 1))
-        low, high = (min(table[i] for i in entries) for table in (empty, full))
-        if self.full_payload and self.run.payload is not None:
-            share: float = min(max(self.run.payload / self.full_payload, 0.0), 1.0)
-            return low + share * (high - low)
-        return min(low, high)
+        known = self.full_payload and self.run.payload is not None
+        load = (self.run.payload or 0.0) / (self.full_payload or 1.0) if known else None
+        return float(packets.lowest(self.tables[axis, kind], self.tool_speed, load))
 
     def broken_limits(self) -> list[str]:
         """Compare the commands, as the controller differentiates them, with its limits."""
@@ -177,71 +199,83 @@ class J519Client:
                     found.append(f"J{j + 1}: {name} of {peak:.1f} {unit}, the controller allows {limit:.1f}")
         return found
 
-    def _status(self, packet: bytes, now: float) -> list[bytes]:
-        _, _, sequence, bits, _, _, _, stamp, *values = _STATUS.unpack_from(packet)
-        joints, currents, scale = values[9 : 9 + AXES], values[18 : 18 + AXES], values[27]
-        if self.state == "limits":
-            self.heard = now
-            return self.quiet(now)
-        gap = (sequence - self.sequence) % 2**32 if self.first else 1
+    def _status(self, status: packets.Status, now: float) -> list[bytes]:
+        gap = (status.sequence - self.sequence) % 2**32 if self.first else 1
         if gap == 0 or gap > 2**31:
             return []  # late: a newer one was there before
         quiet = max(now - self.heard, 0.0)
         if self.first is None:
-            self.first = (sequence, stamp)
-        self.sequence, self.stamp, self.heard = sequence, stamp, now
+            self.first, self.angles = (status.sequence, status.stamp), status.joints
+        self.sequence, self.stamp, self.heard = status.sequence, status.stamp, now
         if self.interrupted and self.state == "waiting":
             return self._refuse("stopped from the keyboard")
         if self.state == "waiting":
-            return self._wait(bits, joints, currents, scale)
-        if not bits & _WAITING or not bits & _READY:
-            self._say("the controller has ended the motion; read its alarm")
+            return self._wait(status)
+        if not status.bits & packets.WAITING or not status.bits & packets.READY:
+            self._say(status.trouble or "the controller has ended the motion; read its alarm")
             self.state = "done"
-            return [_HEAD.pack(STOP, VERSION)]
+            return [packets.stop()]
         if self.interrupted:
             self.halt("stopped from the keyboard")
-        if scale != 1.0:
-            self.halt(f"the controller slowed the motion down to {100.0 * scale:.0f} %")
+        if status.scale != 1.0:
+            self.halt(f"the controller slowed the motion down to {100.0 * status.scale:.0f} %")
+        for reason in (status.trouble, self._astray(status.joints)):
+            if reason:
+                self.halt(reason)
         if gap > MOST_LOST or quiet > MOST_LOST * STEP + 0.5 * STEP:
             self.halt(f"no status for {max(gap * STEP, quiet):.3f} s")
             gap = 1
-        return self._commands(gap, joints, currents, scale)
+        return self._commands(gap, status)
 
-    def _wait(self, bits: int, joints: list[float], currents: list[float], scale: float) -> list[bytes]:
+    def _wait(self, status: packets.Status) -> list[bytes]:
         """Wait for the TP program, and look at the controller before anything moves."""
         assert self.first
         steps = (self.sequence - self.first[0]) % 2**32
-        if not bits & _WAITING or not bits & _READY or steps < 10:
+        if not status.bits & packets.WAITING or not status.bits & packets.READY or steps < 10:
             return []
         period = 1e-3 * ((self.stamp - self.first[1]) % 2**32) / steps
         if abs(period - STEP) > 0.05 * STEP:
             return self._refuse(f"the controller's period is {1e3 * period:.2f} ms, the run is for {1e3 * STEP:g} ms")
-        if scale != 1.0:
-            return self._refuse(f"the safety scale is {scale:g}; set the override to 100 %")
-        away = [abs(a - b) for a, b in zip(joints, self.run.home, strict=True)]
+        if status.trouble:
+            return self._refuse(status.trouble)
+        if status.scale != 1.0:
+            return self._refuse(f"the safety scale is {status.scale:g}; set the override to 100 %")
+        away = [abs(a - b) for a, b in zip(status.joints, self.run.home, strict=True)]
         if max(away) > NEAR_HOME:
             axis = away.index(max(away)) + 1
-            return self._refuse(f"J{axis} is {max(away):.2f} deg from home; move the robot there")
-        self.begin, self.state = list(joints), "aligning"
-        return self._commands(1, joints, currents, scale)
+            return self._refuse(f"J{axis} of the stream is {max(away):.2f} deg from home; move the robot there")
+        self.begin, self.state = list(status.joints), "aligning"
+        return self._commands(1, status)
 
-    def _commands(self, n: int, joints: list[float], currents: list[float], scale: float) -> list[bytes]:
+    def _astray(self, joints: list[float]) -> str:
+        """Say which axis is far from wherever it was told to be lately."""
+        for j, angle in enumerate(joints):
+            if self.pose and abs(angle - self.pose[j]) > ASTRAY:
+                lately = [pose[j] for pose in self.told]
+                off = max(min(lately) - angle, angle - max(lately))
+                if off > ASTRAY:
+                    return f"J{j + 1} is {off:.1f} deg from where it was told to be"
+        return ""
+
+    def _commands(self, n: int, status: packets.Status) -> list[bytes]:
         """Send the next n commands: one per period, those of lost packets as well."""
-        packets = []
+        outgoing = []
         if self.state == "last":
             self.state = "done"
-            return [_HEAD.pack(STOP, VERSION)]
+            return [packets.stop()]
+        seen = (*status.joints, *status.currents, status.scale)
         for back in range(n - 1, -1, -1):
             stretch, t, pose, last = self._next()
             part, mark = self._part(stretch, t)
             sequence = (self.sequence - back) % 2**32
             self.pose = pose
-            self.rows.append([self.stamp, sequence, stretch, part, mark, *pose, *joints, *currents, scale])
-            packets.append(_COMMAND.pack(COMMAND, VERSION, sequence, last, 1, 0, *pose, 0.0, 0.0, 0.0))
+            self.told.append(pose)
+            self.rows.append([self.stamp, sequence, stretch, part, mark, *pose, *seen])
+            outgoing.append(packets.command(sequence, pose, last))
             if last:
                 self.state = "last"
                 break
-        return packets
+        return outgoing
 
     def _next(self) -> tuple[str, float, list[float], bool]:
         """Say where to go next: the stretch, the time in it, the pose, and whether it is the last."""
@@ -304,17 +338,29 @@ def stream(client: J519Client, link: socket.socket) -> None:
     """Talk to the controller until the run is over."""
     link.settimeout(0.02)
     outgoing = client.start(time.monotonic())
+    shown = False
     while True:
         for packet in outgoing:
             link.send(packet)
         if client.state in ("done", "refused"):
             return
+        if client.angles and not shown:
+            shown = True
+            _show(client)
         try:
             packet = link.recv(2048)
         except (TimeoutError, ConnectionRefusedError):
             outgoing = client.quiet(time.monotonic())
         else:
             outgoing = client.answer(packet, time.monotonic())
+
+
+def _show(client: J519Client) -> None:
+    """Print the stream's angles: its J3 may differ from the pendant's by J2."""
+    for title, pose in (("The stream says", client.angles), ("home is", client.run.home)):
+        print(f"{title:>15}: {', '.join(f'J{j} {angle:.3f}' for j, angle in enumerate(pose, 1))} deg", flush=True)
+    if abs(client.run.home[1]) < ASTRAY:
+        print("J2 of home is near 0: home cannot tell whether J3 is the stream's. Compare at another pose.", flush=True)
 
 
 def write_log(client: J519Client, path: str) -> None:

@@ -1,8 +1,11 @@
 """Run one program on a ROS 2 trajectory controller: check, ask, move out, log the run, move back.
 
-Needs Python 3.10 and a sourced ROS 2 (Humble or later) with control_msgs:
+Needs Python 3.10, a sourced ROS 2 (Humble or later) with control_msgs, and ros2_program.py beside this file:
 
     python3 ros2_client.py PROGRAM.json --controller /joint_trajectory_controller
+
+Ctrl-C cancels the goal. A joint_trajectory_controller may then stop abruptly: it decelerates only where its parameters
+say so (decelerate_on_cancel). Closing the terminal, or losing the connection to it, stops nothing.
 
 What decides is above `main` and needs no ROS; `RosRobot` alone talks to it.
 """
@@ -10,37 +13,38 @@ What decides is above `main` and needs no ROS; `RosRobot` alone talks to it.
 from __future__ import annotations
 
 import argparse
-import csv
-import hashlib
-import json
+import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-HOMING = 2  # s in which the last fraction of a degree to home is made
+try:
+    from ros2_program import Program, Reading, Recorder, Refused, load_program, whole
+except ImportError:  # inside the package
+    from excitor.design.programs.clients.ros2_program import (
+        Program,
+        Reading,
+        Recorder,
+        Refused,
+        load_program,
+        whole,
+    )
+
+SETTLING = 0.5  # s in which a robot comes to rest after a stretch
 AT_REST = 0.005  # rad/s or m/s
 FULL_SPEED = 0.999  # share
 SAME_PAYLOAD = 0.05  # kg
-
-
-class Refused(Exception):
-    """Nothing has moved, and nothing will."""
+SUCCEEDED = 4  # status of a goal, as action_msgs/msg/GoalStatus numbers it
+PATIENCE = 10.0  # s in which a controller must accept a goal, or a cancellation
 
 
 class Stopped(Exception):
     """The run ended early; the robot stands where the controller left it."""
 
 
-@dataclass
-class Reading:
-    """What joint_states said last, by joint."""
-
-    stamp: float = 0.0  # s
-    position: dict[str, float] = field(default_factory=dict)
-    velocity: dict[str, float] = field(default_factory=dict)
-    effort: dict[str, float] = field(default_factory=dict)
+class _Cancelled(Exception):
+    """Why a goal must not go on."""
 
 
 class RobotLike(Protocol):
@@ -52,74 +56,6 @@ class RobotLike(Protocol):
     def follow(self, name: str, goal: dict[str, Any]) -> str: ...  # noqa: D102
     def log_on(self) -> None: ...  # noqa: D102
     def log_off(self) -> None: ...  # noqa: D102
-
-
-class Program:
-    """A program's files: what must be so beforehand, and the tables of its stretches."""
-
-    def __init__(self, data: dict[str, Any], tables: dict[str, str]) -> None:
-        if data.get("format") != "excitor-ros2" or data.get("version") != 1:
-            raise Refused("this is no program of a known version; emit the programs again")
-        self.joints: list[str] = data["joints"]
-        self.units: list[str] = data["units"]
-        self.home: list[float] = data["home"]
-        self.home_tolerance: list[float] = data["home_tolerance"]
-        self.goal_tolerance: list[float] = data["goal_tolerance"]
-        self.goal_time: float = data["goal_time_tolerance"]
-        self.payload: float | None = data["payload_kg"]
-        self.rest: float = data["rest"]
-        self.marks = [(float(t), int(mark)) for t, mark in data["marks"]]
-        self.stretches: list[dict[str, Any]] = data["stretches"]
-        self.dry: bool = data["dry"]
-        self.title = f"{data['run']!a} of {data['campaign']!a}"
-        self.tables = {s["name"]: self._table(s, tables) for s in self.stretches}
-
-    def _table(self, stretch: dict[str, Any], tables: dict[str, str]) -> dict[str, Any]:
-        text = tables.get(stretch["file"])
-        if text is None:
-            raise Refused(f"{stretch['file']} is missing; copy the whole folder")
-        if hashlib.sha256(text.encode()).hexdigest() != stretch["sha256"]:
-            raise Refused(f"{stretch['file']} is not the one that belongs to this program; copy the whole folder")
-        table: dict[str, Any] = json.loads(text)
-        if sorted(table["joint_names"]) != sorted(self.joints):
-            raise Refused(f"{stretch['file']} moves {table['joint_names']}, this program {self.joints}")
-        return table
-
-    def goal(self, name: str) -> dict[str, Any]:
-        """Make a goal: the table of a stretch, or the way from within the tolerance to home itself."""
-        table = self.tables[name] if name != "home" else self._homing()
-        return {
-            "trajectory": table,
-            "tolerances": dict(zip(self.joints, self.goal_tolerance, strict=True)),
-            "time_tolerance": self.goal_time,
-        }
-
-    def _homing(self) -> dict[str, Any]:
-        still = [0.0] * len(self.joints)
-        point: dict[str, Any] = {"positions": self.home, "velocities": still, "accelerations": still, "effort": []}
-        point["time_from_start"] = {"sec": HOMING, "nanosec": 0}
-        header = {"stamp": {"sec": 0, "nanosec": 0}, "frame_id": ""}
-        return {"header": header, "joint_names": self.joints, "points": [point]}
-
-    def summary(self) -> str:
-        """Say what will move, and how long it takes."""
-        kind = "DRY RUN, 15 % amplitude, of " if self.dry else ""
-        lines = [f"{kind}run {self.title}"]
-        for s in self.stretches:
-            lines.append(f"  {s['name']:4s} {s['duration']:8.1f} s, {s['points']} points")
-        for j, (joint, unit) in enumerate(zip(self.joints, self.units, strict=True)):
-            seen = [point["positions"][table["joint_names"].index(joint)] for table in self.tables.values()
-                    for point in table["points"]]  # fmt: skip
-            lines.append(f"  {joint}: {min([*seen, self.home[j]]):.3f} to {max([*seen, self.home[j]]):.3f} {unit}")
-        return "\n".join(lines)
-
-
-def load_program(path: Path) -> Program:
-    """Read a program and its tables, which lie beside it."""
-    data = json.loads(path.read_text("utf-8"))
-    names = [str(s["file"]) for s in data.get("stretches", [])]
-    files = {name: path.parent / name for name in names if name == Path(name).name}
-    return Program(data, {name: file.read_text("utf-8") for name, file in files.items() if file.is_file()})
 
 
 def preflight(program: Program, first: Reading, last: Reading, scaling: float | None, payload: float | None) -> None:
@@ -177,17 +113,39 @@ def conduct(
     robot.wait(0.1)
     preflight(program, first, robot.read(), robot.scaling(), payload)  # again: asking may have taken long
     _move(robot, program, "home")
+    begin = dict(zip(program.joints, program.home, strict=True))
     for stretch in program.tables:
         say(f"{stretch} ...")
         if stretch == "main":
-            _main(robot, program)
+            _main(robot, program, begin)
         else:
+            _stands(robot, program, stretch, begin)
             _move(robot, program, stretch)
+        begin = program.end(stretch)
     say("done")
 
 
-def _main(robot: RobotLike, program: Program) -> None:
+def _stands(robot: RobotLike, program: Program, stretch: str, begin: dict[str, float]) -> None:
+    """Stop unless the robot stands still where a stretch begins: whatever the controller said of the one before."""
+    robot.wait(SETTLING)
+    first = robot.read()
+    robot.wait(0.1)
+    last = robot.read()
+    try:
+        _at_rest(program, first, last)
+    except Refused as error:
+        raise Stopped(f"before {stretch}: {error}; nothing more will move") from error
+    for name, near, unit in zip(program.joints, program.goal_tolerance, program.units, strict=True):
+        away = last.position[name] - begin[name]
+        if not abs(away) <= near:
+            raise Stopped(
+                f"before {stretch}: {name} stands {away:+.4f} {unit} from where it begins; nothing more will move"
+            )
+
+
+def _main(robot: RobotLike, program: Program, begin: dict[str, float]) -> None:
     robot.wait(program.rest)
+    _stands(robot, program, "main", begin)
     try:
         _full_speed(robot.scaling())
     except Refused as error:
@@ -206,50 +164,6 @@ def _move(robot: RobotLike, program: Program, name: str) -> None:
         raise Stopped(f"{name}: {failed}; nothing more will move")
 
 
-class Recorder:
-    """Rows of what joint_states says, with the part of the run that each belongs to."""
-
-    def __init__(self, joints: Sequence[str], marks: Sequence[tuple[float, int]]) -> None:
-        self.joints, self.marks = list(joints), list(marks)
-        self.rows: list[list[float | int | str]] = []
-        self.started: float | None = None  # stamp at which the controller accepted the goal
-        self.slowest = 1.0
-
-    @property
-    def columns(self) -> list[str]:
-        """Name the columns."""
-        kinds = ("position", "velocity", "effort")
-        return ["time", "t", "speed_scaling", "mark", *(f"{kind}:{joint}" for kind in kinds for joint in self.joints)]
-
-    def add(self, reading: Reading, scaling: float | None) -> None:
-        """Record a reading; what a driver does not tell stays empty."""
-        t = None if self.started is None else reading.stamp - self.started
-        mark = 0 if t is None else mark_at(self.marks, t)
-        if scaling is not None:
-            self.slowest = min(self.slowest, scaling)
-        values = [source.get(joint, "") for source in (reading.position, reading.velocity, reading.effort)
-                  for joint in self.joints]  # fmt: skip
-        before: list[float | int | str] = [f"{reading.stamp:.9f}", "" if t is None else f"{t:.9f}"]
-        self.rows.append([*before, "" if scaling is None else scaling, mark, *values])
-
-    def save(self, path: Path) -> None:
-        """Write everything as CSV."""
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(self.columns)
-            writer.writerows(self.rows)
-
-
-def mark_at(marks: Sequence[tuple[float, int]], t: float) -> int:
-    """Find which part of the run t belongs to; 0 before it."""
-    found = 0
-    for begin, mark in marks:
-        if t < begin:
-            break
-        found = mark
-    return found
-
-
 class RosRobot:
     """A robot behind joint_states and a FollowJointTrajectory action; imports ROS."""
 
@@ -264,7 +178,8 @@ class RosRobot:
 
         self.ros, self.action = rclpy, FollowJointTrajectory
         self.program, self.options = program, options
-        self.reading = Reading()
+        self.reading: Reading | None = None
+        self.named: set[str] = set()  # by joint_states, in whatever message
         self.recorder: Recorder | None = None
         self._scaling: float | None = None
         rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # Ctrl-C is ours: it cancels the goal
@@ -278,21 +193,25 @@ class RosRobot:
         self.wait(1.0)  # until the topics have been heard
 
     def _heard(self, message: Any) -> None:
-        now = self.reading
-        now.stamp = message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
-        told = ((now.position, message.position), (now.velocity, message.velocity), (now.effort, message.effort))
-        for kind, values in told:  # a driver may leave velocities or efforts out, or say that they are no number
-            kind.update((name, value) for name, value in zip(message.name, values, strict=False) if value == value)
+        self.named.update(message.name)
+        reading = whole(message, self.program.joints)
+        if reading is None:
+            return
+        self.reading = reading
         if self.recorder is not None:
-            self.recorder.add(now, self._scaling)
+            self.recorder.add(reading, self._scaling)
 
     def _scaled(self, message: Any) -> None:
         self._scaling = message.data / self.options.full_scale
 
     def read(self) -> Reading:
         """Tell what joint_states said last."""
-        now = self.reading
-        return Reading(now.stamp, dict(now.position), dict(now.velocity), dict(now.effort))
+        if self.reading is None:
+            raise Refused(
+                f"no message of {self.options.joint_states} tells the positions of all of "
+                f"{', '.join(self.program.joints)}; it names {', '.join(sorted(self.named)) or 'none'}"
+            )
+        return self.reading
 
     def scaling(self) -> float | None:
         """Tell the share of full speed; None where the driver publishes none."""
@@ -307,28 +226,60 @@ class RosRobot:
             self.ros.spin_once(self.node, timeout_sec=0.01)
 
     def follow(self, name: str, goal: dict[str, Any]) -> str:
-        """Make a movement; an empty string, or why it failed."""
-        asked = self.client.send_goal_async(self._message(goal))
-        self.ros.spin_until_future_complete(self.node, asked, timeout_sec=10.0)
-        handle = asked.result() if asked.done() else None
-        if handle is None or not handle.accepted:
-            return "the controller gives no answer" if handle is None else "the controller rejects it"
+        """Make a movement; an empty string, or why it failed. Whatever goes wrong, no goal outlives it."""
+        asked: Any = None
+        try:
+            asked = self.client.send_goal_async(self._message(goal))
+            return self._accompany(asked, 1.2 * goal["trajectory"]["points"][-1]["time_from_start"]["sec"] + 30.0)
+        except (KeyboardInterrupt, _Cancelled) as error:
+            return f"{str(error) or 'interrupted'}; {self._cancel(asked)}"
+
+    def _accompany(self, asked: Any, longest: float) -> str:
+        """Watch a goal until it ends."""
+        self.ros.spin_until_future_complete(self.node, asked, timeout_sec=PATIENCE)
+        if not asked.done():
+            raise _Cancelled("the controller gives no answer")
+        handle = asked.result()
+        if not handle.accepted:
+            return "the controller rejects it"
         if self.recorder is not None:
             self.recorder.started = self._now()
-        last = goal["trajectory"]["points"][-1]["time_from_start"]["sec"]
-        result = handle.get_result_async()
+        result, end = handle.get_result_async(), self._now() + longest
+        while not result.done():
+            self.ros.spin_until_future_complete(self.node, result, timeout_sec=0.05)
+            if self._scaling is not None and not self._scaling >= FULL_SPEED:
+                raise _Cancelled(f"the robot was slowed down to {100.0 * self._scaling:.0f} % of its speed")
+            if self._now() > end:
+                raise _Cancelled("the controller does not end")
+        status, ended = result.result().status, result.result().result
+        if status == SUCCEEDED and ended.error_code == 0:
+            return ""
+        how = {5: "cancelled", 6: "aborted"}.get(status, f"in state {status}")
+        return f"the controller ends it {how}, with code {ended.error_code}: {ended.error_string}"
+
+    def _cancel(self, asked: Any) -> str:
+        """Cancel a goal, also one whose acceptance is still to come; whether the controller agreed."""
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not leave the goal alone
         try:
-            self.ros.spin_until_future_complete(self.node, result, timeout_sec=1.2 * last + 30.0)
-        except KeyboardInterrupt:
-            self._cancel(handle)
-            return "interrupted; the controller was told to stop"
-        if not result.done():
-            self._cancel(handle)
-            return "the controller does not end; it was told to stop"
-        ended = result.result().result
-        return (
-            "" if ended.error_code == 0 else f"the controller ends with code {ended.error_code}: {ended.error_string}"
-        )
+            handle = None
+            if asked is not None:
+                self.ros.spin_until_future_complete(self.node, asked, timeout_sec=PATIENCE)
+                handle = asked.result() if asked.done() else None
+            if handle is not None and not handle.accepted:
+                return "the controller had rejected it"
+            told = self._cancel_all() if handle is None else handle.cancel_goal_async()
+            self.ros.spin_until_future_complete(self.node, told, timeout_sec=PATIENCE)
+            if told.done() and told.result().goals_canceling:
+                return "the controller was told to stop"
+            return "THE CONTROLLER DOES NOT CONFIRM THAT IT STOPS: stop the robot by hand"
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _cancel_all(self) -> Any:
+        from action_msgs.srv import CancelGoal  # type: ignore[import-not-found, unused-ignore]
+
+        service = f"{self.options.controller}/follow_joint_trajectory/_action/cancel_goal"
+        return self.node.create_client(CancelGoal, service).call_async(CancelGoal.Request())  # empty: all goals
 
     def log_on(self) -> None:
         """Begin to record."""
@@ -342,9 +293,6 @@ class RosRobot:
             print(f"{len(recorder.rows)} rows in {self.options.log}")
             if recorder.slowest < FULL_SPEED:
                 print(f"THE ROBOT WAS SLOWED DOWN to {100.0 * recorder.slowest:.0f} %: discard this run, repeat it.")
-
-    def _cancel(self, handle: Any) -> None:
-        self.ros.spin_until_future_complete(self.node, handle.cancel_goal_async(), timeout_sec=5.0)
 
     def _now(self) -> float:
         return float(1e-9 * self.node.get_clock().now().nanoseconds)
@@ -363,6 +311,8 @@ class RosRobot:
             )
         for joint, tolerance in goal["tolerances"].items():
             made.goal_tolerance.append(JointTolerance(name=joint, position=tolerance))
+        for joint, tolerance in goal["path"].items():
+            made.path_tolerance.append(JointTolerance(name=joint, position=tolerance))
         span = goal["time_tolerance"]
         made.goal_time_tolerance = Duration(sec=int(span), nanosec=int(1e9 * (span % 1.0)))
         return made
@@ -370,7 +320,7 @@ class RosRobot:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a program; 0 if it ran to its end."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", type=Path, help="PROGRAM.json, with its tables beside it")
     parser.add_argument("--controller", default="/joint_trajectory_controller")
     parser.add_argument("--joint-states", default="/joint_states")
@@ -384,6 +334,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         program = load_program(options.program)
         robot = RosRobot(program, options)
         print(f"For a bag as well: ros2 bag record {options.joint_states} {options.controller}/controller_state")
+        print("Ctrl-C cancels the goal, and the robot may then stop abruptly; closing the terminal stops nothing.")
         conduct(robot, program, payload=options.payload_kg, confirm=lambda: input("Type yes to move: ") == "yes")
     except (Refused, Stopped, OSError, ValueError, KeyError, KeyboardInterrupt) as error:
         print(f"{'Refused' if isinstance(error, Refused) else 'Stopped'}: {error}", file=sys.stderr)

@@ -3,7 +3,8 @@
     python rsi_server.py excitation.json --port 59152
 
 Start it before the program on the controller. It starts only if the robot stands at home, follows the controller's own
-clock, and stops for good if packets stay away or come too late. The log is written when the controller is silent again.
+clock, and stops for good if packets stay away or come too late, or if the axes do not follow. The log is written when
+the controller is silent again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import socket
 import sys
 import time
 import xml.etree.ElementTree as ET
+from collections import deque
 from typing import Any, NamedTuple
 
 try:
@@ -28,6 +30,8 @@ PORT = 59152
 SENDER = "Excitor"  # SENTYPE of the controller's configuration
 REST = 1.0  # s that the robot stands between the stretches
 NEAR = 0.5  # deg: from home, to be allowed to start
+TRACKING = 3.0  # deg by which a measured axis may be off all that it was told in LAG
+LAG = 200  # ms
 SLOWEST = 12  # ms between packets
 OUT, BACK, END = 1, 6, 7  # marks of the log, beside those of the run
 _LARGEST = 4096  # bytes of a packet
@@ -65,13 +69,16 @@ def read_packet(data: bytes, n_axes: int) -> Packet | None:
 class RsiServer:
     """Answers packets: what the axes are told is a function of the controller's clock alone."""
 
-    def __init__(self, run: Run, gap: int = 5, slowing: float = 0.3, silence: float = 0.5) -> None:
+    def __init__(
+        self, run: Run, gap: int = 5, slowing: float = 0.3, silence: float = 0.5, tracking: float = TRACKING
+    ) -> None:
         if len(run.axes) != 6 or set(run.units) != {"deg"}:
             raise ValueError("RSI corrects six axes in degrees; emit the run for krl-rsi")
         self.run = run
         self.gap = gap  # steps that may be missing, or late, in a row
         self.slowing = slowing  # s in which the run's clock comes to a stop
         self.silence = silence  # s
+        self.tracking = tracking  # deg
         self.state = "waiting"  # running, stopping, refused, done
         self.reason = ""
         self.stretch = ""
@@ -84,6 +91,7 @@ class RsiServer:
         self._heard = 0.0  # s of our clock
         self._step = SLOWEST  # ms, until packets show a faster one
         self._delay = self._late = 0
+        self._told: deque[tuple[int, list[float]]] = deque()  # ms of the controller's clock, pose
         self._stopped = (0, 0.0)  # ms of the controller's clock and s of the run's when the server began to stop
         self._eased = 0.0  # share of `slowing` that has passed since; it never falls
 
@@ -100,6 +108,7 @@ class RsiServer:
         self._last, self._heard = max(self._last, packet.ipoc), now
         self._delay = packet.delay
         pose: list[float] = self._pose(packet.ipoc)
+        self._told.append((packet.ipoc, pose))
         self.rows.append((packet.ipoc - self._first, self.mark, pose, packet.actual, packet.currents))
         axes = " ".join(
             f'A{k}="{x - home:.9f}"' for k, (x, home) in enumerate(zip(pose, self.run.home, strict=True), 1)
@@ -152,6 +161,24 @@ class RsiServer:
             self.stop(f"the controller was silent for more than {self.silence:g} s", held=True)
         elif self._late > self.gap:
             self.stop(f"{self._late} answers in a row came too late")
+        else:
+            self._follow(packet)
+
+    def _follow(self, packet: Packet) -> None:
+        """Stop if an axis is far from all that it was told lately: it was stopped, or its corrections are cut off.
+
+        How late an axis follows depends on the controller; inside of the range of late commands it follows.
+        """
+        while len(self._told) > 1 and packet.ipoc - self._told[0][0] > LAG:
+            self._told.popleft()
+        for k, (axis, actual) in enumerate(zip(self.run.axes, packet.actual, strict=True)):
+            if abs(actual - self._told[-1][1][k]) <= self.tracking:
+                continue
+            told = [pose[k] for _, pose in self._told]
+            off = max(min(told) - actual, actual - max(told))
+            if off > self.tracking:
+                self.stop(f"{axis} is {off:.2f} degrees off what it is told; at most {self.tracking:g} are allowed")
+                return
 
     def _pose(self, ipoc: int) -> list[float]:
         """Say where the axes must be when the controller's clock shows `ipoc`."""
@@ -249,9 +276,12 @@ def main() -> int:
     parser.add_argument("--address", default="0.0.0.0", help="of this computer, as in the controller's configuration")
     parser.add_argument("--port", type=int, default=PORT)
     parser.add_argument("--gap", type=int, default=5, help="steps that may be missing in a row")
+    parser.add_argument(
+        "--tracking", type=float, default=TRACKING, help="degrees that an axis may be off what it is told"
+    )
     parser.add_argument("--log", help="CSV file; default: the run's name with _log.csv")
     given = parser.parse_args()
-    server = RsiServer(load(given.run), given.gap)
+    server = RsiServer(load(given.run), given.gap, tracking=given.tracking)
     gc.disable()  # a collection in the middle of a run makes an answer late
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as port:
         port.bind((given.address, given.port))

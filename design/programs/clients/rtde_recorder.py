@@ -3,7 +3,8 @@
     python3 rtde_recorder.py 192.168.0.10 run.csv
 
 Start it before the program asks for the recorder. It says when it is ready, refuses a speed slider below 100 %, tells
-when the controller scales the speed down, and stops by itself after the run. Interrupt it with Ctrl-C at any time.
+when the controller scales the speed down, and stops by itself after the run, or where the program gives up.
+Interrupt it with Ctrl-C at any time: the robot program does not notice.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ _FORMATS = {
 }
 _VERSION, _SETUP, _START, _PAUSE, _DATA, _MESSAGE = 86, 79, 83, 80, 85, 77  # kinds of packages
 STANDING = (0, 7)  # of the register: no part of the run
+ABORTED = -1  # of the register: the program gave up
 
 
 class RecorderError(Exception):
@@ -136,7 +138,7 @@ class Watch:
         self._step = 1.0 / rate
         self._before: float | None = None
         self.rows = self.lost = self.slow = 0
-        self.began = self.over = self._stood = False
+        self.began = self.over = self.aborted = self._stood = False
 
     def see(self, row: tuple[Any, ...]) -> str:
         """Take in a row; a sentence for the operator, or nothing."""
@@ -150,12 +152,15 @@ class Watch:
         if self._before is not None:
             self.lost += max(0, round((t - self._before) / self._step) - 1)
         self._before = t
-        running = mark not in (*STANDING, 1, 6)
+        running = mark not in (*STANDING, ABORTED, 1, 6)
         self._stood = self._stood or mark in STANDING  # what an earlier run left behind is no beginning
         self.began = self.began or (running and self._stood)
-        self.over = self.began and mark in STANDING
+        self.aborted = self._stood and mark == ABORTED
+        self.over = self.aborted or (self.began and mark in STANDING)
         if self.rows == 1:
             return "Ready: continue the program."
+        if self.aborted:
+            return "The program gave up: read its message on the pendant, and repeat the run."
         if running and min(fraction, scaling) < 0.9999:
             self.slow += 1
             if self.slow == 1:
@@ -200,7 +205,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{given.path}: {error}", file=sys.stderr)
         return 1
     print(f"{given.path}: {watch.rows} rows at {recorder.rate:g} Hz, {watch.lost} lost, {watch.slow} at reduced speed")
-    return 0 if watch.over and not watch.slow else 1
+    return 0 if watch.over and not (watch.slow or watch.aborted) else 1
 
 
 if __name__ == "__main__":

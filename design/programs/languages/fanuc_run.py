@@ -41,6 +41,9 @@ class Controller(Protocol):
     def message(self, text: str) -> None:
         """Show a message."""
 
+    def pause(self) -> None:
+        """Wait until somebody starts the program again."""
+
     def stream(self, which: str) -> None:
         """Give the motion to a stream (start), or take it back (end)."""
 
@@ -58,6 +61,7 @@ class Runner:
             "joint": self._move, "jump": self._jump, "branch": self._branch, "if": self._if, "else": self._else,
             "for": self._for, "endfor": self._endfor, "here": self._here, "set": self._set, "await": self._await,
             "wait": lambda x: controller.wait(float(x.parts["seconds"])),
+            "pause": lambda x: controller.pause(),
             "message": lambda x: controller.message(x.parts["text"]),
             "stream": lambda x: controller.stream(x.parts["which"]),
             "remark": lambda x: controller.remark(x.text),

@@ -47,7 +47,8 @@ TARGET = Target(
         "Load the .ls file; it overwrites R[196] to R[199], PR[99] and F[99].",
         "Check that user frame 0 and tool 1 exist, and that its remarks state your arm's axis speeds at 100 %.",
         "AUTO mode, override 100 %, robot at the home pose; start the program.",
-        "It pauses where it asks something: start it again.",
+        "It pauses where it asks something: start it again; it then looks at override, mode and pose again.",
+        "After any stop other than these, ABORT ALL and begin again from home: resuming would go on in the middle.",
     ),
     logging=(
         "The program pauses for the recorder to be started, then sets F[99]; at the end it clears it.",
@@ -61,7 +62,7 @@ TARGET = Target(
 _LOOP, _COUNT, _PARTS, _MARK = "R[196]", "R[197]", "R[198]", "R[199:EX MARK]"
 _LOG, _HERE = "F[99:EX LOG]", "PR[99]"
 _CLOSEST = 0.05  # s between way-points
-_REFUSED = {901: "OVERRIDE NOT 100%", 902: "NOT IN AUTO MODE", 903: "NOT AT HOME"}
+_REFUSED = {901: "OVERRIDE NOT 100%", 902: "NOT IN AUTO MODE", 903: "NOT AT HOME", 904: "NOT AT START"}
 
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
@@ -103,12 +104,16 @@ def header(plan: Plan) -> Iterator[str]:
 def preflight(plan: Plan) -> Iterator[str]:
     """Refuse another speed or mode, and ask for what no program can read."""
     yield "!PREFLIGHT"
-    yield f"{_LOOP}=$MCR.$GENOVERRIDE"
-    yield f"IF {_LOOP}<>100,JMP LBL[901]"
-    yield "IF UO[8]=ON,JMP LBL[902]"
     if plan.payload is not None:
         yield f"MESSAGE[{fixed(plan.payload, 2)} KG SET?]"
         yield "PAUSE"
+    yield from _full_speed()
+
+
+def _full_speed() -> Iterator[str]:
+    yield f"{_LOOP}=$MCR.$GENOVERRIDE"
+    yield f"IF {_LOOP}<>100,JMP LBL[901]"
+    yield "IF UO[8]=ON,JMP LBL[902]"
 
 
 def refusals(*labels: int) -> Iterator[str]:
@@ -119,14 +124,19 @@ def refusals(*labels: int) -> Iterator[str]:
 
 
 def _at_home(plan: Plan, table: list[np.ndarray]) -> Iterator[str]:
-    yield f"{_HERE}=JPOS"
     home = in_axes(plan, TARGET).home
-    for k, (angle, margin) in enumerate(zip(home, home_margins(plan.robot, TARGET), strict=True), 1):
-        yield f"{_LOOP}=PR[99,{k}]"
-        yield f"IF {_LOOP}<{_signed(angle - margin)},JMP LBL[903]"
-        yield f"IF {_LOOP}>{_signed(angle + margin)},JMP LBL[903]"
+    yield from _near(plan, home, 903)
     table.append(home)
     yield from ("UFRAME_NUM=0", "UTOOL_NUM=1", "J P[1] 2% FINE")
+
+
+def _near(plan: Plan, pose: np.ndarray, label: int) -> Iterator[str]:
+    """Refuse where an axis is elsewhere."""
+    yield f"{_HERE}=JPOS"
+    for k, (angle, margin) in enumerate(zip(pose, home_margins(plan.robot, TARGET), strict=True), 1):
+        yield f"{_LOOP}=PR[99,{k}]"
+        yield f"IF {_LOOP}<{_signed(angle - margin)},JMP LBL[{label}]"
+        yield f"IF {_LOOP}>{_signed(angle + margin)},JMP LBL[{label}]"
 
 
 def _code(plan: Plan, spacing: float, table: list[np.ndarray]) -> Iterator[str]:
@@ -138,7 +148,8 @@ def _code(plan: Plan, spacing: float, table: list[np.ndarray]) -> Iterator[str]:
     yield from (*preflight(plan), *_at_home(plan, table), f"{_MARK}={OUT}")
     for body in way(plan, TARGET, speeds, back=False):
         yield from _ride(body, [], table)
-    yield from ("WAIT 1.00(sec)", "MESSAGE[START THE RECORDER]", "PAUSE", f"{_LOG}=(ON)")
+    yield from ("WAIT 1.00(sec)", "MESSAGE[START THE RECORDER]", "PAUSE", "!AGAIN: A PAUSE IS LONG")
+    yield from (*_full_speed(), *_near(plan, in_axes(plan, TARGET).start, 904), f"{_LOG}=(ON)")
     if isinstance(plan.body, Trajectory):
         yield from _series(plan, speeds, spacing, table)
     else:

@@ -23,8 +23,8 @@ TARGET = Target(
         "pylibfranka in the version that fits the robot's system, Python 3.10, and FCI activated in Desk.",
         "A computer with a real-time kernel, wired directly to the robot, doing nothing else meanwhile.",
         "Joint impedance control; the robot has no speed slider for streamed motions.",
-        "The client raises the collision thresholds to the joints' rated torques (87 and 12 N m) and to 200 N: the "
-        "robot does not stop at a touch. Nobody may be within reach.",
+        "After the word `yes` the client raises the collision thresholds to the joints' rated torques (87 and 12 N m) "
+        "and to 200 N, and leaves them there: the robot does not stop at a touch. Nobody may be within reach.",
     ),
     loading=(
         "Copy the folder to the computer beside the robot.",

@@ -1,12 +1,24 @@
 """KUKA KRL: the run as one PTP_SPLINE block whose TIME_BLOCK states when every point is passed."""
 
+import hashlib
+
 import numpy as np
 
 from excitor.design.fourier import Trajectory
 from excitor.design.programs.plan import Plan, planned
 from excitor.design.programs.tables import table_times
 from excitor.design.programs.target import Target, in_axes
-from excitor.design.programs.targets.krl_text import END, RESERVED, Lines, header, pose, preflight, way
+from excitor.design.programs.targets.krl_text import (
+    AFTER_A_STOP,
+    END,
+    RESERVED,
+    Lines,
+    header,
+    pose,
+    preflight,
+    refuse,
+    way,
+)
 from excitor.design.programs.words import fixed, rounded
 from excitor.robots.arrays import FloatArray
 
@@ -35,11 +47,13 @@ TARGET = Target(
     loading=(
         "Copy the .src file to KRC:\\R1\\Program as an expert.",
         "Select automatic mode (or T2 where the cell allows it; T1 limits the speed and is refused), override 100 %.",
-        "Drive the robot to the home pose, select the program, press start.",
-        "After a refusal deselect the program and select it again; start alone does not go on.",
+        "Drive the robot to the home pose, select the program, press start: it drives to its first PTP, which is home, "
+        "and stops with the message Programmed path reached (BCO). Press start again: now it runs.",
+        AFTER_A_STOP,
     ),
     logging=(
-        "The program starts and stops the trace; it bears the program's name.",
+        "The program starts and stops the trace, under a short name, EX and five letters; a comment at the top of "
+        "the .src tells which. It halts with a message where the trace does not start within 10 s.",
         "Copy the whole TRACE folder: files of one trace need each other.",
     ),
     advice="Pair measured positions with measured currents. Compare the time between the run's begin and end in the "
@@ -52,30 +66,44 @@ TARGET = Target(
     "per cent of the axes' speed, 1 % at least. Times of a block are taken as they are written, not rounded to REAL.",
 )
 _SHARES = 9  # decimals of shares
+_PASSES = 100  # of 0.1 s, in which the trace must start
 
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write one module."""
     lines = Lines()
-    header(lines, plan, name, declarations=())
+    header(lines, plan, name, declarations=(f"; The trace is called {trace_name(name)}.", "DECL INT EX_PASSES"))
     preflight(lines, plan, TARGET, name)
     axes = in_axes(plan, TARGET)
     lines += [f"PTP {pose(axes.home)}"]
     way(lines, plan, TARGET, "out")
-    lines += ["WAIT SEC 1.0", "BAS (#VEL_PTP,100)", "BAS (#ACC_PTP,100)", *_trace(name)]
+    lines += ["WAIT SEC 1.0", "BAS (#VEL_PTP,100)", "BAS (#ACC_PTP,100)"]
+    _start_trace(lines, name)
     _run(lines, axes, spacing or TARGET.spacing or 0.1)
     lines += ["$TRACE.MODE=#T_STOP", "WAIT SEC 1.0"]
     way(lines, plan, TARGET, "back")
     return {f"{name}.src": lines.text(END)}
 
 
-def _trace(name: str) -> tuple[str, ...]:
-    return (
-        f'$TRACE.NAME[]="{name}"',
+def trace_name(name: str) -> str:
+    """Shorten a program's name to seven letters and digits: how many a trace's name may have is not published."""
+    return f"EX{hashlib.sha256(name.encode()).hexdigest()[:5].upper()}"
+
+
+def _start_trace(lines: Lines, name: str) -> None:
+    """Start the trace; without its configuration it never runs, and the program says so."""
+    idle = "($TRACE.STATE<>#T_WAIT) AND ($TRACE.STATE<>#TRIGGERED)"
+    lines += [
+        f'$TRACE.NAME[]="{trace_name(name)}"',
         '$TRACE.CONFIG[]="EXCITOR.XML"',
         "$TRACE.MODE=#T_START",
-        "WAIT FOR ($TRACE.STATE==#T_WAIT) OR ($TRACE.STATE==#TRIGGERED)",
-    )
+        "EX_PASSES=0",
+        f"WHILE {idle} AND (EX_PASSES<{_PASSES})",
+        "  WAIT SEC 0.1",
+        "  EX_PASSES=EX_PASSES+1",
+        "ENDWHILE",
+    ]
+    refuse(lines, idle, "the trace does not start, is EXCITOR.XML in the TRACE folder", name)
 
 
 def _run(lines: Lines, axes: Plan, spacing: float) -> None:

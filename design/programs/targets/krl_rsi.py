@@ -5,7 +5,7 @@ import numpy as np
 from excitor.design.programs.plan import Plan, Stretches, duration, planned
 from excitor.design.programs.run_file import run_json
 from excitor.design.programs.target import Target, in_axes
-from excitor.design.programs.targets.krl_text import END, RESERVED, Lines, header, pose, preflight, refuse
+from excitor.design.programs.targets.krl_text import AFTER_A_STOP, END, RESERVED, Lines, header, pose, preflight, refuse
 from excitor.design.programs.words import fixed
 from excitor.robots.arrays import FloatArray
 
@@ -33,6 +33,10 @@ TARGET = Target(
         "4.1 and later rebuild the signal flow in RSI Visual as .rsix: four objects, the same numbers.",
         "A computer with Python 3.10 or later, connected directly to the controller's RSI network, with little else to "
         "do.",
+        "The RSI network: log in as expert, minimize the smartHMI, open RSI-Network from the Windows start menu, give "
+        "the interface for RSI an address in another subnet than the controller's Windows interface (192.168.0.x and "
+        "192.168.1.x, say), then a cold start with the option Reload files. The computer's address lies in the RSI "
+        "subnet; a firewall lets UDP port 59152 through.",
         "The load data of tool 1 hold what is mounted on the flange: mass, centre and inertia.",
     ),
     loading=(
@@ -41,13 +45,18 @@ TARGET = Target(
         "<program>.src to KRC:\\R1\\Program.",
         "On the computer run: python rsi_server.py <program>.json",
         "Select automatic mode (or T2 where the cell allows it; T1 limits the speed and is refused), override 100 %.",
-        "Drive the robot to the home pose, select the program, press start. It waits 1 s, then it moves.",
-        "After a refusal, or once the server has stopped, deselect the program and start both again; nothing goes on "
-        "by itself.",
+        "Drive the robot to the home pose, select the program, press start: it drives to its first PTP, which is home, "
+        "and stops with the message Programmed path reached (BCO).",
+        "Press start again: the message Sensor correction goes active comes up; confirm it.",
+        "Press start again: only now the connection opens. The robot stands 1 s, then it moves.",
+        AFTER_A_STOP,
+        "Once the server has stopped, start it again as well; neither goes on by itself.",
     ),
     logging=(
         "The server keeps every packet in memory and writes <program>_log.csv when the controller is silent again: "
         "time, mark, period, reference, measured axes, motor currents.",
+        "It stops for good where a measured axis is more than 3 degrees from all that it was told in the last 0.2 s "
+        "(--tracking): STOP was pressed while packets go on, or the controller cuts the corrections off.",
     ),
     advice="Pair measured positions with motor currents of the same row; the reference runs ahead of both.",
     assumed="STOP with mode 4 ends RSI_MOVECORR when the server sends Stop; where it does not, deselect the program. "
@@ -57,7 +66,7 @@ TARGET = Target(
 )
 ADDRESS, PORT, SENDER = "192.168.1.100", 59152, "Excitor"
 MARGIN = 1.0  # deg by which corrections may exceed what is planned
-TIMEOUT = 10  # cycles without an answer, after which the controller breaks off
+TIMEOUT = 100  # cycles without an answer, after which the controller breaks off
 _SCHEMA = 'xsi:noNamespaceSchemaLocation="/Roboter/Config/System/Common/Schemes/RSIContext.xsd" '
 _INSTANCE = 'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
 
@@ -112,7 +121,7 @@ def _connection(name: str) -> list[str]:
     return [
         _parameter("ConfigFile", 1, f"{name}_eth.xml", ' IsRuntime="false"'),
         _parameter("Timeout", 1, str(TIMEOUT)),
-        _parameter("Flag", 4, "1"),
+        _parameter("Flag", 4, "-1"),  # none: a number would drive that $FLAG of the controller
         _parameter("Precision", 8, "4"),
     ]
 

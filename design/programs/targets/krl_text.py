@@ -17,6 +17,10 @@ switch then time_block to trigger true until wait while with axis e6axis e6pos b
 """
 RESERVED = frozenset(_WORDS.split())
 END = ("END",)
+AFTER_A_STOP = (
+    "After any stop, whatever its cause, and after a refusal: deselect the program, drive the robot home, select the "
+    "program again. Start alone must not go on."
+)
 NEAR = 0.5  # deg: from home
 LIGHT = 0.1  # kg: by which the payload may differ
 DEFAULT_SPEED, SLOWEST, FASTEST = 10, 1, 20  # %

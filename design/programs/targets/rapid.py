@@ -7,7 +7,18 @@ import numpy as np
 from excitor.design.programs.plan import Plan, Stretches, duration, planned
 from excitor.design.programs.run_file import run_json
 from excitor.design.programs.target import Target, in_axes
-from excitor.design.programs.targets.rapid_text import DECIMALS, ENTRY, RESERVED, declarations, header, preflight
+from excitor.design.programs.targets.rapid_text import (
+    AFTER_A_STOP,
+    DECIMALS,
+    ENTRY,
+    LOADING,
+    RESERVED,
+    declarations,
+    header,
+    main,
+    on_error,
+    preflight,
+)
 from excitor.robots.arrays import FloatArray
 
 _STEP = 0.004  # s
@@ -41,13 +52,14 @@ TARGET = Target(
         "the cell.",
     ),
     loading=(
-        "Put the .py files and the run's .json into one folder of the client's computer, load the .mod into T_ROB1.",
+        "Put the .py files and the run's .json into one folder of the client's computer.",
         "Select the tool that is mounted, and its load, on the pendant; move the robot to the home pose.",
         "Start the client first: python egm_client.py RUN.json. It waits for the controller.",
-        f"Automatic mode, override 100 %, program pointer to the routine RUN{ENTRY}, cycle mode single, motors on; "
-        "then start.",
-        "Ctrl-C at the client slows the robot down along its path and stops it. After any stop the client never goes "
-        "on by itself: jog the robot home and begin again.",
+        f"{LOADING}, motors on; then start.",
+        "Ctrl-C at the client slows the robot down along its path and stops it. So does a joint that is more than 3 "
+        "degrees off all that it was told in the last 0.2 s (--tracking). The client never goes on by itself; start it "
+        "again as well.",
+        AFTER_A_STOP,
     ),
     logging=(
         "The client logs by itself, from before the way out until after the way back, and writes a CSV file beside "
@@ -56,7 +68,7 @@ TARGET = Target(
         "of your egm.proto with --torque-field. Otherwise log signal 4002 by a second task.",
     ),
     advice="Pair measured positions (pos_) with measured torques; commands run ahead of the robot by some 10 to 60 ms.",
-    assumed="That mciState is running, or not told, before the first answer; that sequence numbers count the packets "
+    assumed="That sequence numbers count the packets "
     "of 4 ms; that EGM keeps the last command through short gaps and stops by itself after CommTimeout; LpFilter "
     "100 Hz. That EXIT ends the program for good, and GetSysData tells tool and load that are in use.",
 )
@@ -81,6 +93,7 @@ def _module(plan: Plan, name: str) -> list[str]:
         f"    LOCAL CONST egm_minmax exNear := [-{_NEAR:g},{_NEAR:g}];",
         "    LOCAL VAR egmident exGuide;",
         "",
+        *main(name),
         f"    PROC {name}{ENTRY}()",
         *preflight(axes, "exHere"),
         "        EGMReset exGuide;",
@@ -93,13 +106,15 @@ def _module(plan: Plan, name: str) -> list[str]:
         "        EGMReset exGuide;",
         '        TPWrite "The run has ended.";',
         "        EXIT;",
-        "    ERROR",
-        "        IF ERRNO = ERR_UDPUC_COMM THEN",
-        '            TPWrite "The client does not answer;";',
-        '            TPWrite "it says why. Jog home, begin again.";',
-        "            EGMReset exGuide;",
-        "            EXIT;",
-        "        ENDIF",
+        *on_error(
+            [
+                "        EGMReset exGuide;",
+                "        IF ERRNO = ERR_UDPUC_COMM THEN",
+                '            TPWrite "The client does not answer;";',
+                '            TPWrite "it says why.";',
+                "        ENDIF",
+            ]
+        ),
         "    ENDPROC",
         "ENDMODULE",
     ]

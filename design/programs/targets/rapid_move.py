@@ -26,13 +26,17 @@ from excitor.design.programs.plan import (
 )
 from excitor.design.programs.target import CannotDrive, Target, in_axes
 from excitor.design.programs.targets.rapid_text import (
+    AFTER_A_STOP,
     DECIMALS,
     ENTRY,
+    LOADING,
     NOWHERE,
     RESERVED,
     declarations,
     header,
     jointtarget,
+    main,
+    on_error,
     preflight,
 )
 from excitor.design.programs.words import fixed, precise
@@ -69,8 +73,8 @@ TARGET = Target(
     ),
     loading=(
         "Select the tool that is mounted, and its load, on the pendant; move the robot to the home pose.",
-        f"Load the .mod into T_ROB1, automatic mode, override 100 %, program pointer to the routine RUN{ENTRY}, cycle "
-        "mode single, logger ready, motors on; then start.",
+        f"{LOADING}, logger ready, motors on; then start.",
+        AFTER_A_STOP,
     ),
     logging=(
         "Log while ex_log is 1: time, joint positions (test signal 4000) and torques (4002). ex_mark tells the part "
@@ -115,6 +119,7 @@ def _module(plan: Plan, axes: Plan, name: str, spacing: float) -> Iterator[str]:
         for j in range(table.points.shape[1]):
             yield from _array(f"{table.name}{j + 1}", table.points[:, j])
     yield ""
+    yield from main(name)
     yield f"    PROC {name}{ENTRY}()"
     yield from preflight(axes, "exHome")
     yield from _mark(str(OUT))
@@ -129,6 +134,7 @@ def _module(plan: Plan, axes: Plan, name: str, spacing: float) -> Iterator[str]:
     yield "        WaitRob \\ZeroSpeed;"
     yield from _mark(str(END))
     yield "        EXIT;"
+    yield from on_error()
     yield "    ENDPROC"
     yield "ENDMODULE"
 

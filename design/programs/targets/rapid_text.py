@@ -12,6 +12,14 @@ DECIMALS = 6  # of a degree
 AT_HOME = 0.5  # deg
 LOAD_SLACK = 0.05  # kg, between what is planned and what the controller has been told
 ENTRY = "_run"  # of the procedure's name, after the module's
+LOADING = (
+    "Load the .mod as the only program module of T_ROB1: two of them would both have a main. Automatic mode, override "
+    "100 %, program pointer to Main, cycle mode single"
+)
+AFTER_A_STOP = (
+    "After any stop, whatever its cause: jog the robot home, program pointer to Main, begin again. Start alone must "
+    "not go on."
+)
 NO_LOAD = "[0.001,[0,0,0.001],[1,0,0,0],0,0,0]"
 NOWHERE = "[9E9,9E9,9E9,9E9,9E9,9E9]"
 
@@ -36,6 +44,22 @@ RESERVED = frozenset(
     + [f"v{speed}" for speed in _SPEEDS.split()]
     + [f"z{zone}" for zone in _ZONES.split()]
 )
+
+
+def main(name: str) -> list[str]:
+    """Write what automatic mode starts."""
+    return ["    PROC main()", f"        {name}{ENTRY};", "    ENDPROC", ""]
+
+
+def on_error(first: Sequence[str] = ()) -> list[str]:
+    """End for good at any error: after the handler nothing may go on from where it stands."""
+    return [
+        "    ERROR",
+        *first,
+        '        TPWrite "Stopped by error " \\Num:=ERRNO;',
+        '        TPWrite "Jog home, begin again.";',
+        "        EXIT;",
+    ]
 
 
 def jointtarget(axes: FloatArray) -> str:

@@ -27,7 +27,7 @@ TARGET = Target(
     spacing=0.1,
     refuses=("override", "home", "payload"),
     marks=True,
-    clients=("ros2_client.py",),
+    clients=("ros2_client.py", "ros2_program.py"),
     needs=(
         "A joint_trajectory_controller (or a scaled one) that accepts FollowJointTrajectory goals with positions, "
         "velocities and accelerations, and publishes no other command meanwhile.",
@@ -44,8 +44,10 @@ TARGET = Target(
         "name.",
         "The client checks joint names, home pose, standstill, speed scaling and payload, says what will move, and "
         "waits for the word `yes` before anything does.",
-        "Without the client: publish the tables PROGRAM_out, PROGRAM_main and PROGRAM_back one after the other, with a "
-        "second of rest between them; nothing then checks that the robot is at home.",
+        "Ctrl-C cancels the goal; a joint_trajectory_controller may then stop abruptly, unless its parameters enable "
+        "decelerate_on_cancel. Closing the terminal stops nothing.",
+        "The client cancels the goal as well where the speed scaling falls below 100 %, and the controller gives up "
+        "where a joint is 0.2 rad or 0.1 m off its way. A run that stopped starts anew, from home.",
     ),
     logging=(
         "The client records joint_states during the run into PROGRAM.csv: time stamps, speed scaling, mark, and each "

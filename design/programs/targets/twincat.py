@@ -27,8 +27,9 @@ TARGET = Target(
     needs=(
         "TwinCAT 3 with NC PTP (TF5000) and the PLC libraries Tc2_Standard, Tc2_System and Tc2_MC2.",
         "NC axes scaled in deg (turning) and mm (sliding), with the sign and zero of the robot's description.",
-        "A PLC task whose cycle is the controller sample of the design; the NC SAF task must have the same cycle. "
-        "The block refuses to start in a task of another cycle.",
+        "A PLC task whose cycle is the controller sample of the design. The block refuses to start in another cycle.",
+        "IMPORTANT: the NC task (SAF) must have the same cycle as this PLC task; compare both in the system manager. "
+        "The block cannot see it, and with another cycle the set points become stairs that shake the robot.",
         "Software end positions and position-lag monitoring of the NC axes switched on: external set points pass no "
         "other check.",
     ),
@@ -36,8 +37,9 @@ TARGET = Target(
         "Add the function block and the program of the .st file to the PLC project (new POU, structured text, paste "
         "declaration and body), and call the program from the motion task.",
         "Link stAxes[1], stAxes[2] and so on to the NC axes in the order of the file's header.",
-        "Set bPower; when all axes are ready and at the home pose, set bRun and leave it TRUE. FALSE slows the motion "
-        "down to a stop; nothing goes on by itself afterwards.",
+        *text.LOADING,
+        "Set bPower; when all axes are ready and at the home pose, set bRun and leave it TRUE. Stop by bRun, never by "
+        "bPower: bRun FALSE slows the motion down to a stop, and nothing goes on by itself afterwards.",
         "If sMessage asks for something, do it, set bRun to FALSE and to TRUE again.",
     ),
     logging=(
@@ -45,7 +47,8 @@ TARGET = Target(
         "or current of every axis, and nMark, nMarks, nPeriod and bLog of the program.",
         "Start recording when bLog becomes TRUE and then set bLoggerRunning (or let the Scope do it by its trigger); "
         "the run waits for it.",
-        "Stop when bLog becomes FALSE and export as CSV with a decimal point.",
+        "Stop when bLog becomes FALSE, set bLoggerRunning to FALSE (no run starts while it is TRUE), "
+        "and export as CSV with a decimal point.",
     ),
     advice="Use measured positions and measured torque or current; torque comes in per mille or per cent of the "
     "rated torque, so state rated torque or current.",
@@ -224,19 +227,29 @@ def _enabling(plan: Plan) -> list[str]:
 def _disabling(plan: Plan) -> list[str]:
     n = plan.robot.n_joints
     return [
-        "80: (* give the axes back *)",
+        "80: (* give the axes back; hold and feed until they take no set points any more, and 10 cycles longer *)",
+        "  IF nStep = 0 THEN",
+        "    nCount := 0;",
+        "  END_IF;",
+        "  nCount := nCount + 1;",
         f"  FOR iAxis := 1 TO {n} DO",
         "    fbEnable[iAxis](",
         "      Execute := FALSE, Position := aHome[iAxis], PositionType := POSITIONTYPE_ABSOLUTE,",
         "      Axis := stAxes[iAxis]",
         "    );",
         "    fbDisable[iAxis](Execute := nStep >= 5, Axis := stAxes[iAxis]);",
+        "    IF stAxes[iAxis].Status.ExtSetPointGenEnabled AND NOT fbDisable[iAxis].Done OR nStep <= 5 THEN",
+        "      nCount := 0;",
+        "      IF nStep > 2 * nRest THEN",
+        "        sMessage := CONCAT('External set points cannot be switched off at axis ', DINT_TO_STRING(iAxis));",
+        "      END_IF;",
+        "    END_IF;",
         "  END_FOR;",
         "  IF sMessage = '' THEN",
         f"    nMark := {END};",
         "  END_IF;",
         "  bLog := FALSE;",
-        "  bOver := nStep >= 10;",
+        "  bOver := nCount >= 10 OR nStep > 2 * nRest;",
         "  nNext := 0;",
     ]
 

@@ -43,7 +43,9 @@ TARGET = Target(
         "Tc2_MC2_Camming.",
         "NC axes scaled in deg (turning) and mm (sliding), with the sign and zero of the robot's description.",
         "One more NC axis, virtual (simulation encoder and drive), scaled in s: the master. Its velocity limit must be "
-        "above 1 and its acceleration limit at least 10.",
+        "above 1, its acceleration limits above 5 and its jerk limit above 50.",
+        "Commands to coupled axes allowed in the parameters of every NC axis (motion commands to slave axis): after a "
+        "failure every axis is stopped by itself with MC_Stop.",
         "Cam table IDs from 1 on that nothing else uses: one for each table of each axis.",
     ),
     loading=(
@@ -51,8 +53,10 @@ TARGET = Target(
         "project, and call the program from the motion task; any cycle of up to 10 ms will do.",
         "Link stAxes[1], stAxes[2] and so on to the NC axes in the order of the file's header, and stMaster to the "
         "virtual axis.",
-        "Set bPower; when all axes are ready and at the home pose, set bRun and leave it TRUE. FALSE slows time down "
-        "to a stop; nothing goes on by itself afterwards.",
+        *text.LOADING,
+        "Set bPower; when all axes are ready and at the home pose, set bRun and leave it TRUE. Stop by bRun, never by "
+        "bPower: bRun FALSE slows time down to a stop, and nothing goes on by itself afterwards.",
+        "If sMessage asks for something, do it, set bRun to FALSE and to TRUE again.",
         "The CSV files hold the same tables, one file an axis, for cam editors of other makers.",
     ),
     logging=(
@@ -60,7 +64,8 @@ TARGET = Target(
         "axis, the set position of the master, and nMark, nMarks, nPeriod and bLog of the program.",
         "Start recording when bLog becomes TRUE and then set bLoggerRunning (or let the Scope do it by its trigger); "
         "the run waits for it.",
-        "Stop when bLog becomes FALSE and export as CSV with a decimal point.",
+        "Stop when bLog becomes FALSE, set bLoggerRunning to FALSE (no run starts while it is TRUE), "
+        "and export as CSV with a decimal point.",
     ),
     advice="Use measured positions and measured torque or current; torque comes in per mille or per cent of the "
     "rated torque, so state rated torque or current.",
@@ -112,7 +117,7 @@ def _block(plan: Plan, name: str, found: list[Span]) -> list[str]:
         *_constants(plan, found, tables, rows),
         *BLOCK["variables"].format(**values).split("\n"),
         *BLOCK["watch"].format(**values).split("\n"),
-        *text.preflight(plan, 10, BLOCK["master"].split("\n")),
+        *text.preflight(plan, 10, BLOCK["master"].split("\n"), ["    bHard := FALSE;"]),
         *BLOCK["states"].format(**values).split("\n"),
         *_marking(plan, found),
         *BLOCK["end"].format(**values).split("\n"),
@@ -123,10 +128,12 @@ def _block(plan: Plan, name: str, found: list[Span]) -> list[str]:
 def _constants(plan: Plan, found: list[Span], tables: list[Table], rows: list[int]) -> list[str]:
     first = np.cumsum([1, *rows[:-1]]).tolist()
     last = np.cumsum([len(span.tables) for span in found])
+    fastest = np.maximum(1.0, np.max([np.abs(table.values[1]).max(axis=0) for table in tables], axis=0))
     return [
         "VAR CONSTANT",
         *text.reals("aHome", plan.home, "where the run begins and ends"),
         *text.reals("aNear", text.near(plan), "how far from home the start may be"),
+        *text.reals("aFast", fastest, "the fastest of each axis, per s: it stops from there in 0.3 s"),
         *text.constants("aFirst", "DINT", [first], "first point of each table"),
         *text.constants("aRows", "DINT", [rows], "points of each table"),
         *text.constants("aPeriodic", "BOOL", [[str(table.periodic).upper() for table in tables]]),

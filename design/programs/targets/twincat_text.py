@@ -22,6 +22,14 @@ RESERVED = frozenset({
 })  # fmt: skip
 NEAR = (0.5, 1.0)  # deg, mm: how far from home a program starts
 
+LOADING = (
+    "Every program, the dry run's as well, has its own PRG_..., AXIS_REFs and MC_Power: call and link only one of them "
+    "at a time. Take the call of the one before out of the task and link its NC axes to the next one, then activate "
+    "the configuration.",
+    "To clear an axis error, use Reset in the NC axis' Online tab (or MC_Reset); to go home, jog each axis there with "
+    "the keys or the target position in the same tab, while no run is on.",
+)
+
 POWER_LINES = """  fbPower[iAxis](
     Enable := bPower, Enable_Positive := bPower, Enable_Negative := bPower, Override := fOverride, Axis := {axis}
   );
@@ -97,8 +105,11 @@ def interface(plan: Plan, more: str = "") -> list[str]:
     ]
 
 
-def preflight(plan: Plan, first_state: int, special: Sequence[str] = ()) -> list[str]:
-    """Check everything at a rising edge of bRun; `special`: lines of one target. Nothing moves after a message."""
+def preflight(plan: Plan, first_state: int, special: Sequence[str] = (), reset: Sequence[str] = ()) -> list[str]:
+    """Check everything at a rising edge of bRun; Nothing moves after a message.
+
+    `special`, `reset`: lines of one target, that check and that set back.
+    """
     n = plan.robot.n_joints
     payload = []
     if plan.payload is not None:
@@ -117,6 +128,9 @@ def preflight(plan: Plan, first_state: int, special: Sequence[str] = ()) -> list
         "  nMark := 0;",
         "  nMarks := 0;",
         "  nPeriod := 0;",
+        "  IF bLoggerRunning THEN",
+        "    sMessage := 'Set bLoggerRunning to FALSE first.';",
+        "  END_IF;",
         *special,
         *payload,
         f"  FOR iAxis := 1 TO {n} DO",
@@ -133,6 +147,7 @@ def preflight(plan: Plan, first_state: int, special: Sequence[str] = ()) -> list
         "  IF sMessage = '' THEN",
         "    bBusy := TRUE;",
         "    bSlow := FALSE;",
+        *reset,
         "    nStep := 0;",
         f"    nState := {first_state};",
         "  ELSE",

@@ -5,13 +5,30 @@ from collections.abc import Iterable
 import numpy as np
 
 from excitor.design.fourier import Trajectory
-from excitor.design.programs.plan import BACK, END, HOLD, MEASURED, OUT, RAMP_IN, RAMP_OUT, SETTLE, WARM_UP, Move, Plan
+from excitor.design.programs.plan import (
+    BACK,
+    END,
+    HOLD,
+    MEASURED,
+    OUT,
+    RAMP_IN,
+    RAMP_OUT,
+    SETTLE,
+    WARM_UP,
+    Move,
+    Plan,
+    Stretches,
+    duration,
+    planned,
+)
 from excitor.design.programs.target import CannotDrive, Target, fitting_steps, in_axes
 from excitor.design.programs.words import comment, fixed
 from excitor.robots.arrays import FloatArray
 
 LOOK_AHEAD, GAIN = 0.03, 1000
 HOME = 0.0087  # rad, that the robot may be away from home: half a degree
+ABORTED = -1  # register 24 of a program that gave up
+BRAKING = (3.0, 40.0)  # rad/s2, between which a stop is as hard as the motion itself
 SLOW = "2.0 + 0.004"  # control steps that may be lost in a part of the run, and the share of its steps
 MOST_MOVES = 900  # in one program; controllers run no more than 1000 to 2500 targets
 
@@ -50,6 +67,10 @@ TARGET = Target(
         "Set the speed slider to 100 % and start the program. It stands still for 3 s while it compares the time that "
         "its steps take, and refuses to go on below 100 %.",
         "It moves slowly to where the run starts, then asks for the recorder. Continue starts the run.",
+        "If the speed falls, or steps take too long, it brakes and ends: with the motion's own peak acceleration (a, 3 "
+        "to 40 rad/s2, in the script's first stopj). A joint at speed v then leaves the checked path, straight on, by "
+        "v^2 / (2 a): 14 degrees at 3 rad/s with 18 rad/s2. Keep that free as well.",
+        "After any pause or protective stop press Stop, drive home, and start anew; never resume.",
     ),
     logging=(
         "Record RTDE (TCP port 30004) from a computer, with python3 rtde_recorder.py ADDRESS run.csv, which stops by "
@@ -58,7 +79,8 @@ TARGET = Target(
         "runtime_state, output_int_register_24.",
         "Start the recorder when the program asks for it; stop it once output integer register 24 is back at 0.",
         "Output integer register 24 tells the part of the run: 2 settle, 3 ramp-in, 101 ... warm-up periods, "
-        "1001 ... measured periods or moves, 4 ramp-out, 5 hold, 1 and 6 the ways out and back, 7 the end.",
+        "1001 ... measured periods or moves, 4 ramp-out, 5 hold, 1 and 6 the ways out and back, 7 the end, and -1 that "
+        "the program gave up.",
     ),
     advice=(
         "Pair actual_q with actual_current: servoj follows about 34 ms late, and target_moment is the controller's "
@@ -94,6 +116,13 @@ def _header(plan: Plan) -> list[str]:
     return lines + (["# DRY RUN at 15 % amplitude"] if plan.dry else [])
 
 
+def deceleration(axes: Plan) -> float:
+    """Choose how hard to stop, rad/s2: as the motion's own peak, so that a stop leaves the path by little."""
+    spans = [(name, np.linspace(0.0, duration(axes, name), 10_000)) for name in Stretches]
+    peak = max(float(np.abs(planned(axes, name, t, 2)).max()) for name, t in spans)
+    return float(np.clip(np.ceil(10.0 * peak) / 10.0, *BRAKING))
+
+
 def _preflight(axes: Plan, unit: float) -> list[str]:
     """Declare, and refuse to start."""
     away = " or ".join(f"norm(ex_q[{j}] - ex_h[{j}]) > {HOME}" for j in range(len(axes.home)))
@@ -109,7 +138,7 @@ def _preflight(axes: Plan, unit: float) -> list[str]:
         "global ex_n = 0",
         "global ex_t = 0",
         "global ex_q = get_actual_joint_positions()",
-        *_FUNCTIONS,
+        *_functions(deceleration(axes)),
         *_profiles(axes),
         *(_wave(axes.body) if isinstance(axes.body, Trajectory) else []),
         f"ex_h = {_list(axes.home)}",
@@ -122,14 +151,20 @@ def _preflight(axes: Plan, unit: float) -> list[str]:
         ' ex_stop("Robot is not at home")',
         "end",
         *payload,
+        "ex_q = get_target_joint_positions()",
         "ex_c = run ex_clock()",
         "ex_rest(3.0)",
         f"ex_move(ex_h, 1.0{_no_blend(axes)})",
     ]
 
 
+def _functions(braking: float) -> list[str]:
+    return [line.replace("ex_a", _real(braking)) for line in _FUNCTIONS]
+
+
 _FUNCTIONS = [
     "def ex_stop(ex_s):",
+    f" write_output_integer_register(24, {ABORTED})",
     ' popup(ex_s, "Excitor", False, True, True)',
     " halt",
     "end",
@@ -148,8 +183,8 @@ _FUNCTIONS = [
     f" servoj(ex_q, 0, 0, ex_dt, {LOOK_AHEAD}, {GAIN})",
     " ex_n = ex_n + 1",
     f" if ex_t - ex_n > {SLOW} * ex_n:",
-    "  stopj(3.0)",
-    '  ex_stop("Speed is not at 100 %")',
+    "  stopj(ex_a)",
+    '  ex_stop("Speed below 100 %, or steps took too long")',
     " end",
     "end",
     "def ex_steps(ex_s):",

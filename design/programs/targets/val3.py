@@ -25,7 +25,7 @@ abs accel and appro asc begin blend bool break call case chr clock clr cls cos d
 else elseif end endfor endif endswitch endwhile false find flange for frame get getmonitorspeed getmoveid herej if ins
 insert int ispowered jointrx leave len link log max mdesc mid min movec movej movel not num or pointrx popupmsg power
 put putln reach resetmotion return ride rmax round sel size start stop step string switch tan tmax to tool trsf true
-type until val3 vel wait waitendmove while workingmode world
+type until userpage val3 vel wait waitendmove while workingmode world
 """
 
 TARGET = Target(
@@ -53,7 +53,10 @@ TARGET = Target(
         "Copy the folder to the controller's applications (usrapp) and open it.",
         "Check that nTopSpeed in the application's data are your arm's axis speeds at 100 %: they make its times.",
         "Select local or remote mode, power, monitor speed 100 %, robot at the home pose; start the application.",
-        "Answer its questions with any key; stop it with the stop key.",
+        "Its questions are on the user page: answer with any key; it then looks at mode and monitor speed again. "
+        "Stop it with the stop key.",
+        "MOVE/HOLD holds the arm, and a second press resumes in the middle of the run: after a hold stop the "
+        "application, drive home and start it anew.",
     ),
     logging=(
         "The program stops and asks for the recorder to be started, and sets nLog to 1; at the end it sets 0.",
@@ -116,7 +119,8 @@ def _start(plan: Plan, speeds: Speeds, spacing: float, table: _Table) -> Iterato
     yield from ("resetMotion()", "nId=0", "movej(jHome,tNone,mSlow)", "waitEndMove()", "resetMotion()", f"nMark={OUT}")
     for body in way(plan, TARGET, speeds, back=False):
         yield from _ride(body, "", table)
-    yield from ("// start the logger", "delay(1)", *_ask("Start the recorder, then press a key"), "nLog=1")
+    yield from ("// start the logger", "delay(1)", *_ask("Start the recorder, then press a key"))
+    yield from ("// again: it may have taken long", *_full_speed(), "nLog=1")
     if isinstance(plan.body, Trajectory):
         yield from _series(plan, speeds, spacing, table)
     else:
@@ -136,15 +140,19 @@ def _header(plan: Plan) -> Iterator[str]:
 
 def _preflight(plan: Plan) -> Iterator[str]:
     yield "// preflight"
-    yield from _refuse("workingMode()<3", "Refused: select local or remote mode")
-    yield from _refuse("getMonitorSpeed()!=100", "Refused: monitor speed must be 100 %")
+    if plan.payload is not None:
+        yield from _ask(f"Is a load of {fixed(plan.payload, 3)} kg set? If not, stop; if it is, press a key")
+    yield from _full_speed()
     yield "jHere=herej()"
     for k, margin in enumerate(home_margins(plan.robot, TARGET), 1):
         yield from _refuse(
             f"abs(jHere.j{k}-jHome.j{k})>{margin:g}", f"Refused: axis {k} is more than {margin:g} deg from home"
         )
-    if plan.payload is not None:
-        yield from _ask(f"Is a load of {fixed(plan.payload, 3)} kg set? If not, stop; if it is, press a key")
+
+
+def _full_speed() -> Iterator[str]:
+    yield from _refuse("workingMode()<3", "Refused: select local or remote mode")
+    yield from _refuse("getMonitorSpeed()!=100", "Refused: monitor speed must be 100 %")
 
 
 def _refuse(condition: str, message: str) -> Iterator[str]:
@@ -152,7 +160,7 @@ def _refuse(condition: str, message: str) -> Iterator[str]:
 
 
 def _ask(question: str) -> Iterator[str]:
-    yield from (f'putln("{question}")', "nKey=get()")
+    yield from ("userPage()", f'putln("{question}")', "nKey=get()")
 
 
 def _series(plan: Plan, speeds: Speeds, spacing: float, table: _Table) -> Iterator[str]:

@@ -33,6 +33,7 @@ def _swapped(match: re.Match[str]) -> str:
 
 _POINT = r"(?P<before>^P\[7\].*?)"
 _ANGLE = r"(?P<before>^P\[\d+\]\{[^}]*?J[1-6] = )(?P<number>-?[1-9]\d*\.\d+)"
+_AGAIN = r"(?P<before>!AGAIN.*?)^ *\d+:  {} ;\n"
 _LINE = r"^ *\d+:  {} ;\n"
 
 _CHANGES: tuple[tuple[str, str, _Change], ...] = (
@@ -60,6 +61,9 @@ _CHANGES: tuple[tuple[str, str, _Change], ...] = (
     ("an axis twice as fast", r"(?P<before>!J1 AT 100%: )(?P<number>[\d.]+)", _number(lambda x: 0.01 * x)),
     ("override check removed", _LINE.format(r"IF [^\n]*?JMP LBL\[901\]"), _constant("")),
     ("override check weakened", r"<>100,JMP LBL\[901\]", _constant("<40,JMP LBL[901]")),
+    ("override not checked again", _AGAIN.format(r"IF [^\n]*?JMP LBL\[901\]"), lambda match: match["before"]),
+    ("mode not checked again", _AGAIN.format(r"IF [^\n]*?JMP LBL\[902\]"), lambda match: match["before"]),
+    ("pose not checked again", r"^ *\d+:  IF [^\n]*?JMP LBL\[904\] ;\n", _constant("")),
     ("mode check removed", _LINE.format(r"IF [^\n]*?JMP LBL\[902\]"), _constant("")),
     ("home not checked", r"PR\[99\]=JPOS.*?(?= *\d+:  UFRAME)", _constant("UTOOL_NUM=1 ;\n")),
     ("home checked elsewhere", r"(?P<before>IF R\[196\]<)\(?(?P<number>-?[\d.]+)\)?(?=,JMP LBL\[903\])",

@@ -70,6 +70,7 @@ _FLOW: tuple[tuple[str, Edit], ...] = (
     ("the monitor at its default", instead(r'("MaxA1"[^>]*ParamValue=")[^"]*', r"\g<1>0.9")),
     ("the monitor switched off in effect", instead(r'("MaxA4"[^>]*ParamValue=")[^"]*', r"\g<1>360.0")),
     ("STOP does not end the motion", instead(r'("Mode"[^>]*ParamValue=")4', r"\g<1>1")),
+    ("a flag of the controller is driven", instead(r'("Flag"[^>]*ParamValue=")-1', r"\g<1>1")),
     ("STOP not connected", instead(r'OutIdx="7"', 'OutIdx="8"')),
     ("an object dropped", without(r'  <RSIObject ObjType="AXISCORRMON".*?</RSIObject>\r\n')),
     ("no end of the file", without(r"</RSIObjects>\r\n")),

@@ -19,6 +19,8 @@ _MODULE = (
     ("a missing ENDIF", r" *ENDIF\n", ""),
     ("a missing ENDPROC", r" *ENDPROC\n", ""),
     ("a missing ENDMODULE", r"ENDMODULE\n", ""),
+    ("nothing that automatic mode starts", r" *PROC main\(\)\n(?s:.*?)ENDPROC\n", ""),
+    ("main that does nothing", r"(PROC main\(\)\n) *\w+;\n", r"\1"),
     ("a missing semicolon", r"CJointT\(\);", "CJointT()"),
     ("decimal comma in home", r"(exHome := \[\[-?\d+)\.", r"\1,"),
     ("a joint missing in home", r"(exHome := \[\[)[^,]*,", r"\1"),

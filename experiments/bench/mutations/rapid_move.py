@@ -28,6 +28,8 @@ _CHANGES = (
     ("rest after the log removed", r"(SetDO ex_log, 0;\n) *WaitTime \\InPos, 1;\n", r"\1"),
     ("a missing ENDFOR", r" *ENDFOR\n", ""),
     ("a missing ENDPROC", r" *ENDPROC\n", ""),
+    ("nothing that automatic mode starts", r" *PROC main\(\)\n(?s:.*?)ENDPROC\n", ""),
+    ("main that does nothing", r"(PROC main\(\)\n) *\w+;\n", r"\1"),
     ("a missing semicolon", r"CJointT\(\);", "CJointT()"),
     ("a missing bracket", r"\]\] \\NoEOffs", r"] \\NoEOffs"),
     ("period count off by one", r"(FOR k FROM 1 TO )(\d+)(?= DO(?s:.)*SetDO ex_log, 0)", r"\1 1 + \2"),

@@ -163,6 +163,7 @@ def _clients(files: Files) -> Iterator[tuple[str, dict[str, str]]]:
         "the override check removed": r"\n    _full_speed\(scaling\)",
         "the standstill check removed": r"\n    _at_rest\(program, first, last\)",
         "the log start removed": r"\n    robot\.log_on\(\)",
+        "the look at where a stretch begins removed": r"\n            _stands\(robot, program, stretch, begin\)",
     }.items():
         if re.search(line, text):
             yield label, {**files, _CLIENT: re.sub(line, "", text, count=1)}

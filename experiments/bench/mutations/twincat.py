@@ -50,6 +50,8 @@ EDITS: tuple[Edit, ...] = (
     ("direction not fed", r"      nDirection := -1;", "      nDirection := 1;"),
     ("one axis fed for all", r"(Direction := nDirection,\n      Axis := stAxes\[)iAxis", r"\g<1>1"),
     ("external set points not switched on", r"Execute := nStep >= 5, Position", "Execute := FALSE, Position"),
+    ("external set points not switched off", r"(fbDisable\[iAxis\]\(Execute := )nStep >= 5", r"\1FALSE"),
+    ("feeding ends too early", r"bOver := nCount >= 10 OR [^;]*;", "bOver := nStep >= 5;"),
     ("a move of a step less", r"(aSteps :.*?\n\s*\d+, )(\d+)", _more(-1)),
     ("a whole number times a real", r"DINT_TO_LREAL\(nStep\) \* fTick", "nStep * fTick"),
     ("a name misspelt", r"aWay\[iAxis\] := aTo", "aWy[iAxis] := aTo"),

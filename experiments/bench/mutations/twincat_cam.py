@@ -25,7 +25,6 @@ BLOCK: tuple[Edit, ...] = (
     ("the master stops early", rf"(aStop :.*?\n\s*){_NUMBER}", _changed(1.0, -0.7)),
     ("override not checked", r"PlcToNc\.Override <> 1000000", "PlcToNc.Override = 0"),
     ("home not checked", r"> aNear\[iAxis\] THEN", "> 1.0e9 THEN"),
-    ("readiness not checked", r"NOT st(Axes\[iAxis\]|Master)\.Status\.Operational", "FALSE"),
     ("payload not checked", r"(ABS\(nPayloadGrams - \d+\)) > 10", r"\1 > 100000000"),
     ("status not read", r"st\w+(?:\[iAxis\])?\.ReadStatus\(\);", ";"),
     ("markers removed", r"      nMark := aPartMark\[nPart\];\n", ""),
@@ -38,6 +37,8 @@ BLOCK: tuple[Edit, ...] = (
     ("coupled where the slave stands", r"MC_STARTMODE_ABSOLUTE", "MC_STARTMODE_RELATIVE"),
     ("the next table at once", r"MC_CAMACTIVATION_ATMASTERAXISPOS", "MC_CAMACTIVATION_INSTANTANEOUS"),
     ("uncoupling left out", r"fbOut\[iAxis\]\(Execute := nStep > 0,", "fbOut[iAxis](Execute := FALSE,"),
+    ("the next table not queued", r"nQueued := nQueued \+ 1;", ";"),
+    ("the master's jerk left out", r"(Deceleration := 5\.0, )Jerk := 50\.0, (Axis := stMaster\n)", r"\1\2"),
     ("a name misspelt", r"fBase := stMaster", "fBas := stMaster"),
 )  # fmt: skip
 POINTS: tuple[Edit, ...] = (

@@ -44,6 +44,7 @@ _AXIS = r'(?P<before><Data name="jRide".*?<Value key="\d+" [^>]*?j[1-6]=")(?P<nu
 _SPEED = r'(?P<before><Data name="nVel".*?<Value key="7" value=")(?P<number>[\d.]+)'
 _TOPS = r'<Data name="nTopSpeed".*?</Data>'
 _REFUSED = r"^  if {}[^\n]*\n[^\n]*\n[^\n]*\n  endIf\n"
+_AGAIN = r"(?P<before>// again.*?)" + _REFUSED[1:]
 _CALL = r"call ride\("
 
 _CHANGES: tuple[tuple[str, str, str, _Change], ...] = (
@@ -70,6 +71,8 @@ _CHANGES: tuple[tuple[str, str, str, _Change], ...] = (
      _number(lambda x: 1.02 * x)),
     ("override check removed", "start.pgx", _REFUSED.format(r"getMonitorSpeed"), _constant("")),
     ("override check weakened", "start.pgx", r"getMonitorSpeed\(\)!=100", _constant("getMonitorSpeed()<10")),
+    ("override not checked again", "start.pgx", _AGAIN.format(r"getMonitorSpeed"), lambda match: match["before"]),
+    ("mode not checked again", "start.pgx", _AGAIN.format(r"workingMode"), lambda match: match["before"]),
     ("mode check removed", "start.pgx", _REFUSED.format(r"workingMode"), _constant("")),
     ("home not checked", "start.pgx", r"^  jHere=herej\(\)\n", _constant("  jHere=jHome\n")),
     ("the step to home left out", "start.pgx", r"^  movej\(jHome[^\n]*\n", _constant("")),

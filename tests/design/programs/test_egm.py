@@ -46,8 +46,11 @@ def home(plan):
 
 
 def stream(client, position, packets):
-    """Answer numbered packets; answers by number, nothing where there was none."""
-    return {n: client.answer(packet(position, n), 0.001 * n) for n in packets}
+    """Answer numbered packets of a robot that goes where it is told; answers by number, None where there is none."""
+    found = {}
+    for n in packets:
+        found[n] = client.answer(packet(client.rows[-1][4] if client.rows else position, n), 0.001 * n)
+    return found
 
 
 def test_packets_are_those_of_the_definition():
@@ -111,8 +114,8 @@ def test_the_first_answer_is_where_the_robot_stands(plan):
     ("given", "reason"),
     [
         ({"motors": 2}, "motors are off"),
-        ({"egm": 2}, "guided motion does not run"),
-        ({"egm": 1}, "guided motion does not run"),
+        ({"motors": 2, "egm": 2}, "motors are off"),
+        ({"egm": 2, "away": 0.6}, r"stands \+0.600 deg from home"),
         ({"away": 0.6}, r"stands \+0.600 deg from home"),
         ({"away": float("nan")}, "from home"),
     ],
@@ -124,6 +127,69 @@ def test_it_does_not_begin_where_something_is_wrong(plan, given, reason):
     assert client.state == "waiting"
     assert re.search(reason, client.reason)
     assert client.answer(packet(home(plan), 20), 0.0) is not None  # nothing has moved: it may begin
+
+
+@pytest.mark.parametrize("egm", [0, 1, 2])
+def test_until_guided_motion_runs_it_is_told_where_it_stands(plan, egm):
+    client, away = client_of(plan), np.array([0.4, -0.3, 0.2, 0.0, -0.45, 0.1])
+    for n in range(300):
+        here = home(plan) + (0.5 + 0.001 * (n % 3)) * away
+        assert joints(client.answer(packet(here, n, egm=egm), 0.0)).tolist() == here.tolist()
+    assert client.state == "waiting"
+    assert "does not run yet" in client.reason
+    assert not client.rows
+    assert client.answer(packet(home(plan) + 2.0 * away, 300, egm=egm), 0.0) is None  # home is checked first
+    first = client.answer(packet(home(plan) + away, 301), 0.0)
+    assert joints(first) == pytest.approx(home(plan) + away, abs=1e-12)  # no jump: the clock begins here
+    assert (client.state, client.reason, client.rows[0][0]) == ("align", "", 0)
+
+
+def test_states_that_are_undefined_or_not_told_are_no_reason_to_refuse(plan):
+    client, whole = client_of(plan), packet(home(plan))
+    undefined = whole.replace(b"\x42\x02\x08\x02", b"\x42\x02\x08\x00")  # rapidExecState
+    untold = whole.replace(b"\x2a\x02\x08\x03", b"")  # mciState
+    assert len({whole, undefined, untold}) == 3
+    for data in (undefined, untold):
+        client = client_of(plan)
+        assert client.answer(data, 0.0) is not None
+        assert client.state == "align"
+
+
+def test_the_fake_controller_does_not_run_before_an_answer(plan):
+    robot = FakeController([float(x) for x in home(plan)])
+    assert not Robot(robot.packet()).runs
+    with pytest.raises(ValueError, match="leads away"):
+        robot.take(command(FIRST_PACKET, 0, [x + 1e-3 for x in robot.position]))
+    robot.take(command(FIRST_PACKET, 0, robot.position))
+    assert Robot(robot.packet()).runs
+    assert not robot.told
+
+
+@pytest.mark.parametrize("lag", [0, 10, 40])
+def test_joints_that_follow_late_are_no_reason_to_stop(plan, lag):
+    client, told = client_of(plan), [home(plan)]
+    for n in range(3400):
+        told.append(joints(client.answer(packet(told[max(-len(told), -1 - lag)], n), 0.0)))
+    assert client.state == "done"
+
+
+@pytest.mark.parametrize("joint", [0, 4])
+def test_a_joint_that_does_not_follow_stops_it_for_good(plan_of, joint):
+    plan = plan_of(period=2.0, ramp=1.0, measured=1, warm_up=0, swing=0.3)
+    client = client_of(plan)
+    stream(client, home(plan), range(1500))
+    stood = client.rows[-1][4][joint]
+    for n in range(1500, 2500):
+        here = list(client.rows[-1][4])
+        here[joint] = stood
+        client.answer(packet(here, n), 0.0)
+        if client.slowing:
+            break
+    assert f"{client.run.axes[joint]} is 3." in client.reason
+    assert "off what it is told, allowed is 3 deg" in client.reason
+    after = [a for a in stream(client, home(plan), range(n + 1, n + 400)).values() if a is not None]
+    assert client.state == "stopped"
+    assert np.abs(np.diff([joints(a) for a in after[-50:]], axis=0)).max() == 0.0
 
 
 def test_lost_and_late_packets_leave_the_rest_in_place(plan):
@@ -191,10 +257,10 @@ def test_packets_at_another_rate_stop_it_before_anything_moves(plan):
 def test_counters_begin_again_at_0(plan):
     client, robot = client_of(plan), home(plan)
     numbers = [(2**32 - 300 + n) % 2**32 for n in range(1000)]
-    found = [
-        client.answer(robot_message(k, (4 * n + 2**32 - 900) % 2**32, robot, robot, motors=1, egm=3), 0.0)
-        for n, k in enumerate(numbers)
-    ]
+    found, at = [], robot
+    for n, k in enumerate(numbers):
+        found.append(client.answer(robot_message(k, (4 * n + 2**32 - 900) % 2**32, at, at, motors=1, egm=3), 0.0))
+        at = joints(found[-1])
     whole = stream(client_of(plan), robot, range(1000))
     assert all(np.array_equal(joints(a), joints(b)) for a, b in zip(found, whole.values(), strict=True))
 
@@ -211,7 +277,7 @@ def test_a_run_that_jumps_is_refused(plan):
 
 def test_the_log_tells_everything(plan, tmp_path):
     client, robot = client_of(plan, torque=7), FakeController([float(x) for x in home(plan)])
-    for n in range(1600):
+    for n in range(1601):  # the first one only starts it
         answer = client.answer(robot.packet(), 0.004 * n + 10.0)
         robot.take(answer)
     write_log(client, str(tmp_path / "log.csv"))
@@ -223,6 +289,7 @@ def test_the_log_tells_everything(plan, tmp_path):
     assert main[0]["mark"] == "2"
     assert {row["mark"] for row in main} == {"2", "3", "1001"}
     assert {row["period"] for row in main} == {"0", "1"}
+    assert client.rows[0][0] == 0
     assert [float(row["time_s"]) for row in rows[:3]] == [0.0, 0.004, 0.008]
     ref = np.array([[float(row[f"ref_{axis}_deg"]) for axis in client.run.axes] for row in rows])
     pos = np.array([[float(row[f"pos_{axis}_deg"]) for axis in client.run.axes] for row in rows])
@@ -266,7 +333,7 @@ def test_an_interrupt_slows_the_robot_down_and_the_log_is_written(plan, tmp_path
         found = []
         try:
             for n in range(900):  # as fast as answers come: the client knows no time but the controller's
-                sock.send(packet(home(plan), n))
+                sock.send(packet(found[-1] if found else home(plan), n))
                 found.append(joints(sock.recv(4096)))
                 if n == 500:
                     process.send_signal(signal.SIGINT)

@@ -1,5 +1,6 @@
 """FANUC TP programs: what is emitted does what was planned, and everything wrong is caught."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -127,6 +128,20 @@ def test_refuses_before_anything_moves(plan_of):
         assert not found.stretches
         assert said in found.halted
     assert check.execute(files, "p", machine_of(plan, axes=machine_of(plan).axes + 0.4)).stretches
+
+
+def test_looks_again_after_every_pause(plan_of):
+    """Between a question and its answer somebody may turn the override, switch the mode or move the arm."""
+    for given in ({}, {"payload": 2.0}):
+        plan = plan_of(**given)
+        text = fanuc.emit(plan, "p", None)["p.ls"]
+        assert text.index("PAUSE") < text.index("GENOVERRIDE") or not given
+        body = text.index("!AGAIN")
+        for label, said in ((901, "override 50 %"), (902, "another mode"), (904, "J1 moved by -2 deg")):
+            blind = text[:body] + re.sub(rf"IF [^\n]*JMP LBL\[{label}\]", "!", text[body:])
+            with pytest.raises(ProgramError, match=f"after a PAUSE with .*{said}"):
+                check.execute({"p.ls": blind}, "p", machine_of(plan))
+    assert "ABORT ALL" in " ".join(TARGET.loading)
 
 
 @pytest.mark.slow

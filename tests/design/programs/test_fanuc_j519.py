@@ -18,7 +18,7 @@ import pytest
 
 from excitor.design.programs.checks import fanuc_j519 as check
 from excitor.design.programs.checks.j519_robot import J519Robot
-from excitor.design.programs.clients import j519_client
+from excitor.design.programs.clients import j519_client, j519_packets
 from excitor.design.programs.clients.j519_client import HEADER, STEP, J519Client, write_log
 from excitor.design.programs.clients.run_motion import Run
 from excitor.design.programs.execution import Machine, ProgramError
@@ -30,6 +30,7 @@ from excitor.design.programs.targets import fanuc_j519
 from excitor.design.programs.targets.fanuc_j519 import TARGET
 from excitor.design.programs.verify import Judge, verify
 from excitor.experiments.bench.mutations.fanuc_j519 import mutations
+from excitor.robots.robot import ControllerAxes
 
 HOSTILE = '] ;\n  99:J P[1] 100% FINE ;\n/END"\u202e' + "z" * 300
 PLANS = {
@@ -93,7 +94,7 @@ def test_refuses_before_anything_moves(plan_of):
     for changes, said in (
         ({"override": 0.5}, "OVERRIDE"),
         ({"automatic": False}, "AUTO"),
-        ({"axes": machine_of(plan).axes + np.array([0, 0, 0, 0, 0, 1.1])}, "J6 is 1.10 deg from home"),
+        ({"axes": machine_of(plan).axes + np.array([0, 0, 0, 0, 0, 0.6])}, "J6 of the stream is 0.60 deg from home"),
     ):
         found = check.execute(files, "p", machine_of(plan, **changes))
         assert not found.stretches
@@ -222,14 +223,18 @@ def test_stops_on_the_controllers_word(plan_of):
 def test_waits_for_the_program_and_refuses_another_period_or_version(plan_of):
     plan = planning(plan_of)
     client, robot = client_and_robot(plan, waiting=False)
-    check.over_loopback(client, robot, lambda k: setattr(robot, "waiting", k > 100) or "")
+    check.over_loopback(client, robot, lambda k: setattr(robot, "waiting", robot.sequence > 100) or "")
     assert robot.commands[0][0] > 100
     client = client_and_robot(plan)[0]
     check.over_loopback(client, J519Robot(machine_of(plan, step=0.004)))
     assert "period is 4.00 ms" in client.message
     client = client_and_robot(plan)[0]
+    check.over_loopback(client, J519Robot(machine_of(plan, step=0.004), capable=False))
+    assert "period is 4.00 ms" in client.message
+    client = client_and_robot(plan)[0]
     client.start(0.0)
-    assert client.answer(struct.pack(">II", 0, 1) + bytes(124), 0.0)
+    client.quiet(0.2)
+    assert client.answer(struct.pack(">7I", 7, 1, 1, 8, 1, 1, 0), 0.2)
     assert "version 1" in client.message
     silent = client_and_robot(plan)[0]
     silent.start(0.0)
@@ -285,6 +290,7 @@ def test_the_files_that_are_given_out_run_alone(plan_of, tmp_path):
         thread.join()
     assert done.stdout.endswith("Finished.\n"), done.stdout + done.stderr
     assert done.returncode == 0
+    assert "The stream says: J1 " in done.stdout
     assert not robot.alarm
     assert len((tmp_path / "p_log.csv").read_text().splitlines()) == len(robot.commands) + 1
 
@@ -305,3 +311,135 @@ def _serve(far, robot):
 
 def test_a_dry_plan_says_so(plan_of):
     assert "DRY RUN" in fanuc_j519.emit(replace(planning(plan_of), dry=True), "p", None)["p.ls"]
+
+
+class _Listening(J519Robot):
+    heard: list
+
+    def receive(self, packet):
+        self.heard.append(packet)
+        return super().receive(packet)
+
+
+def test_a_command_is_laid_out_as_the_controller_reads_it(plan_of):
+    """Against the layout written by hand: style 0xFFFF at offset 14 makes the numbers joint angles."""
+    plan = planning(plan_of)
+    client, robot, sent = J519Client(Run(json.loads(run_json(plan, TARGET)))), _Listening(machine_of(plan)), []
+    robot.heard = sent
+    check.over_loopback(client, robot)
+    stops, rest = sent[:3], sent[3:]
+    assert stops == [bytes([0, 0, 0, 2, 0, 0, 0, version]) for version in (1, 2, 3)]
+    assert rest[0] == bytes([0, 0, 0, 7, 0, 0, 0, 3, 0, 0, 0, 1]) + bytes(16)
+    assert rest[1] == bytes([0, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0])
+    assert rest[19] == bytes([0, 0, 0, 200, 0, 0, 0, 3])  # only when the limits are known
+    first = rest[20]
+    assert len(first) == 344
+    assert first[:8] == bytes([0, 0, 0, 201, 0, 0, 0, 3])
+    assert int.from_bytes(first[8:12], "big") == robot.commands[0][0]
+    assert first[12:16] == bytes([0, 1, 0xFF, 0xFF])
+    assert [struct.unpack(">d", first[16 + 8 * j : 24 + 8 * j])[0] for j in range(6)] == client.rows[0][5:11]
+    assert first[64:] == bytes(280)
+    assert sent[-2][12:16] == bytes([1, 1, 0xFF, 0xFF])
+
+
+@pytest.mark.parametrize("style", [0, 1, 0xFFFE])
+def test_a_command_of_another_style_is_an_alarm(plan_of, style):
+    """Style 0 would send the arm to X, Y, Z, W, P, R."""
+    _, robot = client_and_robot(planning(plan_of))
+    packet = bytearray(j519_packets.command(1, list(robot.joints), False))
+    packet[14:16] = style.to_bytes(2, "big")
+    robot.receive(bytes(packet))
+    assert f"data style {style}" in robot.alarm
+
+
+@pytest.mark.parametrize(("bit", "said"), [(1, "in error"), (2, "teach pendant"), (4, "emergency stop")])
+def test_refuses_and_stops_on_the_robots_status(plan_of, bit, said):
+    plan = planning(plan_of)
+    client, robot = client_and_robot(plan, trouble=bit)
+    check.over_loopback(client, robot)
+    assert client.state == "refused"
+    assert said in client.message
+    assert not robot.commands
+    client, robot = client_and_robot(plan)
+    check.over_loopback(client, robot, lambda k: setattr(robot, "trouble", bit if k > 600 else 0) or "")
+    assert said in client.message
+    assert client.rows[-1][2] == "stop"
+    assert len(robot.commands) < 700
+
+
+@pytest.mark.parametrize(("slip", "stops"), [(4.9, False), (8.0, True)])
+def test_stops_where_the_robot_does_not_follow(plan_of, slip, stops):
+    client, robot = client_and_robot(planning(plan_of))
+    check.over_loopback(client, robot, lambda k: setattr(robot, "slip", slip if 600 < k < 620 else 0.0) or "")
+    assert bool(client.message) == stops
+    assert bool(re.search(r"J6 is \d\.\d deg from where it was told to be", client.message)) == stops
+    assert (client.rows[-1][2] == "stop") == stops
+
+
+def test_a_robot_may_follow_late(plan_of):
+    """A fast robot is far from its last command and still on its way."""
+    client = client_and_robot(planning(plan_of))[0]
+    for k in range(40):
+        client.pose = [2.0 * k] * 6  # 250 deg/s
+        client.told.append(client.pose)
+    assert client._astray([2.0 * 20] * 6) == ""
+    assert "J1 is 8.0 deg" in client._astray([2.0 * 11] * 6)
+
+
+def test_an_older_controller_tells_its_limits_in_version_1(plan_of):
+    client, robot = client_and_robot(planning(plan_of), capable=False, limits_version=1)
+    check.over_loopback(client, robot)
+    assert client.message == ""
+    assert robot.finished
+    client, robot = client_and_robot(planning(plan_of), limits_version=0)
+    check.over_loopback(client, robot)
+    assert "does not tell its limits" in client.message
+    assert 200 not in robot.told  # never started
+
+
+def test_packets_of_an_interrupted_session_are_thrown_away(plan_of):
+    plan = planning(plan_of)
+    client, robot = client_and_robot(plan)
+    client.start(0.0)
+    short, old = struct.pack(">II", 0, 1) + bytes(124), J519Robot(machine_of(plan), connected=True).status()
+    for k in range(100):
+        for packet in (short, old):
+            assert all(reply[3] in (3, 7) for reply in client.answer(packet, 0.01 * k))  # limits and capability only
+    assert client.state == "limits"
+    assert client.message == ""
+    check.over_loopback(client, robot)
+    assert client.message == ""
+    assert robot.finished
+
+
+def test_silence_while_waiting_ends_with_a_message(plan_of):
+    client, robot = client_and_robot(planning(plan_of))
+    check.over_loopback(client, robot, lambda k: "lost")
+    assert client.state == "refused"
+    assert "sends no status" in client.message
+    assert robot.stopped
+    for state in ("clearing", "capability", "limits", "waiting"):
+        client = client_and_robot(planning(plan_of))[0]
+        client.state, client.interrupted = state, True
+        assert client.quiet(0.0) == [bytes([0, 0, 0, 2, 0, 0, 0, 3])]
+        assert client.message == "stopped from the keyboard"
+
+
+def test_stream_has_axes_of_its_own(plan_of):
+    """The stream's J3 may be the pendant's J3 + J2: the pendant's axes must not be taken for it."""
+    plan = planning(plan_of)
+    matrix = np.eye(6)
+    matrix[2, 1] = 1.0
+    names = tuple(f"J{k}" for k in range(1, 7))
+
+    def with_axes(*keys):
+        axes = {key: ControllerAxes(key, names, matrix, np.zeros(6)) for key in keys}
+        return replace(plan, robot=replace(plan.robot, controllers=axes))
+
+    with pytest.raises(CannotDrive, match="fanuc-j519"):
+        fanuc_j519.emit(with_axes("fanuc"), "p", None)
+    both = with_axes("fanuc", "fanuc-j519")
+    home = json.loads(fanuc_j519.emit(both, "p", None)["p.json"])["home"]
+    assert home[2] == pytest.approx(np.degrees(plan.home[1] + plan.home[2]))
+    assert "J3" in " ".join(TARGET.loading)
+    assert "J2" in " ".join(TARGET.loading)

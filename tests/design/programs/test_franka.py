@@ -4,9 +4,11 @@ import csv
 import json
 import math
 import re
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -303,6 +305,48 @@ def test_load_and_thresholds_are_set_before_anything_moves(plan_of):
     assert rests == [1.0, 1.0]
     with pytest.raises(TypeError, match="expected 7"):
         JointPositions([0.0] * 6)
+
+
+def test_nothing_is_set_before_the_word(plan_of):
+    plan = plan_of("iiwa", payload=2.0, **SHORT)
+    settings = client.Settings(load=(2.0, [0.0, 0.0, 0.05], [0.01, 0, 0, 0, 0.01, 0, 0, 0, 0.01]))
+    program = Run(json.loads(franka.emit(plan, "p", None)["p.json"]))
+    for axes, answer, words in ((plan.home, False, "not confirmed"), (plan.home + 0.1, True, "from home")):
+        robot = FakeRobot(axes, payload=0.0)
+        with pytest.raises(client.Refused, match=words):
+            client.run(robot, program, robot, confirm=lambda: answer, save=print, settings=settings, say=lambda _: None)  # noqa: B023
+        assert robot.configured == []
+    robot = FakeRobot(plan.home, payload=0.0)  # told of no load: with --load that is no reason to refuse yet
+    client.run(robot, program, robot, confirm=lambda: not robot.configured, save=lambda _: None, settings=settings,
+               wait=lambda _: None, say=lambda _: None)  # fmt: skip
+    assert robot.configured == ["collision behaviour", "load"]
+    wrong = client.Settings(load=(3.0, [0.0] * 3, [0.0] * 9))
+    robot = FakeRobot(plan.home, payload=0.0)
+    with pytest.raises(client.Refused, match="has been told 3 kg"):
+        client.run(robot, program, robot, confirm=lambda: True, save=print, settings=wrong, say=lambda _: None)
+    assert not robot.sessions
+
+
+def test_an_error_of_the_library_leaves_no_traceback(plan_of, tmp_path, monkeypatch, capsys):
+    (tmp_path / "p.json").write_text(franka.emit(plan_of("iiwa", **SHORT), "p", None)["p.json"])
+
+    class FrankaException(Exception):
+        pass
+
+    class NetworkException(FrankaException):
+        pass
+
+    def unreachable(address, config):
+        raise NetworkException(f"{address} does not answer")
+
+    library = ModuleType("pylibfranka")
+    library.FrankaException, library.Robot = FrankaException, unreachable
+    library.RealtimeConfig = SimpleNamespace(kEnforce=0)
+    monkeypatch.setitem(sys.modules, "pylibfranka", library)
+    assert client.main([str(tmp_path / "p.json"), "--robot", "192.0.2.1"]) == 1
+    assert capsys.readouterr().err == "Stopped: 192.0.2.1 does not answer\n"
+    monkeypatch.setitem(sys.modules, "pylibfranka", None)
+    assert client.main([str(tmp_path / "p.json"), "--robot", "192.0.2.1"]) == 1
 
 
 def test_errors_and_motion_are_refused(plan_of):

@@ -1,5 +1,6 @@
 """KRL programs: executed against planned, refusals, programs written by others, mutations."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -140,6 +141,31 @@ def test_refusals_come_before_any_motion(plan_of, given, told):
     assert not execution.events
 
 
+@pytest.mark.parametrize(("delay", "halted"), [(0.25, ""), (9.9, ""), (np.inf, "the trace does not start")])
+def test_a_trace_that_does_not_start_is_told(plan_of, monkeypatch, delay, halted):
+    plan = plan_of()
+    monkeypatch.setattr(KrlRobot, "trace_delay", delay)
+    execution = check.execute(emitted(plan), "excitation", machine_of(plan))
+    assert halted in execution.halted
+    if halted:
+        assert [stretch.name for stretch in execution.stretches] == ["out"]
+    else:
+        assert not execution.halted
+        assert worst_position(plan, krl.TARGET, execution) < 1e-7
+
+
+def test_traces_have_short_names_of_their_own(plan_of):
+    names = [f"excitation_{k}" for k in range(50)]
+    assert len({krl.trace_name(name) for name in names}) == 50
+    for name in names[:2]:
+        text = emitted(plan_of(), name)[f"{name}.src"]
+        assert f'$TRACE.NAME[]="{krl.trace_name(name)}"\r\n' in text
+        assert f"; The trace is called {krl.trace_name(name)}.\r\n" in text
+        assert re.fullmatch(r"EX[0-9A-F]{5}", krl.trace_name(name))
+    told = " ".join(krl.TARGET.loading)
+    assert told.index("(BCO). Press start again") < told.index("Start alone must not go on")
+
+
 def test_a_robot_almost_at_home_goes_there_first(plan_of):
     plan = plan_of()
     near = to_axes(plan.robot, krl.TARGET, plan.home + np.radians(0.3))
@@ -261,6 +287,7 @@ def test_foreign_programs_are_refused_with_a_sentence(name, line, told):
         ("ENDIF", "stands where END"),
         ("PTP {A1 1,000,A2 0,A3 0,A4 0,A5 0,A6 0}", "name is expected"),
         ("$TRACE.MODE=#T_START", "without a name"),
+        ('$TRACE.NAME[]="EIGHTEEN"', "more than 7 letters"),
         ("DECL INT I\nI=1\nDECL INT K", "before the first statement"),
         ("NOWHERE()", "no routine NOWHERE"),
         ("HALT\nHALT\nHALT\nRETURN\nFOO BAR", "is expected|too much"),

@@ -115,6 +115,13 @@ def test_refusals_come_before_any_motion(plan_of, given, told):
     assert not execution.stretches
 
 
+def test_the_page_tells_how_it_is_started():
+    told = " ".join(krl_rsi.TARGET.loading)
+    order = ["(BCO)", "Press start again", "Sensor correction goes active", "only now the connection opens", "deselect"]
+    assert [told.index(words) for words in order] == sorted(told.index(words) for words in order)
+    assert "cold start with the option Reload files" in " ".join(krl_rsi.TARGET.needs)
+
+
 def test_robots_it_cannot_drive(plan_of):
     with pytest.raises(CannotDrive, match="7 joints"):
         check_plan(plan_of("iiwa"), krl_rsi.TARGET)
@@ -126,6 +133,8 @@ def test_robots_it_cannot_drive(plan_of):
     ("file", "old", "new", "told"),
     [
         (".rsi.xml", "<RSIObjects", "<!DOCTYPE a [<!ENTITY b 'c'>]><RSIObjects", "declares a document type"),
+        (".rsi.xml", 'ParamID="4" ParamValue="-1"', 'ParamID="4" ParamValue="1"', "Flag must be -1"),
+        (".rsi.xml", 'ParamID="1" ParamValue="100"', 'ParamID="1" ParamValue="101"', "expected 1 to 100"),
         ("_eth.xml", "<IP_NUMBER>192", "<IP_NUMBER>x", "expected four numbers"),
         ("_eth.xml", "<PORT>59152", "<PORT>80", "expected 1024 to 65534"),
         ("_eth.xml", "DEF_Delay", "DEF_Tech", "is not known here"),

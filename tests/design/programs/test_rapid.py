@@ -1,5 +1,6 @@
 """RAPID with guided motion: the program executed against its plan, refusals, mutations."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from excitor.design.programs.execution import Machine, ProgramError
 from excitor.design.programs.plan import Move
 from excitor.design.programs.target import CannotDrive, in_axes, to_axes
 from excitor.design.programs.target import check as check_target
+from excitor.design.programs.targets import rapid_move
 from excitor.design.programs.targets.rapid import TARGET, emit
 from excitor.design.programs.verify import Judge, verify
 from excitor.design.programs.words import program_names
@@ -52,6 +54,27 @@ def test_where_the_robot_stands_at_the_start_there_is_no_way(plan_of):
     assert [stretch.name for stretch in found.stretches] == ["main"]
     assert not differences(plan, TARGET, found, 0.004)
     assert "DRY RUN" in emit(plan, "x", None)["x.mod"]
+
+
+@pytest.mark.parametrize("instruction", ["EGMSetupUC", "EGMRunJoint"])
+def test_any_error_ends_the_program_with_a_message(plan_of, instruction):
+    plan = plan_of(**SHORT)
+    files = emit(plan, "a", None)
+    text = re.sub(rf"(?m)^ *{instruction}[^;]*;", "fails;", files["a.mod"])
+    text = text.replace("ENDMODULE", "PROC fails()\nRAISE 99;\nENDPROC\nENDMODULE")
+    found = check.execute({**files, "a.mod": text}, "a", machine(plan))
+    assert found.halted == "Stopped by error 99 Jog home, begin again."
+    assert not found.stretches
+
+
+def test_automatic_mode_starts_main_and_nothing_goes_on(plan_of):
+    for target in (TARGET, rapid_move.TARGET):
+        told = " ".join(target.loading)
+        assert "only program module" in told
+        assert "pointer to Main" in told
+        assert "Start alone must not go on" in told
+    text = emit(plan_of(**SHORT), "a", None)["a.mod"]
+    assert "    PROC main()\n        a_run;\n    ENDPROC\n" in text
 
 
 def test_core_verify_is_content(plan_of):

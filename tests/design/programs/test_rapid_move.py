@@ -80,6 +80,15 @@ def test_it_refuses_before_anything_moves(plan_of, given, said):
     assert said in execution.halted
 
 
+def test_any_error_ends_the_program_with_a_message(plan_of):
+    plan = plan_of(**SHORT)
+    text = emit(plan, "a", None)["a.mod"].replace("SetDO ex_log, 1;", "fails;")
+    text = text.replace("ENDMODULE", "PROC fails()\nRAISE 99;\nENDPROC\nENDMODULE")
+    found = check.execute({"a.mod": text}, "a", machine(plan))
+    assert found.halted == "Stopped by error 99 Jog home, begin again."
+    assert [stretch.name for stretch in found.stretches] == ["out"]
+
+
 def test_core_verify_is_content(plan_of):
     plan = plan_of(payload=2.0)
     assert verify(plan, TARGET, check, files=emit(plan, "a", None), name="a", judge=Judge()).good
@@ -134,7 +143,7 @@ def test_the_public_checker_accepts_the_module(plan_of):
 
 MODULE = """MODULE a
 VAR num n := 1;
-PROC a_run()
+PROC main()
   SetGO ex_mark, 1;
   MoveAbsJ [[0,0,0,0,0,10],[9E9,9E9,9E9,9E9,9E9,9E9]] \\NoEOffs, v1000 \\T:=2, fine, tool0;
   WaitTime 1;

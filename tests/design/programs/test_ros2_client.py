@@ -2,6 +2,7 @@
 
 import json
 import math
+import signal
 import sys
 from types import ModuleType, SimpleNamespace
 
@@ -32,8 +33,13 @@ class Robot:
         self.done.append(f"wait {seconds:g}")
 
     def follow(self, name, goal):
-        assert set(goal["tolerances"]) == set(self.program.joints)
+        assert set(goal["tolerances"]) == set(goal["path"]) == set(self.program.joints)
         self.done.append(name)
+        table = goal["trajectory"]
+        share = self.says.get("share", {}).get(name, 1.0)
+        for joint, q in zip(table["joint_names"], table["points"][-1]["positions"], strict=True):
+            self.position[joint] += share * (q - self.position[joint])
+        self.velocity = dict.fromkeys(self.program.joints, self.says.get("creep", {}).get(name, 0.0))
         return self.says.get(name, "")
 
     def log_on(self):
@@ -88,6 +94,20 @@ def test_the_client_refuses_and_stops(plan_of):
     assert "see for yourself" in heard[1]
 
 
+@pytest.mark.parametrize("ended", ["out", "main"])
+def test_a_stretch_begins_only_where_and_as_it_was_planned(plan_of, ended):
+    plan = plan_of(moves=True)
+    after = {"out": "main", "main": "back"}[ended]
+    robot, said, _ = conduct(plan, share={"out": 0.5})  # as a cancelled goal that counts as reached leaves it
+    assert said.startswith("Stopped: before main: ")
+    assert "from where it begins; nothing more will move" in said
+    assert "main" not in robot.done
+    robot, said, _ = conduct(plan, creep={ended: 0.02})
+    assert said.startswith(f"Stopped: before {after}: ")
+    assert "moves; wait until" in said
+    assert after not in robot.done
+
+
 def test_the_client_wants_all_joints_at_rest(plan_of):
     plan = plan_of()
     files = ros2.emit(plan, "p", None)
@@ -137,10 +157,13 @@ class Ros:
     """What of ROS 2 the client calls: modules, a node with a clock, and a controller that accepts every goal."""
 
     def __init__(self, program, code=0):
-        self.clock, self.code, self.goals, self.cancelled = 50.0, code, [], False
+        self.clock, self.code, self.goals, self.cancelled = 50.0, code, [], []
+        self.status, self.ends, self.late, self.agrees = 4, True, -1.0, True
+        self.interrupt, self.full, self.names = (lambda: False), 100.0, program.joints
         self.program, self.position = program, list(program.home)
         names = ("rclpy", "rclpy.action", "rclpy.qos", "rclpy.signals", "control_msgs.action", "control_msgs.msg",
-                 "sensor_msgs.msg", "std_msgs.msg", "builtin_interfaces.msg", "trajectory_msgs.msg")  # fmt: skip
+                 "sensor_msgs.msg", "std_msgs.msg", "builtin_interfaces.msg", "trajectory_msgs.msg",
+                 "action_msgs.srv")  # fmt: skip
         self.modules = {name: ModuleType(name) for name in names}
         ros = self.modules["rclpy"]
         ros.init, ros.create_node, ros.spin_once = (lambda **_: None), (lambda _: self), self.spin
@@ -148,8 +171,9 @@ class Ros:
         self.modules["rclpy.action"].ActionClient = lambda node, kind, name: self
         self.modules["rclpy.qos"].QoSProfile, self.modules["rclpy.qos"].ReliabilityPolicy = SimpleNamespace, Name()
         self.modules["rclpy.signals"].SignalHandlerOptions = Name()
-        goal = lambda: SimpleNamespace(trajectory=Name(joint_names=[], points=[]), goal_tolerance=[])  # noqa: E731
+        goal = lambda: SimpleNamespace(trajectory=Name(joint_names=[], points=[]), goal_tolerance=[], path_tolerance=[])  # noqa: E731
         self.modules["control_msgs.action"].FollowJointTrajectory = Name(Goal=goal)
+        self.modules["action_msgs.srv"].CancelGoal = Name(Request=SimpleNamespace)
         for name, kinds in (("control_msgs", ["JointTolerance"]), ("builtin_interfaces", ["Duration"]),
                             ("trajectory_msgs", ["JointTrajectoryPoint"]), ("sensor_msgs", ["JointState"]),
                             ("std_msgs", ["Float64"])):  # fmt: skip
@@ -160,12 +184,15 @@ class Ros:
         setattr(self, topic.strip("/").split("/")[0], heard)
 
     def spin(self, node, timeout_sec):
-        self.clock += 0.01
+        self.clock += 0.01 if timeout_sec < 1.0 else timeout_sec  # a long wait that ends early is no matter here
+        if self.interrupt():
+            self.interrupt = lambda: False
+            raise KeyboardInterrupt
         stamp = SimpleNamespace(sec=int(self.clock), nanosec=int(1e9 * (self.clock % 1.0)))
-        names, n = self.program.joints, len(self.program.joints)
+        names, n = self.names, len(self.names)
         self.joint_states(Name(header=Name(stamp=stamp), name=names, position=self.position, velocity=[math.nan] * n,
                                effort=[]))  # fmt: skip
-        self.speed_scaling_state_broadcaster(Name(data=100.0))
+        self.speed_scaling_state_broadcaster(Name(data=self.full))
 
     def get_clock(self):
         return Name(now=lambda: Name(nanoseconds=int(1e9 * self.clock)))
@@ -179,9 +206,24 @@ class Ros:
     def send_goal_async(self, goal):
         self.goals.append(goal)
         self.position = goal.trajectory.points[-1].positions
-        result = Name(result=Name(error_code=self.code if len(self.goals) > 2 else 0, error_string="too far off"))
-        future = Name(done=lambda: True, result=lambda: result)
-        return Name(done=lambda: True, result=lambda: Name(accepted=True, get_result_async=lambda: future))
+        main = len(self.goals) > 2
+        result = Name(status=self.status if main else 4,
+                      result=Name(error_code=self.code if main else 0, error_string="too far off"))  # fmt: skip
+        future = Name(done=lambda: not main or self.ends, result=lambda: result)
+        handle = Name(accepted=True, get_result_async=lambda: future, cancel_goal_async=self.cancel)
+        self.asked = self.clock
+        return Name(done=lambda: not main or self.clock > self.asked + self.late, result=lambda: handle)
+
+    def cancel(self):
+        self.cancelled.append("goal")
+        return Name(done=lambda: True, result=lambda: Name(goals_canceling=["it"] if self.agrees else []))
+
+    def create_client(self, kind, service):
+        def call(request):
+            self.cancelled.append(service)
+            return Name(done=lambda: False)
+
+        return Name(call_async=call)
 
 
 class Name(SimpleNamespace):
@@ -214,3 +256,104 @@ def test_the_whole_client_on_a_stand_in_for_ros(plan_of, tmp_path, monkeypatch, 
     ros.position = ros.program.home
     assert client.main([str(tmp_path / "p.json")]) == 1
     assert "confirm them with --payload-kg" in capsys.readouterr().err
+
+
+@pytest.fixture
+def started(plan_of, tmp_path, monkeypatch):
+    """A stand-in for ROS, a program of three stretches beside it, and the client's main."""
+    files = ros2.emit(plan_of(way=1, measured=1), "p", None)
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    ros = Ros(client.load_program(tmp_path / "p.json"))
+    for name, module in ros.modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr("builtins.input", lambda _: "yes")
+    return ros, lambda: client.main([str(tmp_path / "p.json")])
+
+
+@pytest.mark.parametrize(("status", "word"), [(5, "cancelled"), (6, "aborted"), (0, "in state 0")])
+def test_only_a_goal_that_succeeded_counts(started, capsys, status, word):
+    ros, main = started
+    ros.status = status
+    assert main() == 1
+    assert len(ros.goals) == 3
+    assert f"main: the controller ends it {word}, with code 0" in capsys.readouterr().err
+
+
+def test_ctrl_c_cancels_the_goal_and_keeps_its_handler(started, capsys):
+    ros, main = started
+    before = signal.getsignal(signal.SIGINT)
+    ros.ends, ros.interrupt = False, lambda: len(ros.goals) == 3
+    assert main() == 1
+    assert ros.cancelled == ["goal"]
+    assert "interrupted; the controller was told to stop; nothing more will move" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("late", [5.0, 15.0])
+def test_a_goal_that_is_accepted_late_is_cancelled(started, capsys, late):
+    ros, main = started
+    ros.late, ros.ends = late, False
+    ros.interrupt = (lambda: len(ros.goals) == 3) if late < 10.0 else lambda: False
+    assert main() == 1
+    assert ros.cancelled == ["goal"]
+    assert ("interrupted" if late < 10.0 else "no answer") in capsys.readouterr().err
+
+
+def test_a_goal_that_is_never_accepted_is_cancelled_with_all_others(started, capsys):
+    ros, main = started
+    ros.late = 1e9
+    assert main() == 1
+    assert ros.cancelled == ["/joint_trajectory_controller/follow_joint_trajectory/_action/cancel_goal"]
+    assert "stop the robot by hand" in capsys.readouterr().err
+
+
+def test_a_cancellation_that_is_not_confirmed_is_told(started, capsys):
+    ros, main = started
+    ros.ends = ros.agrees = False
+    ros.interrupt = lambda: len(ros.goals) == 3
+    assert main() == 1
+    assert "stop the robot by hand" in capsys.readouterr().err
+
+
+def test_a_robot_that_is_slowed_down_is_stopped(started, capsys):
+    ros, main = started
+    ros.ends = False
+    ros.interrupt = lambda: setattr(ros, "full", 60.0 if len(ros.goals) == 3 else 100.0)  # never interrupts
+    assert main() == 1
+    assert ros.cancelled == ["goal"]
+    assert "slowed down to 60 % of its speed; the controller was told to stop" in capsys.readouterr().err
+
+
+def test_the_controller_watches_the_way(started):
+    ros, main = started
+    assert main() == 0
+    assert all(len(goal.path_tolerance) == len(ros.program.joints) for goal in ros.goals)
+    assert {entry.position for goal in ros.goals for entry in goal.path_tolerance} == {0.2}
+
+
+def test_messages_that_do_not_name_all_joints_are_not_read():
+    header = Name(stamp=Name(sec=7, nanosec=500_000_000))
+    arm = Name(header=header, name=["b", "a", "c"], position=[2.0, 1.0, math.nan], velocity=[math.nan, 0.1], effort=[])
+    reading = client.whole(arm, ["a", "b"])
+    assert (reading.stamp, reading.position, reading.velocity) == (7.5, {"a": 1.0, "b": 2.0}, {"a": 0.1})
+    assert client.whole(arm, ["a", "c"]) is None
+    assert client.whole(Name(header=header, name=["finger"], position=[0.0], velocity=[], effort=[]), ["a"]) is None
+
+
+def test_joints_of_other_names_are_told(started, capsys):
+    ros, main = started
+    ros.names = ["finger", *ros.program.joints[1:]]
+    assert main() == 1
+    told = capsys.readouterr().err
+    assert "tells the positions of all of" in told
+    assert "it names finger, " in told
+
+
+def test_the_help_says_how_it_stops(capsys):
+    with pytest.raises(SystemExit):
+        client.main(["--help"])
+    told = capsys.readouterr().out
+    for words in ("Ctrl-C cancels the goal", "stop abruptly", "decelerate_on_cancel", "stops nothing"):
+        assert words in told
+        assert words in " ".join(ros2.TARGET.loading)

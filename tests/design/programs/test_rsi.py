@@ -36,18 +36,21 @@ def corrections(reply):
 
 
 class Talk:
-    """Packets every 4 ms on a virtual clock."""
+    """Packets every 4 ms on a virtual clock, of a robot that is where it was told to be `lag` packets before."""
 
     def __init__(self, plan, **given):
         self.server, self.home = server_of(plan, **given), to_axes(plan.robot, TARGET, plan.home)
-        self.ms = 0
+        self.ms, self.lag = 0, 0
+        self.at = [np.zeros(6)]
 
     def go(self, ms, step=4, delay=None):
         """Go on for a time; give the corrections."""
         found = []
         for k in range(round(ms / step)):
             late = 0 if delay is None else delay + k
-            found.append(corrections(self.server.answer(packet(FIRST + self.ms, self.home, late), 1e-3 * self.ms)))
+            at = self.home + self.at[max(-len(self.at), -1 - self.lag)]
+            self.at.append(corrections(self.server.answer(packet(FIRST + self.ms, at, late), 1e-3 * self.ms)))
+            found.append(self.at[-1])
             self.ms += step
         return np.array(found)
 
@@ -159,9 +162,46 @@ def test_before_it_moves_gaps_stop_it_as_well(talk):
     assert talk.server.state == "stopping"
 
 
+@pytest.mark.parametrize("lag", [0, 15, 40])
+def test_a_robot_that_follows_late_is_no_reason_to_stop(plan_of, lag):
+    talk = Talk(plan_of("kr150"))
+    talk.lag = lag
+    talk.go(30_000)
+    assert talk.server.state == "done"
+
+
+@pytest.mark.parametrize("axis", [0, 4])
+def test_axes_that_do_not_follow_stop_it_for_good(plan_of, axis):
+    """STOP is pressed while packets go on, STOP ignores corrections, or a limit cuts one axis off."""
+    talk = Talk(plan_of("kr150", swing=0.3))
+    talk.go(6000)
+    stood = talk.at[-1]
+    for _ in range(1500):
+        at = talk.at[-1].copy()
+        at[axis] = stood[axis]
+        talk.at.append(corrections(talk.server.answer(packet(FIRST + talk.ms, talk.home + at), 1e-3 * talk.ms)))
+        talk.ms += 4
+        if talk.server.state == "stopping":
+            break
+    assert f"A{axis + 1} is 3." in talk.server.reason
+    assert "off what it is told; at most 3 are allowed" in talk.server.reason
+    assert abs(talk.at[-1][axis] - stood[axis]) > 3.0
+    assert not np.diff(talk.go(20_000)[100:], axis=0).any()
+    assert talk.server.state == "stopping"
+
+
+def test_the_tracking_limit_is_a_parameter(plan_of):
+    talk = Talk(plan_of("kr150"), tracking=1e-3)
+    talk.go(50)
+    assert talk.server.state == "waiting"
+    talk.home = talk.home + 2e-3
+    talk.go(4)
+    assert "at most 0.001 are allowed" in talk.server.reason
+
+
 def test_an_older_packet_changes_nothing(talk):
     talk.go(6000)
-    late = corrections(talk.server.answer(packet(FIRST + talk.ms - 12, talk.home), 1e-3 * talk.ms))
+    late = corrections(talk.server.answer(packet(FIRST + talk.ms - 12, talk.home + talk.at[-1]), 1e-3 * talk.ms))
     assert talk.server.state == "running"
     again = Talk.go(talk, 8)
     assert np.abs(again[0] - late).max() < 0.5

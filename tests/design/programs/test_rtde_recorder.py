@@ -124,3 +124,11 @@ def test_a_connection_that_ends_is_told(tmp_path, capsys):
     code, _ = record(tmp_path, Controller(MARKS[:20]))
     assert code == 1
     assert "ended the connection" in capsys.readouterr().err
+
+
+def test_ends_where_the_program_gave_up(tmp_path, capsys):
+    code, _ = record(tmp_path, Controller([-1] * 3 + [0] * 4 + [2] * 5 + [1001] * 8 + [-1] * 30))
+    out, told = capsys.readouterr()
+    assert code == 1
+    assert "21 rows" in out  # what an earlier program left behind is no end
+    assert "gave up" in told

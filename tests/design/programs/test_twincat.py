@@ -188,6 +188,31 @@ def test_an_axis_that_takes_no_set_points_ends_the_start(small):
     assert execution.halted == "An axis takes no external set points."
 
 
+def test_a_scope_that_still_records_is_refused(small, monkeypatch):
+    monkeypatch.setattr(Cell, "_record", lambda cell: cell.set("bLoggerRunning", True))
+    execution = execute(emit(small, "exc", None), "exc", machine(small))
+    assert execution.halted == "Set bLoggerRunning to FALSE first."
+    assert execution.stretches == ()
+
+
+@pytest.mark.parametrize(("late", "says"), [(50, ""), (10_000, "External set points cannot be switched off at axis 2")])
+def test_axes_are_fed_until_they_take_no_set_points(small, late, says):
+    cells, put_off = [], []
+
+    def operator(cell):
+        cells.append((cell.get("nMark"), cell.axes[1].external))
+        pending = cell.axes[1].pending
+        if pending and not pending[0][1] and not put_off:
+            pending[0] = (pending[0][0] + late, False)
+            put_off.append(cell.cycle)
+
+    execution = execute(emit(small, "exc", None), "exc", machine(small), operator)
+    assert execution.halted == says
+    after = [external for mark, external in cells if mark == 7]
+    assert after.count(True) > 50
+    assert says or after[-9:] == [False] * 9
+
+
 def test_a_run_starts_again_only_by_another_rising_edge(small):
     cell = Cell(emit(small, "exc", None), "exc", machine(small))
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from excitor.design.programs.checks.twincat_cam import execute
-from excitor.design.programs.checks.twincat_cams import Cam, quintic
+from excitor.design.programs.checks.twincat_cams import Cam, Camming, quintic
+from excitor.design.programs.checks.twincat_cell import Cell
 from excitor.design.programs.compare import differences
 from excitor.design.programs.execution import Machine, ProgramError
-from excitor.design.programs.plan import marks, planned
+from excitor.design.programs.plan import duration, marks, planned
 from excitor.design.programs.registry import executor
 from excitor.design.programs.target import check, from_axes, to_axes
 from excitor.design.programs.targets.twincat_cam import TARGET, emit
@@ -189,7 +190,118 @@ def test_a_stop_is_smooth_and_final(small, at, why):
     k = round(at / small.sample_time)
     assert np.abs(v[k + 45 :]).max(initial=0.0) == 0.0
     peak = np.abs(v[: k + 1]).max()
+    if why == "axis":  # each axis brakes by itself, as hard as from its highest speed in 0.3 s
+        times = np.linspace(0.0, duration(small, "main"), 2000)
+        peak = max(peak, 0.3 * np.abs(to_axes(small.robot, TARGET, planned(small, "main", times, 1), 1)).max())
     assert np.abs(np.diff(v[k - 2 :], axis=0)).max() <= 0.2 * peak + 1e-9
+
+
+def test_a_scope_that_still_records_is_refused(small, monkeypatch):
+    monkeypatch.setattr(Cell, "_record", lambda cell: cell.set("bLoggerRunning", True))
+    execution = execute(emit(small, "exc", None), "exc", machine(small))
+    assert execution.halted == "Set bLoggerRunning to FALSE first."
+    assert execution.stretches == ()
+
+
+def _failing(name, output, from_call=1):
+    """Make a library whose block reports an error instead of working, from some rising edge on."""
+    original, edges = Camming.library, []
+
+    def library(camming):
+        made = original(camming)
+        record = made.types[name]
+        work, execute_before = record.native(), {}
+
+        def broken(B):
+            if B[0] and not execute_before.get(id(B)):
+                edges.append(id(B))
+            execute_before[id(B)] = B[0]
+            if len(edges) >= from_call and edges[-1] == id(B):
+                B[output] = bool(B[0])
+            else:
+                work(B)
+
+        record.native = lambda: broken
+        return made
+
+    return library
+
+
+CAM_IN, MOVE, HALT, OUT = 12, 11, 8, 6  # the slots of Error
+
+
+@pytest.mark.parametrize(
+    ("block", "slot", "from_call", "says"),
+    [
+        ("MC_MoveAbsolute", MOVE, 1, "Stopped: no move home by axis"),
+        ("MC_MoveAbsolute", MOVE, 3, "Stopped: the master axis does not take its move."),
+        ("MC_CamIn", CAM_IN, 1, "Stopped: a cam table was refused by axis"),
+        ("MC_CamIn", CAM_IN, 5, "Stopped: a cam table was refused by axis"),
+        ("MC_CamOut", OUT, 1, "Stopped: still coupled is axis"),
+    ],
+)
+def test_an_error_of_any_block_stops_everything(small, monkeypatch, block, slot, from_call, says):
+    monkeypatch.setattr(Camming, "library", _failing(block, slot, from_call))
+    speeds = []
+
+    def operator(cell):
+        speeds.append([axis.velocity for axis in _all(cell)])
+
+    execution = execute(emit(small, "exc", None), "exc", machine(small), operator)
+    assert execution.halted.startswith((says, "An axis is still coupled") if block == "MC_CamOut" else says)
+    assert not np.any(speeds[-10:])
+
+
+def _all(cell):
+    return cell.controller.axes
+
+
+@pytest.mark.parametrize("at", [0.9, 4.1, 10.5])
+def test_where_halting_fails_every_axis_is_stopped_and_then_uncoupled(small, monkeypatch, at):
+    monkeypatch.setattr(Camming, "library", _failing("MC_Halt", HALT))
+    places = []
+
+    def operator(cell):
+        places.append([axis.position for axis in _all(cell)])
+        cell.set("bRun", 0.5 <= cell.cycle * small.sample_time < at)
+
+    home = to_axes(small.robot, TARGET, small.home)
+    execution = execute(emit(small, "exc", None), "exc", machine(small, axes=home + np.array([0.9, -0.45])), operator)
+    assert execution.halted == "Stopped, because bRun went FALSE."
+    stopped = np.array(places)[round((at + 0.35) / small.sample_time) :]
+    assert len(stopped) > 5
+    assert np.ptp(stopped, axis=0).max() == 0.0
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+def test_a_table_that_is_not_queued_stops_the_master_before_it_is_due(small, monkeypatch, lost):
+    original, calls = Camming._queue, []
+
+    def queue(slave, then):
+        calls.append(then)
+        if len(calls) != lost:
+            original(slave, then)
+
+    monkeypatch.setattr(Camming, "_queue", staticmethod(queue))
+    execution = execute(emit(small, "exc", None), "exc", machine(small))
+    assert execution.halted == "Stopped: the next cam table was not taken by axis 1"
+
+
+def test_the_master_keeps_its_time(small):
+    """It is at full speed 0.5 s after it has begun to move, and at rest 0.3 s after bRun has gone FALSE."""
+    speeds = []
+
+    def operator(cell):
+        speeds.append(_all(cell)[-1].velocity)
+        cell.set("bRun", 0.5 <= cell.cycle * small.sample_time < 9.0)
+
+    execute(emit(small, "exc", None), "exc", machine(small), operator)
+    speeds, h = np.array(speeds), small.sample_time
+    begin = np.flatnonzero(speeds)[0]
+    assert speeds[begin + round(0.5 / h)] == pytest.approx(1.0)
+    assert speeds[round(8.9 / h)] == pytest.approx(1.0)
+    assert speeds[round(9.36 / h) :].max() == 0.0
+    assert np.abs(np.diff(speeds)).max() <= 5.0 * h * 1.001
 
 
 @pytest.mark.slow

@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 
 from excitor.design.programs.checks.urscript import execute
+from excitor.design.programs.checks.urscript_controller import Controller
 from excitor.design.programs.execution import Machine, ProgramError
+from excitor.design.programs.languages.urscript_program import load
+from excitor.design.programs.languages.urscript_statements import Halt
+from excitor.design.programs.languages.urscript_threads import Clock
 from excitor.design.programs.plan import Move, Rounds, Stretches, duration, marks, planned
 from excitor.design.programs.target import CannotDrive, check, fitting_steps, in_axes
-from excitor.design.programs.targets.urscript import TARGET, emit
+from excitor.design.programs.targets.urscript import TARGET, deceleration, emit
 from excitor.experiments.bench.mutations.urscript import mutations
 
 FOREIGN = Path(__file__).parent / "foreign" / "urscript"
@@ -203,6 +207,34 @@ def test_watches_the_speed_while_it_runs(plan_of):
     assert refused.stretches[0].t[-1] < 0.5
 
 
+@pytest.mark.parametrize(("swing", "least", "most"), [(1e-3, 3.0, 3.0), (0.15, 3.1, 39.9), (50.0, 40.0, 40.0)])
+def test_brakes_as_hard_as_the_motion_itself(plan_of, swing, least, most):
+    plan = plan_of(step=0.008, swing=swing)
+    peak = max(np.abs(planned(plan, name, np.arange(0.0, duration(plan, name), 1e-3), 2)).max() for name in Stretches)
+    braking = deceleration(in_axes(plan, TARGET))
+    assert least <= braking <= most
+    assert braking in (3.0, 40.0) or abs(braking - peak) <= 0.11
+    assert f"   stopj({braking})\n   ex_stop(" in script(plan)
+    assert "v^2 / (2 a)" in " ".join(TARGET.loading)
+
+
+def test_gives_up_with_a_mark_and_starts_from_its_target(plan_of):
+    plan = plan_of(step=0.008, payload=3.0)
+    text = script(plan)
+    machine = Machine(plan.home, 0.008, payload=0.0, longest=2000.0)
+    controller = Controller(machine)
+    runtime, steps = load(text, "prog.script", controller.builtins())
+    controller.clock = clock = Clock(runtime.passes, 1e6)
+    runtime.spawn = clock.spawn
+    with pytest.raises(Halt):
+        clock.run(steps)
+    assert controller.register == -1
+    assert "Payload" in controller.message
+    checked, led, first = (text.index(word) for word in ("not at home", "get_target_joint_pos", "ex_rest(3.0)"))
+    assert checked < led < first
+    assert "start anew; never resume" in " ".join(TARGET.loading)
+
+
 def test_payload_that_is_not_known_is_not_asked_for(plan_of):
     assert "payload" not in script(plan_of(step=0.008)).lower()
 
@@ -353,6 +385,7 @@ def test_rejects_programs_of_others_clearly(name, line, sentence):
         ("write_output_integer_register(24, 1.5)", "expected an integer"),
         ("write_output_integer_register(24, 1001)\nsync()", "without its end mark"),
         ("write_output_integer_register(24, 7)", "does not halt at its end"),
+        ("write_output_integer_register(24, 0)\nhalt", "leaves 0 in register 24, expected -1"),
         ("write_output_integer_register(24, 0)\nmovej([1,0,0,0,0,0])", "says that the robot stands"),
         ("movej([1,0,0,0,0,0])\nservoj([1,0,0,0,0,0], 0, 0, 0.008, 0.03, 500)", "within one stretch"),
         ("while True:\n sync()\nend", "does not end within 2000 s"),

@@ -90,6 +90,22 @@ def test_refuses_before_anything_moves(plan_of):
     assert near.stretches
 
 
+def test_looks_again_after_every_question(plan_of):
+    """Between a question and its answer somebody may turn the monitor speed or switch the mode."""
+    for given in ({}, {"payload": 2.0}):
+        plan = plan_of(**given)
+        files = val3.emit(plan, "p", None)
+        text = files["p/start.pgx"]
+        assert text.count("get()") == text.count("userPage()") == 1 + len(given)
+        assert text.index("get()") < text.index("getMonitorSpeed") or not given
+        body = text.index("// again")
+        for condition, said in (("getMonitorSpeed()!=100", "monitor speed 50 %"), ("workingMode()<3", "another mode")):
+            blind = text[:body] + text[body:].replace(condition, "false")
+            with pytest.raises(ProgramError, match=f"after a question with {said}"):
+                check.execute({**files, "p/start.pgx": blind}, "p", machine_of(plan))
+    assert "after a hold" in " ".join(TARGET.loading)
+
+
 @pytest.mark.slow
 def test_every_mutation_is_caught(plan_of):
     for given in ({}, {"moves": True, "robot": "ur10", "payload": 2.0}):

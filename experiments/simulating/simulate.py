@@ -1,0 +1,186 @@
+"""What would come back if a robot like the campaign's ran its programs? Logs, and the truth that nobody knows."""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from excitor.design.programs import registry
+from excitor.design.programs.package import MANIFEST, program_names_of
+from excitor.design.programs.plan import Plan
+from excitor.experiments.campaign import OpenCampaign, open_campaign
+from excitor.experiments.files import write_atomically
+from excitor.experiments.programming.design_file import design_digest
+from excitor.experiments.programming.plans import plans_of
+from excitor.experiments.programming.stage import FOLDER as PROGRAMS
+from excitor.experiments.programming.stage import stale_programs
+from excitor.experiments.simulating.faults import aim, fault_of
+from excitor.experiments.simulating.folder import FORMAT, MARK, check_free, digests, new_logs
+from excitor.experiments.virtual.faults import Fault
+from excitor.experiments.virtual.formats import (
+    declared_for,
+    format_of,
+    refusal,
+    settings_for,
+    write,
+)
+from excitor.experiments.virtual.machine import run_program
+from excitor.experiments.virtual.settings import Settings
+from excitor.experiments.virtual.truth import Truth, draw_truth, truth_data
+from excitor.robots.errors import ExcitorError
+
+TRUTH = "truth.json"
+Listen = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How a campaign is to be simulated."""
+
+    seed: int = 0
+    faults: tuple[str, ...] = ()
+    dry: bool = False  # dry runs too
+    fresh: bool = False  # earlier simulated logs are replaced
+    format: str | None = None  # of the log, where a target has several
+    settings: Settings | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Simulated:
+    """What became of a target: logs, or the reason why there are none."""
+
+    target: str
+    folder: Path | None
+    data: dict[str, Any]  # as in simulated.json
+    refused: str = ""
+
+
+def simulate(folder: Path, targets: Sequence[str], asked: Asked, listen: Listen) -> list[Simulated]:
+    """Run a campaign's emitted programs on a virtual robot; without targets, those of all controllers emitted for.
+
+    Nothing is written unless every target's programs are up to date and its place is free.
+    """
+    campaign = open_campaign(folder, "design")
+    plans = [judged.plan for judged in plans_of(campaign).programs]
+    names = list(dict.fromkeys(targets)) or _emitted(campaign)
+    for name in names:
+        registry.target(name)
+        problems = stale_programs(campaign, name)
+        if problems:
+            told = "; ".join(problems)
+            raise ExcitorError(told if told.startswith(str(campaign.folder)) else f"programs/{name}: {told}")
+    refused = {name: refusal(name, plans[0].robot, _form(name, asked, names)) for name in names}
+    for name in names:
+        if not refused[name]:
+            check_free(campaign.folder, name, asked.fresh)
+    faults = [aim(fault_of(text, plans[0].robot), plans, asked.seed) for text in asked.faults]
+    truth = draw_truth(plans[0].robot, asked.seed, asked.settings)
+    told = json.dumps({**truth_data(truth), "faults": [_said(fault, plans[0]) for fault in faults]}, indent=1) + "\n"
+    if not all(refused.values()):
+        write_atomically(campaign.folder / TRUTH, told)
+    digest = hashlib.sha256(told.encode()).hexdigest()
+    return [
+        Simulated(name, None, {}, refused[name])
+        if refused[name]
+        else _Stage(campaign, name, replace(asked, format=_form(name, asked, names)), truth, tuple(faults), digest).run(
+            plans, listen
+        )
+        for name in names
+    ]
+
+
+def _form(name: str, asked: Asked, names: Sequence[str]) -> str | None:
+    """Apply a log format to the one target that is asked for."""
+    if asked.format is not None and len(names) > 1:
+        raise ExcitorError(f"log format {asked.format} goes with one target; name it with --target")
+    return format_of(name, asked.format).name
+
+
+def _emitted(campaign: OpenCampaign) -> list[str]:
+    parent = campaign.folder / PROGRAMS
+    names = [name for name in registry.NAMES if (parent / name).is_dir()]
+    if not names:
+        raise ExcitorError(f"{parent}: has no programs; run excitor emit {campaign.folder} --target NAME first")
+    return names
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Stage:
+    """One target's logs."""
+
+    campaign: OpenCampaign
+    target: str
+    asked: Asked
+    truth: Truth
+    faults: tuple[Fault, ...]
+    truth_digest: str
+
+    def run(self, plans: Sequence[Plan], listen: Listen) -> Simulated:
+        """Run the programs, and write their logs."""
+        names = program_names_of(plans, registry.target(self.target))
+        chosen = [(name, plan) for name, plan in zip(names, plans, strict=True) if self.asked.dry or not plan.dry]
+        with new_logs(self.campaign.folder, self.target) as folder:
+            programs = []
+            for k, (name, plan) in enumerate(chosen, start=1):
+                listen(f"simulating {self.target}/{name}, {k} of {len(chosen)}")
+                programs.append(self._program(folder, name, plan))
+            data = {**self._head(plans[0]), "programs": programs}
+            (folder / MARK).write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", "utf-8")
+        return Simulated(self.target, self.campaign.folder / "logs" / self.target, data)
+
+    def _program(self, folder: Path, name: str, plan: Plan) -> dict[str, Any]:
+        form = format_of(self.target, self.asked.format)
+        truth = replace(self.truth, settings=settings_for(self.target, form, plan, self.truth.settings))
+        seed = _seed(self.asked.seed, f"{self.target}/{name}")
+        recorded = run_program(truth, plan, seed=seed, faults=self.faults)
+        paths = write(recorded, folder, name, target=self.target, format=form.name, seed=self.asked.seed)
+        return {
+            "program": name,
+            "run": plan.run,
+            "role": plan.role,
+            "dry": plan.dry,
+            "log": paths[0].name,
+            "rows": len(recorded.t),
+            "seed": seed,
+            "files": digests(folder, paths),
+        }
+
+    def _head(self, plan: Plan) -> dict[str, Any]:
+        manifest = self.campaign.folder / PROGRAMS / self.target / MANIFEST
+        return {
+            **FORMAT,
+            "excitor": version("excitor"),
+            "target": self.target,
+            "robot": plan.robot.name,
+            "log_format": format_of(self.target, self.asked.format).name,
+            "log": declared_for(self.target, plan.robot, self.asked.format),
+            "seed": self.asked.seed,
+            "faults": [_said(fault, plan) for fault in self.faults],
+            "made_from_sha256": {
+                "campaign": self.campaign.digest,
+                "design.json": design_digest(self.campaign.folder),
+                "manifest.json": hashlib.sha256(manifest.read_bytes()).hexdigest(),
+            },
+            "truth_sha256": self.truth_digest,
+        }
+
+
+def _said(fault: Fault, plan: Plan) -> dict[str, Any]:
+    return {
+        "name": fault.name,
+        "sentence": fault.sentence,
+        "channel": fault.channel,
+        "joints": [plan.robot.joint_names[j] for j in fault.joints],
+        "size": fault.size,
+    }
+
+
+def _seed(seed: int, name: str) -> int:
+    """Give every program noise of its own, whichever others are run."""
+    return int(np.random.SeedSequence([seed, zlib.crc32(name.encode())]).generate_state(1)[0])

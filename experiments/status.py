@@ -1,0 +1,127 @@
+"""What a campaign's folder holds, what of it is older than what it was made from, and what to do next."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from excitor.design.programs import registry
+from excitor.experiments.campaign import OpenCampaign, open_campaign
+from excitor.experiments.designing.file import FILE as DESIGN
+from excitor.experiments.designing.file import read_design
+from excitor.experiments.program_logs import LOGS, MANIFEST, PROGRAMS, found_logs
+from excitor.experiments.programming.design_file import design_digest
+from excitor.robots.errors import ExcitorError
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One thing that a stage writes."""
+
+    name: str
+    state: str  # "missing", "up to date", "stale", "unusable"
+    reason: str = ""
+    remedy: str = ""  # the command that mends it
+
+
+def status(folder: Path) -> list[Stage]:
+    """Look at every stage in the order in which they are run."""
+    campaign = open_campaign(folder, "design")
+    folder = campaign.folder
+    design = _design(campaign)
+    stages = [design, *_programs(campaign, design.state == "up to date"), _logs(campaign)]
+    for name, remedy in (("model.json", "identify"), ("report.json", "report")):
+        stages.append(_made_from_files(folder, name, f"excitor {remedy} {folder}"))
+    return stages
+
+
+def advice(stages: list[Stage]) -> str:
+    """Say what to do next: the first that is not as it should be."""
+    wanting = [stage for stage in stages if stage.state != "up to date" and stage.remedy]
+    return f"next: {wanting[0].remedy}" if wanting else "everything is up to date"
+
+
+def status_data(stages: list[Stage]) -> dict[str, Any]:
+    """Write it for scripts."""
+    listed = [{"name": s.name, "state": s.state, "reason": s.reason, "remedy": s.remedy} for s in stages]
+    return {"stages": listed, "next": advice(stages)}
+
+
+def _design(campaign: OpenCampaign) -> Stage:
+    remedy = f"excitor design {campaign.folder}"
+    if not (campaign.folder / DESIGN).exists():
+        return Stage(DESIGN, "missing", remedy=remedy)
+    try:
+        data = read_design(campaign.folder)
+    except ExcitorError as error:
+        return Stage(DESIGN, "unusable", str(error), remedy)
+    made_from = data.get("provenance", {}).get("inputs_sha256")
+    if made_from != campaign.digest:
+        return Stage(DESIGN, "stale", "campaign.toml or the robot has changed since", remedy)
+    if data.get("ready") is not True:
+        return Stage(DESIGN, "unusable", "not every limit is proven to hold", remedy)
+    if data.get("finished") is not True:
+        return Stage(DESIGN, "stale", "its search was interrupted", remedy)
+    return Stage(DESIGN, "up to date", "" if data.get("go") else "no-go: plan.html says why")
+
+
+def _programs(campaign: OpenCampaign, current: bool) -> Iterator[Stage]:
+    folder = campaign.folder
+    emitted = [name for name in registry.NAMES if (folder / PROGRAMS / name).is_dir()]
+    if not emitted:
+        yield Stage(PROGRAMS, "missing", remedy=f"excitor emit {folder} --target NAME")
+    for name in emitted:
+        where, remedy = f"{PROGRAMS}/{name}", f"excitor emit {folder} --target {name}"
+        try:
+            manifest = json.loads((folder / PROGRAMS / name / MANIFEST).read_text("utf-8"))
+            made_from = manifest["made_from_sha256"]["design.json"]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            yield Stage(where, "unusable", "its manifest.json is missing, or no manifest", remedy)
+            continue
+        if not (folder / DESIGN).exists() or made_from != design_digest(folder):
+            yield Stage(where, "stale", f"{DESIGN} has changed since", remedy)
+        elif not current:
+            yield Stage(where, "stale", f"{DESIGN} is not up to date itself", remedy)
+        else:
+            yield Stage(where, "up to date")
+
+
+def _logs(campaign: OpenCampaign) -> Stage:
+    folder = campaign.folder
+    try:
+        found = [log.log for log in found_logs(folder)] or [run.log for run in campaign.content.run]
+    except ExcitorError as error:
+        return Stage(LOGS, "unusable", str(error))
+    missing = [name for name in found if not (folder / name).exists()]
+    if missing:
+        return Stage(LOGS, "missing", f"{', '.join(missing[:5])} not there")
+    if not found:
+        return Stage(LOGS, "missing", "put recordings at logs/TARGET/PROGRAM.*, or name them in campaign.toml")
+    return Stage(LOGS, "up to date", f"{len(found)} of them")
+
+
+def _made_from_files(folder: Path, name: str, remedy: str) -> Stage:
+    """Compare what a file says it was made from with what is there now."""
+    try:
+        data = json.loads((folder / name).read_text("utf-8"))
+        provenance = data["provenance"]["sha256"]
+        listed = {str(file): str(digest) for file, digest in provenance.items()}
+    except FileNotFoundError:
+        return Stage(name, "missing", remedy=remedy)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return Stage(name, "unusable", "does not say what it was made from", remedy)
+    changed = [file for file, digest in listed.items() if _digest(folder, file) != digest]
+    if changed:
+        return Stage(name, "stale", f"{', '.join(changed[:3])} changed since", remedy)
+    return Stage(name, "up to date")
+
+
+def _digest(folder: Path, file: str) -> str:
+    """Digest a file of the folder; nothing outside of it is opened."""
+    path = folder / file
+    if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
+        return ""
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
