@@ -92,7 +92,7 @@ def measured_run(log: Log, manifest: Manifest, robot: Robot) -> tuple[MeasuredRu
     assert effort is not None
     assert position is not None
     q, tau = measured.q, measured.tau
-    t = log.start_s + np.arange(len(q)) / log.sample_rate_hz
+    t = np.arange(len(q)) / log.sample_rate_hz  # s from the log's begin: stamps may count from 1970
     steps = measured.steps
     if manifest.axes.stated_by_the_robot and position.side == "joint":
         matrix, zero = np.array(manifest.axes.matrix), np.array(manifest.axes.zero)
@@ -106,8 +106,8 @@ def measured_run(log: Log, manifest: Manifest, robot: Robot) -> tuple[MeasuredRu
         tau,
         position_side=position.side,
         effort_side=effort.side,
-        mark=_channel(log.raw, "marker", t),
-        speed_scaling=_channel(log.raw, "speed_scaling", t),
+        mark=_channel(log.raw, "marker", log.start_s + t),
+        speed_scaling=_channel(log.raw, "speed_scaling", log.start_s + t),
     )
     return run, steps
 

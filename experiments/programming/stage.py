@@ -16,6 +16,7 @@ from excitor.design.programs.verify import Verdict, client_text, verify
 from excitor.experiments.campaign import OpenCampaign, open_campaign
 from excitor.experiments.programming.design_file import design_digest
 from excitor.experiments.programming.plans import Judged, Planned, plans_of
+from excitor.experiments.virtual.formats import refusal
 from excitor.robots.errors import ExcitorError
 
 FOLDER = "programs"
@@ -47,6 +48,7 @@ class Emitted:
     verified: Verified | None
     refused: str = ""
     asked: bool = True  # by its name, not by "all"
+    note: str = ""  # why its logs will not do, if they will not
 
     @property
     def good(self) -> bool:
@@ -99,7 +101,8 @@ def _emit_one(campaign: OpenCampaign, planned: Planned, name: str, spacing: floa
     verified = _verify(made.target, planned.programs, made.texts, listen)
     if not verified.good:
         return Emitted(name, None, verified, f"{name}: not written, because its own check fails")
-    return Emitted(name, _write(campaign, made), verified)
+    robot = planned.programs[0].plan.robot
+    return Emitted(name, _write(campaign, made), verified, note=refusal(name, robot))
 
 
 def _write(campaign: OpenCampaign, made: Package) -> Path:

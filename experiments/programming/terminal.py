@@ -48,7 +48,12 @@ def emitted_data(planned: Planned, emitted: Sequence[Emitted]) -> dict[str, Any]
         "go": planned.go,
         "notes": list(planned.notes),
         "targets": [
-            {"target": one.name, "folder": str(one.folder) if one.folder else None, "refused": one.refused}
+            {
+                "target": one.name,
+                "folder": str(one.folder) if one.folder else None,
+                "refused": one.refused,
+                "note": one.note,
+            }
             for one in emitted
         ],
         "files": verified_data([one.verified for one in emitted if one.verified is not None]),
@@ -60,6 +65,8 @@ def print_emitted(planned: Planned, emitted: Sequence[Emitted]) -> None:
     print_verified([one.verified for one in emitted if one.verified is not None])
     for one in emitted:
         typer.echo(f"wrote {one.folder}" if one.folder else one.refused)
+        if one.note:
+            typer.echo(f"note: {one.note}")
     for note in planned.notes:
         typer.echo(f"note: {note}")
     if not planned.go:
