@@ -170,7 +170,8 @@ def _problems(folder: Path, content: Campaign, stage: Literal["design", "identif
     if not content.run:
         problems.append("run: is missing, and no logs lie in logs/TARGET/PROGRAM.*; name each run and its log")
     of_programs = bool(content.run) and all(run.program is not None for run in content.run)
-    if (content.log is None) == (content.matlab is None) and not (of_programs and content.matlab is None):
+    neither = content.log is None and content.matlab is None
+    if content.run and (content.log is None) == (content.matlab is None) and not (of_programs and neither):
         problems.append("needs one of [log], what the logs hold, and [matlab], the fields of MATLAB files")
     for k, run in enumerate(content.run, start=1):
         if run.drop_periods and run.period_s is None:

@@ -88,6 +88,9 @@ def _tell(written: list[Path]) -> None:
     console = Console()
     page = next(path for path in written if path.suffix == ".html")
     console.print(f"\nLook at the motion in its cell: {page}", markup=False, highlight=False, soft_wrap=True)
+    console.print(
+        f"Its programs: excitor emit {page.parent} --target all", markup=False, highlight=False, soft_wrap=True
+    )
     console.print("Next: excitor init my-cell --robot YOUR-ROBOT.urdf, then excitor design my-cell")
 
 

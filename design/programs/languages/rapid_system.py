@@ -171,6 +171,53 @@ def _clock(controller: Controller, place: tuple[Any, Any]) -> float:
 
 
 def _instructions(controller: Controller) -> list[_Row]:
+    return [*_motions(controller), *_signals(controller), *_counters(controller), *_guided(controller)]
+
+
+def _motions(controller: Controller) -> list[_Row]:
+    def move(to: Any, speed: Any, zone: Any, tool: Any, **named: Any) -> None:
+        controller.move(list(to[0]), named.get("t"), speed[0], bool(zone[0]))
+
+    def stop(**_: Any) -> None:
+        raise ProgramStop
+
+    return [
+        (
+            "MoveAbsJ",
+            "\\Conc jointtarget \\ID:any \\NoEOffs speeddata \\V:num \\T:num zonedata \\Z:num \\Inpos:any "
+            "ref:tooldata \\WObj:any \\TLoad:any",
+            None,
+            move,
+        ),
+        ("WaitTime", "\\InPos num", None, lambda t, inpos=False: controller.wait(t, inpos)),
+        ("WaitRob", "\\InPos \\ZeroSpeed", None, lambda **_: controller.wait(0.0, True)),
+        ("Stop", "\\NoRegain \\AllMoveTasks", None, stop),
+        ("ConfJ", "\\On \\Off", None, lambda **_: None),
+        ("ConfL", "\\On \\Off", None, lambda **_: None),
+        ("SingArea", "\\Wrist \\Off", None, lambda **_: None),
+        ("AccSet", "num num", None, lambda *_: None),
+        ("VelSet", "num num", None, lambda *_: None),
+    ]
+
+
+def _signals(controller: Controller) -> list[_Row]:
+    def write(text: str, **named: Any) -> None:
+        controller.write(text + "".join(f"{x:g}" if isinstance(x, float) else str(x) for x in named.values()))
+
+    return [
+        ("SetDO", "\\SDelay:num \\Sync signal num", None, lambda name, x, **_: controller.signal(name, x)),
+        ("SetGO", "\\SDelay:num signal num", None, lambda name, x, **_: controller.signal(name, x)),
+        ("Set", "signal", None, lambda name: controller.signal(name, 1.0)),
+        ("Reset", "signal", None, lambda name: controller.signal(name, 0.0)),
+        ("TPWrite", "string \\Num:num \\Bool:bool \\Dnum:dnum", None, write),
+        ("TPErase", "", None, lambda: None),
+        ("ErrWrite", "\\W \\I string string", None, lambda head, text, **_: controller.write(f"{head}: {text}")),
+    ]
+
+
+def _counters(controller: Controller) -> list[_Row]:
+    """Clocks and numbers that instructions change in their place."""
+
     def clock(start: bool | None) -> Callable[..., None]:
         def change(place: tuple[Any, Any]) -> None:
             kept = 0.0 if start is None else _clock(controller, place)
@@ -184,46 +231,10 @@ def _instructions(controller: Controller) -> list[_Row]:
 
         return change
 
-    def move(to: Any, speed: Any, zone: Any, tool: Any, **named: Any) -> None:
-        controller.move(list(to[0]), named.get("t"), speed[0], bool(zone[0]))
-
-    def egm(step: str) -> Callable[..., None]:
-        return lambda *values, **named: controller.egm(step, {"values": values, **named})
-
-    def write(text: str, **named: Any) -> None:
-        controller.write(text + "".join(f"{x:g}" if isinstance(x, float) else str(x) for x in named.values()))
-
-    def stop(**_: Any) -> None:
-        raise ProgramStop
-
     def clear(place: tuple[Any, Any]) -> None:
         place[0][place[1]] = copied(0.0)
 
-    near = " ".join(f"\\J{k}:egm_minmax" for k in range(1, 8))
-    axes = " ".join(f"\\J{k}" for k in range(1, 8))
     return [
-        (
-            "MoveAbsJ",
-            "\\Conc jointtarget \\ID:any \\NoEOffs speeddata \\V:num \\T:num zonedata \\Z:num \\Inpos:any "
-            "ref:tooldata \\WObj:any \\TLoad:any",
-            None,
-            lambda to, speed, zone, tool, **named: move(to, speed, zone, tool, **named),
-        ),
-        ("WaitTime", "\\InPos num", None, lambda t, inpos=False: controller.wait(t, inpos)),
-        ("WaitRob", "\\InPos \\ZeroSpeed", None, lambda **_: controller.wait(0.0, True)),
-        ("SetDO", "\\SDelay:num \\Sync signal num", None, lambda name, x, **_: controller.signal(name, x)),
-        ("SetGO", "\\SDelay:num signal num", None, lambda name, x, **_: controller.signal(name, x)),
-        ("Set", "signal", None, lambda name: controller.signal(name, 1.0)),
-        ("Reset", "signal", None, lambda name: controller.signal(name, 0.0)),
-        ("TPWrite", "string \\Num:num \\Bool:bool \\Dnum:dnum", None, write),
-        ("TPErase", "", None, lambda: None),
-        ("ErrWrite", "\\W \\I string string", None, lambda head, text, **_: controller.write(f"{head}: {text}")),
-        ("Stop", "\\NoRegain \\AllMoveTasks", None, stop),
-        ("ConfJ", "\\On \\Off", None, lambda **_: None),
-        ("ConfL", "\\On \\Off", None, lambda **_: None),
-        ("SingArea", "\\Wrist \\Off", None, lambda **_: None),
-        ("AccSet", "num num", None, lambda *_: None),
-        ("VelSet", "num num", None, lambda *_: None),
         ("ClkReset", "ref:clock", None, clock(None)),
         ("ClkStart", "ref:clock", None, clock(True)),
         ("ClkStop", "ref:clock", None, clock(False)),
@@ -231,6 +242,18 @@ def _instructions(controller: Controller) -> list[_Row]:
         ("Decr", "ref:num", None, add(-1.0)),
         ("Add", "ref:num num", None, add(0.0)),
         ("Clear", "ref:num", None, clear),
+    ]
+
+
+def _guided(controller: Controller) -> list[_Row]:
+    """Externally guided motion, step by step."""
+
+    def egm(step: str) -> Callable[..., None]:
+        return lambda *values, **named: controller.egm(step, {"values": values, **named})
+
+    near = " ".join(f"\\J{k}:egm_minmax" for k in range(1, 8))
+    axes = " ".join(f"\\J{k}" for k in range(1, 8))
+    return [
         ("EGMReset", "ref:egmident", None, egm("reset")),
         ("EGMGetId", "ref:egmident", None, egm("id")),
         (
