@@ -23,6 +23,7 @@ from excitor.design.problem import (
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.gram import gram_gradient
+from excitor.robots.mechanism import CanBeSingular
 from excitor.robots.parameters import prior
 from excitor.robots.population import population_tool_speeds
 from excitor.robots.robot import Motion
@@ -45,6 +46,7 @@ class Active:
     rms: IntArray  # joints
     clearance: tuple[IntArray, IntArray]  # places, rows
     speed: IntArray  # samples
+    singular: tuple[IntArray, IntArray]  # samples, types of singularity
 
 
 def active_set(problem: Problem, x: FloatArray, *, near: float = NEAR, most: int = MOST) -> Active:
@@ -71,13 +73,17 @@ def active_set(problem: Problem, x: FloatArray, *, near: float = NEAR, most: int
         states = _states(problem, candidate)
         shares = _speeds(problem, states)[:, None] / (SEARCH_SHARE * constraints.tool_speed)
         speed = _extremes(shares - 1.0, near, most)[0]
-    return Active(A, b, torque, rms, clearance, speed)
+    singular = (none, none)
+    if constraints.singularity > 0.0 and isinstance(problem.robot.mechanism, CanBeSingular):
+        left = problem.robot.mechanism.singularity_distances(_states(problem, candidate)[0])
+        singular = _extremes(1.0 - SEARCH_SHARE * left / constraints.singularity, near, most)
+    return Active(A, b, torque, rms, clearance, speed, singular)
 
 
 def active_values(problem: Problem, active: Active, x: FloatArray) -> FloatArray:
     """Evaluate the chosen constraints g ≤ 0, (n,)."""
     parts: list[FloatArray] = [active.A @ x + active.b]
-    if active.torque[0].size or active.rms.size or active.clearance[0].size or active.speed.size:
+    if _any_beyond_joints(active):
         candidate = coefficients(problem, x[None])
         states = _states(problem, candidate)
         parts += [
@@ -85,6 +91,7 @@ def active_values(problem: Problem, active: Active, x: FloatArray) -> FloatArray
             _rms(problem, active.rms, states)[0],
             _clearance(problem, active, _places(problem, candidate)[0][active.clearance[0]]),
             _speeds(problem, _at(states, active.speed)) / (SEARCH_SHARE * problem.constraints.tool_speed) - 1.0,
+            _singular(problem, active)(_at(states, active.singular[0]), np.arange(active.singular[0].size)),
         ]
     return np.concatenate(parts)
 
@@ -92,7 +99,7 @@ def active_values(problem: Problem, active: Active, x: FloatArray) -> FloatArray
 def active_slopes(problem: Problem, active: Active, x: FloatArray) -> FloatArray:
     """Differentiate the chosen constraints by design variables, (n, n_design)."""
     parts = [active.A]
-    if active.torque[0].size or active.rms.size or active.clearance[0].size or active.speed.size:
+    if _any_beyond_joints(active):
         candidate = coefficients(problem, x[None])
         states = _states(problem, candidate)
         limit = SEARCH_SHARE * problem.constraints.tool_speed
@@ -101,9 +108,15 @@ def active_slopes(problem: Problem, active: Active, x: FloatArray) -> FloatArray
             _rms(problem, active.rms, states)[1],
             _clearance_slopes(problem, active, candidate),
             _state_slopes(problem, states, active.speed, lambda chosen, _: _speeds(problem, chosen) / limit),
+            _state_slopes(problem, states, active.singular[0], _singular(problem, active)),
         ]
         parts.append(by_design(problem, np.concatenate(slopes)))
     return np.concatenate(parts)
+
+
+def _any_beyond_joints(active: Active) -> bool:
+    chosen = (active.torque[0], active.rms, active.clearance[0], active.speed, active.singular[0])
+    return any(samples.size for samples in chosen)
 
 
 def by_design(problem: Problem, slope: FloatArray) -> FloatArray:
@@ -181,6 +194,18 @@ def _torque(problem: Problem, active: Active) -> Callable[[States, IntArray], Fl
             return np.empty(0)
         tau = inverse_dynamics(problem.robot, Motion(*states))
         return np.asarray(np.abs(tau[np.arange(rows.size), joints[rows]]) / limits[rows] - 1.0)
+
+    return value
+
+
+def _singular(problem: Problem, active: Active) -> Callable[[States, IntArray], FloatArray]:
+    types, mechanism = active.singular[1], problem.robot.mechanism
+
+    def value(states: States, rows: IntArray) -> FloatArray:
+        if not rows.size or not isinstance(mechanism, CanBeSingular):
+            return np.empty(0)
+        left = mechanism.singularity_distances(states[0])[np.arange(rows.size), types[rows]]
+        return np.asarray(1.0 - SEARCH_SHARE * left / problem.constraints.singularity)
 
     return value
 

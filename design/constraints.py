@@ -18,7 +18,7 @@ class Constraints:
     scene: Scene | None = None
     tool_speed: float = np.inf  # m/s
     home: FloatArray | None = None  # (n_joints,): where the robot waits; the way to the start is kept clear too
-    singularity: float = 0.0  # distance that a mechanism keeps from each of its singularities, in its own measure
+    singularity: float = 0.15  # distance that a mechanism keeps from each of its singularities, in its own measure
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "torque_rms", locked(self.torque_rms))

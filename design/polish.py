@@ -9,6 +9,7 @@ from excitor.design.active import Active, active_set, active_slopes, active_valu
 from excitor.design.criteria import gradient
 from excitor.design.problem import Problem, coefficients, motions
 from excitor.robots.arrays import FloatArray
+from excitor.robots.errors import NotAssembled
 from excitor.robots.robot import Motion
 
 RESERVE = 2e-4  # of each limit: SLSQP ends on a constraint's edge, or a little beyond
@@ -47,21 +48,24 @@ def polish(
         spend(x)
         return objective(problem, x, softness)
 
-    found = minimize(
-        value,
-        x,
-        jac=lambda x: objective_slope(problem, x, softness)[1],
-        method="SLSQP",
-        bounds=None if reach is None else np.stack([x - reach, x + reach], axis=1),
-        constraints=[
-            {
-                "type": "ineq",
-                "fun": lambda x: -active_values(problem, active(x), x) - RESERVE,
-                "jac": lambda x: -active_slopes(problem, active(x), x),
-            }
-        ],
-        options={"maxiter": iterations, "ftol": 1e-7},
-    )
+    try:
+        found = minimize(
+            value,
+            x,
+            jac=lambda x: objective_slope(problem, x, softness)[1],
+            method="SLSQP",
+            bounds=None if reach is None else np.stack([x - reach, x + reach], axis=1),
+            constraints=[
+                {
+                    "type": "ineq",
+                    "fun": lambda x: -active_values(problem, active(x), x) - RESERVE,
+                    "jac": lambda x: -active_slopes(problem, active(x), x),
+                }
+            ],
+            options={"maxiter": iterations, "ftol": 1e-7},
+        )
+    except NotAssembled:  # it stepped out of a closed chain's workspace; the best so far is known
+        return x
     return np.asarray(found.x)
 
 

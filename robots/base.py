@@ -14,12 +14,16 @@ import scipy.linalg
 
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.dynamics import regressor
-from excitor.robots.errors import RankDeficient
+from excitor.robots.errors import ExcitorError, RankDeficient
 from excitor.robots.gram import stack
+from excitor.robots.mechanism import CanBeSingular
+from excitor.robots.parallel import ClosedLoop
 from excitor.robots.parameters import LINK_COMPONENTS, layout
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.tree import Tree, chain
 
+_CLEAR = 0.1  # distance to any singularity that random positions keep
+_MOST_DRAWS = 200
 TOLERANCE = 1e-7  # a truncated π is off by 1e-5 … 1e-12 and must not make parameters of its own
 
 
@@ -118,17 +122,36 @@ def observation(robot: Robot, held: Mapping[int, float], seed: int = 0) -> Float
 
 
 def random_motion(robot: Robot, n_samples: int, held: Mapping[int, float] | None = None, seed: int = 0) -> Motion:
-    """Draw states within the joint limits; joints that are held stand still."""
+    """Draw states within the joint limits, away from singularities; joints that are held stand still."""
     rng = np.random.default_rng(seed)
+    q = random_positions(robot, n_samples, held or {}, rng)
+    dq, ddq = rng.normal(scale=(1.0, 2.0), size=(n_samples, robot.n_joints, 2)).transpose(2, 0, 1).copy()
+    for i in held or {}:
+        dq[:, i], ddq[:, i] = 0.0, 0.0
+    return Motion(q, dq, ddq)
+
+
+def random_positions(robot: Robot, n_samples: int, held: Mapping[int, float], rng: np.random.Generator) -> FloatArray:
+    """Draw positions within the joint limits; of a chain that can be singular, those that keep clear of it."""
     reach = np.where(robot.mechanism.prismatic, 1.0, np.pi)
     middle = np.clip(0.0, *robot.limits.position.T)
     low, high = np.maximum(robot.limits.position[:, 0], middle - reach), middle + reach
     high = np.minimum(robot.limits.position[:, 1], high)
-    q = rng.uniform(low, high, size=(n_samples, robot.n_joints))
-    dq, ddq = rng.normal(scale=(1.0, 2.0), size=(n_samples, robot.n_joints, 2)).transpose(2, 0, 1).copy()
-    for i, position in (held or {}).items():
-        q[:, i], dq[:, i], ddq[:, i] = position, 0.0, 0.0
-    return Motion(q, dq, ddq)
+    found = np.empty((0, robot.n_joints))
+    for _ in range(_MOST_DRAWS):
+        q = rng.uniform(low, high, size=(n_samples, robot.n_joints))
+        for i, position in held.items():
+            q[:, i] = position
+        if not isinstance(robot.mechanism, CanBeSingular):
+            return q
+        clear = (robot.mechanism.singularity_distances(q) > _CLEAR).all(axis=1)
+        found = np.concatenate([found, q[clear]])
+        if len(found) >= n_samples:
+            return found[:n_samples]
+    raise ExcitorError(
+        f"{robot.name}: of {_MOST_DRAWS * n_samples} random positions within the joint limits, {len(found)} can be "
+        "assembled and are no singularity; state position limits that lie in the workspace"
+    )
 
 
 def preference(robot: Robot) -> list[int]:
@@ -137,6 +160,7 @@ def preference(robot: Robot) -> list[int]:
     The usual choice ([Khalil2002]): of a link that turns about its axis a, with b before c the two others, keep
     I_aa, I_bb, the products and the first moments along b and c; let I_cc, the first moment along a and the mass
     regroup. Rotors and friction come between. A sliding link keeps its mass and lets its inertia regroup.
+    A free platform comes before all: payloads add to it.
     """
     params = layout(robot)
     first: list[int] = []
@@ -152,18 +176,27 @@ def preference(robot: Robot) -> list[int]:
         for k, component in enumerate(LINK_COMPONENTS):
             own = not sliding and component == letters[axis] * 2
             (first if own else reluctant if component in give_up else glad).append(10 * j + k)
-    return [*first, *glad, *range(params.n_link_params, len(params)), *reluctant]
+    ordered = [*first, *glad, *range(params.n_link_params, len(params)), *reluctant]
+    if isinstance(robot.mechanism, ClosedLoop):
+        carried = [k for b in robot.mechanism.platform_bodies for k in range(10 * b, 10 * b + 10)]
+        ordered = [*reversed(carried), *(k for k in ordered if k not in carried)]
+    return ordered
 
 
 def _joint_axes(robot: Robot) -> list[tuple[int, bool]]:
     """Find which axis of each link's frame its joint turns about or slides along, most nearly."""
     mechanism = robot.mechanism
-    if not isinstance(mechanism, Tree):
-        return [(2, False)] * mechanism.n_links
-    screws = chain(mechanism).constants[:, 39:45]
+    if isinstance(mechanism, ClosedLoop):
+        axes = _tree_axes(mechanism.tree)
+        return [axes[j] for j in mechanism.bodies]
+    return _tree_axes(mechanism) if isinstance(mechanism, Tree) else [(2, False)] * mechanism.n_links
+
+
+def _tree_axes(tree: Tree) -> list[tuple[int, bool]]:
+    screws = chain(tree).constants[:, 39:45]
     return [
         (int(np.argmax(np.abs(screw[3:] if sliding else screw[:3]))), bool(sliding))
-        for screw, sliding in zip(screws, mechanism.sliding, strict=True)
+        for screw, sliding in zip(screws, tree.sliding, strict=True)
     ]
 
 

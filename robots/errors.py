@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from excitor.robots.arrays import IntArray
+
 
 class ExcitorError(Exception):
     """A finding the user must hear about: told as a sentence, never as a traceback."""
@@ -22,4 +24,12 @@ class RankDeficient(ExcitorError):
 
     def __init__(self, message: str, names: Sequence[str] = ()) -> None:
         self.names = tuple(names)
+        super().__init__(message)
+
+
+class NotAssembled(ExcitorError):
+    """Positions that a closed chain cannot take, with the numbers of the samples that ask for them."""
+
+    def __init__(self, message: str, samples: IntArray) -> None:
+        self.samples = samples
         super().__init__(message)

@@ -45,12 +45,14 @@ def gram_gradient(
 
     columns, weights = selection(robot, columns, weights)
     mechanism = robot.mechanism
-    if not isinstance(mechanism, Tree):
-        raise NotImplementedError(f"{type(mechanism).__name__} has no gradient of the Gram matrix yet")
     shape = (robot.n_joints, len(motion))
     check_shape(np.asarray(gram_bar), f"{columns.size} {columns.size}", "gram_bar")
     out = (np.empty(shape), np.empty(shape), np.empty(shape))
     symmetric = 0.5 * (gram_bar + gram_bar.T)
+    if not isinstance(mechanism, Tree):
+        from excitor.robots.differences import gram_gradient_by_differences
+
+        return gram_gradient_by_differences(robot, motion, columns, weights, symmetric)
     packed = packing(robot, columns, weights)
     fill_gram_gradient(chain(mechanism), _drive(robot, motion), packed, samples(motion, robot.n_joints), symmetric, out)
     return out[0].T, out[1].T, out[2].T

@@ -11,7 +11,15 @@ from excitor.robots.base import TOLERANCE, base_parameters, declared_transform, 
 from excitor.robots.dynamics import frame_pose, mass_matrix
 from excitor.robots.errors import RankDeficient
 from excitor.robots.inertia import Consistency, check_consistency
-from excitor.robots.lint_numbers import axes_nearly_special, ranges, reach_of_links, sizes, speeds, stated_limits
+from excitor.robots.lint_loops import closed_workspace, slender_rods
+from excitor.robots.lint_numbers import (
+    axes_nearly_special,
+    ranges,
+    reach_of_links,
+    sizes,
+    speeds,
+    stated_limits,
+)
 from excitor.robots.parameters import layout
 from excitor.robots.robot import ControllerAxes, FrictionTerm, Robot, RotorInertia
 
@@ -236,7 +244,7 @@ def _identifiability(robot: Robot) -> Iterator[Finding]:
 
 def _numbers(robot: Robot) -> Iterator[Finding]:
     """Look at limits, units and angles."""
-    for check in (stated_limits, ranges, speeds, sizes, axes_nearly_special):
+    for check in (stated_limits, ranges, speeds, sizes, axes_nearly_special, closed_workspace, slender_rods):
         for level, where, sentence in check(robot):
             yield Finding(level, where, sentence)
 

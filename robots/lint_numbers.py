@@ -8,6 +8,7 @@ import numpy as np
 
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.geometry import inverse
+from excitor.robots.parallel import ClosedLoop
 from excitor.robots.robot import Robot
 from excitor.robots.tree import Tree
 
@@ -27,13 +28,29 @@ def reach_of_links(robot: Robot) -> FloatArray:
         if capsule.link >= 0:
             ends = max(np.linalg.norm(capsule.start), np.linalg.norm(capsule.end))
             reach[capsule.link] = max(reach[capsule.link], ends + capsule.radius)
-    tree = robot.mechanism
-    if isinstance(tree, Tree):
-        for j, parent in enumerate(tree.parents):
-            reach[j] = max(reach[j], np.linalg.norm(inverse(tree.after[j])[:3, 3]))
-            if parent >= 0:
-                reach[parent] = max(reach[parent], np.linalg.norm(tree.before[j, :3, 3]))
-    return reach
+    tree = opened_tree(robot)
+    if tree is None:
+        return reach
+    along = np.zeros(tree.n_links)
+    for j, parent in enumerate(tree.parents):
+        along[j] = max(along[j], np.linalg.norm(inverse(tree.after[j])[:3, 3]))
+        if parent >= 0:
+            along[parent] = max(along[parent], np.linalg.norm(tree.before[j, :3, 3]))
+    if not isinstance(robot.mechanism, ClosedLoop):
+        return np.maximum(reach, along)
+    for closure in robot.mechanism.closures:
+        for link, point in zip(closure.links, closure.points, strict=True):
+            if link >= 0:
+                along[link] = max(along[link], np.linalg.norm(point))
+    return np.maximum(reach, along[robot.mechanism.bodies])
+
+
+def opened_tree(robot: Robot) -> Tree | None:
+    """Take a robot's tree, or the opened tree of a closed chain."""
+    mechanism = robot.mechanism
+    if isinstance(mechanism, ClosedLoop):
+        return mechanism.tree
+    return mechanism if isinstance(mechanism, Tree) else None
 
 
 def stated_limits(robot: Robot) -> Iterator[Odd]:
@@ -69,7 +86,7 @@ def ranges(robot: Robot) -> Iterator[Odd]:
             yield "warning", where, sentence
         elif high - low < least:
             yield "warning", where, f"{told}, which leaves no room to move; check the unit, or make the joint fixed"
-        elif low > 0.0 or high < 0.0:
+        elif (low > 0.0 or high < 0.0) and not isinstance(robot.mechanism, ClosedLoop):
             yield "note", where, f"{told}: the pose of zeros cannot be reached"
 
 
@@ -99,8 +116,8 @@ def sizes(robot: Robot) -> Iterator[Odd]:
     elif not 9.7 < g < 9.9:
         yield "warning", "gravity", f"is {g:.4g} m/s², expected 9.78 to 9.83 on Earth; check its unit"
     lengths: dict[str, float] = {"tool": float(np.linalg.norm(robot.tool.T_link_frame[:3, 3]))}
-    tree = robot.mechanism
-    if isinstance(tree, Tree):
+    tree = opened_tree(robot)
+    if tree is not None:
         for j, name in enumerate(tree.link_names):
             shifts = (tree.before[j, :3, 3], tree.after[j, :3, 3])
             lengths[f"joint {name!r}"] = max(float(np.linalg.norm(shift)) for shift in shifts)
@@ -117,8 +134,8 @@ def axes_nearly_special(robot: Robot) -> Iterator[Odd]:
 
     Such an angle makes base parameters that no measurement can tell.
     """
-    tree = robot.mechanism
-    if not isinstance(tree, Tree):
+    tree = opened_tree(robot)
+    if tree is None:
         return
     for j, parent in enumerate(tree.parents):
         ours = tree.before[j, :3, :3] @ tree.axis[j]

@@ -2,8 +2,10 @@
 
 q, dq and ddq are (n_candidates, n_joints, n_samples). Open chains run in compiled code; other mechanisms, and
 friction that remembers or works against a load, go candidate by candidate through `excitor.robots.dynamics`.
+A candidate that leaves a closed chain's workspace tells nothing, and breaks every limit.
 """
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,12 +16,14 @@ if TYPE_CHECKING:
 from excitor.robots.arrays import FloatArray, IntArray, check_shape
 from excitor.robots.drive import drive_elements
 from excitor.robots.dynamics import inverse_dynamics, rotor_matrix
+from excitor.robots.errors import NotAssembled
 from excitor.robots.gram import gram, packing, selection
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.scene import Scene, clearances, scene_rows, tool_speeds
 from excitor.robots.tree import Tree, chain
 
+OUT_OF_REACH = 1e6  # N m, m/s, m: what a motion takes that leaves a closed chain's workspace; finite, for optimisers
 Candidates = tuple[FloatArray, FloatArray, FloatArray]
 
 
@@ -43,7 +47,9 @@ def population_grams(
     mechanism = robot.mechanism
     if not isinstance(mechanism, Tree) or _has_history(robot):
         for b, motion in enumerate(_one_by_one(motions)):
-            out[b] = gram(robot, motion, columns, weights)
+            out[b] = 0.0  # what cannot be assembled tells nothing
+            with suppress(NotAssembled):
+                out[b] = gram(robot, motion, columns, weights)
         return out
     drive = Drive(drive_elements(robot), np.empty((0, robot.n_joints)), np.empty((0, 0)))
     fill_grams(chain(mechanism), drive, packing(robot, columns, weights), motions, out)
@@ -72,8 +78,10 @@ def population_torques(
     mechanism = robot.mechanism
     if not isinstance(mechanism, Tree) or _has_history(robot):
         for b, motion in enumerate(_one_by_one(motions)):
-            tau = inverse_dynamics(robot, motion, chi)
-            out[0, b], out[1, b] = np.abs(tau).max(axis=0), np.mean(tau[:count] ** 2, axis=0)
+            out[:, b] = OUT_OF_REACH
+            with suppress(NotAssembled):
+                tau = inverse_dynamics(robot, motion, chi)
+                out[0, b], out[1, b] = np.abs(tau).max(axis=0), np.mean(tau[:count] ** 2, axis=0)
         return out[0], out[1]
     fill_torque_extremes(chain(mechanism), drive_elements(robot), _efforts(robot, chi), motions, count, out)
     return out[0], out[1]
@@ -86,7 +94,7 @@ def population_clearances(robot: Robot, scene: Scene, q: FloatArray) -> FloatArr
     (candidates,) = _candidates(robot, None, q=q)
     mechanism = robot.mechanism
     if not isinstance(mechanism, Tree):
-        return np.array([clearances(robot, scene, positions.T).min(axis=0) for positions in candidates])
+        return _clearances_one_by_one(robot, scene, candidates)
     rows = scene_rows(robot, scene)
     out = np.empty((len(candidates), 1, len(rows.names)))
     fill_clearances(chain(mechanism), rows.volumes, candidates, np.empty((0, 0, 4, 4)), out)
@@ -102,11 +110,21 @@ def population_tool_speeds(robot: Robot, q: FloatArray, dq: FloatArray) -> Float
     mechanism = robot.mechanism
     if not isinstance(mechanism, Tree):
         for b, motion in enumerate(_one_by_one(motions)):
-            out[b] = tool_speeds(robot, motion).max()
+            out[b] = OUT_OF_REACH
+            with suppress(NotAssembled):
+                out[b] = tool_speeds(robot, motion).max()
         return out
     if robot.tool.link < 0:
         return np.zeros(len(motions[0]))
     fill_top_speeds(chain(mechanism), motions, robot.tool.link, robot.tool.T_link_frame[:3, 3].copy(), out)
+    return out
+
+
+def _clearances_one_by_one(robot: Robot, scene: Scene, candidates: FloatArray) -> FloatArray:
+    out = np.full((len(candidates), len(scene_rows(robot, scene).names)), -OUT_OF_REACH)
+    for b, positions in enumerate(candidates):
+        with suppress(NotAssembled):
+            out[b] = clearances(robot, scene, positions.T).min(axis=0)
     return out
 
 

@@ -4,7 +4,7 @@ Factors are numbers, or closed forms in the robot's named lengths. A closed form
 factor of the same robot with its lengths stretched at random: lengths that happen to be equal cannot be confused.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement, product
 
@@ -51,10 +51,12 @@ def closed_form(
 ) -> Factor | None:
     """Find a factor as a short sum of products of lengths, given its values for two sets of lengths.
 
-    One or two products with small whole factors are tried, then three or four squares.
+    One or two products with small whole factors are tried, then three or four squares, then one ratio.
     """
-    if degree == 0 or not lengths[0]:
+    if not lengths[0]:
         return None
+    if degree <= 0:
+        return _ratio(values, lengths, degree)
     products = list(_monomials(lengths, degree))
     squares = [term for term in products if term[0].endswith("^2") and " " not in term[0]]
     for count, terms in ((1, products), (2, products), (3, squares), (4, squares)):
@@ -63,9 +65,31 @@ def closed_form(
                 continue
             for signs in product((1.0, -1.0), repeat=count):
                 sums = [sum(s * term[1][k] for s, term in zip(signs, chosen, strict=True)) for k in (0, 1)]
-                if all(abs(x - v) <= _AGREEMENT * abs(v) for x, v in zip(sums, values, strict=True)):
+                if _agree(sums, values):
                     return _spell(signs, [term[0] for term in chosen])
+    return _ratio(values, lengths, degree)
+
+
+def _agree(found: Iterable[float], values: Iterable[float]) -> bool:
+    return all(abs(x - v) <= _AGREEMENT * abs(v) for x, v in zip(found, values, strict=True))
+
+
+def _ratio(
+    values: tuple[float, float], lengths: tuple[Mapping[str, float], Mapping[str, float]], degree: int
+) -> Factor | None:
+    """Find a factor as a ratio of two lengths' powers, up to 4: L1^2/L2."""
+    for over, under in product(lengths[0], repeat=2):
+        for power in range(max(0, degree), 5 if over != under else 1):
+            ratios = [table[over] ** power / table[under] ** (power - degree) for table in lengths]
+            for factor, spelled in _FACTORS.items():
+                if power > degree and _agree((factor * x for x in ratios), (abs(v) for v in values)):
+                    above = f"{spelled}{_power(over, power)}".strip() or "1"
+                    return Factor(values[0] < 0.0, f"({above}/{_power(under, power - degree)})")
     return None
+
+
+def _power(name: str, power: int) -> str:
+    return {0: "", 1: name}.get(power, f"{name}^{power}")
 
 
 def _spell(signs: tuple[float, ...], terms: list[str]) -> Factor:

@@ -19,8 +19,10 @@ from excitor.robots.dynamics import (
     rotor_matrix,
     solve_mass_matrix,
 )
+from excitor.robots.errors import NotAssembled
 from excitor.robots.kernel.columns import fill_mass_matrix, fill_torque
 from excitor.robots.kernel.drive import fill_drive
+from excitor.robots.parallel import ClosedLoop
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.tree import Tree, chain
@@ -213,7 +215,7 @@ def _accelerations(robot: Robot, chi: FloatArray | None, n_runs: int) -> _Accele
         check_shape(chi, f"{n_runs} {n_params}", "chi")
         if has_load_friction(robot):
             raise ValueError("load-dependent friction takes one chi for all runs; simulate them one after another")
-        return _of_many(robot, chi)
+        return _within_reach(robot, _of_many(robot, chi))
     check_shape(chi, str(n_params), "chi")
     if isinstance(robot.mechanism, Tree) and not has_load_friction(robot):
         return _of_tree(robot, chi, n_runs)
@@ -222,7 +224,24 @@ def _accelerations(robot: Robot, chi: FloatArray | None, n_runs: int) -> _Accele
         q, dq, tau = (_tame(x) for x in (q, dq, tau))
         return forward_dynamics(robot, q.T, dq=dq.T, tau=tau.T, chi=chi).T
 
-    return general
+    return _within_reach(robot, general)
+
+
+def _within_reach(robot: Robot, accelerations: _Accelerations) -> _Accelerations:
+    """Let runs that leave a closed chain's workspace be lost, and no others with them."""
+    loop = robot.mechanism
+    if not isinstance(loop, ClosedLoop):
+        return accelerations
+
+    def guarded(q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
+        try:
+            return accelerations(q, dq, tau)
+        except NotAssembled:
+            lost = (loop.singularity_distances(_tame(q).T) <= 0.0).any(axis=1)
+        home = loop.home[loop.actuated][:, None]
+        return np.where(lost, np.nan, accelerations(np.where(lost, home, q), np.where(lost, 0.0, dq), tau))
+
+    return guarded
 
 
 def _of_tree(robot: Robot, chi: FloatArray, n_runs: int) -> _Accelerations:

@@ -13,6 +13,7 @@ from excitor.robots.arrays import FloatArray
 from excitor.robots.base import random_motion
 from excitor.robots.description import catalog_names, load
 from excitor.robots.errors import ExcitorError
+from excitor.robots.parallel import ClosedLoop
 from excitor.robots.robot import Robot
 from excitor.robots.scene import Scene, clearances, required
 
@@ -112,7 +113,10 @@ def home_pose(robot: Robot) -> FloatArray:
     low, high = robot.limits.position.T
     low, high = np.where(np.isfinite(low), low, -np.pi), np.where(np.isfinite(high), high, np.pi)
     inner = 0.05 * (high - low)
-    tries = np.vstack([np.zeros(robot.n_joints), 0.5 * (low + high), random_motion(robot, 400).q])
+    likely = np.stack([np.zeros(robot.n_joints), 0.5 * (low + high)])
+    if isinstance(robot.mechanism, ClosedLoop):
+        likely = robot.mechanism.home[None, robot.mechanism.actuated]
+    tries = np.vstack([likely, random_motion(robot, 400).q])
     tries = np.clip(tries, low + inner, high - inner)
     for j, value in robot.locked.items():
         tries[:, j] = value

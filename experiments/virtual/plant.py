@@ -11,8 +11,8 @@ from excitor.robots.drive import drive_elements
 from excitor.robots.dynamics import mass_matrix, rigid_torque, rotor_matrix
 from excitor.robots.kernel.drive import Elements
 from excitor.robots.parameters import layout, prior
+from excitor.robots.plant import links_of
 from excitor.robots.robot import Motion, Robot, posture
-from excitor.robots.tree import Tree, chain
 
 if TYPE_CHECKING:
     from excitor.robots.kernel.closed_loop import Controller
@@ -27,7 +27,6 @@ def plant_of(truth: Truth, robot: Robot) -> "Plant":
     """Pack what moves, with the payload that the campaign's robot has."""
     from excitor.robots.kernel.plant import Plant
 
-    assert isinstance(truth.robot.mechanism, Tree)
     params, settings, n = layout(truth.robot), truth.settings, robot.n_joints
     chi = truth.chi.copy()
     chi[: len(layout(robot))] = true_parameters(truth, robot)
@@ -37,8 +36,7 @@ def plant_of(truth: Truth, robot: Robot) -> "Plant":
     power = friction_power(truth, speed_scale(robot) / 3.0)
     heat = settings.heating * relief * np.where(power > 0.0, 1.0 / np.where(power > 0.0, power, 1.0), 0.0)
     return Plant(
-        chain=chain(truth.robot.mechanism),
-        phi=np.ascontiguousarray(chi[: params.n_link_params].reshape(-1, 10)),
+        **links_of(truth.robot, chi[: params.n_link_params].reshape(-1, 10)),
         rotors=rotor_matrix(truth.robot, chi),
         elements=friction_elements(truth.robot),
         friction=chi[list(params.friction_columns)],

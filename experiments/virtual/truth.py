@@ -13,7 +13,6 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import check_consistency, parameters_of, pseudo_inertia
 from excitor.robots.parameters import layout
 from excitor.robots.robot import FrictionTerm, Robot
-from excitor.robots.tree import Tree
 
 _SIGNED = ("coulomb", "sqrt", "stribeck", "load")
 SIGN_WIDTH = 3e-4  # of the speed limit: over which a true sign changes
@@ -115,8 +114,6 @@ def truth_data(truth: Truth) -> dict[str, Any]:
 
 def check_known(robot: Robot) -> None:
     """Refuse robots of which too little is known to let them move."""
-    if not isinstance(robot.mechanism, Tree):
-        raise ExcitorError(f"{robot.name}: closed chains cannot be simulated under a controller yet")
     n = robot.mechanism.n_links
     known = robot.known[: 10 * n].reshape(-1, 10).any(axis=1)
     if not known.all():

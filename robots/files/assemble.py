@@ -8,34 +8,35 @@ import numpy as np
 
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.files import schema
+from excitor.robots.files.closing import is_closed, read_closed, refuse_loop_keys
 from excitor.robots.files.drives import build_drive, square_matrix
 from excitor.robots.files.expressions import combination
 from excitor.robots.files.skeleton import Link, Reading, Skeleton, build_skeleton, build_tree, position_in_si
 from excitor.robots.geometry import inverse, roll_pitch_yaw, translation
 from excitor.robots.inertia import change_frame, frame_change_matrix, from_center_of_mass
+from excitor.robots.mechanism import Mechanism
 from excitor.robots.parameters import Layout, layout_of
 from excitor.robots.robot import Capsule, CheckPose, ControllerAxes, DeclaredBase, Frame, Limits, Payload, Robot
-from excitor.robots.tree import Tree
 
 
 def assemble(reading: Reading) -> Robot | None:
     """Build the robot, or note every reason why there is none."""
     description = reading.description
-    skeleton = build_skeleton(reading)
+    body = build_mechanism(reading)
+    if body is None or reading.problems:
+        return None
+    mechanism, skeleton = body
+    drive = build_drive(mechanism, reading)
     if reading.problems:
         return None
-    tree = build_tree(skeleton, reading)
-    drive = build_drive(tree, reading)
-    if reading.problems:
-        return None
-    params = layout_of(tree.n_links, tree.prismatic, drive)
+    params = layout_of(mechanism.n_links, mechanism.prismatic, drive)
     check_length_names(params, reading)
     chi, known = prior_parameters(skeleton, params, reading)
     tool = build_frame("tool", description.tool, skeleton, "tool", reading)
     robot = Robot(
         name=description.name,
         title=description.title,
-        mechanism=tree,
+        mechanism=mechanism,
         drive=drive,
         limits=build_limits(skeleton, reading),
         tool=tool,
@@ -45,12 +46,21 @@ def assemble(reading: Reading) -> Robot | None:
         assumed_zero=zeros_by_symmetry(params, reading),
         frames=build_frames(skeleton, reading),
         capsules=build_capsules(skeleton, reading),
-        controllers=build_controllers(tree, reading),
+        controllers=build_controllers(mechanism, reading),
         declared_base=build_declared_base(skeleton, params, reading),
         lengths=dict(description.lengths),
         locked=locked_joints(skeleton),
     )
     return None if reading.problems else robot
+
+
+def build_mechanism(reading: Reading) -> tuple[Mechanism, Skeleton] | None:
+    """Build the open or closed chain, and the skeleton that numbers its bodies."""
+    if is_closed(reading.description):
+        return read_closed(reading)
+    refuse_loop_keys(reading)
+    skeleton = build_skeleton(reading)
+    return None if reading.problems else (build_tree(skeleton, reading), skeleton)
 
 
 def check_length_names(params: Layout, reading: Reading) -> None:
@@ -152,7 +162,9 @@ def build_frame(
     name: str, entry: schema.Tool | schema.NamedFrame, skeleton: Skeleton, path: str, reading: Reading
 ) -> Frame:
     """Place a frame on its link, the last one unless it names another."""
-    link, T_link = skeleton.frame(entry.link or skeleton.links[-1].joint.name, reading, f"{path}.link")
+    platform = reading.description.platform
+    last = platform.name if platform is not None else skeleton.links[-1].joint.name
+    link, T_link = skeleton.frame(entry.link or last, reading, f"{path}.link")
     shift = translation(*reading.vector(entry.xyz, f"{path}.xyz"))
     turn = roll_pitch_yaw(*np.radians(reading.vector(entry.rpy_deg, f"{path}.rpy_deg")))
     return Frame(name, link, T_link @ shift @ turn)
@@ -160,7 +172,8 @@ def build_frame(
 
 def build_frames(skeleton: Skeleton, reading: Reading) -> tuple[Frame, ...]:
     """Collect named frames: those of fixed joints, and those given."""
-    moving = {"base", *(link.joint.name for link in skeleton.links)}
+    platform = reading.description.platform
+    moving = {"base", *(link.joint.name for link in skeleton.links), *([] if platform is None else [platform.name])}
     fixed = [Frame(name, *place) for name, place in skeleton.frames.items() if name not in moving]
     names = [*skeleton.frames, *(entry.name for entry in reading.description.frame)]
     for k, entry in enumerate(reading.description.frame):
@@ -196,10 +209,10 @@ def build_capsules(skeleton: Skeleton, reading: Reading) -> tuple[Capsule, ...]:
     return tuple(capsules)
 
 
-def build_controllers(tree: Tree, reading: Reading) -> dict[str, ControllerAxes]:
+def build_controllers(mechanism: Mechanism, reading: Reading) -> dict[str, ControllerAxes]:
     """Read how controllers count the joints; degrees and millimetres become SI."""
-    unit = np.where(tree.prismatic, 1e-3, math.pi / 180.0)
-    n = tree.n_joints
+    unit = np.where(mechanism.prismatic, 1e-3, math.pi / 180.0)
+    n = mechanism.n_joints
     controllers = {}
     for name, entry in reading.description.controllers.items():
         path = f"controllers.{name}"

@@ -5,25 +5,25 @@ import numpy as np
 from excitor.robots.arrays import FloatArray
 from excitor.robots.files import schema
 from excitor.robots.files.skeleton import Reading
+from excitor.robots.mechanism import Mechanism
 from excitor.robots.robot import DriveTrain, FrictionModel, FrictionTerm, RotorInertia
-from excitor.robots.tree import Tree
 
 # How parameters of whole-robot terms are called: Fv1, Fc1, off1, …
 _NAMES: dict[str, str] = {"viscous": "Fv", "coulomb": "Fc", "offset": "off", "sqrt": "Fq"}
 
 
-def build_drive(tree: Tree, reading: Reading) -> DriveTrain:
+def build_drive(mechanism: Mechanism, reading: Reading) -> DriveTrain:
     """Build the drive train."""
     drive = reading.description.drive
-    motor_from_joint = motor_matrix(drive, tree.n_joints, reading)
+    motor_from_joint = motor_matrix(drive, mechanism.n_joints, reading)
     train = DriveTrain(
         motor_from_joint=motor_from_joint,
-        torque_from_current=current_law(drive, tree.n_joints, reading),
-        efficiency=per_joint(drive.efficiency, tree.n_joints, "drive.efficiency", reading),
-        rotors=(*common_rotors(tree, motor_from_joint, reading), *own_rotors(tree, reading)),
-        friction=(*common_friction(tree, motor_from_joint, reading), *own_friction(tree, reading)),
+        torque_from_current=current_law(drive, mechanism.n_joints, reading),
+        efficiency=per_joint(drive.efficiency, mechanism.n_joints, "drive.efficiency", reading),
+        rotors=(*common_rotors(mechanism, motor_from_joint, reading), *own_rotors(mechanism, reading)),
+        friction=(*common_friction(mechanism, motor_from_joint, reading), *own_friction(mechanism, reading)),
     )
-    check_names(tree, train, reading)
+    check_names(mechanism, train, reading)
     return train
 
 
@@ -93,47 +93,49 @@ def motor_senses(motor_from_joint: FloatArray) -> FloatArray:
     return motor_from_joint / np.where(coupled_only, 1.0, own)[:, None]
 
 
-def common_rotors(tree: Tree, motor_from_joint: FloatArray, reading: Reading) -> list[RotorInertia]:
+def common_rotors(mechanism: Mechanism, motor_from_joint: FloatArray, reading: Reading) -> list[RotorInertia]:
     """Expand `rotors`: one a motor or one a joint, or those of the joints named."""
     rotors = reading.description.drive.rotors
     if rotors == "none":
         return []
-    rows = np.eye(tree.n_joints) if rotors == "joints" else motor_senses(motor_from_joint)
-    chosen = tree.joint_names if isinstance(rotors, str) else tuple(rotors)
+    rows = np.eye(mechanism.n_joints) if rotors == "joints" else motor_senses(motor_from_joint)
+    chosen = mechanism.joint_names if isinstance(rotors, str) else tuple(rotors)
     for name in chosen:
-        if name not in tree.joint_names:
+        if name not in mechanism.joint_names:
             reading.note("drive.rotors", f"no joint is named {name!r}; expected 'motors', 'joints' or joint names")
-    return [RotorInertia(f"Ia{i + 1}", rows[i], rows[i]) for i, name in enumerate(tree.joint_names) if name in chosen]
+    return [
+        RotorInertia(f"Ia{i + 1}", rows[i], rows[i]) for i, name in enumerate(mechanism.joint_names) if name in chosen
+    ]
 
 
-def own_rotors(tree: Tree, reading: Reading) -> list[RotorInertia]:
+def own_rotors(mechanism: Mechanism, reading: Reading) -> list[RotorInertia]:
     """Read rotors with senses of their own."""
     return [
-        RotorInertia(entry.parameter, *sense_and_act(entry, tree, f"drive.rotor[{k + 1}]", reading))
+        RotorInertia(entry.parameter, *sense_and_act(entry, mechanism, f"drive.rotor[{k + 1}]", reading))
         for k, entry in enumerate(reading.description.drive.rotor)
     ]
 
 
-def common_friction(tree: Tree, motor_from_joint: FloatArray, reading: Reading) -> list[FrictionTerm]:
+def common_friction(mechanism: Mechanism, motor_from_joint: FloatArray, reading: Reading) -> list[FrictionTerm]:
     """Expand `terms`: each of them at every joint, joint by joint."""
     friction = reading.description.friction
     if len(set(friction.terms)) < len(friction.terms):
         reading.note("friction.terms", f"is {friction.terms}, which says one twice; keep each once")
-    rows = motor_senses(motor_from_joint) if friction.at == "motors" else np.eye(tree.n_joints)
+    rows = motor_senses(motor_from_joint) if friction.at == "motors" else np.eye(mechanism.n_joints)
     return [
         FrictionTerm(f"{_NAMES[model]}{i + 1}", model, rows[i], rows[i], width=friction.sign_width)
-        for i in range(tree.n_joints)
+        for i in range(mechanism.n_joints)
         for model in friction.terms
     ]
 
 
-def own_friction(tree: Tree, reading: Reading) -> list[FrictionTerm]:
+def own_friction(mechanism: Mechanism, reading: Reading) -> list[FrictionTerm]:
     """Read friction elements with senses of their own; a ripple becomes a sine and a cosine."""
     friction = reading.description.friction
     terms = []
     for k, entry in enumerate(friction.element):
         path = f"friction.element[{k + 1}]"
-        senses, acts = sense_and_act(entry, tree, path, reading)
+        senses, acts = sense_and_act(entry, mechanism, path, reading)
         if entry.model in ("stribeck", "maxwell-slip", "ripple") and entry.scale is None:
             reading.note(f"{path}.scale", f"is missing; {entry.model} needs it")
         models: dict[str, FrictionModel]
@@ -149,31 +151,33 @@ def own_friction(tree: Tree, reading: Reading) -> list[FrictionTerm]:
     return terms
 
 
-def sense_and_act(entry: schema.Element, tree: Tree, path: str, reading: Reading) -> tuple[FloatArray, FloatArray]:
+def sense_and_act(
+    entry: schema.Element, mechanism: Mechanism, path: str, reading: Reading
+) -> tuple[FloatArray, FloatArray]:
     """Read the joints an element senses, and those it acts on: the same unless said otherwise."""
-    senses = joint_row(entry.senses, tree, f"{path}.senses", reading)
-    acts = senses if entry.acts is None else joint_row(entry.acts, tree, f"{path}.acts", reading)
+    senses = joint_row(entry.senses, mechanism, f"{path}.senses", reading)
+    acts = senses if entry.acts is None else joint_row(entry.acts, mechanism, f"{path}.acts", reading)
     return senses, acts
 
 
-def joint_row(entry: schema.Combination, tree: Tree, path: str, reading: Reading) -> FloatArray:
+def joint_row(entry: schema.Combination, mechanism: Mechanism, path: str, reading: Reading) -> FloatArray:
     """Read a combination of joints as a row."""
-    row = np.zeros(tree.n_joints)
+    row = np.zeros(mechanism.n_joints)
     for name, share in entry.items():
-        if name in tree.joint_names:
-            row[tree.joint_names.index(name)] = reading.number(share, f"{path}.{name}")
+        if name in mechanism.joint_names:
+            row[mechanism.joint_names.index(name)] = reading.number(share, f"{path}.{name}")
         else:
-            reading.note(path, f"no joint is named {name!r}; expected some of {list(tree.joint_names)}")
+            reading.note(path, f"no joint is named {name!r}; expected some of {list(mechanism.joint_names)}")
     if not row.any():
         reading.note(path, "is 0 for every joint; name the joints that it turns with")
     return row
 
 
-def check_names(tree: Tree, train: DriveTrain, reading: Reading) -> None:
+def check_names(mechanism: Mechanism, train: DriveTrain, reading: Reading) -> None:
     """Refuse parameters that would be taken for another kind's."""
     from excitor.robots.parameters import link_parameter_names
 
-    kinds: dict[str, str] = dict.fromkeys(link_parameter_names(tree.n_links), "a link")
+    kinds: dict[str, str] = dict.fromkeys(link_parameter_names(mechanism.n_links), "a link")
     for rotor in train.rotors:
         if kinds.setdefault(rotor.parameter, "a rotor") != "a rotor":
             reading.note("drive.rotor", f"{rotor.parameter!r} is already a parameter of {kinds[rotor.parameter]}")

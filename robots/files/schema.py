@@ -101,7 +101,9 @@ class Body(Table):
 class Joint(Table):
     """A joint and the link it moves. It hangs on the joint before it unless `parent` names another, or "base".
 
-    Its position is its own coordinate, or what it `follows`, plus the offset.
+    Its position is its own coordinate, or what it `follows`, plus the offset. In a closed chain it may be `passive`;
+    `home` is roughly where it stands when the platform is at home. A `massless` link is a frame between two axes,
+    a `slender` one a rod along x: of its inertia only that across counts.
     """
 
     name: Name
@@ -117,6 +119,11 @@ class Joint(Table):
     locked_m: Finite | None = None
     limits: Limits = Limits()
     link: Body | None = None
+    passive: bool = False
+    home_deg: Finite | None = None
+    home_m: Finite | None = None
+    massless: bool = False
+    slender: bool = False
 
     @model_validator(mode="after")
     def _one_geometry(self) -> Self:
@@ -125,6 +132,30 @@ class Joint(Table):
             said = " and ".join(given) or "none"
             raise ValueError(f"needs exactly one of mdh, dh and placement; it gives {said}")
         return self
+
+
+class Platform(Table):
+    """The free platform of a closed chain: how it moves in the base frame, and where it is at home (m, degrees)."""
+
+    name: Name = "platform"
+    moves: Annotated[list[Literal["x", "y", "z", "rx", "ry", "rz"]], Field(min_length=1, max_length=6)]
+    home: list[Number]
+    at: Vector = [0.0, 0.0, 0.0]
+    link: Body | None = None
+
+
+class Closure(Table):
+    """Two links that meet: at points, at a distance, or so that neither moves against the other.
+
+    Points are in the links' frames. With a `normal`, base frame, only what lies in that plane must agree.
+    """
+
+    kind: Literal["point", "rod", "weld"] = "point"
+    between: Annotated[list[Name], Field(min_length=2, max_length=2)]
+    points: Annotated[list[Vector], Field(min_length=2, max_length=2)] = [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    normal: Vector | None = None
+    length: Number | None = None
+    rpy_deg: Vector | None = None
 
 
 class Element(Table):
@@ -231,6 +262,8 @@ class Description(Table):
     gravity: Vector = [0.0, 0.0, -9.81]
     lengths: dict[Name, Finite] = {}
     joint: Annotated[list[Joint], Field(min_length=1, max_length=MOST_JOINTS)]
+    platform: Platform | None = None
+    closure: list[Closure] = []
     drive: Drive = Drive()
     friction: Friction = Friction()
     parameters: dict[Name, Finite] = {}

@@ -113,7 +113,7 @@ def build_skeleton(reading: Reading) -> Skeleton:
 def check_keys(joint: schema.Joint, path: str, reading: Reading) -> None:
     """Refuse keys that mean nothing for this kind of joint."""
     wrong = {"revolute": "turns; use {}_deg", "prismatic": "slides; use {}_m", "fixed": "is fixed; leave this out"}
-    for key in ("offset", "locked"):
+    for key in ("offset", "locked", "home"):
         for unit, kind in (("deg", "revolute"), ("m", "prismatic")):
             if getattr(joint, f"{key}_{unit}") is not None and joint.kind != kind:
                 reading.note(f"{path}.{key}_{unit}", f"the joint {wrong[joint.kind].format(key)}")

@@ -97,7 +97,7 @@ def smooth_sign(v: float, width: float) -> float:
     return float(np.sign(v)) if width == 0.0 else float(np.tanh(v / width))
 
 
-@inner
+@compiled
 def element_slopes(elements: Elements, e: int, motion: Any, first: int, value: FloatArray) -> None:
     """Write the derivative of g by what element e senses; a true sign, and √|v| at 0, have slope 0."""
     model = elements.model[e]
@@ -126,7 +126,7 @@ def element_slopes(elements: Elements, e: int, motion: Any, first: int, value: F
                 value[k] = bend
 
 
-@inner
+@compiled
 def signal(elements: Elements, e: int) -> int:
     """Tell what element e senses: 0 positions, 1 velocities, 2 accelerations."""
     model = elements.model[e]

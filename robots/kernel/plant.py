@@ -6,8 +6,7 @@ import numpy as np
 
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.kernel.chain import Chain
-from excitor.robots.kernel.columns import link_wrench, screw_momentum
-from excitor.robots.kernel.compile import LANES, LINK_ROWS, SCREW_ROWS, inner
+from excitor.robots.kernel.compile import inner
 from excitor.robots.kernel.drive import (
     LOAD,
     OFFSET,
@@ -20,7 +19,7 @@ from excitor.robots.kernel.drive import (
     Elements,
     carried_load,
 )
-from excitor.robots.kernel.recursion import recursion, start_at_base
+from excitor.robots.kernel.weigh import Closing, Room, make_room, weigh
 
 LEAST = 0.2  # share of friction that heat leaves at least
 
@@ -30,8 +29,9 @@ State = tuple[FloatArray, FloatArray]  # positions and velocities, each (n,)
 class Plant(NamedTuple):
     """The robot as it is; n joints, as many motors. Friction takes its velocities from the motors' side."""
 
-    chain: Chain
-    phi: FloatArray  # (n_links, 10)
+    chain: Chain  # of the opened tree, where there are closed loops
+    phi: FloatArray  # (n_links, 10), of that tree's links
+    closing: Closing
     rotors: FloatArray  # (n, n)
     elements: Elements  # of friction, every sign with a width
     friction: FloatArray  # (n_elements,): their parameters, cold
@@ -52,9 +52,7 @@ class Plant(NamedTuple):
 class Work(NamedTuple):
     """Room for one evaluation."""
 
-    links: FloatArray
-    screws: FloatArray
-    wrench: FloatArray
+    tree: Room
     bias: FloatArray  # (n,)
     mass: FloatArray  # (n, n), of links alone
     total: FloatArray  # (n, n): what accelerations are multiplied with
@@ -74,13 +72,9 @@ class Work(NamedTuple):
 @inner
 def room(plant: Plant, n: int) -> Work:
     """Make room for evaluations."""
-    links = np.empty((plant.phi.shape[0] + 1) * LINK_ROWS)
-    start_at_base(plant.chain, links)
     square, line = (n, n), np.zeros(n)
     return Work(
-        links,
-        np.empty(plant.chain.pair_joint.size * SCREW_ROWS),
-        np.empty(6 * LANES),
+        make_room(plant.chain, plant.closing),
         line,
         np.zeros(square),
         np.zeros(square),
@@ -175,30 +169,7 @@ def hold_stuck(plant: Plant, work: Work) -> None:
 @inner
 def weigh_links(plant: Plant, work: Work, state: State) -> None:
     """Write the links' mass matrix and the torques that hold and turn them without acceleration."""
-    chain = plant.chain
-    n = state[0].size
-    motion = (state[0].reshape(n, 1), state[1].reshape(n, 1), work.nothing)
-    recursion(chain, motion, 0, 1, work.links, work.screws)
-    work.bias[:] = 0.0
-    work.mass[:] = 0.0
-    for j in range(plant.phi.shape[0]):
-        begin, end = chain.pair_start[j], chain.pair_start[j + 1]
-        link_wrench(work.wrench, work.links[(j + 1) * LINK_ROWS : (j + 2) * LINK_ROWS], plant.phi[j], 1)
-        for pair in range(begin, end):
-            work.bias[chain.pair_joint[pair]] += along(work.screws, pair, work.wrench)
-        for pair in range(begin, end):
-            screw_momentum(work.wrench, work.screws[pair * SCREW_ROWS : (pair + 1) * SCREW_ROWS], plant.phi[j], 1)
-            for other in range(begin, end):
-                work.mass[chain.pair_joint[other], chain.pair_joint[pair]] += along(work.screws, other, work.wrench)
-
-
-@inner
-def along(screws: FloatArray, pair: int, wrench: FloatArray) -> float:
-    """Project a wrench on a pair's screw."""
-    power = 0.0
-    for k in range(6):
-        power += screws[pair * SCREW_ROWS + k * LANES] * wrench[k * LANES]
-    return power
+    weigh(plant.chain, plant.phi, plant.closing, work.tree, state, (work.bias, work.mass))
 
 
 @inner

@@ -424,7 +424,7 @@ def test_a_two_megabyte_line_is_read_quickly() -> None:
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        ("tx-40", "is not a robot of the catalogue (iiwa, "),
+        ("tx-40", "is not a robot of the catalogue (3-rrr, "),
         ("", "is not a robot of the catalogue"),
         ("TX40", "is not a robot of the catalogue"),
         ("no/such/robot.toml", "does not exist"),
