@@ -76,9 +76,7 @@ def emit(
     robot = planned.programs[0].plan.robot
     told = {name: "" if campaign.content.log is not None else refusal(name, robot) for name in names}
     made = [
-        Emitted(name, None, None, f"{told[name]}; or add --motion-only, if the motion is all that is wanted")
-        if told[name] and not motion_only
-        else _emit_one(campaign, planned, name, _spacing(name, spacing, names), listen)
+        _emit_one(campaign, planned, name, _spacing(name, spacing, names), listen, "" if motion_only else told[name])
         for name in names
     ]
     return planned, [replace(one, asked=one.name in targets, note=told[one.name] if one.folder else "") for one in made]
@@ -109,12 +107,17 @@ def _spacing(name: str, spacing: float | None, names: Sequence[str]) -> float | 
     return spacing
 
 
-def _emit_one(campaign: OpenCampaign, planned: Planned, name: str, spacing: float | None, listen: Listen) -> Emitted:
+def _emit_one(
+    campaign: OpenCampaign, planned: Planned, name: str, spacing: float | None, listen: Listen, useless: str
+) -> Emitted:
     emitter = registry.emitter(name)
     try:
         made = package(emitter, [judged.plan for judged in planned.programs], spacing)
     except CannotDrive as error:
         return Emitted(name, None, None, str(error))
+    if useless:
+        told = f"{useless}; or add --motion-only, if the motion is all that is wanted"
+        return Emitted(name, None, None, told)
     verified = _verify(made.target, planned.programs, made.texts, listen)
     if not verified.good:
         return Emitted(name, None, verified, f"{name}: not written, because its own check fails")
