@@ -38,6 +38,7 @@ class RunPlan:
     learns_from: str | None = None  # an earlier run that must be executed and identified before this one is designed
     seed_offset: int = 0  # runs with other seeds have other coefficients
     share: float = 1.0  # of the limits of speed, acceleration and jerk
+    parameters: tuple[str, ...] = ()  # base parameters whose expected deviations this run alone is designed for
 
     def __post_init__(self) -> None:
         freeze(self, moving="bool: n_joints")

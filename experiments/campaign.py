@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 from pydantic import Field, FiniteFloat, ValidationError
 
 from excitor.design.programs.registry import NAMES as TARGETS
-from excitor.experiments.designing.schema import Body, Cell, Design, Limits, Noise, Table
+from excitor.experiments.designing.schema import Body, Cell, Design, Limits, Noise, Table, Targets
+from excitor.experiments.files import mend
 from excitor.identify.logs.csv_columns import ColumnMap
 from excitor.identify.logs.readers import FORMATS
 from excitor.identify.sensitivity import Acceptance
@@ -46,6 +47,7 @@ class Processing(Table):
     drop_ends: Annotated[int, Field(ge=0)] = 50  # samples at both ends of a log, where the filter rings
     decimate: list[Annotated[int, Field(ge=2)]] = []  # noqa: RUF012 - pydantic copies it
     dead_zone_percent: Annotated[FiniteFloat, Field(ge=0.0, lt=100.0)] = 1.0  # of each joint's speed limit
+    settling_s: Annotated[FiniteFloat, Field(ge=0.0, le=1.0)] = 0.08  # left out before and after friction turns
 
 
 class Identification(Table):
@@ -86,6 +88,7 @@ class Campaign(Table):
     processing: Processing = Processing()
     locked: Annotated[list[str], Field(default_factory=list)]  # joints that stand still in every run
     identify: Identification = Identification()
+    targets: Targets = Targets()  # of `excitor next`: when enough is known
 
 
 class InvalidCampaign(ExcitorError):
@@ -110,7 +113,7 @@ class OpenCampaign:
     @property
     def digest(self) -> str:
         """Digest what a design is made from: the robot's text, and the campaign without what is about logs."""
-        about_logs = {"run", "log", "matlab", "processing", "identify", "locked"}
+        about_logs = {"run", "log", "matlab", "processing", "identify", "locked", "targets"}
         asked = self.content.model_dump_json(exclude=about_logs)
         return hashlib.sha256((asked + "\0" + robot_text(self.robot_source)).encode()).hexdigest()
 
@@ -128,6 +131,7 @@ def open_campaign(folder: Path, stage: Literal["design", "identify"] = "identify
         raise InvalidCampaign(path, sentences(list(error.errors(include_url=False)))) from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InvalidCampaign(path, [f"is not TOML: {str(error)[:300]}"]) from None
+    mend(folder, folder / "programs", folder / "logs", folder / "exports")
     if stage == "identify" and not content.run:
         content = content.model_copy(update={"run": _runs_of_programs(folder)})
     problems = list(_problems(folder, content, stage))

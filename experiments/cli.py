@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from excitor.experiments.cli_export import register as register_export
 from excitor.experiments.cli_measure import register
 
 app = typer.Typer(
@@ -190,6 +191,9 @@ def emit(
     loss: Annotated[
         float, typer.Option("--loss-percent", min=0.0, help="How much the condition number may grow in execution.")
     ] = 5.0,
+    motion_only: Annotated[
+        bool, typer.Option("--motion-only", help="Allow controllers whose logs can become no model of this robot.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Write controllers' programs of a campaign's design: programs/NAME/, with dry runs and a page for the operator.
@@ -203,7 +207,8 @@ def emit(
     from excitor.experiments.programming.command import run_emit
 
     announce_compilation()
-    if not run_emit(folder, target, as_json, approximate=approximate, spacing=spacing, loss=loss / 100.0):
+    given = {"approximate": approximate, "spacing": spacing, "loss": loss / 100.0, "motion_only": motion_only}
+    if not run_emit(folder, target, as_json, **given):
         raise typer.Exit(1)
 
 
@@ -307,6 +312,7 @@ def report(
         Path | None, typer.Argument(metavar="OTHER", help="A second campaign, to compare with the first.")
     ] = None,
     pdf: Annotated[bool, typer.Option("--pdf", help="Print the page to report.pdf as well.")] = False,
+    tracking: Annotated[bool, typer.Option("--tracking", help="Simulate the model as feed-forward.")] = False,
     as_json: Json = False,
 ) -> None:
     r"""Identify, and write what was learned: report.html and report.json; with OTHER, compare two campaigns' reports.
@@ -322,7 +328,23 @@ def report(
     if other is not None:
         run_comparison(folder, other, as_json)
     else:
-        run_report(folder, as_json, pdf=pdf)
+        run_report(folder, as_json, pdf=pdf, tracking=tracking)
+
+
+@app.command("next")
+def next_run(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a model.json.")],
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Of the search for a new motion.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Say which run would teach most now, and how to make it, or "stop: targets met".
+
+    Example: excitor next my-cell
+    """
+    from excitor.experiments.next_run.command import run_next
+
+    announce_compilation()
+    run_next(folder, as_json, seed=seed)
 
 
 @app.command()
@@ -332,7 +354,7 @@ def demo(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what exists so far on the built-in TX-40: its base parameters, and a certified motion in a small cell.
+    """Take the built-in TX-40 from a plan to a report in about a minute; a virtual robot stands in for the real one.
 
     Example: excitor demo my-demo
     """
@@ -345,6 +367,7 @@ def demo(
         typer.echo(to_json(report))
 
 
+register_export(app)
 register(app)
 
 if __name__ == "__main__":

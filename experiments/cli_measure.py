@@ -20,6 +20,8 @@ class Bench(StrEnum):
     identify = "identify"
     design = "design"
     programs = "programs"
+    faults = "faults"
+    readers = "readers"
 
 
 def register(app: typer.Typer) -> None:

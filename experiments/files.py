@@ -1,19 +1,38 @@
-"""How results reach the disk: whole or not at all."""
+"""How results reach the disk: whole or not at all, and what a killed run leaves behind is put right by the next one.
 
+Everything is made under a temporary name that tells which process makes it; then it is renamed.
+"""
+
+import contextlib
 import os
+import platform
+import re
+import shutil
 import tempfile
+import time
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from excitor.robots.errors import ExcitorError
 
+_HOST = f"{zlib.crc32(platform.node().encode()):08x}"  # a folder may be shared by machines
+_LEFT = re.compile(r"\.(?P<name>.+)\.(?P<host>[0-9a-f]{8})-(?P<pid>\d{1,9})-[a-z0-9_]{8}(?P<old>\.old)?", re.ASCII)
+_FORGOTTEN = 86400.0  # s after which a temporary name is nobody's, where processes cannot be asked for
+
 
 def write_atomically(path: Path, text: str) -> None:
     """Write a text file under a temporary name, then rename it; its mode is what the umask leaves."""
+    write_bytes_atomically(path, text.encode("utf-8"))
+
+
+def write_bytes_atomically(path: Path, content: bytes) -> None:
+    """Write a file under a temporary name, then rename it; its mode is what the umask leaves."""
     temporary = ""
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_prefix(path.name))
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
@@ -22,3 +41,62 @@ def write_atomically(path: Path, text: str) -> None:
         if temporary and os.path.exists(temporary):
             os.unlink(temporary)
         raise ExcitorError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def new_folder(place: Path) -> Path:
+    """Make a folder that is to take a place: empty, beside it, under a temporary name."""
+    folder = Path(tempfile.mkdtemp(dir=place.parent, prefix=_prefix(place.name)))
+    os.chmod(folder, 0o755)
+    return folder
+
+
+def swap(new: Path, place: Path) -> None:
+    """Put a folder in its place; what stood there goes only when the new one stands."""
+    if not os.path.lexists(place):
+        os.replace(new, place)
+        return
+    old = Path(tempfile.mkdtemp(dir=place.parent, prefix=_prefix(place.name), suffix=".old"))
+    os.replace(place, old / place.name)
+    os.replace(new, place)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def mend(*folders: Path) -> None:
+    """Remove what killed runs left in folders; what they had moved away and not replaced goes back to its place."""
+    for folder in folders:
+        for path, name in _left(folder):
+            with contextlib.suppress(OSError):  # a folder that cannot be written to can still be read
+                if path.suffix == ".old" and os.path.lexists(path / name) and not os.path.lexists(folder / name):
+                    os.replace(path / name, folder / name)
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+
+
+def _prefix(name: str) -> str:
+    return f".{name}.{_HOST}-{os.getpid()}-"
+
+
+def _left(folder: Path) -> Iterator[tuple[Path, str]]:
+    """List what no living process of this machine works on, with the name that it was to get."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names:
+        found = _LEFT.fullmatch(name)
+        if found is not None and found["host"] == _HOST and _ended(int(found["pid"]), folder / name):
+            yield folder / name, found["name"]
+
+
+def _ended(pid: int, path: Path) -> bool:
+    if os.name == "nt":  # where asking for a process would end it
+        return time.time() - path.lstat().st_mtime > _FORGOTTEN
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False

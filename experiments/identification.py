@@ -1,24 +1,26 @@
 """From a campaign's logs to a model: read, process, diagnose, fit, put in doubt, validate."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import OpenCampaign
-from excitor.experiments.processing import read_run
+from excitor.experiments.processing import read_run_aligned
 from excitor.identify.consistent import ConsistentEstimate, consistent_fit, standard_columns
 from excitor.identify.diagnose import diagnose, usable
 from excitor.identify.errors import SolverFailed
 from excitor.identify.estimate import Estimate, wls
 from excitor.identify.factors import compress, select
 from excitor.identify.finding import Finding
-from excitor.identify.intervals import Intervals, block_bootstrap
+from excitor.identify.intervals import Intervals, block_bootstrap, wider
 from excitor.identify.reduce import essential
 from excitor.identify.regression import Regression, Rows, dynamic_regression
 from excitor.identify.samples import Samples, Step
 from excitor.identify.sensitivity import Reduction, Rule, backward_selection
 from excitor.identify.signals import decimate
+from excitor.identify.spectral_intervals import spectral_intervals
 from excitor.identify.validate import Validation, set_baselines, standard_parameters, validate
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import random_motion
@@ -56,11 +58,14 @@ class Identified:
     smallest_inertia: float  # of the estimated M(q) over random poses, as an eigenvalue; a robot's is above 0
     training: Validation
     held_out: Validation | None
+    samples: Mapping[str, Samples]  # of every run, by its name
+    alignments: Mapping[str, Alignment]  # of the runs of emitted programs
 
 
 def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Identified:
     """Identify a campaign's robot; UnusableData where the data would mislead."""
-    runs = {run.name: read_run(campaign, run) for run in campaign.content.run}
+    read = {run.name: read_run_aligned(campaign, run) for run in campaign.content.run}
+    runs = {name: samples for name, (samples, _) in read.items()}
     roles = {run.name: run.role for run in campaign.content.run}
     known = [samples for name, samples in runs.items() if roles[name] == "identify"]
     unseen = [samples for name, samples in runs.items() if roles[name] == "validate"]
@@ -79,7 +84,7 @@ def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Identified:
         )
     estimate, reduction = fit(campaign, regression, unseen)
     tell(f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations")
-    intervals = block_bootstrap(regression, estimate)
+    intervals = wider(spectral_intervals(regression, estimate, known), block_bootstrap(regression, estimate))
     findings = (*findings, *impossible_friction(campaign.robot, intervals))
     if not usable(findings):
         raise UnusableData(findings)
@@ -97,6 +102,8 @@ def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Identified:
         smallest_inertia=smallest_inertia(campaign.robot, estimate),
         training=judge(campaign, known, estimate, known),
         held_out=judge(campaign, unseen, estimate, known) if unseen else None,
+        samples=runs,
+        alignments={name: alignment for name, (_, alignment) in read.items() if alignment is not None},
     )
 
 
@@ -115,11 +122,15 @@ def doubts(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     )
 
 
-def equations(campaign: OpenCampaign, runs: list[Samples]) -> Regression:
-    """Set up the equations of runs; ExcitorError where thinning and the dead zone leave none."""
+def equations(campaign: OpenCampaign, runs: list[Samples], *, judging: bool = False) -> Regression:
+    """Set up the equations of runs; ExcitorError where thinning and the dead zone leave none.
+
+    A model is judged about reversals of friction too, from where it does not learn.
+    """
     names = ", ".join(samples.run for samples in runs)
     try:
-        regression = dynamic_regression(campaign.robot, runs, rows=rows_of(campaign))
+        rows = rows_of(campaign)
+        regression = dynamic_regression(campaign.robot, runs, rows=replace(rows, settling=0.0) if judging else rows)
     except ValueError as error:
         raise ExcitorError(f"{names}: cannot be thinned: {error}; see processing.decimate") from None
     if not len(regression):
@@ -165,7 +176,7 @@ def rows_of(campaign: OpenCampaign) -> Rows:
     settings = campaign.content.processing
     limits = campaign.robot.limits.velocity
     dead_zone = np.where(np.isfinite(limits), settings.dead_zone_percent / 100.0 * limits, 0.0)
-    return Rows(decimate=thinner(campaign), dead_zone=dead_zone)
+    return Rows(decimate=thinner(campaign), dead_zone=dead_zone, settling=settings.settling_s)
 
 
 def thinner(campaign: OpenCampaign) -> Callable[[FloatArray], FloatArray] | None:
@@ -225,8 +236,16 @@ def smallest_inertia(robot: Robot, estimate: Estimate) -> float:
 def judge(campaign: OpenCampaign, runs: list[Samples], estimate: Estimate, known: list[Samples]) -> Validation:
     """Compare predicted with measured torques, beside the baselines."""
     robot, thin = campaign.robot, thinner(campaign)
-    regression = equations(campaign, runs)
+    regression = equations(campaign, runs, judging=True)
     chi = standard_parameters(robot, estimate)
     baselines = set_baselines(robot, runs, chi=chi, regression=regression, decimate=thin)
     trained_on = [samples.run for samples in known]
     return validate(regression, estimate, baselines=baselines, trained_on=trained_on, training=runs is known)
+
+
+def noise_share(identified: Identified) -> float:
+    """Find what the noise of the validation's mean torques is of these torques: no model can leave less."""
+    roles = {run.name: run.role for run in identified.campaign.content.run}
+    runs = [samples for name, samples in identified.samples.items() if roles[name] == "validate"]
+    noise = sum(float(samples.variance.sum()) / samples.repetitions for samples in runs if samples.variance is not None)
+    return float(np.sqrt(noise / sum(float(np.sum(samples.tau**2)) for samples in runs)))

@@ -17,6 +17,7 @@ from excitor.identify.logs.readers import log_files
 from excitor.identify.validate import Validation, standard_parameters
 from excitor.robots.base import base_parameters
 from excitor.robots.codegen.inverse_dynamics import inverse_dynamics_code
+from excitor.robots.parameters import layout
 from excitor.robots.regrouping import regroupings
 
 SCHEMA = 1
@@ -37,8 +38,8 @@ def write_model(result: Identified) -> list[Path]:
 
         source = Path(result.campaign.robot_source)
         texts["model.urdf"] = filled_urdf(source.read_text("utf-8-sig"), robot, result.consistent.chi)
-    for name, text in texts.items():
-        write_atomically(folder / name, text)
+    for name in reversed(texts):  # model.json last: it tells that the others are up to date
+        write_atomically(folder / name, texts[name])
     return [folder / name for name in texts]
 
 
@@ -111,6 +112,7 @@ def standard_data(result: Identified) -> dict[str, Any]:
     consistent = result.consistent
     if consistent is None:
         return {"status": "none", "reason": result.refusal}
+    params = layout(result.campaign.robot)
     return {
         "status": consistent.status,
         "solver": consistent.solver,
@@ -122,6 +124,10 @@ def standard_data(result: Identified) -> dict[str, Any]:
                 consistent.names, consistent.units, consistent.chi, consistent.labels, strict=True
             )
         ],
+        "link_covariances": {
+            name: [[float(x) for x in row] for row in consistent.covariance[params.link(j), params.link(j)]]
+            for j, name in enumerate(result.campaign.robot.mechanism.link_names)
+        },
     }
 
 

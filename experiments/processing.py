@@ -1,5 +1,8 @@
 """From a run's log to samples: to the joint side, filtered, averaged where it repeats, differentiated, cut."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 
 from excitor.experiments.align.nouns import Alignment
@@ -11,7 +14,7 @@ from excitor.identify.log import Measured, joint_side
 from excitor.identify.logs.matlab_means import Fields, read_matlab_means
 from excitor.identify.logs.readers import read_log
 from excitor.identify.periods import average_periods, periodic_lowpass
-from excitor.identify.samples import Samples, Step
+from excitor.identify.samples import Samples, Step, repeated
 from excitor.identify.signals import differentiate, lowpass, pose_averages
 from excitor.robots.arrays import FloatArray
 from excitor.robots.robot import Motion, posture
@@ -40,6 +43,12 @@ def read_run(campaign: OpenCampaign, run: Run) -> Samples:
         raise InvalidLog(path, f"run {run.name!r} cannot be processed: {error}") from None
 
 
+def read_run_aligned(campaign: OpenCampaign, run: Run) -> tuple[Samples, Alignment | None]:
+    """Read a run, and tell how it fits its plan where it has one; files are named from the campaign's folder."""
+    samples, alignment = (read_run(campaign, run), None) if run.program is None else read_program(campaign, run)
+    return replace(samples, steps=tuple(_from_folder(step, campaign.folder) for step in samples.steps)), alignment
+
+
 def read_program(campaign: OpenCampaign, run: Run) -> tuple[Samples, Alignment]:
     """Read the run of an emitted program: what of it counts, the plan tells."""
     assert run.program is not None
@@ -50,6 +59,14 @@ def read_program(campaign: OpenCampaign, run: Run) -> tuple[Samples, Alignment]:
         return read_aligned(campaign.folder, log, campaign.robot, declared=declared, lowpass_hz=lowpass_hz)
     except ValueError as error:
         raise InvalidLog(campaign.folder / run.log, f"run {run.name!r} cannot be processed: {error}") from None
+
+
+def _from_folder(step: Step, folder: Path) -> Step:
+    """Name the file of a step from a folder, where it lies in it."""
+    file = step.settings.get("file")
+    if not isinstance(file, str) or not Path(file).is_relative_to(folder):
+        return step
+    return Step(step.name, {**step.settings, "file": Path(file).relative_to(folder).as_posix()})
 
 
 def filtered(settings: Processing, measured: Measured) -> FloatArray:
@@ -105,7 +122,7 @@ def average_plan(run: Run, settings: Processing, measured: Measured) -> Samples:
         Step("average periods", told),
         Step("periodic lowpass", {"cutoff_hz": cutoff}),
     )
-    return Samples(run.name, motion, tau.mean, rate, variance=tau.variance, steps=steps)
+    return repeated(run.name, motion, tau, rate, steps)
 
 
 def average_process(run: Run, q: FloatArray, measured: Measured) -> Samples:
@@ -119,14 +136,8 @@ def average_process(run: Run, q: FloatArray, measured: Measured) -> Samples:
         "repetitions": float(tau.n_repetitions),
         "left_out": "; ".join(cycles.findings),
     }
-    return Samples(
-        run=run.name,
-        motion=differentiated(average_cycles(q, cycles).mean, rate),
-        tau=tau.mean,
-        sample_rate_hz=rate,
-        variance=tau.variance,
-        steps=(*measured.steps, Step("average cycles", told)),
-    )
+    motion = differentiated(average_cycles(q, cycles).mean, rate)
+    return repeated(run.name, motion, tau, rate, (*measured.steps, Step("average cycles", told)))
 
 
 def static_poses(campaign: OpenCampaign, run: Run, q: FloatArray, measured: Measured) -> Samples:

@@ -18,7 +18,7 @@ from excitor.identify.logs.csv_columns import ColumnMap
 from excitor.identify.logs.readers import read_log
 from excitor.identify.logs.recording import Quantity, Recording
 from excitor.identify.periods import periodic_lowpass
-from excitor.identify.samples import Samples, Step
+from excitor.identify.samples import Samples, Step, repeated
 from excitor.identify.signals import differentiate
 from excitor.robots.arrays import FloatArray
 from excitor.robots.robot import Motion, Robot, posture
@@ -132,7 +132,7 @@ def _averaged(run: str, periods: AlignedPeriods, cutoff: float, steps: tuple[Ste
     motion = periodic_lowpass(q.mean, sample_rate_hz=periods.rate, cutoff_hz=min(cutoff, 0.49 * periods.rate))
     findings: dict[str, float | str] = {"repetitions": float(tau.n_repetitions), "findings": "; ".join(tau.findings)}
     steps = (*steps, Step("average periods", findings), Step("periodic lowpass", {"cutoff_hz": cutoff}))
-    return Samples(run, motion, tau.mean, periods.rate, variance=tau.variance, steps=steps)
+    return repeated(run, motion, tau, periods.rate, steps)
 
 
 _Cut = tuple[FloatArray, FloatArray, FloatArray]

@@ -6,13 +6,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from excitor.identify.finding import TURNING, Finding, Level
+from excitor.identify.reversals import SETTLES, near_reversals
 from excitor.identify.samples import Samples
 from excitor.identify.subset import Subset
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
+from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
 
 LONGEST = 0.1  # s, that torques may be late or early
 GRID = 20  # coarse shifts to either side
+STEPS = 5  # towards the shift at which the model is linearised
+SURE = 5.0  # σ: residuals are rarely white
 LEAST_GAIN = 0.1  # of what the model leaves: noise alone moves the best shift about, at hardly any gain
 COSTS: dict[Level, tuple[float, float]] = {  # from here on: residual lost, over the torque; and over what remains
     "unusable": (0.05, 0.5),
@@ -62,33 +67,40 @@ def delay(robot: Robot, runs: Sequence[Samples], data: Subset) -> Delay | None:
     inside = _inside(runs, data, reach, rate)
     if reach < 2 or np.count_nonzero(inside) * robot.n_joints < 2 * len(data.names):
         return None
-    search = _Search(runs, data, inside)
+    whole, search = _Search(robot, runs, data, inside, 0.0), _Search(robot, runs, data, inside, SETTLES)
     step = max(1, reach // GRID)
-    best = min(range(-(reach // step) * step, reach + 1, step), key=search.left)
-    best = min(range(max(best - step, -reach), min(best + step, reach) + 1), key=search.left)
-    least, now = search.left(best), search.left(0)
-    before, after = search.left(max(best - 1, -reach)), search.left(min(best + 1, reach))
-    curve = before + after - 2.0 * least
-    part = float(np.clip(0.5 * (before - after) / curve, -0.5, 0.5)) if curve > 0.0 and abs(best) < reach else 0.0
-    sigma = np.sqrt(2.0 * least / max(search.n_rows - len(data.names), 1) / curve) if curve > 0.0 else np.inf
-    late = best + part
-    sharp = bool(abs(late) > max(0.5, 5.0 * sigma))
-    return Delay(late / rate, float(np.sqrt(least)), float(np.sqrt(now) - np.sqrt(least)), sharp)
+    best = min(range(-(reach // step) * step, reach + 1, step), key=whole.left)
+    late, sigma = search.refined(best)
+    for _ in range(STEPS):
+        near = int(np.clip(round(late * rate), -reach, reach))
+        if near == best:
+            break
+        best = near
+        late, sigma = search.refined(best)
+    late = float(np.clip(late, -reach / rate, reach / rate))
+    least, now = whole.left(round(late * rate)), whole.left(0)
+    sharp = bool(abs(late) > SURE * sigma)
+    return Delay(late, float(np.sqrt(least)), float(np.sqrt(now) - np.sqrt(least)), sharp)
 
 
 class _Search:
     """Weighted torques at shifted times, and what a refit of the model leaves of them."""
 
-    def __init__(self, runs: Sequence[Samples], data: Subset, inside: BoolArray) -> None:
+    def __init__(self, robot: Robot, runs: Sequence[Samples], data: Subset, inside: BoolArray, within: float) -> None:
         self.runs = runs
+        self.rate = runs[0].sample_rate_hz
         self.run, self.sample = data.run[inside], data.sample[inside]
         tau, dq = self.shifted(0), np.abs(data.motion.dq[inside])
         size = np.sqrt(np.mean(tau**2, axis=0))
-        moving = dq > TURNING * dq.max(axis=0)  # at standstill friction is anything, early and late
+        turning = [near_reversals(robot, run.motion.dq, run.sample_rate_hz, within=within) for run in runs]
+        turns = np.concatenate([turning[number][self.sample[self.run == number]] for number in range(len(runs))])
+        moving = (dq > TURNING * dq.max(axis=0)) & ~turns  # at standstill friction is anything, early and late
         self.weights = np.where(moving, 1.0 / np.where(size > 0.0, size, 1.0), 0.0)  # fair to all joints
         self.basis = _orthonormal((data.W[inside] * self.weights[:, :, None]).reshape(tau.size, -1))
         self.size = float(np.linalg.norm(tau * self.weights)) or 1.0
         self.n_rows = int(np.count_nonzero(moving))
+        self.robot, self.data = robot, data
+        self.inside = inside
         self.known: dict[int, float] = {}
 
     def left(self, shift: int) -> float:
@@ -97,6 +109,40 @@ class _Search:
             y = (self.shifted(shift) * self.weights).ravel() / self.size
             self.known[shift] = max(float(y @ y - np.sum((self.basis.T @ y) ** 2)), 1e-12)
         return self.known[shift]
+
+    def refined(self, shift: int) -> tuple[float, float]:
+        """Find how late torques are, s, and σ of that, about a shift: τ(t + s) = W β + (s - late) dτ/dt.
+
+        The slope is the model's: noise of the torques does not move it, as it moves the best of all shifts.
+        """
+        y = (self.shifted(shift) * self.weights).ravel() / self.size
+        slope = self._slopes(shift)
+        slope = slope - self.basis @ (self.basis.T @ slope)
+        y = y - self.basis @ (self.basis.T @ y)
+        steep = float(slope @ slope)
+        if not steep > 0.0:
+            return 0.0, np.inf
+        ahead = float(slope @ y) / steep
+        left = y - ahead * slope
+        sigma = np.sqrt(float(left @ left) / max(self.n_rows - self.basis.shape[1] - 1, 1) / steep)
+        return shift / self.rate - ahead, float(sigma)
+
+    def _slopes(self, shift: int) -> FloatArray:
+        """Differentiate the torques of the model that fits them at a shift, weighted."""
+        robot, rows = self.robot, self.weights.ravel()
+        W = self.data.W[self.inside].reshape(-1, self.data.W.shape[2]) * rows[:, None]
+        norms = np.linalg.norm(W, axis=0)
+        norms = np.where(norms > 0.0, norms, 1.0)
+        beta = np.linalg.lstsq(W / norms, rows * self.shifted(shift).ravel(), rcond=1e-9)[0] / norms
+        chi = np.zeros(len(layout(robot)))
+        chi[[layout(robot).index(name) for name in self.data.names]] = beta
+        found = [
+            np.gradient(inverse_dynamics(robot, run.motion, chi), 1.0 / run.sample_rate_hz, axis=0)[
+                self.sample[self.run == number]
+            ]
+            for number, run in enumerate(self.runs)
+        ]
+        return np.asarray((np.concatenate(found) * self.weights).ravel() / self.size)
 
     def shifted(self, shift: int) -> FloatArray:
         """Torques `shift` samples after the motion, (n_samples, n_joints)."""

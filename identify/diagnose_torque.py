@@ -5,7 +5,7 @@ no harm; where it explains too little of a channel, that channel is not judged.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -118,8 +118,12 @@ def check_scale(robot: Robot, motion: Motion, tau: FloatArray) -> list[Finding]:
     """Find torques of wrong sign, unit or side of the gear, joint by joint."""
     found = []
     fits = cross_fits(robot, motion, tau)
+    links = replace(robot, chi=np.where(np.arange(len(robot.chi)) < layout(robot).n_link_params, robot.chi, 0.0))
+    felt = cross_fits(links, motion, tau)  # by sensors at the joints, beyond rotors
     for j, name in enumerate(robot.joint_names):
         fit = fits[j][j]
+        if felt[j][j].explained > TELLING and SCALES[0] < felt[j][j].factor < SCALES[1]:
+            fit = felt[j][j]
         if fit.explained > TELLING:
             if not SCALES[0] < fit.factor < SCALES[1]:
                 found.append(_scale_finding(robot, j, fit.factor))

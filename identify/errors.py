@@ -1,5 +1,6 @@
 """What can go wrong with measurements, as errors that carry the data behind their sentence."""
 
+import re
 from pathlib import Path
 
 from excitor.robots.errors import ExcitorError
@@ -12,7 +13,7 @@ class InvalidLog(ExcitorError):
         self.path = str(path)
         self.row = row
         where = self.path if row is None else f"{self.path}, row {row}"
-        super().__init__(f"{where}: {sentence}")
+        super().__init__(f"{where}: {_readable(sentence)}")
 
 
 class SolverFailed(ExcitorError):
@@ -21,3 +22,9 @@ class SolverFailed(ExcitorError):
     def __init__(self, message: str, status: str) -> None:
         self.status = status
         super().__init__(message)
+
+
+def _readable(sentence: str) -> str:
+    """Clip what a file calls its channels, and spell what a terminal would obey."""
+    clipped = re.sub(r"\S{200,}", lambda word: f"{word[0][:80]}…", sentence)
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in clipped)

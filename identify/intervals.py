@@ -5,7 +5,7 @@ Residuals of real robots are model errors more than noise: they repeat, and neig
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ from excitor.identify.whiteness import whiteness
 from excitor.robots.arrays import FloatArray, IntArray, freeze
 from excitor.robots.threads import one_blas_thread
 
-Method = Literal["white", "effective", "bootstrap"]
+Method = Literal["white", "effective", "bootstrap", "spectral"]
 LINEAR = ("ols", "wls", "irls")  # estimates that solve WᵀWβ = Wᵀy, weights aside
 CELLS_PER_BLOCK = 4  # blocks start at quarters of their length
 LEAST_BLOCKS = 20  # a longest block's worth; fewer say little about how blocks differ
@@ -60,7 +60,7 @@ def white_intervals(estimate: Estimate, *, noise_known: bool = False) -> Interva
     covariance = estimate.covariance
     if noise_known:
         covariance = covariance * dof / estimate.weighted_residual**2
-    return _intervals(estimate, "white", covariance, np.inf if noise_known else float(dof), {})
+    return intervals_of(estimate, "white", covariance, np.inf if noise_known else float(dof), {})
 
 
 @one_blas_thread()
@@ -73,7 +73,7 @@ def effective_intervals(
     fewer independent ones there are. Careful where columns change faster than residuals: then it is too wide.
     `row_weights` are those that the equations were compressed with, if any.
     """
-    system = _Whitened.of(regression, estimate, row_weights)
+    system = Whitened.of(regression, estimate, row_weights)
     n = len(estimate.names)
     middle = np.zeros((n, n))
     worth = 0.0
@@ -83,7 +83,7 @@ def effective_intervals(
         middle += variance * entry.inflation * (system.Q[rows].T @ system.Q[rows])
         worth += entry.n_effective
     dof = max(worth - n, 1.0)
-    return _intervals(estimate, "effective", system.back(middle), dof, {"effective rows": worth})
+    return intervals_of(estimate, "effective", system.back(middle), dof, {"effective rows": worth})
 
 
 @one_blas_thread()
@@ -102,7 +102,7 @@ def block_bootstrap(
     default as the residuals of the most correlated joint ask, at most a twentieth of the data. Each draw adds up the
     blocks' normal equations; rows are never touched again. Weights stay those of the estimate.
     """
-    system = _Whitened.of(regression, estimate, row_weights)
+    system = Whitened.of(regression, estimate, row_weights)
     asked = max(entry.block for entry in whiteness(regression, system.residual)) if block is None else float(block)
     longest = max(_n_samples(regression) // LEAST_BLOCKS, 1)
     length = int(np.ceil(asked)) if block is not None else int(min(np.ceil(asked), longest))
@@ -118,11 +118,25 @@ def block_bootstrap(
         "seed": float(seed),
     }
     covariance = np.atleast_2d(np.cov(deviations.T))
-    return _intervals(estimate, "bootstrap", covariance, max(n_blocks - 1.0, 1.0), settings)
+    return intervals_of(estimate, "bootstrap", covariance, max(n_blocks - 1.0, 1.0), settings)
+
+
+def wider(one: Intervals, other: Intervals) -> Intervals:
+    """Take the wider interval of every parameter, with the correlations of the first."""
+    grow = np.maximum(1.0, (other.high - other.low) / (one.high - one.low))
+    half = 0.5 * grow * (one.high - one.low)
+    return replace(
+        one,
+        covariance=one.covariance * np.outer(grow, grow),
+        low=one.values - half,
+        high=one.values + half,
+        inflation=one.inflation * grow,
+        settings={**one.settings, f"widened by {other.method}": float(np.count_nonzero(grow > 1.0))},
+    )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Whitened:
+class Whitened:
     """Weighted equations with orthonormal columns: y_w - W_w β = residual, W_w = Q R."""
 
     Q: FloatArray  # (n_rows, n_params)
@@ -130,7 +144,8 @@ class _Whitened:
     residual: FloatArray  # (n_rows,)
 
     @classmethod
-    def of(cls, regression: Regression, estimate: Estimate, row_weights: FloatArray | None) -> "_Whitened":
+    def of(cls, regression: Regression, estimate: Estimate, row_weights: FloatArray | None) -> "Whitened":
+        """Weight a regression's rows as the estimate did."""
         if estimate.method not in LINEAR:
             raise ValueError(
                 f"the estimate's method is {estimate.method!r}, whose intervals are not those of a linear fit; "
@@ -172,7 +187,7 @@ class _Cells:
     split: bool  # whether a block is several cells, or one
 
     @classmethod
-    def of(cls, regression: Regression, system: _Whitened, block: int) -> "_Cells":
+    def of(cls, regression: Regression, system: Whitened, block: int) -> "_Cells":
         split = block >= CELLS_PER_BLOCK
         size = -(-block // CELLS_PER_BLOCK) if split else block
         keys = np.column_stack([regression.run, regression.sample // size])
@@ -214,9 +229,10 @@ def _n_samples(regression: Regression) -> int:
     return len(np.unique(np.column_stack([regression.run, regression.sample]), axis=0))
 
 
-def _intervals(
+def intervals_of(
     estimate: Estimate, method: Method, covariance: FloatArray, dof: float, settings: Mapping[str, float]
 ) -> Intervals:
+    """Draw intervals from a covariance that is known as well as so many degrees of freedom know it."""
     reach = float(scipy.stats.t.ppf(0.5 + LEVEL / 2.0, dof)) if np.isfinite(dof) else 1.959963984540054
     sigma = np.sqrt(np.diag(covariance))
     return Intervals(

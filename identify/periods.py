@@ -19,16 +19,20 @@ class Average:
 
     `variance` is of a single repetition, divisor n - 1; that of the mean is n_repetitions times smaller.
     `noise_variance` pools it over the samples: Σ_k Σ_p (x_pk - mean_k)² / ((P - 1) N), unbiased.
+    `noise_density` is that of the mean's noise on its lines, Σ_p |DFT_l(x_p - mean)|² / (P (P - 1) N): where noise is
+    white, a P-th of its variance on every line.
     """
 
     mean: FloatArray  # (n_samples, n_channels)
     variance: FloatArray  # (n_samples, n_channels)
     noise_variance: FloatArray  # (n_channels,)
     n_repetitions: int
+    noise_density: FloatArray  # (n_lines, n_channels)
     findings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         freeze(self, mean="n_samples n_channels", variance="n_samples n_channels", noise_variance="n_channels")
+        freeze(self, noise_density="n_lines n_channels")
 
 
 def average_periods(x: FloatArray, n_per_period: int, *, drop_periods: int = 0) -> Average:
@@ -60,8 +64,10 @@ def average_periods(x: FloatArray, n_per_period: int, *, drop_periods: int = 0) 
 
 def average(repetitions: FloatArray, findings: tuple[str, ...] = ()) -> Average:
     """Average (n_repetitions, n_samples, n_channels) over the first axis; needs at least two repetitions."""
-    variance = repetitions.var(axis=0, ddof=1)
-    return Average(repetitions.mean(axis=0), variance, variance.mean(axis=0), len(repetitions), findings)
+    P, N, _ = repetitions.shape
+    mean, variance = repetitions.mean(axis=0), repetitions.var(axis=0, ddof=1)
+    power = np.sum(np.abs(np.fft.rfft(repetitions - mean, axis=1)) ** 2, axis=0)
+    return Average(mean, variance, variance.mean(axis=0), P, power / (P * (P - 1) * N), findings)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

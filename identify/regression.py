@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from excitor.identify.reversals import near_reversals
 from excitor.identify.samples import Samples, Step
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.base import base_parameters
@@ -23,6 +24,7 @@ class Rows:
 
     decimate: Decimation | None = None
     dead_zone: FloatArray | None = None  # (n_joints,), rad/s: rows of joints no faster than this are left out
+    settling: float = 0.0  # s: so long before and after their friction turns, joints' rows are left out
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -107,7 +109,7 @@ def _dynamic_block(robot: Robot, number: int, samples: Samples, columns: IntArra
     thin = rows.decimate or (lambda x: x)
     W = np.ascontiguousarray(thin(regressor(robot, samples.motion)[:, :, columns]).transpose(1, 0, 2))
     tau = thin(samples.tau).T
-    kept = _moving(thin(samples.motion.dq), rows.dead_zone).T
+    kept = (_moving(thin(samples.motion.dq), rows.dead_zone) & ~_turning(robot, samples, rows)).T
     joint, sample = np.nonzero(kept)
     variance = None if samples.variance is None else thin(samples.variance).T[kept]
     return _Block(W[kept], tau[kept], joint, np.full(joint.size, number), sample, variance)
@@ -129,6 +131,15 @@ def _moving(dq: FloatArray, dead_zone: FloatArray | None) -> BoolArray:
     if dead_zone is None:
         return np.ones(dq.shape, dtype=bool)
     return np.asarray(np.abs(dq) > dead_zone)
+
+
+def _turning(robot: Robot, samples: Samples, rows: Rows) -> BoolArray:
+    """Mark what is left out about reversals of friction, thinned like the rows."""
+    if not rows.settling:
+        return np.zeros(1, dtype=bool)
+    dq, rate = samples.motion.dq, samples.sample_rate_hz
+    turning = near_reversals(robot, dq, rate, within=rows.settling, slow=rows.dead_zone)
+    return turning if rows.decimate is None else np.asarray(rows.decimate(turning.astype(float)) > 0.5)
 
 
 def _stack(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from excitor.identify.periods import Average
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.robot import Motion
 
@@ -32,6 +33,8 @@ class Samples:
     variance: FloatArray | None = None  # (n_samples, n_joints) of tau in a single repetition; None if run once
     steps: tuple[Step, ...] = ()
     static: bool = False  # poses held, one a row: neither thinned nor left out for standing still
+    noise: FloatArray | None = None  # (n_lines, n_joints): density of tau's noise on its lines, if tau is a mean
+    repetitions: int = 1  # of which tau is the mean
 
     def __post_init__(self) -> None:
         shape = " ".join(str(size) for size in self.motion.q.shape)
@@ -43,5 +46,22 @@ class Samples:
                 f"run {self.run!r}: sample_rate_hz is {self.sample_rate_hz}, expected a positive frequency"
             )
 
+        if self.noise is not None:
+            freeze(self, noise=f"n_lines {self.motion.q.shape[1]}")
+
     def __len__(self) -> int:
         return len(self.motion)
+
+
+def repeated(run: str, motion: Motion, tau: Average, rate: float, steps: tuple[Step, ...]) -> Samples:
+    """Take the means of repetitions, with what their spread tells of the noise."""
+    return Samples(
+        run,
+        motion,
+        tau.mean,
+        rate,
+        variance=tau.variance,
+        noise=tau.noise_density,
+        repetitions=tau.n_repetitions,
+        steps=steps,
+    )

@@ -9,7 +9,7 @@ from excitor.experiments.align.nouns import Alignment, Check, Expected, Measured
 from excitor.experiments.align.payload import can_weigh, check_payload, flange_load, loaded
 from excitor.experiments.align.positions import Channels, check_lag, check_positions, check_tracking
 from excitor.experiments.align.samples import Seen, raw_samples, seen
-from excitor.experiments.align.saturation import check_saturation, check_strays
+from excitor.experiments.align.saturation import check_saturation
 from excitor.experiments.align.stamps import (
     check_marks,
     check_periods,
@@ -20,7 +20,7 @@ from excitor.experiments.align.stamps import (
     in_order,
 )
 from excitor.experiments.align.timing import Timing, locate, period_stretch, shifts
-from excitor.experiments.align.torques import check_torques
+from excitor.experiments.align.torques import check_torques, felt
 from excitor.experiments.align.transients import check_friction_drift, repeating
 from excitor.identify.diagnose_delay import delay
 from excitor.identify.samples import Samples
@@ -36,6 +36,8 @@ LIKE = 0.4  # mean squared correlation from which a log shows its program at all
 LATE = 0.05  # s: torques that come later than that are of another clock
 JUMP = 1.5  # intervals by which the motion may jump on the log's clock
 OVERWHELMING = 100.0  # evidence of a load, from which it may explain what looks like wrong channels
+STRAYING = ("unlike the plan", "scale", "stuck joint", "torque delay", "log cut short")  # what joints that stray seem
+UNSETTLED = ("torque delay", "clock jumps", "usable periods")  # what goes with a joint that strays
 FEW = 2  # periods of a half, below which drift is not looked at
 
 
@@ -154,35 +156,45 @@ def _jumps(expected: Expected, run: MeasuredRun, timing: Timing, channels: Chann
 def _with_torques(found: Alignment, run: MeasuredRun, robot: Robot, channels: Channels) -> Alignment:
     """Add what torques tell: order, sign and scale first, for all else needs them right."""
     series = isinstance(found.expected.body, Trajectory)
-    if channels.strays.any():
-        found = replace(found, checks=(*found.checks, *_strayed(found, run, robot, channels)))
     if series and found.periods >= 3:
         found = _repeating(found, run, channels)
-    if series and found.periods == 0:
-        return found
-    view = seen(found, run, channels.q)
-    torques = _weighed(found.expected, run, robot, view, channels)
-    found = replace(found, checks=(*found.checks, *torques))
-    if not channels.sound.all() or not all(check.holds for check in torques):
-        return found
-    if series:
+    view = seen(found, run, channels.q) if found.periods or not series else None
+    right = view is not None and bool(channels.sound.all())
+    if view is not None:
+        robot, sensed = felt(found.expected, run, robot, view.samples, channels.sound)
+        torques = _weighed(found.expected, run, robot, view, channels)
+        found = replace(found, checks=(*found.checks, *sensed, *torques))
+        right = right and all(check.holds for check in torques)
+    if series and view is not None and right:
         late, told = _delay(robot, view)
         found = replace(found, delay=late, checks=(*found.checks, *told))
         view = seen(found, run, channels.q) if late else view
         assert view.periods is not None
-        errors = {check.joint: check.figure for check in found.checks if check.what == "tracking error"}
-        saturation = check_saturation(found.expected, run, robot, view.samples, errors)
-        checks = [*check_friction_drift(found.expected, view.periods), *saturation]
-        found = replace(found, checks=(*found.checks, *checks))
-        if not all(check.holds for check in saturation):  # torques that are cut off look like too light a load
-            return replace(found, checks=(*found.checks, *_heavier(run, robot, view.samples)))
+        found = replace(found, checks=(*found.checks, *check_friction_drift(found.expected, view.periods)))
+    ends = check_saturation(found, run, robot, channels) if _may_end(found) else []
+    ended = {check.joint for check in ends if not check.holds}
+    if ended:
+        samples = raw_samples(found, run, channels.q) if view is None or channels.strays.any() else view.samples
+        return replace(found, checks=(*_heavier(run, robot, samples), *ends, *_explained(found, ended)))
+    found = replace(found, checks=(*found.checks, *ends))
+    if view is None or not right:
+        return found
     return replace(found, checks=(*found.checks, *check_payload(run, robot, view.samples)))
 
 
-def _strayed(found: Alignment, run: MeasuredRun, robot: Robot, channels: Channels) -> list[Check]:
-    """Say why joints did not follow the plan: drives at their end, or too heavy a load."""
-    ends = check_strays(found.expected, run, robot, channels.strays)
-    return [*ends, *_heavier(run, robot, raw_samples(found, run, channels.q))]
+def _may_end(found: Alignment) -> bool:
+    """Tell whether drives at their end could be behind all that is wrong; a wrong clock, or channel, is not."""
+    return all(check.holds or check.level != "unusable" or check.cause in STRAYING for check in found.checks)
+
+
+def _explained(found: Alignment, ended: set[str]) -> list[Check]:
+    """Take for consequences what drives at their end bring about: joints that stray, torques that come late."""
+    return [
+        replace(check, level="doubtful")
+        if not check.holds and ((check.joint in ended and check.what != "motion") or check.what in UNSETTLED)
+        else check
+        for check in found.checks
+    ]
 
 
 def _heavier(run: MeasuredRun, robot: Robot, samples: Samples) -> list[Check]:

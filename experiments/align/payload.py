@@ -11,7 +11,7 @@ from excitor.experiments.align.nouns import Check, MeasuredRun
 from excitor.experiments.align.samples import thinned
 from excitor.experiments.align.torques import on_side
 from excitor.identify.samples import Samples
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.dynamics import regressor
 from excitor.robots.inertia import change_frame
 from excitor.robots.parameters import layout, prior
@@ -21,6 +21,7 @@ SPREAD = 0.1  # of masses and first moments about the prior; twice that of inert
 EVIDENCE = 10.0  # below which nothing is said: healthy runs save 3 at most
 LEAST = 0.02  # of the mass of all links: too little to matter
 REACH = 0.1  # m, of a load's centre from the flange
+SLOW = 0.02  # of a joint's highest speed, below which it may be held by its friction
 ROWS = 400  # samples that are looked at
 INDEPENDENT = 60  # of them: the rest repeat the same model errors
 
@@ -99,7 +100,8 @@ def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
     A = _sided(robot, run, columns)
     b = on_side(robot, run.effort_side, residual)
     weights = _weights(A, b, on_side(robot, run.effort_side, data.tau))
-    A, b = (A * weights[None, :, None]).reshape(-1, A.shape[2]), (b * weights).ravel()
+    weights = weights * _turning(data.motion.dq)
+    A, b = (A * weights[:, :, None]).reshape(-1, A.shape[2]), (b * weights).ravel()
     load = Load(0.0, np.inf)
     moments = 0.01 * params.n_links
     for _ in range(3):
@@ -108,6 +110,12 @@ def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
         load = _solved(A, b, sigmas)
         moments = REACH * max(abs(load.mass), load.sigma)
     return load
+
+
+def _turning(dq: FloatArray) -> BoolArray:
+    """Leave out joints while they stand: what friction holds there is not known."""
+    fastest = np.abs(dq).max(axis=0)
+    return np.asarray((np.abs(dq) > SLOW * fastest) | (fastest == 0.0))
 
 
 def _columns(robot: Robot, Y: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -71,13 +71,14 @@ def check_positions(expected: Expected, run: MeasuredRun, timing: Timing, robot:
             stuck = _stuck(expected, j, plan[:, j], run.q[inside, j], fit)
         checks.append(stuck)
         if not stuck.holds:
-            strays[j] = stuck.figure > MOVES
+            strays[j] = not _stays(plan @ side[j], x[inside, i])
             continue
-        checks += _channel_checks(expected, robot, run, j, fit)
+        told = _channel_checks(expected, robot, run, j, fit)
+        checks += told
         sound[j] = fit.alike > ALIKE
         strays[j] = not sound[j]
         own = fit.kind == "joint"
-        away = abs(fit.factor - 1.0) > SCALE
+        away = told[0].cause not in ("", "scale", "unlike the plan")
         if own:
             fixed[:, j] = (x[:, i] - fit.offset * away) / (fit.factor if away else 1.0)
         else:
@@ -237,6 +238,12 @@ def _stuck(expected: Expected, j: int, plan: FloatArray, x: FloatArray, fit: _Fi
         "" if holds else "stuck joint",
         "" if holds else "check its brake and its enable signal, and that its position was logged",
     )
+
+
+def _stays(plan: FloatArray, x: FloatArray) -> bool:
+    """Tell whether a joint never moves, as one whose brake is closed; one that stalls has a drive too weak."""
+    parts = zip(np.array_split(plan, _PIECES), np.array_split(x, _PIECES), strict=True)
+    return all(np.std(b) <= MOVES * np.std(a) for a, b in parts if np.std(a) > 0.2 * np.std(plan))
 
 
 def _channel_checks(expected: Expected, robot: Robot, run: MeasuredRun, j: int, fit: _Fit) -> list[Check]:

@@ -10,13 +10,14 @@ from excitor.experiments.align.windows import AlignedPeriods, aligned_samples, r
 from excitor.identify.periods import average, periodic_lowpass
 from excitor.identify.samples import Samples
 from excitor.identify.signals import differentiate, lowpass
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.robot import Motion
 
 HARMONICS = 5  # times the highest planned one: what controllers add to the motion lies below
 MOST = 4000  # samples of a run of moves that are enough to judge torques by
 RAW_HARMONICS = 10  # the same for a motion that strays from the plan
 SMOOTH = 9  # samples over which torques of moves are averaged
+BINS = 1500  # of a run, over which torques and tracking errors are averaged
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -25,6 +26,42 @@ class Seen:
 
     samples: Samples
     periods: AlignedPeriods | None  # where there are any
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Followed:
+    """What drives were to do, how far joints were behind, and what drives gave, averaged over short times."""
+
+    motion: Motion  # planned, (n, n_joints)
+    error: FloatArray  # (n, n_joints), planned less measured
+    error_rate: FloatArray
+    tau: FloatArray
+
+
+def followed(alignment: Alignment, run: MeasuredRun, q: FloatArray) -> Followed:
+    """Average the steady part of a run over bins of the plan's time, by which noise shrinks and no feature does."""
+    begin, end = alignment.expected.steady_span
+    stretch = alignment.stretch
+    width = max((end - begin) / BINS, 2.0 * alignment.interval / stretch)
+    u = (run.t - alignment.start) / stretch
+    place = np.floor((u - begin) / width).astype(np.int64)
+    late = np.floor((u - alignment.delay / stretch - begin) / width).astype(np.int64)
+    count = int((end - begin) / width)
+    here = np.column_stack([u, alignment.expected.planned(u) - q])
+    (means, first), (tau, second) = _binned(place, here, count), _binned(late, run.tau, count)
+    kept = first & second
+    u, error = means[kept, 0], means[kept, 1:]
+    motion = Motion(*(alignment.expected.planned(u, order) / stretch**order for order in range(3)))
+    rate = np.gradient(error, u * stretch, axis=0) if len(u) > 2 else np.zeros_like(error)
+    return Followed(motion, error, rate, tau[kept])
+
+
+def _binned(place: IntArray, values: FloatArray, count: int) -> tuple[FloatArray, BoolArray]:
+    """Average rows by their bin; also which bins have any."""
+    inside = (place >= 0) & (place < count)
+    n = np.bincount(place[inside], minlength=count)
+    sums = [np.bincount(place[inside], column[inside], count) for column in values.T]
+    return np.column_stack(sums) / np.maximum(n, 1)[:, None], n > 0
 
 
 def seen(alignment: Alignment, run: MeasuredRun, q: FloatArray) -> Seen:

@@ -1,15 +1,17 @@
-"""Were torques cut off? A model that is cut off at some torque, against the same model without an end.
+"""Were torques cut off? A drive that asks for more than it gives, against one that gives what it asks for.
 
-Both are fitted to the channel: τ = clip(W β, -L, L) with an L of its own, and τ = W β.
+A controller asks for what the planned motion needs, and for more where its joint is behind:
+τ = clip(W β + k e + d ė, -L, L), W of the plan and e its tracking error, with an L of its own; or without an end.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.experiments.align.nouns import Check, Expected, MeasuredRun
-from excitor.experiments.align.samples import thinned
+from excitor.design.fourier import Trajectory
+from excitor.experiments.align.nouns import Alignment, Check, MeasuredRun
+from excitor.experiments.align.positions import Channels
+from excitor.experiments.align.samples import Followed, followed
 from excitor.experiments.align.torques import on_side
 from excitor.identify.diagnose_torque import check_clipping
 from excitor.identify.samples import Samples
@@ -18,13 +20,14 @@ from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import regressor
 from excitor.robots.robot import Motion, Robot
 
-BETTER = 0.06  # logarithm of the residual's power that the cut must save ...
-EVIDENCE = 40.0  # ... and that, times the number of samples
-SUSPECTED = 8.5  # the same of a joint that falls behind the plan
-BEHIND = 5.0  # times the usual tracking error
-BEYOND = 0.03  # of the end: what the model must ask for beyond the cut, in the mean
+SAVED = 0.025  # logarithm of the residual's power, that an end must save ...
+EVIDENCE = 30.0  # ... and that, times the number of samples
+BEYOND = 0.1  # of the end: what must be asked for beyond it, in the mean
+CLEAR = 0.1  # saved, from where on an end is one even where no joint is behind: what measures is at its end, then
+BEHIND = 3.0  # times the joint's usual scatter about the plan: a drive at its end leaves its joint behind
+EXPLAINED = 0.7  # of the torque's variance, by the model and its end
+AFFECTED = 0.3  # of what the clearest end saves: a drive beside a saturated one is disturbed, not at its end
 LEAST = 6  # samples that are cut off
-MOST = 1500  # samples that the model is fitted to
 SHARES = (0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.6)  # of the samples, that a search supposes to be cut off
 PILED = 0.35  # of the samples, that stay at the end of a drive whose joint does not follow
 ROUNDS = 8
@@ -37,41 +40,46 @@ class _Cut:
 
     level: float = 0.0
     saved: float = 0.0  # logarithm of the residual's power
-    beyond: float = 0.0  # share of the end that the model asks for beyond the cut
+    beyond: float = 0.0  # share of the end that is asked for beyond it
     share: float = 0.0  # of the samples that are cut off
+    explained: float = 0.0  # share of the variance
+    behind: float = 0.0  # how far the joint is behind where its drive is at its end, in its usual tracking error
 
 
-def check_saturation(
-    expected: Expected, run: MeasuredRun, robot: Robot, samples: Samples, errors: Mapping[str, float]
-) -> list[Check]:
-    """Look for an end of every motor's torque, where motors have their limits.
+def check_saturation(found: Alignment, run: MeasuredRun, robot: Robot, channels: Channels) -> list[Check]:
+    """Look for an end of every motor's torque; a joint that is stuck has its drive at its end for another reason."""
+    told = followed(found, run, channels.q)
+    tau = on_side(robot, "motor", told.tau)
+    asked, held = _asked(robot, told), _held(robot, run)
+    series = isinstance(found.expected.body, Trajectory)
+    moving = found.expected.moving() & (channels.sound | channels.strays)
+    cuts = {j: _cut(asked[j], tau[:, j], told.error[:, j]) for j in np.flatnonzero(moving)}
+    clearest = max((cut.saved for cut in cuts.values()), default=0.0)
+    checks = []
+    for j, cut in cuts.items():
+        name = found.expected.joints[j]
+        ends = _sure(cut, len(tau), series) and cut.saved > AFFECTED * clearest
+        if not ends and channels.strays[j]:
+            cut, ends = _stays(on_side(robot, "motor", run.tau)[:, j])
+        checks.append(_check(name, cut, ends, name in held))
+    return checks
 
-    A joint whose drive ends falls behind: where its tracking error, one of `errors`, is far beyond the others', less
-    evidence is enough.
-    """
-    usual = float(np.median(list(errors.values()))) if errors else np.inf
-    data = thinned(samples, MOST)
-    tau = on_side(robot, "motor", data.tau)
-    W = regressor(robot, data.motion)[:, :, list(base_parameters(robot).kept)]
-    W = np.einsum("ij,njk->ink", np.linalg.inv(robot.drive.motor_from_joint.T), W)
-    held, moving = _held(robot, run), expected.moving()
+
+def _asked(robot: Robot, told: Followed) -> list[FloatArray]:
+    """Collect what each motor's controller may ask for: the plan's columns, and errors of the joints that it moves."""
+    ungeared = np.linalg.inv(robot.drive.motor_from_joint.T)
+    W = regressor(robot, told.motion)[:, :, list(base_parameters(robot).kept)]
+    W = np.einsum("ij,njk->ink", ungeared, W)
     return [
-        _check(name, _cut(W[j], tau[:, j]), _needed(len(data), errors.get(name, 0.0) > BEHIND * usual), name in held)
-        for j, name in enumerate(expected.joints)
-        if moving[j]
+        np.column_stack([W[j], told.error[:, own], told.error_rate[:, own]])
+        for j, own in enumerate(np.abs(ungeared) > 0.0)
     ]
 
 
-def check_strays(expected: Expected, run: MeasuredRun, robot: Robot, strays: BoolArray) -> list[Check]:
-    """Look for drives at their end in joints that do not follow: there torques stay, whatever the motion needs."""
-    tau = on_side(robot, "motor", run.tau)
-    checks = []
-    for j in np.flatnonzero(strays):
-        level, share = _piled(np.abs(tau[:, j]))
-        if share > PILED:
-            cut = _Cut(level, np.inf, np.inf, share)
-            checks.append(_check(expected.joints[j], cut, (0.0, 0.0), False))
-    return checks
+def _stays(tau: FloatArray) -> tuple[_Cut, bool]:
+    """Tell whether a drive whose joint does not follow stays at its end, whatever the motion needs."""
+    level, share = _piled(np.abs(tau))
+    return _Cut(level, np.inf, np.inf, share), share > PILED
 
 
 def _piled(size: FloatArray) -> tuple[float, float]:
@@ -93,56 +101,71 @@ def _held(robot: Robot, run: MeasuredRun) -> set[str]:
     return {str(finding.data["joint"]) for finding in found if finding.level == "unusable"}
 
 
-def _cut(W: FloatArray, tau: FloatArray) -> _Cut:
-    """Find the end that explains a channel best, of those that a few shares of cut samples lead to."""
-    norms = np.linalg.norm(W, axis=0)
-    shown = norms > 1e-9 * norms.max()
-    U, values, _ = np.linalg.svd(W[:, shown] / norms[shown], full_matrices=False)
-    Q = U[:, values > RIDGE * values[0]]
+def _cut(A: FloatArray, tau: FloatArray, error: FloatArray) -> _Cut:
+    """Find the end that explains a channel best, of those that a few suppositions lead to."""
+    norms = np.linalg.norm(A, axis=0)
+    shown = norms > 1e-9 * norms.max(initial=1e-300)
+    U, values, _ = np.linalg.svd(A[:, shown] / norms[shown], full_matrices=False)
+    Q = U[:, values > RIDGE * values.max(initial=0.0)]
     if len(tau) < 2 * Q.shape[1]:
         return _Cut()
-    straight = float(np.sum((tau - Q @ (Q.T @ tau)) ** 2))
-    tried = [_searched(Q, tau, straight, share) for share in SHARES]
+    fitted = Q @ (Q.T @ tau)
+    straight = float(np.sum((tau - fitted) ** 2))
+    varies = float(np.sum((tau - tau.mean()) ** 2))
+    signs = (np.abs(tau), np.abs(fitted), error * np.sign(fitted), -error * np.sign(fitted))
+    starts = [x >= float(np.quantile(x, 1.0 - share)) for x in signs for share in SHARES]
+    tried = [_searched(Q, tau, (straight, varies), (cut, error)) for cut in starts]
     return max(tried, key=lambda one: one.saved)
 
 
-def _searched(Q: FloatArray, tau: FloatArray, straight: float, share: float) -> _Cut:
-    """Fit model and end in turns, from a supposed share of samples that are cut off; Q has orthonormal columns."""
-    cut = np.abs(tau) >= float(np.quantile(np.abs(tau), 1.0 - share))
-    level, wanted = 0.0, tau
+def _searched(Q: FloatArray, tau: FloatArray, power: tuple[float, float], start: tuple[BoolArray, FloatArray]) -> _Cut:
+    """Fit what is asked for and the end in turns, from samples supposed to be cut off; Q has orthonormal columns."""
+    (straight, varies), (cut, error) = power, start
+    best = _Cut()
     for _ in range(ROUNDS):
         if np.count_nonzero(cut) < LEAST or np.count_nonzero(~cut) < Q.shape[1]:
-            return _Cut()
+            break
         R = Q[cut]
         normal = np.eye(Q.shape[1]) * (1.0 + RIDGE) - R.T @ R
         wanted = Q @ np.linalg.solve(normal, Q[~cut].T @ tau[~cut])
         level = float(np.mean(tau[cut] * np.sign(wanted[cut])))
         if level <= 0.0:
-            return _Cut()
+            break
         cut = np.abs(wanted) > level
-    left = float(np.sum((tau - np.clip(wanted, -level, level)) ** 2))
-    if not cut.any() or left <= 0.0 or straight <= 0.0:
-        return _Cut()
-    beyond = float(np.mean(np.abs(wanted[cut]) - level)) / level
-    return _Cut(level, float(np.log(straight / left)), beyond, float(np.mean(cut)))
+        left = float(np.sum((tau - np.clip(wanted, -level, level)) ** 2))
+        if not cut.any() or min(left, straight, varies) <= 0.0:
+            break
+        saved = float(np.log(straight / left))
+        if saved > best.saved:
+            beyond = float(np.mean(np.abs(wanted[cut]) - level)) / level
+            best = _Cut(
+                level, saved, beyond, float(np.mean(cut)), 1.0 - left / varies, _behind(error * np.sign(wanted), cut)
+            )
+    return best
 
 
-def _needed(n: int, behind: bool) -> tuple[float, float]:
-    """How much of the residual's power, as a logarithm, an end must save; and what must be asked for beyond it."""
-    return (SUSPECTED / n, 2.0 * BEYOND) if behind else (max(BETTER, EVIDENCE / n), BEYOND)
+def _behind(error: FloatArray, cut: BoolArray) -> float:
+    usual = error[~cut]
+    return float((error[cut].mean() - usual.mean()) / (usual.std() or 1.0))
 
 
-def _check(name: str, cut: _Cut, needed: tuple[float, float], held: bool) -> Check:
-    found = cut.saved > needed[0] and cut.beyond > needed[1]
-    holds = not found and not held
+def _sure(cut: _Cut, n: int, series: bool) -> bool:
+    told = cut.saved > max(SAVED, EVIDENCE / n) and cut.explained > EXPLAINED
+    clear = series and cut.saved > CLEAR and cut.beyond > 2.0 * BEYOND
+    return told and (clear or (cut.beyond > BEYOND and cut.behind > BEHIND))
+
+
+def _check(name: str, cut: _Cut, ends: bool, held: bool) -> Check:
+    holds = not ends and not held
     told = f"the torque of joint {name} shows no end"
     if not holds:
         told = f"the torque of joint {name} ends at {cut.level:.4g} at its motor, where the motion needs "
-        more = f"{100 * cut.beyond:.3g} % more in" if np.isfinite(cut.beyond) else "more: it stays there for"
+        known = np.isfinite(cut.beyond) and cut.beyond < 1.0
+        more = f"{100 * cut.beyond:.3g} % more in" if known else "far more: it stays there for"
         told += f"{more} {100 * cut.share:.2g} % of the samples; its drive is saturated"
     return Check(
         "saturation",
-        cut.beyond if found else 0.0,
+        cut.beyond if ends else 0.0,
         "1",
         BEYOND,
         holds,

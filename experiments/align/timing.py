@@ -15,6 +15,7 @@ STEP = 0.01  # from one stretch that is tried to the next
 SURE = 0.8  # mean squared correlation from which the planned stretch is not doubted
 SEEN = 0.5  # ... from which a channel shows a planned joint
 FEW_PERIODS = 2.5  # of a series, tried at first: longer ones would need smaller steps
+CLEAN = 1e-4  # of a channel's power: what even a joint that follows well leaves
 MOST_SAMPLES = 20_000  # that least squares look at
 
 
@@ -70,7 +71,7 @@ def period_stretch(expected: Expected, t: FloatArray, x: FloatArray, near: float
         angle = np.outer(t, k / (near * (1.0 + shift)))
         basis = np.column_stack([np.ones(len(t)), np.sin(angle), np.cos(angle)])
         q, _ = np.linalg.qr(basis)
-        return float(np.sum((y - q @ (q.T @ y)) ** 2))
+        return float(np.sum(np.log(np.sum((y - q @ (q.T @ y)) ** 2, axis=0) + CLEAN)))
 
     reach = 0.3 * excitation.period / (excitation.harmonics[-1] * max(float(np.ptp(t)) / near, excitation.period))
     found = minimize_scalar(left, bounds=(-reach, reach), method="bounded", options={"xatol": 1e-9})
@@ -189,7 +190,7 @@ def _newton_step(p: FloatArray, v: FloatArray, u: FloatArray, x: FloatArray) -> 
         J = -b * np.column_stack([v[:, i], v[:, i] * u])
         J -= q @ (q.T @ J)
         r = x[:, i] - basis @ (a, b)
-        size = float(np.var(x[:, i])) or 1.0
+        size = float(np.var(r) + CLEAN * np.var(x[:, i])) or 1.0  # a joint that strays tells little of time
         normal += J.T @ J / size
         right += J.T @ r / size
     if np.linalg.cond(normal) > 1e14:

@@ -4,7 +4,7 @@ A channel is a multiple of the prior's rigid torque, and friction that brakes: b
 channel was recorded. A channel of the wrong sign would need masses below zero, or friction that drives.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,13 +15,15 @@ from excitor.identify.finding import several
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
-from excitor.robots.parameters import prior
+from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Robot
 
 SCALES = (0.4, 2.5)  # of the prior's torque: masses on paper are off, but rarely so much
 EXCHANGED = np.log(5.0)  # by which the misfits' product must shrink before channels are said to be exchanged
 REVERSED = 1.5  # times that a channel's misfit must shrink before its sign is said to be wrong
-_LEAST = 1e-3  # a misfit below is as good as none
+INDEPENDENT = 60  # samples of a run: the rest repeat the same errors
+SENSED = 2.0  # times that the prior of links alone must be nearer, in the median joint's variance
+_LEAST, _MOST = 1e-3, 10.0  # a misfit below is as good as none; one above says no more
 _NEAR = np.log(1.6)  # of a factor that names a unit
 
 
@@ -37,13 +39,50 @@ class _Model:
 @dataclass(frozen=True, slots=True)
 class _Fit:
     scale: float  # of the channel over the prior
-    misfit: float  # share of the channel's variance that is left
+    misfit: float  # left, over the channel's variance: above 1 where the least that is expected is too much
+
+
+def felt(
+    expected: Expected, run: MeasuredRun, robot: Robot, samples: Samples, sound: BoolArray
+) -> tuple[Robot, list[Check]]:
+    """Take rotors and friction out of the prior where torques are those of sensors at the joints, which feel neither.
+
+    Most joints must agree, so that one wrong channel does not decide it.
+    """
+    rest = layout(robot).n_link_params
+    judged = expected.moving() & sound
+    if run.effort != "torque" or run.effort_side != "joint" or not judged.any() or not prior(robot)[rest:].any():
+        return robot, []
+    links = replace(robot, chi=np.where(np.arange(len(robot.chi)) < rest, robot.chi, 0.0))
+    left = [
+        np.var(samples.tau - inverse_dynamics(one, samples.motion, prior(one)), axis=0)[judged]
+        for one in (robot, links)
+    ]
+    better = float(np.median(np.log(np.maximum(left[0], 1e-300) / np.maximum(left[1], 1e-300))))
+    if better < np.log(SENSED):
+        return robot, []
+    told = "torques are those of links alone, as sensors at the joints feel them: no rotors, no friction of motors"
+    return links, [Check("torque sensors", better, "1", np.inf, True, told)]
 
 
 def check_torques(
     expected: Expected, run: MeasuredRun, robot: Robot, samples: Samples, sound: BoolArray
 ) -> list[Check]:
-    """Hold torque channels against the prior model of the motion that was measured."""
+    """Hold torque channels against the prior model of the motion that was measured.
+
+    Controllers bring torques of coupled motors to the joints: there one wrong motor shows in several joints.
+    """
+    checks = _checked(expected, run, robot, samples, sound)
+    gears = robot.drive.motor_from_joint
+    if run.effort_side == "motor" or np.array_equal(gears, np.diag(np.diagonal(gears))):
+        return checks
+    if sum(not check.holds for check in checks) < 2:
+        return checks
+    motors = _checked(expected, replace(run, effort_side="motor"), robot, samples, sound)
+    return motors if sum(not check.holds for check in motors) == 1 else checks
+
+
+def _checked(expected: Expected, run: MeasuredRun, robot: Robot, samples: Samples, sound: BoolArray) -> list[Check]:
     if not prior(robot).any():
         sentence = "the robot has no prior model, so sign, scale and order of torques were not checked"
         remedy = "give masses and centres of mass, however rough"
@@ -101,7 +140,7 @@ def _fit(model: _Model, j: int, tau: FloatArray, scaled: bool) -> _Fit:
     bounds = ([low / typical, 0.0, 0.0, -np.inf], [max(high, 1e-12) / typical, np.inf, np.inf, np.inf])
     found = lsq_linear(columns, tau / typical, bounds)
     left = 2.0 * float(found.cost) * typical**2
-    return _Fit(float(found.x[0]) * typical / size, min(1.0, left / varies))
+    return _Fit(float(found.x[0]) * typical / size, min(_MOST, left / varies))
 
 
 def _order(misfit: FloatArray, judged: BoolArray) -> IntArray:
@@ -142,10 +181,10 @@ def _sign_and_scale(
     expected: Expected, robot: Robot, run: MeasuredRun, j: int, model: _Model, tau: FloatArray
 ) -> Check:
     name = expected.joints[j]
-    factor, sign = _factor(model, j, tau)
+    factor, sign, doubt = _factor(model, j, tau)
     cause = meaning = remedy = ""
-    if run.effort == "torque" and not SCALES[0] < abs(factor) < SCALES[1]:
-        cause, meaning, remedy = _meaning(robot, run, j, abs(factor))
+    if run.effort == "torque" and (abs(factor) + doubt < SCALES[0] or abs(factor) - doubt > SCALES[1]):
+        cause, meaning, remedy = _meaning(robot, run, j, abs(factor), doubt)
     if sign < 0.0:
         meaning = f"{meaning}; its sign is reversed" if meaning else ": its sign is reversed"
         cause, remedy = cause or "flipped sign", f"{remedy}, and reverse the sign" if remedy else "reverse its sign"
@@ -163,8 +202,8 @@ def _sign_and_scale(
     )
 
 
-def _factor(model: _Model, j: int, tau: FloatArray) -> tuple[float, float]:
-    """Find the scale of a channel, friction of the prior's ratio to it, and its sign."""
+def _factor(model: _Model, j: int, tau: FloatArray) -> tuple[float, float, float]:
+    """Find the scale of a channel, friction of the prior's ratio to it, its sign, and what noise may add to it."""
     whole = model.rigid[:, j] + model.friction[:, j]
     m, t = whole - whole.mean(), tau - tau.mean()
     power = float(m @ m)
@@ -172,10 +211,12 @@ def _factor(model: _Model, j: int, tau: FloatArray) -> tuple[float, float]:
     size = float(np.sqrt(float(t @ t) / power)) if power > 0.0 else 1.0
     up, down = (_fit(model, j, sign * tau / (size or 1.0), True).misfit for sign in (1.0, -1.0))
     sign = -1.0 if down * REVERSED < up else 1.0
-    return sign * abs(factor), sign
+    left = float(np.sum((t - factor * m) ** 2))
+    doubt = 3.0 * float(np.sqrt(left / power / INDEPENDENT)) if power > 0.0 else np.inf
+    return sign * abs(factor), sign, doubt
 
 
-def _meaning(robot: Robot, run: MeasuredRun, j: int, factor: float) -> tuple[str, str, str]:
+def _meaning(robot: Robot, run: MeasuredRun, j: int, factor: float, doubt: float) -> tuple[str, str, str]:
     """Name what a torque's factor comes from: cause, the words for it, the remedy."""
     gears = robot.drive.motor_from_joint[j]
     gear, limit = abs(float(gears[j] or gears[np.argmax(np.abs(gears))])), float(robot.limits.torque[j])
@@ -190,7 +231,7 @@ def _meaning(robot: Robot, run: MeasuredRun, j: int, factor: float) -> tuple[str
         known[gear] = ("missing gear", "the gear ratio is in it once too often", "divide by the gear ratio")
         known[1.0 / gear] = ("missing gear", "it is the motor's, before the gear", "multiply by the gear ratio")
     nearest = min(known, key=lambda scale: abs(np.log(factor / scale)) if factor > 0.0 else np.inf)
-    if factor <= 0.0 or abs(np.log(factor / nearest)) > _NEAR:
+    if factor <= 0.0 or abs(np.log(factor / nearest)) > max(_NEAR, np.log1p(doubt / factor)):
         return "scale", ", which no unit explains: is it a current?", "check unit and prior masses"
     cause, told, remedy = known[nearest]
     return cause, f": {told}", remedy

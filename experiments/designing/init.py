@@ -1,6 +1,5 @@
 """`excitor init`: a folder with a commented campaign.toml that can be designed as it stands."""
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from excitor.experiments.campaign import FILE
 from excitor.experiments.designing.noise import assumed_noise
 from excitor.experiments.designing.setup import si_to_pendant
-from excitor.experiments.files import write_atomically
+from excitor.experiments.files import mend, write_atomically, write_bytes_atomically
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import random_motion
 from excitor.robots.description import catalog_names, load
@@ -85,10 +84,13 @@ def begin(folder: Path, source: str) -> Path:
     own = source not in catalog_names()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if own and (folder / Path(source).name).resolve() != Path(source).resolve():
-            if (folder / Path(source).name).exists():
-                raise ExcitorError(f"{folder / Path(source).name}: exists already, and is not {source}; rename one")
-            shutil.copyfile(source, folder / Path(source).name)
+        mend(folder)
+        copy = folder / Path(source).name
+        if own and copy.resolve() != Path(source).resolve():
+            content = Path(source).read_bytes()
+            if copy.exists() and copy.read_bytes() != content:
+                raise ExcitorError(f"{copy}: exists already, and is not {source}; rename one")
+            write_bytes_atomically(copy, content)
     except OSError as error:
         raise ExcitorError(f"{folder}: cannot be written: {error.strerror or error}") from None
     path = folder / FILE

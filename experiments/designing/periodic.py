@@ -113,6 +113,9 @@ def run_problem(setup: Setup, plan: RunPlan, before: Sequence[DesignedRun]) -> P
 
     The search is made with the payload that the campaign states, where the run will be repeated with it.
     """
+    if plan.parameters:
+        own = {"criterion": "sigma", "parameters": list(plan.parameters)}
+        setup = replace(setup, design=setup.design.model_copy(update=own))
     robot = setup.robot
     excitation = replace(setup.excitation, moving=plan.moving)
     pose = np.where(plan.moving, 0.0, setup.pose)

@@ -1,8 +1,9 @@
 """Which runs a campaign asks for: a schedule, with poses, sweeps and a warm-up where it wants them."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from excitor.design.schedule import RunPlan, Schedule, checked, plan_runs, together, with_slow_runs
+from excitor.design.schedule import RunPlan, Schedule, checked, moving_mask, plan_runs, together, with_slow_runs
 from excitor.experiments.campaign import FILE, InvalidCampaign
 from excitor.experiments.designing.setup import Setup
 
@@ -26,6 +27,7 @@ def planned_runs(setup: Setup) -> tuple[Schedule, Schedule]:
         schedule = with_slow_runs(
             robot, schedule, static=design.static_poses > 0, sweeps=design.friction_sweeps, joints=joints
         )
+        schedule = (*schedule, *_further(setup))
     except ValueError as error:
         raise InvalidCampaign(setup.campaign.folder / FILE, [f"design.schedule: {error}"]) from None
     waiting: list[RunPlan] = []
@@ -36,3 +38,16 @@ def planned_runs(setup: Setup) -> tuple[Schedule, Schedule]:
                 waiting.append(run)
     now = tuple(run for run in schedule if run not in waiting)
     return checked(now), tuple(replace(run) for run in waiting)
+
+
+def _further(setup: Setup) -> Iterator[RunPlan]:
+    """Plan what is added to a campaign that was measured already; last, so that the runs before stay as they are."""
+    moving = moving_mask(setup.robot, setup.design.joints or None)
+    for k, asked in enumerate(setup.design.further, start=1):
+        if asked == "static":
+            yield RunPlan(f"further {k}", "static", moving, "identify", "More poses held: gravity alone.")
+        elif asked == "sweeps":
+            yield RunPlan(f"further {k}", "sweep", moving, "identify", "Constant speeds: friction alone.")
+        else:
+            note = f"What the runs before leave open or vague of {', '.join(asked)}."
+            yield RunPlan(f"further {k}", "excitation", moving, "identify", note, parameters=tuple(asked))

@@ -140,6 +140,15 @@ class TorqueRuns(Table):
     driven: Annotated[list[Name], Field(max_length=100)] = []  # joints whose motors push; none named: all
 
 
+class Targets(Table):
+    """When enough is known; a parameter is, too, whose deviation no joint's torque shows."""
+
+    relative_sigma_percent: Percent | None = None  # of each essential parameter; none: design's
+    torque_share_percent: NotNegative = 1.0  # of a joint's rms torque: smaller effects of a deviation do not matter
+    torque_error_percent: Percent = 5.0  # expected error of a joint's torque, of its rms
+    parameters: list[Name] = []  # that are judged; none named: all that show above the noise
+
+
 class Design(Table):
     """Which motions are sought."""
 
@@ -165,6 +174,9 @@ class Design(Table):
     periods_s: Annotated[list[Positive], Field(max_length=10)] = []  # of a front over duration
     static_poses: Annotated[int, Field(ge=0, le=200)] = 0
     friction_sweeps: bool = False
+    further: Annotated[
+        list[Literal["static", "sweeps"] | Annotated[list[Name], Field(min_length=1)]], Field(max_length=20)
+    ] = []  # runs after all others, or the parameters each is for
     warm_up_minutes: Annotated[FiniteFloat, Field(ge=0.0, le=240.0)] = 0.0
     target_relative_sigma_percent: Percent = 5.0
     method: Literal["hybrid", "ga", "plain-ga"] = "hybrid"
@@ -186,6 +198,8 @@ class Design(Table):
             raise ValueError(f'front is {self.front}, expected "condition" first, then one or more other objectives')
         if self.periods_s and "duration" not in self.front:
             raise ValueError('periods_s goes with a front over "duration"')
+        if self.further and (self.model == "load" or self.excitation == "torque"):
+            raise ValueError('further goes with excitation = "fourier", and with model = "dynamic" or "power"')
         if self.model == "load" and self.criterion != "condition":
             raise ValueError(f'criterion is "{self.criterion}"; model = "load" goes with criterion = "condition"')
         if self.model == "load" and self.schedule == "locked-sequence":

@@ -55,7 +55,7 @@ def set_up(campaign: OpenCampaign) -> Setup:
     with tell("prior"):
         robot = learned_robot(campaign.folder, content.prior, robot)
     with tell("payload"):
-        robot = _loaded(robot, content.payload)
+        robot = loaded(robot, content.payload)
     limits, torque_rms = robot.limits, np.full(robot.n_joints, np.inf)
     with tell("limits"):
         limits, torque_rms = _limits(robot, content.limits, problems)
@@ -98,7 +98,7 @@ def _collector(problems: list[str]) -> Callable[[str], AbstractContextManager[No
     return tell
 
 
-def _loaded(robot: Robot, payload: schema.Body | None) -> Robot:
+def loaded(robot: Robot, payload: schema.Body | None) -> Robot:
     """Hang the stated payload on the tool, instead of the robot file's own."""
     if payload is None:
         return robot

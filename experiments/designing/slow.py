@@ -5,12 +5,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from excitor.design.certify import Certificate, certify_slow
+from excitor.design.constraints import Constraints
 from excitor.design.schedule import RunPlan, run_constraints
 from excitor.design.slow_plans import SweepPlan, WarmUpPlan, friction_sweeps, warm_up
 from excitor.design.slow_runs import SlowRun
 from excitor.design.static_poses import StaticPlan, static_poses
 from excitor.experiments.designing.periodic import torque_model
 from excitor.experiments.designing.setup import Setup
+from excitor.robots.robot import Robot
+
+FURTHER_POSES = 15  # of a further static run, where the campaign names no number
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -23,7 +27,13 @@ class DesignedSlowRun:
 
 
 def design_slow_run(setup: Setup, plan: RunPlan, seed: int) -> DesignedSlowRun:
-    """Make the run of a plan; InfeasibleRun tells why there is none."""
+    """Make the run of a plan, and certify it; InfeasibleRun tells why there is none."""
+    robot, run, constraints = make_slow_run(setup, plan, seed)
+    return DesignedSlowRun(plan, run, certify_slow(robot, run, constraints, torque_model=torque_model(robot)))
+
+
+def make_slow_run(setup: Setup, plan: RunPlan, seed: int) -> tuple[Robot, SlowRun, Constraints]:
+    """Make the run of a plan, with the robot as it is held and the limits that were kept."""
     design, home, step = setup.design, setup.constraints.home, setup.design.controller_sample_s
     assert home is not None
     held = {int(j): float(home[j]) for j in np.flatnonzero(~plan.moving)}
@@ -33,11 +43,11 @@ def design_slow_run(setup: Setup, plan: RunPlan, seed: int) -> DesignedSlowRun:
         free = np.full(robot.n_joints, np.inf)
         constraints = replace(constraints, limits=replace(constraints.limits, torque=free), torque_rms=free)
     if plan.kind == "static":
-        poses = StaticPlan(step, n_poses=design.static_poses, seed=seed)
+        poses = StaticPlan(step, n_poses=design.static_poses or FURTHER_POSES, seed=seed)
         run = static_poses(robot, constraints, home=home, plan=poses, weights=1.0 / setup.noise.sigma)
     elif plan.kind == "sweep":
         run = friction_sweeps(robot, constraints, home=home, plan=SweepPlan(step))
     else:
         minutes = max(design.warm_up_minutes, 0.1)
         run = warm_up(robot, constraints, home=home, plan=WarmUpPlan(step, minutes=minutes, seed=seed))
-    return DesignedSlowRun(plan, run, certify_slow(robot, run, constraints, torque_model=torque_model(robot)))
+    return robot, run, constraints

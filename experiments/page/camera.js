@@ -4,7 +4,7 @@ const Camera = (() => {
   const VIEWS = { '3d': [-0.95, 0.38], front: [0, 0.02], side: [-Math.PI / 2, 0.02], top: [-Math.PI / 2, 1.55] };
 
   function create(target, radius) {
-    return { target, radius, corners: [], yaw: VIEWS['3d'][0], pitch: VIEWS['3d'][1], zoom: 1, distance: null, shape: null };
+    return { target, radius, corners: [], shift: [0, 0, 0], yaw: VIEWS['3d'][0], pitch: VIEWS['3d'][1], zoom: 1, distance: null, shape: null };
   }
 
   function look(camera, view) {
@@ -13,7 +13,8 @@ const Camera = (() => {
     camera.distance = null;
   }
 
-  // The eye's axes in base coordinates, and where it stands: so far that all corners of the scene fit in at zoom 1.
+  // The eye's axes in base coordinates, and where it stands: so far that all corners of the scene fit in at zoom 1,
+  // in the middle of the picture.
   function pose(camera, width, height) {
     const [cy, sy, cp, sp] = [Math.cos(camera.yaw), Math.sin(camera.yaw), Math.cos(camera.pitch), Math.sin(camera.pitch)];
     const axes = { forward: [-cy * cp, -sy * cp, -sp], right: [-sy, cy, 0], up: [-cy * sp, -sy * sp, cp] };
@@ -24,18 +25,40 @@ const Camera = (() => {
     const distance = camera.zoom * camera.distance;
     return {
       ...axes, width, height,
-      eye: camera.target.map((x, k) => x - distance * axes.forward[k]),
+      eye: camera.target.map((x, k) => x + camera.shift[k] - distance * axes.forward[k]),
       focal: height / 2 / Math.tan(FIELD / 2),
       near: 0.02 * camera.radius,
     };
   }
 
   function fit(camera, axes) {
-    const tan = 0.95 * Math.tan(FIELD / 2);
+    camera.shift = [0, 0, 0];
+    let distance = far(camera, axes);
+    for (let round = 0; round < 4 && camera.corners.length; round++) {
+      for (const axis of [axes.up, axes.right]) {
+        const seen = camera.corners.map(corner => {
+          const d = from(camera, corner);
+          return dot(d, axis) / (distance + dot(d, axes.forward));
+        });
+        const middle = distance * (Math.min(...seen) + Math.max(...seen)) / 2;
+        camera.shift = camera.shift.map((x, k) => x + middle * axis[k]);
+      }
+      distance = far(camera, axes);
+    }
+    return distance;
+  }
+
+  // How far away the eye has to be for all corners to fit in.
+  function far(camera, axes) {
+    const tan = 0.94 * Math.tan(FIELD / 2);
     return camera.corners.reduce((distance, corner) => {
-      const d = corner.map((x, k) => x - camera.target[k]), away = dot(d, axes.forward);
+      const d = from(camera, corner), away = dot(d, axes.forward);
       return Math.max(distance, Math.abs(dot(d, axes.up)) / tan - away, Math.abs(dot(d, axes.right)) / (tan * camera.shape) - away);
-    }, camera.radius);
+    }, 0.5 * camera.radius);
+  }
+
+  function from(camera, corner) {
+    return corner.map((x, k) => x - camera.target[k] - camera.shift[k]);
   }
 
   // A point in the eye's coordinates: right, up, depth.

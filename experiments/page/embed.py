@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from excitor.experiments.page.words import entries
+from excitor.experiments.page.words import entries, seen
 
 DIGITS = 5  # of every number that is drawn
 GRID = 1e4  # positions of bodies are whole tenths of a millimetre
@@ -23,17 +23,19 @@ def embed(data: Any) -> str:
 
 def compact(value: Any) -> Any:
     """Round floats to significant digits; NaN and infinities become null; arrays become lists."""
-    if value is None or isinstance(value, (str, bool, int)):
+    if isinstance(value, str):
+        return seen(value)
+    if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):
         return _rounded(value)
     if isinstance(value, Mapping):
-        return {str(key): compact(entry) for key, entry in value.items()}
+        return {seen(str(key)): compact(entry) for key, entry in value.items()}
     if hasattr(value, "tolist"):
         return compact(value.tolist())
     if isinstance(value, (list, tuple)):
         return [compact(entry) for entry in value]
-    return str(value)
+    return seen(str(value))
 
 
 def frame_data(frames: Mapping[str, Any]) -> dict[str, Any]:

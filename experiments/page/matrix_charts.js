@@ -19,8 +19,9 @@ const MatrixCharts = (() => {
 
   function correlation(box, { names, matrix }, width, hover) {
     box.replaceChildren();
-    const n = names.length, named = n <= 90, margin = named ? 12 + 5.6 * Math.max(...names.map(name => Math.min(14, String(name).length))) : 8;
-    const cell = Math.max(4, Math.min(26, Math.floor((width - margin - 8) / n))), side = cell * n;
+    const n = names.length, wide = 12 + 5.6 * Math.max(...names.map(name => Math.min(14, String(name).length)));
+    const fit = margin => Math.min(26, Math.floor(2 * (width - margin - 8) / n) / 2), named = fit(wide) >= 6; // smaller names cannot be read
+    const margin = named ? wide : 8, cell = Math.max(3, fit(margin)), side = cell * n;
     const svg = Svg.picture(box, side + margin + 2, side + margin + 2, 'correlation of the columns');
     const place = Svg.make('g', { transform: `translate(${margin} ${margin})` }, svg);
     Svg.make('rect', { x: 0, y: 0, width: side, height: side, class: 'heat-frame' }, place);

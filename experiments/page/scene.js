@@ -3,6 +3,7 @@ const Scene = (() => {
   const GRID = 1e-4; // positions arrive in tenths of a millimetre
   const BODY = [[240, 158, 56], [226, 229, 233]];
   const BASE = [112, 121, 133];
+  const SMOOTH = 4; // pieces of the tool's path between two frames
   const GLASS = 0.36; // how much is seen of the robot where something inside it is shown
 
   function create(canvas, plan) {
@@ -12,7 +13,7 @@ const Scene = (() => {
     };
     // one view for all runs: the picture does not jump when another is chosen
     const shown = plan.runs.flatMap(run => [run.frames, run.approach].filter(Boolean).map(frames => [frames, run.capsules || []]));
-    frameView(scene, ...extent(scene, shown, plan.extent || []));
+    frameView(scene, extent(scene, shown, plan.extent || []));
     return scene;
   }
 
@@ -20,24 +21,52 @@ const Scene = (() => {
   function show(scene, frames, capsules) {
     scene.frames = frames;
     scene.capsules = capsules || [];
-    scene.path = frames.tool.map(p => p.map(x => x === null ? NaN : x * GRID));
+    scene.path = smooth(frames.tool.map(p => p.map(x => x === null ? NaN : x * GRID)));
   }
 
-  function frameView(scene, low, high) {
+  // A curve through points, each stretch of it a cubic in several pieces.
+  function smooth(points) {
+    const at = i => points[Math.min(points.length - 1, Math.max(0, i))];
+    return points.flatMap((p, i) => i === points.length - 1 ? [p] : Array.from({ length: SMOOTH }, (_, k) => {
+      const s = k / SMOOTH, [a, b, c] = [at(i - 1), at(i + 1), at(i + 2)];
+      return p.map((x, m) => x + 0.5 * s * (b[m] - a[m] + s * (2 * a[m] - 5 * x + 4 * b[m] - c[m] + s * (3 * (x - b[m]) + c[m] - a[m]))));
+    }));
+  }
+
+  function frameView(scene, { low, high, balls }) {
     scene.camera.target = low.map((x, k) => (x + high[k]) / 2);
     scene.camera.radius = 0.5 * Math.hypot(...low.map((x, k) => high[k] - x)) || 1;
-    scene.camera.corners = [0, 1, 2, 3, 4, 5, 6, 7].map(m => [0, 1, 2].map(k => (m >> k) & 1 ? high[k] : low[k]));
+    const axes = [0, 1, 2].map(k => [[0, 1, 2].map(m => m === k ? 0.32 * scene.camera.radius : 0), 0]); // with their names
+    scene.camera.corners = outermost([...balls, ...axes]);
     scene.camera.distance = null;
     scene.low = low;
     scene.high = high;
   }
 
-  function extent(scene, shown, more) {
-    const low = [0, 0, 0], high = [0, 0, 0];
-    const add = (p, r) => p.forEach((x, k) => {
-      if (x - r < low[k]) low[k] = x - r;
-      if (x + r > high[k]) high[k] = x + r;
+  // How far each of many directions goes: all that is to be seen lies within these points.
+  function outermost(balls) {
+    return Array.from({ length: 96 }, (_, n) => {
+      const z = 1 - (2 * n + 1) / 96, angle = 2.39996 * n, side = Math.sqrt(1 - z * z); // even on the sphere
+      const d = [side * Math.cos(angle), side * Math.sin(angle), z];
+      let best = -Infinity, found = d;
+      for (const [p, r] of balls) {
+        const reach = Camera.dot(p, d) + r;
+        if (reach > best) [best, found] = [reach, p.map((x, k) => x + r * d[k])];
+      }
+      return found;
     });
+  }
+
+  function extent(scene, shown, more) {
+    const low = [0, 0, 0], high = [0, 0, 0], balls = [[[0, 0, 0], 0]];
+    const add = (p, r) => {
+      if (!p.every(x => Number.isFinite(x))) return;
+      balls.push([p, r]);
+      p.forEach((x, k) => {
+        if (x - r < low[k]) low[k] = x - r;
+        if (x + r > high[k]) high[k] = x + r;
+      });
+    };
     more.forEach(([p, r]) => add(p, r));
     for (const c of scene.base) {
       add(c.start, c.radius);
@@ -55,7 +84,7 @@ const Scene = (() => {
       if (zone.kind === 'half-space') continue;
       Zones.corners(zone).forEach(p => add(p.map((x, k) => Math.min(most[k], Math.max(least[k], x))), 0));
     }
-    return [low, high];
+    return { low, high, balls };
   }
 
   // Capsules at time t, between two frames: straight.
@@ -151,9 +180,9 @@ const Scene = (() => {
   function trace(context, view, scene, t, colors, frame) {
     const path = scene.path, time = scene.frames.time;
     if (path.length < 2) return;
-    const [i, s] = between(time, t);
+    const [k, share] = between(time, t), far = SMOOTH * (k + share), i = Math.min(path.length - 1, Math.floor(far));
     const next = path[Math.min(i + 1, path.length - 1)];
-    const here = path[i].map((x, k) => x + s * (next[k] - x));
+    const here = path[i].map((x, m) => x + (far - i) * (next[m] - x));
     Zones.line(context, view, path, frame, { color: colors.path, width: 1, alpha: 0.55 });
     Zones.line(context, view, [...path.slice(0, i + 1), here], frame, { color: colors.done, width: 2.2, alpha: 1 });
     const e = Camera.toEye(view, here);

@@ -57,7 +57,13 @@ const Svg = (() => {
     const rough = (to - from) / count;
     if (!(rough > 0) || !isFinite(rough)) return [from];
     const power = Math.pow(10, Math.floor(Math.log10(rough)));
-    const step = power * [1, 2, 5, 10].find(k => k * power >= 0.72 * rough);
+    const steps = [1, 2, 5, 10].map(k => k * power), last = steps.findIndex(step => step >= 0.72 * rough);
+    // one tick tells no scale: then those of a finer step
+    const found = [steps[last], steps[last - 1] ?? 0.5 * power, 0.2 * power].map(step => multiples(from, to, step));
+    return found.find(values => values.length > 1 || count < 2) ?? found[0];
+  }
+
+  function multiples(from, to, step) {
     const found = [];
     for (let k = Math.ceil(from / step - 1e-9); k * step <= to + 1e-9 * step; k++) found.push(Number((k * step).toPrecision(12)));
     return found;

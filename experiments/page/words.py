@@ -7,6 +7,10 @@ from typing import Any
 
 GOOD, FAIR = 0.02, 0.10  # relative deviation below which a parameter is well or fairly known
 NONE, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
+# Characters that turn the direction of what follows them, or that nobody sees, or that are no text.
+UNSEEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -39,6 +43,20 @@ def show(value: Any, digits: int = 4) -> str:
     digit, _, power = f"{number:.{digits}g}".partition("e")
     raised = "·10" + str(int(power)).translate(RAISED) if power else ""
     return digit.replace("-", MINUS) + raised
+
+
+def seen(words: str) -> str:
+    """Write characters that hide or turn text as their numbers: a name must not change how the rest is read."""
+    return UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", words)
+
+
+def beside(value: Any, sigma: Any) -> str:
+    """Write a number to the digit that its standard deviation leaves: two digits of that, four without one."""
+    number, deviation = finite(value), finite(sigma)
+    if number is None or deviation is None or deviation <= 0.0 or abs(number) >= 1e5 or deviation < 1e-9:
+        return show(value)
+    decimals = min(9, max(0, 1 - math.floor(math.log10(deviation))))
+    return f"{round(number, decimals) + 0.0:.{decimals}f}".replace("-", MINUS)
 
 
 def percent(value: Any) -> str:

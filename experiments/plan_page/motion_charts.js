@@ -47,7 +47,7 @@ const MotionCharts = (() => {
     const head = Svg.html('figcaption', '', null, figure);
     Svg.html('b', '', robot.joints[j] ?? `joint ${j + 1}`, head);
     Svg.html('span', 'what', `${words}, ${unit(key, kind, degrees)}`, head);
-    const now = Svg.html('span', 'now', '', head);
+    const now = Svg.html('span', 'now', '', head), nothing = 1e-9 * Math.max(...(Svg.range(values) || [0]).map(Math.abs));
     if (share !== null) Svg.html('span', share > 1 ? 'use over' : 'use', Svg.percent(share), head).title = 'largest share of the limit that is used';
     const svg = Svg.picture(figure, width, HEIGHT, `${robot.joints[j] ?? ''} ${words}`);
     const [low, high] = window_(seen, bounds);
@@ -61,7 +61,8 @@ const MotionCharts = (() => {
     pointing(svg, sx, run.time, options.seek);
     return t => {
       cursor.setAttribute('transform', `translate(${sx(t).toFixed(1)} 0)`);
-      now.textContent = Svg.number(valueAt(run.time, values, t), 3);
+      const value = valueAt(run.time, values, t);
+      now.textContent = Svg.number(Math.abs(value) < nothing ? 0 : value, 3);
     };
   }
 

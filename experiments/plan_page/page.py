@@ -9,9 +9,9 @@ from typing import Any
 
 from excitor.experiments.page.assemble import joined_script, script_hash, text
 from excitor.experiments.page.embed import embed
-from excitor.experiments.page.words import entries, percent, show, table
+from excitor.experiments.page.words import entries, percent, seen, show, table
 from excitor.experiments.plan_page.embed import motion_data
-from excitor.experiments.plan_page.tables import certificate_rows, forecast_rows, tier_counts, tightest
+from excitor.experiments.plan_page.tables import certificate_rows, forecast_rows, periods, tier_counts, tightest
 
 PACKAGE = "excitor.experiments.plan_page"
 SHARED_SCRIPTS = (
@@ -33,8 +33,10 @@ def plan_page(plan: Mapping[str, Any]) -> str:
     from jinja2 import Environment, StrictUndefined
 
     script = joined_script(SHARED_SCRIPTS, SCRIPTS, PACKAGE)
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(show=show, percent=percent)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_finished
+    )
+    environment.filters.update(show=show, percent=percent, periods=periods)
     return environment.from_string(text("page.html", PACKAGE)).render(
         **_head(plan),
         runs=[_run(run, number) for number, run in enumerate(entries(plan, "runs"))],
@@ -49,15 +51,21 @@ def plan_page(plan: Mapping[str, Any]) -> str:
     )
 
 
+def _finished(value: Any) -> Any:
+    """Let no text hide or turn what stands beside it; what is markup already stays as it is."""
+    return seen(value) if type(value) is str else value
+
+
 def _head(plan: Mapping[str, Any]) -> dict[str, Any]:
     robot, verdict = table(plan, "robot"), table(plan, "verdict")
+    names = {_string(joint) for joint in entries(robot, "joints")}
     return {
         "name": _string(plan.get("name")) or UNTITLED,
         "version": _string(plan.get("version")),
         "robot": _string(robot.get("title")) or _string(robot.get("name")) or UNTITLED,
         "n_joints": len(entries(robot, "joints")),
         "go": verdict.get("go"),
-        "reasons": [_string(reason) for reason in entries(verdict, "reasons")],
+        "reasons": [_sentence(_string(reason), names) for reason in entries(verdict, "reasons")],
     }
 
 
@@ -88,6 +96,7 @@ def _forecast(plan: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     rows = forecast_rows(entries(forecast, "parameters"))
     robot = table(plan, "robot")
+    verdict = {_string(reason) for reason in entries(table(plan, "verdict"), "reasons")}  # which says them already
     units = {
         _string(joint): "N" if unit == "m" else "N m"
         for joint, unit in zip(entries(robot, "joints"), entries(robot, "units"), strict=False)
@@ -101,7 +110,7 @@ def _forecast(plan: Mapping[str, Any]) -> dict[str, Any] | None:
             | {"unit": units.get(_string(row.get("joint")), "N m or N")}
             for row in entries(forecast, "torque_error")
         ],
-        "sentences": [_string(sentence) for sentence in entries(forecast, "sentences")],
+        "sentences": [said for said in map(_string, entries(forecast, "sentences")) if said not in verdict],
         "unidentifiable": [_string(name) for name in entries(forecast, "unidentifiable")],
     }
 
@@ -123,6 +132,11 @@ def _data(plan: Mapping[str, Any]) -> dict[str, Any]:
         "runs": [motion_data(run) for run in entries(plan, "runs")],
         "pareto": entries(plan, "pareto"),
     }
+
+
+def _sentence(text: str, names: set[str]) -> str:
+    """Begin with a capital letter, but for what begins with a joint's name."""
+    return text if text.partition(" ")[0].strip(",:;") in names else text[:1].upper() + text[1:]
 
 
 def _string(value: Any) -> str:

@@ -10,12 +10,12 @@ const SearchCharts = (() => {
     const upper = Svg.picture(box, width, 200, 'best condition number over evaluations');
     if (span) {
       const wide = span[1] > 8 * span[0] && span[0] > 0;
-      const sy = wide ? Svg.logarithmic(span[0] / 1.1, span[1] * 1.1, 176, 30)
-        : Svg.linear(span[0] - 0.08 * (span[1] - span[0] || span[0]), span[1] + 0.05 * (span[1] - span[0] || span[0]), 176, 30);
+      const sy = wide ? Svg.logarithmic(span[0] / 1.1, span[1] * (1.1 * span[1] / span[0]) ** 0.2, 176, 30)
+        : Svg.linear(span[0] - 0.08 * (span[1] - span[0] || span[0]), span[1] + 0.2 * (span[1] - span[0] || span[0]), 176, 30);
       stages(upper, good, scale, 30, 176, true);
       Svg.frame(upper, [52, 30, width - 12, 176], scale, sy, { yLabel: 'best condition number so far', xTicks: 5, xText: count });
       Svg.make('path', { d: steps(good, scale, sy), class: 'curve' }, upper);
-      Svg.text(upper, Svg.number(bests.findLast(x => typeof x === 'number'), 4), width - 14, sy(bests.findLast(x => typeof x === 'number')) - 7, 'mark', 'end');
+      Svg.text(upper, Svg.number(bests.findLast(x => typeof x === 'number'), 4), width - 14, sy(bests.findLast(x => typeof x === 'number')) - 18, 'mark', 'end');
     } else {
       Svg.text(upper, 'no candidate kept all limits', width / 2, 90, 'label', 'middle');
     }

@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from excitor.experiments.page.words import bar, finite, tier, unit_words
+from excitor.experiments.page.words import bar, finite, show, tier, unit_words
 
+MOST_PERIODS = 1000.0
 TIERS = {"good": "below 2 %", "fair": "2 to 10 %", "poor": "10 % and worse", "open": "not known"}
 
 
@@ -55,6 +56,11 @@ def forecast_rows(parameters: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
         deciding = row["relative"] if row["relative_inflated"] is None else row["relative_inflated"]
         rows.append(row | {"tier": tier(deciding), "bar": bar(deciding), "deciding": deciding})
     return rows
+
+
+def periods(needed: float | None) -> str:
+    """Write how many periods a parameter takes; nobody measures more than a thousand."""
+    return "over 1000" if needed is not None and needed > MOST_PERIODS else show(needed)
 
 
 def tier_counts(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -1,9 +1,7 @@
 """`excitor emit` and `excitor verify`: programs are written when they pass, and can be run again at any time."""
 
 import json
-import os
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +12,7 @@ from excitor.design.programs.package import MANIFEST, PAGE, Package, digests, fo
 from excitor.design.programs.target import CannotDrive, Target
 from excitor.design.programs.verify import Verdict, client_text, verify
 from excitor.experiments.campaign import OpenCampaign, open_campaign
+from excitor.experiments.files import new_folder, swap
 from excitor.experiments.programming.design_file import design_digest
 from excitor.experiments.programming.plans import Judged, Planned, plans_of
 from excitor.experiments.virtual.formats import refusal
@@ -57,14 +56,30 @@ class Emitted:
 
 
 def emit(
-    folder: Path, targets: Sequence[str], *, approximate: bool, spacing: float | None, loss: float, listen: Listen
+    folder: Path,
+    targets: Sequence[str],
+    *,
+    approximate: bool,
+    spacing: float | None,
+    loss: float,
+    listen: Listen,
+    motion_only: bool = False,
 ) -> tuple[Planned, list[Emitted]]:
-    """Write the programs of a campaign's design for controllers; what fails its own check is not written."""
+    """Write the programs of a campaign's design for controllers; what fails its own check is not written.
+
+    Nor is a program whose controller logs neither torques nor currents of this robot that a model could come of,
+    unless the campaign declares a log of its own, or motion is all that is wanted.
+    """
     names = chosen(targets, approximate)
     campaign = open_campaign(folder, "design")
     planned = plans_of(campaign, loss)
-    made = [_emit_one(campaign, planned, name, _spacing(name, spacing, names), listen) for name in names]
-    return planned, [replace(one, asked=one.name in targets) for one in made]
+    robot = planned.programs[0].plan.robot
+    told = {name: "" if campaign.content.log is not None else refusal(name, robot) for name in names}
+    made = [
+        _emit_one(campaign, planned, name, _spacing(name, spacing, names), listen, "" if motion_only else told[name])
+        for name in names
+    ]
+    return planned, [replace(one, asked=one.name in targets, note=told[one.name] if one.folder else "") for one in made]
 
 
 def chosen(targets: Sequence[str], approximate: bool) -> list[str]:
@@ -92,17 +107,21 @@ def _spacing(name: str, spacing: float | None, names: Sequence[str]) -> float | 
     return spacing
 
 
-def _emit_one(campaign: OpenCampaign, planned: Planned, name: str, spacing: float | None, listen: Listen) -> Emitted:
+def _emit_one(
+    campaign: OpenCampaign, planned: Planned, name: str, spacing: float | None, listen: Listen, useless: str
+) -> Emitted:
     emitter = registry.emitter(name)
     try:
         made = package(emitter, [judged.plan for judged in planned.programs], spacing)
     except CannotDrive as error:
         return Emitted(name, None, None, str(error))
+    if useless:
+        told = f"{useless}; or add --motion-only, if the motion is all that is wanted"
+        return Emitted(name, None, None, told)
     verified = _verify(made.target, planned.programs, made.texts, listen)
     if not verified.good:
         return Emitted(name, None, verified, f"{name}: not written, because its own check fails")
-    robot = planned.programs[0].plan.robot
-    return Emitted(name, _write(campaign, made), verified, note=refusal(name, robot))
+    return Emitted(name, _write(campaign, made), verified)
 
 
 def _write(campaign: OpenCampaign, made: Package) -> Path:
@@ -113,30 +132,18 @@ def _write(campaign: OpenCampaign, made: Package) -> Path:
     folder = parent / made.target.name
     try:
         parent.mkdir(exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=parent, prefix=f".{made.target.name}."))
+        temporary = new_folder(folder)
         try:
-            os.chmod(temporary, 0o755)
             for name, content in contents.items():
                 path = temporary / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
-            _swap(temporary, folder)
+            swap(temporary, folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
         raise ExcitorError(f"{folder}: cannot be written: {error.strerror or error}") from None
     return folder
-
-
-def _swap(new: Path, place: Path) -> None:
-    """Put a folder in its place; what stood there goes only when the new one stands."""
-    if not place.exists() and not place.is_symlink():
-        os.replace(new, place)
-        return
-    old = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}.old."))
-    os.replace(place, old / place.name)
-    os.replace(new, place)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def verify_folder(folder: Path, listen: Listen) -> tuple[Planned, list[Verified]]:

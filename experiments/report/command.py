@@ -5,17 +5,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import typer
 
-from excitor.experiments.campaign import OpenCampaign, open_campaign
+from excitor.experiments.campaign import open_campaign
 from excitor.experiments.designing.file import FILE as DESIGN
 from excitor.experiments.designing.file import read_design
 from excitor.experiments.identification import identify
-from excitor.experiments.processing import read_program
+from excitor.experiments.report.commands import chain_commands
 from excitor.experiments.report.compare import compare
 from excitor.experiments.report.compare_page import write_comparison
 from excitor.experiments.report.read import read_report
+from excitor.experiments.report.simulated import simulated_runs
 from excitor.experiments.report.write import DATA, pdf, write_report
 
 
@@ -25,10 +25,8 @@ def run_report(folder: Path, as_json: bool, **given: bool) -> None:
     folder = campaign.folder
     result = identify(campaign, lambda sentence: typer.echo(sentence, err=True))
     design = read_design(folder) if (folder / DESIGN).exists() else None
-    aligned = list(_alignments(campaign)) or None
-    written = write_report(
-        folder, result, design=design, alignment=aligned, commands=(f"excitor report {folder.name}",)
-    )
+    commands = chain_commands(campaign, design, simulated_runs(result.campaign))
+    written = write_report(folder, result, design=design, commands=commands, tracking=given.get("tracking", False))
     for path in written:
         typer.echo(f"wrote {path}", err=True)
     if given.get("pdf"):
@@ -49,22 +47,10 @@ def run_comparison(folder: Path, other: Path, as_json: bool) -> None:
     typer.echo(f"wrote {path}", err=True)
     if as_json:
         typer.echo(json.dumps(result, indent=2, allow_nan=False))
-    else:
-        typer.echo(f"Look at {path}")
-
-
-def _alignments(campaign: OpenCampaign) -> Iterator[dict[str, Any]]:
-    """List what holding each program's log against its plan found."""
-    for run in campaign.content.run:
-        for check in read_program(campaign, run)[1].checks if run.program is not None else ():
-            yield {
-                "name": " ".join(filter(None, (f"{run.name}:", check.what, check.joint))),
-                "found": check.figure,
-                "expected": check.tolerance if np.isfinite(check.tolerance) else None,
-                "unit": check.unit,
-                "holds": check.holds,
-                "sentence": str(check),
-            }
+        return
+    for sentence in (result["verdict"]["headline"], *result["sentences"]):
+        typer.echo(sentence)
+    typer.echo(f"\nLook at {path}")
 
 
 def _verdict(data: Mapping[str, Any]) -> Iterator[str]:

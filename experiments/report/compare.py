@@ -1,19 +1,15 @@
-"""Do two campaigns of one robot tell the same? Parameters in standard deviations, drift of friction, errors."""
+"""Do two campaigns of one robot tell the same? Parameters in standard deviations, what that means, errors."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from excitor.experiments.page.words import percent, show
+from excitor.experiments.report.agreement import agreement, sentences_of
 from excitor.experiments.report.read import Report, ReportedErrors, ReportedParameter, checked
-from excitor.identify.finding import several
 from excitor.robots.errors import ExcitorError
 
 SCHEMA = 1
 KIND = "excitor comparison"
-CHANCE = 0.05  # of unchanged parameters that lie apart by more than their 95 % intervals
 
 
 def compare(data_a: Mapping[str, Any], data_b: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,6 +27,7 @@ def compare(data_a: Mapping[str, Any], data_b: Mapping[str, Any]) -> dict[str, A
         "kind": KIND,
         "robot": {"name": a.robot.name, "title": a.robot.title, "joints": list(a.robot.joints)},
         "names": [a.name, b.name],
+        "simulated": [bool(report.simulated) for report in (a, b)],
         "parameters": rows,
         "only_in_first": [name for name in in_a if name not in in_b],
         "only_in_second": [name for name in in_b if name not in in_a],
@@ -41,6 +38,7 @@ def compare(data_a: Mapping[str, Any], data_b: Mapping[str, Any]) -> dict[str, A
     result["equal"] = not (result["only_in_first"] or result["only_in_second"] or other) and all(
         row["difference"] == 0.0 for row in rows
     )
+    result["verdict"] = agreement(result)
     return result | {"sentences": sentences_of(result)}
 
 
@@ -76,6 +74,7 @@ def difference(a: ReportedParameter, b: ReportedParameter) -> dict[str, Any]:
         "relative": change / abs(value_a) if value_a else None,
         "sigmas": 0.0 if change == 0.0 else change / sigma if sigma > 0.0 else None,
         "changed": abs(change) > reach,
+        "effect": abs(change / value_a) * a.contribution if value_a and a.contribution is not None else None,
     }
 
 
@@ -88,42 +87,6 @@ def errors_beside(a: Report, b: Report) -> list[dict[str, Any]]:
             label = "training error" if training else "held-out error"
             rows.append({"label": label, "first": _by_joint(found[0]), "second": _by_joint(found[1])})
     return rows
-
-
-def sentences_of(result: Mapping[str, Any]) -> list[str]:
-    """Say what the comparison shows."""
-    if result["equal"]:
-        return ["The two reports tell the same of every parameter."]
-    rows, said = result["parameters"], []
-    changed = [row for row in rows if row["changed"]]
-    if rows:
-        said.append(
-            f"{len(changed)} of {len(rows)} parameters changed by more than their 95 % intervals explain; by chance "
-            f"about {show(CHANCE * len(rows), 2)} would."
-        )
-        sizes = [abs(row["sigmas"]) for row in rows if row["sigmas"] is not None]
-        if sizes:
-            said.append(
-                f"Median difference: {float(np.median(sizes)):.2f} standard deviations (0.67 if nothing changed), "
-                f"the largest {max(sizes):.1f}."
-            )
-    said += _friction(result["friction"])
-    for key, words in (("only_in_first", "first"), ("only_in_second", "second")):
-        if result[key]:
-            said.append(f"Only the {words} model has {several(result[key])}.")
-    if result["different_meaning"]:
-        said.append(f"Not comparable, as they stand for different sums: {several(result['different_meaning'])}.")
-    return said
-
-
-def _friction(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    if not rows:
-        return []
-    moved = [row for row in rows if row["changed"]]
-    if not moved:
-        return ["Friction did not drift beyond its intervals."]
-    told = [f"{row['name']} {'+' if row['difference'] > 0.0 else ''}{percent(row['relative'])}" for row in moved]
-    return [f"Friction drifted: {', '.join(told)}. Temperature and wear do that."]
 
 
 def _by_joint(errors: ReportedErrors | None) -> dict[str, Any] | None:

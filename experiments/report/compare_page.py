@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from excitor.experiments.files import write_atomically
 from excitor.experiments.page.assemble import joined_script
-from excitor.experiments.page.words import NONE, entries, percent, show, table, unit_words
+from excitor.experiments.page.words import NONE, beside, entries, percent, show, table, unit_words
 from excitor.experiments.report.html import Cell, card, element, items, number_cell
 from excitor.experiments.report.html import table as html_table
 from excitor.experiments.report.page import PACKAGE, whole_page
@@ -21,7 +21,9 @@ def comparison_page(result: Mapping[str, Any]) -> str:
     """Write what `compare` found as one self-contained HTML page."""
     first, second = (str(name) for name in result["names"])
     names = (f"first: {first}", f"second: {second}")
-    changed = sum(bool(row["changed"]) for row in result["parameters"])
+    verdict = table(result, "verdict")
+    agree = verdict.get("agree")
+    bodies = [row for row in entries(result, "parameters") if row["part"] != "friction"]
     robot = str(table(result, "robot").get("title", ""))
     script = joined_script(("tables.js",), ("comparison.js",), PACKAGE)
     body = [
@@ -32,16 +34,14 @@ def comparison_page(result: Mapping[str, Any]) -> str:
         ),
         element(
             "section",
-            element(
-                "h2", "Equal" if result["equal"] else f"{changed} of {len(result['parameters'])} parameters changed"
-            ),
+            element("h2", f"{'!' if agree is None else '✓' if agree else '✗'} {verdict.get('headline', '')}"),
             items(entries(result, "sentences")),
             id="verdict",
-            class_=f"banner {'go' if not changed else 'care'}",
+            class_=f"banner {'go' if agree else 'care'}",
         ),
         _errors(result, names),
-        _parameters("friction", "Drift of friction", entries(result, "friction"), names),
-        _parameters("parameters", "All parameters", entries(result, "parameters"), names),
+        _parameters("friction", "Friction", entries(result, "friction"), names),
+        _parameters("bodies", "Bodies: links and rotors", bodies, names),
         element("footer", "This file needs no other."),
         element("script", Markup(script)),
     ]
@@ -65,7 +65,7 @@ def _errors(result: Mapping[str, Any], names: Sequence[str]) -> Markup:
             values = [*(table(found, "joints").get(joint) for joint in joints), found.get("total")]
             rows.append(("", [f"{entry.get('label')}, {name}", *(number_cell(percent(x), x) for x in values)]))
     hint = "Shares of the measured torques. The runs need not be the same, so the errors need not be either."
-    return card("errors", "Torque errors side by side", html_table(headings, rows, class_="errors"), hint=hint)
+    return card("errors", "Torque errors side by side", html_table(headings, rows, class_="errors pinned"), hint=hint)
 
 
 def _parameters(identifier: str, title: str, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Markup:
@@ -79,15 +79,17 @@ def _parameters(identifier: str, title: str, rows: Sequence[Mapping[str, Any]], 
         ("change", "n"),
         ("in standard deviations", "n"),
         ("", ""),
+        ("torque / residual", "n"),
         ("beyond the intervals", ""),
         ("stands for", ""),
     ]
     hint = (
         "The change over the standard deviation of the difference; bars end at 6. Beyond the intervals: farther apart "
-        "than both 95 % intervals explain together."
+        "than both 95 % intervals explain together. Torque / residual: the torque that the change makes, in units of "
+        "what the first model leaves. Click a heading to sort."
     )
     made = [("beyond" if row["changed"] else "", _row(row)) for row in rows]
-    return card(identifier, title, html_table(headings, made, sortable=True), hint=hint)
+    return card(identifier, title, html_table(headings, made, sortable=True, class_="pinned"), hint=hint)
 
 
 def _row(row: Mapping[str, Any]) -> list[Any]:
@@ -95,12 +97,13 @@ def _row(row: Mapping[str, Any]) -> list[Any]:
     length = 100.0 * min(1.0, abs(sigmas or 0.0) / WIDEST)
     return [
         element("b", str(row["name"])),
-        number_cell(show(row["first"], 5), row["first"]),
-        number_cell(show(row["second"], 5), row["second"]),
+        number_cell(beside(row["first"], row["sigma_first"]), row["first"]),
+        number_cell(beside(row["second"], row["sigma_second"]), row["second"]),
         Cell(unit_words(row["unit"]), "u"),
         number_cell(percent(row["relative"]), row["relative"]),
-        number_cell(NONE if sigmas is None else show(sigmas, 3), sigmas),
+        number_cell(NONE if sigmas is None else show(sigmas, 3), None if sigmas is None else abs(sigmas)),
         Cell(element("i", element("b", style=f"width:{length:.1f}%")), "bar"),
+        number_cell(show(row["effect"], 2), row["effect"]),
         "changed" if row["changed"] else "no",
         Cell(str(row["regrouping"]), "formula"),
     ]

@@ -12,6 +12,7 @@ BUDGET = 240_000  # stretches that all curves of a report may have together
 FINEST, COARSEST = 1500, 60  # stretches of one curve
 MOST_RUNS = 30  # that are drawn
 SPLIT_STRETCHES = 500
+NOTHING = 1e-9  # of a joint's torque: rounding
 
 
 def runs_data(evidence: Evidence) -> list[dict[str, Any]]:
@@ -26,6 +27,8 @@ def runs_data(evidence: Evidence) -> list[dict[str, Any]]:
 def split_data(evidence: Evidence) -> dict[str, Any]:
     """Write the predicted torques of one run by their cause: curves, and each one's root mean square."""
     run = evidence.shown
+    size = NOTHING * np.sqrt(np.mean(run.predicted**2, axis=0))
+    parts = {name: np.where(np.abs(tau) < size, 0.0, tau) for name, tau in run.parts.items()}
     return {
         "run": run.samples.run,
         "role": run.role,
@@ -34,8 +37,8 @@ def split_data(evidence: Evidence) -> dict[str, Any]:
         "joints": [
             {
                 "measured": curve(run.measured[:, j], SPLIT_STRETCHES),
-                "parts": {name: curve(tau[:, j], SPLIT_STRETCHES) for name, tau in run.parts.items()},
-                "rms": {name: float(np.sqrt(np.mean(tau[:, j] ** 2))) for name, tau in run.parts.items()},
+                "parts": {name: curve(tau[:, j], SPLIT_STRETCHES) for name, tau in parts.items()},
+                "rms": {name: float(np.sqrt(np.mean(tau[:, j] ** 2))) for name, tau in parts.items()},
                 "rms_predicted": float(np.sqrt(np.mean(run.predicted[:, j] ** 2))),
             }
             for j in range(evidence.robot.n_joints)

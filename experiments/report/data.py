@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from excitor.experiments.identification import Identified
-from excitor.experiments.page.words import finite
+from excitor.experiments.report.alignment import alignment_entry, checked_entries
 from excitor.experiments.report.bodies import bodies_data
 from excitor.experiments.report.chain import processing_data, provenance_data
 from excitor.experiments.report.curves import runs_data, split_data
@@ -12,7 +12,9 @@ from excitor.experiments.report.evidence import Evidence, gather
 from excitor.experiments.report.parameters import base_rows, correlation_data, spectrum_data, standard_rows
 from excitor.experiments.report.planned import planned_data
 from excitor.experiments.report.residuals import errors_data, residuals_data
+from excitor.experiments.report.simulated import simulated_runs
 from excitor.experiments.report.verdict import verdict_data
+from excitor.experiments.tracking.reported import reported_tracking
 
 SCHEMA = 1
 KIND = "excitor report"
@@ -24,19 +26,23 @@ def report_data(
     design: Mapping[str, Any] | None = None,
     alignment: Sequence[Mapping[str, Any]] | None = None,
     commands: Sequence[str] = (),
+    tracking: bool = False,
 ) -> dict[str, Any]:
-    """Collect a report; `design` is the content of design.json, `alignment` what was found in aligning the logs.
+    """Collect a report; `design` is the content of design.json, `alignment` what was found where nobody else says it.
 
     An entry of `alignment` has a name, what was found, what was expected, a unit, whether it holds, and a sentence.
+    `tracking`: feed-forward is simulated, which for a process it always is.
     """
     evidence = gather(identified)
-    rows = base_rows(evidence)
+    found = alignment if alignment is not None else checked_entries(identified) or None
+    checks = None if found is None else [alignment_entry(entry) for entry in found]
+    rows, simulated = base_rows(evidence), simulated_runs(identified.campaign)
     return {
         "schema": SCHEMA,
         "kind": KIND,
         "name": identified.campaign.folder.resolve().name,
         "robot": robot_data(evidence),
-        "verdict": verdict_data(evidence, rows, alignment),
+        "verdict": verdict_data(evidence, rows, checks, simulated),
         "runs": runs_data(evidence),
         "errors": errors_data(evidence),
         "parameters": rows,
@@ -46,11 +52,13 @@ def report_data(
         "residuals": residuals_data(evidence),
         "split": split_data(evidence),
         "bodies": bodies_data(evidence),
-        "alignment": None if alignment is None else [alignment_entry(entry) for entry in alignment],
+        "alignment": checks,
         "planned": planned_data(evidence, design),
+        "tracking": reported_tracking(evidence, tracking),
         "processing": processing_data(evidence),
+        "simulated": simulated,
         "findings": [{"level": f.level, "what": f.what, "sentence": str(f)} for f in identified.findings],
-        "provenance": provenance_data(evidence, commands),
+        "provenance": provenance_data(evidence, commands, design),
     }
 
 
@@ -65,18 +73,3 @@ def robot_data(evidence: Evidence) -> dict[str, Any]:
         "units": ["m" if x else "rad" for x in sliding],
         "torque_units": ["N" if x else "N m" for x in sliding],
     }
-
-
-def alignment_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Write one finding of the alignment; what is found or expected may be a number or words."""
-    values = {key: _number_or_words(entry.get(key)) for key in ("found", "expected")}
-    words = {key: str(entry.get(key) or "") for key in ("name", "unit", "sentence")}
-    holds = entry.get("holds")
-    return values | words | {"holds": None if holds is None else bool(holds)}
-
-
-def _number_or_words(value: Any) -> float | str | None:
-    if value is None or isinstance(value, bool):
-        return None if value is None else str(value)
-    number = finite(value)
-    return str(value) if number is None or isinstance(value, str) else number

@@ -1,12 +1,12 @@
-"""What does a model rest on? Its runs, read again: measured torques beside those that it predicts, part by part."""
+"""What does a model rest on? Its runs: measured torques beside those that it predicts, part by part."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import Role
 from excitor.experiments.identification import Identified, equations, thinner
-from excitor.experiments.processing import read_run
 from excitor.identify.regression import Regression
 from excitor.identify.samples import Samples
 from excitor.identify.validate import Validation, estimated_torques, standard_parameters, thinning
@@ -30,6 +30,7 @@ class SeenRun:
     time: FloatArray  # (n,), s since the log began; of static poses their number
     measured: FloatArray  # (n, n_joints)
     parts: dict[str, FloatArray]  # of the predicted torque, (n, n_joints) each
+    alignment: Alignment | None = None  # with the plan of its program, where it is one's
 
     @property
     def predicted(self) -> FloatArray:
@@ -73,17 +74,18 @@ class Evidence:
 
 
 def gather(identified: Identified) -> Evidence:
-    """Read the runs again and predict their torques."""
+    """Predict the torques of all runs."""
     campaign = identified.campaign
     chi = standard_parameters(campaign.robot, identified.estimate)
     runs = []
     for run in campaign.content.run:
-        samples = read_run(campaign, run)
+        samples = identified.samples[run.name]
         thin = thinning([samples], thinner(campaign))[0] or (lambda x: x)
         parts = {name: thin(tau) for name, tau in torque_split(campaign.robot, samples.motion, chi).items()}
         measured = thin(samples.tau)
         time = _time(samples, len(samples) / len(measured))
-        runs.append(SeenRun(run.role, run.log, samples, time[: len(measured)], measured, parts))
+        alignment = identified.alignments.get(run.name)
+        runs.append(SeenRun(run.role, run.log, samples, time[: len(measured)], measured, parts, alignment))
     known = [run.samples for run in runs if run.role == "identify"]
     unseen = [run.samples for run in runs if run.role == "validate"]
     held_out = identified.held_out
@@ -120,7 +122,7 @@ def torque_split(robot: Robot, motion: Motion, chi: FloatArray) -> dict[str, Flo
 
 
 def _judged(identified: Identified, validation: Validation, runs: list[Samples]) -> Judged:
-    regression = equations(identified.campaign, runs)
+    regression = equations(identified.campaign, runs, judging=True)
     if len(regression) != validation.n_rows:
         raise ExcitorError(
             f"{', '.join(validation.runs)}: the logs give {len(regression)} equations, but gave {validation.n_rows} "

@@ -6,17 +6,24 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from excitor.experiments.page.words import seen
+
 
 def element(name: str, *content: Any, **attributes: Any) -> Markup:
     """Write an element; `class_` and `data_x` become class and data-x, attributes that are None are left out."""
-    inner = Markup("").join(escape(part) for part in content)
+    inner = Markup("").join(map(safe, content))
     return Markup("{}{}</{}>").format(opened(name, **attributes), inner, Markup(name))
+
+
+def safe(part: Any) -> Markup:
+    """Escape what is no markup of ours."""
+    return part if isinstance(part, Markup) else escape(seen(str(part)))
 
 
 def opened(name: str, **attributes: Any) -> Markup:
     """Write an element's beginning: all there is of an input."""
     words = [
-        Markup('{}="{}"').format(key.rstrip("_").replace("_", "-"), value)
+        Markup('{}="{}"').format(key.rstrip("_").replace("_", "-"), safe(value))
         for key, value in attributes.items()
         if value is not None
     ]
@@ -25,7 +32,7 @@ def opened(name: str, **attributes: Any) -> Markup:
 
 def joined(parts: Iterable[Any]) -> Markup:
     """Put parts behind each other."""
-    return Markup("\n").join(escape(part) for part in parts)
+    return Markup("\n").join(map(safe, parts))
 
 
 def card(identifier: str, title: str, *content: Any, hint: str = "") -> Markup:

@@ -12,14 +12,16 @@ from markupsafe import Markup
 from excitor.experiments.page.assemble import joined_script, script_hash, text
 from excitor.experiments.page.embed import embed
 from excitor.experiments.page.words import entries, table
-from excitor.experiments.report.html import element, joined
+from excitor.experiments.report.html import element, joined, safe
+from excitor.experiments.report.sections.alignment import alignment_section
 from excitor.experiments.report.sections.bodies import bodies_section
-from excitor.experiments.report.sections.campaign import alignment_section, planned_section
+from excitor.experiments.report.sections.campaign import planned_section
 from excitor.experiments.report.sections.fit import errors_section, runs_section
 from excitor.experiments.report.sections.matrices import correlation_section, spectrum_section
 from excitor.experiments.report.sections.origin import processing_section, provenance_section
 from excitor.experiments.report.sections.parameters import parameters_section, standard_section
 from excitor.experiments.report.sections.residuals import residuals_section, split_section
+from excitor.experiments.report.sections.tracking import tracking_section
 from excitor.experiments.report.sections.verdict import verdict_section
 
 PACKAGE = "excitor.experiments.report"
@@ -40,6 +42,7 @@ CONTENTS = (
     ("parameters", "parameters", parameters_section),
     ("planned", "planned and achieved", planned_section),
     ("alignment", "alignment", alignment_section),
+    ("tracking", "feed-forward", tracking_section),
     ("bodies", "links", bodies_section),
     ("standard", "consistent model", standard_section),
     ("split", "causes of torque", split_section),
@@ -91,7 +94,7 @@ def report_page(data: Mapping[str, Any]) -> str:
 def whole_page(title: str, body: list[Markup], script: str) -> str:
     """Put a page around its body; only that script may run."""
     page = Markup(PAGE).format(
-        title=title,
+        title=safe(title),
         policy=Markup(POLICY).format(Markup(script_hash(script))),
         style=Markup(f"{text('page.css')}\n{text('report.css', PACKAGE)}"),
         body=joined(body),

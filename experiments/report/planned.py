@@ -1,4 +1,4 @@
-"""Did the campaign do what was planned? Condition, standard deviations and periods, planned beside obtained."""
+"""Did the campaign give what was planned? Condition, standard deviations and periods, planned beside obtained."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,6 +7,7 @@ import numpy as np
 
 from excitor.experiments.model_file import finite as finite_or_none
 from excitor.experiments.page.words import entries, finite, table
+from excitor.experiments.report.achieved import noise_rows, repetitions, tracking_rows
 from excitor.experiments.report.evidence import Evidence, SeenRun
 from excitor.identify.regression import dynamic_regression
 from excitor.identify.samples import Samples
@@ -30,6 +31,8 @@ def planned_data(evidence: Evidence, design: Mapping[str, Any] | None) -> dict[s
         "within": sum(ratio <= FORESEEN for ratio in ratios),
         "compared": len(ratios),
         "median_ratio": float(np.median(ratios)) if ratios else None,
+        "tracking": tracking_rows(evidence),
+        "noise_by_joint": noise_rows(evidence, design),
         "noise": str(table(design, "forecast").get("noise") or ""),
     }
 
@@ -71,14 +74,8 @@ def _planned_run(robot: Robot, plan: Mapping[str, Any], run: SeenRun | None) -> 
         "condition_planned": finite(plan.get("condition")),
         "condition_obtained": None if run is None or run.samples.static else run_condition(robot, run.samples),
         "periods_planned": finite(plan.get("measured_periods")),
-        "periods_used": None if run is None else _repetitions(run.samples),
+        "periods_used": None if run is None else repetitions(run.samples),
     }
-
-
-def _repetitions(samples: Samples) -> float | None:
-    """Count the periods that were averaged."""
-    told = [step.settings["repetitions"] for step in samples.steps if "repetitions" in step.settings]
-    return finite(told[0]) if told else None
 
 
 def _parameters(evidence: Evidence, forecast: Mapping[str, Any]) -> list[dict[str, Any]]:

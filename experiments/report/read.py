@@ -43,6 +43,7 @@ class ReportedParameter(Part):
     sigma: Annotated[FiniteFloat, Field(ge=0.0)] | None
     low: FiniteFloat | None
     high: FiniteFloat | None
+    contribution: Annotated[FiniteFloat, Field(ge=0.0)] | None = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -73,6 +74,12 @@ class ReportedErrors(Part):
         return self
 
 
+class ReportedSimulation(Part):
+    """A run of a virtual robot."""
+
+    run: Text
+
+
 class Report(Part):
     """What is compared of a report."""
 
@@ -82,6 +89,7 @@ class Report(Part):
     robot: ReportedRobot
     parameters: Annotated[list[ReportedParameter], Field(max_length=MOST)]
     errors: Annotated[list[ReportedErrors], Field(max_length=2)]
+    simulated: Annotated[list[ReportedSimulation], Field(max_length=MOST)] = []
 
     @model_validator(mode="after")
     def _names_are_apart(self) -> Self:

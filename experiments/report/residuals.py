@@ -6,11 +6,13 @@ import numpy as np
 
 from excitor.experiments.model_file import finite
 from excitor.experiments.page.embed import compact
+from excitor.experiments.report.achieved import noise_floor
 from excitor.experiments.report.evidence import Evidence
 from excitor.identify.validate import Errors, Validation
 from excitor.robots.arrays import FloatArray
 
 BINS = 41
+SAME = 1e-3  # relative difference of rates that are one
 REACH = 4.5  # standard deviations that a histogram shows; what lies farther counts in its last bins
 
 
@@ -24,6 +26,7 @@ def errors_data(evidence: Evidence) -> list[dict[str, Any]]:
             "joints": list(judged.validation.joints),
             "n_rows": judged.validation.n_rows,
             "model": _numbers(judged.validation.model),
+            "noise": noise_floor(evidence, judged),
             "baselines": {name: _numbers(errors) for name, errors in judged.validation.baselines.items()},
         }
         for judged in (evidence.held_out, evidence.training)
@@ -95,9 +98,7 @@ def _numbers(errors: Errors) -> dict[str, Any]:
 
 def _lag(evidence: Evidence) -> float | None:
     """Time between neighbouring equations, s; none where runs differ in it."""
-    steps = {
-        round(float(run.time[1] - run.time[0]), 9)
-        for run in evidence.runs
-        if not run.samples.static and len(run.time) > 1
-    }
-    return steps.pop() if len(steps) == 1 else None
+    moving = [run.time for run in evidence.runs if not run.samples.static and len(run.time) > 1]
+    steps = [float(time[1] - time[0]) for time in moving]
+    alike = bool(steps) and max(steps) - min(steps) < SAME * max(steps)
+    return float(np.median(steps)) if alike else None

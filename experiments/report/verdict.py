@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.page.words import percent, show
+from excitor.experiments.report.achieved import noise_floor
 from excitor.experiments.report.evidence import Evidence
 from excitor.experiments.report.parameters import correlation
-from excitor.experiments.report.words import cost
+from excitor.experiments.report.words import cost, some
 from excitor.identify.finding import several
 from excitor.identify.validate import Validation
 from excitor.robots.base import base_parameters
@@ -17,31 +18,35 @@ FEED_FORWARD = "Torques of motions like these (feed-forward)"
 BESIDE = {"zero": "with no model", "gravity only": "with gravity only", "prior model": "with the prior model"}
 WORSE = 2.0  # times the training error: a model that is this much worse elsewhere has learned its runs by heart
 CLOSE = 1.05  # times the prior model's error: as good, but for chance
+ABOVE_NOISE = 1.15  # times the noise: a held-out error beyond it is more than noise
 ALIKE = 0.98  # correlation of columns beyond which two parameters are hard to tell apart
+UNEXPLAINED = 0.5  # relative error of a joint beyond which its feed-forward is of little use
 UNSURE = 0.5  # relative standard deviation of a parameter whose size is open
 
 
 def verdict_data(
-    evidence: Evidence, rows: Sequence[Mapping[str, Any]], alignment: Sequence[Mapping[str, Any]] | None
+    evidence: Evidence,
+    rows: Sequence[Mapping[str, Any]],
+    alignment: Sequence[Mapping[str, Any]] | None,
+    simulated: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Say it all; `rows` are those of the base parameters."""
+    """Say it all; `rows` are those of the base parameters, `simulated` the runs of a virtual robot."""
     torques, bodies = torque_use(evidence, alignment), simulation_use(evidence)
     return {
         "go": torques["go"],
         "headline": _headline(torques["go"]),
+        "virtual": virtual(evidence, simulated),
         "uses": [torques, bodies],
         "learned": learned(evidence, rows),
         "sure": how_sure(evidence, rows),
-        "not_told": not_told(evidence, rows),
+        "not_told": not_told(evidence, rows) + remarks(alignment),
     }
 
 
 def torque_use(evidence: Evidence, alignment: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
     """Judge whether the model may predict torques of motions like those measured."""
     held_out = evidence.identified.held_out
-    wrong = [
-        str(entry.get("sentence") or entry.get("name")) for entry in alignment or () if entry.get("holds") is False
-    ]
+    wrong, odd = failed(alignment, "unusable"), failed(alignment, "doubtful")
     against = [f"The logs do not fit the plan: {sentence}" for sentence in wrong]
     against += [f"Of the data: {f}" for f in evidence.identified.findings if f.level == "unusable"]
     if held_out is None:
@@ -52,15 +57,46 @@ def torque_use(evidence: Evidence, alignment: Sequence[Mapping[str, Any]] | None
     else:
         worse, doubts = prediction(held_out, evidence.identified.training)
         against += worse
+    doubts += [f"The logs hardly fit the plan: {sentence}" for sentence in odd]
     go = False if against else None if doubts else True
-    reasons = [*against, *doubts] or [_proof(held_out)]
+    reasons = [*against, *doubts] or [_proof(evidence)]
     return {"use": FEED_FORWARD, "go": go, "reasons": [_sentence(text) for text in reasons]}
 
 
-def _proof(held_out: Validation | None) -> str:
+def failed(alignment: Sequence[Mapping[str, Any]] | None, level: str) -> list[str]:
+    """Say which checks of the logs do not hold, of those that are as bad as that."""
+    return [
+        str(entry.get("sentence") or entry.get("name"))
+        for entry in alignment or ()
+        if entry.get("holds") is False and entry.get("level", "unusable") == level
+    ]
+
+
+def remarks(alignment: Sequence[Mapping[str, Any]] | None) -> list[str]:
+    """Repeat what is odd about the logs, and harmless."""
+    return [_sentence(f"Of the logs: {sentence}") for sentence in failed(alignment, "note")]
+
+
+def virtual(evidence: Evidence, simulated: Sequence[Mapping[str, Any]]) -> str | None:
+    """Warn where runs are simulated: nothing is known of a real robot then."""
+    if not simulated:
+        return None
+    names = [str(run["run"]) for run in simulated]
+    whole = len(names) == len(evidence.runs)
+    faults = list(dict.fromkeys(fault for run in simulated for fault in run.get("faults", ())))
+    said = "All logs are" if whole else f"The logs of {several(names)} are"
+    wrong = f" Wrong with it on purpose: {'; '.join(faults)}." if faults else ""
+    return f"{said} of a virtual robot, so the model is of that and not of a real one.{wrong}"
+
+
+def _proof(evidence: Evidence) -> str:
+    held_out = evidence.identified.held_out
     assert held_out is not None  # or there were doubts
     errors = [percent(x.relative_total) for x in (held_out.model, held_out.baselines["gravity only"])]
-    return f"On runs it was not fitted to, its torque error is {errors[0]}; gravity alone would leave {errors[1]}"
+    said = f"On runs it was not fitted to, its torque error is {errors[0]}; gravity alone would leave {errors[1]}"
+    floor = None if evidence.held_out is None else noise_floor(evidence, evidence.held_out)
+    noise = None if floor is None else floor["total"]
+    return said if noise is None else f"{said}, and {percent(noise)} is noise, which no model predicts"
 
 
 def prediction(held_out: Validation, training: Validation) -> tuple[list[str], list[str]]:
@@ -76,6 +112,13 @@ def prediction(held_out: Validation, training: Validation) -> tuple[list[str], l
             f"The prior model predicts better: {percent(others['prior model'])} held-out torque error, beside "
             f"{percent(error)}"
         )
+    weak = [
+        f"{joint} ({percent(x)})"
+        for joint, x in zip(held_out.joints, held_out.model.relative, strict=True)
+        if x > UNEXPLAINED
+    ]
+    if weak:
+        doubts.append(f"It does not predict most of the torque of {several(weak)}")
     if error > WORSE * fitted:
         doubts.append(
             f"Its torque error is {percent(error)} held out, but {percent(fitted)} on the training data: it is worse "
@@ -158,20 +201,20 @@ def not_told(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]
     """Say what these data, or any torques, leave open."""
     base, said = base_parameters(evidence.robot), []
     if base.without_effect:
-        said.append(f"No torque ever shows {_some(base.without_effect)}.")
+        said.append(f"No torque ever shows {some(base.without_effect)}.")
     if base.only_combined:
         said.append(
             f"{len(base.only_combined)} parameters are only ever seen combined with others; see the regroupings."
         )
     zero = [row["name"] for row in rows if row["kept"] and row["low"] is not None and row["low"] < 0.0 < row["high"]]
     if zero:
-        said.append(f"The sign of {_some(zero)} is open: 0 lies inside the interval.")
+        said.append(f"The sign of {some(zero)} is open: 0 lies inside the interval.")
     vague = [r["name"] for r in rows if r["relative"] is not None and r["relative"] > UNSURE and r["name"] not in zero]
     if vague:
-        said.append(f"Little more than the sign is known of {_some(vague)}.")
+        said.append(f"Little more than the sign is known of {some(vague)}.")
     left = [row["name"] for row in rows if not row["kept"]]
     if left:
-        said.append(f"Left out of the model, because the data do not need them: {_some(left)}.")
+        said.append(f"Left out of the model, because the data do not need them: {some(left)}.")
     if evidence.identified.campaign.content.identify.acceptance == "validation":
         said.append(
             "The validation runs also decided which parameters stayed, so their error is no longer that of unseen data."
@@ -183,7 +226,24 @@ def not_told(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]
             f"{dominated} of the {len(consistent.names)} parameters of the consistent model are the prior's doing more "
             "than the data's; they are marked."
         )
-    return said + _alike(evidence) + [f"{f}." for f in evidence.identified.findings if f.level == "doubtful"]
+    doubts = [_sentence(str(f)) for f in evidence.identified.findings if f.level == "doubtful"]
+    return said + beyond_noise(evidence) + _alike(evidence) + doubts
+
+
+def beyond_noise(evidence: Evidence) -> list[str]:
+    """Tell how much of the held-out error is not noise, where that shows."""
+    held_out = evidence.held_out
+    floor = None if held_out is None else noise_floor(evidence, held_out)
+    if held_out is None or floor is None:
+        return []
+    error, noise = held_out.validation.model.relative_total, floor["total"]
+    if noise is None or not error > ABOVE_NOISE * noise:
+        return []
+    rest = percent(float(np.sqrt(error**2 - noise**2)))
+    return [
+        f"Of the {percent(error)} held-out error {percent(noise)} is noise; the other {rest} is what the model "
+        "does not have (they add up by their squares). Residuals over velocity show where friction is missing."
+    ]
 
 
 def _alike(evidence: Evidence) -> list[str]:
@@ -193,10 +253,6 @@ def _alike(evidence: Evidence) -> list[str]:
     if C[i, j] < ALIKE:
         return []
     return [f"{names[i]} and {names[j]} are hard to tell apart in these motions (correlation {C[i, j]:.3f})."]
-
-
-def _some(names: Sequence[str], most: int = 8) -> str:
-    return several(list(names)) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} others"
 
 
 def _headline(go: bool | None) -> str:
@@ -209,4 +265,5 @@ def _method(method: str) -> str:
 
 
 def _sentence(text: str) -> str:
+    text = text[:1].upper() + text[1:]
     return text if text.endswith(".") else f"{text}."

@@ -30,22 +30,50 @@ const Viewer = (() => {
     names(viewer);
   }
 
-  // Each link's name where its centre of mass is.
+  // Each link's name beside its centre of mass, where no other name is; a thin line leads to one that had to go far.
   function names({ scene, frames, links, t }) {
     const { canvas, context, camera } = scene, style = getComputedStyle(canvas);
     const view = Camera.pose(camera, canvas.clientWidth, canvas.clientHeight);
     context.font = '600 12px system-ui, "DejaVu Sans", sans-serif';
     context.textAlign = 'left';
-    context.lineWidth = 3;
-    context.strokeStyle = style.getPropertyValue('--card');
-    context.fillStyle = style.getPropertyValue('--text');
+    const [back, text] = ['--card', '--text'].map(name => style.getPropertyValue(name)), taken = [];
     for (const body of Ellipsoids.placed(links, frames, t)) {
       const e = Camera.toEye(view, body.center);
       if (!(e[2] > view.near)) continue;
       const [x, y] = Camera.toScreen(view, e), words = body.name.length > 24 ? `${body.name.slice(0, 23)}…` : body.name;
-      context.strokeText(words, x + 6, y - 6);
-      context.fillText(words, x + 6, y - 6);
+      const wide = context.measureText(words).width;
+      const [left, base] = free(x, y, wide, taken, canvas.clientWidth);
+      taken.push([left, base - 12, left + wide, base + 3]);
+      if (Math.abs(base - y) > 20) line(context, [x, y], [x < left ? left - 2 : left + wide + 2, base - 4], text);
+      context.lineWidth = 3;
+      context.strokeStyle = back;
+      context.fillStyle = text;
+      context.strokeText(words, left, base);
+      context.fillText(words, left, base);
     }
+  }
+
+  // The nearest place for words: right or left of a point, higher or lower, off those that are taken.
+  function free(x, y, wide, taken, width) {
+    for (let step = 0; step < 12; step++) {
+      const base = y - 6 + (step % 2 ? 1 : -1) * 15 * Math.ceil(step / 2);
+      for (const left of [x + 8, x - 8 - wide]) {
+        const inside = left > 2 && left + wide < width - 2;
+        if (inside && taken.every(([a, b, c, d]) => left > c + 3 || left + wide < a - 3 || base - 12 > d || base + 3 < b)) return [left, base];
+      }
+    }
+    return [x + 6, y - 6];
+  }
+
+  function line(context, from, to, color) {
+    context.beginPath();
+    context.moveTo(...from);
+    context.lineTo(...to);
+    context.lineWidth = 1;
+    context.strokeStyle = color;
+    context.globalAlpha = 0.5;
+    context.stroke();
+    context.globalAlpha = 1;
   }
 
   function seek(viewer, t) {

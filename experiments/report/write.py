@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from excitor.experiments.files import write_atomically
+from excitor.experiments.files import write_atomically, write_bytes_atomically
 from excitor.experiments.identification import Identified
 from excitor.experiments.report.data import report_data
 from excitor.experiments.report.page import report_page
@@ -36,12 +36,13 @@ def write_report(
     design: Mapping[str, Any] | None = None,
     alignment: Sequence[Mapping[str, Any]] | None = None,
     commands: Sequence[str] = (),
+    tracking: bool = False,
 ) -> list[Path]:
-    """Write report.json and report.html, each whole or not at all; the page last."""
-    data = report_data(identified, design=design, alignment=alignment, commands=commands)
+    """Write report.html and report.json, each whole or not at all; last the data, which tell what they rest on."""
+    data = report_data(identified, design=design, alignment=alignment, commands=commands, tracking=tracking)
     texts = {DATA: json.dumps(data, allow_nan=False, separators=(",", ":")) + "\n", PAGE: report_page(data)}
-    for name, text in texts.items():
-        write_atomically(folder / name, text)
+    for name in (PAGE, DATA):
+        write_atomically(folder / name, texts[name])
     return [folder / name for name in texts]
 
 
@@ -58,9 +59,7 @@ def pdf(page: Path) -> Printed:
         why = _print(browser, page, made, profile)
         if why is not None or not made.is_file():
             return Printed(None, f"No PDF: {browser} {why or 'wrote none'}; print {page} by hand")
-        beside = target.with_name(f".{target.name}.{os.getpid()}")
-        shutil.copyfile(made, beside)
-        os.replace(beside, target)
+        write_bytes_atomically(target, made.read_bytes())
     return Printed(target, f"wrote {target}")
 
 

@@ -2,15 +2,14 @@
 
 import hashlib
 import json
-import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from excitor.experiments.campaign import inside
+from excitor.experiments.files import new_folder, swap
 from excitor.robots.errors import ExcitorError
 
 FOLDER, MARK = "logs", "simulated.json"
@@ -41,16 +40,9 @@ def new_logs(campaign: Path, target: str) -> Iterator[Path]:
     temporary = None
     try:
         parent.mkdir(exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=parent, prefix=f".{target}."))
-        os.chmod(temporary, 0o755)
+        temporary = new_folder(place)
         yield temporary
-        if place.exists():
-            old = Path(tempfile.mkdtemp(dir=parent, prefix=f".{target}.old."))
-            os.replace(place, old / target)
-            os.replace(temporary, place)
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            os.replace(temporary, place)
+        swap(temporary, place)
     except OSError as error:
         raise ExcitorError(f"{place}: cannot be written: {error.strerror or error}") from None
     finally:

@@ -13,7 +13,7 @@ import numpy as np
 
 from excitor.design.programs import registry
 from excitor.design.programs.package import MANIFEST, program_names_of
-from excitor.design.programs.plan import Plan
+from excitor.design.programs.plan import MEASURED, Plan
 from excitor.experiments.campaign import OpenCampaign, open_campaign
 from excitor.experiments.files import write_atomically
 from excitor.experiments.programming.design_file import design_digest
@@ -31,8 +31,10 @@ from excitor.experiments.virtual.formats import (
     write,
 )
 from excitor.experiments.virtual.machine import run_program
+from excitor.experiments.virtual.recorded import Recorded
 from excitor.experiments.virtual.settings import Settings
-from excitor.experiments.virtual.truth import Truth, draw_truth, truth_data
+from excitor.experiments.virtual.truth import Truth, draw_truth, true_parameters, truth_data
+from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError
 
 TRUTH = "truth.json"
@@ -149,6 +151,7 @@ class _Stage:
             "rows": len(recorded.t),
             "seed": seed,
             "files": digests(folder, paths),
+            "truth": _truth_while_measured(truth, recorded),
         }
 
     def _head(self, plan: Plan) -> dict[str, Any]:
@@ -169,6 +172,18 @@ class _Stage:
             },
             "truth_sha256": self.truth_digest,
         }
+
+
+def _truth_while_measured(truth: Truth, recorded: Recorded) -> list[dict[str, Any]]:
+    """Write the true base parameters, their friction as warm as it was on average while the program measured."""
+    measured = recorded.mark >= MEASURED
+    warm = recorded.temperature[measured if measured.any() else slice(None)].mean(axis=0)
+    base = base_parameters(recorded.robot)
+    values = base.values(true_parameters(truth, recorded.robot, temperature=warm, sensed=truth.settings.joint_sensors))
+    return [
+        {"name": name, "unit": unit, "value": float(value)}
+        for name, unit, value in zip(base.names, base.units, values, strict=True)
+    ]
 
 
 def _said(fault: Fault, plan: Plan) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 from excitor.identify.errors import InvalidLog
 from excitor.identify.log import Kind, Log, Side, Signal, even_rate
 from excitor.identify.logs.opened import read_lines
+from excitor.identify.logs.recording import Channel, Clock, Recording
 from excitor.identify.logs.text_table import Dialect, find_dialect, is_number
 from excitor.robots.arrays import FloatArray
 
@@ -98,7 +99,18 @@ def read_csv(path: Path, columns: ColumnMap) -> Log:
         if entry.side is None or entry.unit is None:
             raise InvalidLog(path, f"a table of numbers does not tell side and unit of {entry.kind}; declare both")
         signals.append(Signal(entry.kind, entry.side, _signal(path, table, entry)[kept]))
-    return Log(str(path), rate, start, tuple(signals), tuple(notes))
+    return Log(str(path), rate, start, tuple(signals), tuple(notes), _marked(path, columns, main))
+
+
+def _marked(path: Path, columns: ColumnMap, table: Table) -> Recording | None:
+    """Keep a column called `mark`: where its program was."""
+    if columns.time is None or "mark" not in table.headings:
+        return None
+    stamps = table.values[:, _index(path, table, columns.time)] * SECONDS[columns.time_unit]
+    values, rows = table.values[:, table.headings.index("mark")], np.array(table.rows, dtype=np.int64)
+    if not np.isfinite(values).all():
+        return None
+    return Recording(str(path), "csv", (Channel("mark", values, Clock(stamps, rows), "marker"),))
 
 
 def _files(columns: ColumnMap) -> list[str]:

@@ -1,7 +1,7 @@
 """From a recording to a log: what its format does not define is declared, or asked for by name."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -58,7 +58,20 @@ def recording_log(recording: Recording, declared: ColumnMap, names: Sequence[str
         values = np.column_stack([on_grid(clocks[channel.clock], channel.values, grid) for channel in part.channels])
         signals.append(Signal(part.kind, part.side, values @ part.matrix.T))
     told = (*recording.notes, *notes, *grid.notes, *_standing(signals, grid.rate))
-    return Log(recording.path, grid.rate, float(grid.t[0]), tuple(signals), told, recording)
+    return Log(recording.path, grid.rate, float(grid.t[0]), tuple(signals), told, _marked(recording, declared))
+
+
+def _marked(recording: Recording, declared: ColumnMap) -> Recording:
+    """Take a channel called `mark` for the marker, where the format does not define one."""
+    k = next((k for k, channel in enumerate(recording.channels) if channel.name == "mark"), None)
+    if k is None or any(channel.kind == "marker" for channel in recording.channels):
+        return recording
+    mark, time = recording.channels[k], _given_time(recording, declared)
+    if mark.kind is not None or (time is not None and len(time.values) != len(mark.values)):
+        return recording
+    clock = mark.clock if time is None else Clock(time.values * SECONDS[declared.time_unit], mark.clock.rows)
+    marker = replace(mark, kind="marker", clock=clock)
+    return replace(recording, channels=(*recording.channels[:k], marker, *recording.channels[k + 1 :]))
 
 
 def _from_entry(recording: Recording, entry: Columns, order: Sequence[str]) -> _Part:

@@ -474,3 +474,26 @@ def test_no_manifest_makes_it_stumble():
             manifest = parse_manifest(content)
             for program in manifest.programs:
                 expected_of(manifest, program.name)
+
+
+def test_what_sensors_at_the_joints_feel_is_held_against_links_alone(cells):
+    robot, plan, expected = cells["iiwa"]
+    run, _ = simulate(plan, 12, World(friction=0.0, warm=0.0, noise=0.001))
+    links = replace(robot, chi=np.where(np.arange(len(robot.chi)) < layout(robot).n_link_params, robot.chi, 0.0))
+    felt, _ = simulate(replace(plan, robot=links), 12, World(friction=0.0, warm=0.0, noise=0.001))
+    alignment = align(expected, felt, robot)
+    assert not alignment.faults, [str(check) for check in alignment.faults]
+    assert one(alignment, "torque sensors").holds
+    assert not any(check.what == "torque sensors" for check in align(expected, run, robot).checks)
+    wrong = align(expected, scaled(felt, robot, "tau", 1, -1), robot)
+    assert wrong.causes == ("flipped sign",)
+
+
+def test_one_wrong_motor_is_named_where_torques_come_through_coupled_gears(cells):
+    robot, plan, expected = cells["tx40"]
+    run, _ = simulate(plan, 13)
+    motors = np.linalg.solve(robot.drive.motor_from_joint.T, run.tau.T).T
+    motors[:, 5] *= 32.0
+    alignment = align(expected, replace(run, tau=motors @ robot.drive.motor_from_joint), robot)
+    wrong = [check for check in alignment.faults if check.level == "unusable"]
+    assert [(check.joint, check.cause) for check in wrong] == [("j6", "missing gear")]

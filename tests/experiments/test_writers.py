@@ -67,7 +67,11 @@ def recorded():
 
 @pytest.fixture(scope="module")
 def without_currents():
-    return recorded_of("tx40")
+    plan = plan_of("tx40")
+    drive = replace(plan.robot.drive, torque_from_current=np.full((6, 4), np.nan))
+    plan = replace(plan, robot=replace(plan.robot, drive=drive))
+    settings = Settings(standing=(0.6, 0.7), log_step=STEP)
+    return run_program(draw_truth(plan.robot, 1, settings), plan, seed=1)
 
 
 def kept(recorded, form):

@@ -129,7 +129,7 @@ def test_a_draw_is_the_refit_of_its_blocks(equations):
 
     regression = noisy(equations, np.random.default_rng(5))
     estimate = wls(compress(regression))
-    system = module._Whitened.of(regression, estimate, None)
+    system = module.Whitened.of(regression, estimate, None)
     cells = module._Cells.of(regression, system, 40)
     counts = cells.draw(3, np.random.default_rng(0))
     assert (counts.sum(axis=1) == 52).all()  # 50 cells of 10 samples: 13 blocks of 4 cover them

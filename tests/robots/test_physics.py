@@ -353,4 +353,4 @@ def test_current_law_is_odd_and_cubic():
     assert tau[0, 0] == pytest.approx(1.4 * 10 + 4e-3 * 100 - 2.2e-4 * 1000)
     np.testing.assert_allclose(tau[0], -tau[1])
     with pytest.raises(ValueError, match="no torque_from_current"):
-        drive.torque_from_current(load("tx40"), current)
+        drive.torque_from_current(load("rotradi"), current[:, :3])

@@ -5,7 +5,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from excitor.experiments.page.words import NONE, entries, show, table
+from excitor.experiments.page.words import MINUS, NONE, entries, show, table
 from excitor.experiments.report.html import Cell, card, element, joined, number_cell, opened
 from excitor.experiments.report.html import table as html_table
 from excitor.experiments.report.sections.parameters import KNOWN_BY
@@ -89,30 +89,36 @@ def _table(links: list[Any]) -> Markup:
         ("mass, kg", "n"),
         ("mass known by", ""),
         ("from the data", "n"),
-        ("centre of mass in the link's frame, m", "n"),
+        ("centre of mass in the link's frame, mm", "n"),
         ("principal moments, kg m²", "n"),
-        ("eigenvalues of the pseudo-inertia", "n"),
+        ("smallest eigenvalue", "n"),
         ("margin", "n"),
     ]
     rows = [("holds" if link.get("holds") else "fails", _row(link)) for link in links]
     hint = (
-        "A body exists exactly where all four eigenvalues are positive. The margin is the smallest eigenvalue after "
-        "scaling to unit diagonal: 0 is the edge of what can exist."
+        "A body exists exactly where all four eigenvalues of its pseudo-inertia are positive. The margin is the "
+        "smallest eigenvalue after scaling to unit diagonal: 0 is the edge of what can exist."
     )
     return joined([html_table(headings, rows, class_="links"), element("p", hint, class_="hint")])
 
 
 def _row(link: Mapping[str, Any]) -> list[Any]:
-    holds = bool(link.get("holds"))
+    holds, smallest = bool(link.get("holds")), min(entries(link, "eigenvalues"), default=None)
     return [
         Cell("✓" if holds else "✗", "ok" if holds else "bad"),
         element("b", str(link.get("link", ""))),
         number_cell(show(link.get("mass")), link.get("mass")),
         KNOWN_BY.get(str(link.get("mass_label")), NONE),
         number_cell(f"{link.get('data_determined')} of 10", None),
-        *(number_cell(_several(entries(link, key)), None) for key in ("center", "moments", "eigenvalues")),
+        number_cell(_millimetres(entries(link, "center")), None),
+        number_cell(_several(entries(link, "moments")), None),
+        number_cell(show(smallest, 3), smallest),
         number_cell(show(link.get("relative_margin"), 2), link.get("relative_margin")),
     ]
+
+
+def _millimetres(numbers: list[Any]) -> str:
+    return ",\N{NO-BREAK SPACE} ".join(f"{round(1e3 * x, 1) + 0.0:.1f}".replace("-", MINUS) for x in numbers)
 
 
 def _several(numbers: list[Any]) -> str:

@@ -1,56 +1,23 @@
-"""How the campaign went: what was found in aligning the logs, and what was planned beside what came of it."""
+"""How the campaign went: what was planned beside what came of it."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from markupsafe import Markup
 
-from excitor.experiments.page.words import NONE, entries, show, table, unit_words
+from excitor.experiments.page.words import entries, show, table, unit_words
 from excitor.experiments.report.html import Cell, card, element, number_cell
 from excitor.experiments.report.html import table as html_table
 
 
-def alignment_section(data: Mapping[str, Any]) -> Markup:
-    """List what was found in aligning the logs with the plan."""
-    if data.get("alignment") is None:
-        return Markup("")
-    headings = [("", ""), ("what", ""), ("found", "n"), ("expected", "n"), ("unit", ""), ("in words", "")]
-    rows = [_alignment(entry) for entry in entries(data, "alignment")]
-    body = html_table(headings, rows) if rows else element("p", "Nothing was looked at.")
-    return card("alignment", "Do the logs fit the plan?", body)
-
-
-def _alignment(entry: Mapping[str, Any]) -> tuple[str, list[Any]]:
-    holds = entry.get("holds")
-    mark = NONE if holds is None else "✓" if holds else "✗"
-    kind = "" if holds is None else "ok" if holds else "bad"
-    return "fails" if holds is False else "", [
-        Cell(mark, kind or None),
-        str(entry.get("name", "")),
-        *(_value(entry.get(key)) for key in ("found", "expected")),
-        Cell(unit_words(entry.get("unit")), "u"),
-        Cell(str(entry.get("sentence", "")), "told"),
-    ]
-
-
-def _value(value: Any) -> Cell:
-    return Cell(value, "n") if isinstance(value, str) else number_cell(show(value, 6), value)
-
-
 def planned_section(data: Mapping[str, Any]) -> Markup:
     """Compare the plan with what was obtained."""
-    planned = table(data, "planned")
+    planned, robot = table(data, "planned"), table(data, "robot")
     if not planned:
         return Markup("")
-    parts = [element("h3", "Runs"), _runs(planned)]
-    if entries(planned, "parameters"):
-        sentence = (
-            f"{planned.get('within')} of {planned.get('compared')} parameters are known as well as foreseen, within a "
-            f"factor of 2; the median of obtained over expected is {show(planned.get('median_ratio'), 3)}."
-        )
-        noise = f"The forecast counted on noise: {planned.get('noise')}" if planned.get("noise") else ""
-        parts += [element("h3", "Standard deviations"), element("p", sentence), element("p", noise, class_="hint")]
-        parts.append(_parameters(planned))
+    parts: list[Markup] = [element("h3", "Runs"), _runs(planned)]
+    for made in (_tracking(planned, robot), _noise(planned, robot), _deviations(planned)):
+        parts += made
     return card("planned", "Planned and achieved", *parts)
 
 
@@ -75,7 +42,62 @@ def _runs(planned: Mapping[str, Any]) -> Markup:
         )
         for run in entries(planned, "runs")
     ]
-    return html_table(headings, rows)
+    return html_table(headings, rows, class_="pinned")
+
+
+def _tracking(planned: Mapping[str, Any], robot: Mapping[str, Any]) -> list[Markup]:
+    """Show how far the robot was from its plan, in mrad and mm."""
+    found = entries(planned, "tracking")
+    if not found:
+        return []
+    units = [{"m": "mm"}.get(str(unit), "mrad") for unit in entries(robot, "units")]
+    headings = [("run", ""), ("", ""), *((str(joint), "n") for joint in entries(robot, "joints"))]
+    rows = []
+    for run in found:
+        for key, words in (("rms", "rms"), ("peak", "peak")):
+            errors = zip(entries(run, key), units, strict=False)
+            cells = [number_cell(f"{show(1e3 * x, 3)} {unit}", x) for x, unit in errors]
+            rows.append(("", [element("b", str(run.get("run", ""))) if key == "rms" else "", words, *cells]))
+    hint = "Mean measured period less the planned one: what the controller did not follow, noise averaged out."
+    return [
+        element("h3", "Tracking error"),
+        element("p", hint, class_="hint"),
+        html_table(headings, rows, class_="pinned"),
+    ]
+
+
+def _noise(planned: Mapping[str, Any], robot: Mapping[str, Any]) -> list[Markup]:
+    found = entries(planned, "noise_by_joint")
+    if not found:
+        return []
+    units = dict(zip(entries(robot, "joints"), entries(robot, "torque_units"), strict=False))
+    headings = [("joint", ""), ("expected", "n"), ("obtained", "n"), ("unit", ""), ("obtained / expected", "n")]
+    rows = [
+        (
+            "" if (row.get("ratio") or 0.0) <= 2.0 else "beyond",
+            [
+                element("b", str(row.get("joint", ""))),
+                *(number_cell(show(row.get(key), 3), row.get(key)) for key in ("expected", "obtained")),
+                Cell(str(units.get(row.get("joint"), "")), "u"),
+                number_cell(show(row.get("ratio"), 3), row.get("ratio")),
+            ],
+        )
+        for row in found
+    ]
+    source = f" Expected: {planned.get('noise')}." if planned.get("noise") else ""
+    hint = f"Standard deviation of one torque sample; obtained: what does not repeat between periods.{source}"
+    made = html_table(headings, rows, class_="narrow")
+    return [element("h3", "Torque noise"), element("p", hint, class_="hint"), made]
+
+
+def _deviations(planned: Mapping[str, Any]) -> list[Markup]:
+    if not entries(planned, "parameters"):
+        return []
+    sentence = (
+        f"{planned.get('within')} of {planned.get('compared')} parameters are known as well as foreseen, within a "
+        f"factor of 2; the median of obtained over expected is {show(planned.get('median_ratio'), 3)}."
+    )
+    return [element("h3", "Standard deviations of parameters"), element("p", sentence), _parameters(planned)]
 
 
 def _parameters(planned: Mapping[str, Any]) -> Markup:
@@ -92,4 +114,4 @@ def _parameters(planned: Mapping[str, Any]) -> Markup:
         )
         for row in entries(planned, "parameters")
     ]
-    return html_table(headings, rows, sortable=True)
+    return html_table(headings, rows, sortable=True, class_="narrow")

@@ -21,7 +21,7 @@ def errors_section(data: Mapping[str, Any]) -> Markup:
     blocks = [_errors(entry, table(data, "robot")) for entry in entries(data, "errors")]
     hint = (
         "Of joint torques: the norm of measured less predicted, over the norm of measured. Below the identified model "
-        "stand three baselines, which need no identification."
+        "stand three baselines, which need no identification. Noise is what does not repeat between periods."
     )
     return card("errors", "Torque errors beside the baselines", *blocks, hint=hint)
 
@@ -40,7 +40,10 @@ def _errors(entry: Mapping[str, Any], robot: Mapping[str, Any]) -> Markup:
         number_cell(f"{show(x, 3)} {units.get(joint, '')}", x)
         for joint, x in zip(joints, entries(model, "rmse"), strict=False)
     ]
-    rows.append(("", ["root mean square of its error", *rms, ""]))
+    noise = table(entry, "noise")
+    if noise:
+        rows.append(("", ["noise alone, which no model predicts", *_relative(noise)]))
+    rows.append(("", ["error of the identified model, root mean square", *rms, ""]))
     runs = ", ".join(str(run) for run in entries(entry, "runs"))
     title = (
         "Training error: runs the model was fitted to"
@@ -49,7 +52,7 @@ def _errors(entry: Mapping[str, Any], robot: Mapping[str, Any]) -> Markup:
     )
     count = f"{runs} ({entry.get('n_rows')} equations)"
     return joined(
-        [element("h3", title), element("p", count, class_="hint"), html_table(headings, rows, class_="errors")]
+        [element("h3", title), element("p", count, class_="hint"), html_table(headings, rows, class_="errors pinned")]
     )
 
 

@@ -9,6 +9,18 @@ from excitor.experiments.page.words import entries, show, table
 from excitor.experiments.report.html import card, element, joined, number_cell
 from excitor.experiments.report.html import table as html_table
 
+UNITS = {"hz": "Hz", "s": "s", "percent": "%", "deg": "°"}
+NAMES = (
+    ("excitor", "excitor"),
+    ("Python", "python"),
+    ("NumPy", "numpy"),
+    ("SciPy", "scipy"),
+    ("CVXPY", "cvxpy"),
+    ("robot", "robot"),
+    ("seed of the plan", "design_seed"),
+    ("seed of the intervals", "seed"),
+)
+
 
 def processing_section(data: Mapping[str, Any]) -> Markup:
     """List every step with its settings, run by run."""
@@ -47,29 +59,34 @@ def _steps(steps: list[Any]) -> Markup:
 
 
 def _step(step: Mapping[str, Any]) -> Markup:
-    told = [
-        f"{key.replace('_', ' ')} {value if isinstance(value, str) else show(value, 6)}"
-        for key, value in table(step, "settings").items()
-        if value != ""
-    ]
+    told = [_setting(str(key), value) for key, value in table(step, "settings").items() if value != ""]
     return element("li", element("b", str(step.get("name", ""))), ": " if told else "", "; ".join(told))
+
+
+def _setting(key: str, value: Any) -> str:
+    """Write a setting with its unit, which its name ends with."""
+    name, _, last = key.rpartition("_")
+    unit = UNITS.get(last, "") if name else ""
+    number = value if isinstance(value, str) else show(value, 6)
+    return f"{(name if unit else key).replace('_', ' ')} {number} {unit}".rstrip()
 
 
 def provenance_section(data: Mapping[str, Any]) -> Markup:
     """Name versions, hashes, seed and commands."""
     known = table(data, "provenance")
-    facts = [
-        (key, known[name])
-        for key, name in (("excitor", "excitor"), ("Python", "python"), ("NumPy", "numpy"), ("seed", "seed"))
-        if known.get(name) is not None
-    ]
+    facts = [(key, known[name]) for key, name in NAMES if known.get(name) is not None]
     words = ", ".join(f"{key} {show(value) if isinstance(value, float) else value}" for key, value in facts)
     rows = [("", [str(name), element("code", str(digest))]) for name, digest in table(known, "sha256").items()]
+    seeds: dict[str, list[str]] = {}
+    for run in entries(data, "simulated"):
+        seeds.setdefault(show(run.get("seed")), []).append(str(run.get("run", "")))
+    simulated = [f"Simulated, with seed {seed}: {', '.join(runs)}." for seed, runs in seeds.items()]
     commands = [str(command) for command in entries(known, "commands")]
     return card(
         "provenance",
         "Where this comes from",
         element("p", f"Made with {words}."),
+        *(element("p", sentence) for sentence in simulated),
         joined([element("h3", "Commands"), element("pre", "\n".join(commands))]) if commands else "",
         element("h3", "Files that were read, SHA-256"),
         html_table([("file", ""), ("digest", "")], rows, class_="hashes"),

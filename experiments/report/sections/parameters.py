@@ -5,7 +5,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from excitor.experiments.page.words import NONE, bar, entries, percent, show, tier, unit_words
+from excitor.experiments.page.words import NONE, bar, beside, entries, percent, show, tier, unit_words
 from excitor.experiments.report.html import Cell, card, element, number_cell
 from excitor.experiments.report.html import table as html_table
 
@@ -20,7 +20,7 @@ HEADINGS = [
     ("prior", "n"),
     ("torque / residual", "n"),
     ("stands for", ""),
-    ("its first term alone", ""),
+    ("first term known by", ""),
 ]
 KNOWN_BY = {"data-determined": "the data", "prior-dominated": "the prior", "assumed zero": "assumed zero"}
 
@@ -32,21 +32,24 @@ def parameters_section(data: Mapping[str, Any]) -> Markup:
         "Combinations of parameters that torques can show; click a heading to sort. Bars are logarithmic: the standard "
         "deviation as a share of the value, 0.1 % at the left and 100 % at the right. Torque / residual: how much "
         "torque the parameter makes, in units of what the model leaves; below 1 it is not essential (*). A value is "
-        "that of the whole sum, and the data's doing; the last column says whose doing it is, in the consistent model, "
-        "how much of the sum is its first term."
+        "that of the whole sum, as the data determine it. How much of the sum is its first term, no data tell in full: "
+        "the last column says whether the data or the prior decide that in the physically consistent model."
     )
-    return card("parameters", "Parameters", html_table(HEADINGS, rows, sortable=True, class_="parameters"), hint=hint)
+    return card(
+        "parameters", "Parameters", html_table(HEADINGS, rows, sortable=True, class_="parameters pinned"), hint=hint
+    )
 
 
 def _row(row: Mapping[str, Any]) -> tuple[str, list[Any]]:
     relative, name = row.get("relative"), element("b", str(row.get("name", "")))
     length = element("i", element("b", style=f"width:{bar(relative)}%"))
     kept = bool(row.get("kept"))
-    interval = f"{show(row.get('low'))} … {show(row.get('high'))}" if kept else NONE
+    sigma = row.get("sigma")
+    interval = f"{beside(row.get('low'), sigma)} … {beside(row.get('high'), sigma)}" if kept else NONE
     needed = show(row.get("contribution"), 3) + ("" if row.get("essential") else " *") if kept else "left out"
     return tier(relative), [
         name,
-        number_cell(show(row.get("value"), 5), row.get("value")),
+        number_cell(beside(row.get("value"), sigma), row.get("value")),
         number_cell(interval, row.get("low")),
         Cell(unit_words(row.get("unit")), "u"),
         number_cell(percent(relative), relative),
@@ -90,7 +93,7 @@ def standard_section(data: Mapping[str, Any]) -> Markup:
     whole = element(
         "details",
         element("summary", f"Show all {len(rows)} parameters"),
-        html_table(headings, made, sortable=True),
+        html_table(headings, made, sortable=True, class_="pinned"),
     )
     hint = (
         "One set of parameters, among many that give the same torques, that bodies can have. A share says how much of "

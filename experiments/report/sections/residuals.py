@@ -9,21 +9,21 @@ from excitor.experiments.page.words import entries, percent, show, table
 from excitor.experiments.report.html import Cell, card, chart, element, joined, number_cell
 from excitor.experiments.report.html import table as html_table
 
-NOTHING = 1e-9  # of a joint's torque: rounding
-
 
 def residuals_section(data: Mapping[str, Any]) -> Markup:
     """Show residuals' histogram, correlation in time and trend over velocity, joint by joint."""
-    blocks = [_block(entry, k) for k, entry in enumerate(entries(data, "residuals"))]
+    blocks = [_block(entry, k, table(data, "robot")) for k, entry in enumerate(entries(data, "residuals"))]
     hint = (
         "Left: how often residuals of a size occur, beside a normal distribution. Middle: correlation with what comes "
         "a lag later; within the dashed lines it looks white. Right: mean residual over velocity with its spread; "
-        "a trend, or a step at 0, is friction that the model does not have."
+        "a trend, or a step at 0, is friction that the model does not have. Residuals that are alike in time tell "
+        "less: the table says how many samples count as one."
     )
     return card("residuals", "What the model leaves", *blocks, hint=hint)
 
 
-def _block(entry: Mapping[str, Any], number: int) -> Markup:
+def _block(entry: Mapping[str, Any], number: int, robot: Mapping[str, Any]) -> Markup:
+    units = dict(zip(entries(robot, "joints"), entries(robot, "torque_units"), strict=False))
     title = "Residuals on training data" if entry.get("training") else "Residuals on validation data (not seen)"
     rows = [
         (
@@ -31,6 +31,7 @@ def _block(entry: Mapping[str, Any], number: int) -> Markup:
             [
                 str(joint.get("joint", "")),
                 number_cell(show(table(joint, "histogram").get("sigma"), 3), table(joint, "histogram").get("sigma")),
+                Cell(units.get(joint.get("joint"), ""), "u"),
                 number_cell(
                     percent(table(joint, "histogram").get("beyond_three_sigma")),
                     table(joint, "histogram").get("beyond_three_sigma"),
@@ -47,9 +48,10 @@ def _block(entry: Mapping[str, Any], number: int) -> Markup:
     headings = [
         ("joint", ""),
         ("root mean square", "n"),
+        ("unit", ""),
         ("beyond three deviations (normal: 0.27 %)", "n"),
         ("white", ""),
-        ("samples one independent sample is worth", "n"),
+        ("samples that count as one", "n"),
     ]
     inner = joined([html_table(headings, rows), chart("residuals", data_entry=number)])
     if number == 0:
@@ -98,6 +100,5 @@ def _shares(name: str, joint: Mapping[str, Any], names: list[str]) -> list[Any]:
         for k, part in enumerate(names)
     ]
     whole = joint.get("rms_predicted")
-    shown = [0.0 if (rms.get(part) or 0.0) < NOTHING * (whole or 0.0) else rms.get(part) for part in names]
-    numbers = [number_cell(show(x, 3), x) for x in shown]
+    numbers = [number_cell(show(rms.get(part), 3), rms.get(part)) for part in names]
     return [element("b", name), Cell(element("i", *bars), "stack"), *numbers, number_cell(show(whole, 3), whole)]

@@ -17,6 +17,7 @@ def verdict_section(data: Mapping[str, Any]) -> Markup:
     banner = element(
         "section",
         element("h2", f"{_by(go, '✓', '✗', '!')} {verdict.get('headline', '')}"),
+        element("p", str(verdict["virtual"]), class_="virtual") if verdict.get("virtual") else "",
         element("dl", *uses, class_="uses"),
         id="verdict",
         class_=f"banner {_by(go, 'go', 'no-go', 'care')}",

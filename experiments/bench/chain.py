@@ -1,0 +1,175 @@
+"""The chain's bench: any controller's programs, run by a virtual robot and logged in any format, tell the truth."""
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.stats
+
+from excitor.design.programs import registry
+from excitor.experiments.campaign import OpenCampaign, open_campaign
+from excitor.experiments.designing.campaign_design import design
+from excitor.experiments.designing.settings import settings_of
+from excitor.experiments.designing.setup import set_up
+from excitor.experiments.designing.stage import write_all
+from excitor.experiments.figures import Figure, Report
+from excitor.experiments.identification import Identified, identify, noise_share
+from excitor.experiments.programming.stage import emit
+from excitor.experiments.simulating.simulate import Asked, simulate
+from excitor.experiments.virtual.formats import OF_TARGET
+from excitor.identify.logs.csv_columns import ColumnMap
+from excitor.robots.arrays import FloatArray
+from excitor.robots.errors import ExcitorError
+from excitor.robots.threads import one_blas_thread
+
+ROBOTS = ("tx40", "qrc350", "iiwa")  # six joints, six coupled by their gears, seven
+PARTS = 4  # without --full one of so many is measured, another one each day
+EVALUATIONS = 2000
+BOUND = 0.99
+FLOOR_RATIO = 1.15
+CAMPAIGN = """robot = "{robot}"
+[design]
+base_frequency_hz = 0.2
+measured_periods = 6
+controller_sample_s = 0.008
+"""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Pair:
+    """A controller, one of its log formats, and a robot; and what became of the chain."""
+
+    robot: str
+    target: str
+    format: str
+    refused: str = ""
+    failed: str = ""
+    chi_square: float = np.nan  # of the base parameters
+    bound: float = np.nan  # below which it must be
+    covered: int = 0  # parameters whose interval holds the truth
+    parameters: int = 0
+    heldout_ratio: float = np.nan  # error of torques that were not used, over the noise of them
+
+
+@one_blas_thread()
+def run(full: bool = False) -> Report:
+    """Run all pairs; without `full` a quarter of them, by the day."""
+    start = time.process_time()
+    part = None if full else datetime.now(UTC).toordinal() % PARTS
+    with tempfile.TemporaryDirectory(prefix="excitor-bench-") as folder:
+        pairs = list(measured(Path(folder), part))
+    done = [pair for pair in pairs if not pair.refused]
+    chained = [pair for pair in done if not pair.failed]
+    outside = [pair for pair in chained if not pair.chi_square <= pair.bound]
+    worst = max((pair.heldout_ratio for pair in chained), default=np.nan)
+    count = sum(pair.parameters for pair in chained)
+    covered = 100.0 * sum(pair.covered for pair in chained) / max(count, 1)
+    figures = [
+        Figure("chain.pairs", float(len(done))),
+        Figure("chain.refused", float(len(pairs) - len(done))),
+        Figure("chain.failed", float(len(done) - len(chained)), "", 0.0, "equal"),
+        Figure("chain.outside_99_percent", float(len(outside)), "pairs", _allowed(len(chained)), "at most"),
+        Figure("chain.coverage_percent", covered, "%", 94.0, "within", tolerance=4.0),
+        Figure("chain.heldout_over_noise", worst, "times, the worst pair", FLOOR_RATIO, "at most"),
+        Figure("chain.cpu_s", time.process_time() - start, "s CPU", 480.0 if full else None, "at most"),
+    ]
+    told = {f"{pair.robot} {pair.target} {pair.format}": _told(pair) for pair in pairs}
+    return Report("bench", "chain", figures, {"part": "all" if full else f"{part} of {PARTS}", "pairs": told})
+
+
+def measured(folder: Path, part: int | None) -> Iterator[Pair]:
+    """Chain every pair that is in this part."""
+    wanted = [(robot, target, form) for robot in ROBOTS for target in registry.NAMES for form in OF_TARGET[target]]
+    number = 0
+    for robot in ROBOTS:
+        where = designed(folder / robot, robot)
+        for target in registry.NAMES:
+            forms = [form for r, t, form in wanted if (r, t) == (robot, target)]
+            chosen = [form for k, form in enumerate(forms, number) if part is None or k % PARTS == part]
+            number += len(forms)
+            yield from _of_target(where, robot, target, chosen)
+
+
+def designed(where: Path, robot: str) -> Path:
+    """Design a short campaign: one motion, and another one to validate."""
+    where.mkdir(parents=True)
+    (where / "campaign.toml").write_text(CAMPAIGN.format(robot=robot), "utf-8")
+    setup = set_up(open_campaign(where, "design"))
+    write_all(design(setup, settings_of(setup.design, {"evaluations": EVALUATIONS})))
+    return where
+
+
+def _of_target(where: Path, robot: str, target: str, forms: list[str]) -> Iterator[Pair]:
+    if not forms:
+        return
+    shutil.rmtree(where / "programs", ignore_errors=True)
+    _, emitted = emit(where, [target], approximate=True, spacing=None, loss=1.0, listen=lambda _: None)
+    made = next(one for one in emitted if one.name == target)
+    for form in forms:
+        pair = Pair(robot, target, form, refused=made.refused if made.folder is None else "")
+        yield pair if pair.refused else chained(where, pair)
+
+
+def chained(where: Path, pair: Pair, seed: int = 0) -> Pair:
+    """Simulate, read, align, identify, and hold the model against the truth."""
+    shutil.rmtree(where / "logs", ignore_errors=True)
+    try:
+        (made,) = simulate(where, [pair.target], Asked(seed=seed, format=pair.format), lambda _: None)
+        if made.folder is None:
+            return replace(pair, refused=made.refused)
+        identified = identify(with_log(open_campaign(where, "identify"), made.data["log"]))
+    except ExcitorError as error:
+        return replace(pair, failed=str(error))
+    return judged(pair, identified, truth_of(made.data))
+
+
+def with_log(campaign: OpenCampaign, log: dict[str, Any]) -> OpenCampaign:
+    """Declare a log format, as a person would in campaign.toml."""
+    content = campaign.content.model_copy(update={"log": ColumnMap.model_validate(log)})
+    return replace(campaign, content=content)
+
+
+def truth_of(simulated: dict[str, Any]) -> FloatArray:
+    """Read the true base parameters while the runs that identify were measured, from simulated.json."""
+    rows = [run["truth"] for run in simulated["programs"] if run["role"] == "identify" and not run["dry"]]
+    return np.asarray(np.mean([[entry["value"] for entry in row] for row in rows], axis=0))
+
+
+def judged(pair: Pair, identified: Identified, truth: FloatArray) -> Pair:
+    """Compare estimates with the truth, and held-out errors with the noise."""
+    intervals = identified.intervals
+    error = intervals.values - truth
+    assert identified.held_out is not None
+    return replace(
+        pair,
+        chi_square=float(error @ np.linalg.solve(intervals.covariance, error)),
+        bound=float(scipy.stats.chi2.ppf(BOUND, len(error))),
+        covered=int(np.count_nonzero((intervals.low <= truth) & (truth <= intervals.high))),
+        parameters=len(error),
+        heldout_ratio=identified.held_out.model.relative_total / noise_share(identified),
+    )
+
+
+def _allowed(pairs: int) -> float:
+    """Tell how many of so many pairs may be outside a 99 % bound, if chance alone puts them there, 99 times of 100."""
+    return float(scipy.stats.binom.ppf(0.99, pairs, 1.0 - BOUND))
+
+
+def _told(pair: Pair) -> str:
+    if pair.refused or pair.failed:
+        return f"refused: {pair.refused}" if pair.refused else f"failed: {pair.failed}"
+    return json.dumps(
+        {
+            "chi_square": round(pair.chi_square, 1),
+            "bound": round(pair.bound, 1),
+            "covered": f"{pair.covered} of {pair.parameters}",
+            "heldout_over_noise": round(pair.heldout_ratio, 3),
+        }
+    )

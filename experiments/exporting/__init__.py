@@ -1,0 +1,1 @@
+"""What a model is exported as: simulators, controllers, samples."""

@@ -1,0 +1,73 @@
+"""What does a campaign's model.json say? Read back for its exports, checked against the robot."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from excitor.experiments.model_file import SCHEMA
+from excitor.robots.arrays import FloatArray
+from excitor.robots.errors import ExcitorError
+from excitor.robots.parameters import layout
+from excitor.robots.robot import Robot
+
+FILE = "model.json"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ReadModel:
+    """A model.json of a robot."""
+
+    path: Path
+    robot: Robot
+    chi: FloatArray  # (n_params,): the base parameters' values, 0 for what regrouped
+    standard: FloatArray | None  # (n_params,): physically consistent
+    labels: tuple[str, ...]  # of the standard parameters: "data" or "prior"
+    refusal: str  # why there are no standard parameters, where there are none
+    data: Mapping[str, Any]
+
+    def consistent(self) -> FloatArray:
+        """Take the physically consistent parameters; ExcitorError where there are none."""
+        if self.standard is None:
+            raise ExcitorError(f"{self.path}: holds no physically consistent model ({self.refusal})")
+        return self.standard
+
+
+def read_model(folder: Path, robot: Robot) -> ReadModel:
+    """Read the model of a campaign's folder."""
+    path = folder / FILE
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise ExcitorError(f"{path}: is missing; run excitor identify {folder} first") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ExcitorError(f"{path}: cannot be read as a model: {str(error)[:200]}") from None
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        found = data.get("schema") if isinstance(data, dict) else None
+        raise ExcitorError(f"{path}: has schema {found!r}, expected {SCHEMA}; identify the campaign again")
+    try:
+        chi, _ = _values(robot, data["parameters"], path)
+        known = data["standard"]
+        whole = "parameters" in known
+        standard, labels = _values(robot, known["parameters"], path) if whole else (None, ())
+        return ReadModel(path, robot, chi, standard, labels, str(known.get("reason", "")), data)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ExcitorError(f"{path}: is no whole model ({error!r} is missing or wrong); identify again") from None
+
+
+def _values(robot: Robot, entries: Any, path: Path) -> tuple[FloatArray, tuple[str, ...]]:
+    names = layout(robot).names
+    chi = np.zeros(len(names))
+    labels = [""] * len(names)
+    for entry in entries:
+        name, value = str(entry["name"]), entry["value"]
+        if name not in names:
+            raise ExcitorError(f"{path}: parameter {name[:80]!r} is not one of {robot.name}; identify again")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+            raise ExcitorError(f"{path}: parameter {name} is {str(value)[:80]!r}, expected a number; identify again")
+        chi[names.index(name)] = value
+        labels[names.index(name)] = str(entry.get("label", ""))
+    return chi, tuple(labels)

@@ -1,0 +1,1 @@
+"""Which run would teach most now, or whether enough is known."""
