@@ -9,12 +9,14 @@ from itertools import pairwise
 
 import numpy as np
 
+from excitor.design.closed_ways import closed_line_is_clear
 from excitor.design.constraints import Constraints
 from excitor.design.fourier import rise
 from excitor.design.pieces import RISE_MOST, Piece
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
+from excitor.robots.parallel import ClosedLoop
 from excitor.robots.robot import Limits, Motion, Robot
 from excitor.robots.scene import clearances, required, row_names, row_speed_bounds, tool_speeds
 from excitor.robots.tree import Tree
@@ -83,8 +85,9 @@ def approach(
             raise BlockedPose(
                 f"the {name} of the way is blocked by {', '.join(rows)}; choose another pose, or relax these", rows
             )
-    if constraints.scene is not None and not isinstance(robot.mechanism, Tree):
-        return NoPath("no bound on how fast the links move is known for closed chains, so no way can be proven clear")
+    if constraints.scene is not None and not isinstance(robot.mechanism, (Tree, ClosedLoop)):
+        kind = type(robot.mechanism).__name__
+        return NoPath(f"no bound on how fast the links of a {kind} move is known, so no way can be proven clear")
     if np.array_equal(start, goal):
         return Path(start[None, :], np.zeros(0))
     if is_clear(robot, constraints, start, goal):
@@ -105,7 +108,13 @@ def blocked(robot: Robot, pose: FloatArray, constraints: Constraints) -> tuple[s
     """Name the joint limits and the rows of the cell that a pose violates."""
     low, high = constraints.limits.position.T
     names = [f"position {robot.joint_names[i]}" for i in np.flatnonzero((pose < low) | (pose > high))]
-    scene = constraints.scene
+    scene, mechanism = constraints.scene, robot.mechanism
+    if isinstance(mechanism, ClosedLoop):
+        near = mechanism.singularity_distances(pose[None, :])[0]
+        if (near <= 0.0).any():
+            return (*names, "the pose cannot be assembled, or lies beyond a singularity")
+        kinds = mechanism.singularity_names
+        names += [f"singularity {kinds[k]}" for k in np.flatnonzero(near < constraints.singularity)]
     if scene is not None:
         rows = row_names(robot, scene)
         left = clearances(robot, scene, pose[None, :])[0]
@@ -114,8 +123,13 @@ def blocked(robot: Robot, pose: FloatArray, constraints: Constraints) -> tuple[s
 
 
 def is_clear(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArray) -> bool:
-    """Prove that a straight line in joint space keeps to the cell: bisect until the Lipschitz bound decides."""
+    """Prove that a straight line in joint space keeps to the cell: bisect until the Lipschitz bound decides.
+
+    A closed chain must stay assembled too, and away from its singularities.
+    """
     scene = constraints.scene
+    if isinstance(robot.mechanism, ClosedLoop):
+        return closed_line_is_clear(robot, constraints, _straight(a, b))
     if scene is None:
         return True
     need = required(robot, scene)
@@ -206,6 +220,18 @@ def path_pieces(path: Path) -> tuple[Piece, ...]:
     )
 
 
+def _straight(a: FloatArray, b: FloatArray) -> Piece:
+    """Go from a to b in 1 s at constant speed."""
+
+    def evaluate(t: FloatArray, order: int) -> FloatArray:
+        moved = (t if order == 0 else np.full(t.shape, float(order == 1)))[:, None] * (b - a)
+        return np.asarray(moved + a if order == 0 else moved)
+
+    most = np.zeros((RISE_MOST.size, a.size))
+    most[0], most[1] = np.maximum(np.abs(a), np.abs(b)), np.abs(b - a)
+    return Piece("line", 0.0, 1.0, evaluate, most)
+
+
 def _line(name: str, start: float, duration: float, ends: FloatArray) -> Piece:
     a, b = ends
 
@@ -230,9 +256,15 @@ def _tool_time(robot: Robot, a: FloatArray, b: FloatArray, limit: float) -> floa
 
 def _blocking(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArray) -> list[str]:
     """Name the rows that a straight line comes nearest to violating."""
-    scene = constraints.scene
-    assert scene is not None
+    scene, mechanism = constraints.scene, robot.mechanism
     s = np.linspace(0.0, 1.0, 401)[:, None]
+    if isinstance(mechanism, ClosedLoop):
+        near = mechanism.singularity_distances(a + s * (b - a)).min(axis=0)
+        close = np.flatnonzero(near < constraints.singularity)
+        if close.size or scene is None:
+            kinds = close if close.size else [int(np.argmin(near))]
+            return [f"singularity {mechanism.singularity_names[kind]}" for kind in kinds]
+    assert scene is not None
     spare = (clearances(robot, scene, a + s * (b - a)) - required(robot, scene)).min(axis=0)
     names = row_names(robot, scene)
     rows = np.flatnonzero(spare < 0.0)

@@ -80,11 +80,15 @@ def point_rates(tree: Tree, link: int, point: FloatArray, links: LinkRates) -> F
 
 def torque_curvature(tree: Tree, phi: FloatArray, rates: FloatArray) -> FloatArray:
     """Bound |τ̈| of the links' torques, without rotors and friction, (n_spans, n_joints); phi is (n_links, 10)."""
-    links = link_rates(tree, rates)
-    moment = np.zeros((tree.n_links, 3, rates.shape[1]))  # at each joint: of what it carries, orders 0 to 2
+    return np.asarray(torque_rates(tree, phi, link_rates(tree, rates))[2])
+
+
+def torque_rates(tree: Tree, phi: FloatArray, links: LinkRates) -> FloatArray:
+    """Bound |τ|, |τ̇|, |τ̈| of the links' torques, (3, n_spans, n_joints)."""
+    moment = np.zeros((tree.n_links, 3, links.turn.shape[2]))  # at each joint: of what it carries, orders 0 to 2
     for j in range(tree.n_links):
         force, moment_at_origin = _body(tree, j, phi[j], links)
-        way = np.zeros((N_ORDERS, rates.shape[1]))
+        way = np.zeros((N_ORDERS, links.turn.shape[2]))
         i = j
         while i >= 0:
             if tree.sliding[i]:
@@ -93,8 +97,8 @@ def torque_curvature(tree: Tree, phi: FloatArray, rates: FloatArray) -> FloatArr
                 moment[i] += leibniz(way + links.arm[i], force, 3) + moment_at_origin
             way = way + links.step[i]
             i = int(tree.parents[i])
-    bent = np.stack([leibniz(links.direction[p], moment[i], 3)[2] for i, p in enumerate(tree.parents)])
-    return np.asarray(bent.T @ np.abs(tree.coupling))
+    along = np.stack([leibniz(links.direction[p], moment[i], 3) for i, p in enumerate(tree.parents)])
+    return np.asarray(along.transpose(1, 2, 0) @ np.abs(tree.coupling))
 
 
 def _body(tree: Tree, j: int, phi: FloatArray, links: LinkRates) -> tuple[FloatArray, FloatArray]:

@@ -2,9 +2,10 @@
 
 The certificate is made from the trajectory alone, independently of the search that found it. Joint limits of whole
 periods are proven by the Ehlich-Zeller bound; ramps, torques and the tool's speed by samples and a bound of the second
-derivative; distances by a Lipschitz bound, on intervals that are bisected until they are decided.
+derivative; distances, to singularities too, by a Lipschitz bound, on intervals bisected until they are decided.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from excitor.design.approach import BlockedPose, NoPath, Path, approach, backwards, path_pieces
 from excitor.design.certificate import Certificate, Margin, below, failing, tightest, unproven
 from excitor.design.certify_cell import clearance_margins, tool_speed_margins
+from excitor.design.certify_closed import singularity_margins
 from excitor.design.certify_joints import joint_margins
 from excitor.design.certify_torque import has_torque_model, peak_margins, rms_margins, torque_note
 from excitor.design.constraints import Constraints
@@ -19,6 +21,7 @@ from excitor.design.fourier import Trajectory, executed, scaled
 from excitor.design.pieces import Piece, run_pieces, series_most
 from excitor.design.slow_runs import SlowRun, slow_pieces
 from excitor.robots.arrays import FloatArray
+from excitor.robots.errors import NotAssembled
 from excitor.robots.robot import Robot
 from excitor.robots.scene import Scene, bodies_without_volume, required, row_names, unchecked_pairs
 
@@ -58,7 +61,7 @@ def certify(
     items = [item for group in _checked(task, pieces).values() for item in group]
     if task.torque:
         period = next(piece for piece in pieces if piece.degree)
-        items += rms_margins(robot, period, constraints.torque_rms, task.trusted)
+        items += _assembled("torque rms", lambda: rms_margins(robot, period, constraints.torque_rms, task.trusted))
     items += _rests(trajectory, pieces)
     items += _summed_up("dry run", _checked(task, run_pieces(scaled(trajectory, DRY_RUN))))
     found = _way(task, trajectory, way, seed)
@@ -82,12 +85,24 @@ def _checked(task: _Task, pieces: tuple[Piece, ...]) -> dict[str, list[Margin]]:
     """Hold pieces of motion against all limits, by kind of limit."""
     robot, constraints = task.robot, task.constraints
     margins = joint_margins(robot, pieces, constraints.limits)
+    margins["singularity"] = singularity_margins(robot, pieces, constraints.singularity)
+    limits, scene = constraints.limits, constraints.scene
     if task.torque:
-        margins["torque peak"] = peak_margins(robot, pieces, constraints.limits.torque, task.trusted)
-    if constraints.scene is not None:
-        margins["clearance"] = clearance_margins(robot, pieces, constraints.scene, constraints.limits)
-    margins["tool speed"] = tool_speed_margins(robot, pieces, constraints.tool_speed)
+        margins["torque peak"] = _assembled(
+            "torque peak", lambda: peak_margins(robot, pieces, limits.torque, task.trusted)
+        )
+    if scene is not None:
+        margins["clearance"] = _assembled("clearance", lambda: clearance_margins(robot, pieces, scene, limits))
+    margins["tool speed"] = _assembled("tool speed", lambda: tool_speed_margins(robot, pieces, constraints.tool_speed))
     return margins
+
+
+def _assembled(name: str, look: Callable[[], list[Margin]]) -> list[Margin]:
+    """Say why nothing can be said where a closed chain does not assemble."""
+    try:
+        return look()
+    except NotAssembled as error:
+        return [unproven(name, "", limit=0.0, reason=str(error))]
 
 
 def _summed_up(name: str, margins: dict[str, list[Margin]]) -> list[Margin]:

@@ -3,11 +3,12 @@
 import numpy as np
 
 from excitor.design.approach import slides
-from excitor.design.bounds import link_rates, point_rates
 from excitor.design.certificate import Margin, above, below, unproven
+from excitor.design.closed_bounds import body_point_rates, closed_row_speeds
 from excitor.design.pieces import Piece, Spans
 from excitor.design.worst_case import Effort, Worst, worst_case
 from excitor.robots.arrays import FloatArray
+from excitor.robots.parallel import ClosedLoop
 from excitor.robots.robot import Limits, Robot
 from excitor.robots.scene import Scene, clearances, required, row_names, row_speed_bounds, tool_speeds
 from excitor.robots.tree import Tree
@@ -23,8 +24,8 @@ def clearance_margins(robot: Robot, pieces: tuple[Piece, ...], scene: Scene, lim
     Between samples h apart, d ≥ (d_a + d_b)/2 - L h/2 with L how fast the distance can change at the joints' speeds.
     """
     need, names = required(robot, scene), row_names(robot, scene)
-    if not isinstance(robot.mechanism, Tree):
-        reason = "no bound of the distance between samples is known for closed chains"
+    if not isinstance(robot.mechanism, (Tree, ClosedLoop)):
+        reason = f"no bound of the distance between samples is known for a {type(robot.mechanism).__name__}"
         return [
             unproven(f"clearance: {name}", "m", limit=float(row), reason=reason)
             for name, row in zip(names, need, strict=True)
@@ -32,11 +33,15 @@ def clearance_margins(robot: Robot, pieces: tuple[Piece, ...], scene: Scene, lim
     if not need.size or not pieces:
         return []
     reach = np.max([piece.most[0] for piece in pieces], axis=0)
-    travel = slides(robot, limits, -reach, reach)
+    is_tree = isinstance(robot.mechanism, Tree)
+    travel = slides(robot, limits, -reach, reach) if is_tree else np.zeros((robot.n_joints, 2))
 
     def bound(part: Spans) -> tuple[FloatArray, FloatArray]:
         d = clearances(robot, scene, part.jets[0])
-        L = row_speed_bounds(robot, scene, part.rates()[1], travel)
+        if is_tree:
+            L = row_speed_bounds(robot, scene, part.rates()[1], travel)
+        else:
+            L = closed_row_speeds(robot, scene, part)
         lowest = 0.5 * (d[part.left] + d[part.right]) - 0.5 * part.h * L
         return need - lowest, need - d
 
@@ -60,14 +65,14 @@ def tool_speed_margins(robot: Robot, pieces: tuple[Piece, ...], limit: float) ->
     """Compare the tool's speed with its limit: |ṗ| ≤ max(|ṗ_a|, |ṗ_b|) + h²/8 · max|p⃛|."""
     if not np.isfinite(limit):
         return []
-    tree, tool = robot.mechanism, robot.tool
-    if not isinstance(tree, Tree):
-        reason = "no bound of the tool's speed between samples is known for closed chains"
+    mechanism, tool = robot.mechanism, robot.tool
+    if not isinstance(mechanism, (Tree, ClosedLoop)):
+        reason = f"no bound of the tool's speed between samples is known for a {type(mechanism).__name__}"
         return [unproven("tool speed", "m/s", limit=limit, reason=reason)]
 
     def bound(part: Spans) -> tuple[FloatArray, FloatArray]:
         speed = tool_speeds(robot, part.motion)
-        rates = point_rates(tree, tool.link, tool.T_link_frame[:3, 3], link_rates(tree, part.rates()))
+        rates = body_point_rates(mechanism, tool.link, tool.T_link_frame[:3, 3], part)
         inside = part.worst_of_ends(speed)[:, None] + part.h**2 / 8.0 * rates[3][:, None]
         return inside, speed[:, None]
 

@@ -7,6 +7,7 @@ from excitor.design.pieces import Piece, Spans, even_spans
 from excitor.design.torque_bounds import largest_torques, root_mean_square
 from excitor.design.worst_case import Effort, worst_case
 from excitor.robots.arrays import BoolArray, FloatArray
+from excitor.robots.parallel import ClosedLoop
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Robot
 from excitor.robots.tree import Tree
@@ -98,8 +99,8 @@ def torque_note(robot: Robot, stated: BoolArray) -> tuple[str, ...]:
 
 
 def _no_model(robot: Robot, trusted: bool) -> str:
-    if not isinstance(robot.mechanism, Tree):
-        return "no bound of the torque between samples is known for closed chains"
+    if not isinstance(robot.mechanism, (Tree, ClosedLoop)):
+        return f"no bound of the torque between samples is known for a {type(robot.mechanism).__name__}"
     if not trusted and not has_torque_model(robot):
         return (
             "no prior model: the masses of some links are unknown, so the torque is not proven; state them, "

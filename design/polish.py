@@ -39,7 +39,10 @@ def polish(
     import scipy.optimize
 
     minimize: Any = scipy.optimize.minimize  # its stubs know no arrays of ours
-    chosen = active_set(problem, x)
+    try:
+        chosen = active_set(problem, x)
+    except NotAssembled:  # a leap led out of a closed chain's workspace
+        return x
 
     def active(x: FloatArray) -> Active:
         return active_set(problem, x, near=-np.inf, most=1) if reach is None else chosen

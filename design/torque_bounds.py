@@ -9,13 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.design.bounds import torque_curvature
+from excitor.design.closed_bounds import links_curvature
 from excitor.design.pieces import Spans
 from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import rigid_torque, rotor_matrix
 from excitor.robots.parameters import layout
 from excitor.robots.robot import FrictionTerm, Robot
-from excitor.robots.tree import Tree
 
 Range = tuple[FloatArray, FloatArray]  # lowest, highest
 
@@ -33,11 +32,11 @@ class _Sensed:
 
 def largest_torques(robot: Robot, chi: FloatArray, part: Spans) -> tuple[FloatArray, FloatArray]:
     """Bound |τ| over intervals (n_spans, n_joints), and evaluate it at their samples (n_t, n_joints)."""
-    assert isinstance(robot.mechanism, Tree)
     rates = part.rates()
     rigid = rigid_torque(robot, part.motion, chi)
     phi = chi[: layout(robot).n_link_params].reshape(-1, 10)
-    bend = torque_curvature(robot.mechanism, phi, rates) + rates[4] @ np.abs(rotor_matrix(robot, chi)).T
+    links_bend, known = links_curvature(robot.mechanism, phi, part)
+    bend = links_bend + rates[4] @ np.abs(rotor_matrix(robot, chi)).T
     viscous, offset = _linear_friction(robot, chi)
     smooth = rigid + part.jets[1] @ viscous.T + offset
     still = _STANDSTILL * part.piece.most[1]
@@ -46,7 +45,8 @@ def largest_torques(robot: Robot, chi: FloatArray, part: Spans) -> tuple[FloatAr
     )
     at_ends = _Sensed((part.jets[0], part.jets[0]), (part.jets[1] - still, part.jets[1] + still), (rigid, rigid))
     over = part.enclose(smooth, bend + rates[3] @ np.abs(viscous).T)
-    return _largest(robot, chi, over, inside), _largest(robot, chi, (smooth, smooth), at_ends)
+    largest = np.where(known[:, None], _largest(robot, chi, over, inside), np.inf)
+    return largest, _largest(robot, chi, (smooth, smooth), at_ends)
 
 
 def root_mean_square(upper: FloatArray, part: Spans) -> FloatArray:

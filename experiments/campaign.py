@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, FiniteFloat, ValidationError
 
 from excitor.design.programs.registry import NAMES as TARGETS
-from excitor.experiments.designing.schema import Body, Cell, Design, Limits, Noise, Table, Targets
+from excitor.experiments.designing.schema import Arm, Body, Cell, Design, Limits, Noise, Rated, Table, Targets
 from excitor.experiments.files import mend
 from excitor.identify.logs.csv_columns import ColumnMap
 from excitor.identify.logs.readers import FORMATS
@@ -37,6 +37,7 @@ class Run(Table):
     static: bool = False  # poses held: each is averaged over its approaches from both sides
     program: Annotated[str, Field(max_length=200)] | None = None  # TARGET/NAME of programs/: aligned with its plan
     cycle_s: Positive | None = None  # a process without a plan: cut into cycles at least this long, and averaged
+    loaded: bool | None = None  # of a payload campaign: whether the load was on; a program's manifest tells it too
 
 
 class Processing(Table):
@@ -75,9 +76,12 @@ class Campaign(Table):
     """The content of campaign.toml."""
 
     robot: str
+    task: Literal["arm", "payload"] = "arm"  # what is to be identified
     home_deg: Annotated[list[FiniteFloat], Field(max_length=100)] | None = None  # sliding joints: mm
     prior: str | None = None  # a model.json of earlier: what is known of the robot beforehand
-    payload: Body | None = None  # on the tool, known
+    payload: Body | None = None  # on the tool, known; of a payload campaign a guess, to plan with
+    arm: Arm = Arm()  # of a payload campaign without a prior
+    rated: Rated = Rated()  # of a payload campaign: what the robot may carry
     limits: Limits = Limits()
     cell: Cell = Cell()
     noise: Noise = Noise()
@@ -113,7 +117,9 @@ class OpenCampaign:
     @property
     def digest(self) -> str:
         """Digest what a design is made from: the robot's text, and the campaign without what is about logs."""
-        about_logs = {"run", "log", "matlab", "processing", "identify", "locked", "targets"}
+        about_logs = {"run", "log", "matlab", "processing", "identify", "locked", "targets", "rated", "arm"}
+        if self.content.task == "arm":
+            about_logs.add("task")
         asked = self.content.model_dump_json(exclude=about_logs)
         return hashlib.sha256((asked + "\0" + robot_text(self.robot_source)).encode()).hexdigest()
 
@@ -169,6 +175,7 @@ def _problems(folder: Path, content: Campaign, stage: Literal["design", "identif
             f"robot: {content.robot!r} is neither in the catalogue ({', '.join(catalog_names())}) nor a file in "
             "this folder"
         )
+    problems += planning_problems(content)
     if stage == "design" and not content.run:
         return problems
     if not content.run:
@@ -192,6 +199,7 @@ def _problems(folder: Path, content: Campaign, stage: Literal["design", "identif
     kinds = [entry.kind for entry in content.log.signals] if content.log is not None else []
     if len(set(kinds)) < len(kinds) or {"torque", "current"} <= set(kinds):
         problems.append(f"log.signals: are {', '.join(kinds)}; give each kind once, and torque or current")
+    problems += load_problems(folder, content)
     problems += _overwritten(content)
     problems += _measured_twice(folder, content)
     names = [run.name for run in content.run]
@@ -219,6 +227,41 @@ def _program_problems(folder: Path, k: int, program: str) -> list[str]:
     if target in TARGETS and name and (folder / where).is_file():
         return []
     return [f"run[{k}].program: {program!r} is not TARGET/NAME of an emitted program; {where} would list it"]
+
+
+def planning_problems(content: Campaign) -> list[str]:
+    """Check what a payload campaign needs before it is designed, and that no other one asks for it."""
+    if content.task == "arm":
+        problems = [f'{key}: goes with task = "payload"' for key in ("arm", "rated") if key in content.model_fields_set]
+        if content.design.schedule == "static-pair":
+            problems.append('design.schedule: is "static-pair", which goes with task = "payload"')
+        return problems
+    problems = []
+    if content.payload is None:
+        problems.append("payload: is missing; state a guess of the load, which the motions are planned with")
+    if content.design.schedule not in ("payload-pair", "static-pair"):
+        problems.append(
+            f'design.schedule: is {content.design.schedule!r}; with task = "payload" it is "payload-pair" or '
+            '"static-pair"'
+        )
+    if content.design.schedule == "static-pair" and not content.design.static_poses:
+        problems.append('design.static_poses: is 0; "static-pair" needs some, such as 15')
+    return problems
+
+
+def load_problems(folder: Path, content: Campaign) -> list[str]:
+    """Check that every run of a payload campaign says whether the load was on."""
+    if content.task == "arm":
+        return [
+            f'run[{k}].loaded: goes with task = "payload"'
+            for k, run in enumerate(content.run, start=1)
+            if run.loaded is not None
+        ]
+    return [
+        f"run[{k}].loaded: is missing; say whether the load was on (true or false)"
+        for k, run in enumerate(content.run, start=1)
+        if run.loaded is None and run.program is None
+    ]
 
 
 OUTPUTS = (

@@ -125,19 +125,33 @@ def announce_compilation() -> None:
         typer.echo("Compiling the physics kernel, this once: some ten seconds of CPU time …", err=True)
 
 
+class Task(StrEnum):
+    """What a campaign is to identify."""
+
+    arm = "arm"
+    payload = "payload"
+
+
 @app.command()
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new, or has no campaign yet.")],
     robot: Annotated[str, typer.Option(metavar="NAME|FILE", help="Catalogue name, .toml or .urdf.")],
+    task: Annotated[Task, typer.Option(help="What to identify: the arm, or what it carries.")] = Task.arm,
+    prior: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The arm's model.json, for --task payload.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Begin a campaign: a folder with a commented campaign.toml for a robot, ready for `excitor design`.
+    r"""Begin a campaign: a folder with a commented campaign.toml for a robot, ready for `excitor design`.
 
-    Example: excitor init my-cell --robot tx40
+    \b
+    Examples:
+      excitor init my-cell --robot tx40
+      excitor init my-gripper --task payload --robot kr150 --prior my-cell/model.json
     """
     from excitor.experiments.designing.init import begin
 
-    path = begin(folder, robot)
+    path = begin(folder, robot, task.value, prior)
     if as_json:
         typer.echo(json.dumps({"campaign": str(path)}, indent=2))
     else:
@@ -244,12 +258,20 @@ def identify(
     from excitor.experiments.campaign import open_campaign
     from excitor.experiments.identification import identify as run
     from excitor.experiments.identify_page import print_identified
-    from excitor.experiments.model_file import model_data, write_model
+    from excitor.experiments.model_file import code_note, model_data, write_model
 
     announce_compilation()
-    result = run(open_campaign(folder), lambda sentence: typer.echo(sentence, err=True))
+    campaign = open_campaign(folder)
+    if campaign.content.task == "payload":
+        from excitor.experiments.payload.command import run_identify
+
+        run_identify(campaign, as_json)
+        return
+    result = run(campaign, lambda sentence: typer.echo(sentence, err=True))
     for path in write_model(result):
         typer.echo(f"wrote {path}", err=True)
+    if note := code_note(result):
+        typer.echo(note, err=True)
     if as_json:
         typer.echo(json.dumps(model_data(result), indent=2, allow_nan=False))
     else:

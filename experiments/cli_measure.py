@@ -22,6 +22,7 @@ class Bench(StrEnum):
     programs = "programs"
     faults = "faults"
     readers = "readers"
+    payload = "payload"
 
 
 def register(app: typer.Typer) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from excitor.experiments.campaign import FILE
+from excitor.experiments.campaign import FILE, OpenCampaign
 from excitor.experiments.files import write_atomically
 from excitor.experiments.identification import Identified
 from excitor.experiments.program_logs import MANIFEST, PROGRAMS
@@ -19,6 +19,7 @@ from excitor.robots.base import base_parameters
 from excitor.robots.codegen.inverse_dynamics import inverse_dynamics_code
 from excitor.robots.parameters import layout
 from excitor.robots.regrouping import regroupings
+from excitor.robots.tree import Tree
 
 SCHEMA = 1
 
@@ -28,11 +29,10 @@ def write_model(result: Identified) -> list[Path]:
     folder = result.campaign.folder
     robot = result.campaign.robot
     chi = standard_parameters(robot, result.estimate)
-    texts = {
-        "model.json": json.dumps(model_data(result), indent=2, allow_nan=False) + "\n",
-        "model.c": inverse_dynamics_code(robot, "c", chi=chi),
-        "model.py": inverse_dynamics_code(robot, "python", chi=chi),
-    }
+    texts = {"model.json": json.dumps(model_data(result), indent=2, allow_nan=False) + "\n"}
+    if isinstance(robot.mechanism, Tree):
+        texts["model.c"] = inverse_dynamics_code(robot, "c", chi=chi)
+        texts["model.py"] = inverse_dynamics_code(robot, "python", chi=chi)
     if Path(str(result.campaign.robot_source)).suffix.lower() in (".urdf", ".xml") and result.consistent is not None:
         from excitor.experiments.urdf_out import filled_urdf
 
@@ -41,6 +41,16 @@ def write_model(result: Identified) -> list[Path]:
     for name in reversed(texts):  # model.json last: it tells that the others are up to date
         write_atomically(folder / name, texts[name])
     return [folder / name for name in texts]
+
+
+def code_note(result: Identified) -> str:
+    """Say why no code of the model is written, if so."""
+    if isinstance(result.campaign.robot.mechanism, Tree):
+        return ""
+    return (
+        f"no model.c and model.py: {result.campaign.robot.name} has closed loops, which are closed by iteration; "
+        "code is written for open chains only, so use model.json"
+    )
 
 
 def model_data(result: Identified) -> dict[str, Any]:
@@ -89,7 +99,7 @@ def model_data(result: Identified) -> dict[str, Any]:
             {"level": finding.level, "what": finding.what, "sentence": str(finding)} for finding in result.findings
         ],
         "processing": [{"step": step.name, **step.settings} for step in result.steps],
-        "provenance": provenance(result),
+        "provenance": provenance(result.campaign),
     }
 
 
@@ -147,9 +157,8 @@ def validation_data(validation: Validation) -> dict[str, Any]:
     }
 
 
-def provenance(result: Identified) -> dict[str, Any]:
+def provenance(campaign: OpenCampaign) -> dict[str, Any]:
     """Name versions and the hashes of everything that was read."""
-    campaign = result.campaign
     robot_file = Path(campaign.robot_source)
     own = [robot_file] if robot_file.is_file() else []
     logs = (file for run in campaign.content.run for file in log_files(campaign.folder / run.log))

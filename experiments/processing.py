@@ -43,20 +43,35 @@ def read_run(campaign: OpenCampaign, run: Run) -> Samples:
         raise InvalidLog(path, f"run {run.name!r} cannot be processed: {error}") from None
 
 
-def read_run_aligned(campaign: OpenCampaign, run: Run) -> tuple[Samples, Alignment | None]:
-    """Read a run, and tell how it fits its plan where it has one; files are named from the campaign's folder."""
-    samples, alignment = (read_run(campaign, run), None) if run.program is None else read_program(campaign, run)
+def read_run_aligned(
+    campaign: OpenCampaign, run: Run, *, unknown_load: bool = False
+) -> tuple[Samples, Alignment | None]:
+    """Read a run, and tell how it fits its plan where it has one; files are named from the campaign's folder.
+
+    `unknown_load`: that torques look like another load than the robot's is no fault.
+    """
+    if run.program is None:
+        samples, alignment = read_run(campaign, run), None
+    else:
+        samples, alignment = read_program(campaign, run, unknown_load=unknown_load)
     return replace(samples, steps=tuple(_from_folder(step, campaign.folder) for step in samples.steps)), alignment
 
 
-def read_program(campaign: OpenCampaign, run: Run) -> tuple[Samples, Alignment]:
+def read_program(campaign: OpenCampaign, run: Run, *, unknown_load: bool = False) -> tuple[Samples, Alignment]:
     """Read the run of an emitted program: what of it counts, the plan tells."""
     assert run.program is not None
     log = ProgramLog(run.program, run.log, run.role, run.name)
     declared = campaign.content.log or declared_by(run.program.partition("/")[0], campaign.robot)
     lowpass_hz = campaign.content.processing.lowpass_hz
     try:
-        return read_aligned(campaign.folder, log, campaign.robot, declared=declared, lowpass_hz=lowpass_hz)
+        return read_aligned(
+            campaign.folder,
+            log,
+            campaign.robot,
+            declared=declared,
+            lowpass_hz=lowpass_hz,
+            unknown_load=unknown_load,
+        )
     except ValueError as error:
         raise InvalidLog(campaign.folder / run.log, f"run {run.name!r} cannot be processed: {error}") from None
 

@@ -1,6 +1,6 @@
 """Logs of emitted programs: which there are, whether they show their plan, and what of them counts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -65,15 +65,27 @@ def declared_by(target: str, robot: Robot) -> ColumnMap:
 
 
 def read_aligned(
-    folder: Path, log: ProgramLog, robot: Robot, *, declared: ColumnMap, lowpass_hz: float | None = None
+    folder: Path,
+    log: ProgramLog,
+    robot: Robot,
+    *,
+    declared: ColumnMap,
+    lowpass_hz: float | None = None,
+    unknown_load: bool = False,
 ) -> tuple[Samples, Alignment]:
-    """Read a program's log, hold it against the plan, and average what counts; Misaligned tells what is wrong."""
+    """Read a program's log, hold it against the plan, and average what counts; Misaligned tells what is wrong.
+
+    `unknown_load`: that the robot carries something else than its payload is what is to be found out.
+    """
     target, _, program = log.program.partition("/")
     manifest = read_manifest(folder / PROGRAMS / target / MANIFEST)
     expected = expected_of(manifest, program, folder / PROGRAMS / target / MANIFEST)
     read = read_log(folder / log.log, declared, robot.joint_names)
     measured, steps = measured_run(read, manifest, robot)
     alignment = align(expected, measured, robot)
+    if unknown_load:
+        checks = tuple(check for check in alignment.checks if check.what != "payload")
+        alignment = replace(alignment, checks=checks)
     told = usable(alignment, name=log.log)
     steps = (*steps, *told.steps, _aligned_step(alignment))
     if isinstance(expected.body, Trajectory):

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,10 @@ def status(folder: Path) -> list[Stage]:
     folder = campaign.folder
     design = _design(campaign)
     stages = [design, *_programs(campaign, design.state == "up to date"), _logs(campaign)]
+    content = campaign.content
+    prior = folder / content.prior if content.task == "payload" and content.prior is not None else None
     for name, remedy in (("model.json", "identify"), ("report.json", "report")):
-        stages.append(_made_from_files(folder, name, f"excitor {remedy} {folder}"))
+        stages.append(_made_from_files(folder, name, f"excitor {remedy} {folder}", prior))
     return stages
 
 
@@ -102,7 +104,7 @@ def _logs(campaign: OpenCampaign) -> Stage:
     return Stage(LOGS, "up to date", f"{len(found)} of them")
 
 
-def _made_from_files(folder: Path, name: str, remedy: str) -> Stage:
+def _made_from_files(folder: Path, name: str, remedy: str, prior: Path | None) -> Stage:
     """Compare what a file says it was made from with what is there now."""
     try:
         data = json.loads((folder / name).read_text("utf-8"))
@@ -113,9 +115,19 @@ def _made_from_files(folder: Path, name: str, remedy: str) -> Stage:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Stage(name, "unusable", "does not say what it was made from", remedy)
     changed = [file for file, digest in listed.items() if _digest(folder, file) != digest]
+    changed += _changed_prior(data["provenance"], prior)
     if changed:
         return Stage(name, "stale", f"{', '.join(changed[:3])} changed since", remedy)
     return Stage(name, "up to date")
+
+
+def _changed_prior(provenance: Mapping[str, Any], prior: Path | None) -> list[str]:
+    """Compare the arm's model of a payload campaign, which may lie in another folder, with what was read of it."""
+    told = provenance.get("prior_sha256")
+    if prior is None or told is None:
+        return []
+    now = hashlib.sha256(prior.read_bytes()).hexdigest() if prior.is_file() else ""
+    return [] if now == told else [prior.name + " of the arm"]
 
 
 def _digest(folder: Path, file: str) -> str:

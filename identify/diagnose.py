@@ -18,6 +18,7 @@ from excitor.identify.finding import Finding, several
 from excitor.identify.samples import Samples
 from excitor.identify.subset import Subset, subset
 from excitor.robots.arrays import FloatArray
+from excitor.robots.errors import NotAssembled
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Robot
 from excitor.robots.threads import one_blas_thread
@@ -39,9 +40,22 @@ def diagnose(robot: Robot, runs: Samples | Sequence[Samples]) -> tuple[Finding, 
     for stage in stages:
         if not usable(found):
             break
-        found += stage(robot, runs)
+        try:
+            found += stage(robot, runs)
+        except NotAssembled as error:
+            found.append(_out_of_reach(error))
     rank = {"unusable": 0, "doubtful": 1, "note": 2}
     return tuple(sorted(found, key=lambda finding: rank[finding.level]))
+
+
+def _out_of_reach(error: NotAssembled) -> Finding:
+    return Finding(
+        "unusable",
+        "workspace",
+        f"positions are measured that a closed chain cannot take: {error}",
+        "check the order of the columns, their signs, units and zeros",
+        {},
+    )
 
 
 def usable(findings: Sequence[Finding]) -> bool:

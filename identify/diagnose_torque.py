@@ -13,6 +13,7 @@ from excitor.identify.finding import Finding, moving_joints, several
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import regressor, rigid_torque
+from excitor.robots.errors import NotAssembled
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
 
@@ -94,7 +95,10 @@ def check_order(robot: Robot, motion: Motion, tau: FloatArray) -> list[Finding]:
             if robot.mechanism.prismatic[i] != robot.mechanism.prismatic[j]:
                 continue
             swapped = Motion(motion.q[:, order], motion.dq[:, order], motion.ddq[:, order])
-            fits = cross_fits(robot, swapped, tau)
+            try:
+                fits = cross_fits(robot, swapped, tau)
+            except NotAssembled:  # a closed chain cannot have been there
+                continue
             trials["positions", i, j] = _gain(own, np.array([fits[k][k].misfit for k in range(n)]))
             trials["torques and positions", i, j] = _gain(own, np.array([fits[order[k]][k].misfit for k in range(n)]))
     best = min(trials, key=lambda key: trials[key], default=None)

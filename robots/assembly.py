@@ -62,14 +62,19 @@ def _other_working_mode(loop: ClosedLoop, whole: Opened) -> BoolArray:
 
 
 def _distances(loop: ClosedLoop, J: FloatArray) -> FloatArray:
-    to_platform, to_drives, passive_at_home = _scales(loop)
-    J_p = J[:, loop.platform] * to_platform[:, None] * to_drives
+    J_p, J_t = scaled(loop, J)
     values = np.linalg.svd(J_p, compute_uv=False)
     columns = [values[:, -1], 1.0 / values[:, 0]]
     if loop.passive.size:
-        J_t = J[:, loop.passive] * to_drives
-        columns.append(passive_at_home / np.linalg.svd(J_t, compute_uv=False)[:, 0])
+        columns.append(1.0 / np.linalg.svd(J_t, compute_uv=False)[:, 0])
     return np.column_stack(columns)
+
+
+def scaled(loop: ClosedLoop, J: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Scale J, or its derivatives, (n, n_all, n_joints), to what distances are singular values of: S J_p and J_t."""
+    to_platform, to_drives, passive_at_home = _scales(loop)
+    J_p = J[:, loop.platform] * to_platform[:, None] * to_drives
+    return J_p, J[:, loop.passive] * to_drives / passive_at_home
 
 
 @lru_cache(maxsize=64)

@@ -22,7 +22,7 @@ from excitor.experiments.align.stamps import (
 from excitor.experiments.align.timing import Timing, locate, period_stretch, shifts
 from excitor.experiments.align.torques import check_torques, felt
 from excitor.experiments.align.transients import check_friction_drift, repeating
-from excitor.identify.diagnose_delay import delay
+from excitor.identify.diagnose_delay import LEAST_GAIN, delay
 from excitor.identify.samples import Samples
 from excitor.identify.subset import subset
 from excitor.robots.arrays import BoolArray
@@ -229,7 +229,8 @@ def _delay(robot: Robot, view: Seen) -> tuple[float, list[Check]]:
     found = delay(robot, [samples], subset(robot, [samples]))
     if found is None:
         return 0.0, []
-    late = found.late if found.sharp else 0.0
+    chance = abs(found.late) > LATE and found.cost < LEAST_GAIN * found.left  # what the model lacks moves the best too
+    late = found.late if found.sharp and not chance else 0.0
     holds = abs(late) <= LATE
     when = "before" if late < 0.0 else "after"
     told = f"torques come {1e3 * abs(late):.3g} ms {when} the motion that they belong to"

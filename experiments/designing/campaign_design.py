@@ -1,8 +1,10 @@
 """The design stage: plan the runs, make each one's motion, forecast what all of them will tell."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from excitor.design.budget import Progress
 from excitor.design.certify import Certificate, has_torque_model
@@ -83,6 +85,8 @@ class Designed:
             return (*self.forecast.checks, _BLIND)
         if self.torque_runs:
             return (*self.forecast.checks, _robust(min(run.proven.robustness.share for run in self.torque_runs)))
+        if self.setup.design.schedule == "static-pair":
+            return (_weighs(self.setup, self.slow_runs),)
         if self.setup.design.model != "load":
             return self.forecast.checks
         value = self.runs[0].condition
@@ -114,6 +118,16 @@ _BLIND = Check(
     False,
     'masses of links are unknown, so no torque was judged at these speeds; schedule = "gentle-first" begins slowly',
 )
+
+
+def _weighs(setup: Setup, runs: Sequence[DesignedSlowRun]) -> Check:
+    """Ask that poses held tell a load's mass and centre apart, by all joints' torques."""
+    from excitor.experiments.payload.schedule import poses_condition
+
+    knots = np.concatenate([one.run.knots[1:][one.run.measured] for one in runs])
+    value = poses_condition(setup.robot, knots)
+    told = f"poses tell mass and centre with condition number {value:.3g}, at most {CONDITION:g} is asked for"
+    return Check("condition", value, CONDITION, value <= CONDITION, told)
 
 
 def _robust(share: float) -> Check:

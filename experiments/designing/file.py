@@ -231,10 +231,10 @@ def forecast_of(designed: Designed) -> dict[str, Any]:
 
 def summary(designed: Designed) -> dict[str, Any]:
     """Say for scripts what matters of a design: the numbers of its first run, and all margins."""
-    first = designed.searched[0]
+    first = designed.searched[0] if designed.searched else None  # none of poses alone
     return {
-        "condition": finite(first.condition),
-        "condition_weighted": finite(first.condition_weighted),
+        "condition": None if first is None else finite(first.condition),
+        "condition_weighted": None if first is None else finite(first.condition_weighted),
         "certified": designed.ready,
         "finished": designed.finished,
         "go": designed.go,

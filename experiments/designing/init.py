@@ -1,6 +1,7 @@
 """`excitor init`: a folder with a commented campaign.toml that can be designed as it stands."""
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -74,8 +75,15 @@ evaluations = 20000                         # of each run's search; or seconds =
 """
 
 
-def begin(folder: Path, source: str) -> Path:
-    """Write a campaign for a robot of the catalogue, or for a robot file, which is copied into the folder."""
+def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", prior: Path | None = None) -> Path:
+    """Write a campaign for a robot of the catalogue, or for a robot file, which is copied into the folder.
+
+    `prior`: of a payload campaign, the arm's model.json.
+    """
+    if prior is not None and task == "arm":
+        raise ExcitorError("a prior at the beginning goes with task payload; else state it in campaign.toml")
+    if prior is not None and not prior.is_file():
+        raise ExcitorError(f"{prior}: is no file; name the model.json of the arm's campaign")
     if (folder / FILE).exists():
         raise ExcitorError(f"{folder / FILE}: exists already; give another folder, or remove it first")
     if folder.exists() and not folder.is_dir():
@@ -94,7 +102,13 @@ def begin(folder: Path, source: str) -> Path:
     except OSError as error:
         raise ExcitorError(f"{folder}: cannot be written: {error.strerror or error}") from None
     path = folder / FILE
-    write_atomically(path, campaign_text(robot, Path(source).name if own else source))
+    named = Path(source).name if own else source
+    if task == "payload":
+        from excitor.experiments.payload.begin import payload_text
+
+        write_atomically(path, payload_text(robot, named, folder, prior))
+    else:
+        write_atomically(path, campaign_text(robot, named))
     return path
 
 
@@ -102,11 +116,11 @@ def campaign_text(robot: Robot, source: str) -> str:
     """Fill the template for a robot."""
     sigma = assumed_noise(robot, 100.0, 1.0).sigma
     return TEMPLATE.format(
-        robot=_quoted(source),
-        joints=_commented(robot),
-        home=_numbers(si_to_pendant(robot, home_pose(robot))),
-        first=_key(robot.joint_names[0]),
-        noise=_numbers(sigma),
+        robot=quoted(source),
+        joints=commented(robot),
+        home=numbers(si_to_pendant(robot, home_pose(robot))),
+        first=key_of(robot.joint_names[0]),
+        noise=numbers(sigma),
     )
 
 
@@ -129,19 +143,22 @@ def home_pose(robot: Robot) -> FloatArray:
     return np.asarray(np.round(tries[int(np.argmax(slack > 0.0))], 3))
 
 
-def _numbers(values: FloatArray) -> str:
+def numbers(values: FloatArray) -> str:
+    """Write numbers as TOML does, four digits each."""
     return "[" + ", ".join(f"{float(f'{x:.4g}'):g}" if x else "0.0" for x in values) + "]"
 
 
-def _commented(robot: Robot) -> str:
-    return ", ".join(_quoted(name) for name in robot.joint_names)
+def commented(robot: Robot) -> str:
+    """List the joints in the order of every row of numbers."""
+    return ", ".join(quoted(name) for name in robot.joint_names)
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """Write a TOML basic string."""
     plain = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04X}" for c in plain) + '"'
 
 
-def _key(name: str) -> str:
-    return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else _quoted(name)
+def key_of(name: str) -> str:
+    """Write a TOML key."""
+    return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else quoted(name)

@@ -38,7 +38,7 @@ def noise_of_model(folder: Path, given: schema.Noise, robot: Robot) -> Noise:
     assert given.model is not None
     if not inside(folder, given.model):
         raise ValueError(f"{given.model!r} leaves the folder of the campaign; copy the model into it")
-    data = _read(folder / given.model)
+    data = read_model_file(folder / given.model)
     sigma = _residuals(data, robot)
     ratios = _inflations(data, given.model)
     learned = max(1.0, float(np.median(ratios))) if ratios else 1.0
@@ -55,13 +55,16 @@ def noise_of_model(folder: Path, given: schema.Noise, robot: Robot) -> Noise:
     )
 
 
-def learned_robot(folder: Path, name: str | None, robot: Robot) -> Robot:
-    """Take an earlier model's physically consistent parameters as what is known of a robot beforehand."""
+def learned_robot(folder: Path, name: str | None, robot: Robot, *, elsewhere: bool = False) -> Robot:
+    """Take an earlier model's physically consistent parameters as what is known of a robot beforehand.
+
+    `elsewhere`: the model may lie in another campaign's folder, such as the arm's.
+    """
     if name is None:
         return robot
-    if not inside(folder, name):
+    if not elsewhere and not inside(folder, name):
         raise ValueError(f"{name!r} leaves the folder of the campaign; copy the model into it")
-    data = _read(folder / name)
+    data = read_model_file(folder / name)
     standard = data.get("standard")
     entries = standard.get("parameters") if isinstance(standard, dict) else None
     if not isinstance(entries, list):
@@ -82,7 +85,8 @@ def learned_robot(folder: Path, name: str | None, robot: Robot) -> Robot:
     return replace(robot, chi=chi, known=known)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_model_file(path: Path) -> dict[str, Any]:
+    """Read a model.json as far as every use of it needs; ExcitorError where it is none."""
     try:
         if path.stat().st_size > _LARGEST_FILE:
             raise ExcitorError(f"{path.name} is larger than any model file")

@@ -102,10 +102,13 @@ def repeated_run(setup: Setup, plan: RunPlan, twin: DesignedRun) -> DesignedRun:
 
 
 def run_robot(setup: Setup, plan: RunPlan) -> Robot:
-    """Take the robot as it is in a run: a payload pair's unloaded runs are without the payload."""
-    if setup.design.schedule == "payload-pair" and plan.payload is None:
-        return replace(setup.robot, payload=None)
-    return setup.robot
+    """Take the robot as it is in a run: a pair's unloaded runs are without the payload."""
+    return setup.robot if carries(setup, plan) else replace(setup.robot, payload=None)
+
+
+def carries(setup: Setup, plan: RunPlan) -> bool:
+    """Tell whether a run is made with the payload that the campaign states."""
+    return setup.design.schedule not in ("payload-pair", "static-pair") or plan.payload is not None
 
 
 def run_problem(setup: Setup, plan: RunPlan, before: Sequence[DesignedRun]) -> Problem:

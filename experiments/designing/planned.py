@@ -6,6 +6,7 @@ from dataclasses import replace
 from excitor.design.schedule import RunPlan, Schedule, checked, moving_mask, plan_runs, together, with_slow_runs
 from excitor.experiments.campaign import FILE, InvalidCampaign
 from excitor.experiments.designing.setup import Setup
+from excitor.experiments.payload.schedule import payload_runs
 
 
 def planned_runs(setup: Setup) -> tuple[Schedule, Schedule]:
@@ -18,6 +19,10 @@ def planned_runs(setup: Setup) -> tuple[Schedule, Schedule]:
             ['design.schedule: is "payload-pair", but there is no [payload]; state its mass, centre and inertia'],
         )
     try:
+        if setup.campaign.content.task == "payload":
+            return payload_runs(
+                robot, joints, dynamic=design.schedule == "payload-pair", static=design.static_poses > 0
+            ), ()
         if design.schedule == "single":
             schedule: Schedule = tuple(run for run in together(robot, joints) if run.name == "excitation")
         else:

@@ -113,6 +113,21 @@ class Body(Table):
     inertia: Annotated[list[FiniteFloat], Field(min_length=6, max_length=6)] = [0.0] * 6
 
 
+class Arm(Table):
+    """How far off the robot's own links and rotors may be, where no earlier campaign tells: standard deviations."""
+
+    links_percent: Annotated[FiniteFloat, Field(ge=0.0, le=100.0)] = 5.0  # of masses, centres, inertias about them
+    rotors_percent: Annotated[FiniteFloat, Field(ge=0.0, le=100.0)] = 5.0
+
+
+class Rated(Table):
+    """What the robot may carry, from its data sheet; inertias and moments about joints' axes, at the worst pose."""
+
+    mass: Positive | None = None  # kg
+    inertia: dict[Name, Positive] = {}  # kg m2
+    moment: dict[Name, Positive] = {}  # N m, of the load's weight
+
+
 class Noise(Table):
     """What the measurements will be like."""
 
@@ -154,7 +169,9 @@ class Design(Table):
 
     excitation: Literal["fourier", "torque"] = "fourier"  # positions for a controller, or torques without one
     torque: TorqueRuns | None = None
-    schedule: Literal["together", "single", "locked-sequence", "payload-pair", "gentle-first"] = "together"
+    schedule: Literal["together", "single", "locked-sequence", "payload-pair", "static-pair", "gentle-first"] = (
+        "together"
+    )
     joints: list[Name] = []  # that move; none named: all
     locked_deg: dict[Name, Coordinate] = {}  # where joints stand that do not move (sliding: mm); else the search tells
     base_frequency_hz: Positive = 0.1

@@ -53,7 +53,7 @@ def set_up(campaign: OpenCampaign) -> Setup:
     content, robot = campaign.content, campaign.robot
     tell = _collector(problems)
     with tell("prior"):
-        robot = learned_robot(campaign.folder, content.prior, robot)
+        robot = learned_robot(campaign.folder, content.prior, robot, elsewhere=content.task == "payload")
     with tell("payload"):
         robot = loaded(robot, content.payload)
     limits, torque_rms = robot.limits, np.full(robot.n_joints, np.inf)

@@ -10,7 +10,7 @@ from excitor.design.schedule import RunPlan, run_constraints
 from excitor.design.slow_plans import SweepPlan, WarmUpPlan, friction_sweeps, warm_up
 from excitor.design.slow_runs import SlowRun
 from excitor.design.static_poses import StaticPlan, static_poses
-from excitor.experiments.designing.periodic import torque_model
+from excitor.experiments.designing.periodic import carries, torque_model
 from excitor.experiments.designing.setup import Setup
 from excitor.robots.robot import Robot
 
@@ -29,6 +29,7 @@ class DesignedSlowRun:
 def design_slow_run(setup: Setup, plan: RunPlan, seed: int) -> DesignedSlowRun:
     """Make the run of a plan, and certify it; InfeasibleRun tells why there is none."""
     robot, run, constraints = make_slow_run(setup, plan, seed)
+    robot = robot if carries(setup, plan) else replace(robot, payload=None)  # the same poses as with it
     return DesignedSlowRun(plan, run, certify_slow(robot, run, constraints, torque_model=torque_model(robot)))
 
 

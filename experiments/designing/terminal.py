@@ -111,7 +111,8 @@ def print_designed(designed: Designed) -> None:
             console.print(f"[red]✗[/] {escape(name)}: {escape(item.name)}: {escape(item.proof)}")
     for check in designed.checks:
         console.print(f"{'[green]✓[/]' if check.holds else '[red]✗[/]'} {escape(check.sentence)}")
-    for advice in designed.forecast.advice:
+    load = designed.setup.campaign.content.task == "payload"  # the arm's parameters are not what it is about
+    for advice in () if load else designed.forecast.advice:
         console.print(f"  {escape(advice.sentence)}", style="dim")
     for remark in designed.setup.remarks:
         console.print(f"note: {escape(remark)}", style="yellow")

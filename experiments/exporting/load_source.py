@@ -36,9 +36,11 @@ def find_load(campaign: OpenCampaign, wanted: Wanted) -> Load:
     place = flange_of(robot, wanted.flange)
     if wanted.from_link is not None:
         phi, covariance, origin = _of_link(read_model(campaign.folder, robot), wanted.from_link, place)
-    elif (campaign.folder / MODEL).exists() and (model := read_model(campaign.folder, robot)).data.get("payload"):
+    elif (campaign.folder / MODEL).exists() and (model := read_model(campaign.folder, robot, arm=False)).data.get(
+        "payload"
+    ):
         phi, covariance, origin = _identified(model, place)
-    elif campaign.content.payload is not None:
+    elif campaign.content.payload is not None and campaign.content.task == "arm":
         phi, covariance, origin = _stated(campaign, place)
     elif robot.payload is not None:
         T = _to(place, robot.payload.link)

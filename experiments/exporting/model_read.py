@@ -36,8 +36,8 @@ class ReadModel:
         return self.standard
 
 
-def read_model(folder: Path, robot: Robot) -> ReadModel:
-    """Read the model of a campaign's folder."""
+def read_model(folder: Path, robot: Robot, *, arm: bool = True) -> ReadModel:
+    """Read the model of a campaign's folder; a payload campaign's, which has no arm, where none is wanted."""
     path = folder / FILE
     try:
         data = json.loads(path.read_text("utf-8"))
@@ -48,6 +48,8 @@ def read_model(folder: Path, robot: Robot) -> ReadModel:
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         found = data.get("schema") if isinstance(data, dict) else None
         raise ExcitorError(f"{path}: has schema {found!r}, expected {SCHEMA}; identify the campaign again")
+    if arm and data.get("task") == "payload":
+        raise ExcitorError(f"{path}: is of what the robot carries; the arm's model is in the campaign of its prior")
     try:
         chi, _ = _values(robot, data["parameters"], path)
         known = data["standard"]

@@ -68,6 +68,8 @@ class Known:
 
 def known_of(campaign: OpenCampaign) -> Known:
     """Read the model and the logs of its runs; ExcitorError where it does not say how sure it is."""
+    if campaign.content.task == "payload":
+        raise ExcitorError(f"{campaign.folder}: is a payload campaign, whose runs are all planned; see its report")
     model, path = read_model(campaign.folder), campaign.folder / FILE
     covariance = covariance_of(model, path)
     wanted = [run for run in campaign.content.run if run.role == "identify"]

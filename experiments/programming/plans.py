@@ -17,7 +17,7 @@ from excitor.design.schedule import RunPlan, run_constraints
 from excitor.design.slow_runs import SlowKind, SlowRun
 from excitor.experiments.campaign import OpenCampaign
 from excitor.experiments.designing.file import FILE
-from excitor.experiments.designing.periodic import limits_of, model_of, run_problem, run_robot, torque_model
+from excitor.experiments.designing.periodic import carries, limits_of, model_of, run_problem, run_robot, torque_model
 from excitor.experiments.designing.planned import planned_runs
 from excitor.experiments.designing.setup import Setup, set_up
 from excitor.experiments.programming.design_file import MovesRun, PeriodicRun, open_design
@@ -175,9 +175,7 @@ def _payload(setup: Setup, run_plan: RunPlan) -> float | None:
     """Tell what must hang on the flange, kg: None where the campaign says nothing of it."""
     if setup.robot.payload is None:
         return None
-    if setup.design.schedule == "payload-pair" and run_plan.payload is None:
-        return 0.0
-    return float(setup.robot.payload.phi[9])
+    return float(setup.robot.payload.phi[9]) if carries(setup, run_plan) else 0.0
 
 
 def _campaign_name(folder: Path) -> str:

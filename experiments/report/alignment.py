@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from excitor.experiments.identification import Identified
+from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.page.words import finite
 
 LEVELS = ("unusable", "doubtful", "note")
 
 
-def checked_entries(identified: Identified) -> list[dict[str, Any]]:
+def checked_entries(alignments: Mapping[str, Alignment]) -> list[dict[str, Any]]:
     """List the checks of every run of an emitted program, run by run."""
     return [
         {
@@ -24,7 +24,7 @@ def checked_entries(identified: Identified) -> list[dict[str, Any]]:
             "level": check.level,
             "sentence": str(check),
         }
-        for name, alignment in identified.alignments.items()
+        for name, alignment in alignments.items()
         for check in alignment.checks
     ]
 

@@ -56,7 +56,7 @@ def provenance_data(
 ) -> dict[str, Any]:
     """Name everything that this report can be made again from."""
     campaign = evidence.identified.campaign
-    known, file = provenance(evidence.identified), campaign.folder / DESIGN
+    known, file = provenance(campaign), campaign.folder / DESIGN
     if design is not None and file.is_file():
         known["sha256"] |= {DESIGN: hashlib.sha256(file.read_bytes()).hexdigest()}
     return known | {

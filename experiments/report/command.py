@@ -23,6 +23,11 @@ def run_report(folder: Path, as_json: bool, **given: bool) -> None:
     """Identify from the logs and write the report; beside it a PDF where that is asked for."""
     campaign = open_campaign(folder)
     folder = campaign.folder
+    if campaign.content.task == "payload":
+        from excitor.experiments.payload.command import run_report as run_load_report
+
+        run_load_report(campaign, as_json, **given)
+        return
     result = identify(campaign, lambda sentence: typer.echo(sentence, err=True))
     design = read_design(folder) if (folder / DESIGN).exists() else None
     commands = chain_commands(campaign, design, simulated_runs(result.campaign))

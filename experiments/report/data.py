@@ -34,7 +34,7 @@ def report_data(
     `tracking`: feed-forward is simulated, which for a process it always is.
     """
     evidence = gather(identified)
-    found = alignment if alignment is not None else checked_entries(identified) or None
+    found = alignment if alignment is not None else checked_entries(identified.alignments) or None
     checks = None if found is None else [alignment_entry(entry) for entry in found]
     rows, simulated = base_rows(evidence), simulated_runs(identified.campaign)
     return {

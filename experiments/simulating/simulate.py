@@ -82,7 +82,7 @@ def simulate(folder: Path, targets: Sequence[str], asked: Asked, listen: Listen)
         if not refused[name]:
             check_free(campaign.folder, name, asked.fresh)
     faults = [aim(fault_of(text, plans[0].robot), plans, asked.seed) for text in asked.faults]
-    truth = draw_truth(plans[0].robot, asked.seed, asked.settings)
+    truth = true_robot(campaign, plans, asked)
     told = json.dumps({**truth_data(truth), "faults": [_said(fault, plans[0]) for fault in faults]}, indent=1) + "\n"
     if not all(refused.values()):
         write_atomically(campaign.folder / TRUTH, told)
@@ -95,6 +95,18 @@ def simulate(folder: Path, targets: Sequence[str], asked: Asked, listen: Listen)
         )
         for name in names
     ]
+
+
+def true_robot(campaign: OpenCampaign, plans: Sequence[Plan], asked: Asked) -> Truth:
+    """Draw what the robot truly is; of a payload campaign, the arm of that seed, and a load unlike the guess."""
+    if campaign.content.task == "arm":
+        return draw_truth(plans[0].robot, asked.seed, asked.settings)
+    from excitor.experiments.payload.truth import draw_load
+
+    guess = next((plan.robot.payload for plan in plans if plan.robot.payload is not None), None)
+    assert guess is not None  # a payload campaign has runs with the load
+    arm = draw_truth(replace(campaign.robot, payload=None), asked.seed, asked.settings)
+    return replace(arm, load=draw_load(guess.phi, asked.seed))
 
 
 def _form(name: str, asked: Asked, names: Sequence[str]) -> str | None:

@@ -10,6 +10,7 @@ from excitor.robots.arrays import FloatArray
 from excitor.robots.drive import drive_elements
 from excitor.robots.dynamics import mass_matrix, rigid_torque, rotor_matrix
 from excitor.robots.kernel.drive import Elements
+from excitor.robots.mechanism import CanBeSingular
 from excitor.robots.parameters import layout, prior
 from excitor.robots.plant import links_of
 from excitor.robots.robot import Motion, Robot, posture
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 LONGEST_STEP = 5e-4  # s, of integration
 SPRING_STEP = 0.4  # rad of the fastest mode that a step takes at most
+LIGHTEST = 3.0  # times less than what a loop is tuned to may move without making it unstable
 DIRECT = 100.0  # gear ratio from which encoders have the counts that are stated
 
 
@@ -76,13 +78,17 @@ def controller_of(truth: Truth, robot: Robot, motion: Motion, forward: FloatArra
     """Tune PD gains to the bandwidth on the prior's largest inertia of each joint along the motion.
 
     Where gears give way, what is beyond them does not count, and the loop is no faster than their resonance: it would
-    not be stable.
+    not be stable. Nor would one that is tuned to a closed chain's largest inertia: near a singularity joints that move
+    together weigh many times what they weigh elsewhere. There the loops are as stiff as the lightest motion allows.
     """
     from excitor.robots.kernel.closed_loop import Controller
 
     settings, chi = truth.settings, prior(robot)
     poses = motion.q[:: max(1, len(motion) // 200)]
     inertia = np.diagonal(mass_matrix(robot, poses, chi), axis1=1, axis2=2).max(axis=0)
+    if isinstance(robot.mechanism, CanBeSingular):
+        lightness = np.linalg.eigvals(np.linalg.solve(mass_matrix(robot, poses, chi), np.diag(inertia)[None]))
+        inertia = inertia * min(1.0, LIGHTEST / float(np.abs(lightness).max()))
     bandwidth = settings.bandwidth_hz
     if settings.resonance_hz is not None:
         inertia = np.maximum(np.diagonal(rotor_matrix(robot, chi)), 0.1 * inertia)

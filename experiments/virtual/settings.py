@@ -15,6 +15,7 @@ class Settings:
     friction: float = 0.15
     current_law: float = 0.0  # spread of torque constants; currents alone cannot show it
     loss: float = 0.1  # spread of what gears lose, each direction by itself; gears without loss stay so
+    gears: float = 0.0  # spread of efficiencies below 1, both directions alike
     ripple: float = 0.001  # torque share, once a motor turn: in no model
     stribeck: float = 0.0  # share of Coulomb friction added near standstill: in no model
     resonance_hz: float | None = None  # of each joint's links on its gear, the motor held; None: gears are rigid

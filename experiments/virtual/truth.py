@@ -21,7 +21,7 @@ _FORMAT = {"format": "excitor-truth", "version": 1}
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Truth:
-    """A robot as it truly is, without the payload that a plan states.
+    """A robot as it truly is; it carries the payload that a plan states, or `load` where a plan can only guess it.
 
     `robot` begins with the parameters that the campaign knows; what no model has comes after them.
     """
@@ -35,12 +35,15 @@ class Truth:
     temperature: FloatArray  # (n_joints,), °C at the start of a program
     settings: Settings
     seed: int
+    load: FloatArray | None = None  # (10,) on the payload's link, its frame
 
     def __post_init__(self) -> None:
         n = str(self.robot.n_joints)
         freeze(self, chi=str(len(layout(self.robot))), efficiency=f"{n} 2", temperature=n)
         freeze(self, stiffness="n_springs", damping="n_springs")
         freeze(self, finite=False, torque_from_current=f"{n} 4")
+        if self.load is not None:
+            freeze(self, load="10")
 
 
 def draw_truth(robot: Robot, seed: int, settings: Settings | None = None) -> Truth:
@@ -59,11 +62,18 @@ def draw_truth(robot: Robot, seed: int, settings: Settings | None = None) -> Tru
     draw_drives(robot, chi, rng, settings)
     n = robot.n_joints
     loss = (1.0 - robot.drive.efficiency)[:, None] * np.exp(settings.loss * rng.normal(size=(n, 2)))
+    loss = loss + draw_efficiency(robot, seed, settings)[:, None]
     law = robot.drive.torque_from_current * (1.0 + settings.current_law * rng.normal(size=(n, 1)))
     full, chi = with_unmodelled(robot, chi, rng, settings)
     stiffness, damping = springs(robot, chi[: len(layout(robot))], settings)
     start = np.full(n, settings.ambient + settings.warm * settings.heating)
     return Truth(full, chi, np.clip(1.0 - loss, 0.05, 1.0), law, stiffness, damping, start, settings, seed)
+
+
+def draw_efficiency(robot: Robot, seed: int, settings: Settings) -> FloatArray:
+    """Draw what gears lose more, both ways alike, (n_joints,); gears without loss stay so."""
+    drawn = settings.gears * np.random.default_rng([seed, 0x67656172]).normal(size=robot.n_joints)
+    return np.asarray(np.where(robot.drive.efficiency < 1.0, drawn, 0.0))
 
 
 def true_parameters(
@@ -86,15 +96,18 @@ def true_parameters(
     if sensed:
         chi[layout(robot).n_link_params :] = 0.0
     if robot.payload is not None:
-        chi[10 * robot.payload.link : 10 * robot.payload.link + 10] += robot.payload.phi
+        carried = robot.payload.phi if truth.load is None else truth.load
+        chi[10 * robot.payload.link : 10 * robot.payload.link + 10] += carried
     return chi
 
 
 def truth_data(truth: Truth) -> dict[str, Any]:
     """Write a truth as plain data for JSON."""
     params = layout(truth.robot)
+    load = {} if truth.load is None else {"load": truth.load.tolist()}
     return {
         **_FORMAT,
+        **load,
         "robot": truth.robot.name,
         "seed": truth.seed,
         "parameters": [

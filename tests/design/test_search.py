@@ -206,7 +206,7 @@ def test_earlier_runs_count(problem):
 
 
 def test_a_mechanism_that_can_be_singular_stays_away():
-    """A protocol only: closed chains do not exist yet, so a tree is given singular poses."""
+    """The protocol by itself: a tree is given singular poses whose distances are known in closed form."""
     robot = load("rotradi")
 
     class Singular(type(robot.mechanism)):

@@ -1,0 +1,1 @@
+"""A payload campaign: the arm is known, what it carries is not."""
