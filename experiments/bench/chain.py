@@ -36,8 +36,8 @@ BOUND = 0.99
 FLOOR_RATIO = 1.15
 CAMPAIGN = """robot = "{robot}"
 [design]
-base_frequency_hz = 0.2
-measured_periods = 6
+base_frequency_hz = 0.25
+measured_periods = 5
 controller_sample_s = 0.008
 """
 
