@@ -41,8 +41,6 @@ CAMPAIGN = """robot = "{robot}"
 base_frequency_hz = 0.25
 measured_periods = 5
 controller_sample_s = 0.008
-[limits]
-acceleration_percent = 75.0 # the others are for what controllers make of points
 """
 
 
