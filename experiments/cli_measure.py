@@ -20,6 +20,7 @@ class Bench(StrEnum):
     identify = "identify"
     design = "design"
     programs = "programs"
+    chain = "chain"
     faults = "faults"
     readers = "readers"
     payload = "payload"

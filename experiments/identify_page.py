@@ -15,7 +15,7 @@ def print_identified(result: Identified) -> None:
     console.print(_parameter_table(result))
     widest = max(result.intervals.inflation)
     console.print(
-        f"Intervals are 95 %, by a bootstrap of blocks of time: up to {widest:.1f} times those of white residuals.",
+        f"Intervals are 95 %, as slow as the errors are: up to {widest:.1f} times those of white residuals.",
         style="dim",
     )
     for finding in result.findings:

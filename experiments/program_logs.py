@@ -21,11 +21,14 @@ from excitor.identify.periods import periodic_lowpass
 from excitor.identify.samples import Samples, Step, repeated
 from excitor.identify.signals import differentiate
 from excitor.robots.arrays import FloatArray
-from excitor.robots.robot import Motion, Robot, posture
+from excitor.robots.drive import torque_from_current
+from excitor.robots.robot import Motion, Robot
 
 PROGRAMS, LOGS, MANIFEST = "programs", "logs", "manifest.json"
 _CUTOFF = 4.0  # times the highest planned frequency: what the robot adds to its plan while it follows
 _LEAST_CUTOFF = 2.0  # Hz
+_PIECE = 0.1  # rad or m of a cruise that one row is the mean of: gravity's curvature within is 1e-3 of it at most
+_LEAST_OF_PIECE = 3  # samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +123,16 @@ def measured_run(log: Log, manifest: Manifest, robot: Robot) -> tuple[MeasuredRu
         effort_side=effort.side,
         mark=_channel(log.raw, "marker", log.start_s + t),
         speed_scaling=_channel(log.raw, "speed_scaling", log.start_s + t),
+        gains=_gains(robot, effort.values) if effort.kind == "current" else None,
     )
     return run, steps
+
+
+def _gains(robot: Robot, current: FloatArray) -> FloatArray:
+    """Tell the torque a unit of current that each law gives at what usually flows, (n_joints,)."""
+    usual = np.sqrt(np.mean(current**2, axis=0, keepdims=True))
+    usual = np.where(usual > 0.0, usual, 1.0)
+    return np.asarray((torque_from_current(robot, usual) / usual)[0])
 
 
 def _channel(raw: Recording | None, kind: Quantity, t: FloatArray) -> FloatArray | None:
@@ -151,12 +162,17 @@ _Cut = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def _of_moves(run: str, windows: list[tuple[str, _Cut]], rate: float, steps: tuple[Step, ...]) -> Samples:
-    """Average each stop; of moves that cruise, take every sample, at the speed of a straight line through it."""
-    stops = [(q.mean(axis=0), tau.mean(axis=0)) for kind, (_, q, tau) in windows if kind == "stop"]
-    if stops and all(kind == "stop" for kind, _ in windows):
-        q, tau = (np.array(column) for column in zip(*stops, strict=True))
-        return Samples(run, posture(q), tau, rate, steps=(*steps, Step("average stops", {})), static=True)
-    cruises = [(q, differentiate(q, sample_rate_hz=rate), tau) for kind, (_, q, tau) in windows if kind == "cruise"]
-    q, dq, tau = (np.concatenate(column) for column in zip(*cruises, strict=True))
-    speed = np.concatenate([np.tile(v.mean(axis=0), (len(v), 1)) for _, v, _ in cruises])
-    return Samples(run, Motion(q, speed, np.zeros_like(dq)), tau, rate, steps=(*steps, Step("cruises", {})))
+    """Average each stop, and each short piece of a cruise at the cruise's speed: rows that are no series of time."""
+    rows: list[_Cut] = []
+    for kind, (t, q, tau) in windows:
+        if kind == "stop":
+            rows.append((q.mean(axis=0), np.zeros(q.shape[1]), tau.mean(axis=0)))
+            continue
+        speed = differentiate(q, sample_rate_hz=rate).mean(axis=0)
+        travel = float(np.abs(speed).max() * (t[-1] - t[0]))
+        count = max(1, min(int(np.ceil(travel / _PIECE)), len(t) // _LEAST_OF_PIECE))
+        pieces = zip(np.array_split(q, count), np.array_split(tau, count), strict=True)
+        rows += [(a.mean(axis=0), speed, b.mean(axis=0)) for a, b in pieces]
+    q, dq, tau = (np.array(column) for column in zip(*rows, strict=True))
+    steps = (*steps, Step("average stops and pieces of cruises", {}))
+    return Samples(run, Motion(q, dq, np.zeros_like(dq)), tau, rate, steps=steps, static=True)

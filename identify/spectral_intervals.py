@@ -18,8 +18,8 @@ from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.threads import one_blas_thread
 
-FIRST = 10  # lines of the lowest band, at least; each further one is as wide as all below it
-LEAST_LEFT = 20.0  # numbers that the fit leaves free in a band, at least
+FIRST = 4  # lines of the lowest band, at least; each further one is as wide as all below it
+LEAST_FREE = 20.0  # numbers that tell of a band: those that the fit left, and those of repetitions
 CHANCE = 0.95  # up to here residuals that are larger than the noise of repetitions are taken for the same
 
 
@@ -74,6 +74,11 @@ class _Spectrum:
     there: float  # share of the rows that were not left out
     noise: FloatArray | None  # (n_lines,): density of the noise of means
     repetitions: int
+
+    def numbers(self, low: float, high: float) -> float:
+        """Count what tells of a band's density."""
+        band = self.band(low, high)
+        return max(band.free, 0.0) + band.noise_free
 
     def band(self, low: float, high: float) -> _Band:
         lines = (self.frequency >= low) & (self.frequency < high)
@@ -136,7 +141,7 @@ def _edges(spectra: Sequence[_Spectrum]) -> Iterator[tuple[float, float]]:
     low, high = 0.0, FIRST * line
     while low <= top:
         high = np.inf if high + 0.5 * (high - low) > top else high
-        while high < np.inf and sum(spectrum.band(low, high).free for spectrum in spectra) < LEAST_LEFT:
+        while high < np.inf and sum(spectrum.numbers(low, high) for spectrum in spectra) < LEAST_FREE:
             high = high + FIRST * line if high + FIRST * line < top else np.inf
         yield low, high
         low, high = high, 2.0 * high

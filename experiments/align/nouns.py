@@ -87,11 +87,13 @@ class MeasuredRun:
     mark: FloatArray | None = None  # (n,)
     speed_scaling: FloatArray | None = None  # (n,), share of the planned speed
     q_reference: FloatArray | None = None  # (n, n_joints)
+    gains: FloatArray | None = None  # (n_joints,): torque a unit of what was logged, where a law of currents made it
 
     def __post_init__(self) -> None:
         sizes = freeze(self, t="n", q="n n_joints", tau="n n_joints")
         n, wide = str(sizes["n"]), f"{sizes['n']} {sizes['n_joints']}"
-        for name, shape in {"mark": n, "speed_scaling": n, "q_reference": wide}.items():
+        shapes = {"mark": n, "speed_scaling": n, "q_reference": wide, "gains": str(sizes["n_joints"])}
+        for name, shape in shapes.items():
             if getattr(self, name) is not None:
                 freeze(self, True, "C", **{name: shape})
 

@@ -20,11 +20,11 @@ from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import regressor
 from excitor.robots.robot import Motion, Robot
 
-SAVED = 0.025  # logarithm of the residual's power, that an end must save ...
-EVIDENCE = 30.0  # ... and that, times the number of samples
+EVIDENCE = 15.0  # logarithm of the residual's power that an end must save, times the samples: chance saves 9
 BEYOND = 0.1  # of the end: what must be asked for beyond it, in the mean
+LITTLE = 0.05  # ... where the joint is left behind as well
 CLEAR = 0.1  # saved, from where on an end is one even where no joint is behind: what measures is at its end, then
-BEHIND = 3.0  # times the joint's usual scatter about the plan: a drive at its end leaves its joint behind
+BEHIND = 6.0  # times the joint's usual scatter about the plan: a drive at its end leaves its joint behind
 EXPLAINED = 0.7  # of the torque's variance, by the model and its end
 AFFECTED = 0.3  # of what the clearest end saves: a drive beside a saturated one is disturbed, not at its end
 LEAST = 6  # samples that are cut off
@@ -32,6 +32,7 @@ SHARES = (0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.6)  # of the samples, that 
 PILED = 0.35  # of the samples, that stay at the end of a drive whose joint does not follow
 ROUNDS = 8
 RIDGE = 1e-3
+SLOW = 0.02  # of a motor's highest speed, below which its friction may hold it with any torque
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,27 +54,41 @@ def check_saturation(found: Alignment, run: MeasuredRun, robot: Robot, channels:
     asked, held = _asked(robot, told), _held(robot, run)
     series = isinstance(found.expected.body, Trajectory)
     moving = found.expected.moving() & (channels.sound | channels.strays)
-    cuts = {j: _cut(asked[j], tau[:, j], told.error[:, j]) for j in np.flatnonzero(moving)}
+    turns = _turning(robot, told)
+    cuts = {
+        j: _cut(asked[j][0][on], asked[j][1][on], tau[on, j], told.error[on, j])
+        for j in np.flatnonzero(moving)
+        for on in [turns[:, j]]
+    }
     clearest = max((cut.saved for cut in cuts.values()), default=0.0)
     checks = []
     for j, cut in cuts.items():
         name = found.expected.joints[j]
-        ends = _sure(cut, len(tau), series) and cut.saved > AFFECTED * clearest
+        ends = _sure(cut, int(turns[:, j].sum()), series) and cut.saved > AFFECTED * clearest
         if not ends and channels.strays[j]:
             cut, ends = _stays(on_side(robot, "motor", run.tau)[:, j])
         checks.append(_check(name, cut, ends, name in held))
     return checks
 
 
-def _asked(robot: Robot, told: Followed) -> list[FloatArray]:
-    """Collect what each motor's controller may ask for: the plan's columns, and errors of the joints that it moves."""
+def _asked(robot: Robot, told: Followed) -> list[tuple[FloatArray, FloatArray]]:
+    """Collect what each motor's controller may ask for: the plan's columns, and errors of the joints that it moves.
+
+    Errors have the sense in which a controller asks for more.
+    """
     ungeared = np.linalg.inv(robot.drive.motor_from_joint.T)
     W = regressor(robot, told.motion)[:, :, list(base_parameters(robot).kept)]
     W = np.einsum("ij,njk->ink", ungeared, W)
     return [
-        np.column_stack([W[j], told.error[:, own], told.error_rate[:, own]])
+        (W[j], np.hstack([told.error[:, own], told.error_rate[:, own]]) * np.tile(np.sign(ungeared[j, own]), 2))
         for j, own in enumerate(np.abs(ungeared) > 0.0)
     ]
+
+
+def _turning(robot: Robot, told: Followed) -> BoolArray:
+    """Leave out motors while they stand, (n, n_joints): what friction holds there is in no model."""
+    speed = np.abs(told.motion.dq @ robot.drive.motor_from_joint.T)
+    return np.asarray(speed > SLOW * speed.max(axis=0))
 
 
 def _stays(tau: FloatArray) -> tuple[_Cut, bool]:
@@ -101,21 +116,35 @@ def _held(robot: Robot, run: MeasuredRun) -> set[str]:
     return {str(finding.data["joint"]) for finding in found if finding.level == "unusable"}
 
 
-def _cut(A: FloatArray, tau: FloatArray, error: FloatArray) -> _Cut:
+def _cut(W: FloatArray, behind: FloatArray, tau: FloatArray, error: FloatArray) -> _Cut:
     """Find the end that explains a channel best, of those that a few suppositions lead to."""
-    norms = np.linalg.norm(A, axis=0)
-    shown = norms > 1e-9 * norms.max(initial=1e-300)
-    U, values, _ = np.linalg.svd(A[:, shown] / norms[shown], full_matrices=False)
-    Q = U[:, values > RIDGE * values.max(initial=0.0)]
+    Q = _basis(np.hstack([W, behind]))
     if len(tau) < 2 * Q.shape[1]:
         return _Cut()
-    fitted = Q @ (Q.T @ tau)
-    straight = float(np.sum((tau - fitted) ** 2))
+    fitted, straight = Q @ (Q.T @ tau), _straight(W, behind, tau)
     varies = float(np.sum((tau - tau.mean()) ** 2))
     signs = (np.abs(tau), np.abs(fitted), error * np.sign(fitted), -error * np.sign(fitted))
     starts = [x >= float(np.quantile(x, 1.0 - share)) for x in signs for share in SHARES]
     tried = [_searched(Q, tau, (straight, varies), (cut, error)) for cut in starts]
     return max(tried, key=lambda one: one.saved)
+
+
+def _basis(A: FloatArray) -> FloatArray:
+    """Span the columns that are not lost among the others, orthonormal."""
+    norms = np.linalg.norm(A, axis=0)
+    shown = norms > 1e-9 * norms.max(initial=1e-300)
+    U, values, _ = np.linalg.svd(A[:, shown] / norms[shown], full_matrices=False)
+    return np.asarray(U[:, values > RIDGE * values.max(initial=0.0)])
+
+
+def _straight(W: FloatArray, behind: FloatArray, tau: FloatArray) -> float:
+    """Tell what a drive without an end leaves, squared: where its joint is behind it gives more, never less."""
+    from scipy.optimize import nnls
+
+    U = _basis(W)
+    E, rest = behind - U @ (U.T @ behind), tau - U @ (U.T @ tau)
+    norms = np.linalg.norm(E, axis=0)
+    return float(nnls(E / np.where(norms > 0.0, norms, 1.0), rest)[1] ** 2)
 
 
 def _searched(Q: FloatArray, tau: FloatArray, power: tuple[float, float], start: tuple[BoolArray, FloatArray]) -> _Cut:
@@ -150,9 +179,11 @@ def _behind(error: FloatArray, cut: BoolArray) -> float:
 
 
 def _sure(cut: _Cut, n: int, series: bool) -> bool:
-    told = cut.saved > max(SAVED, EVIDENCE / n) and cut.explained > EXPLAINED
+    """Trust an end that torques show clearly; or one that they show, where the joint is left behind as well."""
+    if n * cut.saved < EVIDENCE or cut.explained < EXPLAINED:
+        return False
     clear = series and cut.saved > CLEAR and cut.beyond > 2.0 * BEYOND
-    return told and (clear or (cut.beyond > BEYOND and cut.behind > BEHIND))
+    return clear or (cut.beyond > LITTLE and cut.behind > BEHIND)
 
 
 def _check(name: str, cut: _Cut, ends: bool, held: bool) -> Check:

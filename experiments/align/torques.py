@@ -19,12 +19,27 @@ from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Robot
 
 SCALES = (0.4, 2.5)  # of the prior's torque: masses on paper are off, but rarely so much
-EXCHANGED = np.log(5.0)  # by which the misfits' product must shrink before channels are said to be exchanged
+EXCHANGED = np.log(
+    5.0
+)  # by which an exchange must leave less than wrong units and signs would, in the misfits' product
 REVERSED = 1.5  # times that a channel's misfit must shrink before its sign is said to be wrong
 INDEPENDENT = 60  # samples of a run: the rest repeat the same errors
 SENSED = 2.0  # times that the prior of links alone must be nearer, in the median joint's variance
 _LEAST, _MOST = 1e-3, 10.0  # a misfit below is as good as none; one above says no more
 _NEAR = np.log(1.6)  # of a factor that names a unit
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What was found on one side of the gears, and by how much exchanged channels explain it better than any unit."""
+
+    checks: list[Check]
+    gain: float = 0.0
+
+    @property
+    def wrong(self) -> int:
+        """Count what does not hold."""
+        return sum(not check.holds for check in self.checks)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -72,21 +87,20 @@ def check_torques(
 
     Controllers bring torques of coupled motors to the joints: there one wrong motor shows in several joints.
     """
-    checks = _checked(expected, run, robot, samples, sound)
+    own = _checked(expected, run, robot, samples, sound)
     gears = robot.drive.motor_from_joint
     if run.effort_side == "motor" or np.array_equal(gears, np.diag(np.diagonal(gears))):
-        return checks
-    if sum(not check.holds for check in checks) < 2:
-        return checks
+        return own.checks
     motors = _checked(expected, replace(run, effort_side="motor"), robot, samples, sound)
-    return motors if sum(not check.holds for check in motors) == 1 else checks
+    one = motors.wrong == 1 and own.wrong > 1
+    return motors.checks if motors.gain > own.gain or (one and not own.gain) else own.checks
 
 
-def _checked(expected: Expected, run: MeasuredRun, robot: Robot, samples: Samples, sound: BoolArray) -> list[Check]:
+def _checked(expected: Expected, run: MeasuredRun, robot: Robot, samples: Samples, sound: BoolArray) -> _Judged:
     if not prior(robot).any():
         sentence = "the robot has no prior model, so sign, scale and order of torques were not checked"
         remedy = "give masses and centres of mass, however rough"
-        return [Check("prior model", 0.0, "1", 1.0, True, sentence, remedy=remedy)]
+        return _Judged([Check("prior model", 0.0, "1", 1.0, True, sentence, remedy=remedy)])
     dead = {str(finding.data["joint"]): finding for finding in check_dead(robot, [samples])}
     checks = [
         Check("torque", 0.0, "1", 0.0, False, f.sentence, joint, "unusable", "dead channel", f.remedy)
@@ -95,12 +109,13 @@ def _checked(expected: Expected, run: MeasuredRun, robot: Robot, samples: Sample
     moving = expected.moving() & sound
     judged = moving & np.array([name not in dead for name in expected.joints])
     model, tau = _model(robot, run, samples), on_side(robot, run.effort_side, samples.tau)
-    fits = _cross_fits(model, tau, run.effort == "torque")
-    order = _order(fits, judged)
+    gains = np.ones(robot.n_joints) if run.gains is None else run.gains
+    order, gain = _order(_cross_fits(model, tau, gains, run.effort == "torque"), judged)
     checks += _order_checks(expected, order)
     for j in np.flatnonzero(judged):
-        checks.append(_sign_and_scale(expected, robot, run, int(j), model, tau[:, order[j]]))
-    return checks
+        channel = tau[:, order[j]] * (gains[j] / gains[order[j]])
+        checks.append(_sign_and_scale(expected, robot, run, int(j), model, channel))
+    return _Judged(checks, gain)
 
 
 def on_side(robot: Robot, side: str, tau: FloatArray) -> FloatArray:
@@ -118,10 +133,19 @@ def _model(robot: Robot, run: MeasuredRun, samples: Samples) -> _Model:
     return _Model(on_side(robot, run.effort_side, rigid), on_side(robot, run.effort_side, friction), speed)
 
 
-def _cross_fits(model: _Model, tau: FloatArray, scaled: bool) -> FloatArray:
-    """Fit every channel by every joint's model: misfits (n_channels, n_joints)."""
+def _cross_fits(model: _Model, tau: FloatArray, gains: FloatArray, scaled: bool) -> FloatArray:
+    """Fit every channel by every joint's model: misfits (n_channels, n_joints).
+
+    In another's place a current went through another's law. In its own, a channel may be of any unit and sign: an
+    exchange must explain more than those.
+    """
     n = tau.shape[1]
-    return np.array([[_fit(model, j, tau[:, i], scaled).misfit for j in range(n)] for i in range(n)])
+    misfit = np.array(
+        [[_fit(model, j, tau[:, i] * gains[j] / gains[i], scaled).misfit for j in range(n)] for i in range(n)]
+    )
+    own = [min(_fit(model, j, sign * tau[:, j], False).misfit for sign in (1.0, -1.0)) for j in range(n)]
+    np.fill_diagonal(misfit, np.minimum(np.diagonal(misfit), own))
+    return misfit
 
 
 def _fit(model: _Model, j: int, tau: FloatArray, scaled: bool) -> _Fit:
@@ -143,8 +167,8 @@ def _fit(model: _Model, j: int, tau: FloatArray, scaled: bool) -> _Fit:
     return _Fit(float(found.x[0]) * typical / size, min(_MOST, left / varies))
 
 
-def _order(misfit: FloatArray, judged: BoolArray) -> IntArray:
-    """Choose the channel of each joint: its own, unless an exchange explains torques far better."""
+def _order(misfit: FloatArray, judged: BoolArray) -> tuple[IntArray, float]:
+    """Choose the channel of each joint: its own, unless an exchange explains torques far better; and by how much."""
     own = np.arange(len(misfit))
     value = -np.log(np.maximum(misfit, _LEAST))
     value[~judged] = 0.0
@@ -152,7 +176,7 @@ def _order(misfit: FloatArray, judged: BoolArray) -> IntArray:
     value[own[~judged], own[~judged]] = 1e3
     order = np.argsort(best_order(value))
     gain = float(np.sum(value[order, own] - value[own, own]))
-    return order if gain > EXCHANGED else own
+    return (order, gain) if gain > EXCHANGED else (own, 0.0)
 
 
 def _order_checks(expected: Expected, order: IntArray) -> list[Check]:

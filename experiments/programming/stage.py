@@ -119,6 +119,13 @@ def _emit_one(
         told = f"{useless}; or add --motion-only, if the motion is all that is wanted"
         return Emitted(name, None, None, told)
     verified = _verify(made.target, planned.programs, made.texts, listen)
+    default = made.target.spacing
+    for closer in [default / 2.0, default / 4.0] if default is not None and spacing is None else []:
+        if verified.good:
+            break
+        listen(f"{name}: points every {closer:g} s, because its check fails with fewer")
+        made = package(emitter, [judged.plan for judged in planned.programs], closer)
+        verified = _verify(made.target, planned.programs, made.texts, listen)
     if not verified.good:
         return Emitted(name, None, verified, f"{name}: not written, because its own check fails")
     return Emitted(name, _write(campaign, made), verified)

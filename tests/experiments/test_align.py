@@ -316,7 +316,10 @@ def test_healthy_runs_give_no_finding(cells, name, side):
 @pytest.mark.parametrize(
     ("fault", "name"),
     [(fault, ("tx40", "kr150")[k % 2]) for k, fault in enumerate(FAULTS)]
-    + [("half speed", "tx40"), ("stuck", "kr150")],
+    + [
+        pytest.param("half speed", "tx40", marks=pytest.mark.slow),
+        pytest.param("stuck", "kr150", marks=pytest.mark.slow),
+    ],
 )
 def test_faults_are_named(cells, name, fault):
     robot, plan, expected = cells[name]
@@ -393,6 +396,7 @@ def test_marks_missing_doubled_and_late(cells):
     assert check.figure == pytest.approx(40 * 0.008 - 0.006, abs=0.01)
 
 
+@pytest.mark.slow
 def test_a_log_cut_short_and_another_program(cells):
     robot, plan, expected = cells["gantry"]
     run, start = simulate(plan, 7)
@@ -490,7 +494,10 @@ def test_what_sensors_at_the_joints_feel_is_held_against_links_alone(cells):
 
 
 def test_one_wrong_motor_is_named_where_torques_come_through_coupled_gears(cells):
-    robot, plan, expected = cells["tx40"]
+    robot, plan, _ = cells["tx40"]
+    alike = [0, 1, 2, 3, 4, 4]  # joints 5 and 6 move alike: what is wrong with motor 6 looks like joint 5's torque
+    plan = replace(plan, body=replace(plan.body, sines=plan.body.sines[alike], cosines=plan.body.cosines[alike]))
+    expected = expectation(plan)
     run, _ = simulate(plan, 13)
     motors = np.linalg.solve(robot.drive.motor_from_joint.T, run.tau.T).T
     motors[:, 5] *= 32.0

@@ -194,9 +194,17 @@ def test_a_robot_with_errors_exits_1(tmp_path):
     assert any(finding["level"] == "error" for finding in json.loads(result.stdout)["findings"])
 
 
-def test_demo_reports_its_figures():
-    data = json.loads(run("demo", "--json").stdout)
+@pytest.mark.slow
+def test_the_demo_goes_from_a_plan_to_a_report(tmp_path):
+    data = json.loads(run("demo", str(tmp_path / "demo"), "--json").stdout)
     assert data["demo"] == "demo"
     figures = {figure["name"]: figure for figure in data["figures"]}
-    assert figures["demo.base_parameters"]["holds"] is True
+    for name in ("base_parameters", "certified", "heldout_error"):
+        assert figures[f"demo.{name}"]["holds"] is True, name
+    assert figures["demo.noise_floor"]["ours"] > 0.0
     assert figures["demo.regressor_ratio"]["ours"] > 1.0
+    pages = [Path(page) for page in data["context"]["pages"]]
+    assert [page.name for page in pages] == ["plan.html", "README.md", "report.html"]
+    assert all(page.is_file() for page in pages)
+    status = json.loads(run("status", str(tmp_path / "demo"), "--json").stdout)
+    assert {stage["state"] for stage in status["stages"] if stage["name"] != "report.json"} == {"up to date"}

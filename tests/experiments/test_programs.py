@@ -13,6 +13,7 @@ from excitor.design.slow_runs import SlowRun, slow_series
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.programming.plans import plans_of, rounds
+from excitor.robots.description import robot_text
 from excitor.robots.errors import ExcitorError
 
 SMALL = """robot = "rotradi"
@@ -225,6 +226,29 @@ def test_unknown_and_approximate_targets_are_refused(copy):
     assert "has 3 joints" in refused["urscript"]
     assert "7" in refused["franka"]
     assert (copy / "programs/csv").is_dir()
+
+
+@pytest.mark.slow
+def test_controllers_whose_logs_tell_no_torque_are_refused(tmp_path):
+    """Six joints without a current law: RTDE logs currents, of which nothing can come; motion alone is possible."""
+    robot = robot_text("ur10")
+    lawless = "\n".join(line for line in robot.splitlines() if not line.startswith("torque_from_current"))
+    assert lawless != robot
+    folder = tmp_path / "cell"
+    folder.mkdir()
+    (folder / "arm.toml").write_text(lawless.replace('name = "ur10"', 'name = "arm"'))
+    text = (
+        SMALL.format(schedule="single").replace("rotradi", "arm.toml").replace("[10, 20, 30]", "[0, -90, 90, 0, 0, 0]")
+    )
+    (folder / "campaign.toml").write_text(text)
+    call("design", folder, "--evaluations", 200, "--json")
+    answer = call("emit", folder, "--target", "urscript", code=1)
+    assert "no current law" in answer
+    assert "--motion-only" in answer
+    assert not (folder / "programs/urscript").exists()
+    told = json.loads(call("emit", folder, "--target", "urscript", "--motion-only", "--json"))
+    assert any("no current law" in one["note"] for one in told["targets"])
+    assert (folder / "programs/urscript").is_dir()
 
 
 def test_names_from_people_stay_harmless(tmp_path):

@@ -227,6 +227,7 @@ def report(folder, *options):
     return json.loads(result.stdout), (folder / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_process_is_reported_without_being_asked_for_and_others_if_asked(robot, tmp_path):
     folder = write_campaign(tmp_path, robot)
     data, page = report(folder)

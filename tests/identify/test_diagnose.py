@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from excitor.identify.diagnose import diagnose, usable
+from excitor.identify.diagnose_delay import delay
 from excitor.identify.samples import Samples, Step
+from excitor.identify.subset import subset
 from excitor.robots.description import catalog_names, load
 from excitor.robots.parameters import prior
 from excitor.robots.robot import DriveTrain, FrictionTerm, Motion
@@ -262,6 +264,17 @@ def test_delay_is_found_to_a_third_of_a_sample(robot, healthy, late):
     assert finding.level != "note"
     assert finding.data["delay_ms"] == pytest.approx(10.0 * late, abs=3.5)
     assert ("after" if late > 0 else "before") in finding.sentence
+
+
+def test_noise_does_not_make_a_delay(robot, simulate):
+    """Torques in time with their motion: the shift found is no larger than its σ says, and never compensated."""
+    for seed in range(8):
+        run = simulate(robot, prior(robot), seed, n_samples=1200)
+        rng = np.random.default_rng(seed)
+        tau = run.tau + 0.2 * run.tau.std(axis=0) * rng.normal(size=run.tau.shape)
+        found = delay(robot, [replace(run, tau=tau)], subset(robot, [run]))
+        assert found is not None
+        assert not found.sharp, f"seed {seed}: {1e3 * found.late:.2f} ms"
 
 
 def test_degrees_for_radians(robot, healthy):

@@ -68,7 +68,7 @@ def _rows(plan: Plan, stretch: StretchName, spacing: float) -> Iterator[str]:
     line = ",".join(["%.12g"] * values.shape[1])
     for time, part, row in zip(t, which, values, strict=True):
         phase, period = _part(stretch, parts[part][1])
-        yield f"{time:.12g},{phase},{period}," + line % tuple(row) + "\n"
+        yield f"{time:.15g},{phase},{period}," + line % tuple(row) + "\n"
 
 
 def _part(stretch: StretchName, mark: int) -> tuple[str, int]:
