@@ -44,20 +44,23 @@ def read_run(campaign: OpenCampaign, run: Run) -> Samples:
 
 
 def read_run_aligned(
-    campaign: OpenCampaign, run: Run, *, unknown_load: bool = False
+    campaign: OpenCampaign, run: Run, *, unknown_load: bool = False, found: Alignment | None = None
 ) -> tuple[Samples, Alignment | None]:
     """Read a run, and tell how it fits its plan where it has one; files are named from the campaign's folder.
 
-    `unknown_load`: that torques look like another load than the robot's is no fault.
+    `unknown_load`: that torques look like another load than the robot's is no fault. `found`: how the run fits its
+    plan, where that is known already.
     """
     if run.program is None:
         samples, alignment = read_run(campaign, run), None
     else:
-        samples, alignment = read_program(campaign, run, unknown_load=unknown_load)
+        samples, alignment = read_program(campaign, run, unknown_load=unknown_load, found=found)
     return replace(samples, steps=tuple(_from_folder(step, campaign.folder) for step in samples.steps)), alignment
 
 
-def read_program(campaign: OpenCampaign, run: Run, *, unknown_load: bool = False) -> tuple[Samples, Alignment]:
+def read_program(
+    campaign: OpenCampaign, run: Run, *, unknown_load: bool = False, found: Alignment | None = None
+) -> tuple[Samples, Alignment]:
     """Read the run of an emitted program: what of it counts, the plan tells."""
     assert run.program is not None
     log = ProgramLog(run.program, run.log, run.role, run.name)
@@ -71,6 +74,7 @@ def read_program(campaign: OpenCampaign, run: Run, *, unknown_load: bool = False
             declared=declared,
             lowpass_hz=lowpass_hz,
             unknown_load=unknown_load,
+            found=found,
         )
     except ValueError as error:
         raise InvalidLog(campaign.folder / run.log, f"run {run.name!r} cannot be processed: {error}") from None

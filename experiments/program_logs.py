@@ -75,17 +75,19 @@ def read_aligned(
     declared: ColumnMap,
     lowpass_hz: float | None = None,
     unknown_load: bool = False,
+    found: Alignment | None = None,
 ) -> tuple[Samples, Alignment]:
     """Read a program's log, hold it against the plan, and average what counts; Misaligned tells what is wrong.
 
-    `unknown_load`: that the robot carries something else than its payload is what is to be found out.
+    `unknown_load`: that the robot carries something else than its payload is what is to be found out. `found`: the
+    alignment, where it is known already.
     """
     target, _, program = log.program.partition("/")
     manifest = read_manifest(folder / PROGRAMS / target / MANIFEST)
     expected = expected_of(manifest, program, folder / PROGRAMS / target / MANIFEST)
     read = read_log(folder / log.log, declared, robot.joint_names)
     measured, steps = measured_run(read, manifest, robot)
-    alignment = align(expected, measured, robot)
+    alignment = align(expected, measured, robot) if found is None else found
     if unknown_load:
         checks = tuple(check for check in alignment.checks if check.what != "payload")
         alignment = replace(alignment, checks=checks)

@@ -131,8 +131,16 @@ def _motions(made: "Package") -> str:
 
 def _order(made: "Package") -> tuple[str, ...]:
     lines = []
+    carried = None
     for program in made.programs:
         plan = program.plan
+        if carried is not None and plan.payload is not None and (plan.payload > 0.0) != (carried > 0.0):
+            lines.append(
+                f"Mount the load, and declare {plan.payload:g} kg to the controller."
+                if plan.payload > 0.0
+                else "Take the load off, and declare none to the controller."
+            )
+        carried = plan.payload
         payload = "" if plan.payload is None else f", with {plan.payload:g} kg on the flange as the campaign states it"
         what = f"the dry run of {comment(plan.run)}" if plan.dry else f"{comment(plan.run)} ({plan.role})"
         lines.append(f"Run `{program.name}`: {what}{payload}.")

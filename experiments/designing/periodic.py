@@ -224,7 +224,6 @@ def _read_elsewhere(setup: Setup, problem: Problem) -> list[bytes]:
 
 def _finished(setup: Setup, plan: RunPlan, problem: Problem, found: Found) -> DesignedRun:
     """Take the best finalist that can be certified, a little smaller if need be."""
-    robot, constraints = run_robot(setup, plan), run_constraints(plan, setup.constraints)
     order = [k for k in range(len(found.value)) if found.violation[k] <= 0.0]
     scores = sorted((fine_value(problem, trajectory(problem, found.candidates, k)), k) for k in order)
     best: tuple[float, Trajectory, Certificate] | None = None
@@ -236,14 +235,23 @@ def _finished(setup: Setup, plan: RunPlan, problem: Problem, found: Found) -> De
             worth = fine_value(problem, trial)
             if best is not None and worth >= best[0]:
                 break
-            certificate = certify(robot, trial, constraints, torque_model=torque_model(robot))
+            certificate = _proven(setup, plan, trial)
             if certificate.ready:
                 best = (worth, trial, certificate)
                 break
     if best is None:
         chosen = trajectory(problem, found.candidates, scores[0][1])
-        best = (scores[0][0], chosen, certify(robot, chosen, constraints, torque_model=torque_model(robot)))
+        best = (scores[0][0], chosen, _proven(setup, plan, chosen))
     return _described(setup, plan, problem, best[1], best[2], found)
+
+
+def _proven(setup: Setup, plan: RunPlan, chosen: Trajectory) -> Certificate:
+    """Prove a motion; that of a run without its pair's payload must hold with it, too, on the same way from home."""
+    robot, constraints = run_robot(setup, plan), run_constraints(plan, setup.constraints)
+    heavy = certify(setup.robot, chosen, constraints, torque_model=torque_model(setup.robot))
+    if carries(setup, plan) or not heavy.ready:
+        return heavy
+    return certify(robot, chosen, constraints, torque_model=torque_model(robot), way=heavy.way)
 
 
 def torque_model(robot: Robot) -> bool | None:

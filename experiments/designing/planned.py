@@ -19,10 +19,9 @@ def planned_runs(setup: Setup) -> tuple[Schedule, Schedule]:
             ['design.schedule: is "payload-pair", but there is no [payload]; state its mass, centre and inertia'],
         )
     try:
-        if setup.campaign.content.task == "payload":
-            return payload_runs(
-                robot, joints, dynamic=design.schedule == "payload-pair", static=design.static_poses > 0
-            ), ()
+        if setup.campaign.content.task == "payload" or design.schedule == "static-pair":
+            dynamic, static = design.schedule == "payload-pair", design.static_poses > 0
+            return payload_runs(robot, joints, dynamic=dynamic, static=static), ()
         if design.schedule == "single":
             schedule: Schedule = tuple(run for run in together(robot, joints) if run.name == "excitation")
         else:

@@ -36,9 +36,7 @@ def find_load(campaign: OpenCampaign, wanted: Wanted) -> Load:
     place = flange_of(robot, wanted.flange)
     if wanted.from_link is not None:
         phi, covariance, origin = _of_link(read_model(campaign.folder, robot), wanted.from_link, place)
-    elif (campaign.folder / MODEL).exists() and (model := read_model(campaign.folder, robot, arm=False)).data.get(
-        "payload"
-    ):
+    elif (model := _model(campaign)) is not None and model.data.get("payload"):
         phi, covariance, origin = _identified(model, place)
     elif campaign.content.payload is not None and campaign.content.task == "arm":
         phi, covariance, origin = _stated(campaign, place)
@@ -54,6 +52,10 @@ def find_load(campaign: OpenCampaign, wanted: Wanted) -> Load:
     load = load_of(phi, covariance, replace(origin, point=wanted.point))
     check_known(load)
     return load
+
+
+def _model(campaign: OpenCampaign) -> ReadModel | None:
+    return read_model(campaign.folder, campaign.robot, arm=False) if (campaign.folder / MODEL).exists() else None
 
 
 def flange_of(robot: Robot, name: str | None) -> Frame:

@@ -103,7 +103,7 @@ def identify_payload(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Ide
 
 def check_pairs(runs: PayloadRuns) -> None:
     """Refuse campaigns without a loaded run; the bare one may be missing where the arm is known."""
-    if not any(run.loaded for run in (*runs.known, *runs.poses)):
+    if not any(run.loaded for run in runs.known) and not any(poses.loaded for poses in runs.poses):
         raise ExcitorError('run: none with role = "identify" has the load on; record at least one')
 
 

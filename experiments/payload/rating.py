@@ -65,7 +65,7 @@ def ratings(robot: Robot, rated: Rated, phi: FloatArray, covariance: FloatArray,
     `inertia`: whether it is known at all, which poses held do not tell.
     """
     check_joints(robot, rated)
-    mass = Rating("the load's mass", "kg", float(phi[9]), float(np.sqrt(max(covariance[9, 9], 0.0))), rated.mass)
+    mass = Rating("the load's mass", "kg", float(phi[9]), float(np.sqrt(max(float(covariance[9, 9]), 0.0))), rated.mass)
     return [mass, *_about_axes(robot, rated, phi, covariance, inertia=inertia)]
 
 
@@ -96,13 +96,13 @@ def _about_axes(robot: Robot, rated: Rated, phi: FloatArray, C: FloatArray, *, i
         if robot.mechanism.prismatic[j]:
             continue
         if inertia:
-            worst = rows[int(np.argmax(rows[:, j] @ phi)), j]
+            worst: FloatArray = rows[int(np.argmax(rows[:, j] @ phi)), j]
             about = f"the load's inertia about {name}"
-            spread = float(np.sqrt(max(worst @ C @ worst, 0.0)))
+            spread = float(np.sqrt(max(float(worst @ C @ worst), 0.0)))
             yield Rating(about, "kg m2", float(worst @ phi), spread, rated.inertia.get(name))
-        pose = rows[int(np.argmax(rows[:, j] @ _point(phi))), j]
+        pose: FloatArray = rows[int(np.argmax(rows[:, j] @ _point(phi))), j]
         value, slope = _moment(pose, phi, g)
-        spread = float(np.sqrt(max(slope @ C @ slope, 0.0)))
+        spread = float(np.sqrt(max(float(slope @ C @ slope), 0.0)))
         yield Rating(f"its weight's moment about {name}", "N m", value, spread, rated.moment.get(name))
 
 
@@ -120,14 +120,15 @@ def _point(phi: FloatArray) -> FloatArray:
     """Concentrate a load in its centre, (10,)."""
     h, m = phi[6:9], phi[9]
     x, y, z = h
-    return np.array([y * y + z * z, -x * y, -x * z, x * x + z * z, -y * z, x * x + y * y, *(m * h), m * m]) / m
+    flat = [y * y + z * z, -x * y, -x * z, x * x + z * z, -y * z, x * x + y * y, *(m * h), m * m]
+    return np.asarray(np.array(flat) / m)
 
 
 def _moment(row: FloatArray, phi: FloatArray, g: float) -> tuple[float, FloatArray]:
     """m g d with m d² = row · point(φ), and its slope by central differences."""
 
     def value(at: FloatArray) -> float:
-        return g * float(np.sqrt(max(row @ _point(at) * at[9], 0.0)))
+        return g * float(np.sqrt(max(float(row @ _point(at)) * float(at[9]), 0.0)))
 
     step = 1e-5 * np.maximum(np.abs(phi), 1e-3 * abs(phi[9]))
     slope = [(value(phi + s * e) - value(phi - s * e)) / (2.0 * s) for s, e in zip(step, np.eye(10), strict=True)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from excitor.experiments.exporting.load import Load, Origin, load_of
+from excitor.experiments.exporting.load import Load, Origin, check_known, load_of
 from excitor.experiments.exporting.load_files import load_file
 from excitor.experiments.exporting.load_source import flange_of
 from excitor.experiments.files import write_atomically
@@ -83,22 +83,36 @@ def load_report_data(result: IdentifiedLoad, commands: Sequence[str] = ()) -> di
 def forms(result: IdentifiedLoad) -> list[dict[str, str]]:
     """Write the load as each controller declares it, or say why it is not."""
     made = []
-    for controller, name in FORMS.items():
+    for controller, title in FORMS.items():
+        name = title
         try:
-            file = load_file(_on_flange(result), controller)
+            told, name = _sure(result, name)
+            file = load_file(told, controller)
             made.append({"name": name, "file": file.name, "text": file.content.decode("ascii"), "refused": ""})
         except ExcitorError as error:
             made.append({"name": name, "file": "", "text": "", "refused": str(error)})
     return made
 
 
-def _on_flange(result: IdentifiedLoad) -> Load:
+def _sure(result: IdentifiedLoad, name: str) -> tuple[Load, str]:
+    """Leave out an inertia that is less sure than it is large, as `excitor export` asks for."""
+    told = _on_flange(result)
+    try:
+        check_known(told)
+    except ExcitorError:
+        told = _on_flange(result, point=True)
+        check_known(told)
+        return told, f"{name}, as a point mass, for its inertia is less sure than it is large"
+    return told, name
+
+
+def _on_flange(result: IdentifiedLoad, *, point: bool = False) -> Load:
     phi, C = parameters_of_load(result)
     place = flange_of(result.robot, None)
     if place.link != result.link:
         raise ExcitorError(f"the frame {place.name} does not ride on the link that carries the load; name the flange")
     source = "identified, from model.json"
-    return load_of(phi, C, Origin("payload", source, place.name, inverse(place.T_link_frame)))
+    return load_of(phi, C, Origin("payload", source, place.name, inverse(place.T_link_frame), point=point))
 
 
 def not_told(result: IdentifiedLoad) -> list[str]:

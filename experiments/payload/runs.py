@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from excitor.experiments.align.manifest_file import read_manifest
 from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import OpenCampaign, Run
@@ -15,6 +17,8 @@ from excitor.identify.load_static import Poses, poses_from_samples
 from excitor.identify.samples import Samples, Step
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Robot
+
+AGREE = 0.002  # s: delays of runs on one clock differ by less
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -37,24 +41,19 @@ def read_runs(campaign: OpenCampaign) -> PayloadRuns:
     bare = replace(campaign.robot, payload=None)
     planned = replace(learned_robot(campaign.folder, content.prior, bare, elsewhere=True), payload=None)
     guess = with_load(planned, content.payload)
+    read = _aligned(campaign, guess, planned)
     known: list[LoadRun] = []
     unseen: list[LoadRun] = []
     poses: list[Poses] = []
-    samples: dict[str, Samples] = {}
-    alignments: dict[str, Alignment] = {}
     loads = {run.name: is_loaded(campaign, run) for run in content.run}
     for number, run in enumerate(content.run):
-        on = loads[run.name]
-        as_run = replace(campaign, robot=guess if on else planned)
-        read, alignment = read_run_aligned(as_run, run, unknown_load=on)
-        samples[run.name] = read
-        if alignment is not None:
-            alignments[run.name] = alignment
-        if read.static:
-            poses.append(poses_from_samples(bare, read, loaded=on))
+        on, found = loads[run.name], read[run.name][0]
+        if found.static:
+            poses.append(poses_from_samples(bare, found, loaded=on))
             continue
-        made = replace(run_from_samples(bare, read), loaded=on, time=float(number))
+        made = replace(run_from_samples(bare, found), loaded=on, time=float(number))
         (unseen if run.role == "validate" else known).append(made)
+    samples = {name: found for name, (found, _) in read.items()}
     return PayloadRuns(
         bare,
         tuple(known),
@@ -62,9 +61,31 @@ def read_runs(campaign: OpenCampaign) -> PayloadRuns:
         tuple(poses),
         samples,
         loads,
-        alignments,
-        tuple(step for read in samples.values() for step in read.steps),
+        {name: alignment for name, (_, alignment) in read.items() if alignment is not None},
+        tuple(step for found in samples.values() for step in found.steps),
     )
+
+
+def _aligned(campaign: OpenCampaign, guess: Robot, planned: Robot) -> dict[str, tuple[Samples, Alignment | None]]:
+    """Read all runs with one delay between torques and motion: it is the clock's, the same in every run.
+
+    A run that moves few joints, slowly, tells it badly: where runs disagree, it is noise that they tell, and counts
+    as 0.
+    """
+    made: dict[str, tuple[Samples, Alignment | None]] = {}
+    for run in campaign.content.run:
+        on = is_loaded(campaign, run)
+        made[run.name] = read_run_aligned(replace(campaign, robot=guess if on else planned), run, unknown_load=on)
+    late = [found.delay for samples, found in made.values() if found is not None and not samples.static]
+    if not late or np.ptp(late) <= AGREE:
+        return made
+    for run in campaign.content.run:
+        found = made[run.name][1]
+        if found is not None and found.delay != 0.0:
+            on = is_loaded(campaign, run)
+            as_run = replace(campaign, robot=guess if on else planned)
+            made[run.name] = read_run_aligned(as_run, run, unknown_load=on, found=replace(found, delay=0.0))
+    return made
 
 
 def is_loaded(campaign: OpenCampaign, run: Run) -> bool:
