@@ -34,10 +34,15 @@ def test_an_untrue_model_is_outside(folder):
     chain.chained(folder, PAIR)
     (made,) = simulate(folder, ["csv"], Asked(fresh=True), lambda _: None)
     identified = identify(open_campaign(folder, "identify"))
-    truth = chain.truth_of(made.data)
+    truth, unseen = chain.truth_of(made.data, "identify"), chain.truth_of(made.data, "validate")
     wrong = truth * np.where(np.arange(len(truth)) == int(np.argmax(np.abs(truth))), 1.1, 1.0)
-    assert chain.judged(PAIR, identified, truth).chi_square < chain.judged(PAIR, identified, wrong).chi_square
-    assert chain.judged(PAIR, identified, wrong).chi_square > chain.judged(PAIR, identified, truth).bound
+    assert (
+        chain.judged(PAIR, identified, truth, unseen).chi_square
+        < chain.judged(PAIR, identified, wrong, unseen).chi_square
+    )
+    assert (
+        chain.judged(PAIR, identified, wrong, unseen).chi_square > chain.judged(PAIR, identified, truth, unseen).bound
+    )
     assert 0.0 < noise_share(identified) < 0.5
 
 
