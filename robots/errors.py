@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from excitor.robots.arrays import IntArray
+if TYPE_CHECKING:
+    from excitor.robots.arrays import IntArray
 
 
 class ExcitorError(Exception):
@@ -30,6 +32,6 @@ class RankDeficient(ExcitorError):
 class NotAssembled(ExcitorError):
     """Positions that a closed chain cannot take, with the numbers of the samples that ask for them."""
 
-    def __init__(self, message: str, samples: IntArray) -> None:
+    def __init__(self, message: str, samples: "IntArray") -> None:
         self.samples = samples
         super().__init__(message)

@@ -302,7 +302,7 @@ def test_mistakes_are_told_in_sentences(five_bar):
     with pytest.raises(ValueError, match="maker states"):
         Law((1,), np.zeros(1))
     with pytest.raises(ValueError, match="no torque_from_current"):
-        laws_of(load("tx40"))
+        laws_of(load("rotradi"))
     with pytest.raises(ValueError, match="gap above 1"):
         Trust(gap=0.5)
     assert [law.prior[0] for law in laws_of(five_bar)] == GAINS.tolist()
