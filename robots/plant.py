@@ -5,7 +5,6 @@ from typing import TypedDict
 import numpy as np
 
 from excitor.robots.arrays import FloatArray
-from excitor.robots.closure import pack
 from excitor.robots.errors import ExcitorError
 from excitor.robots.kernel.chain import Chain
 from excitor.robots.kernel.weigh import Closing
@@ -19,7 +18,7 @@ class Links(TypedDict):
 
     chain: Chain
     phi: FloatArray
-    closing: Closing
+    closing: Closing | None
 
 
 def links_of(robot: Robot, phi: FloatArray) -> Links:
@@ -37,6 +36,4 @@ def links_of(robot: Robot, phi: FloatArray) -> Links:
         return Links(chain=chain(mechanism.tree), phi=mechanism.tree_parameters(phi), closing=closing)
     if not isinstance(mechanism, Tree):
         raise ExcitorError(f"{robot.name}: {type(mechanism).__name__} cannot be simulated under a controller")
-    none, still = np.zeros(0, dtype=np.int64), np.zeros(mechanism.n_joints)
-    closing = Closing(pack(()), np.arange(mechanism.n_joints), none, still, still, 0.0)
-    return Links(chain=chain(mechanism), phi=np.ascontiguousarray(phi), closing=closing)
+    return Links(chain=chain(mechanism), phi=np.ascontiguousarray(phi), closing=None)

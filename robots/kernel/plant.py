@@ -31,7 +31,7 @@ class Plant(NamedTuple):
 
     chain: Chain  # of the opened tree, where there are closed loops
     phi: FloatArray  # (n_links, 10), of that tree's links
-    closing: Closing
+    closing: Closing | None
     rotors: FloatArray  # (n, n)
     elements: Elements  # of friction, every sign with a width
     friction: FloatArray  # (n_elements,): their parameters, cold

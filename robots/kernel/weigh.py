@@ -16,7 +16,7 @@ _MOST_STEPS = 10  # of Newton's method, from the state before
 
 
 class Closing(NamedTuple):
-    """How an opened tree closes; of an open chain, empty."""
+    """How an opened tree closes. Open chains have None, for whom nothing of closing is compiled."""
 
     loops: Loops
     given: IntArray  # coordinates of the tree that are the robot's joints
@@ -47,9 +47,10 @@ class Room(NamedTuple):
 
 
 @inner
-def make_room(chain: Chain, closing: Closing) -> Room:
+def make_room(chain: Chain, closing: Closing | None) -> Room:
     """Make room for the states of a tree."""
-    n_all, n = chain.coupling.shape[1], closing.sought.size
+    n_all = chain.coupling.shape[1]
+    n = 0 if closing is None else closing.sought.size
     n_links = chain.parents.size
     links = np.empty((n_links + 1) * LINK_ROWS)
     start_at_base(chain, links)
@@ -73,25 +74,24 @@ def make_room(chain: Chain, closing: Closing) -> Room:
 
 
 @inner
-def weigh(chain: Chain, phi: FloatArray, closing: Closing, room: Room, state: Any, out: Any) -> None:
+def weigh(chain: Chain, phi: FloatArray, closing: Closing | None, room: Room, state: Any, out: Any) -> None:
     """Write bias (n,) and mass (n, n) of the robot's own joints in a state (q, dq); out = (bias, mass)."""
     bias, mass = out
     q, dq = state
-    n = q.size
-    if closing.sought.size == 0:
-        for i in range(n):
+    if closing is None:
+        for i in range(q.size):
             room.motion[0, i, 0], room.motion[1, i, 0] = q[i], dq[i]
         weigh_tree(chain, phi, room)
         bias[:] = room.bias
         mass[:] = room.mass
-        return
-    if not close(chain, closing, room, q, dq):
-        bias[:] = np.nan
-        mass[:] = np.nan
-        return
-    weigh_tree(chain, phi, room)
-    acceleration_rows(closing.loops, room.links, room.world, room.f, room.scratch, 1)
-    project(closing, room, bias, mass)
+    else:
+        if close(chain, closing, room, q, dq):
+            weigh_tree(chain, phi, room)
+            acceleration_rows(closing.loops, room.links, room.world, room.f, room.scratch, 1)
+            project(closing, room, bias, mass)
+        else:
+            bias[:] = np.nan
+            mass[:] = np.nan
 
 
 @inner
