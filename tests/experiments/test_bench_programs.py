@@ -13,6 +13,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("bench")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", registry.NAMES)
 def test_wrong_programs_are_noticed(folder, name):
     robot = "iiwa" if registry.target(name).joints == 7 else "tx40"

@@ -34,6 +34,9 @@ def neighbour(name):
 pages, simulations = neighbour("test_plan_page"), neighbour("test_simulate")
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory):
     """Run every stage in a folder; how often logs were read for the report is told apart."""

@@ -30,6 +30,7 @@ def test_printed_wrist_friction_is_rewritten_not_changed():
     assert values == {"Fs6": pytest.approx(0.11), "Fsm6": 1.85, "Fv1": 6.9}
 
 
+@pytest.mark.slow
 def test_virtual_cases_rank_as_published():
     """Medians over seeds 0 to 2: the locked-joint set cures the power model."""
     from statistics import median
