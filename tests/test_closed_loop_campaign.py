@@ -68,7 +68,7 @@ def test_logs_of_the_virtual_robot_become_a_model_that_tells_the_truth(folder):
     model = json.loads((folder / "model.json").read_text("utf-8"))
     assert len(model["parameters"]) == 15, "11 of the links and rotors, 4 of friction"
     assert model["standard"]["status"] != "none"
-    truth = truth_of(simulated)
+    truth = truth_of(simulated, "identify")
     error = np.array([p["value"] for p in model["parameters"]]) - truth
     assert error @ np.linalg.solve(np.array(model["covariance"]), error) < WORST
     call("report", folder, "--json")
