@@ -8,10 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from excitor.robots.arrays import BoolArray, FloatArray
-from excitor.robots.robot import FrictionTerm, Robot
+from excitor.robots.robot import SIGNED, FrictionTerm, Robot
 
 SETTLES = 0.08  # s that a servo takes, typically
-_SIGNED = ("coulomb", "sqrt", "stribeck", "load")
 
 
 def near_reversals(
@@ -38,7 +37,7 @@ def _turning(robot: Robot) -> Iterator[FrictionTerm]:
     known: set[bytes] = set()
     for term in robot.drive.friction:
         key = term.senses.tobytes() + term.acts.tobytes()
-        if term.model in _SIGNED and key not in known:
+        if term.model in SIGNED and key not in known:
             known.add(key)
             yield term
 

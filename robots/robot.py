@@ -12,6 +12,7 @@ from excitor.robots.mechanism import Mechanism
 FrictionModel = Literal[
     "viscous", "coulomb", "offset", "sqrt", "stribeck", "load", "maxwell-slip", "ripple-sin", "ripple-cos"
 ]
+SIGNED: tuple[FrictionModel, ...] = ("coulomb", "sqrt", "stribeck", "load")  # models that know a direction
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -24,7 +24,7 @@ from excitor.robots.kernel.columns import fill_mass_matrix, fill_torque
 from excitor.robots.kernel.drive import fill_drive
 from excitor.robots.parallel import ClosedLoop
 from excitor.robots.parameters import layout, prior
-from excitor.robots.robot import Motion, Robot
+from excitor.robots.robot import SIGNED, Motion, Robot
 from excitor.robots.tree import Tree, chain
 
 TorqueLaw = Callable[[float, FloatArray, FloatArray], FloatArray]  # t, q, dq (n_runs, n_joints) -> torques, the same
@@ -33,7 +33,6 @@ _Accelerations = Callable[
 ]  # q, dq, tau -> ddq, each (n_joints, n_runs)
 
 STABLE = 2.0  # decay rate times step that is taken; Runge and Kutta's steps are stable up to 2.78
-_SIGNED = ("coulomb", "sqrt", "stribeck", "load")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ def with_friction_width(robot: Robot, width: float) -> Robot:
     if not 0.0 < width < np.inf:
         raise ValueError(f"width is {width}, expected a positive velocity, such as 0.005 rad/s")
     terms = tuple(
-        replace(term, width=width) if term.model in _SIGNED and term.width == 0.0 else term
+        replace(term, width=width) if term.model in SIGNED and term.width == 0.0 else term
         for term in robot.drive.friction
     )
     return replace(robot, drive=replace(robot.drive, friction=terms))
@@ -165,7 +164,7 @@ def _check_friction(robot: Robot, steps: Steps) -> None:
                 f"friction {term.parameter!r} remembers where it slipped, which simulation does not follow; "
                 "replace it by a smoothed coulomb term"
             )
-        if term.model in _SIGNED and term.width == 0.0:
+        if term.model in SIGNED and term.width == 0.0:
             raise ValueError(
                 f"friction {term.parameter!r} has a true sign, at which steps of {steps.sample_time / steps.substeps:g}"
                 " s chatter; simulate with_friction_width(robot, 0.005), or state a sign_width"

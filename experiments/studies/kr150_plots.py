@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from excitor.experiments.studies import kr150_recipe as recipe
+from excitor.experiments.studies.drawing import pyplot, save
 from excitor.identify.load import identify_load
 from excitor.identify.load_equations import equations, motor_torque
 from excitor.identify.load_task import load_task
@@ -30,7 +31,7 @@ def draw_all(robot: Robot, printed: dict[str, Any], draws: "list[dict[str, Outco
 
 def _motion(experiment: recipe.Experiment, out: Path) -> Path:
     """Draw the paper's Fig. 4: one period of the excitation, as re-estimated from the encoders."""
-    plt = _pyplot()
+    plt = pyplot()
     figure, axes = plt.subplots(2, 2, figsize=(11, 6), sharex=True, layout="constrained")
     q = experiment.run.motion.q
     t = np.arange(len(q)) * 0.024
@@ -41,12 +42,12 @@ def _motion(experiment: recipe.Experiment, out: Path) -> Path:
     for axis in axes[-1]:
         axis.set_xlabel("time (s)")
     figure.suptitle("Fig. 4: one period of the excitation, re-estimated from the averaged encoders")
-    return _save(figure, out / "figure4_motion.png")
+    return save(figure, out / "figure4_motion.png")
 
 
 def _torques(robot: Robot, experiment: recipe.Experiment, out: Path) -> Path:
     """Draw the paper's Fig. 5: averaged motor torques beside the model's, and what is left."""
-    plt = _pyplot()
+    plt = pyplot()
     runs = [experiment.run]
     task = load_task(robot, runs, arm=recipe.arm_of(robot, recipe.draw_prior(0)))
     system = equations(task, runs)
@@ -66,12 +67,12 @@ def _torques(robot: Robot, experiment: recipe.Experiment, out: Path) -> Path:
     for axis in axes[-1]:
         axis.set_xlabel("time (s)")
     figure.suptitle("Fig. 5: averaged motor torques (left) and what the model leaves of them (right)")
-    return _save(figure, out / "figure5_torques.png")
+    return save(figure, out / "figure5_torques.png")
 
 
 def _errors(printed: dict[str, Any], draws: "list[dict[str, Outcome]]", out: Path) -> Path:
     """Draw Table 2 as bars: mean absolute errors of the approaches, ours and printed."""
-    plt = _pyplot()
+    plt = pyplot()
     names, units = printed["table2"]["names"], printed["table2"]["units"]
     figure, axis = plt.subplots(figsize=(11, 5), layout="constrained")
     place = np.arange(len(names))
@@ -84,19 +85,4 @@ def _errors(printed: dict[str, Any], draws: "list[dict[str, Outcome]]", out: Pat
     axis.set_xticks(place, [f"{name}\n({unit})" for name, unit in zip(names, units, strict=True)])
     axis.set_ylabel("mean |error| over 14 experiments")
     axis.legend(fontsize=8)
-    return _save(figure, out / "table2_errors.png")
-
-
-def _pyplot() -> Any:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt
-
-
-def _save(figure: Any, path: Path) -> Path:
-    figure.savefig(path, dpi=120)
-    _pyplot().close(figure)
-    return path
+    return save(figure, out / "table2_errors.png")

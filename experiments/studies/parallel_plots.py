@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from excitor.experiments.studies.drawing import pyplot, save
 from excitor.experiments.studies.parallel_compare import ALL, ESSENTIAL, OURS, PAPER, PLAIN, Draw
 from excitor.experiments.studies.parallel_tx40 import Outcome
 from excitor.identify.drive_gains import Trust
@@ -21,7 +21,7 @@ def draw(drawn: Mapping[str, Sequence[Draw]], serial: Sequence[Outcome], out: Pa
 
 def _gains(drawn: Mapping[str, Sequence[Draw]], out: Path) -> Path:
     """Mean gain errors with standard deviations, a panel a robot."""
-    plt = _pyplot()
+    plt = pyplot()
     figure, axes = plt.subplots(1, len(drawn), figsize=(13, 4), layout="constrained")
     for axis, (name, draws) in zip(axes, drawn.items(), strict=True):
         kept = ESSENTIAL if name == "orthoglide_full" else ALL
@@ -35,12 +35,12 @@ def _gains(drawn: Mapping[str, Sequence[Draw]], out: Path) -> Path:
         axis.set_title(f"{name.replace('_', ' ')}, {kept}", loc="left", fontsize=9)
     axes[0].set_ylabel("gain error (%), mean and standard deviation")
     figure.legend(*axes[0].get_legend_handles_labels(), fontsize=8, loc="outside lower center", ncols=3)
-    return _save(figure, out / "gain_errors.png")
+    return save(figure, out / "gain_errors.png")
 
 
 def _gaps(drawn: Mapping[str, Sequence[Draw]], out: Path) -> Path:
     """Worst gain error of every draw over its singular-value gap, and the limit of trust."""
-    plt = _pyplot()
+    plt = pyplot()
     figure, axis = plt.subplots(figsize=(8, 5), layout="constrained")
     for k, (name, draws) in enumerate(drawn.items()):
         for (kept, method), marker in (((ALL, PAPER), "x"), ((ESSENTIAL, PAPER), "+"), ((ALL, OURS), ".")):
@@ -53,12 +53,12 @@ def _gaps(drawn: Mapping[str, Sequence[Draw]], out: Path) -> Path:
     axis.set_xlabel("ratio of the last two singular values; dashed: least that is believed")
     axis.set_ylabel("largest gain error (%)")
     axis.legend(fontsize=6, ncols=2)
-    return _save(figure, out / "singular_value_gap.png")
+    return save(figure, out / "singular_value_gap.png")
 
 
 def _serial(serial: Sequence[Outcome], out: Path) -> Path:
     """Errors of all joints by every method, and of what is answered."""
-    plt = _pyplot()
+    plt = pyplot()
     figure, axis = plt.subplots(figsize=(8, 4), layout="constrained")
     names = [gain.drive for gain in serial[0].result.gains]
     for k, method in enumerate(COLORS):
@@ -75,19 +75,4 @@ def _serial(serial: Sequence[Outcome], out: Path) -> Path:
     axis.set_xticks(range(len(names)), names)
     axis.set_ylabel("gain error (%)")
     axis.legend(fontsize=8)
-    return _save(figure, out / "tx40_gains.png")
-
-
-def _pyplot() -> Any:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt
-
-
-def _save(figure: Any, path: Path) -> Path:
-    figure.savefig(path, dpi=120)
-    _pyplot().close(figure)
-    return path
+    return save(figure, out / "tx40_gains.png")

@@ -1,10 +1,10 @@
 """Pictures of the TX-40 study: torques of both models, parameters, and how the model shrinks."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from excitor.experiments.studies.drawing import pyplot, save
 from excitor.experiments.studies.tx40_recording import Fits, Recording, joint_errors, named
 from excitor.experiments.studies.tx40_virtual import Fitted
 
@@ -28,7 +28,7 @@ def draw_virtual(fitted: Fitted, out: Path) -> list[Path]:
 
 def _reconstruction(fitted: Fitted, case: int, title: str, out: Path) -> Path:
     """Measured and reconstructed torques of one case, joint by joint."""
-    plt = _pyplot()
+    plt = pyplot()
     figure, axes = plt.subplots(3, 2, figsize=(11, 8), sharex=True, layout="constrained")
     unseen, values = fitted.unseen, named(fitted.estimates[case])
     predicted = unseen.W @ np.array([values.get(name, 0.0) for name in unseen.names])
@@ -45,12 +45,12 @@ def _reconstruction(fitted: Fitted, case: int, title: str, out: Path) -> Path:
         axis.set_xlabel("time (s)")
     axes[0, 0].legend(fontsize=8, loc="upper right")
     figure.suptitle(f"{title}; held-out run of the virtual robot")
-    return _save(figure, out / f"figure{case}_virtual.png")
+    return save(figure, out / f"figure{case}_virtual.png")
 
 
 def _torques(recording: Recording, fits: Fits, out: Path) -> Path:
     """Measured torque beside the dynamic and the power model, joint by joint."""
-    plt = _pyplot()
+    plt = pyplot()
     figure, axes = plt.subplots(3, 2, figsize=(11, 9), sharex=True, layout="constrained")
     dynamic = recording.dynamic
     models = {"dynamic model": named(fits.essential[20].estimate), "power model": named(fits.power)}
@@ -68,12 +68,12 @@ def _torques(recording: Recording, fits: Fits, out: Path) -> Path:
         axis.set_xlabel("time (s)")
     axes[0, 0].legend(fontsize=8, loc="upper right")
     figure.suptitle("Fitted on one trajectory: the power model explains the power, not the torques")
-    return _save(figure, out / "torques.png")
+    return save(figure, out / "torques.png")
 
 
 def _errors(recording: Recording, fits: Fits, out: Path) -> Path:
     """Relative torque errors by joint."""
-    plt = _pyplot()
+    plt = pyplot()
     figure, axis = plt.subplots(figsize=(8, 4), layout="constrained")
     models = {
         "dynamic, 60 parameters": named(fits.wls),
@@ -87,12 +87,12 @@ def _errors(recording: Recording, fits: Fits, out: Path) -> Path:
     axis.set_ylabel("training error |τ - τ̂| / |τ|")
     axis.set_yscale("log")
     axis.legend(fontsize=8)
-    return _save(figure, out / "errors.png")
+    return save(figure, out / "errors.png")
 
 
 def _parameters(fits: Fits, out: Path) -> Path:
     """Essential parameters with their 95 % intervals of white residuals."""
-    plt = _pyplot()
+    plt = pyplot()
     estimate = fits.essential[20].estimate
     figure, axis = plt.subplots(figsize=(8, 6), layout="constrained")
     relative = 100.0 * estimate.relative_sigma * 1.96
@@ -101,19 +101,4 @@ def _parameters(fits: Fits, out: Path) -> Path:
     axis.set_yticks(np.arange(len(order)), [estimate.names[k] for k in order], fontsize=8)
     axis.set_xlabel("half width of the 95 % interval, % of the value (white residuals)")
     axis.set_title(f"{len(order)} essential parameters", loc="left", fontsize=10)
-    return _save(figure, out / "parameters.png")
-
-
-def _pyplot() -> Any:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt
-
-
-def _save(figure: Any, path: Path) -> Path:
-    figure.savefig(path, dpi=120)
-    _pyplot().close(figure)
-    return path
+    return save(figure, out / "parameters.png")

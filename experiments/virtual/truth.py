@@ -12,9 +12,8 @@ from excitor.robots.dynamics import inverse_dynamics, mass_matrix, rotor_matrix
 from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import check_consistency, parameters_of, pseudo_inertia
 from excitor.robots.parameters import layout
-from excitor.robots.robot import FrictionTerm, Robot
+from excitor.robots.robot import SIGNED, FrictionTerm, Robot
 
-_SIGNED = ("coulomb", "sqrt", "stribeck", "load")
 SIGN_WIDTH = 3e-4  # of the speed limit: over which a true sign changes
 _FORMAT = {"format": "excitor-truth", "version": 1}
 
@@ -221,7 +220,7 @@ def with_unmodelled(
 
 def wide(term: FrictionTerm, speed: FloatArray) -> FrictionTerm:
     """Give a true sign the width that integration needs."""
-    if term.model not in _SIGNED or term.width > 0.0:
+    if term.model not in SIGNED or term.width > 0.0:
         return term
     return replace(term, width=SIGN_WIDTH * float(np.abs(term.senses) @ speed))
 

@@ -10,10 +10,9 @@ from excitor.robots.codegen.languages import LANGUAGES, Constant, Routine, ident
 from excitor.robots.codegen.tracer import Count, count, needed
 from excitor.robots.codegen.traces import start_trace, traced_energy, traced_power, traced_regressor, traced_torque
 from excitor.robots.parameters import layout, prior
-from excitor.robots.robot import Robot
+from excitor.robots.robot import SIGNED, Robot
 
 SIGN_WIDTH = 1e-3  # rad/s or m/s: [Volkmann2020] §IV feeds tanh(1000 dq) forward instead of sgn(dq)
-_SIGNED = ("coulomb", "sqrt", "stribeck", "load")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ def smoothed(robot: Robot, sign_width: float) -> Robot:
     if not (np.isfinite(sign_width) and sign_width > 0.0):
         raise ValueError(f"sign_width is {sign_width}, expected a positive velocity in rad/s or m/s")
     friction = tuple(
-        replace(term, width=sign_width) if term.width == 0.0 and term.model in _SIGNED else term
+        replace(term, width=sign_width) if term.width == 0.0 and term.model in SIGNED else term
         for term in robot.drive.friction
     )
     return replace(robot, drive=replace(robot.drive, friction=friction))
