@@ -243,9 +243,27 @@ def judge(campaign: OpenCampaign, runs: list[Samples], estimate: Estimate, known
     return validate(regression, estimate, baselines=baselines, trained_on=trained_on, training=runs is known)
 
 
-def noise_share(identified: Identified) -> float:
-    """Find what the noise of the validation's mean torques is of these torques: no model can leave less."""
+def mean_noise(identified: Identified, regression: Regression) -> FloatArray | None:
+    """Find the variance of each equation's torque, the mean of repetitions; None where it is not known.
+
+    σ² of an equation is that of a single repetition over their number; of thinned equations nobody knows it.
+    """
+    count = np.array([identified.samples[name].repetitions for name in regression.runs], dtype=float)
+    thinned = bool(identified.campaign.content.processing.decimate)
+    if regression.variance is None or thinned or not count.all():
+        return None
+    return np.asarray(regression.variance / count[regression.run])
+
+
+def held_out_equations(identified: Identified) -> Regression:
+    """Set up the equations of the runs that a model was not fitted to."""
     roles = {run.name: run.role for run in identified.campaign.content.run}
     runs = [samples for name, samples in identified.samples.items() if roles[name] == "validate"]
-    noise = sum(float(samples.variance.sum()) / samples.repetitions for samples in runs if samples.variance is not None)
-    return float(np.sqrt(noise / sum(float(np.sum(samples.tau**2)) for samples in runs)))
+    return equations(identified.campaign, runs, judging=True)
+
+
+def noise_share(identified: Identified) -> float:
+    """Find what noise is of the torques that a model was not fitted to: no model can leave less. NaN if not known."""
+    regression = held_out_equations(identified)
+    variance = mean_noise(identified, regression)
+    return np.nan if variance is None else float(np.sqrt(np.sum(variance) / np.sum(regression.y**2)))

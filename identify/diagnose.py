@@ -67,20 +67,14 @@ def check_repetitions(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
     """Say where noise cannot be told from model error, or is told by few repetitions."""
     found = []
     for run in runs:
-        counts = [
-            float(value)
-            for step in run.steps
-            for key, value in step.settings.items()
-            if key in ("repetitions", "n_repetitions", "periods", "n_periods") and not isinstance(value, str)
-        ]
-        n = max(counts, default=0.0)
-        data: dict[str, float | str | tuple[str, ...]] = {"run": run.run, "repetitions": n}
+        n = run.repetitions
+        data: dict[str, float | str | tuple[str, ...]] = {"run": run.run, "repetitions": float(n)}
         if run.variance is None and n < 2:
             sentence = f"run {run.run!r} was measured once, so its noise cannot be told from errors of the model"
             found.append(Finding("note", "repetitions", sentence, "repeat it five times or more", data))
         elif 0 < n < 5:
             sentence = (
-                f"run {run.run!r} is the mean of {n:g} repetitions, so its noise is known to "
+                f"run {run.run!r} is the mean of {n} repetitions, so its noise is known to "
                 f"{100 * np.sqrt(0.5 / (max(n, 2) - 1)):.0f} % only"
             )
             found.append(Finding("doubtful", "repetitions", sentence, "repeat it five times or more", data))

@@ -34,7 +34,7 @@ class Samples:
     steps: tuple[Step, ...] = ()
     static: bool = False  # poses held, one a row: neither thinned nor left out for standing still
     noise: FloatArray | None = None  # (n_lines, n_joints): density of tau's noise on its lines, if tau is a mean
-    repetitions: int = 1  # of which tau is the mean
+    repetitions: int = 0  # of which tau is the mean; 0: nobody tells
 
     def __post_init__(self) -> None:
         shape = " ".join(str(size) for size in self.motion.q.shape)

@@ -22,7 +22,7 @@ from excitor.experiments.designing.settings import settings_of
 from excitor.experiments.designing.setup import set_up
 from excitor.experiments.designing.stage import write_all
 from excitor.experiments.figures import Figure, Report
-from excitor.experiments.identification import Identified, equations, identify, noise_share
+from excitor.experiments.identification import Identified, held_out_equations, identify, noise_share
 from excitor.experiments.programming.stage import emit
 from excitor.experiments.simulating.simulate import Asked, simulate
 from excitor.experiments.virtual.formats import OF_TARGET
@@ -174,9 +174,7 @@ def judged(pair: Pair, identified: Identified, truth: FloatArray, unseen: FloatA
 
 def truth_leaves(identified: Identified, truth: FloatArray) -> float:
     """Find the share of held-out torques that the true parameters do not predict."""
-    roles = {run.name: run.role for run in identified.campaign.content.run}
-    runs = [samples for name, samples in identified.samples.items() if roles[name] == "validate"]
-    regression = equations(identified.campaign, runs, judging=True)
+    regression = held_out_equations(identified)
     return float(np.linalg.norm(regression.y - regression.W @ truth) / np.linalg.norm(regression.y))
 
 

@@ -109,12 +109,11 @@ def taught(known: Known, motion: Motion, seconds: float, *, static: bool = False
 
 def learned(run: Run, samples: Samples) -> Learned:
     """Count what a run measured, all its repetitions; its motion is thinned."""
-    told = [step.settings["repetitions"] for step in samples.steps if "repetitions" in step.settings]
     once = POSE_SECONDS * len(samples) if samples.static else len(samples) / samples.sample_rate_hz
     every = max(1, len(samples) // MOST_SAMPLES)
     motion = samples.motion
     thin = Motion(motion.q[::every], motion.dq[::every], motion.ddq[::every])
-    return Learned(run, thin, samples.static, once * (float(told[0]) if told else 1.0))
+    return Learned(run, thin, samples.static, once * max(samples.repetitions, 1))
 
 
 def calibrated(raw: Noise, once: Information, given: Information) -> tuple[Noise, FloatArray]:

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from excitor.design.fourier import Trajectory
+from excitor.experiments.identification import mean_noise
 from excitor.experiments.model_file import finite
 from excitor.experiments.page.words import entries, table
 from excitor.experiments.page.words import finite as number
 from excitor.experiments.report.evidence import Evidence, Judged, SeenRun
-from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray
 
 
@@ -55,13 +55,9 @@ def noise_floor(evidence: Evidence, judged: Judged) -> dict[str, Any] | None:
 
     σ of an equation is that of a single repetition over √n; of thinned equations it is not known.
     """
-    regression, thinned = judged.regression, bool(evidence.identified.campaign.content.processing.decimate)
-    if thinned or regression.variance is None:
-        return None
-    count = {run.samples.run: repetitions(run.samples) for run in evidence.runs}
-    n = np.array([count.get(name) or np.nan for name in regression.runs])[regression.run]
-    variance = regression.variance / n
-    if not np.isfinite(variance).all():
+    regression = judged.regression
+    variance = mean_noise(evidence.identified, regression)
+    if variance is None:
         return None
     rows = [regression.joint == j for j in np.unique(regression.joint)]
     rms = np.array([np.sqrt(np.mean(variance[r])) for r in rows])
@@ -69,9 +65,3 @@ def noise_floor(evidence: Evidence, judged: Judged) -> dict[str, Any] | None:
     total = np.sqrt(np.sum(variance) / np.sum(regression.y**2))
     relative = np.divide(rms, size, out=np.full_like(rms, np.nan), where=size > 0.0)
     return {"relative": [finite(x) for x in relative], "total": finite(total), "rmse": rms.tolist()}
-
-
-def repetitions(samples: Samples) -> float | None:
-    """Count the periods that were averaged."""
-    told = [step.settings["repetitions"] for step in samples.steps if "repetitions" in step.settings]
-    return number(told[0]) if told else None

@@ -7,7 +7,7 @@ import numpy as np
 
 from excitor.experiments.model_file import finite as finite_or_none
 from excitor.experiments.page.words import entries, finite, table
-from excitor.experiments.report.achieved import noise_rows, repetitions, tracking_rows
+from excitor.experiments.report.achieved import noise_rows, tracking_rows
 from excitor.experiments.report.evidence import Evidence, SeenRun
 from excitor.identify.regression import dynamic_regression
 from excitor.identify.samples import Samples
@@ -74,7 +74,7 @@ def _planned_run(robot: Robot, plan: Mapping[str, Any], run: SeenRun | None) -> 
         "condition_planned": finite(plan.get("condition")),
         "condition_obtained": None if run is None or run.samples.static else run_condition(robot, run.samples),
         "periods_planned": finite(plan.get("measured_periods")),
-        "periods_used": None if run is None else repetitions(run.samples),
+        "periods_used": None if run is None else float(run.samples.repetitions) or None,
     }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from excitor.identify.diagnose import diagnose, usable
 from excitor.identify.diagnose_delay import delay
-from excitor.identify.samples import Samples, Step
+from excitor.identify.samples import Samples
 from excitor.identify.subset import subset
 from excitor.robots.description import catalog_names, load
 from excitor.robots.parameters import prior
@@ -37,7 +37,7 @@ def healthy(simulate):
             run,
             tau=run.tau + rng.normal(size=run.tau.shape) * noise,
             variance=np.tile(8.0 * noise**2, (n_samples, 1)),
-            steps=(Step("average", {"n_repetitions": 8.0}),),
+            repetitions=8,
         )
 
     return make
@@ -163,9 +163,9 @@ def test_joint_that_does_not_move(robot, healthy):
 def test_few_samples_and_few_repetitions(robot, healthy):
     few = healthy(robot, n_samples=100)
     assert only(diagnose(robot, few), "few samples", "doubtful").data["samples"] == 100
-    twice = replace(healthy(robot), steps=(Step("average", {"n_repetitions": 2.0}),))
+    twice = replace(healthy(robot), repetitions=2)
     assert "mean of 2 repetitions" in only(diagnose(robot, twice), "repetitions", "doubtful").sentence
-    (once,) = diagnose(robot, replace(healthy(robot), steps=(), variance=None))
+    (once,) = diagnose(robot, replace(healthy(robot), repetitions=0, variance=None))
     assert once.level == "note"
     assert "measured once" in once.sentence
 
