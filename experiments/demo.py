@@ -51,6 +51,11 @@ shape = "box"
 low = [-0.7, 0.35, 0.0]
 high = [0.7, 0.45, 1.2]
 """
+_EDITS = (  # of the campaign.toml that init writes
+    ("\n[noise]", f"{_CELL}\n[noise]"),
+    ("base_frequency_hz = 0.1 ", "base_frequency_hz = 0.2 "),  # half as long: it is a demo
+    ("one period takes 10 s", "one period takes 5 s"),
+)
 
 
 def run(folder: Path | None, quiet: bool = False) -> Report:
@@ -92,9 +97,11 @@ def _designed(folder: Path, quiet: bool) -> tuple[Designed, Path]:
     """Begin a campaign in a cell with a table and a wall, and design it."""
     with _stage(f"excitor init {folder} --robot tx40, then excitor design {folder}", quiet):
         path = begin(folder, "tx40")
-        text = path.read_text("utf-8").replace("\n[noise]", f"{_CELL}\n[noise]", 1)
-        text = text.replace("base_frequency_hz = 0.1 ", "base_frequency_hz = 0.2 ", 1)  # half as long: it is a demo
-        text = text.replace("one period takes 10 s", "one period takes 5 s", 1)
+        text = path.read_text("utf-8")
+        for there, wanted in _EDITS:
+            if there not in text:
+                raise ExcitorError(f"{path}: the demo cannot write {wanted!r}, as {there!r} is not in it")
+            text = text.replace(there, wanted, 1)
         path.write_text(text, "utf-8")
         setup = set_up(open_campaign(folder, "design"))
         settings = settings_of(setup.design, {"evaluations": EVALUATIONS})

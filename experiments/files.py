@@ -4,6 +4,7 @@ Everything is made under a temporary name that tells which process makes it; the
 """
 
 import contextlib
+import json
 import os
 import platform
 import re
@@ -13,9 +14,11 @@ import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from excitor.robots.errors import ExcitorError
 
+LARGEST = 50_000_000  # bytes of a file that a stage reads as JSON
 _HOST = f"{zlib.crc32(platform.node().encode()):08x}"  # a folder may be shared by machines
 _LEFT = re.compile(r"\.(?P<name>.+)\.(?P<host>[0-9a-f]{8})-(?P<pid>\d{1,9})-[a-z0-9_]{8}(?P<old>\.old)?", re.ASCII)
 _FORGOTTEN = 86400.0  # s after which a temporary name is nobody's, where processes cannot be asked for
@@ -41,6 +44,27 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
         if temporary and os.path.exists(temporary):
             os.unlink(temporary)
         raise ExcitorError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def read_json(path: Path, schema: int, *, made_by: str) -> dict[str, Any]:
+    """Read what a stage wrote; what is damaged, of another schema or another tool's is refused in a sentence.
+
+    `made_by` is the command that writes the file.
+    """
+    try:
+        if path.stat().st_size > LARGEST:
+            raise ExcitorError(f"{path}: is larger than any such file; run {made_by} again")
+        data = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise ExcitorError(f"{path}: is missing; run {made_by} first") from None
+    except OSError as error:
+        raise ExcitorError(f"{path}: cannot be read: {error.strerror or error}; it is what {made_by} writes") from None
+    except (ValueError, RecursionError) as error:
+        raise ExcitorError(f"{path}: is not JSON that {made_by} wrote: {str(error)[:200]}; run it again") from None
+    if not isinstance(data, dict) or data.get("schema") != schema:
+        found = data.get("schema") if isinstance(data, dict) else None
+        raise ExcitorError(f"{path}: has schema {found!r}, expected {schema}; run {made_by} again")
+    return data
 
 
 def new_folder(place: Path) -> Path:

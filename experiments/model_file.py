@@ -12,6 +12,7 @@ import numpy as np
 from excitor.experiments.campaign import FILE, OpenCampaign
 from excitor.experiments.files import write_atomically
 from excitor.experiments.identification import Identified
+from excitor.experiments.model_json import SCHEMA
 from excitor.experiments.program_logs import MANIFEST, PROGRAMS
 from excitor.identify.logs.readers import log_files
 from excitor.identify.validate import Validation, standard_parameters
@@ -20,8 +21,6 @@ from excitor.robots.codegen.inverse_dynamics import inverse_dynamics_code
 from excitor.robots.parameters import layout
 from excitor.robots.regrouping import regroupings
 from excitor.robots.tree import Tree
-
-SCHEMA = 1
 
 
 def write_model(result: Identified) -> list[Path]:

@@ -16,8 +16,7 @@ from excitor.experiments.designing.campaign_design import Designed
 from excitor.experiments.designing.periodic import DesignedRun
 from excitor.experiments.designing.slow import DesignedSlowRun
 from excitor.experiments.designing.torque import DesignedTorqueRun
-from excitor.experiments.files import write_atomically
-from excitor.robots.errors import ExcitorError
+from excitor.experiments.files import read_json, write_atomically
 from excitor.robots.information import noise_data
 from excitor.robots.regrouping import regroupings
 
@@ -33,18 +32,8 @@ def write_design(designed: Designed) -> Path:
 
 
 def read_design(folder: Path) -> dict[str, Any]:
-    """Read a design; another schema, or another tool's file, is refused in a sentence."""
-    path = folder / FILE
-    try:
-        data = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise ExcitorError(f"{path}: is missing; run excitor design {folder} first") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise ExcitorError(f"{path}: cannot be read as a design: {str(error)[:200]}") from None
-    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-        found = data.get("schema") if isinstance(data, dict) else None
-        raise ExcitorError(f"{path}: has schema {found!r}, expected {SCHEMA}; design the campaign again")
-    return data
+    """Read a campaign's design."""
+    return read_json(folder / FILE, SCHEMA, made_by=f"excitor design {folder}")
 
 
 def design_data(designed: Designed) -> dict[str, Any]:

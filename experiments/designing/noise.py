@@ -1,6 +1,5 @@
 """What noise a design may count on: typed, learned from an earlier model, or assumed and said so."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 
 from excitor.experiments.campaign import inside
 from excitor.experiments.designing import schema
+from excitor.experiments.model_json import read_model_json
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import random_motion
 from excitor.robots.dynamics import inverse_dynamics
@@ -19,7 +19,6 @@ from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
 
 ASSUMED_SHARE = 0.02  # of a joint's torque limit, or of the torque it takes where none is stated
-_LARGEST_FILE = 50_000_000
 _LARGEST_INFLATION = 1e3
 
 
@@ -87,15 +86,8 @@ def learned_robot(folder: Path, name: str | None, robot: Robot, *, elsewhere: bo
 
 def read_model_file(path: Path) -> dict[str, Any]:
     """Read a model.json as far as every use of it needs; ExcitorError where it is none."""
-    try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise ExcitorError(f"{path.name} is larger than any model file")
-        data = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise ExcitorError(f"{path.name} cannot be read: {error.strerror or error}") from None
-    except (ValueError, RecursionError):
-        raise ExcitorError(f"{path.name} is not JSON; give a model.json that excitor identify wrote") from None
-    if not isinstance(data, dict) or not isinstance(data.get("weights"), list):
+    data = read_model_json(path)
+    if not isinstance(data.get("weights"), list):
         raise ExcitorError(f"{path.name} is not a model that excitor identify wrote: it has no weights")
     return data
 

@@ -9,6 +9,7 @@ import numpy as np
 from excitor.experiments.campaign import OpenCampaign
 from excitor.experiments.exporting.load import Load, Origin, check_covariance, check_known, load_of
 from excitor.experiments.exporting.model_read import ReadModel, read_model
+from excitor.experiments.model_json import FILE
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
 from excitor.robots.geometry import inverse
@@ -16,7 +17,7 @@ from excitor.robots.inertia import from_center_of_mass
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Frame, Robot
 
-MODEL, LINK = "model.json", "link"
+LINK = "link"
 _FLANGES = ("flange", "tool0")
 Found = tuple[FloatArray, FloatArray | None, Origin]
 
@@ -46,7 +47,7 @@ def find_load(campaign: OpenCampaign, wanted: Wanted) -> Load:
         origin = Origin("payload", f"stated in the file of {robot.name}", place.name, T)
     else:
         raise ExcitorError(
-            f"{campaign.folder}: knows of no load: {MODEL} holds no identified payload and campaign.toml states none "
+            f"{campaign.folder}: knows of no load: {FILE} holds no identified payload and campaign.toml states none "
             "in [payload]; or name a link of the model with --from-link"
         )
     load = load_of(phi, covariance, replace(origin, point=wanted.point))
@@ -55,7 +56,7 @@ def find_load(campaign: OpenCampaign, wanted: Wanted) -> Load:
 
 
 def _model(campaign: OpenCampaign) -> ReadModel | None:
-    return read_model(campaign.folder, campaign.robot, arm=False) if (campaign.folder / MODEL).exists() else None
+    return read_model(campaign.folder, campaign.robot, arm=False) if (campaign.folder / FILE).exists() else None
 
 
 def flange_of(robot: Robot, name: str | None) -> Frame:

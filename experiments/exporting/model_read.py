@@ -1,6 +1,5 @@
 """What does a campaign's model.json say? Read back for its exports, checked against the robot."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from excitor.experiments.model_file import SCHEMA
+from excitor.experiments.model_json import FILE, read_model_json
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
-
-FILE = "model.json"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -39,15 +36,7 @@ class ReadModel:
 def read_model(folder: Path, robot: Robot, *, arm: bool = True) -> ReadModel:
     """Read the model of a campaign's folder; a payload campaign's, which has no arm, where none is wanted."""
     path = folder / FILE
-    try:
-        data = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise ExcitorError(f"{path}: is missing; run excitor identify {folder} first") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise ExcitorError(f"{path}: cannot be read as a model: {str(error)[:200]}") from None
-    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-        found = data.get("schema") if isinstance(data, dict) else None
-        raise ExcitorError(f"{path}: has schema {found!r}, expected {SCHEMA}; identify the campaign again")
+    data = read_model_json(path)
     if arm and data.get("task") == "payload":
         raise ExcitorError(f"{path}: is of what the robot carries; the arm's model is in the campaign of its prior")
     try:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from excitor.experiments.campaign import OpenCampaign, open_campaign
 from excitor.experiments.exporting.load_source import Wanted, find_load
-from excitor.experiments.exporting.model_read import FILE, read_model
+from excitor.experiments.exporting.model_read import read_model
 from excitor.experiments.files import mend, write_bytes_atomically
+from excitor.experiments.model_json import FILE
 from excitor.experiments.status import status
 from excitor.robots.description import read_text
 from excitor.robots.errors import ExcitorError

@@ -6,10 +6,10 @@ from typing import Any
 
 from excitor.experiments.campaign import InvalidCampaign, OpenCampaign, open_campaign
 from excitor.experiments.designing.setup import Setup, set_up
+from excitor.experiments.model_json import FILE
 from excitor.experiments.next_run.aims import Aim, aims_of
 from excitor.experiments.next_run.candidates import Tell, candidates, open_by_held
 from excitor.experiments.next_run.known import Known, known_of
-from excitor.experiments.next_run.model_read import FILE
 from excitor.experiments.next_run.ranking import Ranked, ranked
 from excitor.experiments.status import advice, status
 from excitor.robots.errors import ExcitorError

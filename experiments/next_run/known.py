@@ -13,7 +13,8 @@ import numpy as np
 
 from excitor.experiments.campaign import OpenCampaign, Run
 from excitor.experiments.identification import rows_of, with_locked
-from excitor.experiments.next_run.model_read import FILE, ModelFile, covariance_of, read_model, residuals_of
+from excitor.experiments.model_json import FILE
+from excitor.experiments.next_run.model_read import ModelFile, covariance_of, read_model, residuals_of
 from excitor.experiments.processing import read_run
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray, IntArray

@@ -1,18 +1,16 @@
 """What does a model.json say of its own certainty? Values, covariance and residuals, checked."""
 
-import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
+from excitor.experiments.model_json import FILE, read_model_json
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
 from excitor.robots.files.schema import sentences
 
-FILE = "model.json"
-_LARGEST = 50_000_000  # bytes
 Size = Annotated[FiniteFloat, Field(ge=0.0, le=1e30)]
 Value = Annotated[FiniteFloat, Field(ge=-1e30, le=1e30)]
 Text = Annotated[str, Field(max_length=200)]
@@ -54,7 +52,6 @@ class Standard(_Part):
 class ModelFile(_Part):
     """What is read of a model."""
 
-    version: Literal[1] = Field(alias="schema")
     robot: Text
     parameters: Annotated[list[ModelParameter], Field(min_length=1, max_length=2000)]
     covariance: Annotated[list[list[Value]], Field(max_length=2000)] | None = None
@@ -75,14 +72,7 @@ class ModelFile(_Part):
 def read_model(folder: Path) -> ModelFile:
     """Read a campaign's model; ExcitorError says in sentences what is wrong with it."""
     path = folder / FILE
-    try:
-        if path.stat().st_size > _LARGEST:
-            raise ExcitorError(f"{path}: is larger than any model file; identify again")
-        data = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise ExcitorError(f"{path}: is missing; run excitor identify {folder} first") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise ExcitorError(f"{path}: cannot be read as a model: {str(error)[:200]}") from None
+    data = read_model_json(path)
     try:
         return ModelFile.model_validate(data)
     except ValidationError as error:

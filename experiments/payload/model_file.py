@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.files import write_atomically
-from excitor.experiments.model_file import SCHEMA, finite, provenance
+from excitor.experiments.model_file import finite, provenance
+from excitor.experiments.model_json import FILE, SCHEMA
 from excitor.experiments.payload.identify import IdentifiedLoad
 from excitor.experiments.payload.rating import Rating, answer_of, ratings
 from excitor.identify.load_center import CENTER_NAMES, CENTER_UNITS, REACH
 from excitor.robots.arrays import FloatArray
 
-MODEL = "model.json"
 NO_ARM = "a payload campaign identifies what the robot carries; its arm's model is the prior"
 
 
 def write_load(result: IdentifiedLoad) -> Path:
     """Write model.json into the campaign's folder, whole or not at all."""
-    path = result.campaign.folder / MODEL
+    path = result.campaign.folder / FILE
     write_atomically(path, json.dumps(load_model_data(result), indent=2, allow_nan=False) + "\n")
     return path
 

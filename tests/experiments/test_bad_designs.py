@@ -21,7 +21,8 @@ SHARED = 'name = "x"\n[[joint]]\nname = "a"\nmdh = {}\n'
 URDF = """<robot name="bare"><link name="base"/><link name="arm"><inertial><mass value="2"/><origin xyz="0.2 0 0"/>
 <inertia ixx="0.01" ixy="0" ixz="0" iyy="0.02" iyz="0" izz="0.02"/></inertial></link>
 <joint name="turn" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/></joint></robot>"""
-MODEL = {"weights": [{"joint": name, "sigma": 0.5} for name in ("base_joint", "shoulder", "elbow")], "parameters": []}
+JOINTS = ("base_joint", "shoulder", "elbow")
+MODEL = {"schema": 1, "weights": [{"joint": name, "sigma": 0.5} for name in JOINTS], "parameters": []}
 
 
 def changed(**content):
@@ -236,7 +237,10 @@ CAMPAIGNS = {
         ["noise: gives both torque and model; the noise comes from one of them"],
     ),
     "a noise model elsewhere": (ROBOT + '[noise]\nmodel = "../m.json"', ["noise.model: '../m.json' leaves the folder"]),
-    "a noise model that is missing": (ROBOT + '[noise]\nmodel = "m.json"', ["noise.model: m.json cannot be read"]),
+    "a noise model that is missing": (
+        ROBOT + '[noise]\nmodel = "m.json"',
+        ["noise.model: ", "m.json: is missing; run excitor identify first"],
+    ),
     "a prior elsewhere": (
         'prior = "/etc/passwd"\n' + ROBOT,
         ["prior: '/etc/passwd' leaves the folder of the campaign"],
@@ -340,10 +344,10 @@ def test_a_task_that_is_none(told, content, word):
 @pytest.mark.parametrize(
     ("content", "word"),
     [
-        ("not JSON", "model.json is not JSON"),
-        (b"\xff\xfe{}", "model.json is not JSON"),
-        ("[" * 20_000, "model.json is not JSON"),
-        ("[]", "it has no weights"),
+        ("not JSON", "is not JSON that excitor identify"),
+        (b"\xff\xfe{}", "is not JSON that excitor identify"),
+        ("[" * 20_000, "is not JSON that excitor identify"),
+        ("[]", "has schema None"),
         (changed(weights=[]), "the model has no sigma of base_joint, shoulder, elbow"),
         (changed(weights=[5]), "the model is of another robot: None is no joint"),
         (changed(weights=[{"joint": "j1", "sigma": 1}]), "another robot: 'j1' is no joint of rotradi"),

@@ -380,7 +380,7 @@ def test_another_prior_is_another_search(designed, tmp_path):
 
     def stated(sigma):
         weights = [{"joint": name, "sigma": sigma} for name in ("base_joint", "shoulder", "elbow")]
-        (tmp_path / "model.json").write_text(json.dumps({"weights": weights, "parameters": []}))
+        (tmp_path / "model.json").write_text(json.dumps({"schema": 1, "weights": weights, "parameters": []}))
         (tmp_path / "campaign.toml").write_text(SMALL + '[noise]\nmodel = "model.json"\n')
         setup = set_up(open_campaign(tmp_path, "design"))
         return _read_elsewhere(setup, run_problem(setup, planned_runs(setup)[0][0], ()))

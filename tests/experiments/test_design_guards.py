@@ -543,6 +543,7 @@ def model_json(robot, sigmas, inflations=(), scale=None):
     parameters = [{"name": name, "value": float(x)} for name, x in zip(names, (scale or 1.0) * robot.chi, strict=True)]
     return json.dumps(
         {
+            "schema": 1,
             "weights": [{"joint": name, "sigma": s} for s_of in sigmas for name, s in s_of.items()],
             "parameters": [{"sigma": x, "sigma_white": 1.0} for x in inflations],
             "standard": {"parameters": parameters},

@@ -246,7 +246,7 @@ def test_a_stale_model_is_said_to_be(folder):
     ("damage", "sentence"),
     [
         (lambda path: path.unlink(), "is missing; run excitor identify"),
-        (lambda path: path.write_text("{"), "cannot be read as a model"),
+        (lambda path: path.write_text("{"), "is not JSON that excitor identify"),
         (lambda path: path.write_text("[]"), "has schema None"),
         (lambda path: path.write_text(path.read_text().replace('"parameters"', '"x"')), "is no whole model"),
         (lambda path: path.write_text(re.sub(r'"name": "\w+"', '"name": "XX9"', path.read_text())), "'XX9' is not one"),

@@ -239,7 +239,7 @@ def test_a_model_of_another_robot_or_no_model_is_refused(folder):
     with pytest.raises(ExcitorError, match="is of tx40, the campaign's robot is"):
         advise(spoiled(folder, robot="tx40"))
     (folder / "model.json").write_text("[1, 2")
-    with pytest.raises(ExcitorError, match="cannot be read as a model"):
+    with pytest.raises(ExcitorError, match="is not JSON that excitor identify"):
         advise(folder)
 
 

@@ -69,7 +69,7 @@ def test_the_priors_path_is_told_from_the_new_folder(tmp_path):
     (tmp_path / "arm/model.json").write_text("{}")
     path = begin(tmp_path / "load", "ur10", "payload", tmp_path / "arm/model.json")
     assert 'prior = "../arm/model.json"' in path.read_text()
-    with pytest.raises(InvalidCampaign, match=r"prior: model.json is not a model"):
+    with pytest.raises(InvalidCampaign, match=r"prior: .*model.json: has schema None, expected 1"):
         set_up(open_campaign(path, "design"))
     with pytest.raises(ExcitorError, match="goes with task payload"):
         begin(tmp_path / "other", "ur10", "arm", tmp_path / "arm/model.json")
@@ -130,6 +130,7 @@ def model_of(robot, chi, C, folder, *, whole):
         ],
         "covariance": (B @ C @ B.T).tolist(),
         "standard": {"status": "none", "reason": "not asked for"},
+        "schema": 1,
         "weights": [],
     }
     if whole:
