@@ -275,6 +275,9 @@ OUTPUTS = (
     "report.json",
     "report.pdf",
     "comparison.html",
+    "compare.html",
+    "compare.json",
+    "watch.json",
 )
 
 

@@ -12,6 +12,7 @@ import typer
 
 from excitor.experiments.cli_export import register as register_export
 from excitor.experiments.cli_measure import register
+from excitor.experiments.cli_second import register as register_second
 
 app = typer.Typer(
     name="excitor",
@@ -47,7 +48,7 @@ def main() -> None:
 def tell_error(sentence: str) -> None:
     """Tell what went wrong: on stderr, and for scripts as a JSON object on stdout."""
     typer.echo(sentence, err=True)
-    if "--json" in sys.argv:
+    if {"--json", "--lines"} & set(sys.argv):
         typer.echo(json.dumps({"error": sentence.splitlines()}, indent=2))
 
 
@@ -79,7 +80,7 @@ def robots(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write --export or --equations.")] = None,
     as_json: Json = False,
 ) -> None:
-    r"""List robots; or show one: joints, limits, base parameters with their regroupings, and what looks wrong.
+    """List robots; or show one: joints, limits, base parameters with their regroupings, and what looks wrong.
 
     Exit code 1 if the robot should not be used as it is.
 
@@ -142,7 +143,7 @@ def init(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    r"""Begin a campaign: a folder with a commented campaign.toml for a robot, ready for `excitor design`.
+    """Begin a campaign: a folder with a commented campaign.toml for a robot, ready for `excitor design`.
 
     \b
     Examples:
@@ -169,7 +170,7 @@ def design(
     pick: Annotated[int | None, typer.Option(min=0, help="Which run of the front, if one is asked for.")] = None,
     as_json: Json = False,
 ) -> None:
-    r"""Search, certify and forecast the motions of a campaign: design.json and plan.html.
+    """Search, certify and forecast the motions of a campaign: design.json and plan.html.
 
     An unfinished search is resumed. Exit code 1 where no motion fits, or a limit is not proven to hold.
 
@@ -292,7 +293,7 @@ def simulate(
     fresh: Annotated[bool, typer.Option("--fresh", help="Replace simulated logs.")] = False,
     as_json: Json = False,
 ) -> None:
-    r"""Run the emitted programs on a virtual robot: logs/ in the vendors' formats, and truth.json apart.
+    """Run the emitted programs on a virtual robot: logs/ in the vendors' formats, and truth.json apart.
 
     \b
     Examples:
@@ -337,7 +338,7 @@ def report(
     tracking: Annotated[bool, typer.Option("--tracking", help="Simulate the model as feed-forward.")] = False,
     as_json: Json = False,
 ) -> None:
-    r"""Identify, and write what was learned: report.html and report.json; with OTHER, compare two campaigns' reports.
+    """Identify, and write what was learned: report.html and report.json; with OTHER, compare two campaigns' reports.
 
     \b
     Examples:
@@ -391,6 +392,7 @@ def demo(
 
 register_export(app)
 register(app)
+register_second(app)
 
 if __name__ == "__main__":
     main()

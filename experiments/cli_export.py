@@ -43,7 +43,7 @@ def export(
     point_mass: Annotated[bool, typer.Option("--point-mass", help="Load: without inertia.")] = False,
     as_json: Json = False,
 ) -> None:
-    r"""Write the identified model for others: simulators, code, samples, and the payload for controllers.
+    """Write the identified model for others: simulators, code, samples, and the payload for controllers.
 
     Load data of a payload: kuka, abb, fanuc, ur. What no body can have, or is less sure than it is large, is refused.
 

@@ -24,6 +24,9 @@ class Bench(StrEnum):
     faults = "faults"
     readers = "readers"
     payload = "payload"
+    estimators = "estimators"
+    compare = "compare"
+    watch = "watch"
 
 
 def register(app: typer.Typer) -> None:
@@ -35,15 +38,24 @@ def register(app: typer.Typer) -> None:
 def bench(
     name: Annotated[Bench, typer.Argument(help="What to measure.")] = Bench.physics,
     full: Annotated[bool, typer.Option("--full", help="Measure as often as the targets ask for.")] = False,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Of compare: folder of the published recordings.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Measure our speed against what is installed beside us, as ratios in one run; exit 1 if a target is missed.
 
-    Example: excitor bench physics --json
+    \b
+    Examples:
+      excitor bench physics --json
+      excitor bench compare --data recordings/
     """
     from importlib import import_module
 
-    show_report(import_module(f"excitor.experiments.bench.{name.value}").run(full), as_json)
+    if data is not None and name is not Bench.compare:
+        raise typer.BadParameter("--data goes with compare")
+    given = {} if data is None else {"data": data}
+    show_report(import_module(f"excitor.experiments.bench.{name.value}").run(full, **given), as_json)
 
 
 def study(
@@ -53,7 +65,7 @@ def study(
     full: Annotated[bool, typer.Option("--full", help="Repeat randomised parts more often.")] = False,
     as_json: Json = False,
 ) -> None:
-    r"""Reproduce a paper, side by side with its printed numbers; exit 1 if a target is missed.
+    """Reproduce a paper, side by side with its printed numbers; exit 1 if a target is missed.
 
     \b
     Examples:

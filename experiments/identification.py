@@ -62,8 +62,50 @@ class Identified:
     alignments: Mapping[str, Alignment]  # of the runs of emitted programs
 
 
+@dataclass(frozen=True)
+class Examined:
+    """Runs that were read and found fit to learn from, with what their diagnosis says."""
+
+    campaign: OpenCampaign  # its robot with the joints locked that stand still
+    findings: tuple[Finding, ...]
+    samples: Mapping[str, Samples]  # of every run, by its name
+    alignments: Mapping[str, Alignment]  # of the runs of emitted programs
+    known: list[Samples]  # to fit to
+    unseen: list[Samples]  # to validate on
+
+
 def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Identified:
     """Identify a campaign's robot; UnusableData where the data would mislead."""
+    examined = read_and_examine(campaign, tell)
+    campaign, known, unseen = examined.campaign, examined.known, examined.unseen
+    regression = enough_equations(campaign, known)
+    estimate, reduction = fit(campaign, regression, unseen)
+    tell(f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations")
+    intervals = wider(spectral_intervals(regression, estimate, known), block_bootstrap(regression, estimate))
+    findings = (*examined.findings, *impossible_friction(campaign.robot, intervals))
+    if not usable(findings):
+        raise UnusableData(findings)
+    consistent, refusal = fit_consistent(campaign, known, estimate)
+    tell("physically consistent model found" if consistent else f"no physically consistent model: {refusal}")
+    return Identified(
+        campaign=campaign,
+        findings=findings,
+        steps=tuple(step for samples in examined.samples.values() for step in samples.steps),
+        estimate=estimate,
+        intervals=intervals,
+        reduction=reduction,
+        consistent=consistent,
+        refusal=refusal,
+        smallest_inertia=smallest_inertia(campaign.robot, estimate),
+        training=judge(campaign, known, estimate, known),
+        held_out=judge(campaign, unseen, estimate, known) if unseen else None,
+        samples=examined.samples,
+        alignments=examined.alignments,
+    )
+
+
+def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Examined:
+    """Read all runs and diagnose them; UnusableData where they would mislead."""
     read = {run.name: read_run_aligned(campaign, run) for run in campaign.content.run}
     runs = {name: samples for name, (samples, _) in read.items()}
     roles = {run.name: run.role for run in campaign.content.run}
@@ -76,35 +118,19 @@ def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Identified:
         tell(f"{finding.level}: {finding}")
     if not usable(findings):
         raise UnusableData(findings)
-    regression = equations(campaign, known)
+    alignments = {name: alignment for name, (_, alignment) in read.items() if alignment is not None}
+    return Examined(campaign, findings, runs, alignments, known, unseen)
+
+
+def enough_equations(campaign: OpenCampaign, runs: list[Samples]) -> Regression:
+    """Set up the equations to fit; ExcitorError where they are too few for the parameters."""
+    regression = equations(campaign, runs)
     if len(regression) < LEAST_ROWS * len(regression.names):
         raise ExcitorError(
             f"{len(regression)} equations are left for {len(regression.names)} parameters; "
             "lower processing.decimate or dead_zone_percent, or record more"
         )
-    estimate, reduction = fit(campaign, regression, unseen)
-    tell(f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations")
-    intervals = wider(spectral_intervals(regression, estimate, known), block_bootstrap(regression, estimate))
-    findings = (*findings, *impossible_friction(campaign.robot, intervals))
-    if not usable(findings):
-        raise UnusableData(findings)
-    consistent, refusal = fit_consistent(campaign, known, estimate)
-    tell("physically consistent model found" if consistent else f"no physically consistent model: {refusal}")
-    return Identified(
-        campaign=campaign,
-        findings=findings,
-        steps=tuple(step for samples in runs.values() for step in samples.steps),
-        estimate=estimate,
-        intervals=intervals,
-        reduction=reduction,
-        consistent=consistent,
-        refusal=refusal,
-        smallest_inertia=smallest_inertia(campaign.robot, estimate),
-        training=judge(campaign, known, estimate, known),
-        held_out=judge(campaign, unseen, estimate, known) if unseen else None,
-        samples=runs,
-        alignments={name: alignment for name, (_, alignment) in read.items() if alignment is not None},
-    )
+    return regression
 
 
 def examine(robot: Robot, runs: list[Samples]) -> tuple[Finding, ...]:
@@ -243,13 +269,13 @@ def judge(campaign: OpenCampaign, runs: list[Samples], estimate: Estimate, known
     return validate(regression, estimate, baselines=baselines, trained_on=trained_on, training=runs is known)
 
 
-def mean_noise(identified: Identified, regression: Regression) -> FloatArray | None:
+def mean_noise(measured: Identified | Examined, regression: Regression) -> FloatArray | None:
     """Find the variance of each equation's torque, the mean of repetitions; None where it is not known.
 
     σ² of an equation is that of a single repetition over their number; of thinned equations nobody knows it.
     """
-    count = np.array([identified.samples[name].repetitions for name in regression.runs], dtype=float)
-    thinned = bool(identified.campaign.content.processing.decimate)
+    count = np.array([measured.samples[name].repetitions for name in regression.runs], dtype=float)
+    thinned = bool(measured.campaign.content.processing.decimate)
     if regression.variance is None or thinned or not count.all():
         return None
     return np.asarray(regression.variance / count[regression.run])

@@ -36,6 +36,8 @@ def status(folder: Path) -> list[Stage]:
     prior = folder / content.prior if content.task == "payload" and content.prior is not None else None
     for name, remedy in (("model.json", "identify"), ("report.json", "report")):
         stages.append(_made_from_files(folder, name, f"excitor {remedy} {folder}", prior))
+    if (folder / "compare.json").exists():  # nobody must compare
+        stages.append(_made_from_files(folder, "compare.json", f"excitor compare {folder}", prior))
     return stages
 
 

@@ -145,20 +145,20 @@ def _cut(x: FloatArray, phase: int, period: int) -> _Cut | None:
     """Find all cycles like the one at `phase`, then all like the median of these, and measure how they deviate."""
     template = x[phase : phase + period]
     for _ in range(2):
-        starts = _matches(x, template, period)
+        starts = match_cycles(x, template, period)
         if len(starts) < _LEAST_CYCLES:
             return None
         template = np.median(_level(_stack(x, starts, period)), axis=0)
     good = _measured(x, starts, period).good
     steps = np.diff(starts)[good[:-1] & good[1:]]
     n_samples = int(min(steps.min(), period)) if len(steps) else period
-    cut = _measured(x, _matches(x, template[:n_samples], period), n_samples)
+    cut = _measured(x, match_cycles(x, template[:n_samples], period), n_samples)
     whole = cut.good | ((cut.starts > 0) & (cut.starts < len(x) - n_samples))  # at the ends of the log: cut off
     return _measured(x, cut.starts[whole], n_samples) if whole.sum() >= _LEAST_CYCLES else None
 
 
-def _matches(x: FloatArray, template: FloatArray, period: int) -> IntArray:
-    """Find where the correlation with the template peaks."""
+def match_cycles(x: FloatArray, template: FloatArray, period: int) -> IntArray:
+    """Find where the correlation of channels (n_samples, n_channels) with a cycle peaks, period samples apart."""
     from scipy.signal import find_peaks
 
     match = np.concatenate([[-1.0], _correlation(x, template), [-1.0]])

@@ -92,6 +92,7 @@ def block_bootstrap(
     estimate: Estimate,
     *,
     row_weights: FloatArray | None = None,
+    system: "Whitened | None" = None,
     block: int | None = None,
     draws: int = 1000,
     seed: int = 0,
@@ -100,9 +101,10 @@ def block_bootstrap(
 
     Moving blocks that wrap around within their run ([Politis2004]'s circular bootstrap), `block` samples long: by
     default as the residuals of the most correlated joint ask, at most a twentieth of the data. Each draw adds up the
-    blocks' normal equations; rows are never touched again. Weights stay those of the estimate.
+    blocks' normal equations; rows are never touched again. Weights stay those of the estimate. Estimates that are no
+    plain least squares bring the `system` that tells how they move with their rows' errors.
     """
-    system = Whitened.of(regression, estimate, row_weights)
+    system = system or Whitened.of(regression, estimate, row_weights)
     asked = max(entry.block for entry in whiteness(regression, system.residual)) if block is None else float(block)
     longest = max(_n_samples(regression) // LEAST_BLOCKS, 1)
     length = int(np.ceil(asked)) if block is not None else int(min(np.ceil(asked), longest))

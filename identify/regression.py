@@ -14,7 +14,7 @@ from excitor.robots.dynamics import power_regressor, regressor
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
 
-Kind = Literal["dynamic", "power"]
+Kind = Literal["dynamic", "filtered dynamic", "energy", "power", "filtered power"]
 Decimation = Callable[[FloatArray], FloatArray]  # thins any array along its first axis, always in the same way
 
 
@@ -38,7 +38,7 @@ class Regression:
     runs: tuple[str, ...]
     W: FloatArray  # (n_rows, n_columns)
     y: FloatArray  # (n_rows,)
-    joint: IntArray  # (n_rows,), -1 for a row of power
+    joint: IntArray  # (n_rows,), -1 for a row of power or energy
     run: IntArray  # (n_rows,)
     sample: IntArray  # (n_rows,), within its run
     variance: FloatArray | None  # (n_rows,), of a single repetition
@@ -82,7 +82,7 @@ def dynamic_regression(
     """Set up τ = W β: a row for each joint and sample, columns of the base parameters unless others are chosen."""
     columns = base_parameters(robot).kept if columns is None else columns
     blocks = [_dynamic_block(robot, k, samples, columns, rows or Rows()) for k, samples in enumerate(runs)]
-    return _stack("dynamic", robot, runs, columns, blocks)
+    return stack_blocks("dynamic", robot, runs, columns, blocks)
 
 
 def power_regression(
@@ -91,11 +91,13 @@ def power_regression(
     """Set up dqᵀτ = W β: a row for each sample in which any joint moves."""
     columns = base_parameters(robot).kept if columns is None else columns
     blocks = [_power_block(robot, k, samples, columns, rows or Rows()) for k, samples in enumerate(runs)]
-    return _stack("power", robot, runs, columns, blocks)
+    return stack_blocks("power", robot, runs, columns, blocks)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Block:
+class Block:
+    """Equations of one run, labelled as those of a `Regression`."""
+
     W: FloatArray
     y: FloatArray
     joint: IntArray
@@ -104,7 +106,7 @@ class _Block:
     variance: FloatArray | None
 
 
-def _dynamic_block(robot: Robot, number: int, samples: Samples, columns: IntArray, rows: Rows) -> _Block:
+def _dynamic_block(robot: Robot, number: int, samples: Samples, columns: IntArray, rows: Rows) -> Block:
     rows = Rows() if samples.static else rows
     thin = rows.decimate or (lambda x: x)
     W = np.ascontiguousarray(thin(regressor(robot, samples.motion)[:, :, columns]).transpose(1, 0, 2))
@@ -112,10 +114,10 @@ def _dynamic_block(robot: Robot, number: int, samples: Samples, columns: IntArra
     kept = (_moving(thin(samples.motion.dq), rows.dead_zone) & ~_turning(robot, samples, rows)).T
     joint, sample = np.nonzero(kept)
     variance = None if samples.variance is None else thin(samples.variance).T[kept]
-    return _Block(W[kept], tau[kept], joint, np.full(joint.size, number), sample, variance)
+    return Block(W[kept], tau[kept], joint, np.full(joint.size, number), sample, variance)
 
 
-def _power_block(robot: Robot, number: int, samples: Samples, columns: IntArray, rows: Rows) -> _Block:
+def _power_block(robot: Robot, number: int, samples: Samples, columns: IntArray, rows: Rows) -> Block:
     thin = rows.decimate or (lambda x: x)
     W = thin(power_regressor(robot, samples.motion)[:, columns])
     power = thin(np.sum(samples.motion.dq * samples.tau, axis=1))
@@ -124,7 +126,7 @@ def _power_block(robot: Robot, number: int, samples: Samples, columns: IntArray,
     if samples.variance is not None:
         variance = thin(np.sum(samples.motion.dq**2 * samples.variance, axis=1))[sample]
     nowhere = np.full(sample.size, -1)
-    return _Block(W[sample], power[sample], nowhere, np.full(sample.size, number), sample, variance)
+    return Block(W[sample], power[sample], nowhere, np.full(sample.size, number), sample, variance)
 
 
 def _moving(dq: FloatArray, dead_zone: FloatArray | None) -> BoolArray:
@@ -142,9 +144,10 @@ def _turning(robot: Robot, samples: Samples, rows: Rows) -> BoolArray:
     return turning if rows.decimate is None else np.asarray(rows.decimate(turning.astype(float)) > 0.5)
 
 
-def _stack(
-    kind: Kind, robot: Robot, runs: Sequence[Samples], columns: IntArray, blocks: Sequence[_Block]
+def stack_blocks(
+    kind: Kind, robot: Robot, runs: Sequence[Samples], columns: IntArray, blocks: Sequence[Block]
 ) -> Regression:
+    """Put the equations of all runs below each other."""
     params = layout(robot)
     measured = all(block.variance is not None for block in blocks)
     return Regression(

@@ -35,6 +35,9 @@ class Samples:
     static: bool = False  # poses held, one a row: neither thinned nor left out for standing still
     noise: FloatArray | None = None  # (n_lines, n_joints): density of tau's noise on its lines, if tau is a mean
     repetitions: int = 0  # of which tau is the mean; 0: nobody tells
+    phase: float = (
+        0.5  # where a sample's motion lies in the interval that its torque is held for; 0.5: they belong together
+    )
 
     def __post_init__(self) -> None:
         shape = " ".join(str(size) for size in self.motion.q.shape)
@@ -45,7 +48,8 @@ class Samples:
             raise ValueError(
                 f"run {self.run!r}: sample_rate_hz is {self.sample_rate_hz}, expected a positive frequency"
             )
-
+        if not 0.0 <= self.phase <= 1.0:
+            raise ValueError(f"run {self.run!r}: phase is {self.phase}, expected 0 (start of its interval) to 1 (end)")
         if self.noise is not None:
             freeze(self, noise=f"n_lines {self.motion.q.shape[1]}")
 

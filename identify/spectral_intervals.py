@@ -30,14 +30,16 @@ def spectral_intervals(
     runs: Sequence[Samples] = (),
     *,
     row_weights: FloatArray | None = None,
+    system: Whitened | None = None,
 ) -> Intervals:
     """Let each band of each joint's residuals count by its own density: A⁻¹ (Σ_b s_b² A_b) A⁻¹.
 
     A_b = Σ Q̃ᴴQ̃ over the band's lines, s_b² = Σ |r̃|² / (n_b - tr A_b): what the fit took up is made up for.
     Where `runs`, those of the regression, were repeated, what differs from one repetition to the next sharpens s_b².
-    Joints' errors are taken to be independent of one another.
+    Joints' errors are taken to be independent of one another. Estimates that are no plain least squares bring the
+    `system` that tells how they move with their rows' errors.
     """
-    system = Whitened.of(regression, estimate, row_weights)
+    system = system or Whitened.of(regression, estimate, row_weights)
     n = len(estimate.names)
     middle = np.zeros((n, n))
     fewest = np.inf

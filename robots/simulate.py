@@ -214,6 +214,8 @@ def _accelerations(robot: Robot, chi: FloatArray | None, n_runs: int) -> _Accele
         check_shape(chi, f"{n_runs} {n_params}", "chi")
         if has_load_friction(robot):
             raise ValueError("load-dependent friction takes one chi for all runs; simulate them one after another")
+        if isinstance(robot.mechanism, Tree):
+            return _of_trees(robot, chi)
         return _within_reach(robot, _of_many(robot, chi))
     check_shape(chi, str(n_params), "chi")
     if isinstance(robot.mechanism, Tree) and not has_load_friction(robot):
@@ -263,6 +265,32 @@ def _of_tree(robot: Robot, chi: FloatArray, n_runs: int) -> _Accelerations:
         if len(columns):
             fill_drive(elements, (q, dq, still), nothing, no_states, columns)
             push -= (friction @ columns.reshape(len(friction), -1)).reshape(n, n_runs)
+        return np.ascontiguousarray(solve_mass_matrix(robot, M + rotors, push.T).T)
+
+    return accelerations
+
+
+def _of_trees(robot: Robot, chi: FloatArray) -> _Accelerations:
+    """Call the kernel for trees that differ in their parameters, chi (n_runs, n_params)."""
+    from excitor.robots.kernel.each import fill_each
+
+    assert isinstance(robot.mechanism, Tree)
+    params = layout(robot)
+    n_runs, n = len(chi), robot.n_joints
+    packed, elements = chain(robot.mechanism), drive_elements(robot)
+    phi = np.ascontiguousarray(chi[:, : params.n_link_params]).reshape(n_runs, -1, 10)
+    rotors = np.array([rotor_matrix(robot, one) for one in chi])
+    friction = np.array([friction_only(robot, one)[params.n_link_params :] for one in chi]).T[:, None, :]
+    still, nothing, no_states = np.zeros((n, n_runs)), np.empty((0, n)), np.empty((0, 0))
+    bias, M = np.empty((n_runs, n)), np.empty((n_runs, n, n))
+    columns = np.empty((len(friction), n, n_runs))
+
+    def accelerations(q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
+        fill_each(packed, (q, dq, still), phi, bias, M)
+        push = tau - bias.T
+        if len(columns):
+            fill_drive(elements, (q, dq, still), nothing, no_states, columns)
+            push -= (friction * columns).sum(axis=0)
         return np.ascontiguousarray(solve_mass_matrix(robot, M + rotors, push.T).T)
 
     return accelerations

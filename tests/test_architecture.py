@@ -64,3 +64,11 @@ def test_every_package_is_declared():
         for path in (ROOT / room).rglob("__init__.py")
     }
     assert declared == found
+
+
+def test_every_cited_work_is_in_the_readme():
+    import re
+
+    cited = {key for path in MODULES for key in re.findall(r"\[([A-Z][A-Za-z]+\d{4}[a-z]?)\]", path.read_text())}
+    listed = set(re.findall(r"^\* `\[(\w+)\]`", (ROOT / "README.md").read_text(), re.MULTILINE))
+    assert cited <= listed

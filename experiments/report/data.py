@@ -8,13 +8,14 @@ from excitor.experiments.report.alignment import alignment_entry, checked_entrie
 from excitor.experiments.report.bodies import bodies_data
 from excitor.experiments.report.chain import processing_data, provenance_data
 from excitor.experiments.report.curves import runs_data, split_data
-from excitor.experiments.report.evidence import Evidence, gather
+from excitor.experiments.report.evidence import gather
 from excitor.experiments.report.parameters import base_rows, correlation_data, spectrum_data, standard_rows
 from excitor.experiments.report.planned import planned_data
 from excitor.experiments.report.residuals import errors_data, residuals_data
 from excitor.experiments.report.simulated import simulated_runs
 from excitor.experiments.report.verdict import verdict_data
 from excitor.experiments.tracking.reported import reported_tracking
+from excitor.robots.robot import Robot
 
 SCHEMA = 1
 KIND = "excitor report"
@@ -41,7 +42,7 @@ def report_data(
         "schema": SCHEMA,
         "kind": KIND,
         "name": identified.campaign.folder.resolve().name,
-        "robot": robot_data(evidence),
+        "robot": robot_data(evidence.robot),
         "verdict": verdict_data(evidence, rows, checks, simulated),
         "runs": runs_data(evidence),
         "errors": errors_data(evidence),
@@ -62,9 +63,8 @@ def report_data(
     }
 
 
-def robot_data(evidence: Evidence) -> dict[str, Any]:
+def robot_data(robot: Robot) -> dict[str, Any]:
     """Name the robot and its joints, with the units of their positions and torques."""
-    robot = evidence.robot
     sliding = [bool(x) for x in robot.mechanism.prismatic]
     return {
         "name": robot.name,

@@ -91,12 +91,12 @@ def report_page(data: Mapping[str, Any]) -> str:
     return whole_page(f"Report: {data.get('name', '')}", body, script)
 
 
-def whole_page(title: str, body: list[Markup], script: str) -> str:
-    """Put a page around its body; only that script may run."""
+def whole_page(title: str, body: list[Markup], script: str, style: str = "") -> str:
+    """Put a page around its body; only that script may run. `style` comes after the report's."""
     page = Markup(PAGE).format(
         title=safe(title),
         policy=Markup(POLICY).format(Markup(script_hash(script))),
-        style=Markup(f"{text('page.css')}\n{text('report.css', PACKAGE)}"),
+        style=Markup(f"{text('page.css')}\n{text('report.css', PACKAGE)}\n{style}"),
         body=joined(body),
     )
     return str.__str__(page)  # Markup escapes whatever is done to it

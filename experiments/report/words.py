@@ -14,4 +14,8 @@ def cost(loss: object) -> str:
 
 def some(names: Sequence[str], most: int = 8) -> str:
     """List names; of many the first, and how many others there are."""
-    return several(list(names)) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} others"
+    return (
+        several(list(names))
+        if len(names) <= most
+        else f"{', '.join(names[:most])} and {len(names) - most} other{'s' * (len(names) > most + 1)}"
+    )

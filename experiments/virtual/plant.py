@@ -7,12 +7,10 @@ import scipy.linalg
 
 from excitor.experiments.virtual.truth import SIGN_WIDTH, Truth, speed_scale, torque_scale, true_parameters, warmth
 from excitor.robots.arrays import FloatArray
-from excitor.robots.drive import drive_elements
 from excitor.robots.dynamics import mass_matrix, rigid_torque, rotor_matrix
-from excitor.robots.kernel.drive import Elements
 from excitor.robots.mechanism import CanBeSingular
 from excitor.robots.parameters import layout, prior
-from excitor.robots.plant import links_of
+from excitor.robots.plant import friction_elements, links_of
 from excitor.robots.robot import Motion, Robot, posture
 
 if TYPE_CHECKING:
@@ -55,12 +53,6 @@ def plant_of(truth: Truth, robot: Robot) -> "Plant":
         relief=relief,
         ambient=settings.ambient,
     )
-
-
-def friction_elements(robot: Robot) -> Elements:
-    """Take the friction terms out of a robot's packed drive elements."""
-    packed, n_rotors = drive_elements(robot), len(robot.drive.rotors)
-    return packed._replace(**{name: np.ascontiguousarray(part[n_rotors:]) for name, part in packed._asdict().items()})
 
 
 def friction_power(truth: Truth, speed: FloatArray) -> FloatArray:

@@ -1,11 +1,13 @@
 """The command line as a user meets it: what it prints, how it exits, what it imports."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from excitor.experiments.cli import app, main
@@ -36,6 +38,17 @@ def test_help_imports_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
     assert "excitor robots tx40" in done.stdout
+
+
+def test_every_verbs_help_shows_an_example_on_lines_of_its_own():
+    for verb in sorted(app_verbs()):
+        help_text = run(verb, "--help").stdout
+        assert re.search(rf"^ *(Example: )?excitor {verb}\b", help_text, re.MULTILINE), verb
+        assert "\\b" not in help_text, verb
+
+
+def app_verbs():
+    return set(typer.main.get_command(app).commands)
 
 
 def test_version():

@@ -207,6 +207,25 @@ def test_runs_may_have_robots_of_their_own():
         simulate(robot, law, start=start, steps=steps, chi=chi[:2])
 
 
+def test_random_trees_of_their_own_accelerate_as_each_does_alone(random_robot):
+    """More runs than one block of the kernel, each with other links, rotors and friction."""
+    simulated = tuple(term for term in random_robot.drive.friction if term.model not in ("maxwell-slip", "load"))
+    drive = replace(random_robot.drive, friction=simulated)
+    params = layout_of(random_robot.mechanism.n_links, random_robot.mechanism.prismatic, drive)
+    kept = [layout(random_robot).index(name) for name in params.names]
+    arrays = {name: getattr(random_robot, name)[kept] for name in ("chi", "known", "assumed_zero")}
+    robot = with_friction_width(replace(random_robot, drive=drive, **arrays), 0.1)
+    rng = np.random.default_rng(5)
+    start = Motion(*rng.uniform(-1.0, 1.0, size=(3, 130, robot.n_joints)))
+    chi = robot.chi * rng.uniform(0.9, 1.1, size=(130, len(robot.chi)))
+    tau = rng.normal(size=(130, robot.n_joints, 1))
+    found = simulate(robot, tau, start=start, steps=Steps(1e-3, 1, held=True), chi=chi)
+    for run in (0, 1, 119, 120, 129):
+        q, dq, push = start.q[run : run + 1], start.dq[run : run + 1], tau[run : run + 1, :, 0]
+        alone = forward_dynamics(robot, q, dq=dq, tau=push, chi=chi[run])[0]
+        assert found.ddq[run, :, 0] == pytest.approx(alone, rel=1e-7, abs=1e-9 * np.abs(alone).max())
+
+
 def test_a_run_that_diverges_says_when_and_leaves_the_others_alone():
     robot, steps = rotradi(), Steps(0.01, 200, bound=50.0)
     chi = np.tile(robot.chi, (2, 1))

@@ -1,0 +1,245 @@
+"""What do equations say while they come? Recursive least squares, online and offline by the same update.
+
+    θ minimises  Σ λ^(age) ((y - ψ θ)/σ)² + (θ - θ0)ᵀ P0⁻¹ (θ - θ0)          P = U D Uᵀ, U unit triangular, D > 0
+
+P is kept by its factors ([Bierman1977]), so it stays symmetric and positive definite whatever the rounding. A
+forgetting factor λ < 1 is applied once an update; where nothing moves, P would grow without end, so parameters regain
+in turn what they forget beyond P0: P stays below 2 P0 (λ ≥ ½) and the values are not pulled. With λ = 1 this is
+exactly the regularised batch solution.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from excitor.identify.estimate import Estimate, column_spectrum
+from excitor.identify.factors import triangle
+from excitor.identify.regression import Regression
+from excitor.robots.arrays import FloatArray, IntArray, freeze, locked
+from excitor.robots.threads import one_blas_thread
+
+VARIANCE = 1e6  # of P0, where nothing is known
+POINTS = 200  # of the history, where nobody says how many
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Recursive:
+    """What has been learned so far; `update` makes the next one."""
+
+    names: tuple[str, ...]
+    values: FloatArray  # (n_params,)
+    V: FloatArray  # (n_params, n_params): Uᵀ, unit lower triangular
+    d: FloatArray  # (n_params,): diagonal of D
+    variance: FloatArray  # (n_params,): of P0, which also bounds P
+    squares: FloatArray  # (2,): weighted squares of prediction errors, and how many; both forget
+    n_updates: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Recursion:
+    """An estimate, and how it came about."""
+
+    estimate: Estimate
+    state: Recursive
+    updates: IntArray  # (n_points,): after how many updates
+    run: IntArray  # (n_points,): of the update's rows
+    sample: IntArray  # (n_points,), within its run
+    values: FloatArray  # (n_points, n_params)
+    eigenvalues: FloatArray  # (n_points, n_params): of P, descending
+
+    def __post_init__(self) -> None:
+        freeze(self, updates="int: n_points", run="int: n_points", sample="int: n_points")
+        freeze(self, values="n_points n_params", eigenvalues="n_points n_params")
+
+
+def start(
+    names: int | Sequence[str], *, variance: float | FloatArray = VARIANCE, values: FloatArray | None = None
+) -> Recursive:
+    """Begin with θ0 = values (0 where not given) and P0 = diag(variance)."""
+    return _begin(names, variance, values)
+
+
+def update(
+    state: Recursive,
+    psi: FloatArray,
+    y: FloatArray,
+    *,
+    forgetting: float = 1.0,
+    sigma: float | FloatArray | None = None,
+) -> Recursive:
+    """Take in the rows of one sample, y (n_rows,) = psi (n_rows, n_params) θ + e; e has standard deviation sigma."""
+    psi, y = _rows(state, psi, y, sigma)
+    return _grouped(state, psi, y, np.array([len(y)]), forgetting)
+
+
+def update_many(
+    state: Recursive,
+    psi: FloatArray,
+    y: FloatArray,
+    *,
+    ends: IntArray,
+    forgetting: float = 1.0,
+    sigma: float | FloatArray | None = None,
+) -> Recursive:
+    """Take in many samples at once: the rows of sample k end before ends[k]. Same as `update` for each."""
+    psi, y = _rows(state, psi, y, sigma)
+    ends = np.asarray(ends, dtype=np.int64)
+    if len(ends) and (np.any(np.diff(ends) < 0) or ends[0] < 0 or ends[-1] != len(y)):
+        raise ValueError(f"ends go up to {ends[-1]}, expected numbers that rise to the {len(y)} rows")
+    return _grouped(state, psi, y, ends, forgetting)
+
+
+def covariance(state: Recursive) -> FloatArray:
+    """P = U D Uᵀ, (n_params, n_params): the covariance where rows were divided by the σ of their noise."""
+    root = _root(state)
+    return np.asarray(root @ root.T)
+
+
+@one_blas_thread()
+def eigenvalues(state: Recursive) -> FloatArray:
+    """Eigenvalues of P, descending: squared singular values of U √D, so that none is lost to rounding."""
+    return np.asarray(np.linalg.svd(_root(state), compute_uv=False) ** 2)
+
+
+def noise_scale(state: Recursive) -> float:
+    """Tell how many times larger prediction errors were than P and σ make them: 1 where σ is right and errors white."""
+    return float(np.sqrt(state.squares[0] / state.squares[1])) if state.squares[1] > 0.0 else 1.0
+
+
+@one_blas_thread()
+def rls(
+    regression: Regression,
+    *,
+    variance: float | FloatArray = VARIANCE,
+    start: Recursive | None = None,
+    forgetting: float = 1.0,
+    every: int | None = None,
+    sigma: FloatArray | None = None,
+) -> Recursion:
+    """Go through equations in the order of time, the rows of one sample at once, and keep the history.
+
+    `every`: samples between points of the history; `sigma` (n_rows,): of each row's noise, 1 where not given.
+    """
+    state = _begin(regression.names, variance, None) if start is None else start
+    if len(state.names) != len(regression.names):
+        raise ValueError(f"the start has {len(state.names)} parameters, the equations {len(regression.names)}")
+    if every is not None and every < 1:
+        raise ValueError(f"every is {every}, expected 1 sample or more")
+    order = np.lexsort((regression.joint, regression.sample, regression.run))
+    labels = np.column_stack([regression.run, regression.sample])[order]
+    ends = np.append(np.flatnonzero((labels[1:] != labels[:-1]).any(axis=1)) + 1, len(labels)).astype(np.int64)
+    sigma = np.ones(len(regression)) if sigma is None else np.broadcast_to(sigma, len(regression))
+    step = every or max(1, len(ends) // POINTS)
+    points: list[tuple[int, FloatArray, FloatArray]] = []
+    row = 0
+    for first in range(0, len(ends), step):
+        part = ends[first : first + step]
+        chosen = order[row : part[-1]]
+        psi, y = _rows(state, regression.W[chosen], regression.y[chosen], sigma[chosen])
+        state = _grouped(state, psi, y, part - row, forgetting)
+        row = int(part[-1])
+        points.append((row - 1, state.values, eigenvalues(state)))
+    counts = np.minimum(step * np.arange(1, len(points) + 1), len(ends))
+    last = [k for k, _, _ in points]
+    return Recursion(
+        estimate=_estimate(regression, state, sigma, forgetting),
+        state=state,
+        updates=counts,
+        run=labels[last, 0],
+        sample=labels[last, 1],
+        values=np.array([values for _, values, _ in points]),
+        eigenvalues=np.array([spectrum for _, _, spectrum in points]),
+    )
+
+
+@one_blas_thread()
+def batch(
+    regression: Regression,
+    *,
+    variance: float | FloatArray = VARIANCE,
+    values: FloatArray | None = None,
+    sigma: FloatArray | None = None,
+) -> FloatArray:
+    """Solve at once, by QR, what `rls` solves row by row with the same θ0 and P0, without forgetting."""
+    n = len(regression.names)
+    prior = _begin(regression.names, variance, values)
+    weight = 1.0 / (np.ones(len(regression)) if sigma is None else np.broadcast_to(sigma, len(regression)))
+    # about θ0, so that what the data leave open is θ0 exactly
+    rest = regression.y - regression.W @ prior.values
+    rows = np.column_stack([regression.W * weight[:, None], rest * weight])
+    R = triangle(np.concatenate([np.column_stack([np.diag(1.0 / np.sqrt(prior.variance)), np.zeros(n)]), rows]))
+    return np.asarray(prior.values + np.linalg.solve(R[:n, :n], R[:n, n]))
+
+
+def _begin(names: int | Sequence[str], variance: float | FloatArray, values: FloatArray | None) -> Recursive:
+    told = tuple(f"theta{k + 1}" for k in range(names)) if isinstance(names, int) else tuple(names)
+    n = len(told)
+    spread = np.broadcast_to(np.asarray(variance, dtype=float), n).copy()
+    if n == 0 or not np.isfinite(spread).all() or not (spread > 0.0).all():
+        raise ValueError(f"variance is {variance} for {n} parameters, expected positive numbers, one for each")
+    theta = np.zeros(n) if values is None else np.array(values, dtype=float)
+    if theta.shape != (n,) or not np.isfinite(theta).all():
+        raise ValueError(f"values have shape {theta.shape}, expected {n} finite numbers")
+    return Recursive(told, locked(theta), locked(np.eye(n)), locked(spread), locked(spread), locked(np.zeros(2)), 0)
+
+
+def _rows(
+    state: Recursive, psi: FloatArray, y: FloatArray, sigma: float | FloatArray | None
+) -> tuple[FloatArray, FloatArray]:
+    """Check rows, and divide them by the standard deviation of their noise."""
+    psi, y = np.array(psi, dtype=np.float64, order="C"), np.array(y, dtype=np.float64)
+    if psi.ndim != 2 or psi.shape[1] != len(state.d) or y.shape != psi.shape[:1]:
+        raise ValueError(f"psi is {psi.shape} and y {y.shape}, expected (n_rows, {len(state.d)}) and (n_rows,)")
+    if not (np.isfinite(psi).all() and np.isfinite(y).all()):
+        raise ValueError("psi or y is not finite; leave out rows that were not measured")
+    if sigma is None:
+        return psi, y
+    deviation = np.broadcast_to(np.asarray(sigma, dtype=float), y.shape)
+    if not (np.isfinite(deviation).all() and (deviation > 0.0).all()):
+        raise ValueError("sigma has entries that are not positive, expected the standard deviation of each row's noise")
+    psi /= deviation[:, None]
+    y /= deviation
+    return psi, y
+
+
+def _grouped(state: Recursive, psi: FloatArray, y: FloatArray, ends: IntArray, forgetting: float) -> Recursive:
+    from excitor.identify.ud_update import group_updates
+
+    if not 0.0 < forgetting <= 1.0:
+        raise ValueError(f"forgetting is {forgetting}, expected a factor above 0 and at most 1, such as 0.999")
+    V, d, theta, squares = state.V.copy(), state.d.copy(), state.values.copy(), state.squares.copy()
+    group_updates(V, d, theta, state.variance, psi, y, ends, float(forgetting), state.n_updates, squares)
+    for array in (V, d, theta, squares):
+        array.flags.writeable = False
+    return Recursive(state.names, theta, V, d, state.variance, squares, state.n_updates + len(ends))
+
+
+def _root(state: Recursive) -> FloatArray:
+    return np.asarray(state.V.T * np.sqrt(state.d))
+
+
+def _estimate(regression: Regression, state: Recursive, sigma: FloatArray, forgetting: float) -> Estimate:
+    """Write the last state as an estimate; σ² of the noise is what its residuals show."""
+    n, n_rows = len(state.names), len(regression)
+    residual = float(np.linalg.norm((regression.y - regression.W @ state.values) / sigma))
+    spectrum = column_spectrum(triangle(regression.W))
+    groups = np.unique(np.column_stack([regression.joint, regression.run]), axis=0)
+    deviation = {
+        (int(j), int(r)): float(np.sqrt(np.mean(sigma[(regression.joint == j) & (regression.run == r)] ** 2)))
+        for j, r in groups
+    }
+    told = float(state.variance.max())
+    return Estimate(
+        method="rls",
+        names=regression.names,
+        units=regression.units,
+        values=state.values,
+        covariance=residual**2 / max(n_rows - n, 1) * covariance(state),
+        group_sigma=deviation,
+        n_rows=n_rows,
+        condition=float(spectrum[0] / spectrum[-1]) if spectrum[-1] > 0.0 else float("inf"),
+        singular_values=spectrum,
+        weighted_residual=residual,
+        settings={"variance": told, "forgetting": float(forgetting), "updates": float(state.n_updates)},
+    )
