@@ -232,7 +232,9 @@ def test_torques_with_every_kind_of_friction_stay_inside_their_intervals(seed):
         assert (tau[::30] <= values * (1.0 + ROUNDING)).all()  # a Maxwell-slip state is taken at its worst
 
 
-@pytest.mark.parametrize(("name", "n"), [("tx40", 120), ("qrc350", 40), ("iiwa", 40)])
+@pytest.mark.parametrize(
+    ("name", "n"), [pytest.param("tx40", 120, marks=pytest.mark.slow), ("qrc350", 40), ("iiwa", 40)]
+)
 def test_peak_torques_are_never_optimistic_and_sharp(name, n):
     robot = load(name)
     excess = []

@@ -130,7 +130,12 @@ CELLS = {
 }
 
 
-@pytest.fixture(scope="module", params=CELLS)
+FAST = ("box under a table", "torque below gravity and friction")
+
+
+@pytest.fixture(
+    scope="module", params=[name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in CELLS]
+)
 def cell(request):
     problem, expected = CELLS[request.param]()
     begun = time.process_time()
@@ -199,6 +204,7 @@ def test_two_planes_say_how_far_apart_they_are():
         np.testing.assert_allclose((move.after - move.before) / move.amount, along, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_moved_zone_is_clear_by_the_public_geometry():
     problem, _ = CELLS["box under a table"]()
     move = only(quick(problem), "clearance: table", "move")
@@ -209,6 +215,7 @@ def test_moved_zone_is_clear_by_the_public_geometry():
     assert frame_pose(changed.robot, q)[0, 2, 3] < 0.30 + 0.12
 
 
+@pytest.mark.slow
 def test_same_seed_gives_the_same_report():
     problem, _ = CELLS["two boxes apart"]()
     first, second = (as_data(quick(problem, seed=4)) for _ in range(2))
@@ -224,6 +231,7 @@ def test_a_possible_cell_is_not_called_impossible():
     assert "did not find one" in sentences(blocked)[0]
 
 
+@pytest.mark.slow
 def test_a_cell_too_narrow_for_the_smallest_motion_has_a_smaller_one():
     problem = make("tx40", box("cell", (0.35, 0, 0.5), [0.02] * 3, "in", bodies="tool"))
     blocked = quick(problem)
@@ -235,6 +243,7 @@ def test_a_cell_too_narrow_for_the_smallest_motion_has_a_smaller_one():
     assert not quick(problem, smallest=0.5 * blocked.amplitude).members
 
 
+@pytest.mark.slow
 def test_the_tool_may_be_too_slow():
     problem = make("tx40", tool_speed=0.004)
     blocked = quick(problem)
@@ -245,6 +254,7 @@ def test_the_tool_may_be_too_slow():
     assert not quick(relaxed(problem, [raised])).members
 
 
+@pytest.mark.slow
 def test_rms_torque_and_clearances_give_way():
     problem = make("tx40", torque_rms=np.array([np.inf, 1.0, *[np.inf] * 4]))
     blocked = quick(problem)
@@ -283,6 +293,7 @@ def test_a_robot_that_cannot_keep_from_itself():
     assert blocked.standing is False
 
 
+@pytest.mark.slow
 def test_two_conflicts_are_relaxed_together():
     limits = {("torque", 1): 5.0}
     problem = make("tx40", LEFT, RIGHT, limits=limits)
@@ -294,6 +305,7 @@ def test_two_conflicts_are_relaxed_together():
     assert "Together these are" in "\n".join(sentences(blocked))
 
 
+@pytest.mark.slow
 def test_a_home_pose_that_the_joints_cannot_take_comes_on_top():
     far = box("cell", (0.9, 0, 0.5), [0.1] * 3, "in", bodies="tool")
     problem = make("tx40", far, home=np.array([4.0, 0.0, 0.0, 0.0, 0.0, 0.0]))

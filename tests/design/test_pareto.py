@@ -59,6 +59,7 @@ def wide(problems):
     return front(problems, ALL, Budget(evaluations=5000), seed=0)
 
 
+@pytest.mark.slow
 def test_no_point_dominates_another(found, wide):
     for one in (found, wide):
         assert len(one) >= 10
@@ -72,6 +73,7 @@ def test_nondominated_points_of_a_known_set():
     assert nondominated(points).tolist() == [True, True, True, False, False, True]
 
 
+@pytest.mark.slow
 def test_every_point_is_feasible_and_worth_what_it_says(found, wide):
     for one in (found, wide):
         for k, problem in enumerate(one.problems):
@@ -82,6 +84,7 @@ def test_every_point_is_feasible_and_worth_what_it_says(found, wide):
             np.testing.assert_allclose(points, one.points[rows], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_objectives_are_what_physics_says(wide):
     """Torque share and tool speed by the public dynamics, at the samples of the search."""
     trajectory = pick(wide, 0)
@@ -95,6 +98,7 @@ def test_objectives_are_what_physics_says(wide):
     assert row["duration"] == trajectory.excitation.duration
 
 
+@pytest.mark.slow
 def test_same_seed_and_evaluations_give_the_same_front(problems, wide):
     again = front(problems, ALL, Budget(evaluations=5000), seed=0)
     for name in ("points", "which", "center", "swing"):
@@ -103,6 +107,7 @@ def test_same_seed_and_evaluations_give_the_same_front(problems, wide):
     assert again.evaluations == wide.evaluations
 
 
+@pytest.mark.slow
 def test_ends_of_the_front_are_good(problems, found, wide):
     one = front(problems[:1], ("condition", "torque"), Budget(evaluations=8000), seed=0)
     alone = solve(problems[0], Budget(evaluations=8000), seed=0)

@@ -129,13 +129,14 @@ def same(a, b):
     ) and np.array_equal(a.candidates.swing, b.candidates.swing)
 
 
+@pytest.mark.slow
 def test_same_seed_and_evaluations_find_the_same_bit_for_bit(problem):
     first, second = (solve(problem, Budget(evaluations=700), seed=4) for _ in range(2))
     assert same(first, second)
     assert not same(first, solve(problem, Budget(evaluations=700), seed=5))
 
 
-@pytest.mark.parametrize("after", [1, 2])
+@pytest.mark.parametrize("after", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_search_that_was_stopped_goes_on_to_the_same_end(problem, after):
     kept: list[State] = []
     whole = solve(problem, Budget(evaluations=700), seed=4, keep=lambda chain, state: kept.append(state))

@@ -195,6 +195,7 @@ def test_the_cell_and_the_tools_speed_count(robot, excitation):
     assert ((G <= 0.0).all(axis=1)).mean() > 0.8
 
 
+@pytest.mark.slow
 def test_a_search_keeps_every_limit_on_a_ten_times_finer_grid(problem, robot, found):
     assert found.feasible
     assert found.evaluations <= 300
@@ -216,6 +217,7 @@ def test_a_search_improves_on_its_start(found):
     assert best[-1] == found.condition
 
 
+@pytest.mark.slow
 def test_the_same_seed_and_budget_give_the_same_bits(problem, found):
     again = search_torques(problem, evaluations=300, seed=3)
     for name in ("constant", "amplitudes", "frequencies", "phases"):
@@ -246,6 +248,7 @@ def test_a_certificate_holds_for_what_was_found_and_not_for_more(problem, found,
     assert not certify_torques(problem, scaled(found.trajectory, 2.5), n_models=1).ready
 
 
+@pytest.mark.slow
 def test_a_certificate_fails_for_each_limit_that_is_taken_away(problem, found, certificate):
     """Mutation: limits that lie just inside what the run reaches, and no others, do not hold."""
     worst = {item.name: item.worst for item in certificate.items}
@@ -260,6 +263,7 @@ def test_a_certificate_fails_for_each_limit_that_is_taken_away(problem, found, c
     assert {item.name for item in items if not item.holds} == set(names)
 
 
+@pytest.mark.slow
 def test_the_stated_error_covers_what_finer_steps_change(problem, found, certificate):
     finer = replace(problem, steps=replace(problem.steps, substeps=2 * problem.steps.substeps))
     exact = {item.name: item for item in certify_torques(finer, found.trajectory, n_models=1).items}
@@ -290,6 +294,7 @@ def test_perturbed_models_are_near_and_could_exist(problem):
         perturbed_models(problem.robot, 2, spread=1.0, seed=0)
 
 
+@pytest.mark.slow
 def test_a_margin_makes_a_run_more_robust(robot, excitation, problem, found):
     kept = torque_problem(
         robot,

@@ -106,6 +106,7 @@ def test_the_forecast_looks_at_the_measured_part_once(designed):
     assert designed.forecast.condition == pytest.approx(designed.torque_runs[0].condition, rel=0.3)  # true signs
 
 
+@pytest.mark.slow
 def test_the_file_holds_the_torques_that_were_simulated(designed):
     """A program that reads design.json, and nothing else, makes the same torques, and they move the arm alike."""
     run = json.loads(json.dumps(design_data(designed)))["torque_runs"][0]
@@ -177,6 +178,7 @@ def test_the_same_seed_and_budget_write_the_same_file(tmp_path, designed):
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+@pytest.mark.slow
 def test_a_browser_draws_the_page_without_complaint(designed, tmp_path):
     from excitor.experiments.plan_page.page import plan_page
 
@@ -232,6 +234,7 @@ def test_a_search_that_finds_nothing_names_what_is_broken(tmp_path):
     assert not (folder / "design.json").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_best_so_far(tmp_path):
     calls = []
 

@@ -307,6 +307,7 @@ def check(found):
     assert np.isfinite(found["jitter_us_p999"])
 
 
+@pytest.mark.slow
 def test_in_real_time_for_a_short_time():
     check(measure(2.5, 0.05, 0.01, 1))
 

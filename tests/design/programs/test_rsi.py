@@ -308,6 +308,7 @@ def told(found):
     print({name: round(value, 9) for name, value in found.items()})
 
 
+@pytest.mark.slow
 def test_real_time_for_a_moment():
     told(measure(1.6, 0.05, 0.01, 2))
 
