@@ -54,6 +54,7 @@ class Processing(Table):
 class Identification(Table):
     """Which model is fitted."""
 
+    method: Annotated[str, Field(max_length=80)] = "wls"  # of those that `excitor compare` compares
     weights: Literal["joint", "joint and run"] = "joint"
     essential_ratio: Annotated[FiniteFloat, Field(gt=1.0)] | None = None
     acceptance: Acceptance | None = None  # reduce by sensitivity, judged on these data
@@ -211,6 +212,7 @@ def _problems(folder: Path, content: Campaign, stage: Literal["design", "identif
         if run.from_s is not None and run.to_s is not None and run.from_s >= run.to_s:
             problems.append(f"run[{k}]: goes from {run.from_s:g} to {run.to_s:g} s; the start comes first")
     settings = content.identify
+    problems += method_problems(settings)
     if settings.essential_ratio is not None and settings.acceptance is not None:
         problems.append("identify: gives both essential_ratio and acceptance; reduce one way")
     if settings.acceptance == "validation" and not any(run.role == "validate" for run in content.run):
@@ -261,6 +263,22 @@ def load_problems(folder: Path, content: Campaign) -> list[str]:
         f"run[{k}].loaded: is missing; say whether the load was on (true or false)"
         for k, run in enumerate(content.run, start=1)
         if run.loaded is None and run.program is None
+    ]
+
+
+def method_problems(settings: Identification) -> list[str]:
+    """Check that a method exists, and what goes with it."""
+    if settings.method == "wls":
+        return []
+    from excitor.identify.ladder import METHODS
+
+    if settings.method not in METHODS:
+        return [f"identify.method: is {settings.method!r}, expected one of {', '.join(METHODS)}"]
+    others = ("weights", "essential_ratio", "acceptance")
+    return [
+        f'identify.{key}: goes with method = "wls"; {settings.method} fits all base parameters in its own way'
+        for key in others
+        if key in settings.model_fields_set and getattr(settings, key) is not None
     ]
 
 

@@ -248,35 +248,24 @@ def verify(
 @app.command()
 def identify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
+    method: Annotated[
+        str | None, typer.Option(metavar="NAME", help="As `excitor compare` names them; none: the campaign's, or wls.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Identify a robot from a campaign's logs: model.json, model.c, model.py, and model.urdf for a URDF robot.
 
     Exit code 1, and no model, where the data would mislead.
 
-    Example: excitor identify my-cell
+    \b
+    Examples:
+      excitor identify my-cell
+      excitor identify my-cell --method ridge
     """
-    from excitor.experiments.campaign import open_campaign
-    from excitor.experiments.identification import identify as run
-    from excitor.experiments.identify_page import print_identified
-    from excitor.experiments.model_file import code_note, model_data, write_model
+    from excitor.experiments.identify_command import run_identify
 
     announce_compilation()
-    campaign = open_campaign(folder)
-    if campaign.content.task == "payload":
-        from excitor.experiments.payload.command import run_identify
-
-        run_identify(campaign, as_json)
-        return
-    result = run(campaign, lambda sentence: typer.echo(sentence, err=True))
-    for path in write_model(result):
-        typer.echo(f"wrote {path}", err=True)
-    if note := code_note(result):
-        typer.echo(note, err=True)
-    if as_json:
-        typer.echo(json.dumps(model_data(result), indent=2, allow_nan=False))
-    else:
-        print_identified(result)
+    run_identify(folder, as_json, method)
 
 
 @app.command()

@@ -9,6 +9,7 @@ from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import OpenCampaign
 from excitor.experiments.processing import read_run_aligned
 from excitor.identify.consistent import ConsistentEstimate, consistent_fit, standard_columns
+from excitor.identify.consistent_of import consistent_of
 from excitor.identify.diagnose import diagnose, usable
 from excitor.identify.errors import SolverFailed
 from excitor.identify.estimate import Estimate, wls
@@ -79,9 +80,15 @@ def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Identified:
     examined = read_and_examine(campaign, tell)
     campaign, known, unseen = examined.campaign, examined.known, examined.unseen
     regression = enough_equations(campaign, known)
-    estimate, reduction = fit(campaign, regression, unseen)
-    tell(f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations")
-    intervals = wider(spectral_intervals(regression, estimate, known), block_bootstrap(regression, estimate))
+    reduction = None
+    if campaign.content.identify.method == "wls":
+        estimate, reduction = fit(campaign, regression, unseen)
+        intervals = wider(spectral_intervals(regression, estimate, known), block_bootstrap(regression, estimate))
+    else:
+        estimate, intervals = fit_otherwise(examined, regression)
+    tell(
+        f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations by {campaign.content.identify.method}"
+    )
     findings = (*examined.findings, *impossible_friction(campaign.robot, intervals))
     if not usable(findings):
         raise UnusableData(findings)
@@ -233,16 +240,31 @@ def fit(campaign: OpenCampaign, regression: Regression, unseen: list[Samples]) -
     return essential(factors, ratio=settings.essential_ratio, by=settings.weights).estimate, None
 
 
+def fit_otherwise(examined: Examined, regression: Regression) -> tuple[Estimate, Intervals]:
+    """Fit by another method of the ladder, as `excitor compare` does; ExcitorError where it refuses."""
+    from excitor.experiments.comparing.prepare import problem_of
+    from excitor.identify.ladder import answer
+
+    method = examined.campaign.content.identify.method
+    found = answer(method, problem_of(examined, regression))
+    if found.estimate is None or found.intervals is None:
+        raise ExcitorError(f"{method} refuses: {found.refused}")
+    return found.estimate, found.intervals
+
+
 def fit_consistent(
     campaign: OpenCampaign, runs: list[Samples], estimate: Estimate
 ) -> tuple[ConsistentEstimate | None, str | None]:
     """Fit standard parameters that a body can have; if that fails, say why: a failed solve is never exported."""
     if not campaign.content.identify.consistent:
         return None, "the campaign asks for none"
-    columns = standard_columns(campaign.robot)
-    factors = compress(dynamic_regression(campaign.robot, runs, columns=columns, rows=rows_of(campaign)))
+    robot = campaign.robot
     try:
-        consistent = consistent_fit(factors, campaign.robot, sigma=estimate.group_sigma)
+        if campaign.content.identify.method == "wls":
+            standard = dynamic_regression(robot, runs, columns=standard_columns(robot), rows=rows_of(campaign))
+            consistent = consistent_fit(compress(standard), robot, sigma=estimate.group_sigma)
+        else:
+            consistent = consistent_of(estimate, robot)
     except (SolverFailed, ValueError) as error:
         return None, str(error)
     if consistent.loss > COSTLIEST:

@@ -40,11 +40,12 @@ def print_identified(result: Identified) -> None:
 
 
 def _errors_table(result: Identified) -> Any:
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(title="Torque errors |τ - τ̂| / |τ|", title_justify="left")
     for heading in ("", *result.training.joints, "all"):
-        table.add_column(heading, justify="right" if heading else "left")
+        table.add_column(escape(heading), justify="right" if heading else "left")
     for validation in (result.training, result.held_out):
         if validation is None:
             continue

@@ -60,6 +60,7 @@ def model_data(result: Identified) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "robot": robot.name,
+        "method": result.campaign.content.identify.method,
         "parameters": [
             {
                 "name": name,

@@ -22,6 +22,8 @@ def columns_along(
     decimate: Decimation | None,
 ) -> FloatArray:
     """Evaluate a dynamic regression's columns on other motions of its runs, sample by sample, (n_rows, n_columns)."""
+    if (regression.joint < 0).any():
+        raise ExcitorError("equations of all joints' power have no columns along other motions; use the dynamic model")
     columns = layout(robot).indices(regression.names)
     W = np.empty(regression.W.shape)
     for number, (run, motion) in enumerate(zip(runs, motions, strict=True)):
@@ -43,8 +45,8 @@ def commanded_motion(run: Samples, references: Mapping[str, Motion], rate_hz: fl
     stride = round(rate_hz / run.sample_rate_hz)
     if len(reference) < stride * (n - 1) + 1:
         raise ExcitorError(
-            f"the reference of run {run.run!r} has {len(reference)} samples, expected {stride * n}: it must last from "
-            "the run's first sample to its last"
+            f"the reference of run {run.run!r} has {len(reference)} samples, expected {stride * (n - 1) + 1}: it "
+            "must last from the run's first sample to its last"
         )
     at = slice(None, stride * n, stride)
     return Motion(reference.q[at], reference.dq[at], reference.ddq[at])
@@ -68,7 +70,22 @@ def processed_as(run: Samples, q: FloatArray, exact: Motion | None = None) -> Mo
         ddq[1:-1] = np.diff(q, n=2, axis=0) * rate**2
         ddq[0], ddq[-1] = ddq[1], ddq[-2]
         return Motion(q, differentiate(q, sample_rate_hz=rate), ddq)
+    if "backward differences" in names:
+        dq = _backward(q, rate)
+        return Motion(q, dq, _backward(dq, rate))
+    if "mid-sample differences" in names:
+        after = np.concatenate([q[1:], 2.0 * q[-1:] - q[-2:-1]])
+        dq = rate * (after - q)
+        return Motion(0.5 * (q + after), dq, differentiate(dq, sample_rate_hz=rate))
     if exact is not None and "differentiate" not in names:
         return exact
     dq = differentiate(q, sample_rate_hz=rate)
     return Motion(q, dq, differentiate(dq, sample_rate_hz=rate))
+
+
+def _backward(x: FloatArray, rate: float) -> FloatArray:
+    """Difference backward; what comes before the first sample is taken to go on straight."""
+    dx = np.empty_like(x)
+    dx[1:] = rate * np.diff(x, axis=0)
+    dx[0] = dx[1]
+    return dx

@@ -176,7 +176,8 @@ def _step(replay: Replay, chi: FloatArray, factors: Factors, step: Estimate, upd
     """
     sigma = [step.group_sigma[int(j), int(r)] for j, r in zip(factors.joint, factors.run, strict=True)]
     full, n = total(factors, 1.0 / np.array(sigma)), factors.n_columns
-    rho = np.full(n, step.weighted_residual / float(np.linalg.norm(full[:, n])) if updated else 0.0)
+    size = float(np.linalg.norm(full[:, n]))  # 0 where the start is the truth of noise-free torques
+    rho = np.full(n, step.weighted_residual / size if updated and size > 0.0 else 0.0)
     inert = ~np.isin(replay.columns, layout(replay.robot).friction_columns)
     delta = _damped(full, rho)
     for _ in range(_DAMPINGS):
@@ -244,7 +245,7 @@ def _ended(
         chi=chi,
         iterations=iterations,
         history=tuple(history),
-        sentence=" ".join([_verdict(status, history, iterations, why), *assumption(replay)]),
+        sentence=" ".join([f"{_verdict(status, history, iterations, why)}.", *assumption(replay)]),
     )
 
 
@@ -267,7 +268,7 @@ def _verdict(status: Status, history: Sequence[Iteration], n: int, why: str) -> 
     moved = f"the last step changed the parameters by {100.0 * last.change:.2g} %"
     if status == "iterations":
         return f"DIDIM did not converge in {n} iterations: {moved}, and {fit}"
-    return f"DIDIM converged in {n} iterations: {moved}, and {fit}."
+    return f"DIDIM converged in {n} iterations: {moved}, and {fit}"
 
 
 def assumption(replay: Replay) -> list[str]:

@@ -142,7 +142,7 @@ def group_sigma(factors: Factors, beta: FloatArray, by: By) -> FloatArray:
     for label in np.unique(labels):
         rows = labels == label
         sigma[rows] = np.sqrt(squares[rows].sum() / factors.n_rows[rows].sum())
-    floor = 1e-12 * max(float(np.sqrt((factors.R[:, :, -1] ** 2).sum() / factors.n_rows.sum())), 1e-300)
+    floor = 1e-12 * max(float(np.sqrt((factors.R[:, :, -1] ** 2).sum() / factors.n_rows.sum())), 1e-100)
     return np.maximum(sigma, floor)
 
 

@@ -19,7 +19,7 @@ from excitor.identify.whiteness import autocorrelation, correlation_time
 from excitor.robots.arrays import FloatArray
 from excitor.robots.threads import one_blas_thread
 
-LEVEL = 0.05
+LEVEL = 0.02  # that the test rejects at: coloured errors of few independent samples raise its size to twice that
 COSINES = 0.2  # times the independent samples to the power 2/3: half the usual, as errors of robots are slow
 EXACT = 1e-9  # of the torques: what instruments leave that is smaller is rounding
 
@@ -35,7 +35,7 @@ class Exogeneity:
 
     @property
     def needed(self) -> bool:
-        """Tell whether least squares must not be believed, at the 5 % level."""
+        """Tell whether least squares must not be believed, at the 2 % level."""
         return self.p_value < LEVEL
 
     @property

@@ -98,7 +98,7 @@ def believing(intervals: Intervals, covariance: FloatArray) -> Intervals:
 def joint_sigma(regression: Regression, residual: FloatArray) -> FloatArray:
     """Root mean square of the residuals of each row's joint, (n_rows,); never 0."""
     sigma = np.empty(len(regression))
-    floor = 1e-12 * max(float(np.sqrt(np.mean(regression.y**2))), 1e-300)
+    floor = 1e-12 * max(float(np.sqrt(np.mean(regression.y**2))), 1e-100)
     for joint in np.unique(regression.joint):
         rows = regression.joint == joint
         sigma[rows] = max(float(np.sqrt(np.mean(residual[rows] ** 2))), floor)

@@ -129,7 +129,11 @@ def _result(
         units=tuple(replay.units[c] for c in replay.columns),
         values=fit.x,
         covariance=spread,
-        group_sigma={(int(j), 0): float(sigma[replay.joint == j][0]) for j in np.unique(replay.joint)},
+        group_sigma={
+            (int(j), run): float(sigma[replay.joint == j][0])
+            for j in np.unique(replay.joint)
+            for run in range(len(replay.runs))
+        },
         n_rows=len(fit.residual),
         condition=float(spectrum[0] / spectrum[-1]) if spectrum[-1] > 0.0 else float("inf"),
         singular_values=spectrum,
@@ -142,6 +146,7 @@ def _result(
         "iterations": f"Closed-loop input error did not converge, because {fit.message}",
         "no fit": "Closed-loop input error did not converge to anything: the simulated servo is not that of the runs",
     }[status]
+    share = residual / fit.history[-1] if fit.history[-1] > 0.0 else 0.0
     fitted = f"; simulated and measured torques differ by {100.0 * residual:.2g} %."
     return DidimResult(
         method="input-error",
@@ -149,7 +154,7 @@ def _result(
         estimate=estimate,
         chi=chi,
         iterations=fit.iterations,
-        history=tuple(Iteration(size / fit.history[-1] * residual, float("nan"), False) for size in fit.history),
+        history=tuple(Iteration(size * share, float("nan"), False) for size in fit.history),
         sentence=" ".join([said + fitted, *assumption(replay)]),
     )
 

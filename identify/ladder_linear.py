@@ -79,7 +79,7 @@ def ridge_answer(problem: Problem) -> Answer:
     )
     if weight == WEIGHTS[0]:
         notes = (*notes, "the least weight predicts best: the data need no prior")
-    gained = float(1.0 - min(errors) / errors[0])
+    gained = float(1.0 - min(errors) / errors[0]) if errors[0] > 0.0 else 0.0
     return Answer("ridge", estimate, intervals, notes=notes, evidence={"weight": weight, "gained": gained})
 
 

@@ -168,8 +168,7 @@ def didim_answer(problem: Problem) -> Answer:
 def input_error_answer(problem: Problem) -> Answer:
     """Closed-loop input error from least squares; where simulating every parameter's effect is too dear, by W_s."""
     servo, moving, columns = _servo(problem), _moving(problem), _columns(problem)
-    steps = len(columns) * sum(len(run) / run.sample_rate_hz * servo.rate_hz for run in moving)
-    sensitivity: Sensitivity = "simulated" if steps <= DEAR else "regressor"
+    sensitivity = affordable_sensitivity(problem, servo)
     result = input_error(
         problem.robot,
         moving,
@@ -184,6 +183,12 @@ def input_error_answer(problem: Problem) -> Answer:
         return told
     note = "to save time, what parameters do to the simulated motion is left out of the sensitivities"
     return replace(told, notes=(*told.notes, note))
+
+
+def affordable_sensitivity(problem: Problem, servo: Servo) -> Sensitivity:
+    """Choose how input error finds its sensitivities: simulated, a run a parameter, where that is not too dear."""
+    seconds = sum(len(run) / run.sample_rate_hz for run in _moving(problem))
+    return "simulated" if len(_columns(problem)) * seconds * servo.rate_hz <= DEAR else "regressor"
 
 
 def moving_replay(problem: Problem, servo: Servo) -> Replay:

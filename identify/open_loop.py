@@ -100,6 +100,8 @@ def open_loop(
     Torques are held for a sample each; `Samples.phase` says where in its interval a sample's motion lies (0: torque k
     is held from the motion's sample k to the next). A model that cannot be simulated is told, not raised.
     """
+    if not runs:
+        raise ExcitorError("there are no runs to simulate; give at least one")
     chi = np.array(chi, dtype=float)
     lightest = smallest_inertia(robot, chi, runs)
     doubts, refused, done = friction_doubts(robot, chi), "", []

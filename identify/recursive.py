@@ -85,8 +85,9 @@ def update_many(
     """Take in many samples at once: the rows of sample k end before ends[k]. Same as `update` for each."""
     psi, y = _rows(state, psi, y, sigma)
     ends = np.asarray(ends, dtype=np.int64)
-    if len(ends) and (np.any(np.diff(ends) < 0) or ends[0] < 0 or ends[-1] != len(y)):
-        raise ValueError(f"ends go up to {ends[-1]}, expected numbers that rise to the {len(y)} rows")
+    last = int(ends[-1]) if len(ends) else 0
+    if np.any(np.diff(ends) < 0) or np.any(ends < 0) or last != len(y):
+        raise ValueError(f"ends go up to {last}, expected numbers that rise to the {len(y)} rows")
     return _grouped(state, psi, y, ends, forgetting)
 
 

@@ -7,13 +7,14 @@ import numpy as np
 
 from excitor.identify.estimate import Estimate, ols
 from excitor.identify.factors import compress
+from excitor.identify.held_filters import switching
 from excitor.identify.open_loop import OpenLoop, open_loop
 from excitor.identify.regression import Regression
 from excitor.identify.samples import Samples
 from excitor.identify.schemes import Scheme, scheme_regression
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError, RankDeficient
-from excitor.robots.robot import Robot
+from excitor.robots.robot import Motion, Robot
 
 Fit = Callable[[Regression], Estimate]
 
@@ -57,12 +58,17 @@ def scan_cutoff(
     """Identify by a scheme at each cut-off (rad/s) and simulate each model under the torques of `recorded`.
 
     `recorded` are runs at the raw rate, torque k held from sample k to the next, as `open_loop` takes them: `runs` may
-    be the same data at mid-sample. ExcitorError where no cut-off gives a model that can be simulated to the end.
+    be the same data at mid-sample. Where the scheme delays torques, so do simulations. ExcitorError where no cut-off
+    gives a model that can be simulated to the end.
     """
     if not len(cutoffs):
         raise ExcitorError(
             "there are no cut-offs to try; give some, such as half and twice the motion's highest frequency"
         )
+    still = [run.run for run in recorded if not np.ptp(run.motion.q, axis=0).any()]
+    if still:
+        raise ExcitorError(f"nothing moves in run {still[0]!r}, so its simulation tells nothing; leave it out")
+    recorded = [_acting(run, scheme) for run in recorded]
     found = CutoffScan(tuple(_trial(robot, runs, replace(scheme, cutoff=c), recorded, fit) for c in cutoffs))
     if not np.isfinite(found.best.error):
         said = next((t.simulated.sentences()[0] for t in found.trials if t.simulated is not None), "rank is deficient")
@@ -80,6 +86,24 @@ def _trial(robot: Robot, runs: Sequence[Samples], scheme: Scheme, recorded: Sequ
         return Trial(scheme.cutoff, None, None, np.inf)
     simulated = open_loop(robot, base_parameters(robot).standard(estimate.values), recorded)
     return Trial(scheme.cutoff, estimate, simulated, _distance(simulated, recorded))
+
+
+def _acting(run: Samples, scheme: Scheme) -> Samples:
+    """Put torques beside the motion that they act on; samples for which none was recorded are left out."""
+    delays = scheme.delays(run.tau.shape[1])
+    if not delays.any():
+        return run
+    if np.ptp(delays) > 0.0:
+        raise ExcitorError(
+            "torques with a delay for each joint are not simulated; give the scheme one delay, or shift the torques"
+        )
+    way = switching(len(run), run.phase, float(delays[0]) * run.sample_rate_hz)
+    kept = slice(way.first, min(way.stop, len(run) - way.ahead))
+    if kept.stop - kept.start < 2:
+        raise ExcitorError(f"run {run.run!r} ends before torques so delayed act; give a shorter delay, or a longer run")
+    motion = Motion(run.motion.q[kept], run.motion.dq[kept], run.motion.ddq[kept])
+    tau = run.tau[kept.start + way.ahead : kept.stop + way.ahead]
+    return replace(run, motion=motion, tau=tau, phase=1.0 - way.remaining, variance=None, noise=None)
 
 
 def _distance(simulated: OpenLoop, recorded: Sequence[Samples]) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from excitor.identify.samples import Samples
-from excitor.identify.schemes import Scheme, filtered_momentum, filtered_torques, torque_pieces
+from excitor.identify.schemes import Scheme, check_runs, filtered_momentum, filtered_torques, torque_pieces
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError
@@ -21,6 +21,7 @@ GRID = 20  # coarse delays to either side
 STEPS = 30  # of Gauss and Newton
 SETTLED = 1e-4  # of a sample: the last step taken
 MEMORY = 3.0  # time constants of the filter over which residuals hang together
+MOST_TAKEN = 0.9  # share of the errors that fitted columns are thought to take
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ def scheme_delay(
     """
     columns = base_parameters(robot).kept if columns is None else columns
     scheme = replace(scheme, kind="filtered dynamic", delay=0.0)
+    check_runs(robot, runs, scheme)
     search = _Search(robot, runs, scheme, columns)
     grid = np.linspace(-search.reach, search.reach, 2 * GRID + 1)
     late = float(grid[np.argmin([search.left(d) for d in grid])])
@@ -78,6 +80,8 @@ class _Search:
             self.kept.append(settled)
         self.W = np.concatenate(blocks)  # (n_samples, n_joints, n_columns)
         norms = np.linalg.norm(self.W, axis=(0, 1))
+        if not norms.any():
+            raise ExcitorError("torques need none of the parameters in these runs, so nothing shows when they act")
         self.W = self.W[:, :, norms > 0.0] / norms[norms > 0.0]
         size = np.sqrt(np.mean(self.torques(0.0) ** 2, axis=0))
         self._take(np.where(size > 0.0, 1.0 / np.where(size > 0.0, size, 1.0), 0.0))
@@ -119,19 +123,37 @@ class _Search:
             raise ExcitorError("torques hardly change, so they do not show when they act; give runs that move")
         ahead = -float(slope @ rest) / steep
         influence = (slope * (rest + ahead * slope)).reshape(-1, len(self.weights)).sum(axis=1)
-        return ahead, float(np.sqrt(self._together(influence)) / steep)
+        return ahead, float(np.sqrt(self._together(influence) / (1.0 - self._taken())) / steep)
 
     def _together(self, influence: FloatArray) -> float:
         """Estimate the variance of a sum of terms that hang together, by Bartlett's window over the filter's memory."""
-        reach = int(MEMORY * self.scheme.order / self.scheme.cutoff / self.interval)
-        total, first = 0.0, 0
-        for settled in self.kept:
-            g = influence[first : first + int(settled.sum())]
-            first += len(g)
+        total = 0.0
+        for g, rate in self._by_run(influence):
+            reach = int(MEMORY * self.scheme.order / self.scheme.cutoff * rate)
             total += float(g @ g)
             for lag in range(1, min(reach, len(g) - 1) + 1):
                 total += 2.0 * (1.0 - lag / (reach + 1.0)) * float(g[lag:] @ g[:-lag])
         return max(total, 0.0)
+
+    def _taken(self) -> float:
+        """Tell what share of errors as slow as the filter the fitted columns take with them: Σ qᵀ V q / tr V.
+
+        V has correlations exp(-λ |t| / order); few independent errors are left of short runs.
+        """
+        from scipy.signal import lfilter
+
+        n_joints = len(self.weights)
+        total = 0.0
+        for q, rate in self._by_run(self.basis.reshape(-1, n_joints, self.basis.shape[1])):
+            a = np.exp(-self.scheme.cutoff / self.scheme.order / rate)
+            total += float(np.sum(q * (2.0 * lfilter([1.0], [1.0, -a], q, axis=0) - q)))
+        rows = len(self.W) * max(int(np.count_nonzero(self.weights)), 1)
+        return min(total / rows, MOST_TAKEN)
+
+    def _by_run(self, values: FloatArray) -> list[tuple[FloatArray, float]]:
+        """Part values (n_samples, ...) of all runs into those of each, with its rate."""
+        ends = np.cumsum([np.count_nonzero(settled) for settled in self.kept])
+        return list(zip(np.split(values, ends[:-1]), [run.sample_rate_hz for run in self.runs], strict=True))
 
     def _take(self, weights: FloatArray) -> None:
         self.weights = weights

@@ -106,7 +106,7 @@ def scheme_regression(
     """
     columns = base_parameters(robot).kept if columns is None else columns
     rows = rows or Rows()
-    _check(robot, runs, scheme)
+    check_runs(robot, runs, scheme)
     if scheme.kind in ("dynamic", "power"):
         build = dynamic_regression if scheme.kind == "dynamic" else power_regression
         found = [at_motion(run, scheme) for run in runs]
@@ -266,7 +266,8 @@ def _settled(regression: Regression, runs: Sequence[Samples], scheme: Scheme, ro
     return pick_rows(regression, kept)
 
 
-def _check(robot: Robot, runs: Sequence[Samples], scheme: Scheme) -> None:
+def check_runs(robot: Robot, runs: Sequence[Samples], scheme: Scheme) -> None:
+    """Refuse runs that a scheme has no equations for."""
     if not runs:
         raise ExcitorError("there are no runs to set up equations of; give at least one")
     for run in runs:

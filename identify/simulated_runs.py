@@ -166,8 +166,8 @@ def _reference(run: Samples, stride: int, given: Motion | None) -> Motion:
         return run.motion if stride == 1 else _resampled(run, stride)
     if len(given) < stride * (len(run) - 1) + 1:
         raise ExcitorError(
-            f"the reference of run {run.run!r} has {len(given)} samples, expected {stride * len(run)}: "
-            "one for each step of the servo"
+            f"the reference of run {run.run!r} has {len(given)} samples, expected "
+            f"{stride * (len(run) - 1) + 1}: one for each step of the servo"
         )
     return given
 
@@ -176,6 +176,8 @@ def _resampled(run: Samples, stride: int) -> Motion:
     """Lay splines through a measured motion, for a servo that is faster than the log."""
     from scipy.interpolate import CubicSpline
 
+    if len(run) < 2:
+        raise ExcitorError(f"run {run.run!r} has {len(run)} samples, expected at least 2")
     t = np.arange(len(run), dtype=float)
     fine = np.arange(stride * (len(run) - 1) + 1) / stride
     return Motion(*(CubicSpline(t, x)(fine) for x in (run.motion.q, run.motion.dq, run.motion.ddq)))

@@ -15,6 +15,7 @@ import numpy as np
 from excitor.experiments.figures import Figure
 from excitor.experiments.studies.tx40_virtual import DEAD_ZONE, RATE, SLOW, WHITE, Virtual, random_moves, virtual
 from excitor.experiments.virtual import measure as sensors
+from excitor.identify.exogeneity import LEVEL
 from excitor.identify.ladder import Answer, Problem, answer
 from excitor.identify.regression import Rows, dynamic_regression
 from excitor.identify.schemes import Scheme, at_motion
@@ -33,7 +34,6 @@ BANDWIDTH_HZ = 8.0
 BITS = 11  # of a coarse resolver, a motor turn
 TORQUE_NOISE = 0.2  # of the published cases': what current sensors leave, without what those count as model errors
 CLEAN = 1e-3  # of that noise, where least squares have nothing to fear
-LEVEL = 0.05
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from excitor.identify.exogeneity import LEVEL
 from excitor.identify.ladder import Answer
 
 EXACT = ("ols", "wls", "irls", "ridge", "rls", "ml")  # take the measured motion for the true one
-LEVEL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,10 @@ class Bias:
     def concerns(self, method: str) -> bool:
         """Whether a method is among those that the test surely finds biased."""
         return self.found and self.strong and method in EXACT
+
+    def suspects(self, method: str) -> bool:
+        """Whether the test finds a method biased, but with instruments that are not sure themselves."""
+        return self.found and not self.strong and method in EXACT
 
     @property
     def sentence(self) -> str:
@@ -47,6 +51,13 @@ class Bias:
 
     def advice(self, method: str) -> str:
         """Say what a biased method is still good for."""
+        if not self.strong:
+            return (
+                f"The Durbin-Wu-Hausman test suspects {method} of bias (p = {self.p_value:.2g}), and a small held-out "
+                "error does not clear it: that motion is as noisy as the motion learned from, and rewards the bias. "
+                "Trust it for torques of motions measured like these; for the numbers themselves, filter positions "
+                "more (processing.lowpass_hz), compare again, and see whether they stay."
+            )
         return (
             f"The Durbin-Wu-Hausman test finds {method} biased (p = {self.p_value:.2g}). Held-out motion is as noisy "
             "as the motion it learned from, and that rewards the bias: for torques of measured motions it is the "

@@ -1,12 +1,13 @@
 """The verb `compare`: all methods on one campaign's data, into compare.html and compare.json."""
 
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 import typer
 
-from excitor.experiments.campaign import open_campaign
+from excitor.experiments.campaign import FILE, open_campaign
 from excitor.experiments.comparing.compare import compare
 from excitor.experiments.comparing.data import compare_data
 from excitor.experiments.comparing.page import compare_page
@@ -30,3 +31,7 @@ def run_compare(folder: Path, as_json: bool, methods: Sequence[str] = ()) -> Non
         return
     print_compared(data)
     typer.echo(f"\nLook at {campaign.folder / PAGE}")
+    taken = compared.recommendation.method
+    if taken is not None and taken != campaign.content.identify.method:
+        once = shlex.join(["excitor", "identify", str(folder), "--method", taken])
+        typer.echo(f'To take this model: method = "{taken}" under [identify] in {FILE}; or, once, {once}')

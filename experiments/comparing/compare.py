@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from excitor.experiments.campaign import OpenCampaign
 from excitor.experiments.comparing.believe import beliefs, dissents
 from excitor.experiments.comparing.bias import Bias, bias_of
@@ -13,7 +15,7 @@ from excitor.experiments.comparing.loops import ASSUMED, seconds_of
 from excitor.experiments.comparing.prepare import Prepared, baseline_errors, beside, prepare
 from excitor.experiments.comparing.recommend import Recommendation, recommend
 from excitor.experiments.comparing.simulated import Simulated, simulate
-from excitor.experiments.comparing.symptoms import symptoms
+from excitor.experiments.comparing.symptoms import lateness, symptoms
 from excitor.experiments.comparing.words import error_words
 from excitor.experiments.identification import Tell, UnusableData, impossible_friction
 from excitor.identify.finding import Finding
@@ -114,6 +116,7 @@ def concluded(prepared: Prepared, answers: tuple[Answer, ...], judged: Sequence[
     model = beside(prepared, standard_parameters(robot, judged[best].estimate))
     baselines = baseline_errors(prepared, model)
     bodies = bodies_of(prepared, judged, tell)
+    late = lateness(prepared)
     advice = recommend(
         judged,
         compared,
@@ -121,12 +124,16 @@ def concluded(prepared: Prepared, answers: tuple[Answer, ...], judged: Sequence[
         others={name: errors.relative_total for name, errors in baselines.items()},
         bodies={name: found.total for name, found in bodies.items() if not found.refused},
         substitute=bool(prepared.substitute),
+        joints=[prepared.judging.joint_names[j] for j in np.unique(prepared.judging.joint)],
+        late=late,
     )
     chosen = next(entry for entry in judged if entry.name == (advice.method or advice.best))
     every = pairs(prepared.judging, judged)
-    signs = symptoms(prepared, chosen, model.velocity)
+    signs = symptoms(prepared, chosen, model.velocity, late)
     dissenting = dissents(judged, every, chosen.name)
     said = beliefs(robot, judged, chosen, found=dissenting, compared=compared, signs=signs, bias=bias)
+    if advice.method is None:  # whom to believe of those that are all wrong is no question
+        said = []
     tell(f"{advice.headline}")
     return Compared(
         prepared=prepared,

@@ -12,6 +12,7 @@ from excitor.robots.arrays import FloatArray, IntArray
 DRAWS = 2000
 SEED = 0
 LEAST_BLOCKS = 20  # a longest block's worth; fewer say little about how blocks differ
+SHOWN = 5e-5  # of the torques: what a person is shown of an error has no further digits
 CELLS_PER_BLOCK = 4  # blocks start at quarters of their length
 
 
@@ -25,8 +26,8 @@ class Difference:
 
     @property
     def within_noise(self) -> bool:
-        """Whether other stretches of time could have turned it round."""
-        return self.low <= 0.0
+        """Whether other stretches of time could have turned it round, or nobody would see it."""
+        return self.low <= 0.0 or self.value < SHOWN
 
 
 def differences(judging: Regression, residuals: Sequence[FloatArray], best: int) -> list[Difference]:

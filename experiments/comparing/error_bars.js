@@ -1,6 +1,6 @@
 // Held-out errors, the least first; whiskers say where other stretches of time would put them beside the best.
 const ErrorBars = (() => {
-  const ROW = 24, TOP = 26, BOTTOM = 34, USUAL = 10; // times the median distance to the best: farther is drawn at the edge
+  const ROW = 24, TOP = 38, BOTTOM = 34, USUAL = 10; // times the median distance to the best: farther is drawn at the edge
 
   function build(box, { errors, marks, chosen }, width) {
     box.replaceChildren();
@@ -18,10 +18,14 @@ const ErrorBars = (() => {
     }
     Svg.text(svg, 'of the held-out torques', (area[0] + area[2]) / 2, area[3] + 29, 'label', 'middle');
     Svg.make('line', { x1: sx(best), x2: sx(best), y1: TOP, y2: area[3], class: 'best' }, svg);
-    marks.filter(mark => mark.total >= low && mark.total <= high).forEach(mark => {
+    const inside = marks.filter(mark => mark.total >= low && mark.total <= high).sort((a, b) => a.total - b.total);
+    let before = -Infinity, raised = 0;
+    inside.forEach(mark => {
       const x = sx(mark.total), anchor = x > area[2] - 40 ? 'end' : x < area[0] + 40 ? 'start' : 'middle';
       Svg.make('line', { x1: x, x2: x, y1: TOP - 6, y2: area[3], class: 'limit' }, svg);
-      Svg.text(svg, mark.name, x, TOP - 10, 'tick', anchor);
+      raised = x - before < 90 && !raised ? 1 : 0; // names of neighbours must not lie on each other
+      before = x;
+      Svg.text(svg, mark.name, x, TOP - 10 - 13 * raised, 'tick', anchor);
     });
     shown.forEach((entry, k) => row(svg, entry, TOP + (k + 0.5) * ROW, sx, [low, high], best, entry.name === chosen, left));
   }

@@ -12,6 +12,7 @@ import numpy as np
 from excitor.design.fourier import Trajectory
 from excitor.experiments.align.nouns import Alignment
 from excitor.identify.ladder import Problem
+from excitor.identify.ladder_loops import affordable_sensitivity
 from excitor.identify.samples import Samples
 from excitor.identify.simulated_runs import set_up_replay, simulate_runs
 from excitor.robots.arrays import FloatArray
@@ -23,8 +24,8 @@ from excitor.robots.servo import Servo, servo_for
 BANDWIDTH_HZ = 20.0
 RATE_HZ = 1000.0  # at least
 PROBED_S = 0.5  # s of a run that are simulated to tell what all would take
-PASSES = {"iv": 4, "didim": 10}  # how often methods simulate all runs
-ITERATIONS = 4  # that input error needs at least, in each of which every parameter asks for a simulation
+PASSES = {"iv": 4, "didim": 10, "input-error": 10}  # how often methods simulate all runs
+ITERATIONS = 4  # that input error needs at least where each parameter asks for a simulation in each of them
 ASSUMED = (
     f"no campaign tells the robot's controller, so one of {BANDWIDTH_HZ:g} Hz was assumed, which is fed "
     "forward the torques of a model"
@@ -84,7 +85,10 @@ def seconds_of(method: str, problem: Problem) -> float:
     simulate_runs(replay, chi, problem.servo)
     taken = time.process_time() - begun
     samples = sum(len(entry) for entry in moving)
-    return taken * samples / len(run) * PASSES.get(method, (len(problem.regression.names) + 1) * ITERATIONS)
+    passes = PASSES[method]
+    if method == "input-error" and affordable_sensitivity(problem, problem.servo) == "simulated":
+        passes = (len(problem.regression.names) + 1) * ITERATIONS
+    return taken * samples / len(run) * passes
 
 
 def beginning(run: Samples, seconds: float) -> Samples:

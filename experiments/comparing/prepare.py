@@ -19,6 +19,7 @@ from excitor.experiments.identification import (
 )
 from excitor.identify.estimate import wls
 from excitor.identify.factors import compress
+from excitor.identify.finding import several
 from excitor.identify.ladder import Problem
 from excitor.identify.regression import Regression
 from excitor.identify.samples import Samples, Step
@@ -34,6 +35,10 @@ SUBSTITUTE = (
     'No run has role = "validate", so the last third of every moving run was kept back to judge by, and the methods '
     "were fitted to the rest. It was recorded in the same minutes, and of a motion that repeats it is the same motion "
     "again, so a recommendation that counts needs a run of its own"
+)
+JUDGELESS = (
+    "cannot judge a model: no joint moves there while a torque is measured; check that its channels were recorded, or "
+    'give another run role = "validate"'
 )
 APART = 0.1  # s left out between the two: filters look ahead and back
 
@@ -65,19 +70,28 @@ def prepare(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Prepared:
         tell(substitute)
     campaign = examined.campaign
     regression = enough_equations(campaign, examined.known)
-    servo = servo_of(campaign.robot, examined.known, regression)
-    references = planned_references(examined.alignments, examined.known, None if servo is None else servo.rate_hz)
-    problem = Problem(campaign.robot, tuple(examined.known), rows_of(campaign), regression, servo, references)
+    problem = problem_of(examined, regression)
     judging = equations(campaign, examined.unseen, judging=True)
+    if not np.any(judging.y):
+        names = several([repr(run.run) for run in examined.unseen])
+        raise ExcitorError(f"{names} {JUDGELESS}")
     return Prepared(
         examined=examined,
         problem=problem,
         judging=judging,
         fitted=equations(campaign, examined.known, judging=True),
         noise=mean_noise(examined, judging),
-        servo=servo,
+        servo=problem.servo,
         substitute=substitute,
     )
+
+
+def problem_of(examined: Examined, regression: Regression) -> Problem:
+    """Pose the problem that methods solve: a controller is assumed for those that simulate."""
+    robot, runs = examined.campaign.robot, examined.known
+    servo = servo_of(robot, runs, regression)
+    references = planned_references(examined.alignments, runs, None if servo is None else servo.rate_hz)
+    return Problem(robot, tuple(runs), rows_of(examined.campaign), regression, servo, references)
 
 
 def servo_of(robot: Robot, runs: list[Samples], regression: Regression) -> Servo | None:

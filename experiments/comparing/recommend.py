@@ -12,6 +12,10 @@ from excitor.identify.finding import several
 
 SIMPLEST = ("wls", "ols", "irls", "rls", "ridge", "ml", "tls", "iv", "input-error", "didim")  # then all others
 AS_GOOD = 1.01  # times the error: being consistent costs nothing
+FITTED = 0.5  # times the held-out error: then the runs differ more than any estimator can be wrong
+POOR = 0.3  # of the torques: the best of poor models
+LATE = 1e-3  # s: a delay that matters
+WEAK = 1.1  # times the error that wls leaves at a joint: what ols gives up there
 WRONG = 1.05  # times the prior model's error, or gravity's: no estimator mends such data or such a model
 
 
@@ -40,10 +44,13 @@ def recommend(
     others: Mapping[str, float],
     bodies: Mapping[str, float] | None = None,
     substitute: bool = False,
+    joints: Sequence[str] = (),
+    late: float | None = None,
 ) -> Recommendation:
     """Choose among methods; `compared` tells each one's difference to the best, `others` what baselines leave.
 
     `bodies`: what the physically consistent versions leave, where there are any. `substitute`: no run was kept back.
+    `joints`: names of those that are judged. `late`: s, by which torques clearly come after their motion.
     """
     best = min(judged, key=lambda entry: entry.error)
     within = [entry for entry in judged if compared[entry.name].within_noise]
@@ -56,9 +63,14 @@ def recommend(
             f"no better than {several([BASELINES[name] for name in worse])}. The data or the robot's model are wrong, "
             "and another estimator will not mend that."
         )
+        if best.training.relative_total < FITTED * best.error:
+            said += (
+                f" Torques that it was fitted to it leaves {error_words(best.training.relative_total)} of, so look at "
+                "what is otherwise in the runs that judge: signs, units, load."
+            )
         return Recommendation(None, best.name, "Take none of these models", (said,), names)
     why = _best(chosen, judged, compared) if chosen is best else _instead(chosen, best, compared[chosen.name], bias)
-    doubts = _doubts(chosen, bias, others, bodies or {})
+    doubts = [*_doubts(chosen, bias, others, bodies or {}), *_unweighted(chosen, judged, joints), *_late(late)]
     headline = f"Take the model of {chosen.name}"
     headline += ", for now" if substitute else ", with care" if doubts else ""
     notes = [*([PRIOR] if chosen.name == "ridge" else []), *_version(chosen, bodies or {})]
@@ -100,12 +112,17 @@ def _best(chosen: Judged, judged: Sequence[Judged], compared: Mapping[str, Diffe
         ]
     return [
         f"{said} The next, {second.name}, leaves {error_words(second.error)}; over other stretches of time it would be "
-        f"{points(difference.low)} to {points(difference.high)} more than the best, so that is not chance."
+        f"{points(difference.low)} to {points(difference.high)} more than the best, so that is hardly chance."
     ]
 
 
 def _instead(chosen: Judged, best: Judged, difference: Difference, bias: Bias | None) -> list[str]:
     """Explain why not the best."""
+    if difference.low > 0.0:
+        return [
+            f"It leaves {error_words(chosen.error)} of torques that it was not fitted to. {best.name} leaves less by "
+            f"{points(difference.value)}, which is next to nothing. {_why(chosen, best, bias)}"
+        ]
     said = (
         f"It leaves {error_words(chosen.error)} of torques that it was not fitted to. {best.name} leaves a little "
         f"less, {error_words(best.error)}, but the difference of {points(difference.value)} is within the noise of "
@@ -120,8 +137,8 @@ def _why(chosen: Judged, best: Judged, bias: Bias | None) -> str:
         return f"And {chosen.name} gives a model that could be a robot's: {impossible(best)}."
     if bias is not None and bias.concerns(best.name) and not bias.concerns(chosen.name):
         return (
-            f"And the Durbin-Wu-Hausman test finds {best.name} biased by noise in the measured motion, which "
-            f"{chosen.name} is not."
+            f"And the Durbin-Wu-Hausman test (p = {bias.p_value:.2g}) speaks against {best.name}, which takes the "
+            f"measured motion for the true one; {chosen.name} does not."
         )
     return f"{chosen.name} is the simpler of the two: it assumes less, and is easier to check."
 
@@ -147,14 +164,46 @@ def _doubts(chosen: Judged, bias: Bias | None, others: Mapping[str, float], bodi
         if chosen.name in bodies:
             told += f" Its physically consistent version, which leaves {error_words(bodies[chosen.name])}, is for that."
         said.append(told)
+    if chosen.error > POOR:
+        said.append(
+            f"{percent(chosen.error)} is much: it is the best of poor models. See first to the data (rate, filter of "
+            "positions, units) and to the robot's file."
+        )
     prior = others.get("prior model", float("inf"))
     if chosen.error > WRONG * prior:
         said.append(
             f"The prior model leaves less, {percent(prior)}: identification made it worse, so look at the data first."
         )
-    if bias is not None and bias.concerns(chosen.name):
+    if bias is not None and (bias.concerns(chosen.name) or bias.suspects(chosen.name)):
         said.append(bias.advice(chosen.name))
     return said
+
+
+def _late(late: float | None) -> list[str]:
+    """Say that a delay bends every method's parameters alike."""
+    if late is None or abs(late) < LATE:
+        return []
+    return [
+        f"The equations fit best with torques moved by {1e3 * abs(late):.2g} ms {'back' if late > 0.0 else 'on'} in "
+        "time. Where that is a delay of the log, no method's parameters are right before it is taken out; where "
+        "positions are hardly filtered, their noise can look the same."
+    ]
+
+
+def _unweighted(chosen: Judged, judged: Sequence[Judged], joints: Sequence[str]) -> list[str]:
+    """Say where ols is the best only as the total counts, which is how ols itself counts: large torques most."""
+    weighted = next((entry for entry in judged if entry.name == "wls"), None)
+    if chosen.name != "ols" or weighted is None:
+        return []
+    errors = zip(joints, weighted.held_out.relative.tolist(), chosen.held_out.relative.tolist(), strict=False)
+    weak = [f"{joint} {error_words(other)} (ols {error_words(own)})" for joint, other, own in errors
+            if own > WEAK * other]  # fmt: skip
+    if not weak:
+        return []
+    return [
+        f"But the error in total counts large torques most, and so does ols. Joint by joint wls leaves less at "
+        f"{several(weak)}: take wls where those joints' torques or parameters matter."
+    ]
 
 
 def _version(chosen: Judged, bodies: Mapping[str, float]) -> list[str]:

@@ -32,8 +32,10 @@ def verdict_section(data: Mapping[str, Any]) -> Markup:
         id="verdict",
         class_=f"banner {'go' if sure else 'care' if good else 'no-go'}",
     )
-    beliefs = card("beliefs", "Do the methods agree, and what to believe", items(entries(data, "beliefs")))
-    return joined([banner, beliefs])
+    sentences = entries(data, "beliefs")
+    if not sentences:
+        return banner
+    return joined([banner, card("beliefs", "Do the methods agree, and what to believe", items(sentences))])
 
 
 def _title(data: Mapping[str, Any], method: Any) -> str:

@@ -26,13 +26,13 @@ class Symptoms:
     friction: tuple[str, ...]  # joints whose residuals follow the velocity
 
 
-def symptoms(prepared: Prepared, chosen: Judged, speed: FloatArray) -> Symptoms:
+def symptoms(prepared: Prepared, chosen: Judged, speed: FloatArray, late: float | None) -> Symptoms:
     """Look for delay, outliers and wrong friction in what a method leaves; `speed` is of each equation's joint."""
     robot, judging, residual = prepared.problem.robot, prepared.judging, chosen.residual
     joints = [int(j) for j in np.unique(judging.joint)]
     worth = {entry.joint: entry.n_effective for entry in whiteness(judging, residual)}
     return Symptoms(
-        late=lateness(prepared),
+        late=late,
         tails=tuple(robot.joint_names[j] for j in joints if heavy(residual[judging.joint == j])),
         friction=tuple(
             robot.joint_names[j]

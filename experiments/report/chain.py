@@ -16,7 +16,7 @@ from excitor.identify.samples import Step
 def processing_data(evidence: Evidence) -> dict[str, Any]:
     """List each run's steps in order, then what was done to the equations of all."""
     campaign, estimate = evidence.identified.campaign, evidence.identified.estimate
-    settings = campaign.content.processing
+    settings, method = campaign.content.processing, _in_words(campaign.content.identify.method)
     return {
         "runs": [
             {"run": run.samples.run, "log": run.log, "steps": [_step(step) for step in run.samples.steps]}
@@ -30,9 +30,7 @@ def processing_data(evidence: Evidence) -> dict[str, Any]:
                 )
             ),
             _step(Step("leave out turns of friction", {"before_and_after_s": settings.settling_s})),
-            _step(
-                Step(f"fit by {_in_words(estimate.method)}", {**estimate.settings, "equations": float(estimate.n_rows)})
-            ),
+            _step(Step(f"fit by {method}", {**estimate.settings, "equations": float(estimate.n_rows)})),
             _step(
                 Step(
                     f"intervals by {evidence.identified.intervals.method}", dict(evidence.identified.intervals.settings)

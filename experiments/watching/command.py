@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from excitor.experiments.campaign import open_campaign
-from excitor.experiments.watching.session import MOST_ALARMS, Session, open_basis, take, told_data
+from excitor.experiments.watching.session import MOST_ALARMS, Session, doubt_sentence, open_basis, take, told_data
 from excitor.experiments.watching.show import Screen, Tell, print_summary, summary_data
 from excitor.experiments.watching.sources import Source, open_source
 from excitor.experiments.watching.state import read_state, write_state
@@ -22,6 +22,7 @@ class Seen:
     cycles: int = 0
     alarms: list[dict[str, Any]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    doubted: set[str] = field(default_factory=set)  # processes whose torques the model does not explain
 
 
 def run_watch(
@@ -79,17 +80,29 @@ def _watch(session: Session, source: Source, screen: Screen, seen: Seen, *, once
         time.sleep(interval)
 
 
+def _problem(screen: Screen, seen: Seen, problem: str) -> None:
+    """Tell what cannot be used, and remember the last ones."""
+    screen.tell(problem)
+    seen.problems = [*seen.problems, problem][-MOST_ALARMS:]
+
+
 def _look(session: Session, source: Source, screen: Screen, seen: Seen) -> None:
     """Take what is new; after each batch, what was learned is on the disk."""
     for batch in source.news():
         for note in batch.notes:
             screen.tell(note)
         for problem in batch.problems:
-            screen.tell(problem)
-            seen.problems = [*seen.problems, problem][-MOST_ALARMS:]
+            _problem(screen, seen, problem)
         for samples, log, t in batch.cycles:
-            told = take(session, samples, process=batch.process, log=log, t=t, clock=t + batch.ahead)
+            try:
+                told = take(session, samples, process=batch.process, log=log, t=t, clock=t + batch.ahead)
+            except (ExcitorError, ValueError) as error:  # one cycle must not end the watch
+                _problem(screen, seen, str(error))
+                continue
             seen.cycles += 1
+            if told.foreign and told.process not in seen.doubted:
+                seen.doubted.add(told.process)
+                _problem(screen, seen, doubt_sentence(told))
             screen.cycle(told)
             if told.verdict.alarms or told.verdict.confirmed:
                 seen.alarms = [*seen.alarms, told_data(session.basis, told)][-MOST_ALARMS:]

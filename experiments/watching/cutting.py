@@ -13,6 +13,7 @@ TRIES = 1.4  # each look for a period waits for so many times the samples of the
 LONGEST = 60.0  # shortest cycles, in which a period must have shown
 MOST_SAMPLES = 2_000_000  # that are kept while a period is looked for
 DIFFERS = 0.02  # power of a cycle's difference from the first, over the power of its motion: not the same motion
+STILL = 1e-3  # rad or m: where no joint goes farther, the robot stands
 GAP = 1.5  # sampling intervals that may lie between two samples
 
 
@@ -37,6 +38,7 @@ class Cutter:
     drop: int = 0  # cycles at the start that do not count
     rate: float = 0.0
     template: FloatArray | None = None  # (n_samples, n_joints)
+    sure: bool = False  # whether a second planned cycle was like it; the first may have begun before the process did
     begins: float | None = None  # s: of the next planned cycle
     lost: bool = False  # where the next planned cycle begins must be looked for
     tried: int = 0  # samples when a period was last looked for
@@ -62,6 +64,8 @@ def begin_stretch(cutter: Cutter, *, same_log: bool = False) -> None:
     cutter.gone += cutter.waiting
     cutter.t, cutter.q, cutter.tau = np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))
     cutter.begins, cutter.tried = None, 0
+    if same_log and not cutter.sure and cutter.period is not None:
+        cutter.template = None
     cutter.lost = same_log and cutter.template is not None
 
 
@@ -103,7 +107,7 @@ def _planned(cutter: Cutter, ended: bool) -> Iterator[CutCycle]:
         good = list(_checked(cutter, first, n))
         yield from good
         _forget_before(cutter, first + n - cutter.margin)
-        cutter.lost = not good
+        cutter.lost = not good and cutter.template is not None
 
 
 def _found_again(cutter: Cutter, ended: bool) -> bool:
@@ -139,7 +143,11 @@ def _found(cutter: Cutter, ended: bool) -> Iterator[CutCycle]:
 
 
 def _learned(cutter: Cutter, ended: bool) -> bool:
-    """Look for the period once there is enough to see it in."""
+    """Look for the period once there is enough to see it in, from where the robot begins to move."""
+    if cutter.waiting:
+        away = np.abs(cutter.q - cutter.q[0]).max(axis=1) > STILL
+        begins = int(np.argmax(away)) if away.any() else cutter.waiting - 1
+        _forget_before(cutter, begins - cutter.margin)
     if cutter.waiting < max(TRIES * cutter.tried, 4.0 * cutter.shortest * cutter.rate) and not ended:
         return False
     cutter.tried = cutter.waiting
@@ -157,13 +165,25 @@ def _learned(cutter: Cutter, ended: bool) -> bool:
 def _checked(cutter: Cutter, first: int, n: int) -> Iterator[CutCycle]:
     """Give a cycle that is the same motion as the first; count the others."""
     own = cutter.q[first : first + n]
+    if cutter.template is None and _stands(own):
+        cutter.left_out += 1
+        return
+    first_ever = cutter.template is None
     if cutter.template is None:
         cutter.template = own.copy()
     if _difference(cutter, own) > DIFFERS:
-        cutter.left_out += 1
-        return
+        if cutter.sure or cutter.period is None or _stands(own):
+            cutter.left_out += 1
+            return
+        cutter.template = own.copy()
+    cutter.sure = not first_ever
     a, b = max(first - cutter.margin, 0), min(first + n + cutter.margin, cutter.waiting)
     yield CutCycle(float(cutter.t[first]), cutter.q[a:b], cutter.tau[a:b], cutter.rate, slice(first - a, first - a + n))
+
+
+def _stands(q: FloatArray) -> bool:
+    """Tell whether nothing moves."""
+    return bool(np.ptp(q, axis=0).max(initial=0.0) < STILL)
 
 
 def _difference(cutter: Cutter, own: FloatArray) -> float:

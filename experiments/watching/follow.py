@@ -85,7 +85,8 @@ def skip(path: Path, place: Place, declared: ColumnMap, lines: int) -> Place:
         place = Place(heading_end or 0, int(declared.header))
     with path.open("rb") as file:
         file.seek(place.offset)
-        body = b"".join(file.readline(LONGEST_LINE) for _ in range(lines))
+        taken = [file.readline(LONGEST_LINE) for _ in range(lines)]
+    body = b"".join(line for k, line in enumerate(taken) if not k or line.endswith(b"\n"))  # the last may not be whole
     return _behind(path, place, body)
 
 

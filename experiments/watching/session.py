@@ -17,10 +17,11 @@ from excitor.experiments.watching.cutting import CutCycle
 from excitor.identify.change import Alarm, Detector, Verdict, begin, observe
 from excitor.identify.change_features import Watched, base_equations, cycle_equations, features, watched
 from excitor.identify.errors import InvalidLog
+from excitor.identify.finding import several
 from excitor.identify.log import Measured
 from excitor.identify.logs.csv_columns import ColumnMap
 from excitor.identify.recursive import Recursive, covariance, noise_scale, start, update
-from excitor.identify.regression import Rows
+from excitor.identify.regression import Regression, Rows
 from excitor.identify.samples import Samples
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Motion, Robot
@@ -30,6 +31,7 @@ DOUBT = 10.0  # times the model's own standard deviation, that the estimate may 
 LEAST_DOUBT = 1e-3  # of a parameter's value, where the model is surer
 BREAK = 120.0  # s without a cycle, in which a robot cools (or a clock that was set back)
 GLITCH = 1.0  # s that a cycle may begin before the last one has ended: rounding, and overlapping cuts
+FOREIGN = 5.0  # times what the model left unexplained when it was identified
 MOST_ALARMS = 100  # that are remembered
 
 
@@ -53,6 +55,7 @@ class Told:
     log: str
     t: float  # s of the log's time
     verdict: Verdict
+    foreign: tuple[str, ...] = ()  # while learning: joints whose torques the model does not explain at all
 
 
 @dataclass(slots=True)
@@ -127,10 +130,33 @@ def take(session: Session, cycle: Samples, *, process: str, log: str, t: float, 
     found = features(basis.what, regression)
     session.detectors[process], verdict = observe(detector, found, after_break=stood)
     session.cycles += 1
-    told = Told(session.cycles, process, log, t, verdict)
+    foreign = unexplained(basis.what, regression) if verdict.learning else ()
+    told = Told(session.cycles, process, log, t, verdict, foreign)
     if verdict.alarms or verdict.confirmed:
         session.alarms = [*session.alarms, told_data(basis, told)][-MOST_ALARMS:]
     return told
+
+
+def unexplained(what: Watched, regression: Regression) -> tuple[str, ...]:
+    """Name joints whose torques the model on file predicts worse than no model would, and far beyond what it leaves."""
+    base = np.searchsorted(what.columns, what.base)
+    residual = regression.y - regression.W[:, base] @ what.beta
+    found = []
+    for j in np.unique(regression.joint):
+        rows = regression.joint == j
+        left, size = (float(np.sqrt(np.mean(x[rows] ** 2))) for x in (residual, regression.y))
+        if left > max(size, FOREIGN * float(what.sigma[j])):
+            found.append(what.robot.joint_names[j])
+    return tuple(found)
+
+
+def doubt_sentence(told: Told) -> str:
+    """Say that what is learned may not be healthy, or not of this robot."""
+    return (
+        f"{told.log}: in the cycle at {told.t:.1f} s the model on file predicts the torques of "
+        f"{several(list(told.foreign))} worse than no model would, and yet it is learned from as healthy; see whether "
+        "the log is this robot's, its channels live, and their units, signs, sides and order as [log] says"
+    )
 
 
 def run_of(campaign: OpenCampaign, path: Path) -> Run:

@@ -60,6 +60,7 @@ def _live(session: Session) -> "Live":
 def watch_table(session: Session, most: int | None = None) -> "Table":
     """Draw the parameters that have drifted most, with what was seen."""
     from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
     from rich.table import Table
 
     rows = drift(session)
@@ -69,8 +70,9 @@ def watch_table(session: Session, most: int | None = None) -> "Table":
     alarms = f"{count} alarms" if count != 1 else "1 alarm"
     learning = [name for name, detector in session.detectors.items() if len(detector.first)]
     state = f"; still learning what is healthy: {', '.join(learning)}" if learning else ""
+    other = f", {session.left_out} of another motion left out" if session.left_out else ""
     table = Table(
-        title=f"{session.basis.model.robot}: {session.cycles} cycles, {alarms}{state}",
+        title=escape(f"{session.basis.model.robot}: {session.cycles} cycles, {alarms}{other}{state}"),
         title_justify="left",
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
@@ -81,12 +83,12 @@ def watch_table(session: Session, most: int | None = None) -> "Table":
         away = f"{row['drift_sigmas']:+.1f} sigma"
         style = "yellow" if abs(row["drift_sigmas"]) > NOTABLE else ""
         table.add_row(
-            row["name"],
+            escape(row["name"]),
             f"{row['value']:.4g}",
             f"{row['sigma']:.2g}",
             f"{row['model']:.4g}",
             away,
-            row["unit"],
+            escape(row["unit"]),
             style=style,
         )
     return table
@@ -96,6 +98,9 @@ def alarm_sentence(cycle: Mapping[str, Any]) -> str:
     """Say when something changed, what changed most, and what changed with it."""
     first, *others = cycle["alarms"] or cycle["confirmed"]
     also = f"; beside it: {', '.join(entry['what'] for entry in others)}" if others else ""
+    residuals = {name for name in cycle["surprise"] if name.startswith("residual of ")}
+    if len(residuals) > 1 and residuals <= {entry["what"] for entry in (first, *others)}:
+        also += "; at every joint something else has changed too: see whether the log is still this robot's, as before"
     return f"cycle {cycle['cycle']} ({cycle['log']}, {cycle['at_s']:.1f} s): {first['sentence']}{also}"
 
 
@@ -107,7 +112,8 @@ def print_summary(session: Session) -> None:
     if session.cycles:
         console.print(watch_table(session))
     else:
-        console.print("no cycle was seen yet", style="yellow")
+        other = f"; {session.left_out} of another motion were left out" if session.left_out else ""
+        console.print(f"no cycle was seen yet{other}", style="yellow")
     for alarm in session.alarms[-5:]:
         console.print(alarm_sentence(alarm), markup=False, highlight=False)
 

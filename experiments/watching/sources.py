@@ -27,6 +27,8 @@ from excitor.identify.logs.csv_columns import ColumnMap
 from excitor.identify.samples import Samples
 from excitor.robots.errors import ExcitorError
 
+BLIND = 20.0  # cycles' time without a cycle of the motion that is watched, after which that is told
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Batch:
@@ -73,6 +75,9 @@ class Growing:
     added: int = 0
     skipping: int = 0  # samples that were dealt with before a restart
     checked: bool = False
+    came: int = 0  # samples that were dealt with when the last cycle came
+    blind: bool = False  # whether it was told that none has come for long
+    bad: tuple[int, int] = (0, 0)  # the row behind those left out last, and how many they were
     waits: bool = False
 
     @property
@@ -81,9 +86,15 @@ class Growing:
         return self.cutter.left_out
 
     def news(self) -> Iterator[Batch]:
-        """Read on, piece by piece."""
-        if not self.path.exists():  # while a log is rotated
+        """Read on, piece by piece; a log that is rotated may be away for a moment."""
+        if not self.path.exists():
             return
+        try:
+            yield from self._news()
+        except FileNotFoundError:
+            return
+
+    def _news(self) -> Iterator[Batch]:
         if moved(self.path, self.place):
             self.place, self.skipping, self.checked = Place(), 0, False
             begin_stretch(self.cutter)
@@ -112,9 +123,13 @@ class Growing:
             if piece is not None:
                 yield self._taken(piece)
                 return
-        self.place = skip(self.path, self.place, self.declared, max(lines, 1))
+        behind, before = self.bad
+        count = max(lines + 1, 2 * before if first == behind else 0)  # many are not read and told one by one
+        self.place = skip(self.path, self.place, self.declared, count)
+        last = self.place.row
+        self.bad = last + 1, count
         begin_stretch(self.cutter, same_log=True)
-        yield Batch(problems=(f"{error}; left out",))
+        yield Batch(problems=(f"{error}; left out" + (f", up to row {last}" if last > first else ""),))
 
     def _taken(self, piece: Piece) -> Batch:
         """Cut a piece into cycles."""
@@ -133,6 +148,16 @@ class Growing:
         cycles = tuple(
             (samples_of(self.campaign, cycle, self.run.name), self.path.name, cycle.t) for cycle in cut(self.cutter)
         )
+        if cycles:
+            self.came, self.blind = self.cutter.gone, False
+        if not self.blind and self.cutter.template is not None:
+            missed = (self.cutter.gone - self.came) / len(self.cutter.template)
+            if missed > BLIND:
+                self.blind = True
+                notes.append(
+                    f"{self.path.name}: before {t[-1]:.1f} s the motion that is watched has not come for {missed:.0f} "
+                    "cycles: the robot stands or works on something else, and is not watched meanwhile"
+                )
         while len(self.begun) > 1 and self.begun[1][0] <= self.cutter.gone:
             self.begun.pop(0)
         return Batch(cycles, self.run.name, notes=tuple(notes))
@@ -180,10 +205,12 @@ class Appearing:
             self.growing.pop(path.name, None)
             if path.name in self.ignored:
                 continue
-            mark = mark_of(path)
             try:
+                mark = mark_of(path)
                 batch = self._read(path)
-            except (ExcitorError, ValueError) as error:
+            except FileNotFoundError:  # moved away meanwhile
+                continue
+            except (ExcitorError, ValueError, OSError) as error:
                 batch = Batch(problems=(str(error),))
             self.taken.add(mark)
             yield batch
@@ -208,7 +235,7 @@ class Appearing:
             (samples_of(self.campaign, cycle, run.name), path.name, cycle.t) for cycle in cut(cutter, ended=True)
         )
         begin_stretch(cutter)
-        notes = () if cycles else (f"{path.name} holds no whole cycle",)
+        notes = () if cycles else (f"{path.name} holds no whole cycle of the motion that is watched",)
         return Batch(cycles, run.name, ahead=ahead, notes=notes)
 
     def data(self) -> dict[str, Any]:
@@ -223,6 +250,11 @@ def open_source(campaign: OpenCampaign, log: Path | None, before: Mapping[str, A
     if not path.exists():
         hint = "name a log, or a folder of logs, with --log" if log is None else "name one that is there"
         raise ExcitorError(f"{path}: does not exist; {hint}")
+    if log is None and path.is_dir() and (inside := folders_only(path)):
+        raise ExcitorError(
+            f"{path}: holds folders only ({', '.join(inside)}), which are not looked into; name one, such as "
+            f"--log {path / inside[0]}"
+        )
     known = before if before.get("log") == str(path.resolve()) else {}
     try:
         return _folder(campaign, path, log is None, known) if path.is_dir() else _file(campaign, path, known)
@@ -230,6 +262,12 @@ def open_source(campaign: OpenCampaign, log: Path | None, before: Mapping[str, A
         raise ExcitorError(
             f"{campaign.folder / 'watch.json'}: is damaged ({str(error)[:200]}); delete it to learn anew"
         ) from None
+
+
+def folders_only(folder: Path) -> list[str]:
+    """Name what is in a folder that holds other folders and nothing else."""
+    inside = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    return [entry.name for entry in inside] if inside and all(entry.is_dir() for entry in inside) else []
 
 
 def cutter_of(campaign: OpenCampaign, run: Run) -> Cutter:

@@ -10,6 +10,7 @@ from excitor.experiments.files import read_json, write_atomically
 from excitor.experiments.watching.cutting import Cutter
 from excitor.experiments.watching.follow import Place
 from excitor.experiments.watching.session import Basis, Session, begin_session
+from excitor.experiments.watching.show import alarm_sentence
 from excitor.identify.change import Detector, begin
 from excitor.identify.recursive import Recursive
 from excitor.robots.arrays import FloatArray, locked
@@ -61,7 +62,7 @@ def read_state(basis: Basis) -> tuple[Session, dict[str, Any], str]:
             {str(name): _detector(entry, basis) for name, entry in data["detectors"].items()},
             int(data["cycles"]),
             int(data["left_out"]),
-            [dict(alarm) for alarm in data["alarms"]],
+            [_alarm(alarm) for alarm in data["alarms"]],
             {str(name): float(t) for name, t in data["ended"].items()},
         )
         return session, dict(data["source"]), ""
@@ -89,6 +90,7 @@ def cutter_data(cutter: Cutter) -> dict[str, Any]:
         "rate": cutter.rate,
         "begins": cutter.begins,
         "lost": cutter.lost,
+        "sure": cutter.sure,
         "left_out": cutter.left_out,
         "template": None if cutter.template is None else np.round(cutter.template, 9).tolist(),
     }
@@ -102,6 +104,7 @@ def restore_cutter(cutter: Cutter, data: Mapping[str, Any]) -> None:
     cutter.begins = None if data["begins"] is None else float(data["begins"])
     cutter.left_out = int(data["left_out"])
     cutter.lost = bool(data["lost"]) and data["template"] is not None
+    cutter.sure = bool(data.get("sure", True))
     if data["template"] is not None:
         cutter.template = _array(data["template"], None)
 
@@ -137,6 +140,12 @@ def _detector(data: Mapping[str, Any], basis: Basis) -> Detector:
         first=first,
         **arrays,
     )
+
+
+def _alarm(data: Mapping[str, Any]) -> dict[str, Any]:
+    alarm = dict(data)
+    alarm_sentence(alarm)  # what cannot be told is damaged
+    return alarm
 
 
 def _estimate(data: Mapping[str, Any], fresh: Recursive) -> Recursive:

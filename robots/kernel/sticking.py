@@ -5,8 +5,10 @@ sliding joint comes to rest and where a sticking one can no longer be held, forc
 
     a = A ddq:   |λ| ≤ F and a = 0,   or   λ = F sgn(a);        M ddq = τ - h - Bᵀ λ
 
-which is the minimum of ½ λᵀ G λ - bᵀ λ in a box, G = A M⁻¹ Bᵀ, found by sweeps of one force at a time. Between events
-nothing jumps, and steps are Runge and Kutta's of order four; the instant of an event is bisected.
+which is the minimum of ½ λᵀ G λ - bᵀ λ in a box, G = A M⁻¹ Bᵀ, found by sweeps of one force at a time. Where more
+frictions rest than joints, as those of coupled drives may, G is singular: forces are then any that hold, and what rests
+slides only where none do. Between events nothing jumps, and steps are Runge and Kutta's of order four; the instant of
+an event is bisected.
 """
 
 from typing import NamedTuple
@@ -21,6 +23,8 @@ from excitor.robots.kernel.plant import Plant, State, Work, evaluate, projected,
 AT_REST = 1e-9  # rad/s or m/s
 _SWEEPS = 2000
 _EXACT = 1e-13  # of the largest force
+_SLACK = 1e-9  # of the largest force: less than that missing, a friction still holds
+_SPARE = 1e-12  # of G's largest entry: smaller pivots are 0
 _HALVINGS = 50
 _MOST_EVENTS = 200  # in one sample: more would be an accumulation
 
@@ -148,8 +152,10 @@ def step_ahead(
             return True
     respond(plant, work, dry, held, ahead, tau, sense, False)
     for e in range(sense.size):
-        if sense[e] == 0 and abs(held.force[e]) > (dry.level[e] + dry.more[e]) * (1.0 + 1e-12):
-            return True
+        if sense[e] == 0:
+            beyond = abs(held.force[e]) > (dry.level[e] + dry.more[e]) * (1.0 + 1e-12)
+            if beyond or abs(missing(dry, held, e)) > 2.0 * _SLACK * largest_force(dry):
+                return True
     return False
 
 
@@ -184,7 +190,8 @@ def respond(
         for f in range(n_dry):
             both = sense[e] == 0 and sense[f] == 0
             held.G[e, f] = projected(dry.senses[e], held.spread[:, f]) if both else (1.0 if e == f else 0.0)
-    if choosing:
+    spare = not independent(held)
+    if choosing or spare:
         share_out(held, dry, sense)
     elif n_dry > 0:
         solve(held.small, held.G, held.free, held.force)
@@ -193,18 +200,17 @@ def respond(
             held.ddq[i] -= held.spread[i, e] * held.force[e]
     if choosing:
         for e in range(n_dry):
-            limit = dry.level[e] + dry.more[e]
-            if sense[e] == 0 and abs(held.force[e]) >= limit:
-                sense[e] = 1 if held.force[e] > 0.0 else -1
+            side = 1 if held.force[e] > 0.0 else -1
+            at_limit = sense[e] == 0 and side * held.force[e] >= dry.level[e] + dry.more[e]
+            if at_limit and (not spare or side * missing(dry, held, e) > _SLACK * largest_force(dry)):
+                sense[e] = side
 
 
 @inner
 def share_out(held: Held, dry: Dry, sense: IntArray) -> None:
     """Find the forces of frictions at rest, none beyond its limit: one after another, until none moves."""
-    largest = 0.0
-    for e in range(sense.size):
-        held.force[e] = 0.0
-        largest = max(largest, dry.level[e] + dry.more[e])
+    largest = largest_force(dry)
+    held.force[:] = 0.0
     for _ in range(_SWEEPS):
         moved = 0.0
         for e in range(sense.size):
@@ -216,3 +222,40 @@ def share_out(held: Held, dry: Dry, sense: IntArray) -> None:
                 held.force[e] = force
         if moved <= _EXACT * largest:
             break
+
+
+@inner
+def largest_force(dry: Dry) -> float:
+    """Find the most that any dry friction holds."""
+    largest = 0.0
+    for e in range(dry.level.size):
+        largest = max(largest, dry.level[e] + dry.more[e])
+    return largest
+
+
+@inner
+def missing(dry: Dry, held: Held, e: int) -> float:
+    """Tell what force more would keep a friction at rest from accelerating."""
+    return float(projected(dry.senses[e], held.ddq) / held.G[e, e])
+
+
+@inner
+def independent(held: Held) -> bool:
+    """Tell whether G, of the frictions at rest, is regular: by elimination with row pivots."""
+    A, n = held.small, held.free.size
+    A[:] = held.G
+    least = _SPARE * np.abs(A).max() if n > 0 else 0.0
+    for c in range(n):
+        best = c
+        for r in range(c + 1, n):
+            if abs(A[r, c]) > abs(A[best, c]):
+                best = r
+        if abs(A[best, c]) <= least:
+            return False
+        for k in range(c, n):
+            A[c, k], A[best, k] = A[best, k], A[c, k]
+        for r in range(c + 1, n):
+            factor = A[r, c] / A[c, c]
+            for k in range(c, n):
+                A[r, k] -= factor * A[c, k]
+    return True

@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.identification import UnusableData, identify
+from excitor.experiments.identify_command import by_method
+from excitor.identify.ladder import Answer
 from excitor.robots.base import base_parameters
 from excitor.robots.description import load
 from excitor.robots.dynamics import inverse_dynamics
@@ -120,6 +122,49 @@ def test_the_command_writes_everything(folder):
     assert set(model["provenance"]["sha256"]) == {"campaign.toml", "logs/first.csv", "logs/second.csv"}
     assert {entry["label"] for entry in model["standard"]["parameters"]} == {"data-determined", "prior-dominated"}
     assert "void rotradi_inverse_dynamics" in (folder / "model.c").read_text()
+
+
+@pytest.mark.parametrize("method", ["ols", "ml", "filtered dynamic", "tls"])
+def test_another_method_fits_the_model_where_it_is_asked_for(folder, method):
+    """By the option for once, or by the campaign for good; both say so in the model."""
+    result = CliRunner().invoke(app, ["identify", str(folder), "--method", method, "--json"])
+    assert result.exit_code == 0, result.output
+    model = json.loads(result.stdout)
+    assert model["method"] == method
+    (folder / "campaign.toml").write_text(CAMPAIGN + f'[identify]\nmethod = "{method}"\n')
+    found = identify(open_campaign(folder))
+    assert [entry["value"] for entry in model["parameters"]] == found.estimate.values.tolist()
+    assert not np.allclose(found.estimate.values, identify(by_method(open_campaign(folder), "wls")).estimate.values)
+    truth = base_parameters(found.campaign.robot).values(prior(found.campaign.robot))
+    assert (np.abs(found.intervals.values - truth) < 5.0 * found.intervals.sigma).all()
+    assert found.consistent is not None
+
+
+def test_methods_that_are_none_and_settings_that_are_of_least_squares_are_refused(folder):
+    with pytest.raises(InvalidCampaign, match="identify.method: is 'magic', expected one of ols, wls"):
+        by_method(open_campaign(folder), "magic")
+    (folder / "campaign.toml").write_text(CAMPAIGN + '[identify]\nmethod = "ml"\nessential_ratio = 20\n')
+    with pytest.raises(InvalidCampaign, match='identify.essential_ratio: goes with method = "wls"'):
+        open_campaign(folder)
+
+
+def test_a_method_that_refuses_leaves_no_model(folder, monkeypatch):
+    def refusing(method, problem):
+        return Answer(method, None, None, refused="the columns nearly depend on one another")
+
+    monkeypatch.setattr("excitor.identify.ladder.answer", refusing)
+    with pytest.raises(ExcitorError, match="tls refuses: the columns nearly depend"):
+        identify(by_method(open_campaign(folder), "tls"))
+
+
+def test_names_that_look_like_markup_are_shown_as_they_are(folder):
+    from excitor.robots.description import robot_text
+
+    (folder / "arm.toml").write_text(robot_text("rotradi").replace('"elbow"', '"[/red]elbow"'))
+    (folder / "campaign.toml").write_text(CAMPAIGN.replace('"rotradi"', '"arm.toml"'))
+    result = CliRunner().invoke(app, ["identify", str(folder)])
+    assert result.exit_code == 0, result.output
+    assert "[/red]" in result.stdout
 
 
 def test_generated_python_predicts_the_estimated_torques(folder):

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,9 +23,12 @@ from excitor.experiments.bench.watch_day import (
     write_campaign,
 )
 from excitor.experiments.campaign import open_campaign
+from excitor.experiments.watching import command
 from excitor.experiments.watching.command import run_watch
 from excitor.experiments.watching.cutting import Cutter, add, cut
 from excitor.experiments.watching.follow import Place, moved, new_logs, read_on
+from excitor.experiments.watching.session import begin_session, open_basis
+from excitor.experiments.watching.show import print_summary
 from excitor.experiments.watching.sources import open_source
 from excitor.identify.errors import InvalidLog
 from excitor.robots.description import load
@@ -236,10 +240,14 @@ def test_people_see_a_table(cell, day, cycles, capsys):
 
 def test_interrupting_ends_with_a_summary(cell, day, cycles, capsys):
     (cell / "live.csv").write_text(text(day, cycles[:4]))
-    threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    begun = time.monotonic()
-    assert run_watch(cell, cell / "live.csv", interval=0.05, tell=lambda _: None) == 0
-    assert time.monotonic() - begun < 20.0
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background are deaf to it
+    try:
+        threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        begun = time.monotonic()
+        assert run_watch(cell, cell / "live.csv", interval=0.05, tell=lambda _: None) == 0
+        assert time.monotonic() - begun < 20.0
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert "3 cycles" in capsys.readouterr().out
 
 
@@ -257,6 +265,9 @@ def test_a_changed_model_begins_anew(cell, day, cycles, capsys):
 def test_bad_input_is_told_in_sentences(cell, day, cycles, capsys):
     with pytest.raises(ExcitorError, match="does not exist; name a log"):
         run_watch(cell)
+    (cell / "logs" / "ros2").mkdir(parents=True)
+    with pytest.raises(ExcitorError, match=r"holds folders only \(ros2\).*--log .*ros2"):
+        run_watch(cell)
     with pytest.raises(ExcitorError, match="does not exist; name one that is there"):
         run_watch(cell, cell / "nowhere.csv")
     with pytest.raises(ExcitorError, match="interval is 0 s"):
@@ -268,8 +279,9 @@ def test_bad_input_is_told_in_sentences(cell, day, cycles, capsys):
     log.write_text(text(day, cycles[:4]))
     watch(capsys, cell, log)
     state = json.loads((cell / "watch.json").read_text())
+    alarmed = json.dumps(state | {"alarms": [{"cycle": 1, "alarms": [], "confirmed": [{}]}]})
     state["estimate"]["d"][0] = -1.0
-    for damaged in (json.dumps(state), "{", '{"schema": 1, "x": 1}', '{"schema": 9}'):
+    for damaged in (json.dumps(state), alarmed, "{", '{"schema": 1, "x": 1}', '{"schema": 9}'):
         (cell / "watch.json").write_text(damaged)
         if '"x"' not in damaged:
             with pytest.raises(ExcitorError, match=r"watch\.json"):
@@ -336,3 +348,164 @@ def test_memory_does_not_grow(cell, day, cycles):
         tracemalloc.stop()
         assert count == n - 1
     assert peaks[2] < 1.1 * peaks[1]
+
+
+def spoilt(day, cycles, rows, column=1, word="nan"):
+    lines = text(day, cycles).splitlines(keepends=True)
+    for row in rows:
+        entries = lines[row - 1].split(",")
+        entries[column] = word
+        lines[row - 1] = ",".join(entries)
+    return "".join(lines)
+
+
+def test_many_bad_rows_are_told_in_few_sentences(cell, day, cycles, capsys):
+    """A channel that dies for seconds, or for good, must not cost a sentence and a read for each of its rows."""
+    per = int(CYCLE_S * LOG_HZ)
+    (cell / "live.csv").write_text(spoilt(day, cycles[:8], range(2 * per + 7, 2 * per + 300)))
+    code, data, _ = watch(capsys, cell, cell / "live.csv")
+    assert code == 1
+    assert 2 <= len(data["problems"]) <= 10
+    assert f"row {2 * per + 7}: " in data["problems"][0]
+    assert ", up to row " in data["problems"][-1]
+    assert data["cycles"] == 2 + 4
+    (cell / "watch.json").unlink()
+    (cell / "live.csv").write_text(spoilt(day, cycles[:8], range(4 * per + 100, 8 * per)))
+    _, data, _ = watch(capsys, cell, cell / "live.csv")
+    assert len(data["problems"]) <= 14
+    assert data["cycles"] == 4
+
+
+def test_a_bad_row_after_a_few_good_ones_is_told_once(cell, day, cycles, capsys):
+    (cell / "live.csv").write_text(spoilt(day, cycles[:3], [700, 705]))
+    _, data, _ = watch(capsys, cell, cell / "live.csv")
+    assert [problem.split("row ")[1].split(":")[0] for problem in data["problems"]] == ["700", "705"]
+
+
+def test_a_robot_that_stands_at_first_is_waited_for(cell, day, cycles, capsys):
+    """No cycle yet is nothing wrong; and what begins in the middle of a cut is not the motion to look for."""
+    q, tau = cycles[0]
+    stands = np.repeat(q[:1], 1500, axis=0), np.repeat(tau[:1], 1500, axis=0)
+    (cell / "live.csv").write_text(text(day, [stands, *cycles[:8]]))
+    code, data, _ = watch(capsys, cell, cell / "live.csv")
+    assert (code, data["problems"]) == (0, [])
+    assert data["cycles"] >= 7
+    (cell / "watch.json").unlink()
+    (cell / "live.csv").write_text(text(day, [stands]))
+    code, data, told = watch(capsys, cell, cell / "live.csv")
+    assert (code, data["cycles"], data["left_out"]) == (0, 0, 2)
+    assert "no whole cycle yet" in told[-1]
+
+
+def test_where_no_period_is_planned_a_standing_robot_is_waited_for(tmp_path, day, cycles, capsys):
+    write_campaign(tmp_path, day, "cycle_s = 5.0")
+    q, tau = cycles[0]
+    stands = np.repeat(q[:1], 32_000, axis=0), np.repeat(tau[:1], 32_000, axis=0)
+    (tmp_path / "live.csv").write_text(text(day, [stands, *cycles[:10]]))
+    code, data, _ = watch(capsys, tmp_path, tmp_path / "live.csv")
+    assert code == 0
+    assert data["cycles"] >= 3
+
+
+@pytest.mark.parametrize("wrong", ["dead", "sign", "degrees"])
+def test_what_the_model_does_not_explain_is_not_silently_healthy(cell, day, cycles, capsys, wrong):
+    changed = [
+        (np.degrees(q) if wrong == "degrees" else q, tau * {"dead": 0.0, "sign": -1.0}.get(wrong, 1.0))
+        for q, tau in cycles[:4]
+    ]
+    (cell / "live.csv").write_text(text(day, changed))
+    code, data, _ = watch(capsys, cell, cell / "live.csv")
+    assert code == 1
+    (problem,) = data["problems"]
+    assert "worse than no model would" in problem
+    assert day.robot.joint_names[1] in problem
+    (cell / "watch.json").unlink()
+    (cell / "live.csv").write_text(text(day, cycles[26:30]))  # a load that nobody told of is no other robot
+    assert watch(capsys, cell, cell / "live.csv")[0] == 0
+
+
+def test_a_cycle_that_cannot_be_used_does_not_end_the_watch(cell, day, cycles, capsys, monkeypatch):
+    def refuse(session, samples, *, t, **rest):
+        if t == CYCLE_S:
+            raise InvalidLog("live.csv", "a cycle at 6 s cannot be processed")
+        return take(session, samples, t=t, **rest)
+
+    take = command.take
+    monkeypatch.setattr(command, "take", refuse)
+    (cell / "live.csv").write_text(text(day, cycles[:5]))
+    code, data, _ = watch(capsys, cell, cell / "live.csv")
+    assert (code, data["cycles"]) == (1, 3)
+    assert data["problems"] == ["live.csv: a cycle at 6 s cannot be processed"]
+
+
+def test_names_with_brackets_are_shown(cell, day, cycles, capsys):
+    """Brackets are markup to what draws the table, and an end without a beginning is an error to it."""
+    (cell / "live.csv").write_text(text(day, cycles[:3]))
+    basis = open_basis(open_campaign(cell))
+    session = begin_session(replace(basis, model=basis.model.model_copy(update={"robot": "[/red] arm [bold]"})))
+    session.left_out = 3
+    print_summary(session)
+    session.cycles = 1
+    print_summary(session)
+    shown = capsys.readouterr().out
+    assert "[/red] arm [bold]: 1 cycles" in shown
+    assert "3 of another motion were left out" in shown
+    assert shown.count("3 of another motion") == 2
+
+
+def test_a_watch_that_sees_nothing_says_so(cell, day, cycles, capsys):
+    q, tau = cycles[0]
+    pieces = [cycles[:3], [(q[::-1], tau[::-1])] * 2, [(q[::-1], tau[::-1])] * 22, cycles[3:6]]
+    source, said, seen, t = None, [], 0, 0.0
+    for piece in pieces:
+        with (cell / "live.csv").open("a") as file:
+            file.write(text(day, piece, t=t, heading=source is None))
+        t += len(piece) * CYCLE_S
+        source = source or open_source(open_campaign(cell), cell / "live.csv", {})
+        for batch in source.news():
+            said += batch.notes
+            seen += len(batch.cycles)
+    assert seen == 3 + 2  # the last one lacks the samples after it
+    assert len(said) == 1
+    assert "has not come for 2" in said[0]
+
+
+def test_a_log_that_goes_away_meanwhile_is_waited_for(cell, day, cycles, monkeypatch):
+    """Rotation moves a log between two looks, or between looking and opening."""
+    log = cell / "live.csv"
+    log.write_text(text(day, cycles[:2]))
+    campaign = open_campaign(cell)
+    growing = open_source(campaign, log, {})
+    log.unlink()
+    assert not list(growing.news())
+    (cell / "logs").mkdir()
+    (cell / "logs" / "a.csv").write_text(text(day, cycles[:2]))
+    appearing = open_source(campaign, None, {})
+    assert not list(appearing.news())
+    monkeypatch.setattr("excitor.experiments.watching.sources.mark_of", lambda path: (_ for _ in ()).throw(
+        FileNotFoundError(path)))  # fmt: skip
+    assert not list(appearing.news())
+
+
+def test_a_log_that_changes_its_meaning_is_suspected(cell, day, cycles, capsys):
+    """Another unit of torque: whatever load comes out nearest, it is not the load."""
+    changed = [(q, tau * 8.8507) for q, tau in cycles[22:26]]  # pounds and inches
+    (cell / "live.csv").write_text(text(day, [*cycles[:22], *changed]))
+    _, _, told = watch(capsys, cell, cell / "live.csv")
+    assert "whether the log is still this robot's" in told[0]
+    (cell / "watch.json").unlink()
+    (cell / "live.csv").write_text(text(day, cycles))
+    _, _, told = watch(capsys, cell, cell / "live.csv")
+    assert "whether the log is still" not in told[0]
+
+
+def test_logs_of_one_cycle_each_are_held_against_the_first(cell, day, cycles, capsys):
+    (cell / "logs").mkdir()
+    odd = [(q[::-1], tau[::-1]) for q, tau in cycles[2:3]]
+    for k, cycle in enumerate([*cycles[:2], *odd, cycles[3]]):
+        path = cell / "logs" / f"{k}.csv"
+        path.write_text(text(day, [cycle]))
+        os.utime(path, (1e9 + 10.0 * k, 1e9 + 10.0 * k))
+    _, data, told = watch(capsys, cell)
+    assert (data["cycles"], data["left_out"]) == (3, 1)
+    assert told == ["2.csv holds no whole cycle of the motion that is watched"]

@@ -231,6 +231,34 @@ def test_hopeless_cases_are_told(small):
             require_simulated(found)
 
 
+def test_a_start_at_the_truth_is_found_at_once(small):
+    """Torques without noise are left without residual: nothing is divided by it."""
+    robot, _, reference, _ = small
+    tuned = servo_for(robot, reference, bandwidth_hz=6.0, rate_hz=250.0)
+    run = made(robot, reference, tuned, np.random.default_rng(0))
+    found = didim(robot, [run], tuned, references={"run": reference}, start=robot.chi)
+    assert found.converged, found.sentence
+    assert [step.residual for step in found.history] == [0.0] * 3
+    np.testing.assert_array_equal(found.chi, robot.chi)
+
+
+def test_a_step_out_of_control_is_halved(small, monkeypatch):
+    from excitor.identify import didim as module
+    from excitor.identify.simulated_runs import OutOfControl, replay_runs
+
+    robot, run, reference, servo = small
+    tried = []
+
+    def refuse_second(replay, chi, gains):
+        tried.append(chi.copy())
+        return OutOfControl("run", 0.5) if len(tried) == 2 else replay_runs(replay, chi, gains)
+
+    monkeypatch.setattr(module, "replay_runs", refuse_second)
+    didim(robot, [run], servo, references={"run": reference}, rows=thinned(5), max_iterations=3)
+    assert np.abs(tried[1] - tried[0]).max() > 0.1
+    np.testing.assert_allclose(tried[2], 0.5 * (tried[0] + tried[1]))
+
+
 def test_too_few_iterations_are_no_convergence(small):
     robot, run, reference, servo = small
     found = didim(robot, [run], servo, references={"run": reference}, max_iterations=2)

@@ -60,6 +60,17 @@ def test_the_truth_is_found_without_noise(arm):
     assert np.median(np.abs(found.estimate.values / truth - 1.0)) < 1e-3
 
 
+def test_a_start_at_the_truth_leaves_nothing_to_do(arm):
+    """Two runs without noise, fitted exactly: groups of both, and nothing is divided by what is left."""
+    robot, _, run, reference, servo, _ = arm
+    runs, told = [run, replace(run, run="again")], {"clean": reference, "again": reference}
+    found = input_error(robot, runs, servo, references=told, rows=ROWS, start=robot.chi, sensitivity="regressor")
+    assert found.converged, found.sentence
+    np.testing.assert_allclose(found.chi, robot.chi, rtol=1e-9)
+    assert [step.residual for step in found.history] == [0.0]
+    assert set(found.estimate.group_sigma) == {(j, r) for j in range(3) for r in range(2)}
+
+
 @pytest.mark.slow
 def test_noise_leaves_what_the_covariance_says(arm):
     robot, run, _, reference, servo, truth = arm

@@ -7,14 +7,14 @@ import pytest
 
 from excitor.identify.columns_along import columns_along, processed_as
 from excitor.identify.estimate import wls
-from excitor.identify.exogeneity import durbin_wu_hausman
+from excitor.identify.exogeneity import _judge, durbin_wu_hausman
 from excitor.identify.factors import compress
-from excitor.identify.influence import honest_intervals
+from excitor.identify.influence import honest_intervals, joint_sigma
 from excitor.identify.instruments import instrumental_variables
 from excitor.identify.ladder import Problem, answer
 from excitor.identify.regression import Regression, Rows, dynamic_regression
 from excitor.identify.samples import Samples
-from excitor.identify.timing import central
+from excitor.identify.timing import backward, central, mid_sample
 from excitor.robots.base import base_parameters
 from excitor.robots.description import load
 from excitor.robots.errors import ExcitorError, RankDeficient
@@ -109,6 +109,32 @@ def test_size_and_power_of_the_test(colour):
         found += durbin_wu_hausman(regression, Z, start, fit.estimate.values).needed
     assert alarms <= 12
     assert found >= 95
+
+
+def test_few_samples_raise_no_more_alarms_than_many():
+    """Three scores of sixty samples are judged by seven cosines: Hotelling's distribution, not that of χ²."""
+    rng = np.random.default_rng(4)
+    alarms = np.mean([_judge(rng.normal(size=(60, 3)))[2] < 0.05 for _ in range(600)])
+    assert 0.02 <= alarms <= 0.08
+
+
+def test_torques_of_nothing_are_fitted_by_nothing():
+    regression, _ = toy(0)
+    regression = replace(regression, y=np.zeros_like(regression.y))
+    start = wls(compress(regression))
+    np.testing.assert_array_equal(start.values, 0.0)
+    assert np.all(np.isfinite(regression.W / joint_sigma(regression, regression.y)[:, None]))
+
+
+@pytest.mark.parametrize("how", [backward, mid_sample])
+def test_positions_go_the_way_of_a_runs_differences(how):
+    rng = np.random.default_rng(0)
+    q = np.cumsum(rng.normal(size=(40, 2)), axis=0)
+    run = how("run", q, np.zeros_like(q), 100.0)
+    first = 2 if how is backward else 0
+    found = processed_as(run, q[first : first + len(run)], run.motion)
+    for name in ("q", "dq", "ddq"):
+        np.testing.assert_allclose(getattr(found, name)[2:-2], getattr(run.motion, name)[2:-2], rtol=1e-9)
 
 
 def test_the_test_names_the_joint_and_says_what_follows():

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+from scipy.optimize import brentq
 from scipy.special import ellipj, ellipk
 
 from excitor.identify.open_loop import friction_doubts, open_loop, smallest_inertia
@@ -84,6 +85,25 @@ def test_a_block_slides_to_rest_and_stays():
     assert not stuck.sense[t > stop].any()
     assert (stuck.sense[t < stop] == 1).all()
     assert np.abs(found.motion.dq[t > stop]).max() < 1e-12
+
+
+def test_a_pendulum_loses_what_friction_takes_from_turn_to_turn():
+    """M g l (cos θ' - cos θ) = F (|θ| + |θ'|) between turns, until it stops where M g l |sin θ| < F."""
+    F, theta, rate = 0.3, 1.0, 100.0
+    robot = one_joint([0.0, 1.0, 0.0], [FrictionTerm("Fc", "coulomb", [1.0], [1.0])], [F])
+    found, stuck = integrate_sticking(robot, np.zeros((900, 1)), start=(np.array([theta]), np.zeros(1)), rate_hz=rate)
+    weight, turns = MASS * 9.81 * LEVER, [theta]
+    while weight * np.sin(turns[-1]) > F:
+        last = turns[-1]
+
+        def left(x, last=last):
+            return weight * (np.cos(x) - np.cos(last)) - F * (last + x)
+
+        turns.append(brentq(left, (1e-6 - 1.0) * last, last))
+    rest = turns[-1] * (-1.0) ** (len(turns) - 1)
+    assert len(turns) > 6
+    assert found.motion.q[-1, 0] == pytest.approx(rest, abs=1e-7)
+    assert stuck.sense[-1, 0] == 0
 
 
 def test_a_block_breaks_away_where_torque_exceeds_friction():
@@ -256,6 +276,11 @@ def test_divergence_is_told_with_its_time():
     assert np.isinf(lost.norm).all()
     assert np.isfinite(lost.first_rms).all()
     assert f"lost after {lost.diverged_at:.3g} s" in " ".join(found.sentences())
+
+
+def test_no_runs_are_told():
+    with pytest.raises(ExcitorError, match="no runs to simulate"):
+        open_loop(block(0.1), block(0.1).chi, [])
 
 
 def test_what_events_do_not_know_is_refused():

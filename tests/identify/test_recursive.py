@@ -192,6 +192,7 @@ def test_going_on_from_a_state(regression):
         (lambda: update(start(3), np.ones((1, 3)), np.ones(1), forgetting=1.1), "above 0 and at most 1"),
         (lambda: update(start(3), np.ones((1, 3)), np.ones(1), sigma=0.0), "sigma"),
         (lambda: update_many(start(3), np.ones((2, 3)), np.ones(2), ends=np.array([1])), "rise to the 2 rows"),
+        (lambda: update_many(start(3), np.ones((2, 3)), np.ones(2), ends=np.array([], int)), "rise to the 2 rows"),
     ],
 )
 def test_mistakes_are_told(call, told):

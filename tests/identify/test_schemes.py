@@ -20,7 +20,7 @@ from excitor.robots.base import base_parameters
 from excitor.robots.description import load
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
-from excitor.robots.parameters import prior
+from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, RotorInertia, posture
 from excitor.robots.simulate import Steps, simulate, with_friction_width
 
@@ -123,6 +123,48 @@ def test_the_equations_show_the_delay(held_run):
     assert found.left < 0.1 * found.without
     told = scheme_regression(robot, [run], replace(scheme, delay=found.value))
     assert percent(robot, told) < 0.1 * percent(robot, scheme_regression(robot, [run], scheme))
+
+
+def test_what_fitted_columns_take_of_slow_errors(held_run):
+    """Σ qᵀ V q / tr V with V written out, runs of two rates, each with the filter's memory in its own samples."""
+    from excitor.identify.scheme_delay import MEMORY, _Search
+
+    robot, tau, q, _, rate = held_run
+    scheme = Scheme("filtered dynamic", hold="first")
+    runs = [mid_sample("fine", q[:300], tau[:300], rate), mid_sample("coarse", q[::4], tau[::4], rate / 4)]
+    search = _Search(robot, runs, scheme, base_parameters(robot).kept)
+    sizes = [int(kept.sum()) for kept in search.kept]
+    basis = search.basis.reshape(sum(sizes), 3, -1)
+    total, first = 0.0, 0
+    for run, n in zip(runs, sizes, strict=True):
+        lag = np.abs(np.subtract.outer(np.arange(n), np.arange(n))) / run.sample_rate_hz
+        part = basis[first : first + n]
+        total += np.einsum("ajk,ab,bjk->", part, np.exp(-scheme.cutoff * lag), part)
+        first += n
+    assert 0.0 < total / (3 * first) < 0.9
+    assert search._taken() == pytest.approx(total / (3 * first), rel=1e-9)
+    g = np.random.default_rng(0).normal(size=first)
+    expected = 0.0
+    for run, part in zip(runs, np.split(g, sizes[:1]), strict=True):
+        reach = int(MEMORY / scheme.cutoff * run.sample_rate_hz) + 1.0
+        away = np.abs(np.subtract.outer(np.arange(len(part)), np.arange(len(part))))
+        expected += part @ np.maximum(1.0 - away / reach, 0.0) @ part
+    assert search._together(g) == pytest.approx(expected, rel=1e-9)
+
+
+def test_runs_that_show_no_delay_are_refused(held_run):
+    robot, tau, q, _, rate = held_run
+    run, scheme = mid_sample("run", q, tau, rate), Scheme("filtered dynamic")
+    with pytest.raises(ExcitorError, match="there are no runs"):
+        scheme_delay(robot, [], scheme)
+    with pytest.raises(ExcitorError, match="holds poses"):
+        scheme_delay(robot, [replace(run, static=True)], scheme)
+    still = mid_sample("run", np.tile(q[0], (100, 1)), np.zeros((100, 3)), rate)
+    with pytest.raises(ExcitorError, match="torques hardly change"):
+        scheme_delay(robot, [still], scheme)
+    gravity = layout(robot).indices(["ZZ1"])
+    with pytest.raises(ExcitorError, match="need none of the parameters"):
+        scheme_delay(robot, [still], scheme, columns=gravity)
 
 
 def test_a_delay_is_told_of_each_joint(held_run):
@@ -306,8 +348,34 @@ def test_the_cutoff_is_that_of_the_nearest_simulation(held_run):
 
     with pytest.raises(ExcitorError, match="no cut-off of 9 rad/s gives a model that can be simulated"):
         scan_cutoff(robot, identified, Scheme("power"), cutoffs=[9.0], recorded=recorded, fit=backwards)
+    motion = Motion(np.zeros((9, 3)), np.zeros((9, 3)), np.zeros((9, 3)))
+    with pytest.raises(ExcitorError, match="nothing moves in run 'still'"):
+        scan_cutoff(
+            robot, identified, Scheme("power"), cutoffs=cutoffs, recorded=[Samples("still", motion, tau[:9], 9.0)]
+        )
     with pytest.raises(ExcitorError, match="no cut-offs to try"):
         scan_cutoff(robot, identified, Scheme("power"), cutoffs=[], recorded=recorded)
+
+
+def test_what_is_late_in_the_scheme_is_late_in_the_simulation(held_run):
+    """Torques that act 1.6 samples late, simulated as if they acted at once, lead elsewhere."""
+    robot, tau, _, q, rate = held_run
+    dq = np.gradient(q, 1.0 / rate, axis=0)
+    recorded = [Samples("run", Motion(q[:400], dq[:400], 0.0 * q[:400]), tau[:400], rate, phase=0.0)]
+    scheme, identified = Scheme("filtered dynamic", hold="first", delay=1.6 / rate), [mid_sample("run", q, tau, rate)]
+    told = scan_cutoff(robot, identified, scheme, cutoffs=[9.0], recorded=recorded)
+    estimate = told.best.estimate
+
+    def prompt(regression):
+        return estimate
+
+    untold = scan_cutoff(robot, identified, replace(scheme, delay=0.0), cutoffs=[9.0], recorded=recorded, fit=prompt)
+    assert told.best.error < 0.2 * untold.best.error
+    uneven = replace(scheme, delay=(0.0, 0.1, 0.0))
+    with pytest.raises(ExcitorError, match="a delay for each joint"):
+        scan_cutoff(robot, identified, uneven, cutoffs=[9.0], recorded=recorded)
+    with pytest.raises(ExcitorError, match="before torques so delayed act"):
+        scan_cutoff(robot, identified, replace(scheme, delay=1.0), cutoffs=[9.0], recorded=recorded)
 
 
 @pytest.mark.parametrize("kind", ["energy", "filtered power"])
