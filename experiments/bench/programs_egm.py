@@ -91,7 +91,8 @@ def measure(seconds: float, late: float, lost: float, seed: int) -> dict[str, fl
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         run, log = Path(folder) / "run.json", Path(folder) / "log.csv"
         run.write_text(run_json(plan, TARGET))
-        command = [sys.executable, egm_client.__file__, str(run), "--port", "0", "--listen", "127.0.0.1"]
+        command = [sys.executable, egm_client.__file__, str(run), "--port", "0"]
+        command += ["--listen", "127.0.0.1", "--controller", "127.0.0.1"]
         with subprocess.Popen([*command, "--log", str(log)], stdout=subprocess.PIPE, text=True) as process:
             try:
                 assert process.stdout is not None

@@ -45,7 +45,8 @@ def measure(seconds: float, late: float, lost: float, seed: int) -> dict[str, fl
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder, "loop.json")
         run.write_text(run_json(plan, TARGET), encoding="utf-8")
-        command = [sys.executable, str(Path(rsi_server.__file__)), str(run), "--address", "127.0.0.1", "--port", "0"]
+        command = [sys.executable, str(Path(rsi_server.__file__)), str(run), "--port", "0"]
+        command += ["--listen", "127.0.0.1", "--controller", "127.0.0.1"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             try:
                 assert process.stdout is not None

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -47,6 +48,7 @@ JOINT_CONSTANTS = 45
 
 _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 _INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def compiled(function: Function) -> Function:
@@ -78,17 +80,19 @@ def _compile(function: Function, fastmath: set[str], **options: Any) -> Function
 def _cache_folder() -> str:
     """Name a folder for compiled code after all of the kernel's source.
 
-    numba only looks whether a function's own file has changed, but compiled callers contain what they call.
+    numba only looks whether a function's own file has changed, but compiled callers contain what they call. It runs
+    what it finds: a folder into which anybody else could put code is passed over.
     """
     here = Path(__file__).parent
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(here.glob("*.py")))).hexdigest()[:16]
     for base in _cache_bases(here):
-        folder = base / f"excitor-{digest}"
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            if os.access(folder, os.W_OK):
+        with contextlib.suppress(OSError, RuntimeError):  # a loop of symbolic links is a RuntimeError
+            folder = base.resolve() / f"excitor-{digest}"
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            if os.access(folder, os.W_OK) and _is_private(folder):
                 return str(folder)
-    return tempfile.mkdtemp(prefix="excitor-")  # compiled again next time, but it works
+    return tempfile.mkdtemp(prefix="excitor-")  # mode 0700; compiled again next time, but it works
 
 
 def _cache_bases(here: Path) -> Iterator[Path]:
@@ -100,7 +104,27 @@ def _cache_bases(here: Path) -> Iterator[Path]:
         yield Path(os.environ["XDG_CACHE_HOME"]) / "excitor"
     with contextlib.suppress(RuntimeError):
         yield Path.home() / ".cache" / "excitor"
-    yield Path(tempfile.gettempdir()) / f"excitor-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+    if hasattr(os, "geteuid"):
+        yield Path(tempfile.gettempdir()) / f"excitor-{os.geteuid()}"
+
+
+def _is_private(folder: Path) -> bool:
+    """Tell whether only this user (and root) can write into a folder, or put another in its place.
+
+    The folder is ours, a real one, and writable by nobody else. Every folder above it belongs to us or to root, and is
+    writable by nobody else, or sticky: there, entries are moved by their owners alone. Windows has neither owners'
+    numbers nor such modes; the folders of a user's profile are the user's own there.
+    """
+    if not hasattr(os, "geteuid"):
+        return True
+    own = folder.lstat()
+    if not stat.S_ISDIR(own.st_mode) or own.st_uid != os.geteuid() or own.st_mode & _OTHERS_WRITE:
+        return False
+    above = [parent.lstat() for parent in folder.parents]
+    return all(
+        found.st_uid in (0, os.geteuid()) and (not found.st_mode & _OTHERS_WRITE or found.st_mode & stat.S_ISVTX)
+        for found in above
+    )
 
 
 def is_compiled() -> bool:

@@ -194,7 +194,7 @@ def loopback(client: EgmClient) -> Iterator[Callable[[bytes], bytes | None]]:
 
         def exchange(packet: bytes) -> bytes | None:
             here.send(packet)
-            receive(there, client, None)
+            receive(there, client, "127.0.0.1")
             try:
                 return here.recv(4096)
             except BlockingIOError:

@@ -1,11 +1,12 @@
 """Streams one run to an ABB controller by Externally Guided Motion, and logs what comes back. Needs Python 3.10 alone.
 
-    python egm_client.py run.json
+    python egm_client.py run.json --listen COMPUTER_ADDRESS --controller CONTROLLER_ADDRESS
 
-Start it first, then the RAPID program. The controller sends a packet every 4 ms; each is answered with where the
-joints must be, as a function of the controller's own time: its packets are numbered. Until guided motion runs, the
-answer is where the joints are. Whatever is wrong, also joints that do not follow, the client slows down along the path,
-falls silent and never goes on by itself; the controller then stops by its time-out.
+Start it first, then the RAPID program. It listens at one address and to one controller; packets of other senders, and
+packets that cannot be read, are counted and not answered. The controller sends a packet every 4 ms; each is answered
+with where the joints must be, as a function of the controller's own time: its packets are numbered. Until guided motion
+runs, the answer is where the joints are. Whatever is wrong, also joints that do not follow, the client slows down along
+the path, falls silent and never goes on by itself; the controller then stops by its time-out.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from bisect import bisect_right
 from collections import deque
 
 try:
+    from addresses import bound, parse
     from egm_packets import Robot, command
     from run_motion import Run, load
 except ImportError:  # inside the package
+    from excitor.design.programs.clients.addresses import bound, parse
     from excitor.design.programs.clients.egm_packets import Robot, command
     from excitor.design.programs.clients.run_motion import Run, load
 
@@ -38,7 +41,7 @@ AT_HOME = 0.5  # deg: how far from home the robot may stand at the start
 TRACKING = 3.0  # deg by which a joint may be off all that it was told in the last LAG packets
 LAG = 50
 GAP = 5  # packets that may be missing in a row
-SILENCE = 0.1  # s without a packet
+SILENCE = 0.1  # s without a packet that can be read
 OUT, BACK, END, WARM_UP, MEASURED = 1, 6, 7, 100, 1000  # marks, as in the programs of other controllers
 
 _MOVING = ("out", "main", "back")
@@ -50,6 +53,8 @@ class EgmClient:
     def __init__(self, run: Run, *, gap: int = GAP, torque: int = 0, tracking: float = TRACKING) -> None:
         self.run, self.gap, self.torque, self.tracking = run, gap, torque, tracking
         self.state, self.reason = "waiting", ""
+        self.heard = 0.0  # computer's time at which a packet of the controller could be read, s
+        self.unreadable = self.strangers = 0  # packets that were not answered for that reason
         self.rows: list[tuple[int, float, str, int, list[float], bytes]] = []
         self.parts: list[tuple[int, str]] = []  # first step, state
         at = 0
@@ -75,9 +80,13 @@ class EgmClient:
         """Say what the controller must be told now; None: nothing. `now`: the computer's time, for the log, s."""
         try:
             robot = Robot(packet)
-        except ValueError:
+        except ValueError as error:
+            self.unreadable += 1
+            if self.state == "waiting":
+                self.reason = str(error)
             return None
-        if self.state == "stopped" or len(robot.position) != len(self._offset):
+        self.heard = now
+        if self.state == "stopped":
             return None
         if self.state == "waiting":
             if not self._begins(robot):
@@ -251,31 +260,34 @@ def write_log(client: EgmClient, path: str) -> None:
             file.write(",".join(cells) + "\n")
 
 
-def receive(sock: socket.socket, client: EgmClient, peer: str | None) -> str | None:
-    """Take one packet and answer it; who was answered first is the controller, others are not listened to."""
+def receive(sock: socket.socket, client: EgmClient, controller: str) -> None:
+    """Take one packet and answer it; packets of other senders than the controller are counted."""
     packet, sender = sock.recvfrom(4096)
-    if peer is not None and sender[0] != peer:
-        return peer
+    if sender[0] != controller:
+        client.strangers += 1
+        if client.strangers == 1:
+            print(f"packets of {sender[0]} are ignored; the controller is {controller}", flush=True)
+        return
     reply = client.answer(packet, time.perf_counter())
     if reply is not None:
         sock.sendto(reply, sender)
-    return peer if client.state == "waiting" else str(sender[0])
 
 
-def serve(sock: socket.socket, client: EgmClient, peer: str | None = None) -> None:
-    """Answer packets until the run is over or has stopped."""
+def serve(sock: socket.socket, client: EgmClient, controller: str) -> None:
+    """Answer the controller's packets until the run is over or has stopped."""
     told = ("", "")
     sock.settimeout(SILENCE)
     while client.state != "stopped":
         try:
-            peer = receive(sock, client, peer)
+            receive(sock, client, controller)
         except TimeoutError:
-            if client.state == "done":
-                return
-            if client.state != "waiting":
-                client.silent(f"no packet of the controller came for {SILENCE:g} s")
+            pass
         except OSError as error:
             client.silent(f"the network fails: {error}")
+        if client.state != "waiting" and time.perf_counter() - client.heard >= SILENCE:
+            if client.state == "done":
+                return
+            client.silent(f"no packet of the controller came for {SILENCE:g} s")
         if (client.state, client.reason) != told:
             told = (client.state, client.reason)
             print(": ".join(filter(None, told)), flush=True)
@@ -286,32 +298,31 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Stream a run to an ABB controller by EGM.")
     parser.add_argument("run", help="the run's .json file")
     parser.add_argument("--port", type=int, default=PORT, help=f"UDP port to listen at ({PORT})")
-    parser.add_argument("--listen", default="0.0.0.0", help="this computer's address")
-    parser.add_argument("--controller", default=None, help="the controller's address; others are not answered")
     parser.add_argument("--gap", type=int, default=GAP, help=f"packets that may be missing in a row ({GAP})")
     parser.add_argument("--tracking", type=float, default=TRACKING, help="deg that a joint may be off what it is told")
     parser.add_argument("--torque-field", type=int, default=0, help="number of torqueRef in your egm.proto, to log it")
     parser.add_argument("--log", default=None, help="CSV file to write; it must not exist")
-    given = parser.parse_args()
+    given = parse(parser)
     log = given.log or f"{os.path.splitext(given.run)[0]}_{time.strftime('%Y%m%d_%H%M%S')}.csv"
-    try:
-        with open(log, "x"):  # now rather than after the run
-            pass
-    except OSError as error:
-        print(f"the log cannot be written: {error}", file=sys.stderr)
-        return 2
-    client = EgmClient(load(given.run), gap=given.gap, torque=given.torque_field, tracking=given.tracking)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: client.stop("stopped from this computer"))
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind((given.listen, given.port))
-        print(f"waiting at port {sock.getsockname()[1]}; Ctrl-C slows the robot down and stops it", flush=True)
+    with bound(parser, given.listen, given.port) as sock:
+        try:
+            with open(log, "x"):  # now rather than after the run
+                pass
+        except OSError as error:
+            print(f"the log cannot be written: {error}", file=sys.stderr)
+            return 2
+        client = EgmClient(load(given.run), gap=given.gap, torque=given.torque_field, tracking=given.tracking)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: client.stop("stopped from this computer"))
+        where = f"for {given.controller} at {given.listen}, port {sock.getsockname()[1]}"
+        print(f"waiting {where}; Ctrl-C slows the robot down and stops it", flush=True)
         gc.disable()  # a pause of the collector is a late answer
         try:
             serve(sock, client, given.controller)
         finally:
             gc.enable()
             write_log(client, log)
+            print(f"not answered: {client.unreadable} packets not understood, {client.strangers} of other senders")
             print(f"{client.state}{': ' + client.reason if client.reason else ''}; log: {log}", flush=True)
     return 0 if client.state == "done" else 1
 

@@ -8,35 +8,42 @@ import struct
 _JOINTS = struct.Struct("<" + "Bd" * 6)
 _DOUBLE = struct.Struct("<d")
 _KEYS = (9,) * 6
+_STATES = (4, 5, 8)  # motorState, mciState, rapidExecState
+_SIGNALS = (7, 9)  # testSignals, measuredForce
+_WORDS = 2**32  # of the header's numbers
 
 
 class Robot:
-    """A packet from the controller (EgmRobot); parts are read where they are needed."""
+    """A packet from the controller (EgmRobot); ValueError where a part of it cannot be read.
 
-    __slots__ = ("ms", "parts", "position", "sequence")
+    Header and measured joints must be there; the other parts may be missing. Reading from a packet that was accepted
+    never fails.
+    """
+
+    __slots__ = ("ms", "parts", "planned", "position", "sequence", "states")
 
     def __init__(self, packet: bytes) -> None:
         self.parts: dict[int, int | bytes] = dict(fields(packet))
         header = dict(fields(_bytes(self.parts.get(1))))
         self.sequence = _int(header.get(1))
         self.ms = _int(header.get(2))
-        self.position = joints(dict(fields(_bytes(self.parts.get(2)))).get(1))
+        self.position = _six(dict(fields(_bytes(self.parts.get(2)))).get(1))
+        if not all(map(math.isfinite, self.position)):
+            raise ValueError("a packet has joints that are no numbers")
+        self.states = {k: _int(dict(fields(_bytes(self.parts[k]))).get(1)) for k in _STATES if k in self.parts}
+        planned = dict(fields(_bytes(self.parts.get(3, b"")))).get(1)
+        self.planned: list[float] = _six(planned) if planned else []  # where the controller wants the joints, deg
+        for number in _SIGNALS:
+            fields(_bytes(self.parts.get(number, b"")))
 
     def state(self, number: int) -> int:
         """Read motorState (4), mciState (5) or rapidExecState (8); 0 where it is not told."""
-        data = self.parts.get(number)
-        return _int(dict(fields(data)).get(1)) if isinstance(data, bytes) else 0
+        return self.states.get(number, 0)
 
     @property
     def runs(self) -> bool:
         """Tell whether guided motion runs; a controller that does not tell is taken to."""
-        return 5 not in self.parts or self.state(5) == 3
-
-    @property
-    def planned(self) -> list[float]:
-        """Tell where the controller wants the joints, deg."""
-        data = self.parts.get(3)
-        return joints(dict(fields(data)).get(1)) if isinstance(data, bytes) else []
+        return 5 not in self.states or self.state(5) == 3
 
     @property
     def utilization(self) -> float:
@@ -45,9 +52,15 @@ class Robot:
         return float(_DOUBLE.unpack(data)[0]) if isinstance(data, bytes) and len(data) == 8 else math.nan
 
     def numbers(self, number: int) -> list[float]:
-        """Read all doubles of a part: testSignals (7), measuredForce (9), or one that your RobotWare adds."""
+        """Read all doubles of a part: testSignals (7), measuredForce (9), or one that your RobotWare adds.
+
+        Empty where the part is missing, or where the number that the user gave is that of another kind of part.
+        """
         data = self.parts.get(number)
-        found = fields(data) if isinstance(data, bytes) else []
+        try:
+            found = fields(data) if isinstance(data, bytes) else []
+        except ValueError:
+            return []
         return [x for _, value in found if isinstance(value, bytes) for x in _doubles(value)]
 
 
@@ -97,6 +110,13 @@ def joints(data: int | bytes | None) -> list[float]:
     return [x for _, value in fields(_bytes(data)) for x in _doubles(_bytes(value))]
 
 
+def _six(data: int | bytes | None) -> list[float]:
+    found = joints(data)
+    if len(found) != 6:
+        raise ValueError(f"a packet has {len(found)} joints instead of six")
+    return found
+
+
 def _doubles(data: bytes) -> list[float]:
     return [x for (x,) in _DOUBLE.iter_unpack(data)] if len(data) % 8 == 0 else []
 
@@ -108,8 +128,8 @@ def _bytes(value: int | bytes | None) -> bytes:
 
 
 def _int(value: int | bytes | None) -> int:
-    if not isinstance(value, int):
-        raise ValueError("a packet lacks a number")
+    if not isinstance(value, int) or value >= _WORDS:
+        raise ValueError("a packet lacks a number of 32 bits")
     return value
 
 

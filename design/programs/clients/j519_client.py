@@ -1,6 +1,6 @@
 """Streams one run to a FANUC controller with Stream Motion (J519) and logs what comes back. Needs Python 3.10 alone.
 
-    python j519_client.py RUN.json ROBOT_ADDRESS [--log RUN_log.csv] [--tool-speed MM_S] [--full-payload KG]
+    python j519_client.py RUN.json --listen COMPUTER_ADDRESS --controller CONTROLLER_ADDRESS
 
 Start the TP program of the run first; it waits for this client. Ctrl-C brings the robot to a halt.
 """
@@ -21,9 +21,11 @@ from collections.abc import Iterator
 
 try:
     import j519_packets as packets
+    from addresses import bound, parse
     from run_motion import Run, load
 except ImportError:  # inside the package
     from excitor.design.programs.clients import j519_packets as packets
+    from excitor.design.programs.clients.addresses import bound, parse
     from excitor.design.programs.clients.run_motion import Run, load
 
 PORT = 60015
@@ -302,11 +304,9 @@ class J519Client:
             return self.steps[min(max(round(at), 0), len(self.steps) - 1)][2]
         x = at - i
         w = (
-            -x * (x - 1) * (x - 2) / 6,
-            (x + 1) * (x - 1) * (x - 2) / 2,
-            -(x + 1) * x * (x - 2) / 2,
-            (x + 1) * x * (x - 1) / 6,
-        )
+            -x * (x - 1) * (x - 2) / 6, (x + 1) * (x - 1) * (x - 2) / 2,
+            -(x + 1) * x * (x - 2) / 2, (x + 1) * x * (x - 1) / 6,
+        )  # fmt: skip
         near = self.steps[i - 1 : i + 3]
         return [sum(a * step[2][j] for a, step in zip(w, near, strict=True)) for j in range(AXES)]
 
@@ -323,14 +323,13 @@ class J519Client:
 def _steps(run: Run) -> Iterator[Step]:
     """List the commands from the home pose and back to it, one per period."""
     pose = run.home
-    rest = round(REST / STEP)
     for stretch in ("out", "main", "back"):
         n = round(run.duration(stretch) / STEP)
         if n:
             for k in range(n + 1):
                 pose = run.at(stretch, k * STEP)
                 yield stretch, k * STEP, pose
-        for k in range(1, rest):
+        for k in range(1, round(REST / STEP)):
             yield "rest", k * STEP, pose
 
 
@@ -375,23 +374,24 @@ def main() -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("run", help="the run's .json file")
-    parser.add_argument("robot", help="the controller's address")
     parser.add_argument("--port", type=int, default=PORT)
     parser.add_argument("--log", help="where the log goes; by default beside the run")
     parser.add_argument("--tool-speed", type=float, help="highest speed of the tool in the run, mm/s")
     parser.add_argument("--full-payload", type=float, help="what the robot may carry, kg")
-    args = parser.parse_args()
+    args = parse(parser)
     client = J519Client(load(args.run), args.tool_speed, args.full_payload)
     log = args.log or f"{os.path.splitext(args.run)[0]}_log.csv"
     signal.signal(signal.SIGINT, lambda *_: setattr(client, "interrupted", True))
     gc.disable()  # no pause for tidying up between two packets
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
-        link.connect((args.robot, args.port))
+    with bound(parser, args.listen, 0) as link:
+        link.connect((args.controller, args.port))  # the operating system drops packets of other senders
         print("Limits, then waiting for the TP program ...")
-        stream(client, link)
-    if client.rows:
-        write_log(client, log)
-        print(f"{len(client.rows)} rows in {log}")
+        try:
+            stream(client, link)
+        finally:
+            if client.rows:
+                write_log(client, log)
+                print(f"{len(client.rows)} rows in {log}")
     print(client.message or "Finished.")
     return 1 if client.message else 0
 

@@ -322,13 +322,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a program; 0 if it ran to its end."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", type=Path, help="PROGRAM.json, with its tables beside it")
-    parser.add_argument("--controller", default="/joint_trajectory_controller")
+    parser.add_argument("--controller", help="name of the trajectory controller that is to move the robot, needed")
     parser.add_argument("--joint-states", default="/joint_states")
     parser.add_argument("--scaling-topic", default="/speed_scaling_state_broadcaster/speed_scaling")
     parser.add_argument("--full-scale", type=float, default=100.0, help="what the scaling topic says at full speed")
     parser.add_argument("--payload-kg", type=float, help="what is on the flange, and was set in the controller")
     parser.add_argument("--log", type=Path, help="CSV to write; by default PROGRAM.csv")
     options = parser.parse_args(arguments)
+    if not options.controller:
+        example = f"{parser.prog} {options.program} --controller /joint_trajectory_controller"
+        parser.error(f"state the controller that is to move the robot with --controller, for example: {example}")
     options.log = options.log or options.program.with_suffix(".csv")
     try:
         program = load_program(options.program)

@@ -1,10 +1,11 @@
 """Stream a run to a KUKA controller with RSI: answer every packet with the axes' distance from home. Needs Python 3.10.
 
-    python rsi_server.py excitation.json --port 59152
+    python rsi_server.py excitation.json --listen COMPUTER_ADDRESS --controller CONTROLLER_ADDRESS
 
-Start it before the program on the controller. It starts only if the robot stands at home, follows the controller's own
-clock, and stops for good if packets stay away or come too late, or if the axes do not follow. The log is written when
-the controller is silent again.
+Start it before the program on the controller. It listens at one address, the IP_NUMBER of the controller's
+configuration, and to one controller; packets of other senders are counted and not answered. It starts only if the robot
+stands at home, follows the controller's own clock, and stops for good if packets stay away or come too late, or if the
+axes do not follow. The log is written when the controller is silent again.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from collections import deque
 from typing import Any, NamedTuple
 
 try:
+    from addresses import bound, parse
     from run_motion import Run, load
 except ImportError:  # inside the package
+    from excitor.design.programs.clients.addresses import bound, parse
     from excitor.design.programs.clients.run_motion import Run, load
 
 PORT = 59152
@@ -85,7 +88,7 @@ class RsiServer:
         self.mark = 0
         self.time = 0.0  # s of the run's clock; it slows down when the server stops
         self.rows: list[tuple[Any, ...]] = []
-        self.malformed = 0
+        self.malformed = self.strangers = 0  # packets that were not answered
         self._parts = self._timeline()
         self._first = self._last = -1  # ms of the controller's clock
         self._heard = 0.0  # s of our clock
@@ -236,22 +239,27 @@ class RsiServer:
         return "\n".join(lines) + "\n"
 
 
-def serve(server: RsiServer, port: socket.socket) -> None:
-    """Answer until the controller is silent again; packets of a second sender are left alone."""
+def serve(server: RsiServer, port: socket.socket, controller: str) -> None:
+    """Answer the controller until it is silent again; other senders, also a second port of it, are counted."""
     port.settimeout(0.1)
     sender: Any = None
     while True:
         try:
+            if server.ended(time.monotonic()):
+                return
             data, source = port.recvfrom(_LARGEST + 1)
-            if sender is not None and source != sender:
+            if source != (sender or (controller, source[1])):
+                server.strangers += 1
+                if server.strangers == 1:
+                    told = f"packets of {source[0]}, port {source[1]}, are ignored; the controller is {controller}"
+                    print(told, flush=True)
                 continue
             reply = server.answer(data, time.monotonic())
             if reply is not None:
                 sender = source
                 port.sendto(reply, source)
         except (TimeoutError, ConnectionResetError):
-            if server.ended(time.monotonic()):
-                return
+            pass
         except KeyboardInterrupt:
             if server.state not in ("waiting", "running") or sender is None:
                 return
@@ -273,24 +281,25 @@ def main() -> int:
     """Serve one run."""
     parser = argparse.ArgumentParser(description="Stream a run to a KUKA controller with RSI.")
     parser.add_argument("run", help="the run's .json file")
-    parser.add_argument("--address", default="0.0.0.0", help="of this computer, as in the controller's configuration")
     parser.add_argument("--port", type=int, default=PORT)
     parser.add_argument("--gap", type=int, default=5, help="steps that may be missing in a row")
     parser.add_argument(
         "--tracking", type=float, default=TRACKING, help="degrees that an axis may be off what it is told"
     )
     parser.add_argument("--log", help="CSV file; default: the run's name with _log.csv")
-    given = parser.parse_args()
+    given = parse(parser)
     server = RsiServer(load(given.run), given.gap, tracking=given.tracking)
     gc.disable()  # a collection in the middle of a run makes an answer late
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as port:
-        port.bind((given.address, given.port))
-        print(f"waiting for the controller on port {port.getsockname()[1]}", flush=True)
-        serve(server, port)
+    with bound(parser, given.listen, given.port) as port:
+        print(f"waiting for {given.controller} at {given.listen} on port {port.getsockname()[1]}", flush=True)
+        try:
+            serve(server, port, given.controller)
+        finally:
+            if server.rows:
+                print(f"log: {write_log(server, given.log or re.sub('[.]json$', '', given.run) + '_log.csv')}")
     told = server.reason or ("the run is complete" if server.state == "done" else "the run was not completed")
-    if server.rows:
-        print(f"log: {write_log(server, given.log or re.sub('[.]json$', '', given.run) + '_log.csv')}")
-    print(f"{server.state}: {told}; {len(server.rows)} packets answered, {server.malformed} not understood")
+    ignored = f"{server.malformed} not understood, {server.strangers} of other senders"
+    print(f"{server.state}: {told}; {len(server.rows)} packets answered, {ignored}")
     return 0 if server.state == "done" else 1
 
 

@@ -23,7 +23,7 @@ TARGET = Target(
     steps=(0.008,),
     refuses=("override", "mode", "home"),
     marks=True,
-    clients=("run_motion.py", "j519_packets.py", "j519_client.py"),
+    clients=("run_motion.py", "j519_packets.py", "j519_client.py", "addresses.py"),
     needs=(
         "an R-30iB Plus controller or later with the option Stream Motion (J519), protocol version 3, "
         "$STMO.$COM_INT = 8; $STMO.$PHYS_PORT names the Ethernet port that the cable is in",
@@ -41,8 +41,9 @@ TARGET = Target(
         "robot's file, and do not run if they disagree.",
         "AUTO mode, teach pendant off, override 100 %, robot at the home pose; start the TP program: it waits at IBGN "
         "start. The client prints the stream's angles, and looks whether every one is within 0.5 deg of home.",
-        "On the computer: python j519_client.py RUN.json ROBOT_ADDRESS. It reads the controller's limits of velocity, "
-        "acceleration and jerk, and refuses a run that breaks one.",
+        "On the computer: python j519_client.py RUN.json --listen COMPUTER_ADDRESS --controller CONTROLLER_ADDRESS, "
+        "the addresses of both ends of the cable; packets of any other sender are ignored. It reads the controller's "
+        "limits of velocity, acceleration and jerk, and refuses a run that breaks one.",
         "If it refuses and the tool is slow or the load light, say so: --tool-speed MM_S, --full-payload KG.",
         "Ctrl-C stops the robot within 0.3 s of the run's time; so do lost packets, an error, an axis 5 deg from its "
         "commands. It never goes on by itself: after any stop ABORT ALL, and begin again from home.",

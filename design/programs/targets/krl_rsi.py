@@ -27,7 +27,7 @@ TARGET = Target(
     refuses=("override", "mode", "home", "payload"),
     marks=True,
     controller="krl",
-    clients=("rsi_server.py", "run_motion.py"),
+    clients=("rsi_server.py", "run_motion.py", "addresses.py"),
     needs=(
         "KSS 8.3 or later with the option RobotSensorInterface 3 or 4, and the message library (MsgNotify). For RSI "
         "4.1 and later rebuild the signal flow in RSI Visual as .rsix: four objects, the same numbers.",
@@ -43,7 +43,9 @@ TARGET = Target(
         "In <program>_eth.xml set IP_NUMBER to the computer's address.",
         "Copy <program>.rsi.xml and <program>_eth.xml to C:\\KRC\\ROBOTER\\Config\\User\\Common\\SensorInterface, and "
         "<program>.src to KRC:\\R1\\Program.",
-        "On the computer run: python rsi_server.py <program>.json",
+        "On the computer run: python rsi_server.py <program>.json --listen COMPUTER_ADDRESS --controller "
+        "CONTROLLER_ADDRESS. COMPUTER_ADDRESS is IP_NUMBER, CONTROLLER_ADDRESS what the interface for RSI was given in "
+        "RSI-Network; packets of any other sender are ignored and counted.",
         "Select automatic mode (or T2 where the cell allows it; T1 limits the speed and is refused), override 100 %.",
         "Drive the robot to the home pose, select the program, press start: it drives to its first PTP, which is home, "
         "and stops with the message Programmed path reached (BCO).",

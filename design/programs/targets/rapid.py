@@ -42,7 +42,7 @@ TARGET = Target(
     steps=(_STEP,),
     refuses=("override", "mode", "home", "payload"),
     marks=True,
-    clients=("egm_client.py", "egm_packets.py", "run_motion.py"),
+    clients=("egm_client.py", "egm_packets.py", "run_motion.py", "addresses.py"),
     needs=(
         "RobotWare option Externally Guided Motion (689-1).",
         "A UDP Unicast device called EXCITOR (Communication, Transmission Protocol) with the address of the client's "
@@ -54,7 +54,9 @@ TARGET = Target(
     loading=(
         "Put the .py files and the run's .json into one folder of the client's computer.",
         "Select the tool that is mounted, and its load, on the pendant; move the robot to the home pose.",
-        "Start the client first: python egm_client.py RUN.json. It waits for the controller.",
+        "Start the client first: python egm_client.py RUN.json --listen COMPUTER_ADDRESS --controller "
+        "CONTROLLER_ADDRESS. COMPUTER_ADDRESS is the one that the UDP Unicast device names, CONTROLLER_ADDRESS the "
+        "controller's own on that network; packets of any other sender are ignored and counted.",
         f"{LOADING}, motors on; then start.",
         "Ctrl-C at the client slows the robot down along its path and stops it. So does a joint that is more than 3 "
         "degrees off all that it was told in the last 0.2 s (--tracking). The client never goes on by itself; start it "

@@ -1,5 +1,6 @@
 """The EGM client: what it answers, when it refuses, how it stops; packets; real time over loopback."""
 
+import contextlib
 import csv
 import json
 import re
@@ -8,6 +9,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -83,6 +85,105 @@ def test_broken_packets_are_not_answered(plan, data):
         Robot(data)
 
 
+def odd_packets(plan, n):
+    """Packets that RobotWare never sends, each with one part empty, missing or odd; all number n."""
+    whole, at = packet(home(plan), n), [float(x) for x in home(plan)]
+
+    def numbered(*parts):
+        header = b"\x08" + _varint(FIRST_PACKET + n) + b"\x10" + _varint(4 * n)
+        return b"".join(_part(k, data) for k, data in ((1, header), *parts))
+
+    def feedback(values):
+        return (2, _part(1, b"".join(b"\x09" + struct.pack("<d", x) for x in values)))
+
+    right = feedback(at)
+    assert Robot(numbered(right)).position == at
+    return {
+        "nothing": b"",
+        "no header": numbered(right)[len(numbered()) :],
+        "an empty header": _part(1, b"") + _part(*right),
+        "a number beyond 32 bits": _part(1, b"\x08" + _varint(2**32) + b"\x10\x01") + _part(*right),
+        "no joints": numbered(),
+        "empty feedback": numbered((2, b"")),
+        "empty joints": numbered((2, _part(1, b""))),
+        "five joints": numbered(feedback(at[:5])),
+        "seven joints": numbered(feedback([*at, 0.0])),
+        "a joint that is no number": numbered(feedback([float("nan"), *at[1:]])),
+        "an infinite joint": numbered(feedback([*at[:5], float("-inf")])),
+        "joints that are a number": numbered((2, b"\x08\x01")),
+        "five planned joints": numbered(right, (3, feedback(at[:5])[1])),
+        "odd planned joints": numbered(right, (3, b"\x0a\x02\x09")),
+        "an empty motor state": numbered(right, (4, b"")),
+        "a motor state without its part": numbered(right) + b"\x20\x01",
+        "an odd state of guided motion": numbered(right, (5, b"\x08")),
+        "an empty state of guided motion": whole.replace(b"\x2a\x02\x08\x03", b"\x2a\x00"),
+        "an empty program state": numbered(right, (8, b"")),
+        "odd test signals": numbered(right, (7, b"\x09\x01")),
+        "odd forces": numbered(right, (9, b"\xff")),
+        "a number that does not end": numbered(right) + b"\x30" + b"\xff" * 12,
+        "one byte too few": whole[:-1],
+    }
+
+
+def _varint(value):
+    return bytes([value & 0x7F | 0x80]) + _varint(value >> 7) if value > 0x7F else bytes([value])
+
+
+def _part(number, data):
+    return bytes([number << 3 | 2]) + _varint(len(data)) + data
+
+
+def logged(client, path):
+    write_log(client, str(path))
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_odd_packets_are_counted_and_change_nothing(plan, tmp_path):
+    whole, client = stream(client_of(plan), home(plan), range(800)), client_of(plan)
+    found, odd = {}, odd_packets(plan, 0)
+    for n in range(800):  # before guided motion begins, and one with every tenth packet
+        for label in list(odd)[n // 10 : n // 10 + 1] if n % 10 == 0 else odd if n == 795 else ():
+            before = client.unreadable
+            assert client.answer(odd_packets(plan, n)[label], 0.0) is None, label
+            assert client.unreadable == before + 1, label
+        found |= stream(client, home(plan), [n])
+    assert found == whole
+    assert client.unreadable == 2 * len(odd)
+    assert len(logged(client, tmp_path / "log.csv")) == 800
+
+
+def test_parts_that_may_be_empty_are_no_reason_to_ignore_a_packet(plan, tmp_path):
+    client, header = client_of(plan, torque=12), b"\x08" + _varint(FIRST_PACKET) + b"\x10\x00"
+    position = b"".join(b"\x09" + struct.pack("<d", x) for x in home(plan))
+    parts = [(1, header), (2, _part(1, position)), (3, b""), (7, b""), (9, b""), (12, b"\xff")]  # 12: not torques
+    assert client.answer(b"".join(_part(*part) for part in parts), 0.0) is not None
+    assert client.unreadable == 0
+    (row,) = logged(client, tmp_path / "log.csv")
+    assert {row[f"planned_{axis}_deg"] for axis in client.run.axes} == {"nan"}
+
+
+def test_packets_cut_or_changed_at_random_neither_raise_nor_lose_the_log(plan, tmp_path):
+    random, answered, unreadable = np.random.default_rng(11), 0, 0
+    for k in range(300):
+        client = client_of(plan, torque=12)
+        stream(client, home(plan), range(5))
+        bad = bytearray(packet(home(plan), 5))
+        if k % 2:
+            del bad[random.integers(0, len(bad)) :]
+        else:
+            for place in random.integers(0, len(bad), random.integers(1, 6)):
+                bad[place] = random.integers(0, 256)
+        answered += client.answer(bytes(bad), 0.0) is not None
+        unreadable += client.unreadable
+        stream(client, home(plan), range(6, 9))
+        rows = logged(client, tmp_path / f"{k}.csv")
+        assert len(rows) == len(client.rows) >= 5
+        assert all(None not in row and None not in row.values() for row in rows)
+    assert answered > 10
+    assert unreadable > 150
+
+
 def test_every_answer_follows_the_controllers_packets(plan):
     client, axes = client_of(plan), in_axes(plan, TARGET)
     answers = stream(client, home(plan), range(3400))
@@ -117,7 +218,7 @@ def test_the_first_answer_is_where_the_robot_stands(plan):
         ({"motors": 2, "egm": 2}, "motors are off"),
         ({"egm": 2, "away": 0.6}, r"stands \+0.600 deg from home"),
         ({"away": 0.6}, r"stands \+0.600 deg from home"),
-        ({"away": float("nan")}, "from home"),
+        ({"away": float("nan")}, "has joints that are no numbers"),
     ],
 )
 def test_it_does_not_begin_where_something_is_wrong(plan, given, reason):
@@ -321,9 +422,37 @@ def test_fields_are_cut_as_they_stand():
     assert fields(b"\x08\x96\x01\x12\x07testing") == [(1, 150), (2, b"testing")]  # the definition's own examples
 
 
+def test_only_odd_packets_stop_it_and_the_log_is_written(plan, tmp_path):
+    (tmp_path / "run.json").write_text(run_json(plan, TARGET))
+    command = [sys.executable, egm_client.__file__, "run.json", "--port", "0", "--log", "log.csv"]
+    command += ["--listen", "127.0.0.1", "--controller", "127.0.0.1"]
+    odd = list(odd_packets(plan, 30).values())
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock,
+        subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process,
+    ):
+        sock.connect(("127.0.0.1", int(process.stdout.readline().split("port ")[1].split(";")[0])))
+        sock.settimeout(1.0)
+        for n in range(30):
+            sock.send(packet(home(plan), n))
+            sock.recv(4096)
+        for k in range(400):
+            if process.poll() is not None:
+                break
+            with contextlib.suppress(ConnectionRefusedError):
+                sock.send(odd[k % len(odd)])
+            time.sleep(0.005)
+        said = process.communicate(timeout=10)[0]
+    assert process.returncode == 1
+    assert "stopped: no packet of the controller came for 0.1 s" in said
+    assert int(re.search(r"not answered: (\d+) packets not understood, 0 of other", said)[1]) > 5
+    assert (tmp_path / "log.csv").read_text().count("\n") == 31
+
+
 def test_an_interrupt_slows_the_robot_down_and_the_log_is_written(plan, tmp_path):
     (tmp_path / "run.json").write_text(run_json(plan, TARGET))
-    command = [sys.executable, egm_client.__file__, "run.json", "--port", "0", "--listen", "127.0.0.1"]
+    command = [sys.executable, egm_client.__file__, "run.json", "--port", "0"]
+    command += ["--listen", "127.0.0.1", "--controller", "127.0.0.1"]
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock,
         subprocess.Popen([*command, "--log", "log.csv"], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process,

@@ -285,7 +285,8 @@ def test_the_files_that_are_given_out_run_alone(plan_of, tmp_path):
         far.settimeout(20.0)
         thread = threading.Thread(target=_serve, args=(far, robot))
         thread.start()
-        command = [sys.executable, "-S", "j519_client.py", "p.json", "127.0.0.1", "--port", str(far.getsockname()[1])]
+        command = [sys.executable, "-S", "j519_client.py", "p.json", "--port", str(far.getsockname()[1])]
+        command += ["--listen", "127.0.0.1", "--controller", "127.0.0.1"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
         thread.join()
     assert done.stdout.endswith("Finished.\n"), done.stdout + done.stderr

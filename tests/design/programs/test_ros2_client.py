@@ -11,6 +11,8 @@ import pytest
 from excitor.design.programs.clients import ros2_client as client
 from excitor.design.programs.targets import ros2
 
+NAMED = ("--controller", "/joint_trajectory_controller")
+
 
 class Robot:
     """A robot that moves at once, or fails as it is told."""
@@ -243,7 +245,7 @@ def test_the_whole_client_on_a_stand_in_for_ros(plan_of, tmp_path, monkeypatch, 
     for name, module in ros.modules.items():
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr("builtins.input", lambda _: "yes")
-    assert client.main([str(tmp_path / "p.json"), "--payload-kg", "2"]) == ends
+    assert client.main([str(tmp_path / "p.json"), *NAMED, "--payload-kg", "2"]) == ends
     assert len(ros.goals) == (4 if code == 0 else 3)
     main = ros.goals[2]
     assert main.trajectory.joint_names == ros.program.joints
@@ -254,7 +256,7 @@ def test_the_whole_client_on_a_stand_in_for_ros(plan_of, tmp_path, monkeypatch, 
     told = capsys.readouterr()
     assert ("code -5: too far off" in told.err) == (code == -5)
     ros.position = ros.program.home
-    assert client.main([str(tmp_path / "p.json")]) == 1
+    assert client.main([str(tmp_path / "p.json"), *NAMED]) == 1
     assert "confirm them with --payload-kg" in capsys.readouterr().err
 
 
@@ -268,7 +270,7 @@ def started(plan_of, tmp_path, monkeypatch):
     for name, module in ros.modules.items():
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr("builtins.input", lambda _: "yes")
-    return ros, lambda: client.main([str(tmp_path / "p.json")])
+    return ros, lambda: client.main([str(tmp_path / "p.json"), *NAMED])
 
 
 @pytest.mark.parametrize(("status", "word"), [(5, "cancelled"), (6, "aborted"), (0, "in state 0")])
@@ -348,6 +350,13 @@ def test_joints_of_other_names_are_told(started, capsys):
     told = capsys.readouterr().err
     assert "tells the positions of all of" in told
     assert "it names finger, " in told
+
+
+def test_without_a_controllers_name_it_does_not_start(capsys):
+    with pytest.raises(SystemExit) as error:
+        client.main(["p.json"])
+    assert error.value.code == 2
+    assert "p.json --controller /joint_trajectory_controller" in capsys.readouterr().err
 
 
 def test_the_help_says_how_it_stops(capsys):

@@ -269,7 +269,7 @@ def test_it_serves_one_sender_until_silence(plan_of):
     home = server.run.home
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ours:
         ours.bind(("127.0.0.1", 0))
-        thread = threading.Thread(target=serve, args=(server, ours))
+        thread = threading.Thread(target=serve, args=(server, ours, "127.0.0.1"))
         thread.start()
         with socket.socket(type=socket.SOCK_DGRAM) as robot, socket.socket(type=socket.SOCK_DGRAM) as stranger:
             for end in (robot, stranger):
