@@ -278,13 +278,15 @@ def serve(sock: socket.socket, client: EgmClient, controller: str) -> None:
     told = ("", "")
     sock.settimeout(SILENCE)
     while client.state != "stopped":
+        heard = client.heard
         try:
             receive(sock, client, controller)
         except TimeoutError:
             pass
         except OSError as error:
             client.silent(f"the network fails: {error}")
-        if client.state != "waiting" and time.perf_counter() - client.heard >= SILENCE:
+        silent = client.heard == heard and time.perf_counter() - heard >= SILENCE
+        if silent and client.state != "waiting":
             if client.state == "done":
                 return
             client.silent(f"no packet of the controller came for {SILENCE:g} s")
