@@ -43,7 +43,7 @@ class Run(Table):
 class Processing(Table):
     """What is done to the samples before they are regressed."""
 
-    lowpass_hz: Positive | None = None  # none: positions are differentiated as they are
+    lowpass_hz: Positive | None = None  # of the positions; none: from the plan's highest frequency
     true_cutoff: bool = True  # the whole forward-backward filter is -3 dB at lowpass_hz
     drop_ends: Annotated[int, Field(ge=0)] = 50  # samples at both ends of a log, where the filter rings
     decimate: list[Annotated[int, Field(ge=2)]] = []  # noqa: RUF012 - pydantic copies it

@@ -7,7 +7,7 @@ import numpy as np
 
 from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import OpenCampaign
-from excitor.experiments.processing import read_run_aligned
+from excitor.experiments.processing import filter_sentences, read_run_aligned
 from excitor.identify.consistent import ConsistentEstimate, consistent_fit, standard_columns
 from excitor.identify.consistent_of import consistent_of
 from excitor.identify.diagnose import diagnose, usable
@@ -120,6 +120,8 @@ def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Exa
     unseen = [samples for name, samples in runs.items() if roles[name] == "validate"]
     campaign = replace(campaign, robot=with_locked(campaign, list(runs.values())))
     tell(f"read {len(runs)} runs, {sum(len(samples) for samples in runs.values())} samples")
+    for sentence in filter_sentences(runs):
+        tell(sentence)
     findings = (*examine(campaign.robot, known), *doubts(examine(campaign.robot, unseen)))
     for finding in findings:
         tell(f"{finding.level}: {finding}")

@@ -1,15 +1,26 @@
 """From a run's log to samples: to the joint side, filtered, averaged where it repeats, differentiated, cut."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import ceil, floor, log10
 from pathlib import Path
 
 import numpy as np
 
 from excitor.experiments.align.nouns import Alignment
-from excitor.experiments.campaign import OpenCampaign, Processing, Run
-from excitor.experiments.program_logs import ProgramLog, declared_by, read_aligned
+from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign, Processing, Run
+from excitor.experiments.program_logs import (
+    MANIFEST,
+    PROGRAMS,
+    STATED,
+    Cutoff,
+    ProgramLog,
+    declared_by,
+    read_aligned,
+)
 from excitor.identify.cycles import average_cycles, find_cycles
 from excitor.identify.errors import InvalidLog
+from excitor.identify.finding import several
 from excitor.identify.log import Measured, joint_side
 from excitor.identify.logs.matlab_means import Fields, read_matlab_means
 from excitor.identify.logs.readers import read_log
@@ -17,7 +28,15 @@ from excitor.identify.periods import average_periods, periodic_lowpass
 from excitor.identify.samples import Samples, Step, repeated
 from excitor.identify.signals import differentiate, lowpass, pose_averages
 from excitor.robots.arrays import FloatArray
+from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Motion, posture
+
+MARGIN = 10.0  # cut-off over the highest frequency of a motion: reversals of friction lie above it, and count
+POSES_HZ = 10.0  # for held poses: such a filter rings for 0.1 s, half of what is left out where a dwell begins
+HIGHEST = 0.4  # of the sampling rate, that a cut-off is chosen at
+BAND = 0.999  # of the power of positions, below the highest frequency of a motion
+FASTER = 2.0  # times the plan's highest frequency, that a motion of this plan may show
+STILL = 0.01  # rad or m: a joint that travels less shows no band
 
 
 def read_run(campaign: OpenCampaign, run: Run) -> Samples:
@@ -28,17 +47,17 @@ def read_run(campaign: OpenCampaign, run: Run) -> Samples:
     settings = campaign.content.processing
     if run.program is not None:
         return read_program(campaign, run)[0]
-    assert campaign.content.log is not None
-    measured = joint_side(campaign.robot, read_log(path, campaign.content.log, campaign.robot.joint_names))
+    measured = read_measured(campaign, run)
+    cutoff = cutoff_of(campaign, run, measured.sample_rate_hz, measured.q)
     try:
         if run.period_s is not None:
-            return average_plan(run, settings, measured)
-        q = filtered(settings, measured)
+            return average_plan(run, cutoff, measured)
+        measured = lowpassed(settings, cutoff, measured)
         if run.cycle_s is not None:
-            return average_process(run, q, measured)
+            return average_process(run, measured)
         if run.static:
-            return static_poses(campaign, run, q, measured)
-        return one_pass(run, settings, q, measured)
+            return static_poses(campaign, run, measured)
+        return one_pass(run, settings, measured)
     except ValueError as error:
         raise InvalidLog(path, f"run {run.name!r} cannot be processed: {error}") from None
 
@@ -88,23 +107,183 @@ def _from_folder(step: Step, folder: Path) -> Step:
     return Step(step.name, {**step.settings, "file": Path(file).relative_to(folder).as_posix()})
 
 
-def filtered(settings: Processing, measured: Measured) -> FloatArray:
-    """Low-pass positions without delay, where the campaign asks for it."""
-    if settings.lowpass_hz is None:
-        return measured.q
-    return lowpass(
-        measured.q,
-        sample_rate_hz=measured.sample_rate_hz,
-        cutoff_hz=settings.lowpass_hz,
-        true_cutoff=settings.true_cutoff,
+def read_measured(campaign: OpenCampaign, run: Run) -> Measured:
+    """Read the log of a run without a program, on the joint side."""
+    assert campaign.content.log is not None
+    log = read_log(campaign.folder / run.log, campaign.content.log, campaign.robot.joint_names)
+    return joint_side(campaign.robot, log)
+
+
+def cutoff_of(campaign: OpenCampaign, run: Run, rate: float, q: FloatArray | None = None) -> Cutoff:
+    """Choose where a run's positions, sampled at `rate` in Hz, are low-passed; InvalidCampaign where nothing says it.
+
+    The campaign states it; else it is 10 times the highest frequency that the run's plan declares. Held poses enter by
+    their means: their filter only finds where the robot stands. `q` are positions that must look like the plan.
+    """
+    stated = campaign.content.processing.lowpass_hz
+    if stated is not None:
+        return Cutoff(stated, STATED)
+    chosen = Cutoff(POSES_HZ, "poses are held") if run.static else planned_cutoff(campaign.folder, run, rate, q)
+    if chosen is None:
+        raise InvalidCampaign(campaign.folder / FILE, [missing_lowpass(campaign)])
+    if chosen.hz > HIGHEST * rate:
+        return Cutoff(HIGHEST * rate, f"{chosen.reason}, but at most {HIGHEST:g} of the sampling rate")
+    return chosen
+
+
+def check_cutoffs(campaign: OpenCampaign, runs: Sequence[Run]) -> None:
+    """Refuse runs whose low-pass is neither stated nor follows from a plan, before any log is read."""
+    if campaign.content.processing.lowpass_hz is None and any(
+        planned_cutoff(campaign.folder, run) is None for run in runs
+    ):
+        raise InvalidCampaign(campaign.folder / FILE, [missing_lowpass(campaign)])
+
+
+def planned_cutoff(folder: Path, run: Run, rate: float = 0.0, q: FloatArray | None = None) -> Cutoff | None:
+    """Choose a cut-off from the plan of a run: of the run that bears its name, else of the fastest Fourier run.
+
+    A run of another name must show no frequencies beyond the plan's. A process (`cycle_s`) has no plan.
+    """
+    if run.cycle_s is not None:
+        return None
+    series, moves = planned_bands(folder)
+    bands = moves | series
+    name = run.name if run.name in bands else max(series, key=lambda name: series[name], default=None)
+    if name is None:
+        return None
+    hz = bands[name]
+    if name != run.name and q is not None and power_band(run, q, rate) > FASTER * (hz + rate / len(q)):
+        return None
+    whose = "" if name == run.name else f" of the run {name!r}"
+    return Cutoff(MARGIN * hz, f"{MARGIN:g} times {hz:.4g} Hz, the highest planned frequency{whose}")
+
+
+def planned_bands(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
+    """Find the highest frequency of each planned run, Hz: of Fourier series, and of moves.
+
+    It is that of the highest harmonic. Moves that are measured as they go speed up within a blend B, as half a period
+    of 1 / (2 B) does. They come from design.json; where there is none, from the manifests of programs.
+    """
+    from excitor.design.programs import registry
+    from excitor.experiments.align.manifest_file import read_manifest
+    from excitor.experiments.designing.file import FILE as DESIGN
+    from excitor.experiments.programming.design_file import parse_design
+
+    series: dict[str, float] = {}
+    moves: dict[str, float] = {}
+    if (folder / DESIGN).is_file():
+        design = parse_design(folder)
+        series = {run.name: max(run.harmonics) / run.period for run in design.runs if run.harmonics}
+        for slow in design.slow_runs:
+            blends = _travelling(slow.knots, slow.blends, slow.measured)
+            moves |= {slow.name: 0.5 / min(blends)} if blends else {}
+        return series, moves
+    manifests = [folder / PROGRAMS / target / MANIFEST for target in registry.NAMES]
+    for entry in (entry for path in manifests if path.is_file() for entry in read_manifest(path).programs):
+        if entry.dry:
+            continue
+        if entry.series is not None:
+            series[entry.run] = max(entry.series.harmonics) / entry.series.period_s
+            continue
+        knots = [entry.start, *(move.to for move in entry.moves)]
+        blends = [move.blend or 0.5 * move.duration for move in entry.moves]
+        blends = _travelling(knots, blends, [move.measured for move in entry.moves])
+        moves |= {entry.run: 0.5 / min(blends)} if blends else {}
+    return series, moves
+
+
+def _travelling(knots: Sequence[Sequence[float]], blends: Sequence[float], measured: Sequence[bool]) -> list[float]:
+    """List the blends of measured moves that lead somewhere."""
+    ways = zip(knots[:-1], knots[1:], blends, measured, strict=True)
+    return [blend for a, b, blend, counts in ways if counts and blend > 0.0 and list(a) != list(b)]
+
+
+def power_band(run: Run, q: FloatArray, rate: float) -> float:
+    """Find the frequency below which 99.9 % of each moving joint's power lies, Hz; 0 where none moves.
+
+    It is that of the positions in the part of the run that counts, under a Hann window.
+    """
+    q = q[round((run.from_s or 0.0) * rate) : None if run.to_s is None else round(run.to_s * rate) + 1]
+    if len(q) < 3:
+        return 0.0
+    moving = np.ptp(q, axis=0) > STILL
+    if not moving.any():
+        return 0.0
+    x = (q[:, moving] - q[:, moving].mean(axis=0)) * np.hanning(len(q))[:, None]
+    power = np.cumsum(np.abs(np.fft.rfft(x, axis=0)) ** 2, axis=0)
+    return float(np.argmax(power >= BAND * power[-1], axis=0).max() * rate / len(q))
+
+
+def missing_lowpass(campaign: OpenCampaign) -> str:
+    """Say which runs lack a low-pass, and which line of campaign.toml gives them one."""
+    bands = _unplanned_bands(campaign)
+    highest = max((band for band, _ in bands.values()), default=0.0)
+    table = "" if "processing" in campaign.content.model_fields_set else "[processing]\n"
+    place = "add this line to its table [processing]" if not table else "add these lines at its end"
+    if bands and all(0.0 < MARGIN * highest <= HIGHEST * rate for _, rate in bands.values()):
+        step = 10.0 ** (floor(log10(MARGIN * highest)) - 1)
+        value = f"{step * ceil(MARGIN * highest / step * (1.0 - 1e-9)):.6g}"
+        why = f"{MARGIN:g} times {highest:.3g} Hz, below which {100 * BAND:g} % of the positions' power lies"
+    else:
+        value, why = "HZ", f"{MARGIN:g} times the highest frequency of the commanded motion; the logs do not show it"
+    return (
+        f"processing.lowpass_hz: is missing, and no plan (design.json, or a manifest.json of programs) declares the "
+        f"motion of {several([repr(name) for name in bands])}. Differentiated twice without a low-pass, the positions' "
+        f"noise would pass for accelerations. Nothing was written; {place}, and run the command again:\n"
+        f"{table}lowpass_hz = {value}  # {why}"
     )
 
 
-def one_pass(run: Run, settings: Processing, q: FloatArray, measured: Measured) -> Samples:
+def _unplanned_bands(campaign: OpenCampaign) -> dict[str, tuple[float, float]]:
+    """Find the band and the rate, Hz, of each run without a plan to low-pass it by; 0 for a log that cannot be read."""
+    bands = {}
+    for run in campaign.content.run:
+        if run.program is not None or run.static:
+            continue
+        try:
+            measured = read_measured(campaign, run)
+        except (ExcitorError, OSError, ValueError):  # told when this run is read for its own sake
+            if planned_cutoff(campaign.folder, run) is None:
+                bands[run.name] = 0.0, 0.0
+            continue
+        q, rate = measured.q, measured.sample_rate_hz
+        if planned_cutoff(campaign.folder, run, rate, q) is None:
+            bands[run.name] = power_band(run, q, rate), rate
+    return bands
+
+
+def lowpassed(settings: Processing, cutoff: Cutoff, measured: Measured) -> Measured:
+    """Low-pass the positions of a run without delay."""
+    told: dict[str, float | str] = {
+        "cutoff_hz": cutoff.hz,
+        "chosen_as": cutoff.reason,
+        "true_cutoff": str(settings.true_cutoff),
+    }
+    q = filtered(measured.q, measured.sample_rate_hz, cutoff, settings)
+    return replace(measured, q=q, steps=(*measured.steps, Step("lowpass", told)))
+
+
+def filtered(q: FloatArray, rate: float, cutoff: Cutoff, settings: Processing) -> FloatArray:
+    """Low-pass positions without delay."""
+    return lowpass(q, sample_rate_hz=rate, cutoff_hz=cutoff.hz, true_cutoff=settings.true_cutoff)
+
+
+def filter_sentences(runs: Mapping[str, Samples]) -> list[str]:
+    """Say where the positions of runs were low-passed, and why there."""
+    alike: dict[tuple[float, str], list[str]] = {}
+    for name, samples in runs.items():
+        for step in samples.steps:
+            if "cutoff_hz" in step.settings and "chosen_as" in step.settings:
+                key = float(step.settings["cutoff_hz"]), str(step.settings["chosen_as"])
+                alike.setdefault(key, []).append(repr(name))
+    return [f"low-pass of positions at {hz:g} Hz, {why}: {several(names)}" for (hz, why), names in alike.items()]
+
+
+def one_pass(run: Run, settings: Processing, measured: Measured) -> Samples:
     """Differentiate a run, and cut it to the part that counts."""
     rate = measured.sample_rate_hz
-    motion = differentiated(q, rate)
-    time = np.arange(len(q)) / rate
+    motion = differentiated(measured.q, rate)
+    time = np.arange(len(measured.q)) / rate
     edge = settings.drop_ends / rate
     kept = time >= max(run.from_s or 0.0, edge)
     kept &= time <= min(time[-1] if run.to_s is None else run.to_s, time[-1] - edge)
@@ -112,7 +291,6 @@ def one_pass(run: Run, settings: Processing, q: FloatArray, measured: Measured) 
         raise ValueError("fewer than 3 samples are left; see its from_s, to_s and drop_ends")
     steps = (
         *measured.steps,
-        Step("lowpass", {"cutoff_hz": settings.lowpass_hz or "none", "true_cutoff": str(settings.true_cutoff)}),
         Step("differentiate", {"ends": "second-order"}),
         Step("cut", {"from_s": float(time[kept][0]), "to_s": float(time[kept][-1])}),
     )
@@ -120,7 +298,7 @@ def one_pass(run: Run, settings: Processing, q: FloatArray, measured: Measured) 
     return Samples(run.name, part, measured.tau[kept], rate, steps=steps)
 
 
-def average_plan(run: Run, settings: Processing, measured: Measured) -> Samples:
+def average_plan(run: Run, cutoff: Cutoff, measured: Measured) -> Samples:
     """Average whole periods of a planned run; its motion is what lies below the cut-off, exactly."""
     assert run.period_s is not None
     rate = measured.sample_rate_hz
@@ -129,8 +307,7 @@ def average_plan(run: Run, settings: Processing, measured: Measured) -> Samples:
         raise ValueError(f"period_s is {run.period_s}, not a whole number of samples at {rate:g} Hz; resample first")
     q = average_periods(measured.q, n, drop_periods=run.drop_periods)
     tau = average_periods(measured.tau, n, drop_periods=run.drop_periods)
-    cutoff = settings.lowpass_hz or 0.49 * rate
-    motion = periodic_lowpass(q.mean, sample_rate_hz=rate, cutoff_hz=cutoff)
+    motion = periodic_lowpass(q.mean, sample_rate_hz=rate, cutoff_hz=cutoff.hz)
     told: dict[str, float | str] = {
         "period_s": run.period_s,
         "repetitions": float(tau.n_repetitions),
@@ -139,15 +316,15 @@ def average_plan(run: Run, settings: Processing, measured: Measured) -> Samples:
     steps = (
         *measured.steps,
         Step("average periods", told),
-        Step("periodic lowpass", {"cutoff_hz": cutoff}),
+        Step("periodic lowpass", {"cutoff_hz": cutoff.hz, "chosen_as": cutoff.reason}),
     )
     return repeated(run.name, motion, tau, rate, steps)
 
 
-def average_process(run: Run, q: FloatArray, measured: Measured) -> Samples:
+def average_process(run: Run, measured: Measured) -> Samples:
     """Cut a process log into its cycles, leave out those that deviate, and average the others."""
     assert run.cycle_s is not None
-    rate = measured.sample_rate_hz
+    q, rate = measured.q, measured.sample_rate_hz
     cycles = find_cycles(q, sample_rate_hz=rate, min_period_s=run.cycle_s)
     tau = average_cycles(measured.tau, cycles)
     told: dict[str, float | str] = {
@@ -159,9 +336,9 @@ def average_process(run: Run, q: FloatArray, measured: Measured) -> Samples:
     return repeated(run.name, motion, tau, rate, (*measured.steps, Step("average cycles", told)))
 
 
-def static_poses(campaign: OpenCampaign, run: Run, q: FloatArray, measured: Measured) -> Samples:
+def static_poses(campaign: OpenCampaign, run: Run, measured: Measured) -> Samples:
     """Average each pose over its approaches from both sides, against stiction."""
-    rate = measured.sample_rate_hz
+    q, rate = measured.q, measured.sample_rate_hz
     dq = differentiate(q, sample_rate_hz=rate)
     limits = campaign.robot.limits.velocity
     share = max(campaign.content.processing.dead_zone_percent, 0.1) / 100.0

@@ -25,10 +25,19 @@ from excitor.robots.drive import torque_from_current
 from excitor.robots.robot import Motion, Robot
 
 PROGRAMS, LOGS, MANIFEST = "programs", "logs", "manifest.json"
+STATED = "stated in campaign.toml"  # why a cut-off is what it is
 _CUTOFF = 4.0  # times the highest planned frequency: what the robot adds to its plan while it follows
 _LEAST_CUTOFF = 2.0  # Hz
 _PIECE = 0.1  # rad or m of a cruise that one row is the mean of: gravity's curvature within is 1e-3 of it at most
 _LEAST_OF_PIECE = 3  # samples
+
+
+@dataclass(frozen=True, slots=True)
+class Cutoff:
+    """Where the positions of a run are low-passed, and why there."""
+
+    hz: float
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +104,7 @@ def read_aligned(
     steps = (*steps, *told.steps, _aligned_step(alignment))
     if isinstance(expected.body, Trajectory):
         highest = expected.body.excitation.harmonics[-1] / expected.body.excitation.period
-        cutoff = lowpass_hz or max(_CUTOFF * highest, _LEAST_CUTOFF)
+        cutoff = Cutoff(lowpass_hz, STATED) if lowpass_hz else _cutoff_of_plan(highest)
         return _averaged(log.run, aligned_samples(alignment, measured), cutoff, steps), alignment
     cut = aligned_windows(told.windows, measured, rate=told.rate, delay=told.delay)
     kinds = [window.kind for window in told.windows]
@@ -151,12 +160,23 @@ def _aligned_step(alignment: Alignment) -> Step:
     return Step("align with the plan", {"start_s": alignment.start, "stretch": alignment.stretch, "findings": told})
 
 
-def _averaged(run: str, periods: AlignedPeriods, cutoff: float, steps: tuple[Step, ...]) -> Samples:
+def _cutoff_of_plan(highest: float) -> Cutoff:
+    """Choose the cut-off for averaged periods of a program, whose highest planned frequency is given in Hz."""
+    reason = f"{_CUTOFF:g} times {highest:g} Hz, the highest planned frequency, and at least {_LEAST_CUTOFF:g} Hz"
+    return Cutoff(max(_CUTOFF * highest, _LEAST_CUTOFF), reason)
+
+
+def _averaged(run: str, periods: AlignedPeriods, cutoff: Cutoff, steps: tuple[Step, ...]) -> Samples:
     """Average whole periods; their motion is what lies below the cut-off, exactly."""
     q, tau = periods.averages()
-    motion = periodic_lowpass(q.mean, sample_rate_hz=periods.rate, cutoff_hz=min(cutoff, 0.49 * periods.rate))
+    hz = min(cutoff.hz, 0.49 * periods.rate)
+    motion = periodic_lowpass(q.mean, sample_rate_hz=periods.rate, cutoff_hz=hz)
     findings: dict[str, float | str] = {"repetitions": float(tau.n_repetitions), "findings": "; ".join(tau.findings)}
-    steps = (*steps, Step("average periods", findings), Step("periodic lowpass", {"cutoff_hz": cutoff}))
+    steps = (
+        *steps,
+        Step("average periods", findings),
+        Step("periodic lowpass", {"cutoff_hz": hz, "chosen_as": cutoff.reason}),
+    )
     return repeated(run, motion, tau, periods.rate, steps)
 
 

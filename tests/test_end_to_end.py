@@ -49,6 +49,8 @@ def test_a_model_comes_out_of_simulated_logs(folder):
     assert max(relative) < 0.25, "of motions it has not seen"
     assert any(name.startswith("logs/ros2/") for name in told["provenance"]["sha256"])
     assert "programs/ros2/manifest.json" in told["provenance"]["sha256"]
+    filters = {(step["cutoff_hz"], step["chosen_as"]) for step in told["processing"] if "cutoff_hz" in step}
+    assert filters == {(2.0, "4 times 0.3 Hz, the highest planned frequency, and at least 2 Hz")}
 
 
 def test_the_report_tells_of_the_alignment(folder):
@@ -57,6 +59,9 @@ def test_the_report_tells_of_the_alignment(folder):
     whats = " ".join(entry["name"] for entry in data["alignment"])
     for word in ("start", "period", "tracking"):
         assert word in whats
+    steps = [step for run in data["processing"]["runs"] for step in run["steps"]]
+    assert any("highest planned frequency" in step["settings"].get("chosen_as", "") for step in steps)
+    assert "4 times 0.3 Hz, the highest planned frequency" in (folder / "report.html").read_text()
     assert json.loads(call("status", folder, "--json"))["next"] == "everything is up to date"
 
 

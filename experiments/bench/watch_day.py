@@ -28,6 +28,7 @@ DIFFER = 2e-4  # rad: how cycles differ in where they go
 ENCODER = 2.0 * np.pi / 65536 / 100  # rad
 STRIBECK, STRIBECK_SPEED = 0.15, 0.05  # of Coulomb friction, rad/s: in no model
 VISCOUS_LOSS, COULOMB_LOSS = 0.3, 0.1  # of friction when warm
+LOWPASS_HZ = 20.0  # of a campaign's positions: moves of this process take about a second
 WARM_UP_S = (1500.0, 3000.0)
 HALL = 0.03  # of friction, over a day of 24 h
 NO_LOAD = np.zeros(10)
@@ -137,7 +138,8 @@ def write_campaign(folder: Path, day: Day, cut: str) -> None:
         for kind, unit, columns in (("position", "rad", names[0]), ("torque", "N m", names[1]))
     )
     run = f'[[run]]\nname = "process"\nlog = "morning.csv"\n{cut}\n'
-    (folder / "campaign.toml").write_text(f'robot = "{day.robot.name}"\n[log]\ntime = "t"\n{signals}{run}')
+    processing = f"[processing]\nlowpass_hz = {LOWPASS_HZ}\n"
+    (folder / "campaign.toml").write_text(f'robot = "{day.robot.name}"\n[log]\ntime = "t"\n{signals}{run}{processing}')
     sigma = np.abs(day.beta) * MODEL_ERROR + 1e-3
     params = layout(day.robot)
     model = {

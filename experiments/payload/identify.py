@@ -9,6 +9,7 @@ from excitor.experiments.campaign import OpenCampaign
 from excitor.experiments.designing.noise import assumed_noise
 from excitor.experiments.payload.arm import known_arm
 from excitor.experiments.payload.runs import PayloadRuns, read_runs
+from excitor.experiments.processing import filter_sentences
 from excitor.identify.errors import SolverFailed
 from excitor.identify.finding import Finding
 from excitor.identify.load import LoadEstimate, identify_load, reweighed
@@ -83,6 +84,8 @@ def identify_payload(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Ide
     tell(source)
     runs = read_runs(campaign)
     tell(f"read {len(runs.samples)} runs, {sum(runs.loaded.values())} of them with the load")
+    for sentence in filter_sentences(runs.samples):
+        tell(sentence)
     check_pairs(runs)
     estimate = body = None
     findings: tuple[Finding, ...] = ()

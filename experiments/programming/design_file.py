@@ -99,13 +99,7 @@ class DesignFile(_Part):
 
 def open_design(folder: Path, inputs_sha256: str) -> DesignFile:
     """Read a campaign's design; one of another campaign.toml, or one that is not certified, is refused."""
-    path = folder / FILE
-    data = read_design(folder)
-    try:
-        design = DesignFile.model_validate(data)
-    except ValidationError as error:
-        told = "; ".join(sentences(list(error.errors(include_url=False)))[:5])
-        raise ExcitorError(f"{path}: {told}; design the campaign again") from None
+    path, design = folder / FILE, parse_design(folder)
     if design.provenance.inputs_sha256 != inputs_sha256:
         raise ExcitorError(
             f"{path}: was made from another campaign.toml or robot; run excitor design {folder} again, then emit"
@@ -116,6 +110,15 @@ def open_design(folder: Path, inputs_sha256: str) -> DesignFile:
             f"plan.html shows which, and excitor design {folder} searches again"
         )
     return design
+
+
+def parse_design(folder: Path) -> DesignFile:
+    """Read a campaign's design as it stands, whatever it was made from; ExcitorError where it is damaged."""
+    try:
+        return DesignFile.model_validate(read_design(folder))
+    except ValidationError as error:
+        told = "; ".join(sentences(list(error.errors(include_url=False)))[:5])
+        raise ExcitorError(f"{folder / FILE}: {told}; design the campaign again") from None
 
 
 def design_digest(folder: Path) -> str:

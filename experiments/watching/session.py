@@ -11,14 +11,13 @@ from excitor.experiments.campaign import OpenCampaign, Run
 from excitor.experiments.identification import rows_of
 from excitor.experiments.model_json import FILE
 from excitor.experiments.next_run.model_read import ModelFile, read_model, residuals_of
-from excitor.experiments.processing import differentiated, filtered
+from excitor.experiments.processing import check_cutoffs, cutoff_of, differentiated, filtered
 from excitor.experiments.program_logs import declared_by
 from excitor.experiments.watching.cutting import CutCycle
 from excitor.identify.change import Alarm, Detector, Verdict, begin, observe
 from excitor.identify.change_features import Watched, base_equations, cycle_equations, features, watched
 from excitor.identify.errors import InvalidLog
 from excitor.identify.finding import several
-from excitor.identify.log import Measured
 from excitor.identify.logs.csv_columns import ColumnMap
 from excitor.identify.recursive import Recursive, covariance, noise_scale, start, update
 from excitor.identify.regression import Regression, Rows
@@ -79,6 +78,7 @@ def open_basis(campaign: OpenCampaign) -> Basis:
         )
     if campaign.content.matlab is not None:
         raise ExcitorError(f"{campaign.folder}: has means of MATLAB files, which show no single cycles; watch logs")
+    check_cutoffs(campaign, [run for run in campaign.content.run if run.period_s or run.cycle_s])
     path = campaign.folder / FILE
     model = read_model(campaign.folder)
     robot = campaign.robot
@@ -101,14 +101,13 @@ def begin_session(basis: Basis) -> Session:
     return Session(basis, start(basis.model.names, variance=doubt**2, values=values))
 
 
-def samples_of(campaign: OpenCampaign, cycle: CutCycle, name: str) -> Samples:
-    """Filter and differentiate a cycle, its margins with it."""
-    settings = campaign.content.processing
-    q = filtered(settings, Measured(cycle.q, cycle.tau, cycle.rate, ()))
+def samples_of(campaign: OpenCampaign, run: Run, cycle: CutCycle) -> Samples:
+    """Filter and differentiate a cycle of a run, its margins with it."""
+    q = filtered(cycle.q, cycle.rate, cutoff_of(campaign, run, cycle.rate), campaign.content.processing)
     motion = differentiated(q, cycle.rate)
     inner = cycle.inner
     part = Motion(motion.q[inner], motion.dq[inner], motion.ddq[inner])
-    return Samples(name, part, cycle.tau[inner], cycle.rate)
+    return Samples(run.name, part, cycle.tau[inner], cycle.rate)
 
 
 def take(session: Session, cycle: Samples, *, process: str, log: str, t: float, clock: float) -> Told:

@@ -146,7 +146,7 @@ class Growing:
         add(self.cutter, t, q, tau, piece.rate, name=str(self.path))
         self.added += len(t)
         cycles = tuple(
-            (samples_of(self.campaign, cycle, self.run.name), self.path.name, cycle.t) for cycle in cut(self.cutter)
+            (samples_of(self.campaign, self.run, cycle), self.path.name, cycle.t) for cycle in cut(self.cutter)
         )
         if cycles:
             self.came, self.blind = self.cutter.gone, False
@@ -231,9 +231,7 @@ class Appearing:
         piece = read_whole(path, self.campaign.robot, declared)
         ahead = path.stat().st_mtime - float(piece.t[-1])
         add(cutter, piece.t, piece.q, piece.tau, piece.rate, name=str(path))
-        cycles = tuple(
-            (samples_of(self.campaign, cycle, run.name), path.name, cycle.t) for cycle in cut(cutter, ended=True)
-        )
+        cycles = tuple((samples_of(self.campaign, run, cycle), path.name, cycle.t) for cycle in cut(cutter, ended=True))
         begin_stretch(cutter)
         notes = () if cycles else (f"{path.name} holds no whole cycle of the motion that is watched",)
         return Batch(cycles, run.name, ahead=ahead, notes=notes)
