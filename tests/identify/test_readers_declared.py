@@ -203,7 +203,10 @@ def test_motor_side_becomes_joint_side_by_the_matrix():
     np.testing.assert_allclose(measured.q, np.linalg.solve(robot.drive.motor_from_joint, motor.T).T)
 
 
-CAMPAIGN = 'robot = "rotradi"\n[log]\n{log}\n[[run]]\nname = "one"\nlog = "one.csv"\n[processing]\nlowpass_hz = 20.0\ndrop_ends = 5\n'
+CAMPAIGN = (
+    'robot = "rotradi"\n[log]\n{log}\n[[run]]\nname = "one"\nlog = "one.csv"\n'
+    "[processing]\nlowpass_hz = 20.0\ndrop_ends = 5\n"
+)
 
 
 def campaign(folder, log=""):
