@@ -89,6 +89,7 @@ class DesignFile(_Part):
     joints: list[str]
     ready: bool
     go: bool
+    reasons: list[str] = []  # why it is a no-go
     home: Row | None
     order: list[str]
     runs: list[PeriodicRun]
@@ -116,6 +117,13 @@ def open_design(folder: Path, inputs_sha256: str) -> DesignFile:
             f"plan.html shows which, and excitor design {folder} searches again"
         )
     return design
+
+
+def no_go_reasons(design: DesignFile) -> tuple[str, ...]:
+    """Why a design is a no-go, in sentences; empty where it is a go."""
+    if design.go:
+        return ()
+    return tuple(design.reasons) or ("plan.html says why",)
 
 
 def design_digest(folder: Path) -> str:
