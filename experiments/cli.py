@@ -172,7 +172,8 @@ def design(
 ) -> None:
     """Search, certify and forecast the motions of a campaign: design.json and plan.html.
 
-    An unfinished search is resumed. Exit code 1 where no motion fits, or a limit is not proven to hold.
+    An unfinished search is resumed. Exit code 1 where no motion fits, or a limit is not proven to hold; 130 where
+    the search was interrupted, which makes the design a no-go until it is finished.
 
     \b
     Examples:
@@ -184,11 +185,17 @@ def design(
     if evaluations is not None and seconds is not None:
         raise typer.BadParameter("--evaluations and --seconds do not go together; a budget is one of them")
     announce_compilation()
-    good = run_design(
+    code = run_design(
         folder, as_json, seed=seed, evaluations=evaluations, seconds=seconds, workers=workers, fresh=fresh, pick=pick
     )
-    if not good:
-        raise typer.Exit(1)
+    if code:
+        raise typer.Exit(code)
+
+
+class Refusal(StrEnum):
+    """Refusals of `excitor emit` that can be overridden on purpose."""
+
+    no_go = "no-go"
 
 
 @app.command()
@@ -209,13 +216,16 @@ def emit(
     motion_only: Annotated[
         bool, typer.Option("--motion-only", help="Allow controllers whose logs can become no model of this robot.")
     ] = False,
+    allow: Annotated[
+        list[Refusal] | None, typer.Option("--allow", help="Write a no-go design's programs, which then say so.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write controllers' programs of a campaign's design: programs/NAME/, with dry runs and a page for the operator.
 
-    Each program is run on a virtual clock first; one that is not what was planned is not written. Targets: urscript,
-    rapid, twincat, twincat-cam, franka, ros2, krl, krl-rsi, fanuc-j519, csv; with --approximate also rapid-move,
-    val3, fanuc.
+    Each program is run on a virtual clock first; one that is not what was planned is not written. A no-go design is
+    refused; with --allow no-go its pages, programs and manifests say that it is one. Targets: urscript, rapid, twincat,
+    twincat-cam, franka, ros2, krl, krl-rsi, fanuc-j519, csv; with --approximate also rapid-move, val3, fanuc.
 
     Example: excitor emit my-cell --target urscript --target ros2
     """
@@ -223,7 +233,7 @@ def emit(
 
     announce_compilation()
     given = {"approximate": approximate, "spacing": spacing, "loss": loss / 100.0, "motion_only": motion_only}
-    if not run_emit(folder, target, as_json, **given):
+    if not run_emit(folder, target, as_json, allow=[one.value for one in allow or ()], **given):
         raise typer.Exit(1)
 
 

@@ -1,5 +1,6 @@
 """The page for whoever stands at the robot: what to load, what will move and how far, what to compare beforehand."""
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from excitor.design.programs.plan import Plan, Stretches, duration, planned
 from excitor.design.programs.target import Target, axes_of, fitting_steps, to_axes
-from excitor.design.programs.words import comment, fixed
+from excitor.design.programs.words import NO_GO, comment, fixed
 from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import frame_pose
 
@@ -35,6 +36,7 @@ def operator_page(made: "Package") -> str:
         f"# {robot}: programs for {target.title}",
         f"Campaign {comment(plan.campaign)}. {target.scheme[:1].upper()}{target.scheme[1:]}. Timing class "
         f"{_CLASSES[target.timing]}.",
+        _no_go(plan),
         "**No check away from the robot proves that a controller accepts a program. The first run on hardware is a "
         "dry run, at 15 % amplitude, with a hand on the emergency stop. Never replace it by a lower speed: that is "
         "another motion, and the programs refuse it.**",
@@ -56,6 +58,15 @@ def operator_page(made: "Package") -> str:
         _section("Taken for granted", (target.assumed,) if target.assumed else ()),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _no_go(plan: Plan) -> str:
+    """Warn that the design is a no-go, with the reasons, whoever wrote them."""
+    if not plan.no_go:
+        return ""
+    reasons = (re.sub(r"([\\`*_<>\[\]|])", r"\\\1", " ".join(reason.split())) for reason in plan.no_go)
+    told = f"**{NO_GO} (`--allow no-go`). Whoever emitted these programs answers for them. The design is a no-go:**"
+    return "\n".join([told, "", *(f"* {reason}" for reason in reasons)])
 
 
 def check_poses(plan: Plan) -> FloatArray:

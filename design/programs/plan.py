@@ -65,6 +65,7 @@ class Plan:
     sample_time: float  # s: of which all times of the plan are whole multiples
     payload: float | None = None  # kg on the flange that the controller must have been told; None: not known
     dry: bool = False  # the run at a small amplitude, to be tried first
+    no_go: tuple[str, ...] = ()  # why the design is a no-go, where its programs are emitted on purpose all the same
 
     def __post_init__(self) -> None:
         freeze(self, home=str(self.robot.n_joints))

@@ -6,11 +6,20 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
+from excitor.design.programs.plan import Plan
 from excitor.design.programs.target import Target
 from excitor.robots.arrays import FloatArray
 
 ENDINGS = ("_dry", "_out", "_main", "_back")  # of the files of one program: no program's name has them
 PREFIX = "ex_"  # of every name in a program: none of ours is a word of the language
+
+
+NO_GO = "NO-GO DESIGN EMITTED ON PURPOSE"  # short enough for the remarks of every controller
+
+
+def no_go_lines(plan: Plan, mark: str = "", end: str = "") -> list[str]:
+    """Comment for the head of a file that the design is a no-go; no line where it is none."""
+    return [f"{mark}{NO_GO}{end}"] if plan.no_go else []
 
 
 def program_names(runs: Iterable[str], target: Target) -> list[str]:

@@ -141,6 +141,9 @@ class Manifest(_Table):
     version: Literal[1]
     excitor: Name
     made_from_sha256: dict[Name, Name]
+    go: bool = True  # of the design
+    allowed: list[Literal["no-go"]] = []
+    reasons: Annotated[list[Text], Field(max_length=10_000)] = []  # why it is a no-go
     target: Name
     timing_class: Name
     approximate: bool

@@ -128,7 +128,7 @@ def designed(where: Path, case: Case) -> Path:
     path.write_text(with_guess(path.read_text("utf-8"), case), "utf-8")
     setup = set_up(open_campaign(folder, "design"))
     write_all(design(setup, settings_of(setup.design, {})))
-    emit(folder, [case.target], approximate=False, spacing=None, loss=0.05, listen=lambda _: None)
+    emit(folder, [case.target], approximate=False, spacing=None, loss=0.05, listen=lambda _: None, allow=["no-go"])
     return folder
 
 

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -21,7 +22,10 @@ from excitor.experiments.designing.settings import Settings
 from excitor.experiments.designing.setup import Setup
 from excitor.experiments.designing.slow import DesignedSlowRun, design_slow_run
 from excitor.experiments.designing.torque import DesignedTorqueRun, design_torque_runs, planned_torque_run
-from excitor.robots.robot import Motion
+from excitor.experiments.designing.zones import is_bodiless, moving_links_without_volume
+from excitor.robots.arrays import BoolArray
+from excitor.robots.robot import Motion, Robot
+from excitor.robots.scene import adjacent_links
 
 FORECAST_SAMPLES = 600
 LEAST_ROBUST = 0.8  # of models drawn near the prior's
@@ -64,20 +68,7 @@ class Designed:
     @property
     def checks(self) -> tuple[Check, ...]:
         """What go or no-go rests on besides the certificate: the forecast, or a load's own matrix."""
-        return (*self._taught, *self._unwatched)
-
-    @property
-    def _unwatched(self) -> tuple[Check, ...]:
-        """Zones that are about links of a robot whose links have no volume watch over nothing."""
-        scene, robot = self.setup.constraints.scene, self.setup.robot
-        zones = [zone.name for zone in (scene.zones if scene is not None else ()) if zone.bodies != "tool"]
-        if not zones or any(capsule.link >= 0 for capsule in robot.capsules):
-            return ()
-        told = (
-            f"zones {', '.join(zones)} are about the links, but no link of {robot.name} has a collision volume: only "
-            'the tool was kept clear; give the robot capsules, or say bodies = "tool"'
-        )
-        return (Check("collision volumes", 0.0, 1.0, False, told),)
+        return (*self._taught, *volume_checks(self.setup))
 
     @property
     def _taught(self) -> tuple[Check, ...]:
@@ -100,6 +91,20 @@ class Designed:
         return self.ready and self.finished and all(check.holds for check in self.checks)
 
     @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the design is a no-go, in sentences; empty where it is a go."""
+        told = [check.sentence for check in self.checks if not check.holds]
+        for name, certificate in self.certificates.items():
+            failing = [item.name for item in certificate.items if not item.holds]
+            if failing:
+                shown = ", ".join(failing[:5]) + (" and others" if len(failing) > 5 else "")
+                told.insert(0, f"Run {name!r} is not certified: {shown}")
+        if not self.finished:
+            again = "begins it again" if self.torque_runs else "goes on with it"
+            told.append(f"The search was interrupted; excitor design {again}")
+        return tuple(told)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What no certificate looked at, each said once."""
         return tuple(dict.fromkeys(note for c in self.certificates.values() for note in c.notes))
@@ -109,6 +114,57 @@ class Designed:
         """Tell whether every run is there, and its search came to its end."""
         whole = set(self.order) <= self.certificates.keys()
         return whole and all(run.found.stopped == "budget spent" for run in self.searched)
+
+
+def volume_checks(setup: Setup) -> tuple[Check, ...]:
+    """Check that every moving link has a collision volume, where a zone or the self-collision check is about it."""
+    robot, scene = setup.robot, setup.constraints.scene
+    moving = _can_move(setup)
+    bare = [j for j in moving_links_without_volume(robot, moving) if not is_bodiless(setup.campaign.robot, j)]
+    zones = [zone.name for zone in (scene.zones if scene is not None else ()) if zone.bodies != "tool"]
+    itself = setup.campaign.content.cell.self_collision and _may_meet_itself(robot, bare)
+    if not bare or not (zones or itself):
+        return ()
+    shown = [robot.mechanism.link_names[j] for j in bare]
+    total = len(moving_links_without_volume(replace(robot, capsules=()), moving))
+    asked = [*(f"zone {name!r}" for name in zones), *(["[cell] self_collision"] if itself else [])]
+    less = [*(['bodies = "tool" in the zones'] if zones else []), *(["self_collision = false"] if itself else [])]
+    alone = zones and all(capsule.link < 0 for capsule in robot.capsules)
+    clear = "only the tool was kept clear" if alone else "nothing keeps them clear"
+    sentence = (
+        f"{' and '.join(asked)} ask for clear links, but {len(shown)} of {total} moving links of {robot.name} have no "
+        f"collision volume: {', '.join(shown)} (each named by the joint that moves it), so {clear}; "
+        f"{_how_to_add_volumes(setup)}; or state {' and '.join(less)} in campaign.toml, and keep the links clear "
+        "yourself"
+    )
+    return (Check("collision volumes", float(total - len(bare)), float(total), False, sentence),)
+
+
+def _can_move(setup: Setup) -> BoolArray:
+    """Joints that move in a run, or on the way from home to where a run holds them, (n_joints,)."""
+    free = np.ones(setup.robot.n_joints, dtype=bool)
+    free[list(setup.robot.locked)] = False
+    if setup.design.excitation == "torque" or setup.constraints.home is None:
+        return free  # joints that no torque drives swing along
+    stays = np.abs(setup.pose - setup.constraints.home) <= 1e-6
+    return np.asarray(free & (setup.excitation.moving | ~stays))
+
+
+def _may_meet_itself(robot: Robot, links: Sequence[int]) -> bool:
+    """Whether one of the links could meet another link or the base: one that no joint connects it with."""
+    adjacent = adjacent_links(robot)
+    others = range(-1, robot.mechanism.n_links)
+    return any(j != k and frozenset((j, k)) not in adjacent for j in links for k in others)
+
+
+def _how_to_add_volumes(setup: Setup) -> str:
+    source = setup.campaign.robot_source
+    if Path(source).suffix.lower() in (".urdf", ".xml"):
+        return f"give each a <collision> of box, cylinder or sphere in {source} (meshes are not read)"
+    table = "[[capsule]] with link, start, end and radius"
+    if Path(source).suffix.lower() == ".toml":
+        return f"give each a {table} in {source}"
+    return f"give each a {table} in a copy of the catalogue's {source}.toml, and name the copy in campaign.toml"
 
 
 _BLIND = Check(

@@ -48,6 +48,7 @@ def design_data(designed: Designed) -> dict[str, Any]:
         "ready": designed.ready,
         "finished": designed.finished,
         "go": designed.go,
+        "reasons": list(designed.reasons),
         "remarks": list(setup.remarks),
         "home": [float(x) for x in setup.constraints.home] if setup.constraints.home is not None else None,
         "settings": {
@@ -227,7 +228,7 @@ def summary(designed: Designed) -> dict[str, Any]:
         "certified": designed.ready,
         "finished": designed.finished,
         "go": designed.go,
-        "reasons": [check.sentence for check in designed.checks if not check.holds],
+        "reasons": list(designed.reasons),
         "remarks": list(designed.setup.remarks),
         "notes": list(designed.notes),
         "margins": [

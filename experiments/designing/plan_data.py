@@ -69,19 +69,8 @@ def plan_data(designed: Designed) -> dict[str, Any]:
 
 def verdict(designed: Designed) -> dict[str, Any]:
     """Say go or no-go, and why."""
-    checks = designed.checks
-    reasons = [check.sentence for check in checks if not check.holds]
-    for name, certificate in designed.certificates.items():
-        failing = [item.name for item in certificate.items if not item.holds]
-        if failing:
-            shown = ", ".join(failing[:5]) + (" and others" if len(failing) > 5 else "")
-            reasons.insert(0, f"Run {name!r} is not certified: {shown}")
-    if not designed.finished:
-        again = "begins it again" if designed.torque_runs else "goes on with it"
-        reasons.append(f"The search was interrupted; excitor design {again}")
     go = designed.go
-    if go:
-        reasons = [check.sentence for check in checks] + reasons
+    reasons = [check.sentence for check in designed.checks] if go else list(designed.reasons)
     limits = [f"Not looked at, or not as stated: {note}" for note in designed.notes]
     return {"go": go, "reasons": [*reasons, *designed.setup.remarks, *limits]}
 

@@ -20,8 +20,14 @@ from excitor.robots.errors import ExcitorError
 PAGE = "plan.html"
 
 
-def run_design(folder: Path, as_json: bool, **given: Any) -> bool:
-    """Run the stage; False where a limit is not proven to hold, so that the design must not be run on a robot."""
+INTERRUPTED = 130  # exit code of a command that SIGINT ended: 128 + 2
+
+
+def run_design(folder: Path, as_json: bool, **given: Any) -> int:
+    """Run the stage, and return its exit code.
+
+    1: a limit is not proven to hold, so that the design must not be run on a robot; 130: the search was interrupted.
+    """
     setup = set_up(open_campaign(folder, "design"))
     settings = settings_of(setup.design, given)
     for remark in setup.remarks:
@@ -38,7 +44,9 @@ def run_design(folder: Path, as_json: bool, **given: Any) -> bool:
         typer.echo(json.dumps(summary(designed), indent=2, allow_nan=False))
     else:
         print_designed(designed)
-    return designed.ready
+    if not designed.finished:
+        return INTERRUPTED
+    return 0 if designed.ready else 1
 
 
 def set_aside(folder: Path) -> None:

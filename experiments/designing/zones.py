@@ -1,12 +1,14 @@
-"""Zones as people write them in campaign.toml, as the solids that distances are measured to."""
+"""Zones as people write them in campaign.toml, as the solids that distances are measured to; links they cannot see."""
 
 import numpy as np
 
 from excitor.experiments.designing import schema
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import BoolArray, FloatArray
+from excitor.robots.base import random_motion
 from excitor.robots.geometry import roll_pitch_yaw, translation
 from excitor.robots.robot import Robot
 from excitor.robots.scene import Scene, Shape, Zone, scene_rows
+from excitor.robots.tree import Tree
 
 
 def scene_of(robot: Robot, cell: schema.Cell, problems: list[str]) -> Scene | None:
@@ -25,6 +27,30 @@ def scene_of(robot: Robot, cell: schema.Cell, problems: list[str]) -> Scene | No
     scene = Scene(tuple(zones), cell.self_collision, cell.clearance_m, cell.tool_radius_m)
     scene_rows(robot, scene)  # what does not fit the robot is told here
     return scene
+
+
+def moving_links_without_volume(robot: Robot, moving: BoolArray) -> tuple[int, ...]:
+    """Find the links that have no capsule and that one of the `moving` joints (n_joints,) carries: their indices."""
+    covered = {capsule.link for capsule in robot.capsules}
+    jacobians = robot.mechanism.jacobians(random_motion(robot, 20).q)[..., moving]
+    speeds = np.abs(jacobians).max(axis=(0, 2, 3), initial=0.0)
+    return tuple(int(j) for j in np.flatnonzero(speeds > 1e-9) if j not in covered)
+
+
+def is_bodiless(robot: Robot, link: int) -> bool:
+    """Check whether the robot file states that a link is only a frame between axes.
+
+    Its mass and inertia are stated as 0, the joints that it carries turn about axes through its own, and neither the
+    tool nor a payload is mounted on it. A link of unknown mass has a body.
+    """
+    tree, own = robot.mechanism, slice(10 * link, 10 * link + 10)
+    if not isinstance(tree, Tree) or not robot.known[own].all() or robot.chi[own].any():
+        return False
+    if robot.tool.link == link or (robot.payload is not None and robot.payload.link == link):
+        return False
+    carried = np.flatnonzero(tree.parents == link)
+    lengths = np.linalg.norm([tree.after[link, :3, 3], *tree.before[carried, :3, 3]], axis=1)
+    return bool(lengths.max() < 1e-9 and not tree.sliding[carried].any())
 
 
 def _zone(entry: schema.Zone, clearance: float) -> Zone:

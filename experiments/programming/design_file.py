@@ -89,6 +89,7 @@ class DesignFile(_Part):
     joints: list[str]
     ready: bool
     go: bool
+    reasons: list[str] = []  # why it is a no-go
     home: Row | None
     order: list[str]
     runs: list[PeriodicRun]
@@ -119,6 +120,13 @@ def parse_design(folder: Path) -> DesignFile:
     except ValidationError as error:
         told = "; ".join(sentences(list(error.errors(include_url=False)))[:5])
         raise ExcitorError(f"{folder / FILE}: {told}; design the campaign again") from None
+
+
+def no_go_reasons(design: DesignFile) -> tuple[str, ...]:
+    """Why a design is a no-go, in sentences; empty where it is a go."""
+    if design.go:
+        return ()
+    return tuple(design.reasons) or ("plan.html says why",)
 
 
 def design_digest(folder: Path) -> str:

@@ -20,7 +20,7 @@ from excitor.experiments.designing.file import FILE
 from excitor.experiments.designing.periodic import carries, limits_of, model_of, run_problem, run_robot, torque_model
 from excitor.experiments.designing.planned import planned_runs
 from excitor.experiments.designing.setup import Setup, set_up
-from excitor.experiments.programming.design_file import MovesRun, PeriodicRun, open_design
+from excitor.experiments.programming.design_file import MovesRun, PeriodicRun, no_go_reasons, open_design
 from excitor.robots.errors import ExcitorError
 from excitor.robots.gram import condition_number
 from excitor.robots.robot import Motion
@@ -42,8 +42,13 @@ class Planned:
 
     folder: Path
     programs: tuple[Judged, ...]
-    go: bool
+    no_go: tuple[str, ...]  # why the design is a no-go; empty where it is a go
     notes: tuple[str, ...]  # what was left out, and why
+
+    @property
+    def go(self) -> bool:
+        """Whether the design is a go."""
+        return not self.no_go
 
 
 def plans_of(campaign: OpenCampaign, loss: float | None = None) -> Planned:
@@ -73,7 +78,9 @@ def plans_of(campaign: OpenCampaign, loss: float | None = None) -> Planned:
         ]
     if not made:
         raise ExcitorError("; ".join(notes) or f"{campaign.folder / FILE}: has no runs; design the campaign first")
-    return Planned(campaign.folder, tuple(made), design.go, tuple(notes))
+    no_go = no_go_reasons(design)
+    made = [replace(one, plan=replace(one.plan, no_go=no_go)) for one in made]
+    return Planned(campaign.folder, tuple(made), no_go, tuple(notes))
 
 
 def _periodic(setup: Setup, run_plan: RunPlan, run: PeriodicRun) -> list[Judged]:

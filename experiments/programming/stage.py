@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from excitor.design.programs.package import MANIFEST, PAGE, Package, digests, fo
 from excitor.design.programs.target import CannotDrive, Target
 from excitor.design.programs.verify import Verdict, client_text, verify
 from excitor.experiments.campaign import OpenCampaign, open_campaign
+from excitor.experiments.designing.file import FILE
 from excitor.experiments.files import new_folder, swap
 from excitor.experiments.programming.design_file import design_digest
 from excitor.experiments.programming.plans import Judged, Planned, plans_of
@@ -19,6 +20,7 @@ from excitor.experiments.virtual.formats import refusal
 from excitor.robots.errors import ExcitorError
 
 FOLDER = "programs"
+NO_GO = "no-go"  # the refusal that can be overridden, by --allow
 LARGEST_FILE = 200_000_000  # bytes: no program of ours comes near
 Listen = Callable[[str], None]
 
@@ -64,15 +66,22 @@ def emit(
     loss: float,
     listen: Listen,
     motion_only: bool = False,
+    allow: Collection[str] = (),
 ) -> tuple[Planned, list[Emitted]]:
     """Write the programs of a campaign's design for controllers; what fails its own check is not written.
 
+    A no-go design is refused unless `allow` names "no-go"; its pages, programs and manifests then say so.
     Nor is a program whose controller logs neither torques nor currents of this robot that a model could come of,
     unless the campaign declares a log of its own, or motion is all that is wanted.
     """
     names = chosen(targets, approximate)
+    unknown = [name for name in allow if name != NO_GO]
+    if unknown:
+        raise ExcitorError(f"allow: {unknown[0]!r} is no refusal that can be overridden; expected {NO_GO!r}")
     campaign = open_campaign(folder, "design")
     planned = plans_of(campaign, loss)
+    if planned.no_go and NO_GO not in allow:
+        raise ExcitorError(_refused(campaign, planned.no_go))
     robot = planned.programs[0].plan.robot
     told = {name: "" if campaign.content.log is not None else refusal(name, robot) for name in names}
     made = [
@@ -80,6 +89,14 @@ def emit(
         for name in names
     ]
     return planned, [replace(one, asked=one.name in targets, note=told[one.name] if one.folder else "") for one in made]
+
+
+def _refused(campaign: OpenCampaign, reasons: Sequence[str]) -> str:
+    return (
+        f"{campaign.folder / FILE}: the design is a no-go, so no program of it is written: {'; '.join(reasons)}. "
+        f"Mend that and run excitor design {campaign.folder} again; or emit it on purpose with --allow {NO_GO}, which "
+        "every page, program and manifest will say"
+    )
 
 
 def chosen(targets: Sequence[str], approximate: bool) -> list[str]:

@@ -46,6 +46,7 @@ def emitted_data(planned: Planned, emitted: Sequence[Emitted]) -> dict[str, Any]
     return {
         "ok": all(one.good for one in emitted),
         "go": planned.go,
+        "reasons": list(planned.no_go),
         "notes": list(planned.notes),
         "targets": [
             {
@@ -70,7 +71,9 @@ def print_emitted(planned: Planned, emitted: Sequence[Emitted]) -> None:
     for note in planned.notes:
         typer.echo(f"note: {note}")
     if not planned.go:
-        typer.echo("note: the design is no-go; plan.html says why, and these programs do not change that")
+        typer.echo("note: the design is a no-go, emitted on purpose; its pages, programs and manifests say so")
+        for reason in planned.no_go:
+            typer.echo(f"  {reason}")
     written = [one.folder for one in emitted if one.folder is not None]
     if written:
         typer.echo(f"\nRead {_page(written)} before anything runs. The dry run comes first.")

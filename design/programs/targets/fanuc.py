@@ -18,7 +18,7 @@ from excitor.design.programs.way_points import (
     top_speeds,
     way,
 )
-from excitor.design.programs.words import comment, fixed
+from excitor.design.programs.words import comment, fixed, no_go_lines
 
 TARGET = Target(
     name="fanuc",
@@ -97,6 +97,7 @@ def header(plan: Plan) -> Iterator[str]:
     yield f"!CAMPAIGN {comment(plan.campaign, 60)}"
     yield f"!RUN {comment(plan.run, 60)}"
     yield f"!ROBOT {comment(plan.robot.name, 60)}"
+    yield from no_go_lines(plan, "!")
     if plan.dry:
         yield "!DRY RUN AT 15% AMPLITUDE"
 

@@ -6,7 +6,7 @@ from excitor.design.programs.plan import Plan, Stretches, duration, planned
 from excitor.design.programs.run_file import run_json
 from excitor.design.programs.target import Target, in_axes
 from excitor.design.programs.targets.krl_text import AFTER_A_STOP, END, RESERVED, Lines, header, pose, preflight, refuse
-from excitor.design.programs.words import fixed
+from excitor.design.programs.words import fixed, no_go_lines
 from excitor.robots.arrays import FloatArray
 
 TARGET = Target(
@@ -78,7 +78,7 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     return {
         f"{name}.src": _program(plan, name),
         f"{name}.rsi.xml": _text(_flow(plan, name)),
-        f"{name}_eth.xml": _text(_ethernet()),
+        f"{name}_eth.xml": _text(_ethernet(plan)),
         f"{name}.json": run_json(plan, TARGET),
     }
 
@@ -110,6 +110,7 @@ def _flow(plan: Plan, name: str) -> list[str]:
     most = np.maximum(-low, high)
     return [
         '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>',
+        *no_go_lines(plan, "<!-- ", " -->"),
         f"<RSIObjects {_SCHEMA}{_INSTANCE}>",
         *_object("AXISCORR", 33, inputs, corrections),
         *_object("STOP", 18, [stop], [_parameter("Mode", 1, "4")]),
@@ -128,10 +129,11 @@ def _connection(name: str) -> list[str]:
     ]
 
 
-def _ethernet() -> list[str]:
+def _ethernet(plan: Plan) -> list[str]:
     internal = ("DEF_AIPos", "DEF_ASPos", "DEF_MACur", "DEF_Delay")
     received = [(f"AK.A{k}", "DOUBLE") for k in range(1, 7)] + [("Stop", "BOOL")]
     return [
+        *no_go_lines(plan, "<!-- ", " -->"),
         "<ROOT>",
         "  <CONFIG>",
         f"    <IP_NUMBER>{ADDRESS}</IP_NUMBER>",

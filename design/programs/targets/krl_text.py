@@ -4,7 +4,7 @@ import numpy as np
 
 from excitor.design.programs.plan import Move, Plan, StretchName
 from excitor.design.programs.target import Target, in_axes, to_axes
-from excitor.design.programs.words import comment, fixed
+from excitor.design.programs.words import comment, fixed, no_go_lines
 from excitor.robots.arrays import FloatArray
 
 _WORDS = """
@@ -49,6 +49,7 @@ def header(lines: Lines, plan: Plan, name: str, declarations: tuple[str, ...]) -
     lines.margin = "  "
     kind = "DRY RUN, 15 percent amplitude" if plan.dry else "real run"
     lines += [
+        *no_go_lines(plan, "; "),
         f"; {kind} of {comment(plan.run, 60)}",
         f"; Campaign {comment(plan.campaign, 60)}, robot {comment(plan.robot.name, 60)}.",
         "; Made by Excitor and run by it on a virtual clock. The first run on hardware is the dry run.",

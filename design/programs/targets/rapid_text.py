@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from excitor.design.fourier import Trajectory
 from excitor.design.programs.plan import Plan, Stretches, duration
 from excitor.design.programs.target import Target, axes_of
-from excitor.design.programs.words import comment, fixed, precise
+from excitor.design.programs.words import comment, fixed, no_go_lines, precise
 from excitor.robots.arrays import FloatArray
 
 DECIMALS = 6  # of a degree
@@ -80,7 +80,8 @@ def header(plan: Plan, target: Target) -> list[str]:
     said += [f"{kind}; {seconds}", f"axes: {', '.join(comment(name) for name in axes_of(plan.robot, target).names)}"]
     if plan.dry:
         said.insert(0, "DRY RUN at 15 percent amplitude, to be tried before the run itself")
-    return [f"    ! {line}" for line in ("Written by Excitor. No check away from the robot replaces a dry run.", *said)]
+    said = [*no_go_lines(plan), "Written by Excitor. No check away from the robot replaces a dry run.", *said]
+    return [f"    ! {line}" for line in said]
 
 
 def declarations(axes: Plan) -> list[str]:

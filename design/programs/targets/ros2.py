@@ -10,7 +10,7 @@ from excitor.design.fourier import Trajectory
 from excitor.design.programs.plan import Move, Plan, Stretches, StretchName, duration, marks, planned
 from excitor.design.programs.tables import table_times
 from excitor.design.programs.target import CannotDrive, Target, axes_of, in_axes, to_axes
-from excitor.design.programs.words import comment, fixed
+from excitor.design.programs.words import comment, fixed, no_go_lines
 from excitor.robots.arrays import FloatArray
 
 TARGET = Target(
@@ -153,6 +153,7 @@ def _yaml(plan: Plan, stretch: StretchName, joints: list[str], points: list[str]
     heads = [
         f"# Excitor: {stretch} of run {comment(plan.run)}, campaign {comment(plan.campaign)}",
         f"# {duration(plan, stretch):.12g} s, {len(points)} points, rad and m; trajectory_msgs/msg/JointTrajectory",
+        *no_go_lines(plan, "# "),
         *(["# DRY RUN: the run at 15 % amplitude"] if plan.dry else []),
         'header: {stamp: {sec: 0, nanosec: 0}, frame_id: ""}',
         f"joint_names: {json.dumps(joints)}",

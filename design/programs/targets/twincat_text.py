@@ -6,7 +6,7 @@ import numpy as np
 
 from excitor.design.programs.plan import Plan, duration
 from excitor.design.programs.target import Target, axes_of
-from excitor.design.programs.words import comment, precise
+from excitor.design.programs.words import comment, no_go_lines, precise
 from excitor.robots.arrays import FloatArray
 
 RESERVED = frozenset({
@@ -42,6 +42,7 @@ def header(plan: Plan, target: Target) -> list[str]:
     dry = ["DRY RUN: the same motion at a small amplitude."] if plan.dry else []
     names = comment(", ".join(axes_of(robot, target).names), 200)
     lines = [
+        *no_go_lines(plan),
         f"Campaign {comment(plan.campaign)}, run {comment(plan.run)}, robot {comment(robot.name)}.",
         *dry,
         f"Axes in this order: {names}. Scaled in {', '.join(sorted(set(unit_names(plan))))}.",

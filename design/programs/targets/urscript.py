@@ -22,7 +22,7 @@ from excitor.design.programs.plan import (
     planned,
 )
 from excitor.design.programs.target import CannotDrive, Target, fitting_steps, in_axes
-from excitor.design.programs.words import comment, fixed
+from excitor.design.programs.words import comment, fixed, no_go_lines
 from excitor.robots.arrays import FloatArray
 
 LOOK_AHEAD, GAIN = 0.03, 1000
@@ -113,7 +113,7 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
 
 def _header(plan: Plan) -> list[str]:
     lines = [f"# {comment(plan.campaign, 50)}: {comment(plan.run, 50)}, written by Excitor"]
-    return lines + (["# DRY RUN at 15 % amplitude"] if plan.dry else [])
+    return [*lines, *no_go_lines(plan, "# "), *(["# DRY RUN at 15 % amplitude"] if plan.dry else [])]
 
 
 def deceleration(axes: Plan) -> float:

@@ -18,7 +18,7 @@ from excitor.design.programs.way_points import (
     top_speeds,
     way,
 )
-from excitor.design.programs.words import comment, fixed
+from excitor.design.programs.words import comment, fixed, no_go_lines
 
 _RESERVED = """
 abs accel and appro asc begin blend bool break call case chr clock clr cls cos decel default delay dio do
@@ -74,13 +74,14 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write the files of the application."""
     speeds = Speeds(top_speeds(plan.robot, TARGET), TARGET.decimals, 9, 1e-6)
     table = _Table()
+    head = "".join(line + "\n" for line in no_go_lines(plan, "<!-- ", " -->"))
     code = list(_start(plan, speeds, spacing or TARGET.spacing or 0.1, table))
     return {
-        f"{name}/{name}.pjx": _project(name),
-        f"{name}/{name}.dtx": _data(plan, speeds, table),
-        f"{name}/start.pgx": _program("start", code),
-        f"{name}/ride.pgx": _program("ride", _RIDE, ("nFrom", "nTo", "nSpan", "nTell")),
-        f"{name}/stop.pgx": _program("stop", ["resetMotion()", "nLog=0"]),
+        f"{name}/{name}.pjx": _project(name, head),
+        f"{name}/{name}.dtx": _data(plan, speeds, table, head),
+        f"{name}/start.pgx": _program("start", code, head=head),
+        f"{name}/ride.pgx": _program("ride", _RIDE, ("nFrom", "nTo", "nSpan", "nTell"), head),
+        f"{name}/stop.pgx": _program("stop", ["resetMotion()", "nLog=0"], head=head),
     }
 
 
@@ -133,6 +134,7 @@ def _start(plan: Plan, speeds: Speeds, spacing: float, table: _Table) -> Iterato
 
 def _header(plan: Plan) -> Iterator[str]:
     yield f"// campaign {comment(plan.campaign)}, run {comment(plan.run)}, robot {comment(plan.robot.name)}"
+    yield from no_go_lines(plan, "// ")
     if plan.dry:
         yield "// DRY RUN at 15 % amplitude"
     yield "// times are approximate: use measured positions, estimate the period again"
@@ -232,17 +234,17 @@ _VAL3 = "http://www.staubli.com/robotics/VAL3"
 _XSI = 'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
 
 
-def _project(name: str) -> str:
+def _project(name: str, head: str) -> str:
     programs = "".join(f'    <Program file="{program}.pgx" />\n' for program in ("ride", "start", "stop"))
     return (
-        f'{_XML}<Project xmlns="{_VAL3}/Project/3">\n'
+        f'{_XML}{head}<Project xmlns="{_VAL3}/Project/3">\n'
         '  <Parameters version="s7.7" stackSize="5000" millimeterUnit="true" />\n'
         f"  <Programs>\n{programs}  </Programs>\n"
         f'  <Database>\n    <Data file="{name}.dtx" />\n  </Database>\n  <Libraries />\n</Project>\n'
     )
 
 
-def _program(name: str, code: list[str], parameters: tuple[str, ...] = ()) -> str:
+def _program(name: str, code: list[str], parameters: tuple[str, ...] = (), head: str = "") -> str:
     given = "".join(
         f'      <Parameter name="{parameter}" type="num" use="value" xsi:type="element" dimensions="1" />\n'
         for parameter in parameters
@@ -250,12 +252,12 @@ def _program(name: str, code: list[str], parameters: tuple[str, ...] = ()) -> st
     params = f'    <Parameters xmlns="{_VAL3}/Param/1">\n{given}    </Parameters>\n' if given else ""
     lines = "\n".join(f"  {line}" for line in code)
     return (
-        f'{_XML}<Programs {_XSI} xmlns="{_VAL3}/Program/2">\n  <Program name="{name}" access="public">\n{params}'
+        f'{_XML}{head}<Programs {_XSI} xmlns="{_VAL3}/Program/2">\n  <Program name="{name}" access="public">\n{params}'
         f"    <Code><![CDATA[begin\n{lines}\nend]]></Code>\n  </Program>\n</Programs>\n"
     )
 
 
-def _data(plan: Plan, speeds: Speeds, table: _Table) -> str:
+def _data(plan: Plan, speeds: Speeds, table: _Table, head: str) -> str:
     axes = in_axes(plan, TARGET)
     numbers = ("nId", "nIdx", "nKey", "nLog", "nMark", "nNext", "nPer", "nRound", "nSeam", "nStep")
     data = [
@@ -271,7 +273,7 @@ def _data(plan: Plan, speeds: Speeds, table: _Table) -> str:
         ("tNone", "tool", ['fatherId="flange[0]"']),
     ]  # fmt: skip
     body = "".join(_datum(*datum) for datum in data)
-    return f'{_XML}<Database {_XSI} xmlns="{_VAL3}/Data/2">\n  <Datas>\n{body}  </Datas>\n</Database>\n'
+    return f'{_XML}{head}<Database {_XSI} xmlns="{_VAL3}/Data/2">\n  <Datas>\n{body}  </Datas>\n</Database>\n'
 
 
 def _datum(name: str, kind: str, values: list[str]) -> str:
