@@ -21,13 +21,12 @@ from excitor.design.problem import (
     way_shares,
 )
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
+from excitor.robots.cell import clearances, required
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.gram import gram_gradient
-from excitor.robots.mechanism import CanBeSingular
 from excitor.robots.parameters import prior
 from excitor.robots.population import population_tool_speeds
-from excitor.robots.robot import Motion
-from excitor.robots.scene import clearances, required
+from excitor.robots.robot import CanBeSingular, Motion
 
 States = tuple[FloatArray, FloatArray, FloatArray]
 

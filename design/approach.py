@@ -14,11 +14,11 @@ from excitor.design.constraints import Constraints
 from excitor.design.fourier import rise
 from excitor.design.pieces import RISE_MOST, Piece
 from excitor.robots.arrays import FloatArray, freeze
+from excitor.robots.cell import clearances, required, row_names, row_speed_bounds, tool_speeds
+from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
-from excitor.robots.parallel import ClosedLoop
 from excitor.robots.robot import Limits, Motion, Robot
-from excitor.robots.scene import clearances, required, row_names, row_speed_bounds, tool_speeds
 from excitor.robots.tree import Tree
 
 _SLOW = 0.25  # share of the limits of velocity, acceleration, jerk that a way may use

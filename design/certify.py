@@ -21,9 +21,9 @@ from excitor.design.fourier import Trajectory, executed, scaled
 from excitor.design.pieces import Piece, run_pieces, series_most
 from excitor.design.slow_runs import SlowRun, slow_pieces
 from excitor.robots.arrays import FloatArray
+from excitor.robots.cell import Scene, bodies_without_volume, required, row_names, unchecked_pairs
 from excitor.robots.errors import NotAssembled
 from excitor.robots.robot import Robot
-from excitor.robots.scene import Scene, bodies_without_volume, required, row_names, unchecked_pairs
 
 __all__ = ["DRY_RUN", "Certificate", "Margin", "certify", "failing", "has_torque_model"]
 

@@ -8,9 +8,9 @@ from excitor.design.closed_bounds import body_point_rates, closed_row_speeds
 from excitor.design.pieces import Piece, Spans
 from excitor.design.worst_case import Effort, Worst, worst_case
 from excitor.robots.arrays import FloatArray
-from excitor.robots.parallel import ClosedLoop
+from excitor.robots.cell import Scene, clearances, required, row_names, row_speed_bounds, tool_speeds
+from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.robot import Limits, Robot
-from excitor.robots.scene import Scene, clearances, required, row_names, row_speed_bounds, tool_speeds
 from excitor.robots.tree import Tree
 
 _CLEARANCES = Effort(n_first=1000, share=0.25)

@@ -7,9 +7,8 @@ from excitor.design.closed_bounds import singularity_bounds
 from excitor.design.pieces import Piece, Spans
 from excitor.design.worst_case import Effort, worst_case
 from excitor.robots.arrays import FloatArray
-from excitor.robots.mechanism import CanBeSingular
-from excitor.robots.parallel import ClosedLoop
-from excitor.robots.robot import Robot
+from excitor.robots.closed_chain import ClosedLoop
+from excitor.robots.robot import CanBeSingular, Robot
 
 _EFFORT = Effort(n_first=1000, share=0.25, most_spans=20_000)
 _CLOSE = 1e-2  # how sharply a distance is bounded where little is spare

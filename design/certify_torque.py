@@ -7,7 +7,7 @@ from excitor.design.pieces import Piece, Spans, even_spans
 from excitor.design.torque_bounds import largest_torques, root_mean_square
 from excitor.design.worst_case import Effort, worst_case
 from excitor.robots.arrays import BoolArray, FloatArray
-from excitor.robots.parallel import ClosedLoop
+from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Robot
 from excitor.robots.tree import Tree

@@ -12,11 +12,9 @@ from excitor.design.bounds import link_rates, point_rates, torque_curvature, tor
 from excitor.design.closed_rates import ClosedSpans, closed_spans
 from excitor.design.pieces import Spans
 from excitor.robots.arrays import BoolArray, FloatArray
-from excitor.robots.assembly import scaled
-from excitor.robots.mechanism import Mechanism
-from excitor.robots.parallel import ClosedLoop
-from excitor.robots.robot import Robot
-from excitor.robots.scene import Scene, scene_rows
+from excitor.robots.cell import Scene, scene_rows
+from excitor.robots.closed_chain import ClosedLoop, scaled
+from excitor.robots.robot import Mechanism, Robot
 from excitor.robots.tree import Tree
 
 

@@ -23,8 +23,7 @@ import numpy as np
 from excitor.design.bounds import LinkRates, fixed_vector, leibniz, link_rates, point_rates
 from excitor.design.pieces import N_ORDERS, Spans
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
-from excitor.robots.closure import Closure
-from excitor.robots.parallel import ClosedLoop, Opened, closures_at, complete, sought, strides
+from excitor.robots.closed_chain import ClosedLoop, Closure, Opened, closures_at, complete, sought, strides
 
 _SPARE, _FLOOR = 1.25, 0.1  # the speeds that are supposed: so much above the left end's, and of the fastest one
 _CONTRACTS = 0.9  # row sums of E, coordinates in their strides: below 1 the Neumann series converges

@@ -6,9 +6,9 @@ from excitor.design.closed_bounds import closed_row_speeds, singularity_bounds
 from excitor.design.constraints import Constraints
 from excitor.design.pieces import Piece, Spans, spans
 from excitor.robots.arrays import FloatArray
-from excitor.robots.parallel import ClosedLoop
+from excitor.robots.cell import clearances, required
+from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.robot import Robot
-from excitor.robots.scene import clearances, required
 
 _FIRST = 8
 _SHORTEST = 1.0 / 4096.0  # of the stretch: below that it is given up

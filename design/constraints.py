@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from excitor.robots.arrays import FloatArray, check_shape, locked
+from excitor.robots.cell import Scene
 from excitor.robots.robot import Limits, Robot
-from excitor.robots.scene import Scene
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -19,8 +19,8 @@ from excitor.design.problem import (
     way_shares,
 )
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
+from excitor.robots.cell import required
 from excitor.robots.population import population_clearances
-from excitor.robots.scene import required
 
 SELF = "self-collision"
 HOME = "home pose"

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from excitor.design.forecast_advice import Advice, advise
-from excitor.design.forecast_prior import StandardForecast, belief, forecast_standard
 from excitor.design.forecast_rows import (
     Rows,
     all_rows,
@@ -24,8 +23,9 @@ from excitor.design.forecast_rows import (
     torque_sizes,
 )
 from excitor.design.forecast_verdict import Check, JointCheck, judge
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.base import base_parameters, lost_when_locked
+from excitor.robots.belief import StandardForecast, belief, forecast_standard
 from excitor.robots.information import (
     Information,
     Knowledge,
@@ -39,7 +39,6 @@ from excitor.robots.information import (
 )
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.threads import one_blas_thread
 
 TARGET_RELATIVE_SIGMA = 0.05  # for which the forecast counts periods
 ESSENTIAL_CONTRIBUTION = 1.0  # of a row's noise: rms torque above which a parameter is essential

@@ -25,9 +25,8 @@ from excitor.design.elastic import (
 from excitor.design.fourier import Trajectory
 from excitor.design.problem import Candidates, Problem, trajectory
 from excitor.design.relaxations import Relaxation, describe, keeps, proposals, relaxed, slack_of, unit_of
-from excitor.robots.arrays import BoolArray, FloatArray
+from excitor.robots.arrays import BoolArray, FloatArray, one_blas_thread
 from excitor.robots.errors import ExcitorError
-from excitor.robots.threads import one_blas_thread
 
 SMALLEST = 0.05  # of the joints' swing: a motion that is worth running
 _HALVINGS = 5

@@ -26,9 +26,8 @@ from excitor.design.problem import (
 )
 from excitor.design.search import solve
 from excitor.design.start import feasible_start
-from excitor.robots.arrays import FloatArray, IntArray, freeze
+from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.population import population_tool_speeds
-from excitor.robots.threads import one_blas_thread
 
 Objective = Literal["condition", "duration", "torque", "tool speed"]
 

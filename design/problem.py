@@ -14,10 +14,9 @@ from excitor.design.criteria import Criterion, values
 from excitor.design.fourier import Excitation, Trajectory, period_grid, ramp_waves, waves
 from excitor.design.models import Model
 from excitor.robots.arrays import BoolArray, FloatArray
-from excitor.robots.mechanism import CanBeSingular
+from excitor.robots.cell import required, row_names
 from excitor.robots.population import population_clearances, population_tool_speeds, population_torques
-from excitor.robots.robot import Robot
-from excitor.robots.scene import required, row_names
+from excitor.robots.robot import CanBeSingular, Robot
 
 DRY_RUN = 0.15  # share of the amplitude that a dry run swings
 CLEARANCE_SCALE = 0.1  # m of missing clearance that weigh like a limit doubled

@@ -19,7 +19,7 @@ from excitor.design.problem import (
     way_shares,
 )
 from excitor.robots.arrays import FloatArray, freeze
-from excitor.robots.scene import Scene, Zone, clearances, required
+from excitor.robots.cell import Scene, Zone, clearances, required
 
 Action = Literal["raise", "widen", "reduce clearance", "grow", "shrink", "move", "remove", "stand elsewhere"]
 

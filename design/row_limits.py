@@ -6,8 +6,8 @@ import numpy as np
 
 from excitor.design.constraints import Constraints
 from excitor.robots.arrays import BoolArray, FloatArray
+from excitor.robots.cell import clearances, required, row_names, tool_speeds
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.scene import clearances, required, row_names, tool_speeds
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 from excitor.design.budget import STAGES, Budget, Found, Listener, Method, State, empty_state
 from excitor.design.problem import Candidates, Problem, evaluate
 from excitor.design.stages import VIOLATION_WEIGHT, Ledger, evolution, genetic, polishing
-from excitor.robots.threads import one_blas_thread
+from excitor.robots.arrays import one_blas_thread
 
 SHARES = {"hybrid": (0.10, 0.50, 0.40), "ga": (1.0, 0.0, 0.0), "plain-ga": (1.0, 0.0, 0.0)}
 _HISTORY_ROWS = 120  # of a stage

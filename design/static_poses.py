@@ -14,11 +14,11 @@ from excitor.design.constraints import Constraints
 from excitor.design.slow_plans import SHARE, Moves, check_home, finished, search_box, way
 from excitor.design.slow_runs import InfeasibleRun, SlowRun
 from excitor.robots.arrays import FloatArray, IntArray
+from excitor.robots.cell import clearances, required, row_names
 from excitor.robots.dynamics import inverse_dynamics, regressor
 from excitor.robots.gram import condition_number, stack
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot, posture
-from excitor.robots.scene import clearances, required, row_names
 
 _TOLERANCE = 1e-7  # of pivots: smaller ones are columns that others explain
 _RIDGE = 1e-9  # keeps the first choices, which determine nothing yet, comparable

@@ -7,12 +7,12 @@ import numpy as np
 from excitor.design.certificate import Margin, above, below
 from excitor.design.torque_mode import REST_SPEED, TorqueProblem, TorqueTrajectory, held_torques, violations
 from excitor.robots.arrays import FloatArray
+from excitor.robots.cell import clearances, required, row_names, tool_speeds
 from excitor.robots.dynamics import mass_matrix, regressor
 from excitor.robots.errors import ExcitorError
 from excitor.robots.gram import condition_number, stack
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot, posture
-from excitor.robots.scene import clearances, required, row_names, tool_speeds
 from excitor.robots.simulate import Simulated, run_motion, simulate, stable_substeps, with_friction_width
 
 FINER = 10  # samples and steps in place of one of the search's

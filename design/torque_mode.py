@@ -14,12 +14,12 @@ from excitor.design.criteria import Criterion, values
 from excitor.design.fourier import Phase, rise
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.base import base_parameters
+from excitor.robots.cell import clearances, required, row_names
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
 from excitor.robots.parameters import layout
 from excitor.robots.population import population_clearances, population_grams, population_tool_speeds
 from excitor.robots.robot import Robot, posture
-from excitor.robots.scene import clearances, required, row_names
 from excitor.robots.simulate import Simulated, Steps, simulate, stable_substeps, with_friction_width
 
 SEARCH_SHARE = 0.97  # of each limit that the search uses; the rest is for what happens between its samples

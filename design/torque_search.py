@@ -8,8 +8,7 @@ import numpy as np
 
 from excitor.design.budget import STAGES, Listener, Progress
 from excitor.design.torque_mode import TorqueProblem, TorqueTrajectory, decode, evaluate, repair
-from excitor.robots.arrays import FloatArray, freeze
-from excitor.robots.threads import one_blas_thread
+from excitor.robots.arrays import FloatArray, freeze, one_blas_thread
 
 POPULATION = 100  # simulating a hundred costs about twice what one does
 CMA_POPULATION = 32

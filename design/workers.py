@@ -6,7 +6,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 
 from excitor.design.budget import STAGES, Budget, Method, State
 from excitor.design.problem import Problem
-from excitor.robots.threads import one_blas_thread
+from excitor.robots.arrays import one_blas_thread
 
 _problem: list[Problem] = []  # of a worker process, sent once
 

@@ -14,9 +14,9 @@ from excitor.experiments.files import mend
 from excitor.identify.logs.csv_columns import ColumnMap
 from excitor.identify.logs.readers import FORMATS
 from excitor.identify.sensitivity import Acceptance
-from excitor.robots.description import catalog_names, load, read_text, robot_text
 from excitor.robots.errors import ExcitorError, InvalidRobot
 from excitor.robots.files.schema import sentences
+from excitor.robots.load import catalog_names, load, read_text, robot_text
 from excitor.robots.robot import Robot
 
 FILE = "campaign.toml"

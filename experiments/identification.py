@@ -11,7 +11,6 @@ from excitor.experiments.processing import filter_sentences, read_run_aligned
 from excitor.identify.consistent import ConsistentEstimate, consistent_fit, standard_columns
 from excitor.identify.consistent_of import consistent_of
 from excitor.identify.diagnose import diagnose, usable
-from excitor.identify.errors import SolverFailed
 from excitor.identify.estimate import Estimate, wls
 from excitor.identify.factors import compress, select
 from excitor.identify.finding import Finding
@@ -26,7 +25,7 @@ from excitor.identify.validate import Validation, set_baselines, standard_parame
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import random_motion
 from excitor.robots.dynamics import mass_matrix
-from excitor.robots.errors import ExcitorError
+from excitor.robots.errors import ExcitorError, SolverFailed
 from excitor.robots.robot import Robot
 
 Tell = Callable[[str], None]

@@ -16,10 +16,9 @@ from excitor.experiments.model_json import SCHEMA
 from excitor.experiments.program_logs import MANIFEST, PROGRAMS
 from excitor.identify.logs.readers import log_files
 from excitor.identify.validate import Validation, standard_parameters
-from excitor.robots.base import base_parameters
-from excitor.robots.codegen.inverse_dynamics import inverse_dynamics_code
+from excitor.robots.base import base_parameters, regroupings
+from excitor.robots.codegen import inverse_dynamics_code
 from excitor.robots.parameters import layout
-from excitor.robots.regrouping import regroupings
 from excitor.robots.tree import Tree
 
 
@@ -33,7 +32,7 @@ def write_model(result: Identified) -> list[Path]:
         texts["model.c"] = inverse_dynamics_code(robot, "c", chi=chi)
         texts["model.py"] = inverse_dynamics_code(robot, "python", chi=chi)
     if Path(str(result.campaign.robot_source)).suffix.lower() in (".urdf", ".xml") and result.consistent is not None:
-        from excitor.experiments.urdf_out import filled_urdf
+        from excitor.robots.files.urdf import filled_urdf
 
         source = Path(result.campaign.robot_source)
         texts["model.urdf"] = filled_urdf(source.read_text("utf-8-sig"), robot, result.consistent.chi)

@@ -19,7 +19,6 @@ from excitor.experiments.program_logs import (
     read_aligned,
 )
 from excitor.identify.cycles import average_cycles, find_cycles
-from excitor.identify.errors import InvalidLog
 from excitor.identify.finding import several
 from excitor.identify.log import Measured, joint_side
 from excitor.identify.logs.matlab_means import Fields, read_matlab_means
@@ -28,7 +27,7 @@ from excitor.identify.periods import average_periods, periodic_lowpass
 from excitor.identify.samples import Samples, Step, repeated
 from excitor.identify.signals import differentiate, lowpass, pose_averages
 from excitor.robots.arrays import FloatArray
-from excitor.robots.errors import ExcitorError
+from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.robot import Motion, posture
 
 MARGIN = 10.0  # cut-off over the highest frequency of a motion: reversals of friction lie above it, and count

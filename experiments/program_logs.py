@@ -12,7 +12,6 @@ from excitor.experiments.align.manifest_file import Manifest, expected_of, read_
 from excitor.experiments.align.nouns import Alignment, MeasuredRun
 from excitor.experiments.align.windows import AlignedPeriods, aligned_samples, aligned_windows, usable
 from excitor.experiments.virtual.formats import declared_for
-from excitor.identify.errors import InvalidLog
 from excitor.identify.log import Log, joint_side
 from excitor.identify.logs.csv_columns import ColumnMap
 from excitor.identify.logs.readers import read_log
@@ -21,7 +20,8 @@ from excitor.identify.periods import periodic_lowpass
 from excitor.identify.samples import Samples, Step, repeated
 from excitor.identify.signals import differentiate
 from excitor.robots.arrays import FloatArray
-from excitor.robots.drive import torque_from_current
+from excitor.robots.errors import InvalidLog
+from excitor.robots.friction import torque_from_current
 from excitor.robots.robot import Motion, Robot
 
 PROGRAMS, LOGS, MANIFEST = "programs", "logs", "manifest.json"

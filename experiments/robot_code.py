@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from excitor.robots.base import base_parameters
-from excitor.robots.description import load_with_notes
+from excitor.robots.base import base_parameters, regroupings
 from excitor.robots.errors import ExcitorError
 from excitor.robots.lint import lint
+from excitor.robots.load import load_with_notes
 from excitor.robots.parameters import layout, prior
-from excitor.robots.regrouping import regroupings
 from excitor.robots.robot import Robot
 
 
@@ -42,8 +41,7 @@ def unknown_parameters(robot: Robot) -> list[str]:
 
 def code(robot: Robot, language: str) -> str:
     """Write the inverse dynamics in a language, with a note of what went in."""
-    from excitor.robots.codegen.inverse_dynamics import SIGN_WIDTH, inverse_dynamics_code
-    from excitor.robots.codegen.languages import comment_lines
+    from excitor.robots.codegen import SIGN_WIDTH, comment_lines, inverse_dynamics_code
 
     base = base_parameters(robot)
     chi = base.standard(base.values(np.where(robot.assumed_zero, 0.0, prior(robot))))
@@ -83,7 +81,7 @@ def base_legend(robot: Robot) -> list[tuple[str, str]]:
 
 def counts(robot: Robot) -> dict[str, Any]:
     """Count the operations of the dynamic and of the power model, side by side."""
-    from excitor.robots.codegen.inverse_dynamics import operation_counts
+    from excitor.robots.codegen import operation_counts
 
     kept = base_names(robot)
     return {"name": robot.name, "columns": len(kept), **asdict(operation_counts(robot, kept=kept))}

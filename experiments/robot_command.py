@@ -25,7 +25,7 @@ def show_model(source: str, export: str | None, equations: bool, out: Path | Non
 
 def list_robots(as_json: bool) -> None:
     """List the catalogue."""
-    from excitor.robots.description import catalog_names, load
+    from excitor.robots.load import catalog_names, load
 
     found = [load(name) for name in catalog_names()]
     if as_json:

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from excitor.robots.arrays import FloatArray
-from excitor.robots.base import Base, LockedLoss, base_parameters, declared_transform, lost_when_locked
-from excitor.robots.description import load_with_notes, stretch
+from excitor.robots.base import Base, LockedLoss, base_parameters, declared_transform, lost_when_locked, regroupings
 from excitor.robots.errors import RankDeficient
 from excitor.robots.lint import Finding, lint
+from excitor.robots.load import load_with_notes, stretch
 from excitor.robots.parameters import layout, prior
-from excitor.robots.regrouping import regroupings
 from excitor.robots.robot import Robot
 
 

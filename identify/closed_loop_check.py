@@ -13,7 +13,7 @@ from excitor.identify.samples import Samples
 from excitor.identify.simulated_runs import OutOfControl, set_up_replay, simulate_runs
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.servo import WIDTH, Servo
+from excitor.robots.simulate import WIDTH, Servo
 
 
 @dataclass(frozen=True, eq=False, slots=True)

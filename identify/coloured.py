@@ -17,8 +17,7 @@ from excitor.identify.factors import triangle
 from excitor.identify.influence import estimate_of, influence, joint_sigma, require_rank
 from excitor.identify.intervals import Whitened
 from excitor.identify.regression import Regression
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray
-from excitor.robots.threads import one_blas_thread
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, one_blas_thread
 
 MAX_ORDER = 20
 MAX_ITERATIONS = 20

@@ -16,17 +16,15 @@ from typing import Any, Literal
 import numpy as np
 
 from excitor.identify.consistent_audit import Audit, audit
-from excitor.identify.consistent_prior import Body, Prior
 from excitor.identify.consistent_task import Bounds, Task, pose
-from excitor.identify.errors import SolverFailed
 from excitor.identify.factors import Factors
-from excitor.identify.labels import Label, labels, shares
-from excitor.robots.arrays import FloatArray, IntArray, freeze
+from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.base import base_parameters
+from excitor.robots.belief import Body, Label, Prior, labels, shares
+from excitor.robots.errors import SolverFailed
 from excitor.robots.inertia import check_consistency
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
-from excitor.robots.threads import one_blas_thread
 
 _INSIDE = 1e-6  # of a bound's size: how far inside the solver must stay, so that bounds hold to the last digit
 Solver = Literal["CLARABEL", "SCS"]

@@ -12,16 +12,15 @@ import numpy as np
 import scipy.linalg
 
 from excitor.identify.consistent import ConsistentEstimate, consistent_fit, standard_columns
-from excitor.identify.consistent_prior import Prior
 from excitor.identify.consistent_task import Bounds
 from excitor.identify.estimate import Estimate
 from excitor.identify.factors import Factors, triangle
-from excitor.robots.arrays import FloatArray, IntArray
+from excitor.robots.arrays import FloatArray, IntArray, one_blas_thread
 from excitor.robots.base import base_parameters
+from excitor.robots.belief import Prior
 from excitor.robots.errors import ExcitorError
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
-from excitor.robots.threads import one_blas_thread
 
 
 @one_blas_thread()

@@ -5,13 +5,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from excitor.identify.consistent_prior import Coordinates, Prior, coordinates
 from excitor.identify.estimate import group_sigma
 from excitor.identify.factors import Factors, total, triangle
-from excitor.robots.arrays import FloatArray, freeze
+from excitor.robots.arrays import FloatArray, freeze, one_blas_thread
+from excitor.robots.belief import Coordinates, Prior, coordinates
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
-from excitor.robots.threads import one_blas_thread
 
 _RANK = 1e-10  # of the largest singular value in coordinates of the prior; below, data say nothing
 _NARROW = 1e-5  # of the size of what is limited: the least room between bounds

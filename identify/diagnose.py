@@ -17,11 +17,10 @@ from excitor.identify.diagnose_torque import check_clipping, check_dead, check_o
 from excitor.identify.finding import Finding, several
 from excitor.identify.samples import Samples
 from excitor.identify.subset import Subset, subset
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.errors import NotAssembled
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Robot
-from excitor.robots.threads import one_blas_thread
 
 RANK_TOLERANCE = 1e-7  # of column-normalised singular values
 POOR_CONDITION = 1e4

@@ -17,7 +17,6 @@ from typing import Literal
 import numpy as np
 import scipy.linalg
 
-from excitor.identify.errors import SolverFailed
 from excitor.identify.estimate import Estimate, wls
 from excitor.identify.factors import Factors, compress, total, triangle
 from excitor.identify.regression import Regression, Rows
@@ -26,10 +25,10 @@ from excitor.identify.samples import Samples
 from excitor.identify.simulated_runs import OutOfControl, Replay, full_parameters, replay_runs, set_up_replay
 from excitor.robots.arrays import FloatArray, IntArray, freeze
 from excitor.robots.dynamics import mass_matrix
-from excitor.robots.errors import ExcitorError, RankDeficient
+from excitor.robots.errors import ExcitorError, RankDeficient, SolverFailed
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.servo import WIDTH, Servo, design_inertia
+from excitor.robots.simulate import WIDTH, Servo, design_inertia
 
 Status = Literal["converged", "iterations", "out of control", "no fit", "undetermined"]
 TOLERANCE = 0.01  # of parameters, seen through the torques they make, and of the residual

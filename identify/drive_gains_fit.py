@@ -17,8 +17,7 @@ from excitor.identify.factors import compress, triangle
 from excitor.identify.regression import Regression
 from excitor.identify.total_least_squares import NullVector, mixed_total_least_squares, total_least_squares
 from excitor.identify.whiteness import autocorrelation
-from excitor.robots.arrays import FloatArray, IntArray, freeze
-from excitor.robots.threads import one_blas_thread
+from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread
 
 STEPS = 20  # reweightings; three to six are usual
 FAR = 10.0  # from the believed gain, beyond which weights no longer follow: an unseen gain may come out as 0

@@ -15,13 +15,12 @@ import numpy as np
 
 from excitor.identify.factors import triangle
 from excitor.identify.regression import Decimation, Rows
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import RankDeficient
 from excitor.robots.parameters import LINK_COMPONENTS, LINK_UNITS, layout
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.threads import one_blas_thread
 
 ROW_FIELDS = ("W", "V", "slope", "known", "drive", "run", "sample")
 SAME = 1e-7  # of a unit column: what is left of it is explained by the others, as base parameters count it

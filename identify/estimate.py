@@ -12,9 +12,8 @@ import scipy.linalg
 
 from excitor.identify.factors import Factors, compress, residual_norms, total
 from excitor.identify.regression import Regression
-from excitor.robots.arrays import FloatArray, IntArray, freeze
+from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.errors import RankDeficient
-from excitor.robots.threads import one_blas_thread
 
 By = Literal["joint", "joint and run"]
 RANK_TOLERANCE = 1e-10  # of column-normalised singular values; below, a parameter is not in the data

@@ -16,8 +16,7 @@ import scipy.stats
 from excitor.identify.estimate import Estimate
 from excitor.identify.regression import Regression
 from excitor.identify.whiteness import autocorrelation, correlation_time
-from excitor.robots.arrays import FloatArray
-from excitor.robots.threads import one_blas_thread
+from excitor.robots.arrays import FloatArray, one_blas_thread
 
 LEVEL = 0.02  # that the test rejects at: coloured errors of few independent samples raise its size to twice that
 COSINES = 0.2  # times the independent samples to the power 2/3: half the usual, as errors of robots are slow

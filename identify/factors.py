@@ -11,8 +11,7 @@ import numpy as np
 import scipy.linalg
 
 from excitor.identify.regression import Regression
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
-from excitor.robots.threads import one_blas_thread
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -28,7 +28,7 @@ from excitor.identify.simulated_runs import (
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.errors import RankDeficient
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.servo import WIDTH, Servo
+from excitor.robots.simulate import WIDTH, Servo
 
 Sensitivity = Literal["simulated", "regressor"]
 CHANGE = 1e-3  # of all torques: what a parameter is changed by where sensitivities are simulated

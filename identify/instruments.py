@@ -16,9 +16,8 @@ from excitor.identify.estimate import Estimate
 from excitor.identify.influence import estimate_of, influence, joint_sigma, require_rank
 from excitor.identify.intervals import Whitened
 from excitor.identify.regression import Regression
-from excitor.robots.arrays import FloatArray, check_shape, freeze
+from excitor.robots.arrays import FloatArray, check_shape, freeze, one_blas_thread
 from excitor.robots.errors import ExcitorError
-from excitor.robots.threads import one_blas_thread
 
 Instruments = Callable[[Estimate], FloatArray]  # a model -> Z (n_rows, n_columns), on the regression's rows
 MAX_ITERATIONS = 10

@@ -16,8 +16,7 @@ from excitor.identify.estimate import Estimate
 from excitor.identify.factors import triangle
 from excitor.identify.regression import Regression
 from excitor.identify.whiteness import whiteness
-from excitor.robots.arrays import FloatArray, IntArray, freeze
-from excitor.robots.threads import one_blas_thread
+from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread
 
 Method = Literal["white", "effective", "bootstrap", "spectral"]
 LINEAR = ("ols", "wls", "irls")  # estimates that solve WᵀWβ = Wᵀy, weights aside

@@ -9,8 +9,8 @@ import numpy as np
 
 from excitor.identify import ladder_linear, ladder_loops, ladder_noise, ladder_schemes
 from excitor.identify.ladder_nouns import Answer, Method, Problem
+from excitor.robots.arrays import one_blas_thread
 from excitor.robots.errors import ExcitorError
-from excitor.robots.threads import one_blas_thread
 
 __all__ = ["METHODS", "Answer", "Method", "Problem", "answer"]
 

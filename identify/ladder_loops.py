@@ -24,7 +24,7 @@ from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.errors import ExcitorError, RankDeficient
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion
-from excitor.robots.servo import Followed, Servo
+from excitor.robots.simulate import Followed, Servo
 
 STRETCHES = 8  # of each run, for the test: long beside the time over which errors are alike
 FAR = 0.5  # of a joint's velocities: a simulation that is farther off shakes or lags, and tells nothing

@@ -12,7 +12,7 @@ from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.robot import Motion, Robot
 
 if TYPE_CHECKING:
-    from excitor.robots.servo import Servo
+    from excitor.robots.simulate import Servo
 
 
 @dataclass(frozen=True, eq=False, slots=True)

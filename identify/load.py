@@ -19,9 +19,8 @@ from excitor.identify.load_task import LoadTask
 from excitor.identify.nonlinear import NonlinearFit, levenberg_marquardt, require_converged, undetermined_names
 from excitor.identify.regression import Regression
 from excitor.identify.whiteness import whiteness
-from excitor.robots.arrays import FloatArray, freeze
+from excitor.robots.arrays import FloatArray, freeze, one_blas_thread
 from excitor.robots.errors import RankDeficient
-from excitor.robots.threads import one_blas_thread
 
 
 @dataclass(frozen=True, eq=False, slots=True)

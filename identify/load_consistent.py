@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from excitor.identify.errors import SolverFailed
 from excitor.identify.factors import triangle
 from excitor.identify.load import LoadEstimate, described
 from excitor.identify.load_diagnosis import check_load_rank
@@ -20,9 +19,9 @@ from excitor.identify.load_equations import Equations, equations, linear_start, 
 from excitor.identify.load_runs import LoadRun
 from excitor.identify.load_task import LoadTask
 from excitor.identify.nonlinear import NonlinearFit, levenberg_marquardt
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, one_blas_thread
+from excitor.robots.errors import SolverFailed
 from excitor.robots.inertia import check_consistency, parameters_of, pseudo_inertia
-from excitor.robots.threads import one_blas_thread
 
 INSIDE = 1e-9  # relative margin of the pseudo-inertia from which a load counts as a body without further ado
 BARRIERS = (1.0, 0.1, 1e-2, 1e-3)  # μ, in units of ½ χ²

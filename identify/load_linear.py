@@ -17,12 +17,11 @@ from excitor.identify.load_runs import LoadRun, carried_from_joints
 from excitor.identify.load_task import LoadTask
 from excitor.identify.nonlinear import undetermined_names
 from excitor.identify.regression import Regression
-from excitor.robots.arrays import FloatArray, IntArray, freeze
+from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import RankDeficient
 from excitor.robots.parameters import LINK_COMPONENTS, layout
-from excitor.robots.threads import one_blas_thread
 
 
 @dataclass(frozen=True, eq=False, slots=True)

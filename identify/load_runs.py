@@ -14,7 +14,7 @@ from excitor.identify.periods import average_periods, harmonic_motion
 from excitor.identify.samples import Samples, Step
 from excitor.identify.signals import channels
 from excitor.robots.arrays import BoolArray, FloatArray, freeze
-from excitor.robots.drive import joint_positions, motor_torques, torque_from_current
+from excitor.robots.friction import joint_positions, motor_torques, torque_from_current
 from excitor.robots.robot import Motion, Robot
 
 

@@ -6,11 +6,11 @@ from typing import Literal
 
 import numpy as np
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.logs.recording import Recording
 from excitor.identify.samples import Step
 from excitor.robots.arrays import FloatArray, freeze
-from excitor.robots.drive import joint_positions, joint_torques, torque_from_current
+from excitor.robots.errors import InvalidLog
+from excitor.robots.friction import joint_positions, joint_torques, torque_from_current
 from excitor.robots.robot import Robot
 
 Kind = Literal["position", "velocity", "acceleration", "torque", "current"]

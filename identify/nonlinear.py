@@ -14,11 +14,9 @@ from typing import Literal
 import numpy as np
 import scipy.linalg
 
-from excitor.identify.errors import SolverFailed
 from excitor.identify.factors import triangle
-from excitor.robots.arrays import BoolArray, FloatArray, freeze
-from excitor.robots.errors import RankDeficient
-from excitor.robots.threads import one_blas_thread
+from excitor.robots.arrays import BoolArray, FloatArray, freeze, one_blas_thread
+from excitor.robots.errors import RankDeficient, SolverFailed
 
 Evaluate = Callable[[FloatArray], tuple[FloatArray, FloatArray]]  # x -> residual (n_rows,), J (n_rows, n_params)
 Status = Literal["gradient", "step", "cost", "iterations", "not finite"]

@@ -13,10 +13,9 @@ from excitor.robots.arrays import BoolArray, FloatArray, freeze
 from excitor.robots.base import random_positions
 from excitor.robots.dynamics import mass_matrix, rigid_torque
 from excitor.robots.errors import ExcitorError
-from excitor.robots.held_torques import Method, integrate_held
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot, posture
-from excitor.robots.servo import WIDTH
+from excitor.robots.simulate import WIDTH, Method, integrate_held
 
 POSES = 400  # random ones in which the mass matrix is looked at, besides those of the runs
 _NO_RETURN = 1e-6  # of a joint's torques: less gravity than this leads it nowhere back

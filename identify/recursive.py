@@ -16,8 +16,7 @@ import numpy as np
 from excitor.identify.estimate import Estimate, column_spectrum
 from excitor.identify.factors import triangle
 from excitor.identify.regression import Regression
-from excitor.robots.arrays import FloatArray, IntArray, freeze, locked
-from excitor.robots.threads import one_blas_thread
+from excitor.robots.arrays import FloatArray, IntArray, freeze, locked, one_blas_thread
 
 VARIANCE = 1e6  # of P0, where nothing is known
 POINTS = 200  # of the history, where nobody says how many

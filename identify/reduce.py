@@ -6,7 +6,7 @@ import numpy as np
 
 from excitor.identify.estimate import By, Estimate, ols, wls
 from excitor.identify.factors import Factors, select
-from excitor.robots.threads import one_blas_thread
+from excitor.robots.arrays import one_blas_thread
 
 
 @dataclass(frozen=True, eq=False, slots=True)

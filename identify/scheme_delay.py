@@ -10,11 +10,10 @@ import numpy as np
 
 from excitor.identify.samples import Samples
 from excitor.identify.schemes import Scheme, check_runs, filtered_momentum, filtered_torques, torque_pieces
-from excitor.robots.arrays import FloatArray, IntArray
+from excitor.robots.arrays import FloatArray, IntArray, one_blas_thread
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.threads import one_blas_thread
 
 LONGEST = 0.05  # s, to either side
 GRID = 20  # coarse delays to either side

@@ -41,10 +41,9 @@ from excitor.identify.regression import (
 from excitor.identify.samples import Samples, Step
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.base import base_parameters
-from excitor.robots.drive import friction_power_columns
-from excitor.robots.dynamics import energy_regressor, friction_load
+from excitor.robots.dynamics import energy_regressor, friction_load, momentum_form
 from excitor.robots.errors import ExcitorError
-from excitor.robots.momentum import momentum_form
+from excitor.robots.friction import friction_power_columns
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
 

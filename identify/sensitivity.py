@@ -13,9 +13,8 @@ import numpy as np
 from excitor.identify.estimate import Estimate, column_spectrum, ols, wls
 from excitor.identify.factors import Factors, compress, merge, select, total
 from excitor.identify.regression import Regression, pick_rows
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.errors import RankDeficient
-from excitor.robots.threads import one_blas_thread
 
 Acceptance = Literal["training", "validation", "cross-validated"]
 Weights = Literal["joint", "sample"]

@@ -18,7 +18,7 @@ from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.servo import WIDTH, Followed, Servo, follow, smoothed
+from excitor.robots.simulate import WIDTH, Followed, Servo, follow, smoothed
 
 
 @dataclass(frozen=True, eq=False, slots=True)

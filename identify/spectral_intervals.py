@@ -15,8 +15,7 @@ from excitor.identify.estimate import Estimate
 from excitor.identify.intervals import Intervals, Whitened, intervals_of
 from excitor.identify.regression import Regression
 from excitor.identify.samples import Samples
-from excitor.robots.arrays import FloatArray, IntArray
-from excitor.robots.threads import one_blas_thread
+from excitor.robots.arrays import FloatArray, IntArray, one_blas_thread
 
 FIRST = 4  # lines of the lowest band, at least; each further one is as wide as all below it
 LEAST_FREE = 20.0  # numbers that tell of a band: those that the fit left, and those of repetitions

@@ -11,12 +11,11 @@ import scipy.linalg
 
 from excitor.identify.factors import Factors
 from excitor.identify.samples import Samples
-from excitor.robots.arrays import FloatArray, IntArray
+from excitor.robots.arrays import FloatArray, IntArray, one_blas_thread
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.dynamics import regressor
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.threads import one_blas_thread
 
 CHUNK = 4096  # samples at once
 

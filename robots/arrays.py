@@ -1,6 +1,11 @@
-"""Arrays that cannot change: how frozen data classes copy, check and lock their fields."""
+"""Arrays that cannot change: how frozen data classes copy, check and lock their fields.
 
-from collections.abc import Mapping
+* One BLAS thread at a time: on small matrices, more threads cost many times what they bring.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -57,3 +62,18 @@ def check_shape(array: NDArray[Any], shape: str, name: str, sizes: dict[str, int
 
 def _spelled(words: list[str], sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{word}={sizes[word]}" if word in sizes else word for word in words)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold numpy's and scipy's linear algebra to one thread."""
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+@cache
+def _controller() -> Any:
+    import scipy.linalg  # noqa: F401 - scipy brings a BLAS of its own, which must be loaded to be found
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from excitor.robots.kernel.population import Efforts
+    from excitor.robots.kernel.accumulate import Efforts
 
 from excitor.robots.arrays import FloatArray, IntArray, check_shape
-from excitor.robots.drive import drive_elements
+from excitor.robots.cell import Scene, clearances, scene_rows, tool_speeds
 from excitor.robots.dynamics import inverse_dynamics, rotor_matrix
 from excitor.robots.errors import NotAssembled
+from excitor.robots.friction import drive_elements
 from excitor.robots.gram import gram, packing, selection
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.scene import Scene, clearances, scene_rows, tool_speeds
 from excitor.robots.tree import Tree, chain
 
 OUT_OF_REACH = 1e6  # N m, m/s, m: what a motion takes that leaves a closed chain's workspace; finite, for optimisers
@@ -37,8 +37,7 @@ def population_grams(
     n_samples: int | None = None,
 ) -> FloatArray:
     """WᵀW of each candidate's first n_samples (all by default), see `gram`: (n_candidates, n_columns, n_columns)."""
-    from excitor.robots.kernel.gram import Drive
-    from excitor.robots.kernel.population import fill_grams
+    from excitor.robots.kernel.accumulate import Drive, fill_grams
 
     columns, weights = selection(robot, columns, weights)
     count = _first_samples(n_samples, np.shape(q)[-1], "n_samples")
@@ -68,7 +67,7 @@ def population_torques(
 
     τ = Y χ as `inverse_dynamics` has it: links, rotors and friction, of the prior model where χ is not given.
     """
-    from excitor.robots.kernel.population import fill_torque_extremes
+    from excitor.robots.kernel.accumulate import fill_torque_extremes
 
     chi = prior(robot) if chi is None else np.asarray(chi, dtype=float)
     check_shape(chi, "n_params", "chi", {"n_params": len(layout(robot))})
@@ -89,7 +88,7 @@ def population_torques(
 
 def population_clearances(robot: Robot, scene: Scene, q: FloatArray) -> FloatArray:
     """Least clearance of each row over a candidate's samples, see `scene.clearances`: (n_candidates, n_rows)."""
-    from excitor.robots.kernel.scene import fill_clearances
+    from excitor.robots.kernel.distances import fill_clearances
 
     (candidates,) = _candidates(robot, None, q=q)
     mechanism = robot.mechanism
@@ -103,7 +102,7 @@ def population_clearances(robot: Robot, scene: Scene, q: FloatArray) -> FloatArr
 
 def population_tool_speeds(robot: Robot, q: FloatArray, dq: FloatArray) -> FloatArray:
     """Largest speed of the tool's origin over a candidate's samples, m/s, (n_candidates,)."""
-    from excitor.robots.kernel.population import fill_top_speeds
+    from excitor.robots.kernel.accumulate import fill_top_speeds
 
     motions = _candidates(robot, None, q=q, dq=dq, ddq=dq)  # the recursion wants accelerations, speeds do not
     out = np.empty(len(motions[0]))
@@ -148,7 +147,7 @@ def _candidates(robot: Robot, count: int | None, **arrays: FloatArray) -> tuple[
 
 def _efforts(robot: Robot, chi: FloatArray) -> "Efforts":
     """Sum up what is linear in the motion: τ = offset + damping · dq + inertia · ddq, and the rest by elements."""
-    from excitor.robots.kernel.population import Efforts
+    from excitor.robots.kernel.accumulate import Efforts
 
     params, n = layout(robot), robot.n_joints
     offset, damping = np.zeros(n), np.zeros((n, n))

@@ -1,31 +1,45 @@
 """How a robot moves under given torques: forward dynamics integrated by Runge and Kutta's fixed steps of order four.
 
 A population of runs advances together: what a step costs is mostly Python's overhead, and many runs share it.
+
+* What does a robot do under recorded torques, each held until the next? Open loop, nothing corrects it.
+* What does a robot with given parameters do under a digital PD along a reference? `follow`, in compiled code.
+* A robot as the compiled plant reads it: a tree, and how it closes; its friction; the whole of one without gears.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
-from excitor.robots.arrays import FloatArray, check_shape, freeze
-from excitor.robots.drive import drive_elements
+from excitor.robots.arrays import FloatArray, IntArray, check_shape, freeze
+from excitor.robots.closed_chain import ClosedLoop, loops, sought, strides, tolerance
 from excitor.robots.dynamics import (
     forward_dynamics,
     friction_only,
     has_load_friction,
+    inverse_dynamics,
     mass_matrix,
     regressor,
     rotor_matrix,
     solve_mass_matrix,
 )
-from excitor.robots.errors import NotAssembled
+from excitor.robots.errors import ExcitorError, NotAssembled
+from excitor.robots.friction import drive_elements
 from excitor.robots.kernel.columns import fill_mass_matrix, fill_torque
-from excitor.robots.kernel.drive import fill_drive
-from excitor.robots.parallel import ClosedLoop
+from excitor.robots.kernel.compile import Chain
+from excitor.robots.kernel.drive import Elements, fill_drive
+from excitor.robots.kernel.plant import Closing
 from excitor.robots.parameters import layout, prior
-from excitor.robots.robot import SIGNED, Motion, Robot
+from excitor.robots.robot import SIGNED, CanBeSingular, FrictionTerm, Motion, Robot
 from excitor.robots.tree import Tree, chain
+
+if TYPE_CHECKING:
+    from excitor.robots.kernel.plant import Plant
+    from excitor.robots.kernel.steps import Dry, Gains
+
 
 TorqueLaw = Callable[[float, FloatArray, FloatArray], FloatArray]  # t, q, dq (n_runs, n_joints) -> torques, the same
 _Accelerations = Callable[
@@ -272,7 +286,7 @@ def _of_tree(robot: Robot, chi: FloatArray, n_runs: int) -> _Accelerations:
 
 def _of_trees(robot: Robot, chi: FloatArray) -> _Accelerations:
     """Call the kernel for trees that differ in their parameters, chi (n_runs, n_params)."""
-    from excitor.robots.kernel.each import fill_each
+    from excitor.robots.kernel.plant import fill_each
 
     assert isinstance(robot.mechanism, Tree)
     params = layout(robot)
@@ -317,3 +331,384 @@ def _of_many(robot: Robot, chi: FloatArray) -> _Accelerations:
 def _tame(x: FloatArray) -> FloatArray:
     """Keep states of a run that is diverging representable; its result is thrown away."""
     return np.nan_to_num(np.clip(x, -1e6, 1e6))
+
+
+Method = Literal["rk4", "rk45", "events"]
+State = tuple[FloatArray, FloatArray]  # positions and velocities, each (n_joints,)
+RELATIVE, ABSOLUTE = 1e-7, 1e-10  # errors of a step that rk45 allows
+_MOST_STEPS = 2000  # of rk45 in one sample
+_LOST = 1e4  # rad/s or m/s
+_DRY = ("coulomb", "stribeck")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Stuck:
+    """How each dry friction moved at the samples, in open simulation with events."""
+
+    names: tuple[str, ...]  # parameters
+    sense: IntArray  # (n_samples, n_dry): 1, -1, or 0 where it sticks
+
+    def __post_init__(self) -> None:
+        freeze(self, sense=f"int: n_samples {len(self.names)}")
+
+
+WIDTH = 0.005  # rad/s or m/s, over which a true sign of friction changes
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Followed:
+    """What truly happened at the control samples; from where it got lost on, the robot stands still."""
+
+    motion: Motion  # accelerations right after the torque's jump: τ = Y χ holds at every sample
+    tau: FloatArray  # (n_samples, n_joints): commanded, each held until the next
+    diverged_at: float  # s; inf where it did not
+
+    def __post_init__(self) -> None:
+        freeze(self, tau=f"{len(self.motion)} n_joints")
+
+    @property
+    def diverged(self) -> bool:
+        """Tell whether the robot got out of control."""
+        return bool(self.diverged_at < np.inf)
+
+
+def integrate_held(
+    robot: Robot,
+    tau: FloatArray,
+    *,
+    start: State,
+    rate_hz: float,
+    chi: FloatArray | None = None,
+    method: Method = "rk4",
+    width: float = WIDTH,
+    substeps: int | None = None,
+) -> Followed:
+    """Simulate a robot with parameters chi (the prior where not given) under torques (n_samples, n_joints).
+
+    `substeps` are those of rk4 between two torques: as many as `steps_a_sample` counts where not given.
+    """
+    if method == "events":
+        return integrate_sticking(robot, tau, start=start, rate_hz=rate_hz, chi=chi)[0]
+    tau, start = _checked(robot, tau, start)
+    robot, chi = smoothed(robot, width), prior(robot) if chi is None else chi
+    plant, step = plain_plant(robot, chi), 1.0 / rate_hz
+    if method == "rk45":
+        return _rk45(plant, tau, start, step)
+    from excitor.robots.kernel import steps as held
+
+    out = np.zeros((held.N_SIGNALS, *tau.shape))
+    parts = steps_a_sample(robot, chi, start[0], step) if substeps is None else substeps
+    good = held.run_held(plant, tau, start, step, parts, out)
+    return until_lost(out, good, step)
+
+
+def steps_a_sample(robot: Robot, chi: FloatArray, q: FloatArray, step: float) -> int:
+    """Count steps of order four: none longer than 0.32 ms, nor than the smoothed friction bears."""
+    with np.errstate(all="ignore"):
+        rate = friction_rate(robot, q[None], chi)
+    stiff = step * rate / (0.5 * STABLE) if np.isfinite(rate) else 1.0
+    return int(np.clip(np.ceil(max(stiff, step / 3.2e-4) - 1e-9), 1, 200))
+
+
+def integrate_sticking(
+    robot: Robot, tau: FloatArray, *, start: State, rate_hz: float, chi: FloatArray | None = None
+) -> tuple[Followed, Stuck]:
+    """Simulate with true signs of dry friction: joints stick and break away, several at once where they must."""
+    from excitor.robots.kernel import steps as held
+    from excitor.robots.kernel import steps as sticking
+
+    tau, start = _checked(robot, tau, start)
+    chi = np.array(prior(robot) if chi is None else chi, dtype=float)
+    names, dry = dry_friction(robot, chi)
+    slippery = chi.copy()
+    for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
+        if term.model in _DRY:
+            slippery[column] = 0.0
+    step = 1.0 / rate_hz
+    out, sense = np.zeros((held.N_SIGNALS, *tau.shape)), np.zeros((len(tau), len(names)), dtype=np.int64)
+    parts = max(1, int(np.ceil(step / 1.25e-3 - 1e-9)))
+    plant = plain_plant(smoothed(robot), slippery)
+    good = sticking.run_sticking(plant, dry, tau, start, step, parts, out, sense)
+    return until_lost(out, good, step), Stuck(names, sense)
+
+
+def dry_friction(robot: Robot, chi: FloatArray) -> tuple[tuple[str, ...], "Dry"]:
+    """Gather dry friction: what senses and acts alike sticks and slides as one."""
+    from excitor.robots.kernel.steps import Dry
+
+    groups: dict[tuple[bytes, bytes], list[tuple[FrictionTerm, float]]] = {}
+    for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
+        if term.model in ("load", "maxwell-slip"):
+            raise ExcitorError(
+                f"friction {term.parameter!r} is {term.model}, whose sticking is not simulated by events; use rk4"
+            )
+        if term.model in _DRY:
+            if chi[column] < 0.0:
+                raise ExcitorError(
+                    f"friction {term.parameter!r} is {chi[column]:.3g}; nothing sticks by negative friction; use rk4"
+                )
+            groups.setdefault((term.senses.tobytes(), term.acts.tobytes()), []).append((term, chi[column]))
+    held = [group for group in groups.values() if sum(value for _, value in group) > 0.0]
+    shape = (len(held), robot.n_joints)
+    falling = [[(term, value) for term, value in group if term.model == "stribeck"] for group in held]
+    crowded = [group[1][0].parameter for group in falling if len(group) > 1]
+    if crowded:
+        raise ExcitorError(f"friction {crowded[0]!r} is a second stribeck term of one joint; use rk4")
+    dry = Dry(
+        senses=np.array([group[0][0].senses for group in held]).reshape(shape),
+        acts=np.array([group[0][0].acts for group in held]).reshape(shape),
+        level=np.array([sum(value for term, value in group if term.model == "coulomb") for group in held], dtype=float),
+        more=np.array([group[0][1] if group else 0.0 for group in falling], dtype=float),
+        scale=np.array([group[0][0].scale if group else 1.0 for group in falling], dtype=float),
+    )
+    return tuple(group[0][0].parameter for group in held), dry
+
+
+def _rk45(plant: "Plant", tau: FloatArray, start: State, step: float) -> Followed:
+    """Step scipy's integrator from sample to sample; its first step is the last one's length."""
+    from scipy.integrate import RK45
+
+    from excitor.robots.kernel.steps import N_SIGNALS, accelerations_at
+
+    n = tau.shape[1]
+    out = np.zeros((N_SIGNALS, *tau.shape))
+    state, length = np.asarray(np.concatenate(start), dtype=np.float64), 0.1 * step
+    for k, torque in enumerate(tau):
+
+        def rates(t: float, y: NDArray[np.float64], torque: FloatArray = torque) -> NDArray[np.float64]:
+            ddq = accelerations_at(plant, (y[:n].copy(), y[n:].copy()), torque)
+            return np.asarray(np.concatenate([y[n:], ddq]), dtype=np.float64)
+
+        ddq = rates(0.0, state)[n:]
+        out[:, k] = state[:n], state[n:], ddq, torque
+        if not (np.abs(state[n:]).max() < _LOST and np.isfinite(ddq).all()):
+            return until_lost(out, k, step)
+        solver = RK45(rates, 0.0, state, step, rtol=RELATIVE, atol=ABSOLUTE, first_step=min(length, step))
+        for _ in range(_MOST_STEPS):
+            if solver.status != "running":
+                break
+            solver.step()
+            length = solver.h_abs
+        if solver.status != "finished":
+            return until_lost(out, k + 1, step)
+        state = solver.y
+    return until_lost(out, len(tau), step)
+
+
+def _checked(robot: Robot, tau: FloatArray, start: State) -> tuple[FloatArray, State]:
+    tau = np.array(tau, dtype=float, order="C")  # of its own: locked arrays would be compiled as another type
+    check_shape(tau, "n_samples n_joints", "tau", {"n_joints": robot.n_joints})
+    q, dq = np.array(start[0], dtype=float), np.array(start[1], dtype=float)
+    check_shape(q, str(robot.n_joints), "start[0]")
+    check_shape(dq, str(robot.n_joints), "start[1]")
+    return tau, (q, dq)
+
+
+LONGEST_STEP = 5e-4  # s, of integration
+LIGHTEST = 3.0  # times less than what a closed chain's gains are tuned to may move without making them unstable
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Servo:
+    """A digital PD of joint torques, with the torques of a model fed forward or none."""
+
+    kp: FloatArray  # (n_joints,), N m/rad or N/m
+    kd: FloatArray  # (n_joints,), N m s/rad or N s/m
+    rate_hz: float
+    feedforward: FloatArray | None = None  # (n_params,)
+    inertia: FloatArray | None = None  # (n_joints,): what the gains were tuned on, where that is known
+    velocity_filter: float = 0.0  # s: time constant of the velocity estimate; 0 for the bare backward difference
+
+    def __post_init__(self) -> None:
+        freeze(self, kp="n_joints", kd="n_joints")
+        if self.inertia is not None:
+            freeze(self, inertia=str(self.kp.size))
+        if self.feedforward is not None:
+            freeze(self, feedforward="n_params")
+        if not 0.0 < self.rate_hz < np.inf:
+            raise ValueError(f"rate_hz is {self.rate_hz}, expected a positive frequency")
+        if not 0.0 <= self.velocity_filter < np.inf:
+            raise ValueError(f"velocity_filter is {self.velocity_filter}, expected 0 s or a time constant")
+
+
+def servo_for(
+    robot: Robot,
+    motion: Motion,
+    *,
+    bandwidth_hz: float,
+    damping: float = 0.7,
+    chi: FloatArray | None = None,
+    rate_hz: float = 1000.0,
+) -> Servo:
+    """Tune gains joint by joint on the inertia of a model along a motion: kp = ω² J, kd = 2 ζ ω J."""
+    if not bandwidth_hz > 0.0 or not damping > 0.0:
+        raise ValueError(f"bandwidth_hz is {bandwidth_hz}, damping {damping}, expected positive numbers")
+    inertia = design_inertia(robot, motion, chi)
+    omega = 2.0 * np.pi * bandwidth_hz
+    return Servo(omega**2 * inertia, 2.0 * damping * omega * inertia, rate_hz, inertia=inertia)
+
+
+def design_inertia(robot: Robot, motion: Motion, chi: FloatArray | None = None) -> FloatArray:
+    """Find the largest inertia of each joint along a motion, (n_joints,).
+
+    Joints of a closed chain that move together weigh many times more near a singularity than elsewhere: all inertias
+    are lowered there so far that the lightest motion keeps its damping.
+    """
+    M = mass_matrix(robot, motion.q[:: max(1, len(motion) // 200)], chi)
+    inertia = np.asarray(np.diagonal(M, axis1=1, axis2=2).max(axis=0))
+    if isinstance(robot.mechanism, CanBeSingular):
+        lightness = np.linalg.eigvals(np.linalg.solve(M, np.diag(inertia)[None]))
+        inertia = inertia * min(1.0, LIGHTEST / float(np.abs(lightness).max()))
+    return inertia
+
+
+def follow(
+    robot: Robot,
+    reference: Motion,
+    servo: Servo,
+    *,
+    chi: FloatArray | None = None,
+    seen_noise: FloatArray | None = None,
+    width: float = WIDTH,
+) -> Followed:
+    """Simulate a robot with parameters chi (the prior where not given) under its servo.
+
+    `reference` is sampled at servo.rate_hz; the robot starts on it, at its velocity. `seen_noise` (n_samples,
+    n_joints) is added to the positions that the controller reads.
+    """
+    return follow_many(
+        robot,
+        reference,
+        servo,
+        chis=[prior(robot) if chi is None else chi],
+        seen_noises=None if seen_noise is None else [seen_noise],
+        width=width,
+    )[0]
+
+
+def follow_many(
+    robot: Robot,
+    reference: Motion,
+    servo: Servo,
+    *,
+    chis: Sequence[FloatArray] | FloatArray,
+    seen_noises: Sequence[FloatArray] | None = None,
+    width: float = WIDTH,
+) -> list[Followed]:
+    """Simulate robots that differ in their parameters, each with noise of its own, along one reference."""
+    from excitor.robots.kernel import steps as held
+
+    shape = reference.q.shape
+    check_shape(servo.kp, str(robot.n_joints), "servo.kp")
+    robot = smoothed(robot, width)
+    rows = (_own(reference.q), _own(reference.dq), _own(fed_forward(robot, reference, servo)))
+    start, gains = (reference.q[0].copy(), reference.dq[0].copy()), _gains(servo)
+    done = []
+    for k, chi in enumerate(chis):
+        noise = np.zeros(shape) if seen_noises is None else _own(seen_noises[k])
+        check_shape(noise, f"{shape[0]} {shape[1]}", "seen_noise")
+        out = np.zeros((held.N_SIGNALS, *shape))
+        good = held.run_servo(plain_plant(robot, chi), gains, rows, noise, start, out)
+        done.append(until_lost(out, good, 1.0 / servo.rate_hz))
+    return done
+
+
+def smoothed(robot: Robot, width: float = WIDTH) -> Robot:
+    """Smooth true signs of friction, where there are any: the robot that `follow` simulates."""
+    if any(term.model in SIGNED and term.width == 0.0 for term in robot.drive.friction):
+        return with_friction_width(robot, width)
+    return robot
+
+
+def fed_forward(robot: Robot, reference: Motion, servo: Servo) -> FloatArray:
+    """Find the torques that the servo feeds forward, of what is commanded, (n_samples, n_joints)."""
+    if servo.feedforward is None:
+        return np.zeros(reference.q.shape)
+    return inverse_dynamics(robot, reference, servo.feedforward)
+
+
+def _own(x: FloatArray) -> FloatArray:
+    """Copy for compiled code, to which locked arrays, and those by columns, are of other types."""
+    return np.array(x, dtype=float, order="C")
+
+
+def _gains(servo: Servo) -> "Gains":
+    from excitor.robots.kernel.steps import Gains
+
+    step = 1.0 / servo.rate_hz
+    return Gains(
+        kp=servo.kp.copy(),
+        kd=servo.kd.copy(),
+        forget=float(np.exp(-step / servo.velocity_filter)) if servo.velocity_filter > 0.0 else 0.0,
+        step=step,
+        substeps=max(1, int(np.ceil(step / LONGEST_STEP - 1e-9))),
+    )
+
+
+def until_lost(out: FloatArray, good: int, step: float) -> Followed:
+    """Take signals of the first `good` samples; after them a robot that got lost stands still."""
+    lost = good < out.shape[1]
+    if lost:
+        out[:, good:] = 0.0
+        out[0, good:] = out[0, max(good - 1, 0)]
+    return Followed(Motion(out[0], out[1], out[2]), out[3], good * step if lost else np.inf)
+
+
+class Links(TypedDict):
+    """What of `kernel.plant.Plant` the mechanism settles."""
+
+    chain: Chain
+    phi: FloatArray
+    closing: Closing | None
+
+
+def links_of(robot: Robot, phi: FloatArray) -> Links:
+    """Pack a robot's mechanism with the parameters of its bodies, (n_links, 10)."""
+    mechanism = robot.mechanism
+    if isinstance(mechanism, ClosedLoop):
+        closing = Closing(
+            loops=loops(mechanism),
+            given=mechanism.actuated,
+            sought=sought(mechanism, mechanism.actuated),
+            position=mechanism.home.copy(),
+            stride=strides(mechanism),
+            tolerance=tolerance(mechanism),
+        )
+        return Links(chain=chain(mechanism.tree), phi=mechanism.tree_parameters(phi), closing=closing)
+    if not isinstance(mechanism, Tree):
+        raise ExcitorError(f"{robot.name}: {type(mechanism).__name__} cannot be simulated under a controller")
+    return Links(chain=chain(mechanism), phi=np.ascontiguousarray(phi), closing=None)
+
+
+def plain_plant(robot: Robot, chi: FloatArray) -> "Plant":
+    """Pack a robot whose gears neither lose torque nor give way, and which does not warm up: joint torques drive it."""
+    from excitor.robots.kernel.plant import Plant
+
+    params, n = layout(robot), robot.n_joints
+    chi = np.array(chi, dtype=float)  # of its own: what is locked would be compiled as a type of its own
+    check_shape(chi, str(len(params)), "chi")
+    friction = chi[list(params.friction_columns)]
+    return Plant(
+        **links_of(robot, chi[: params.n_link_params].reshape(-1, 10)),
+        rotors=rotor_matrix(robot, chi),
+        elements=friction_elements(robot),
+        friction=friction,
+        warmth=np.zeros(friction.size),
+        seat=np.zeros(friction.size, dtype=np.int64),
+        gears=np.eye(n),
+        ungears=np.eye(n),
+        loss=np.zeros((n, 2)),
+        width=np.ones(n),
+        stiffness=np.zeros(0),
+        damping=np.zeros(0),
+        stuck=np.zeros(n, dtype=np.bool_),
+        heat=np.zeros(n),
+        relief=0.0,
+        ambient=0.0,
+    )
+
+
+def friction_elements(robot: Robot) -> Elements:
+    """Take the friction terms out of a robot's packed drive elements."""
+    packed, n_rotors = drive_elements(robot), len(robot.drive.rotors)
+    return packed._replace(**{name: np.ascontiguousarray(part[n_rotors:]) for name, part in packed._asdict().items()})

@@ -9,8 +9,7 @@ import sympy
 from sympy.simplify.fu import TR8
 
 from excitor.robots.errors import ExcitorError
-from excitor.robots.kernel.reference import Coordinates, energy_columns
-from excitor.robots.kernel.reference_drive import DriveAlgebra, friction_elements, numbers
+from excitor.robots.kernel.reference import Coordinates, DriveAlgebra, energy_columns, friction_elements, numbers
 from excitor.robots.parameters import layout
 from excitor.robots.robot import FrictionTerm, Robot
 from excitor.robots.tree import Tree

@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, check_shape, freeze
-from excitor.robots.kernel.chain import Chain, joint_constants, pairs
+from excitor.robots.kernel.compile import Chain, joint_constants, pairs
 from excitor.robots.robot import Motion, posture
 
 

@@ -41,7 +41,7 @@ def test_files_stay_short_and_say_what_they_answer(path):
 
 def test_library_names_no_robot():
     """Robots are data: no library code knows one by name."""
-    from excitor.robots.description import catalog_names
+    from excitor.robots.load import catalog_names
 
     about_one_robot = {"studies", "bench"}  # and the demo
     for path in MODULES:

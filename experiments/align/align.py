@@ -25,10 +25,9 @@ from excitor.experiments.align.transients import check_friction_drift, repeating
 from excitor.identify.diagnose_delay import LEAST_GAIN, delay
 from excitor.identify.samples import Samples
 from excitor.identify.subset import subset
-from excitor.robots.arrays import BoolArray
+from excitor.robots.arrays import BoolArray, one_blas_thread
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Robot
-from excitor.robots.threads import one_blas_thread
 
 STRETCH = 1e-3  # by which a period may be longer or shorter than planned
 DRIFT = 1e-4  # by which the period of the second half may differ from that of the first

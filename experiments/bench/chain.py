@@ -27,9 +27,8 @@ from excitor.experiments.programming.stage import emit
 from excitor.experiments.simulating.simulate import Asked, simulate
 from excitor.experiments.virtual.formats import OF_TARGET
 from excitor.identify.logs.csv_columns import ColumnMap
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.errors import ExcitorError
-from excitor.robots.threads import one_blas_thread
 
 ROBOTS = ("tx40", "qrc350", "iiwa")  # six joints, six coupled by their gears, seven
 PARTS = 4  # without --full one of so many is measured, another one each day

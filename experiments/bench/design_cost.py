@@ -16,15 +16,13 @@ from excitor.design.problem import Candidates, Problem, build_problem, decode, e
 from excitor.experiments.bench.design_quality import six_axis_problem
 from excitor.experiments.bench.physics import PinocchioPeer, bench_columns
 from excitor.experiments.figures import Figure
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, one_blas_thread
+from excitor.robots.cell import Scene, Shape, Zone, scene_rows
 from excitor.robots.errors import ExcitorError
-from excitor.robots.geometry import translation
 from excitor.robots.gram import condition_number
-from excitor.robots.inertia import from_center_of_mass
+from excitor.robots.inertia import from_center_of_mass, translation
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Capsule, Limits, Robot
-from excitor.robots.scene import Scene, Shape, Zone, scene_rows
-from excitor.robots.threads import one_blas_thread
 from excitor.robots.tree import Tree
 
 POPULATION = 200

@@ -27,9 +27,9 @@ from excitor.experiments.designing.settings import DEFAULT_EVALUATIONS, Settings
 from excitor.experiments.designing.setup import Setup, set_up
 from excitor.experiments.figures import Figure
 from excitor.robots.arrays import FloatArray
+from excitor.robots.cell import clearances, required, tool_speeds
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.scene import clearances, required, tool_speeds
 
 ROBOTS = ("tx40", "iiwa")
 CELLS = ("open", "box", "narrow")

@@ -20,12 +20,11 @@ from excitor.identify.periods import average_periods
 from excitor.identify.regression import Regression, dynamic_regression
 from excitor.identify.samples import Samples
 from excitor.identify.whiteness import whiteness
-from excitor.robots.arrays import FloatArray
-from excitor.robots.description import load
+from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.information import Noise
+from excitor.robots.load import load
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.threads import one_blas_thread
 
 ROBOTS = ("tx40", "iiwa")
 N_CAMPAIGNS = 200

@@ -16,8 +16,8 @@ from excitor.design.problem import Problem, build_problem, trajectory
 from excitor.design.search import solve
 from excitor.experiments.bench.physics import bench_columns, six_axis
 from excitor.experiments.figures import Figure
-from excitor.robots.description import robot_from_toml
 from excitor.robots.gram import condition_number
+from excitor.robots.load import robot_from_toml
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Limits, Robot
 

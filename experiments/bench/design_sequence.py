@@ -28,11 +28,10 @@ from excitor.experiments.studies import tx40_virtual as study
 from excitor.experiments.studies.tx40_virtual import CaseResult, Virtual
 from excitor.experiments.virtual.measure import with_noise
 from excitor.identify.regression import dynamic_regression, power_regression
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics, regressor
 from excitor.robots.robot import Limits, Motion, Robot
-from excitor.robots.threads import one_blas_thread
 
 REALISATIONS, FEW = 30, 10  # in full, and otherwise; of ten, the single run's median still moves by a fifth
 EVALUATIONS, FEWER = 4000, 4000  # for the design of one run

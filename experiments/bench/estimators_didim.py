@@ -19,11 +19,10 @@ from excitor.identify.estimate import Estimate
 from excitor.identify.regression import Rows
 from excitor.identify.samples import Samples
 from excitor.identify.signals import differentiate
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Motion
-from excitor.robots.servo import Servo, follow, servo_for
-from excitor.robots.threads import one_blas_thread
+from excitor.robots.simulate import Servo, follow, servo_for
 
 DRAWS, FEW = 50, 5
 SECONDS = 8.0

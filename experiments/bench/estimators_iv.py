@@ -21,12 +21,11 @@ from excitor.identify.regression import Rows, dynamic_regression
 from excitor.identify.schemes import Scheme, at_motion
 from excitor.identify.signals import decimate
 from excitor.identify.timing import central
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Motion
-from excitor.robots.servo import Servo, follow, servo_for, smoothed
-from excitor.robots.threads import one_blas_thread
+from excitor.robots.simulate import Servo, follow, servo_for, smoothed
 
 DRAWS, FEW = 100, 10
 SECONDS = 3.0

@@ -20,8 +20,8 @@ from excitor.experiments.virtual.machine import run_program
 from excitor.experiments.virtual.settings import QUIET
 from excitor.experiments.virtual.truth import draw_truth
 from excitor.identify.diagnose import usable
+from excitor.robots.arrays import one_blas_thread
 from excitor.robots.errors import ExcitorError
-from excitor.robots.threads import one_blas_thread
 
 INJECTED, HEALTHY = 50, 100
 TENTH = 10

@@ -20,8 +20,8 @@ from excitor.experiments.virtual.truth import draw_truth
 from excitor.identify.logs.csv_columns import ColumnMap
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray
-from excitor.robots.description import load
 from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.load import load
 from excitor.robots.robot import Robot
 
 CELLS = (  # robot, target, log format

@@ -19,13 +19,13 @@ from excitor.identify.reduce import essential
 from excitor.identify.regression import Regression
 from excitor.identify.samples import Samples
 from excitor.identify.stream import stream_factors
+from excitor.robots.arrays import one_blas_thread
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
+from excitor.robots.load import load
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.threads import one_blas_thread
 
 MILLION = 1_000_000
 ROW = 24  # numbers a sample: q, dq, ddq and tau of six joints

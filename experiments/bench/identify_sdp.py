@@ -14,11 +14,10 @@ from excitor.identify.consistent_task import Task, pose
 from excitor.identify.factors import compress
 from excitor.identify.regression import Regression, dynamic_regression
 from excitor.identify.samples import Samples
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.inertia import from_center_of_mass
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.threads import one_blas_thread
 
 N_SAMPLES = 10_000
 ROUNDS = 5

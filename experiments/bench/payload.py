@@ -31,12 +31,11 @@ from excitor.experiments.programming.stage import emit
 from excitor.experiments.simulating.simulate import TRUTH, Asked, simulate
 from excitor.experiments.virtual.settings import Settings
 from excitor.identify.load_center import center_values
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
 from excitor.robots.inertia import check_consistency
+from excitor.robots.load import load
 from excitor.robots.parameters import layout
-from excitor.robots.threads import one_blas_thread
 
 DRAWS = 8
 LINKS, ROTORS = 0.015, 0.01

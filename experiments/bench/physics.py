@@ -17,10 +17,10 @@ import numpy as np
 from excitor.experiments.figures import Figure, Report
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.base import base_parameters
-from excitor.robots.description import robot_from_toml
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import ExcitorError
 from excitor.robots.gram import condition_number, gram, gram_condition, stack
+from excitor.robots.load import robot_from_toml
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.tree import Tree
 
@@ -32,7 +32,7 @@ import json, os, time
 start = time.process_time()
 import numpy as np
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
+from excitor.robots.load import load
 from excitor.robots.dynamics import regressor
 from excitor.robots.gram import gram, gram_condition, gram_gradient
 from excitor.robots.robot import Motion

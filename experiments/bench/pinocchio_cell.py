@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from excitor.robots.arrays import FloatArray
+from excitor.robots.cell import Scene, Shape, Zone, required, scene_rows
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Robot
-from excitor.robots.scene import Scene, Shape, Zone, required, scene_rows
 from excitor.robots.tree import Tree
 
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)

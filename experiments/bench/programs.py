@@ -19,8 +19,8 @@ from excitor.experiments.designing.stage import write_all
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.programming.plans import Judged, plans_of
 from excitor.experiments.programming.stage import emit, own_files
-from excitor.robots.description import load
-from excitor.robots.threads import one_blas_thread
+from excitor.robots.arrays import one_blas_thread
+from excitor.robots.load import load
 
 LEAST = 15  # mutations of each target
 SHORT = """robot = "{robot}"

@@ -24,7 +24,7 @@ from excitor.design.programs.run_file import run_json
 from excitor.design.programs.target import in_axes
 from excitor.design.programs.targets.rapid import TARGET
 from excitor.robots.arrays import FloatArray
-from excitor.robots.description import load
+from excitor.robots.load import load
 
 _STEP = 0.004  # s
 _LATEST = 3  # steps that a packet may be late

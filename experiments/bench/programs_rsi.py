@@ -20,7 +20,7 @@ from excitor.design.programs.run_file import run_json
 from excitor.design.programs.target import in_axes, to_axes
 from excitor.design.programs.targets.krl_rsi import TARGET
 from excitor.robots.arrays import FloatArray
-from excitor.robots.description import load
+from excitor.robots.load import load
 
 STEP = 4  # ms
 SILENCE = 0.7  # s without a packet, after which some more are sent

@@ -8,9 +8,8 @@ from pathlib import Path
 from excitor.experiments.bench.malformed_told import LARGEST, SLOWEST, ask_all
 from excitor.experiments.bench.reader_seeds import SEEDS
 from excitor.experiments.figures import Figure, Report
-from excitor.identify.errors import InvalidLog
 from excitor.identify.logs.readers import FORMATS, read_raw, sniff
-from excitor.robots.errors import ExcitorError
+from excitor.robots.errors import ExcitorError, InvalidLog
 
 LEAST_MALFORMED = 40
 FULL, PART = 60.0, 5.0  # s a reader

@@ -31,10 +31,9 @@ from excitor.identify.change import LEARN, Verdict, begin, observe
 from excitor.identify.change_features import cycle_equations, features, watched
 from excitor.identify.recursive import eigenvalues, start, update, update_many
 from excitor.identify.regression import Rows
-from excitor.robots.arrays import FloatArray
-from excitor.robots.description import load
+from excitor.robots.arrays import FloatArray, one_blas_thread
+from excitor.robots.load import load
 from excitor.robots.robot import Robot
-from excitor.robots.threads import one_blas_thread
 
 ROBOT, RATED = "ur10", 10.0  # kg
 STEPS = (0.05, 0.1, 0.2)  # of what the robot may carry

@@ -13,8 +13,7 @@ from excitor.experiments.page.words import finite
 from excitor.experiments.report.data import robot_data
 from excitor.identify.ladder import METHODS, Answer
 from excitor.identify.validate import Errors
-from excitor.robots.base import base_parameters
-from excitor.robots.regrouping import regroupings
+from excitor.robots.base import base_parameters, regroupings
 
 SCHEMA = 1
 KIND = "excitor compare"

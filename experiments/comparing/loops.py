@@ -19,7 +19,7 @@ from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import mass_matrix
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.servo import Servo, servo_for
+from excitor.robots.simulate import Servo, servo_for
 
 BANDWIDTH_HZ = 20.0
 RATE_HZ = 1000.0  # at least

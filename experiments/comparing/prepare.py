@@ -28,7 +28,7 @@ from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError, RankDeficient
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.servo import Servo
+from excitor.robots.simulate import Servo
 
 LEARNED = 2.0 / 3.0  # of each run, where no run was kept back: the rest judges
 SUBSTITUTE = (

@@ -24,8 +24,8 @@ from excitor.experiments.designing.slow import DesignedSlowRun, design_slow_run
 from excitor.experiments.designing.torque import DesignedTorqueRun, design_torque_runs, planned_torque_run
 from excitor.experiments.designing.zones import is_bodiless, moving_links_without_volume
 from excitor.robots.arrays import BoolArray
+from excitor.robots.cell import adjacent_links
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.scene import adjacent_links
 
 FORECAST_SAMPLES = 600
 LEAST_ROBUST = 0.8  # of models drawn near the prior's

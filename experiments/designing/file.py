@@ -17,8 +17,8 @@ from excitor.experiments.designing.periodic import DesignedRun
 from excitor.experiments.designing.slow import DesignedSlowRun
 from excitor.experiments.designing.torque import DesignedTorqueRun
 from excitor.experiments.files import read_json, write_atomically
+from excitor.robots.base import regroupings
 from excitor.robots.information import noise_data
-from excitor.robots.regrouping import regroupings
 
 FILE = "design.json"
 SCHEMA = 1

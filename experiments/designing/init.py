@@ -11,11 +11,11 @@ from excitor.experiments.designing.setup import si_to_pendant
 from excitor.experiments.files import mend, write_atomically, write_bytes_atomically
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import random_motion
-from excitor.robots.description import catalog_names, load
+from excitor.robots.cell import Scene, clearances, required
+from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.errors import ExcitorError
-from excitor.robots.parallel import ClosedLoop
+from excitor.robots.load import catalog_names, load
 from excitor.robots.robot import Robot
-from excitor.robots.scene import Scene, clearances, required
 
 TEMPLATE = """\
 # What to identify, where, and how. Only this file is written by hand; excitor design reads it.

@@ -327,7 +327,7 @@ def _noise(campaign: OpenCampaign, robot: Robot, problems: list[str], remarks: l
 
 def _check_home(robot: Robot, constraints: Constraints, campaign: OpenCampaign) -> None:
     """Refuse a home pose that breaks the cell: no run could start from it."""
-    from excitor.robots.scene import clearances, required, row_names
+    from excitor.robots.cell import clearances, required, row_names
 
     problems = _home_torques(robot, constraints)
     if problems:

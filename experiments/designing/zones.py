@@ -5,9 +5,9 @@ import numpy as np
 from excitor.experiments.designing import schema
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.base import random_motion
-from excitor.robots.geometry import roll_pitch_yaw, translation
+from excitor.robots.cell import Scene, Shape, Zone, scene_rows
+from excitor.robots.inertia import roll_pitch_yaw, translation
 from excitor.robots.robot import Robot
-from excitor.robots.scene import Scene, Shape, Zone, scene_rows
 from excitor.robots.tree import Tree
 
 

@@ -12,8 +12,7 @@ from excitor.experiments.exporting.model_read import ReadModel, read_model
 from excitor.experiments.model_json import FILE
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
-from excitor.robots.geometry import inverse
-from excitor.robots.inertia import from_center_of_mass
+from excitor.robots.inertia import from_center_of_mass, inverse
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Frame, Robot
 

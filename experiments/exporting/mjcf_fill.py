@@ -15,8 +15,7 @@ from excitor.experiments.exporting.mjcf_read import Body, Joint, ReadMjcf, read_
 from excitor.experiments.exporting.mjcf_write import check_bodies, tendon_section, tree_of
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
-from excitor.robots.geometry import inverse
-from excitor.robots.inertia import change_frame, check_consistency, from_center_of_mass
+from excitor.robots.inertia import change_frame, check_consistency, from_center_of_mass, inverse
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
 from excitor.robots.tree import Tree

@@ -7,7 +7,7 @@ import numpy as np
 
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
-from excitor.robots.geometry import rotation
+from excitor.robots.inertia import rotation
 
 _TURNS = ("quat", "axisangle", "xyaxes", "zaxis", "euler")
 

@@ -16,8 +16,7 @@ from excitor.experiments.exporting.mjcf_elements import (
 )
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
-from excitor.robots.geometry import inverse
-from excitor.robots.inertia import check_consistency
+from excitor.robots.inertia import check_consistency, inverse
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
 from excitor.robots.tree import Tree

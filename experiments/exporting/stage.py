@@ -10,8 +10,8 @@ from excitor.experiments.exporting.model_read import read_model
 from excitor.experiments.files import mend, write_bytes_atomically
 from excitor.experiments.model_json import FILE
 from excitor.experiments.status import status
-from excitor.robots.description import read_text
 from excitor.robots.errors import ExcitorError
+from excitor.robots.load import read_text
 
 FOLDER = "exports"
 LARGEST = 100_000_000  # bytes of a user's own file
@@ -127,7 +127,7 @@ def _parquet(campaign: OpenCampaign, asked: Asked) -> Exported:
 
 
 def _urdf(campaign: OpenCampaign, asked: Asked) -> Exported:
-    from excitor.experiments.urdf_out import filled_urdf
+    from excitor.robots.files.urdf import filled_urdf
 
     source = Path(campaign.robot_source)
     if source.suffix.lower() not in (".urdf", ".xml"):
@@ -138,7 +138,7 @@ def _urdf(campaign: OpenCampaign, asked: Asked) -> Exported:
 
 def _code(name: str, language: str) -> Callable[[OpenCampaign, Asked], Exported]:
     def made(campaign: OpenCampaign, asked: Asked) -> Exported:
-        from excitor.robots.codegen.inverse_dynamics import inverse_dynamics_code
+        from excitor.robots.codegen import inverse_dynamics_code
 
         model = read_model(campaign.folder, campaign.robot)
         text = inverse_dynamics_code(campaign.robot, language, chi=model.chi)

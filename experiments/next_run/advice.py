@@ -12,8 +12,8 @@ from excitor.experiments.next_run.candidates import Tell, candidates, open_by_he
 from excitor.experiments.next_run.known import Known, known_of
 from excitor.experiments.next_run.ranking import Ranked, ranked
 from excitor.experiments.status import advice, status
+from excitor.robots.arrays import one_blas_thread
 from excitor.robots.errors import ExcitorError
-from excitor.robots.threads import one_blas_thread
 
 STOP = "stop: targets met"
 

@@ -10,7 +10,6 @@ from excitor.experiments.designing.noise import assumed_noise
 from excitor.experiments.payload.arm import known_arm
 from excitor.experiments.payload.runs import PayloadRuns, read_runs
 from excitor.experiments.processing import filter_sentences
-from excitor.identify.errors import SolverFailed
 from excitor.identify.finding import Finding
 from excitor.identify.load import LoadEstimate, identify_load, reweighed
 from excitor.identify.load_center import LoadAtCenter, at_center
@@ -21,7 +20,7 @@ from excitor.identify.load_runs import LoadRun, carried_from_joints
 from excitor.identify.load_static import StaticLoad, static_load
 from excitor.identify.load_task import Arm, LoadTask, load_task
 from excitor.robots.arrays import FloatArray
-from excitor.robots.errors import ExcitorError, RankDeficient
+from excitor.robots.errors import ExcitorError, RankDeficient, SolverFailed
 from excitor.robots.robot import Robot
 
 LEAST_SPREAD = 1e-3  # of a sample's noise: a pose's mean torque is never surer

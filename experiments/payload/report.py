@@ -23,7 +23,7 @@ from excitor.experiments.report.sections.alignment import alignment_section
 from excitor.experiments.report.sections.origin import provenance_section
 from excitor.experiments.report.simulated import simulated_runs
 from excitor.robots.errors import ExcitorError
-from excitor.robots.geometry import inverse
+from excitor.robots.inertia import inverse
 
 PAGE, DATA = "report.html", "report.json"
 KIND = "excitor load report"

@@ -8,9 +8,8 @@ from excitor.experiments.model_file import finite
 from excitor.experiments.page.embed import compact
 from excitor.experiments.report.evidence import Evidence, Judged
 from excitor.robots.arrays import FloatArray
-from excitor.robots.base import base_parameters
+from excitor.robots.base import base_parameters, regroupings
 from excitor.robots.parameters import layout, prior
-from excitor.robots.regrouping import regroupings
 from excitor.robots.robot import Robot
 
 MAPPED = 90  # columns that a map can show

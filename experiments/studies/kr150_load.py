@@ -24,7 +24,7 @@ from excitor.identify.load_equations import equations, linear_start
 from excitor.identify.load_linear import load_from_base
 from excitor.identify.load_task import Arm, load_task
 from excitor.robots.arrays import FloatArray
-from excitor.robots.description import load
+from excitor.robots.load import load
 from excitor.robots.robot import Robot
 
 DRAWS = 8

@@ -17,10 +17,10 @@ from excitor.identify.regression import Rows
 from excitor.identify.signals import lowpass
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import base_parameters, declared_transform
-from excitor.robots.description import load
-from excitor.robots.drive import motor_torques
 from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.friction import motor_torques
 from excitor.robots.inertia import from_center_of_mass
+from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
 

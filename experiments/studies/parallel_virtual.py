@@ -14,10 +14,10 @@ from excitor.identify.regression import Rows
 from excitor.identify.signals import decimate, differentiate, lowpass
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
-from excitor.robots.drive import motor_torques
+from excitor.robots.closed_chain import ClosedLoop, inverse_geometry
 from excitor.robots.dynamics import inverse_dynamics
-from excitor.robots.parallel import ClosedLoop, inverse_geometry
+from excitor.robots.friction import motor_torques
+from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
 

@@ -13,8 +13,8 @@ from excitor.identify.regression import Regression, combine, dynamic_regression
 from excitor.identify.samples import Samples, Step
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import base_parameters, declared_transform
-from excitor.robots.description import load
 from excitor.robots.errors import ExcitorError
+from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
 

@@ -21,14 +21,13 @@ from excitor.design.fourier import Excitation, Trajectory, period_grid, scaled, 
 from excitor.design.problem import Problem, build_problem, trajectory
 from excitor.design.search import solve
 from excitor.experiments.studies.qrc350_data import PERIOD_S, REPETITIONS, Recordings
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.base import base_parameters, declared_transform
+from excitor.robots.cell import Scene, Shape, Zone
 from excitor.robots.dynamics import frame_pose, inverse_dynamics
 from excitor.robots.gram import condition_number
 from excitor.robots.information import Noise, deviations, information, knowledge
 from excitor.robots.robot import Limits, Motion
-from excitor.robots.scene import Scene, Shape, Zone
-from excitor.robots.threads import one_blas_thread
 
 HARMONICS = (1, 2, 3, 4, 5)
 SAMPLE_TIME_S = 0.002

@@ -14,7 +14,7 @@ import scipy.signal
 
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.base import base_parameters, declared_transform
-from excitor.robots.description import load
+from excitor.robots.load import load
 from excitor.robots.robot import Motion, Robot, posture
 from excitor.robots.simulate import Steps, simulate, with_friction_width
 

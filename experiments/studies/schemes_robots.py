@@ -24,9 +24,9 @@ from excitor.identify.signals import differentiate, lowpass
 from excitor.identify.timing import backward
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.base import base_parameters, declared_transform
-from excitor.robots.description import load
-from excitor.robots.drive import joint_torques
 from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.friction import joint_torques
+from excitor.robots.load import load
 from excitor.robots.robot import Motion, Robot
 
 SEEDS = 10

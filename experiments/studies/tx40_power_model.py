@@ -16,8 +16,8 @@ from excitor.experiments.studies.tx40_recording import Fits, Recording, halves, 
 from excitor.identify.factors import compress
 from excitor.identify.reduce import essential
 from excitor.robots.arrays import FloatArray
-from excitor.robots.description import load
 from excitor.robots.errors import ExcitorError
+from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Robot
 

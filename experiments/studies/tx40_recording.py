@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 
 from excitor.identify.consistent import ConsistentEstimate, consistent_fit, standard_columns
-from excitor.identify.errors import InvalidLog
 from excitor.identify.estimate import Estimate, ols, wls
 from excitor.identify.factors import compress
 from excitor.identify.reduce import Essential, essential
@@ -15,7 +14,8 @@ from excitor.identify.samples import Samples, Step
 from excitor.identify.signals import decimate, differentiate, lowpass
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import base_parameters, declared_transform
-from excitor.robots.drive import joint_positions, joint_torques
+from excitor.robots.errors import InvalidLog
+from excitor.robots.friction import joint_positions, joint_torques
 from excitor.robots.robot import FrictionTerm, Motion, Robot
 
 RATE = 5000.0

@@ -19,8 +19,8 @@ from excitor.identify.samples import Samples
 from excitor.identify.signals import decimate, differentiate, lowpass
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import base_parameters, declared_transform
-from excitor.robots.description import load, robot_from_data, robot_text
 from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.load import load, robot_from_data, robot_text
 from excitor.robots.robot import Motion, Robot
 
 # Base parameters of the truth, as the paper declares them; the others are 0.

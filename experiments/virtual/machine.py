@@ -13,13 +13,12 @@ from excitor.experiments.virtual.recorded import Recorded
 from excitor.experiments.virtual.sensors import record
 from excitor.experiments.virtual.settings import Settings
 from excitor.experiments.virtual.truth import Truth
-from excitor.robots.arrays import FloatArray, freeze
+from excitor.robots.arrays import FloatArray, freeze, one_blas_thread
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.simulate import with_friction_width
-from excitor.robots.threads import one_blas_thread
 
 LEAD = 0.5  # s
 
@@ -62,7 +61,7 @@ def run_program(truth: Truth, plan: Plan, *, seed: int, faults: Sequence[Fault |
 @one_blas_thread()
 def drive(truth: Truth, course: Course) -> Driven:
     """Simulate the robot under its controller; ExcitorError where it gets out of control."""
-    from excitor.robots.kernel import closed_loop as loop
+    from excitor.robots.kernel import steps as loop
 
     step = servo_step(truth.settings, course.plan.sample_time)
     lead = round(LEAD / step)  # before the log: a robot that has been standing has come to rest on its friction
@@ -71,7 +70,7 @@ def drive(truth: Truth, course: Course) -> Driven:
     forward = fed_forward(course.plan.robot, motion)
     plant = plant_of(truth, course.plan.robot)
     controller = controller_of(truth, course.plan.robot, motion, forward, step)
-    out = np.zeros((loop.N_SIGNALS, len(t), truth.robot.n_joints))
+    out = np.zeros((loop.N_SIGNALS_CLOSED_LOOP, len(t), truth.robot.n_joints))
     out[loop.TEMPERATURE, 0] = truth.temperature
     reference = (np.ascontiguousarray(motion.q), np.ascontiguousarray(motion.dq), forward)
     done = loop.run_closed_loop(plant, controller, reference, out)

@@ -8,14 +8,13 @@ import scipy.linalg
 from excitor.experiments.virtual.truth import SIGN_WIDTH, Truth, speed_scale, torque_scale, true_parameters, warmth
 from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import mass_matrix, rigid_torque, rotor_matrix
-from excitor.robots.mechanism import CanBeSingular
 from excitor.robots.parameters import layout, prior
-from excitor.robots.plant import friction_elements, links_of
-from excitor.robots.robot import Motion, Robot, posture
+from excitor.robots.robot import CanBeSingular, Motion, Robot, posture
+from excitor.robots.simulate import friction_elements, links_of
 
 if TYPE_CHECKING:
-    from excitor.robots.kernel.closed_loop import Controller
     from excitor.robots.kernel.plant import Plant
+    from excitor.robots.kernel.steps import Controller
 
 LONGEST_STEP = 5e-4  # s, of integration
 SPRING_STEP = 0.4  # rad of the fastest mode that a step takes at most
@@ -73,7 +72,7 @@ def controller_of(truth: Truth, robot: Robot, motion: Motion, forward: FloatArra
     not be stable. Nor would one that is tuned to a closed chain's largest inertia: near a singularity joints that move
     together weigh many times what they weigh elsewhere. There the loops are as stiff as the lightest motion allows.
     """
-    from excitor.robots.kernel.closed_loop import Controller
+    from excitor.robots.kernel.steps import Controller
 
     settings, chi = truth.settings, prior(robot)
     poses = motion.q[:: max(1, len(motion) // 200)]

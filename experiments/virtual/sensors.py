@@ -11,7 +11,7 @@ from excitor.experiments.virtual.plant import encoder_steps, noise_scale
 from excitor.experiments.virtual.recorded import Recorded
 from excitor.experiments.virtual.truth import Truth, torque_scale
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
-from excitor.robots.drive import joint_positions, motor_positions, torque_from_current
+from excitor.robots.friction import joint_positions, motor_positions, torque_from_current
 from excitor.robots.robot import Robot
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from excitor.identify.cycles import find_cycles, match_cycles
-from excitor.identify.errors import InvalidLog
 from excitor.robots.arrays import FloatArray
+from excitor.robots.errors import InvalidLog
 
 TRIES = 1.4  # each look for a period waits for so many times the samples of the last
 LONGEST = 60.0  # shortest cycles, in which a period must have shown

@@ -16,13 +16,12 @@ from excitor.experiments.program_logs import declared_by
 from excitor.experiments.watching.cutting import CutCycle
 from excitor.identify.change import Alarm, Detector, Verdict, begin, observe
 from excitor.identify.change_features import Watched, base_equations, cycle_equations, features, watched
-from excitor.identify.errors import InvalidLog
 from excitor.identify.finding import several
 from excitor.identify.logs.csv_columns import ColumnMap
 from excitor.identify.recursive import Recursive, covariance, noise_scale, start, update
 from excitor.identify.regression import Regression, Rows
 from excitor.identify.samples import Samples
-from excitor.robots.errors import ExcitorError
+from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.robot import Motion, Robot
 
 FORGETTING = 0.98  # a cycle: the estimate is of the last fifty

@@ -22,10 +22,9 @@ from excitor.experiments.watching.follow import (
 )
 from excitor.experiments.watching.session import declared_of, run_of, samples_of
 from excitor.experiments.watching.state import cutter_data, place_data, place_of, restore_cutter
-from excitor.identify.errors import InvalidLog
 from excitor.identify.logs.csv_columns import ColumnMap
 from excitor.identify.samples import Samples
-from excitor.robots.errors import ExcitorError
+from excitor.robots.errors import ExcitorError, InvalidLog
 
 BLIND = 20.0  # cycles' time without a cycle of the motion that is watched, after which that is told
 

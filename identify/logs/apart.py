@@ -16,9 +16,9 @@ from typing import IO
 
 import numpy as np
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.logs.opened import LARGEST_BINARY, check_file
 from excitor.robots.arrays import FloatArray
+from excitor.robots.errors import InvalidLog
 
 MOST_NUMBERS = 100_000_000
 MEMORY = 4 * 2**30  # bytes of address space; libraries reserve far more than they use

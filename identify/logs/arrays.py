@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.logs.recording import Channel, Clock, Recording, check_measured, distinct
 from excitor.robots.arrays import FloatArray
+from excitor.robots.errors import InvalidLog
 
 _MOST = 10_000  # channels
 

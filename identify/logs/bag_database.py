@@ -4,9 +4,9 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.logs.mcap_file import Topic
 from excitor.identify.logs.opened import LARGEST_BINARY, check_file
+from excitor.robots.errors import InvalidLog
 
 MARK = b"SQLite format 3\0"
 _LARGEST_MESSAGE = 2**26

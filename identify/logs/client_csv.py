@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.logs.opened import Head
 from excitor.identify.logs.recording import Recording
 from excitor.identify.logs.rules import Layout, Rule, headings_fit, recording_of
 from excitor.identify.logs.text_table import find_dialect, headings_of, read_text_table
+from excitor.robots.errors import InvalidLog
 
 _MARKS = (Rule("mark", "marker", "1"),)
 RSI = Layout(

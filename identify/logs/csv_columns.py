@@ -9,12 +9,12 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.log import Kind, Log, Side, Signal, even_rate
 from excitor.identify.logs.opened import read_lines
 from excitor.identify.logs.recording import Channel, Clock, Recording
 from excitor.identify.logs.text_table import Dialect, find_dialect, is_number
 from excitor.robots.arrays import FloatArray
+from excitor.robots.errors import InvalidLog
 
 LARGEST_VALUE = 1e12  # in any unit anybody writes
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.log import Kind, Log, Side, Signal
 from excitor.identify.logs.csv_columns import (
     LARGEST_VALUE,
@@ -19,6 +18,7 @@ from excitor.identify.logs.csv_columns import (
 from excitor.identify.logs.recording import Channel, Clock, Recording
 from excitor.identify.logs.resample import Stamps, check_stamps, common_grid, on_grid
 from excitor.robots.arrays import FloatArray
+from excitor.robots.errors import InvalidLog
 
 STILL = 1e-3  # of a joint's travel: less is standing still
 _EFFORTS = ("torque", "current", "effort")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.logs.opened import Head, check_file, head, partner, read_lines
 from excitor.identify.logs.recording import (
     Channel,
@@ -19,6 +18,7 @@ from excitor.identify.logs.recording import (
     distinct,
 )
 from excitor.robots.arrays import FloatArray, IntArray
+from excitor.robots.errors import InvalidLog
 
 _MARK = "DIAEXTENDED"
 _NAME, _UNIT, _FORM, _FILE, _ORDER, _TYPE, _COUNT, _COLUMN, _OFFSET, _FACTOR = (

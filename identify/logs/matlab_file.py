@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.identify.errors import InvalidLog
 from excitor.robots.arrays import FloatArray
+from excitor.robots.errors import InvalidLog
 
 LARGEST = 2**30  # bytes of one variable
 LARGEST_FILE = 2**29

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.logs.matlab_file import Unread, Value, read_matlab_file
 from excitor.identify.samples import Samples, Step
 from excitor.robots.arrays import FloatArray
+from excitor.robots.errors import InvalidLog
 from excitor.robots.robot import Motion
 
 DEGREES = "deg_"

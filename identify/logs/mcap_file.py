@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import IO, Any
 from zlib import crc32
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.logs.opened import LARGEST_BINARY, check_file
+from excitor.robots.errors import InvalidLog
 
 MAGIC = b"\x89MCAP0\r\n"
 LARGEST_RECORD = 2**28  # bytes; recorders cut chunks far below

@@ -9,11 +9,11 @@ from typing import IO
 
 import numpy as np
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.logs.arrays import arrays_recording
 from excitor.identify.logs.opened import LARGEST_BINARY, Head, check_file
 from excitor.identify.logs.recording import Recording
 from excitor.robots.arrays import FloatArray
+from excitor.robots.errors import InvalidLog
 
 LARGEST = 2**30  # bytes of all arrays
 _MOST = 1000  # arrays

@@ -5,7 +5,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from excitor.identify.errors import InvalidLog
+from excitor.robots.errors import InvalidLog
 
 HEAD = 65536  # bytes by which a format is told
 LARGEST_TEXT = 2_000_000_000  # bytes of a text file; what it fills of memory is checked while it is read

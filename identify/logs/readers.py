@@ -4,12 +4,12 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.log import Log
 from excitor.identify.logs.csv_columns import ColumnMap, read_csv
 from excitor.identify.logs.declared import recording_log
 from excitor.identify.logs.opened import HEAD, check_file, head
 from excitor.identify.logs.recording import Recording
+from excitor.robots.errors import InvalidLog
 
 # Names, and the modules that are imported when a file needs them. Of equal fits the first wins: the particular ones
 # come before the general. Each has `fits(head) -> 0 | 1 | 2` (no, could be, is) and `read(path) -> Recording`.

@@ -6,8 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from excitor.identify.errors import InvalidLog
 from excitor.robots.arrays import FloatArray, IntArray, freeze
+from excitor.robots.errors import InvalidLog
 
 Quantity = Literal[
     "position",

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.logs.recording import Clock
 from excitor.robots.arrays import BoolArray, FloatArray
+from excitor.robots.errors import InvalidLog
 
 EVEN = 0.01  # of an interval: stamps that deviate less are even
 LONGEST_GAP = 6.5  # intervals without a sample; a spline bridges fewer

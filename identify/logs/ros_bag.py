@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.logs.bag_database import MARK, database_messages
 from excitor.identify.logs.mcap_file import MAGIC, McapFile, Topic
 from excitor.identify.logs.opened import Head, check_file, head, partner
@@ -22,6 +21,7 @@ from excitor.identify.logs.recording import (
     distinct,
 )
 from excitor.identify.logs.ros_messages import CONTROLLER_STATE, NUMBER, SPEED_SCALING, TYPES, decode, variants_of
+from excitor.robots.errors import InvalidLog
 
 _MOST = 20_000_000  # numbers
 _OTHER: tuple[Quantity | None, str | None, Role] = (None, None, "unknown")

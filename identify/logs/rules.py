@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.logs.recording import (
     Channel,
     ChannelSide,
@@ -19,6 +18,7 @@ from excitor.identify.logs.recording import (
 )
 from excitor.identify.logs.text_table import TextTable
 from excitor.robots.arrays import FloatArray
+from excitor.robots.errors import InvalidLog
 
 FASTEST, SLOWEST = 2e-5, 2.0  # s between samples
 

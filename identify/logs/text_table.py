@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.logs.opened import read_lines
 from excitor.robots.arrays import FloatArray, IntArray
+from excitor.robots.errors import InvalidLog
 
 _AT_ROW = re.compile(r"at row (\d+)")
 _MISSING = frozenset({"", "nan", "-nan", "null", "none"})

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.logs.opened import Head, read_lines
 from excitor.identify.logs.recording import Channel, Clock, Quantity, Recording, check_measured, distinct
 from excitor.identify.logs.text_table import Dialect, numbers
 from excitor.robots.arrays import FloatArray, IntArray
+from excitor.robots.errors import InvalidLog
 
 _UNITS = {
     "deg": "deg", "°": "deg", "rad": "rad", "mm": "mm", "m": "m", "deg/s": "deg/s", "°/s": "deg/s", "rad/s": "rad/s",

@@ -3,7 +3,6 @@
 from itertools import pairwise
 from pathlib import Path
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.logs.opened import Head
 from excitor.identify.logs.recording import Recording
 from excitor.identify.logs.rules import Layout, Rule, headings_fit, recording_of
@@ -16,6 +15,7 @@ from excitor.identify.logs.text_table import (
     is_number,
     read_text_table,
 )
+from excitor.robots.errors import InvalidLog
 
 _J = r"[_\[]?(?P<joint>\d+)\]?"
 _NAMES = ("actual_q", "actual_qd", "actual_current", "target_current", "target_moment")

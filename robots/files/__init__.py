@@ -1,1 +1,1 @@
-"""Reading robot files: TOML and URDF to robots. The way in is `excitor.robots.description`."""
+"""Reading robot files: TOML and URDF to robots. The way in is `excitor.robots.load`."""

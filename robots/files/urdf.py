@@ -1,23 +1,35 @@
 """URDF files to robots: what the XML says is written as a robot file of ours would say it, and read by the same rules.
 
 Meshes are never opened, and xacro is never run.
+
+* The elements of a URDF: parsed from XML that can hold no surprise, their names and numbers read.
+* A robot's own URDF with its inertials filled in, and everything else as it was, to the byte.
 """
 
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
-from xml.etree.ElementTree import Element
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
 
 import numpy as np
 
-from excitor.robots.description import robot_from_data
-from excitor.robots.errors import InvalidRobot
-from excitor.robots.files.schema import MOST_JOINTS
-from excitor.robots.files.urdf_elements import Note, Reader, label, parse_xml
+from excitor.robots.arrays import FloatArray
+from excitor.robots.errors import ExcitorError, InvalidRobot
+from excitor.robots.files.schema import LARGEST, MOST_JOINTS
+from excitor.robots.inertia import (
+    about_center_of_mass,
+    change_frame,
+    from_center_of_mass,
+    roll_pitch_yaw,
+    translation,
+)
+from excitor.robots.load import robot_from_data
+from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
 
 SNAP = 1e-5  # rad: π at four decimals is off by 7e-6
@@ -26,6 +38,9 @@ _LARGEST_ANGLE = 6.5  # rad, a little over a turn: beyond, somebody wrote degree
 _KINDS = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic", "fixed": "fixed"}
 
 Table = dict[str, Any]
+
+
+Note = tuple[str, str]  # where, and a sentence
 
 
 @dataclass(frozen=True)
@@ -86,6 +101,68 @@ class _Joint:
 
     def key(self, radians: str, metres: str) -> str:
         return metres if self.kind == "prismatic" else radians
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A URDF being read: what is wrong, and what was changed or left out, in sentences."""
+
+    source: str | Path
+    problems: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    def refuse(self, where: str, sentence: str) -> None:
+        """Note what makes the file unusable."""
+        self.problems.append(f"{where}: {sentence}")
+
+    def stop_if_refused(self) -> None:
+        """Tell all that is wrong so far, if anything is."""
+        if self.problems:
+            raise InvalidRobot(self.source, self.problems)
+
+    def named(self, root: Element, tag: str) -> list[Element]:
+        """Collect the elements of a kind; every one needs a name of its own."""
+        elements = root.findall(tag)
+        names = [element.get("name", "") for element in elements]
+        seen: set[str] = set()
+        for k, name in enumerate(names):
+            if not name:
+                self.refuse(f"<{tag}> number {k + 1}", "has no name")
+            elif name in seen:
+                self.refuse(label(tag, name), "is there more than once; every one needs a name of its own")
+            seen.add(name)
+        if not elements:
+            self.refuse("<robot>", f"has no <{tag}>; a robot needs one")
+        return elements
+
+    def numbers(self, element: Element | None, key: str, where: str, *, default: str | None, count: int) -> list[float]:
+        """Read the numbers of an attribute; zeros where that fails."""
+        text = default if element is None else element.get(key, default)
+        if text is None:
+            self.refuse(f"{where} {key}", "is missing")
+            return [0.0] * count
+        try:
+            values = [float(word) for word in text.split(maxsplit=_MOST_NUMBERS) if "_" not in word]
+        except ValueError:
+            values = []
+        if len(values) != count or not all(abs(value) <= LARGEST for value in values):
+            given = text if len(text) <= 60 else text[:57] + "…"
+            expected = "a number" if count == 1 else f"{count} numbers"
+            hint = "; run xacro on the file first" if "$" in given else f", each at most {LARGEST:g} in size"
+            self.refuse(f"{where} {key}", f"is {given!r}, expected {expected}{hint}")
+            return [0.0] * count
+        return values
+
+    def number(self, element: Element | None, key: str, where: str, *, default: str | None = None) -> float:
+        """Read a number; 0 where that fails."""
+        return self.numbers(element, key, where, default=default, count=1)[0]
+
+    def pose(self, element: Element, where: str) -> FloatArray:
+        """Read an <origin> as it stands, (4, 4)."""
+        origin = element.find("origin")
+        xyz = self.numbers(origin, "xyz", f"{where} origin", default="0 0 0", count=3)
+        rpy = self.numbers(origin, "rpy", f"{where} origin", default="0 0 0", count=3)
+        return translation(*xyz) @ roll_pitch_yaw(*rpy)
 
 
 def _joints(root: Element, links: Mapping[str, Element], reader: Reader) -> list[_Joint]:
@@ -345,3 +422,168 @@ def _tool(mover: Mapping[str, str], reader: Reader) -> Table:
         return {"tool": {"link": mover["tool0"]}}
     reader.notes.append(("tool", "no link is named tool0: the frame of the last moving link is taken for the tool's"))
     return {}
+
+
+_DEEPEST = 40
+_MOST_NUMBERS = 3
+
+
+def parse_xml(text: str, source: str | Path) -> Element:
+    """Parse XML without document types, entities or deep nesting: nothing to expand, fetch or overflow."""
+    tree, parser = TreeBuilder(), expat.ParserCreate()
+    depth = 0
+
+    def refuse(sentence: str) -> InvalidRobot:
+        return InvalidRobot(source, [f"line {parser.CurrentLineNumber}: {sentence}"])
+
+    def declared(_version: str, encoding: str | None, _standalone: int) -> None:
+        if encoding and encoding.lower() not in ("utf-8", "us-ascii", "ascii") and not text.isascii():
+            raise refuse(f"declares the encoding {encoding[:40]!r}, but the file is UTF-8; save it as what it says")
+
+    def document_type(*_: object) -> None:
+        raise refuse("declares a document type or entities, which a robot does not need; remove <!DOCTYPE …>")
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > _DEEPEST:
+            raise refuse(f"elements nest deeper than {_DEEPEST}; a URDF needs five levels")
+        tree.start(tag, attributes)
+
+    def end(tag: str) -> None:
+        nonlocal depth
+        depth -= 1
+        tree.end(tag)
+
+    parser.XmlDeclHandler = declared
+    parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = document_type
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    try:
+        parser.Parse(text, True)
+    except expat.ExpatError as error:
+        raise InvalidRobot(source, [f"is not XML: {error}"]) from None
+    except UnicodeError as error:
+        raise InvalidRobot(source, [f"is not text that XML can hold: {error}"]) from None
+    return tree.close()
+
+
+def label(tag: str, name: str) -> str:
+    """Name an element in a message."""
+    return f"{tag} {name if len(name) <= 60 else name[:57] + '…'!r}"
+
+
+@dataclass(frozen=True)
+class Span:
+    """Where a link's inertial stands in the file's bytes, or where it would."""
+
+    start: int
+    end: int
+    phi: FloatArray | None  # what stands there now, about the link's frame
+    form: str = "{}"  # what is written there
+
+
+def filled_urdf(text: str, robot: Robot, chi: FloatArray) -> str:
+    """Write the parameters chi of a URDF's robot into the <inertial> of its moving links.
+
+    What links on fixed joints weigh is left with them, and taken off the link that carries them.
+    """
+    data = text.encode("utf-8")
+    children, spans = read_links(data)
+    edits = []
+    params = layout(robot)
+    for j, joint in enumerate(robot.mechanism.link_names):
+        if joint not in children:
+            raise ExcitorError(f"the URDF has no joint {joint!r}; it is not the file that this robot was read from")
+        phi = chi[params.link(j)] - carried(robot, j, children[joint], spans)
+        if phi[9] <= 0.0:
+            raise ExcitorError(
+                f"link {children[joint]!r} would weigh {phi[9]:.3g} kg without the links fixed to it; "
+                "correct the inertials of those in the URDF"
+            )
+        span = spans[children[joint]]
+        edits.append((span, span.form.format(inertial(phi))))
+    for span, new in sorted(edits, key=lambda edit: -edit[0].start):
+        data = data[: span.start] + new.encode("utf-8") + data[span.end :]
+    return data.decode("utf-8")
+
+
+def carried(robot: Robot, j: int, own: str, spans: dict[str, Span]) -> FloatArray:
+    """Add up what links fixed to link j weigh, in its frame."""
+    total = np.zeros(10)
+    for frame in robot.frames:
+        span = spans.get(frame.name)
+        if frame.link == j and frame.name != own and span is not None and span.phi is not None:
+            total += change_frame(span.phi, frame.T_link_frame)
+    return total
+
+
+def inertial(phi: FloatArray) -> str:
+    """Spell an inertial: mass, centre of mass, inertia about it in the link's axes."""
+    mass, center, inertia = about_center_of_mass(phi)
+    xyz = " ".join(repr(float(x)) for x in center)
+    names = ("xx", "xy", "xz", "yy", "yz", "zz")
+    entries = " ".join(f'i{name}="{float(inertia["xyz".index(name[0]), "xyz".index(name[1])])!r}"' for name in names)
+    return f'<inertial><origin xyz="{xyz}" rpy="0 0 0"/><mass value="{mass!r}"/><inertia {entries}/></inertial>'
+
+
+def read_links(data: bytes) -> tuple[dict[str, str], dict[str, Span]]:
+    """Find each joint's child link, and each link's inertial."""
+    reader = _Reader(data)
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = lambda tag, attributes: reader.start(tag, attributes, parser.CurrentByteIndex)
+    parser.EndElementHandler = lambda tag: reader.end(tag, parser.CurrentByteIndex)
+    parser.Parse(data, True)
+    return reader.children, reader.spans
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.path: list[str] = []
+        self.children: dict[str, str] = {}
+        self.spans: dict[str, Span] = {}
+        self.name = ""
+        self.opened = 0
+        self.inertial_start = 0
+        self.numbers: dict[str, dict[str, str]] = {}
+
+    def start(self, tag: str, attributes: dict[str, str], at: int) -> None:
+        self.path.append(tag)
+        if self.path == ["robot", "joint"] or self.path == ["robot", "link"]:
+            self.name = attributes.get("name", "")
+            self.opened = at
+        elif self.path == ["robot", "joint", "child"]:
+            self.children[self.name] = attributes.get("link", "")
+        elif self.path == ["robot", "link", "inertial"]:
+            self.inertial_start = at
+            self.numbers = {}
+        elif self.path[:3] == ["robot", "link", "inertial"]:
+            self.numbers[tag] = attributes
+
+    def end(self, tag: str, at: int) -> None:
+        if self.path == ["robot", "link", "inertial"]:
+            close = self.data.index(b">", at) + 1
+            self.spans[self.name] = Span(self.inertial_start, close, self._body())
+        elif self.path == ["robot", "link"] and self.name not in self.spans:
+            self.spans[self.name] = self._empty()
+        self.path.pop()
+
+    def _empty(self) -> Span:
+        """Place the inertial of a link that has none: right behind its opening tag, which may have to be opened."""
+        opening = self.data.index(b">", self.opened) + 1
+        if self.data[opening - 2 : opening] == b"/>":
+            return Span(opening - 2, opening, None, ">{}</link>")
+        return Span(opening, opening, None)
+
+    def _body(self) -> FloatArray | None:
+        def numbers(tag: str, key: str, default: str) -> list[float]:
+            return [float(x) for x in self.numbers.get(tag, {}).get(key, default).split()]
+
+        mass = numbers("mass", "value", "0")[0]
+        roll, pitch, yaw = numbers("origin", "rpy", "0 0 0")
+        from excitor.robots.inertia import roll_pitch_yaw
+
+        R = roll_pitch_yaw(roll, pitch, yaw)[:3, :3]
+        xx, xy, xz, yy, yz, zz = (numbers("inertia", f"i{k}", "0")[0] for k in ("xx", "xy", "xz", "yy", "yz", "zz"))
+        inertia = R @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ R.T
+        return from_center_of_mass(mass, np.array(numbers("origin", "xyz", "0 0 0")), inertia)

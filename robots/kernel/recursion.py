@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from excitor.robots.arrays import FloatArray
-from excitor.robots.kernel.chain import Chain
 from excitor.robots.kernel.compile import (
     ANGLE,
     AX,
@@ -52,6 +51,7 @@ from excitor.robots.kernel.compile import (
     WX,
     WY,
     WZ,
+    Chain,
     inner,
 )
 

@@ -9,10 +9,10 @@ from excitor.design.fourier import Excitation
 from excitor.design.models import DynamicModel
 from excitor.design.problem import build_problem
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
-from excitor.robots.geometry import translation
+from excitor.robots.cell import Scene, Shape, Zone
+from excitor.robots.inertia import translation
+from excitor.robots.load import load
 from excitor.robots.robot import Limits
-from excitor.robots.scene import Scene, Shape, Zone
 
 
 def make_problem(name="tx40", *, scene=True, ramp=5.0, criterion=None, model=None, **changed):

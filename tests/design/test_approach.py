@@ -20,10 +20,10 @@ from excitor.design.approach import (
 from excitor.design.certify import certify, failing
 from excitor.design.constraints import Constraints, from_robot
 from excitor.design.fourier import Excitation, Trajectory
-from excitor.robots.description import load
+from excitor.robots.cell import Scene, Shape, Zone, clearances, required, tool_speeds
 from excitor.robots.dynamics import frame_pose
+from excitor.robots.load import load
 from excitor.robots.robot import Motion
-from excitor.robots.scene import Scene, Shape, Zone, clearances, required, tool_speeds
 
 LEFT = np.array([1.1, 1.0, 0.9, 0.0, -0.4, 0.0])
 RIGHT = np.array([-1.3, 1.0, 0.9, 0.0, -0.4, 0.0])

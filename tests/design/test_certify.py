@@ -19,11 +19,11 @@ from excitor.design.fourier import Excitation, Trajectory, executed, executed_mo
 from excitor.design.pieces import RISE_MOST, Piece, even_spans, run_pieces
 from excitor.design.torque_bounds import largest_torques
 from excitor.design.worst_case import Effort, worst_case
-from excitor.robots.description import load
+from excitor.robots.cell import Scene, Shape, Zone, clearances, required
 from excitor.robots.dynamics import frame_pose, inverse_dynamics, rigid_torque
+from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Limits, Motion, posture
-from excitor.robots.scene import Scene, Shape, Zone, clearances, required
 
 _SPEC = importlib.util.spec_from_file_location("robots_conftest", Path(__file__).parents[1] / "robots" / "conftest.py")
 _CONFTEST = importlib.util.module_from_spec(_SPEC)

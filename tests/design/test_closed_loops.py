@@ -22,13 +22,13 @@ from excitor.design.problem import build_problem, decode, encode
 from excitor.design.problem import trajectory as trajectory_of
 from excitor.design.torque_bounds import largest_torques
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
+from excitor.robots.cell import Scene, Shape, Zone, clearances, row_names, tool_speeds
+from excitor.robots.closed_chain import complete, size
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import NotAssembled
-from excitor.robots.parallel import complete, size
+from excitor.robots.load import load
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion
-from excitor.robots.scene import Scene, Shape, Zone, clearances, row_names, tool_speeds
 
 WITHIN = 9  # moments looked at inside an interval
 ROBOTS = {"five-bar-vertical": 0.05, "3-rrr": 0.05, "delta": 0.04, "orthoglide-rod": 0.02, "orthoglide": 0.02}

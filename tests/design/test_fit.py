@@ -6,7 +6,7 @@ import pytest
 from excitor.design.fit import drawn, fitted
 from excitor.design.problem import Candidates, constraint_values, decode, evaluate, motions, trajectory
 from excitor.design.start import feasible_start, violation_of
-from excitor.robots.scene import clearances, required
+from excitor.robots.cell import clearances, required
 
 
 @pytest.fixture(scope="module")

@@ -223,7 +223,7 @@ def test_labels_follow_what_torques_show(planned, told):
 
 def test_belief_is_the_metric_of_the_entropic_prior(planned):
     """The covariance of the belief is the inverse Hessian of tr X - log det X, here by differences."""
-    from excitor.design.forecast_prior import belief
+    from excitor.robots.belief import belief
 
     robot, h = planned.robot, 1e-4
     B = belief(robot, np.zeros(len(layout(robot))))

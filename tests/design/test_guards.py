@@ -39,12 +39,12 @@ from excitor.design.search import _after, _best, _collected
 from excitor.design.stages import Ledger, merit
 from excitor.experiments.designing import periodic
 from excitor.robots.base import base_parameters, random_motion
-from excitor.robots.description import load
+from excitor.robots.cell import Scene, Shape, Zone, clearances, tool_speeds
 from excitor.robots.dynamics import frame_pose, inverse_dynamics
 from excitor.robots.gram import condition_number
+from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion
-from excitor.robots.scene import Scene, Shape, Zone, clearances, tool_speeds
 
 TELESCOPE = """name = "telescope"
 [[joint]]

@@ -17,10 +17,10 @@ from excitor.design.problem import build_problem, candidates_of
 from excitor.design.relaxations import relaxed
 from excitor.design.start import feasible_start, violation_of
 from excitor.robots.base import base_parameters, random_motion
-from excitor.robots.description import load
+from excitor.robots.cell import Scene, Shape, Zone, clearances, required, row_names
 from excitor.robots.dynamics import frame_pose
+from excitor.robots.load import load
 from excitor.robots.robot import Limits
-from excitor.robots.scene import Scene, Shape, Zone, clearances, required, row_names
 
 FLIPPED = np.diag([1.0, -1.0, -1.0, 1.0])
 

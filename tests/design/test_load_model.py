@@ -11,11 +11,11 @@ from excitor.design.fourier import Excitation, Trajectory, period_grid, steady
 from excitor.design.load_model import carried_torques, load_model, unknown_names
 from excitor.design.polish import objective_slope
 from excitor.design.problem import build_problem, decode, encode, evaluate
-from excitor.robots.description import load
-from excitor.robots.drive import motor_torques
 from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.friction import motor_torques
 from excitor.robots.gram import condition_number
 from excitor.robots.inertia import from_center_of_mass
+from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Limits, Motion
 

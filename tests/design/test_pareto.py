@@ -16,10 +16,10 @@ from excitor.design.pareto import front, measure, pick
 from excitor.design.problem import Candidates, build_problem, candidates_of, evaluate, motions
 from excitor.design.search import solve
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
+from excitor.robots.cell import Scene, tool_speeds
 from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.load import load
 from excitor.robots.robot import Motion
-from excitor.robots.scene import Scene, tool_speeds
 
 ALL = ("condition", "duration", "torque", "tool speed")
 

@@ -24,9 +24,9 @@ from excitor.design.schedule import (
     with_slow_runs,
 )
 from excitor.robots.base import base_parameters, random_motion
-from excitor.robots.description import load
 from excitor.robots.dynamics import power_regressor
 from excitor.robots.gram import condition_number
+from excitor.robots.load import load
 from excitor.robots.robot import Motion
 
 NAMES = ["together", "locked-sequence", "payload-pair", "gentle-first"]

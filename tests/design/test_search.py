@@ -25,10 +25,10 @@ from excitor.design.problem import (
 from excitor.design.search import solve
 from excitor.design.start import feasible_start, violation_of
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
+from excitor.robots.cell import clearances, required
 from excitor.robots.dynamics import frame_pose, inverse_dynamics
 from excitor.robots.gram import condition_number
-from excitor.robots.scene import clearances, required
+from excitor.robots.load import load
 
 
 def test_every_decoded_motion_keeps_all_joint_limits(problem):

@@ -30,11 +30,11 @@ from excitor.design.static_poses import (
     static_rows,
 )
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
+from excitor.robots.cell import Scene, Shape, Zone, clearances, required, tool_speeds
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.gram import gram
+from excitor.robots.load import load
 from excitor.robots.robot import posture
-from excitor.robots.scene import Scene, Shape, Zone, clearances, required, tool_speeds
 
 STEP = 0.004
 HOME = np.array([0.0, -0.3, 1.6, 0.0, 0.5, 0.0])

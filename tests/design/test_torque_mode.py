@@ -26,12 +26,12 @@ from excitor.design.torque_mode import (
     violations,
 )
 from excitor.design.torque_search import search_torques
-from excitor.robots.description import load
+from excitor.robots.cell import Scene, Shape, Zone, clearances
 from excitor.robots.dynamics import mass_matrix, regressor
 from excitor.robots.errors import ExcitorError
 from excitor.robots.gram import condition_number, stack
+from excitor.robots.load import load
 from excitor.robots.robot import Motion
-from excitor.robots.scene import Scene, Shape, Zone, clearances
 from excitor.robots.simulate import run_motion
 
 SHEET_RANDOM_PHASES = np.radians([[(-5, 45), (-35, 35)], [(-50, 0), (40, 100)], [(5, 35), (-30, 30)]])

@@ -17,10 +17,10 @@ from excitor.experiments.align.align import align
 from excitor.experiments.align.manifest_file import InvalidManifest, expected_of, parse_manifest, read_manifest
 from excitor.experiments.align.nouns import MeasuredRun, Misaligned
 from excitor.experiments.align.windows import aligned_samples, aligned_windows, usable
-from excitor.robots.description import load
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
 from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import change_frame, from_center_of_mass
+from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, posture
 from excitor.robots.simulate import with_friction_width
@@ -74,7 +74,7 @@ class World:
 
 
 def robot_of(name, tmp_path_factory=None):
-    from excitor.robots.description import robot_from_toml
+    from excitor.robots.load import robot_from_toml
 
     return robot_from_toml(SLIDING, "gantry.toml") if name == "gantry" else load(name)
 

@@ -25,8 +25,8 @@ from excitor.experiments.comparing.recommend import recommend
 from excitor.experiments.comparing.symptoms import Symptoms, heavy, trend
 from excitor.experiments.identification import UnusableData, identify
 from excitor.identify.ladder import METHODS, Answer
-from excitor.robots.description import load
 from excitor.robots.errors import ExcitorError
+from excitor.robots.load import load
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 QUICK = ("ols", "wls", "irls", "ridge", "rls", "iv", "filtered dynamic", "power")

@@ -19,7 +19,7 @@ from excitor.experiments.designing.periodic import _read_elsewhere, design_run, 
 from excitor.experiments.designing.planned import planned_runs
 from excitor.experiments.designing.settings import Settings
 from excitor.experiments.designing.setup import set_up
-from excitor.robots.description import load
+from excitor.robots.load import load
 
 FAST = "harmonics = 3\nramp_s = 2.0\nwarm_up_periods = 0\nmeasured_periods = 2\n"
 SMALL = 'robot = "rotradi"\n[design]\nschedule = "single"\n' + FAST

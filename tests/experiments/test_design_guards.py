@@ -30,11 +30,11 @@ from excitor.experiments.designing.planned import planned_runs
 from excitor.experiments.designing.settings import Settings
 from excitor.experiments.designing.setup import set_up
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
+from excitor.robots.cell import Scene, Shape, Zone, clearances, required
 from excitor.robots.dynamics import frame_pose, link_poses
 from excitor.robots.gram import condition_number
+from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
-from excitor.robots.scene import Scene, Shape, Zone, clearances, required
 
 FAST = "harmonics = 3\nramp_s = 2.0\nwarm_up_periods = 0\nmeasured_periods = 2\n"
 SMALL = 'robot = "rotradi"\n[design]\nschedule = "single"\n' + FAST

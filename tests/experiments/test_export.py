@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
-from excitor.robots.description import load
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.inertia import change_frame, from_center_of_mass
+from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion
 

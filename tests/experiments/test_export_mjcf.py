@@ -9,11 +9,11 @@ from excitor.experiments.exporting.mjcf_fill import filled_mjcf
 from excitor.experiments.exporting.mjcf_poses import Compiler, pose
 from excitor.experiments.exporting.mjcf_write import written_mjcf
 from excitor.robots.base import random_motion
-from excitor.robots.description import load
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
 from excitor.robots.files.urdf import robot_from_urdf
 from excitor.robots.inertia import from_center_of_mass, parameters_of
+from excitor.robots.load import load
 from excitor.robots.parameters import layout, layout_of
 from excitor.robots.robot import RotorInertia
 

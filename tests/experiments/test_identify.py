@@ -17,9 +17,9 @@ from excitor.experiments.identification import UnusableData, identify
 from excitor.experiments.identify_command import by_method
 from excitor.identify.ladder import Answer
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
+from excitor.robots.load import load
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion
 
@@ -158,7 +158,7 @@ def test_a_method_that_refuses_leaves_no_model(folder, monkeypatch):
 
 
 def test_names_that_look_like_markup_are_shown_as_they_are(folder):
-    from excitor.robots.description import robot_text
+    from excitor.robots.load import robot_text
 
     (folder / "arm.toml").write_text(robot_text("rotradi").replace('"elbow"', '"[/red]elbow"'))
     (folder / "campaign.toml").write_text(CAMPAIGN.replace('"rotradi"', '"arm.toml"'))

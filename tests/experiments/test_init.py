@@ -12,7 +12,7 @@ from excitor.experiments.cli import main
 from excitor.experiments.designing.init import home_pose
 from excitor.experiments.designing.planned import planned_runs
 from excitor.experiments.designing.setup import set_up
-from excitor.robots.description import catalog_names, load
+from excitor.robots.load import catalog_names, load
 
 BODY = "link = { mass = 2.0, center = [0.1, 0, 0], inertia = [0.01, 0, 0, 0.02, 0, 0.02] }\n"
 LIMITS = "limits = { position_deg = [-90, 90], velocity_deg_s = 90, acceleration_deg_s2 = 200, torque = 50 }\n"
@@ -161,7 +161,7 @@ def test_what_cannot_be_begun(init, tmp_path, place, robot, word):
 
 
 def test_home_is_clear_of_itself():
-    from excitor.robots.scene import Scene, clearances, required
+    from excitor.robots.cell import Scene, clearances, required
 
     for name in catalog_names():
         robot = load(name)

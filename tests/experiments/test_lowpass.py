@@ -23,9 +23,9 @@ from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.processing import planned_bands, planned_cutoff, read_run
 from excitor.experiments.watching.session import open_basis
-from excitor.robots.description import load
 from excitor.robots.dynamics import rigid_torque
 from excitor.robots.errors import ExcitorError
+from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import posture
 

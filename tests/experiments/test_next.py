@@ -19,10 +19,10 @@ from excitor.experiments.next_run.candidates import Candidate
 from excitor.experiments.next_run.known import known_of, taught
 from excitor.experiments.next_run.ranking import expected, ranked
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
 from excitor.robots.information import Information, knowledge, sigmas
+from excitor.robots.load import load
 from excitor.robots.robot import Motion
 
 RATE = 100.0

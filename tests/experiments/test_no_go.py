@@ -13,8 +13,8 @@ from excitor.experiments.designing.init import begin
 from excitor.experiments.designing.settings import settings_of
 from excitor.experiments.designing.setup import set_up
 from excitor.experiments.programming.stage import emit
-from excitor.robots.description import catalog_names
 from excitor.robots.errors import ExcitorError
+from excitor.robots.load import catalog_names
 
 BODY = "link = { mass = 2.0, center = [0.1, 0, 0], inertia = [0.01, 0, 0, 0.02, 0, 0.02] }\n"
 NOTHING = "link = { mass = 0.0, inertia = [0, 0, 0, 0, 0, 0] }\n"

@@ -29,7 +29,7 @@ from excitor.experiments.report.curves import runs_data
 from excitor.experiments.report.data import report_data
 from excitor.experiments.report.evidence import gather
 from excitor.experiments.report.page import report_page
-from excitor.robots.description import load
+from excitor.robots.load import load
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 in_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium or Chrome, and neither is on PATH")

@@ -24,10 +24,10 @@ from excitor.experiments.virtual.truth import draw_truth, true_parameters
 from excitor.identify.load_center import center_values
 from excitor.identify.load_static import StaticLoad
 from excitor.robots.base import base_parameters, random_motion
-from excitor.robots.description import load
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import about_center_of_mass, change_frame, check_consistency, from_center_of_mass
+from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Payload
 

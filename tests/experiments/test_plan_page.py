@@ -19,8 +19,8 @@ from excitor.experiments.page.words import MINUS, NONE, percent, show
 from excitor.experiments.plan_page.page import plan_page
 from excitor.experiments.plan_page.tables import certificate_rows, forecast_rows, relative_margin
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
 from excitor.robots.dynamics import inverse_dynamics, link_poses, regressor
+from excitor.robots.load import load
 from excitor.robots.robot import Motion
 
 ATTACK = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"

@@ -9,9 +9,9 @@ import pytest
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.identification import identify
 from excitor.experiments.processing import read_run
-from excitor.identify.errors import InvalidLog
-from excitor.robots.description import load
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
+from excitor.robots.errors import InvalidLog
+from excitor.robots.load import load
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion, posture
 

@@ -13,8 +13,8 @@ from excitor.design.slow_runs import SlowRun, slow_series
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.programming.plans import plans_of, rounds
-from excitor.robots.description import robot_text
 from excitor.robots.errors import ExcitorError
+from excitor.robots.load import robot_text
 
 SMALL = """robot = "rotradi"
 home_deg = [10, 20, 30]

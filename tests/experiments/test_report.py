@@ -30,10 +30,10 @@ from excitor.experiments.report.write import pdf, write_report
 from excitor.identify.validate import estimated_torques, standard_parameters
 from excitor.identify.whiteness import autocorrelation
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import check_consistency
+from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 
 

@@ -16,8 +16,8 @@ from excitor.experiments.virtual.machine import run_program
 from excitor.identify.log import joint_side
 from excitor.identify.logs.csv_columns import ColumnMap
 from excitor.identify.logs.readers import read_log, read_raw
-from excitor.robots.description import load
 from excitor.robots.errors import ExcitorError
+from excitor.robots.load import load
 
 CAMPAIGN = """robot = "rotradi"
 home_deg = [10, 20, 30]

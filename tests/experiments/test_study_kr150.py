@@ -12,8 +12,8 @@ from excitor.experiments.studies.kr150_plant import Body, coupling, currents, mo
 from excitor.identify.load import identify_load
 from excitor.identify.load_runs import LoadRun, own_ratios
 from excitor.identify.load_task import exact_arm, load_task
-from excitor.robots.description import load
 from excitor.robots.dynamics import rigid_torque
+from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion
 

@@ -11,7 +11,7 @@ from excitor.experiments.figures import to_json
 from excitor.experiments.studies import parallel_compare, parallel_drive_gains, parallel_tx40, parallel_virtual
 from excitor.experiments.studies.parallel_compare import ALL, ESSENTIAL, OURS, PAPER, PLAIN
 from excitor.identify.drive_gains import drive_gains
-from excitor.robots.parallel import forward_geometry
+from excitor.robots.closed_chain import forward_geometry
 
 
 def test_tools_stay_in_their_box_and_come_back():

@@ -19,9 +19,9 @@ from excitor.experiments.studies import (
 )
 from excitor.identify.samples import Samples
 from excitor.robots.base import random_motion
-from excitor.robots.description import load
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import ExcitorError
+from excitor.robots.load import load
 from excitor.robots.parameters import layout
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "qrc350"

@@ -14,9 +14,9 @@ from excitor.design.fourier import executed, steady
 from excitor.experiments.studies import qrc350_data, qrc350_design, qrc350_design_figures
 from excitor.identify.estimate import wls_measured
 from excitor.robots.base import base_parameters, declared_transform, random_motion
-from excitor.robots.description import load
 from excitor.robots.dynamics import frame_pose, regressor
 from excitor.robots.gram import gram_condition, stack
+from excitor.robots.load import load
 from excitor.robots.robot import Motion
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "qrc350"

@@ -8,7 +8,7 @@ import pytest
 from excitor.experiments.studies import schemes_robots
 from excitor.identify.samples import Samples
 from excitor.identify.schemes import KINDS, Scheme, scheme_regression
-from excitor.robots.description import load
+from excitor.robots.load import load
 from excitor.robots.robot import Motion
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "tx40"

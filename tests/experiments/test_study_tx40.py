@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from excitor.experiments.studies import tx40_power_model, tx40_recording, tx40_virtual
-from excitor.identify.errors import InvalidLog
-from excitor.robots.description import load
-from excitor.robots.errors import ExcitorError
+from excitor.robots.errors import ExcitorError, InvalidLog
+from excitor.robots.load import load
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "tx40"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the TX-40 recording is not at {DATA}")

@@ -19,7 +19,7 @@ from excitor.experiments.designing.settings import DEFAULT_EVALUATIONS, DEFAULT_
 from excitor.experiments.designing.setup import set_up
 from excitor.experiments.designing.stage import write_all
 from excitor.experiments.designing.terminal import print_designed
-from excitor.robots.description import load, robot_text
+from excitor.robots.load import load, robot_text
 from excitor.robots.robot import posture
 from excitor.robots.simulate import Steps, simulate, with_friction_width
 

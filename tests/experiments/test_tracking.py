@@ -20,9 +20,9 @@ from excitor.experiments.virtual.settings import QUIET, Settings
 from excitor.experiments.virtual.truth import draw_truth, truth_data
 from excitor.identify.samples import Samples
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
+from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, posture
 

@@ -5,9 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from excitor.experiments.urdf_out import filled_urdf
 from excitor.robots.errors import ExcitorError
-from excitor.robots.files.urdf import robot_from_urdf
+from excitor.robots.files.urdf import filled_urdf, robot_from_urdf
 
 URDF = """<?xml version="1.0"?>
 <!-- a comment with <inertial> in it -->

@@ -24,11 +24,11 @@ from excitor.identify.periods import average_periods, periodic_lowpass
 from excitor.identify.regression import Rows, dynamic_regression, pick_rows
 from excitor.identify.samples import Samples
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
-from excitor.robots.drive import joint_torques, torque_from_current
 from excitor.robots.dynamics import energy, friction_only, inverse_dynamics, rotor_matrix
 from excitor.robots.errors import ExcitorError
+from excitor.robots.friction import joint_torques, torque_from_current
 from excitor.robots.inertia import check_consistency
+from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import FrictionTerm, Motion, Payload
 

@@ -30,9 +30,8 @@ from excitor.experiments.watching.follow import Place, moved, new_logs, read_on
 from excitor.experiments.watching.session import begin_session, open_basis
 from excitor.experiments.watching.show import print_summary
 from excitor.experiments.watching.sources import open_source
-from excitor.identify.errors import InvalidLog
-from excitor.robots.description import load
-from excitor.robots.errors import ExcitorError
+from excitor.robots.errors import ExcitorError, InvalidLog
+from excitor.robots.load import load
 
 CYCLE_S = 6.0
 STEP_AT = 26

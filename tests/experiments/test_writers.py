@@ -21,13 +21,12 @@ from excitor.experiments.virtual.formats import (
 from excitor.experiments.virtual.machine import run_program
 from excitor.experiments.virtual.settings import Settings
 from excitor.experiments.virtual.truth import draw_truth
-from excitor.identify.errors import InvalidLog
 from excitor.identify.log import joint_side
 from excitor.identify.logs.csv_columns import ColumnMap
 from excitor.identify.logs.readers import read_log, read_raw, sniff
-from excitor.robots.description import load
-from excitor.robots.drive import joint_torques
-from excitor.robots.errors import ExcitorError
+from excitor.robots.errors import ExcitorError, InvalidLog
+from excitor.robots.friction import joint_torques
+from excitor.robots.load import load
 
 STEP = 0.004
 PAIRS = [(target, name) for target, names in OF_TARGET.items() for name in names]

@@ -14,9 +14,9 @@ from excitor.identify.change_features import (
 from excitor.identify.regression import Rows, dynamic_regression
 from excitor.identify.samples import Samples
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
+from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import inverse_dynamics
-from excitor.robots.parallel import ClosedLoop
+from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion
 

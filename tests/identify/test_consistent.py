@@ -8,7 +8,7 @@ import pytest
 import scipy.io
 from scipy import signal
 
-from excitor.identify import consistent, consistent_prior
+from excitor.identify import consistent
 from excitor.identify.consistent import (
     Attempt,
     Solution,
@@ -19,19 +19,19 @@ from excitor.identify.consistent import (
     standard_columns,
 )
 from excitor.identify.consistent_audit import audit
-from excitor.identify.consistent_prior import FLOOR, Prior, prior_body
 from excitor.identify.consistent_task import Bounds, pose
-from excitor.identify.errors import SolverFailed
 from excitor.identify.estimate import wls
 from excitor.identify.factors import Factors, compress, merge, select
-from excitor.identify.labels import shares
 from excitor.identify.regression import Rows, dynamic_regression
 from excitor.identify.samples import Samples
+from excitor.robots import belief
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
-from excitor.robots.drive import joint_positions, joint_torques
+from excitor.robots.belief import FLOOR, Prior, prior_body, shares
 from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.errors import SolverFailed
+from excitor.robots.friction import joint_positions, joint_torques
 from excitor.robots.inertia import check_consistency, from_center_of_mass, parameters_of, pseudo_inertia
+from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion
 
@@ -184,8 +184,8 @@ def test_units_change_nothing(robot, factors, kind):
 
 
 def test_whitening_is_what_makes_units_irrelevant(robot, factors, monkeypatch):
-    whiten = consistent_prior._whiten
-    monkeypatch.setattr(consistent_prior, "_whiten", lambda P0, entries: whiten(np.eye(4), entries))
+    whiten = belief._whiten
+    monkeypatch.setattr(belief, "_whiten", lambda P0, entries: whiten(np.eye(4), entries))
     one = consistent_fit(factors, robot)
     heavy, other = scaled_units(robot, factors, 1000.0)
     try:

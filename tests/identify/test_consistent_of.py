@@ -11,9 +11,9 @@ from excitor.identify.estimate import wls
 from excitor.identify.factors import compress
 from excitor.identify.regression import dynamic_regression
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
 from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import check_consistency
+from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 
 

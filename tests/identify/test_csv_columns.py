@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.log import joint_side
 from excitor.identify.logs.csv_columns import ColumnMap, read_csv
-from excitor.robots.description import load
+from excitor.robots.errors import InvalidLog
+from excitor.robots.load import load
 
 GOOD = "t,q1,q2,q3,c1,c2,c3\n" + "".join(
     f"{0.01 * k:.2f},{0.1 * k:.3f},{0.2 * k:.3f},{0.3 * k:.3f},{k},{2 * k},{3 * k}\n" for k in range(20)

@@ -10,7 +10,7 @@ from excitor.identify.diagnose import diagnose, usable
 from excitor.identify.diagnose_delay import delay
 from excitor.identify.samples import Samples
 from excitor.identify.subset import subset
-from excitor.robots.description import catalog_names, load
+from excitor.robots.load import catalog_names, load
 from excitor.robots.parameters import prior
 from excitor.robots.robot import DriveTrain, FrictionTerm, Motion
 from excitor.robots.tree import Tree

@@ -7,20 +7,19 @@ import pytest
 
 from excitor.identify.closed_loop_check import closed_loop
 from excitor.identify.didim import didim, require_simulated, servo_inertia, updated_servo
-from excitor.identify.errors import SolverFailed
 from excitor.identify.regression import Rows
 from excitor.identify.regular_start import regular_start
 from excitor.identify.samples import Samples
 from excitor.identify.signals import decimate
 from excitor.identify.simulated_runs import replay_runs, set_up_replay
 from excitor.robots.base import base_parameters, declared_transform
-from excitor.robots.description import load
+from excitor.robots.closed_chain import inverse_geometry
 from excitor.robots.dynamics import mass_matrix
-from excitor.robots.errors import ExcitorError
-from excitor.robots.parallel import inverse_geometry
+from excitor.robots.errors import ExcitorError, SolverFailed
+from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import DriveTrain, Frame, FrictionTerm, Limits, Motion, Robot, RotorInertia
-from excitor.robots.servo import Servo, follow, servo_for
+from excitor.robots.simulate import Servo, follow, servo_for
 from excitor.robots.tree import Tree
 
 RATE = 400.0

@@ -18,8 +18,8 @@ from excitor.identify.drive_gains_system import (
     laws_of,
 )
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
 from excitor.robots.errors import RankDeficient
+from excitor.robots.load import load
 from excitor.robots.robot import Motion
 
 # An independent planar five-bar in a horizontal plane, from its energies: an oracle for the catalogue's.

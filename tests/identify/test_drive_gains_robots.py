@@ -7,11 +7,11 @@ from excitor.identify.drive_gains import Trust, drive_gains
 from excitor.identify.drive_gains_fit import signal_fit
 from excitor.identify.drive_gains_system import DriveRun, KnownLoad, Law, assembled, gain_system, only_drives
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load, robot_from_toml
-from excitor.robots.drive import motor_torques
+from excitor.robots.closed_chain import inverse_geometry
 from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.friction import motor_torques
 from excitor.robots.inertia import from_center_of_mass
-from excitor.robots.parallel import inverse_geometry
+from excitor.robots.load import load, robot_from_toml
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion
 

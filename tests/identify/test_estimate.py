@@ -11,8 +11,8 @@ from excitor.identify.reduce import essential
 from excitor.identify.regression import Rows, combine, dynamic_regression, pick_rows, power_regression
 from excitor.identify.samples import Samples
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
 from excitor.robots.errors import RankDeficient
+from excitor.robots.load import load
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion
 

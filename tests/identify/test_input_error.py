@@ -11,9 +11,9 @@ from excitor.identify.samples import Samples
 from excitor.identify.signals import decimate, differentiate
 from excitor.identify.simulated_runs import differences, replay_runs, set_up_replay
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
+from excitor.robots.load import load
 from excitor.robots.robot import Motion
-from excitor.robots.servo import Servo, follow, servo_for
+from excitor.robots.simulate import Servo, follow, servo_for
 
 RATE, SECONDS = 200.0, 2.0
 ROWS = Rows(decimate=lambda x: decimate(x, 4))

@@ -16,11 +16,11 @@ from excitor.identify.regression import Regression, Rows, dynamic_regression
 from excitor.identify.samples import Samples
 from excitor.identify.timing import backward, central, mid_sample
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
 from excitor.robots.errors import ExcitorError, RankDeficient
+from excitor.robots.load import load
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion
-from excitor.robots.servo import follow, servo_for, smoothed
+from excitor.robots.simulate import follow, servo_for, smoothed
 
 TRUTH = np.array([2.0, -1.0, 0.5])
 N = 400

@@ -12,7 +12,7 @@ from excitor.identify.intervals import block_bootstrap, effective_intervals, whi
 from excitor.identify.regression import Rows, dynamic_regression
 from excitor.identify.whiteness import autocorrelation, block_length, correlation_time, whiteness
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
+from excitor.robots.load import load
 from excitor.robots.parameters import prior
 
 SIGMA = np.array([1.0, 2.0, 0.3])

@@ -13,12 +13,12 @@ from excitor.identify.ladder_linear import prior_scale, prior_values
 from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_rows
 from excitor.identify.samples import Samples
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
+from excitor.robots.load import load
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion
-from excitor.robots.servo import follow, servo_for, smoothed
+from excitor.robots.simulate import follow, servo_for, smoothed
 
 NOISE = np.array([0.5, 1.0, 0.2])
 LOOPS = ("iv", "didim", "input-error")

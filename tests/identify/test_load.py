@@ -23,11 +23,11 @@ from excitor.identify.load_runs import (
 from excitor.identify.load_task import LOAD_NAMES, Arm, arm_from_base, exact_arm, load_task
 from excitor.identify.samples import Samples, Step
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
-from excitor.robots.drive import motor_positions, motor_torques
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
 from excitor.robots.errors import ExcitorError, RankDeficient
+from excitor.robots.friction import motor_positions, motor_torques
 from excitor.robots.inertia import from_center_of_mass
+from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion
 

@@ -8,9 +8,9 @@ from excitor.identify.load_consistent import identify_consistent_load, nearest_b
 from excitor.identify.load_equations import equations, motor_torque
 from excitor.identify.load_runs import LoadRun, carried_from_joints
 from excitor.identify.load_task import load_task
-from excitor.robots.description import load
 from excitor.robots.dynamics import regressor
 from excitor.robots.inertia import check_consistency, from_center_of_mass, pseudo_inertia
+from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion
 

@@ -7,10 +7,10 @@ from excitor.identify.load_runs import carried_from_joints
 from excitor.identify.load_static import Poses, poses_from_samples, static_load
 from excitor.identify.load_task import Arm
 from excitor.identify.samples import Samples
-from excitor.robots.description import load
 from excitor.robots.dynamics import rigid_torque
 from excitor.robots.errors import RankDeficient
 from excitor.robots.inertia import from_center_of_mass
+from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import posture
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.io import loadmat, savemat
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.logs import matlab_file
 from excitor.identify.logs.matlab_means import Fields, read_arrays, read_matlab_means
+from excitor.robots.errors import InvalidLog
 
 MEAN = Fields("q.average", "dq.average", "ddq.average", "tau.average", "time", "tau.variance")
 PLAIN = Fields("deg_q", "deg_dq", "deg_ddq", "tau", "time")

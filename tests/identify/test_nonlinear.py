@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from excitor.identify.errors import SolverFailed
 from excitor.identify.nonlinear import covariance, levenberg_marquardt, require_converged, undetermined_names
-from excitor.robots.errors import RankDeficient
+from excitor.robots.errors import RankDeficient, SolverFailed
 
 T = np.linspace(0.0, 4.0, 60)
 TRUTH = np.array([2.0, 0.7, 0.3])

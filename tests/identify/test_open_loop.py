@@ -10,15 +10,14 @@ from scipy.special import ellipj, ellipk
 
 from excitor.identify.open_loop import friction_doubts, open_loop, smallest_inertia
 from excitor.identify.samples import Samples
-from excitor.robots.description import load
+from excitor.robots.closed_chain import inverse_geometry
 from excitor.robots.dynamics import energy, forward_dynamics, inverse_dynamics, mass_matrix
 from excitor.robots.errors import ExcitorError
-from excitor.robots.held_torques import integrate_held, integrate_sticking
 from excitor.robots.inertia import from_center_of_mass
-from excitor.robots.parallel import inverse_geometry
+from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import DriveTrain, Frame, FrictionTerm, Limits, Motion, Robot, posture
-from excitor.robots.servo import smoothed
+from excitor.robots.simulate import integrate_held, integrate_sticking, smoothed
 from excitor.robots.tree import Tree
 
 MASS, LEVER, INERTIA = 2.0, 0.3, 0.05

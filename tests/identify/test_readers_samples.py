@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.logs.csv_columns import ColumnMap
 from excitor.identify.logs.declared import recording_log
 from excitor.identify.logs.readers import read_log, read_raw, sniff
+from excitor.robots.errors import InvalidLog
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "data" / "log-samples"
 pytestmark = pytest.mark.skipif(not SAMPLES.is_dir(), reason=f"no real log samples in {SAMPLES}")

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from excitor.identify.errors import InvalidLog
 from excitor.identify.logs.csv_columns import ColumnMap
 from excitor.identify.logs.readers import log_files, read_log, read_raw, sniff
+from excitor.robots.errors import InvalidLog
 
 N = 200
 EMPTY = ColumnMap.model_validate({})

@@ -5,7 +5,7 @@ import pytest
 
 from excitor.identify.regression import Rows, dynamic_regression
 from excitor.identify.reversals import near_reversals
-from excitor.robots.description import load
+from excitor.robots.load import load
 
 RATE = 100.0
 

@@ -17,9 +17,9 @@ from excitor.identify.scheme_delay import scheme_delay
 from excitor.identify.schemes import KINDS, Scheme, scheme_regression
 from excitor.identify.timing import backward, central, mid_sample
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
+from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, RotorInertia, posture
 from excitor.robots.simulate import Steps, simulate, with_friction_width

@@ -243,8 +243,8 @@ def test_mistakes_are_told(call, message):
 @pytest.mark.skipif(not RECORDING.is_dir(), reason=f"no recording in {RECORDING}")
 def test_rows_of_the_recorded_tx40():
     """Fact sheet of the TX-40 §7: scipy's default padding, first sample kept, gain of the filter left as it is."""
-    from excitor.robots.description import load
-    from excitor.robots.drive import joint_positions, joint_torques
+    from excitor.robots.friction import joint_positions, joint_torques
+    from excitor.robots.load import load
 
     robot = load("tx40")
     q_motor, tau_motor = (

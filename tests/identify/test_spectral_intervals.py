@@ -14,7 +14,7 @@ from excitor.identify.regression import Rows, dynamic_regression
 from excitor.identify.samples import repeated
 from excitor.identify.spectral_intervals import spectral_intervals
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
+from excitor.robots.load import load
 from excitor.robots.parameters import prior
 
 N, PERIODS = 1000, 5

@@ -8,7 +8,7 @@ from excitor.identify.estimate import wls
 from excitor.identify.factors import compress
 from excitor.identify.regression import dynamic_regression
 from excitor.identify.samples import Samples
-from excitor.robots.description import load
+from excitor.robots.load import load
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion
 

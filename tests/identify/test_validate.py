@@ -18,8 +18,8 @@ from excitor.identify.validate import (
     torque_errors,
     validate,
 )
-from excitor.robots.description import load
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
+from excitor.robots.load import load
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion, posture
 

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from excitor.robots.base import random_motion as random_states
-from excitor.robots.description import catalog_names, load, robot_text
 from excitor.robots.inertia import from_center_of_mass
-from excitor.robots.mechanism import CanBeSingular
+from excitor.robots.load import catalog_names, load, robot_text
 from excitor.robots.parameters import layout_of
-from excitor.robots.robot import DriveTrain, Frame, FrictionTerm, Limits, Motion, Robot, RotorInertia
+from excitor.robots.robot import CanBeSingular, DriveTrain, Frame, FrictionTerm, Limits, Motion, Robot, RotorInertia
 from excitor.robots.tree import Tree
 
 N_RANDOM_TREES = 32

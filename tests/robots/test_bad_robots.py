@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from excitor.robots.description import load, robot_from_toml
 from excitor.robots.errors import InvalidRobot
 from excitor.robots.files.urdf import read_urdf, robot_from_urdf
 from excitor.robots.lint import lint
+from excitor.robots.load import load, robot_from_toml
 
 HEAD = 'name = "arm"\n[[joint]]\nname = "a"\nmdh = {}\n'
 NEXT = '[[joint]]\nname = "b"\n'

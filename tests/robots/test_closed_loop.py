@@ -8,19 +8,27 @@ import pytest
 from excitor.experiments.virtual.plant import plant_of
 from excitor.experiments.virtual.settings import QUIET
 from excitor.experiments.virtual.truth import draw_truth
-from excitor.robots.description import load
+from excitor.robots.closed_chain import inverse_geometry
 from excitor.robots.dynamics import inverse_dynamics, mass_matrix, rotor_matrix
-from excitor.robots.kernel.closed_loop import (
-    ACCELERATION,
+from excitor.robots.kernel.steps import (
+    ACCELERATION_CLOSED_LOOP as ACCELERATION,
+)
+from excitor.robots.kernel.steps import (
     LINK_TORQUE,
     MOTOR_TORQUE,
-    N_SIGNALS,
-    POSITION,
-    VELOCITY,
     Controller,
     run_closed_loop,
 )
-from excitor.robots.parallel import inverse_geometry
+from excitor.robots.kernel.steps import (
+    N_SIGNALS_CLOSED_LOOP as N_SIGNALS,
+)
+from excitor.robots.kernel.steps import (
+    POSITION_CLOSED_LOOP as POSITION,
+)
+from excitor.robots.kernel.steps import (
+    VELOCITY_CLOSED_LOOP as VELOCITY,
+)
+from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import posture
 from excitor.robots.simulate import Steps, simulate, with_friction_width

@@ -6,7 +6,15 @@ import pytest
 import scipy.optimize
 
 from excitor.robots.base import random_motion
-from excitor.robots.description import load
+from excitor.robots.closed_chain import (
+    all_positions,
+    find_legs,
+    forward_geometry,
+    inverse_geometry,
+    opened,
+    size,
+    solve,
+)
 from excitor.robots.dynamics import (
     energy,
     forward_dynamics,
@@ -16,11 +24,9 @@ from excitor.robots.dynamics import (
     regressor,
     rigid_torque,
 )
-from excitor.robots.legs import find_legs
-from excitor.robots.mechanism import CanBeSingular, Mechanism
-from excitor.robots.parallel import all_positions, forward_geometry, inverse_geometry, opened, size, solve
+from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
-from excitor.robots.robot import Motion, posture
+from excitor.robots.robot import CanBeSingular, Mechanism, Motion, posture
 
 PARALLEL = ("five-bar", "five-bar-vertical", "orthoglide-rod", "orthoglide", "delta", "delta-full", "3-rrr")
 

@@ -7,13 +7,10 @@ import numpy as np
 import pytest
 
 from excitor.robots.base import base_parameters, random_motion
-from excitor.robots.description import load, robot_from_data, robot_text
-from excitor.robots.dynamics import (
-    inverse_dynamics,
-    regressor,
-)
-from excitor.robots.files.expressions import combination
+from excitor.robots.dynamics import inverse_dynamics, regressor
+from excitor.robots.files.schema import combination
 from excitor.robots.inertia import change_frame
+from excitor.robots.load import load, robot_from_data, robot_text
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Payload
 

@@ -13,9 +13,20 @@ import numpy as np
 import pytest
 
 from excitor.robots.arrays import FloatArray
-from excitor.robots.codegen.inverse_dynamics import SIGN_WIDTH, inverse_dynamics_code, operation_counts, smoothed
-from excitor.robots.codegen.languages import Routine, comment, identifier, python_source
-from excitor.robots.codegen.traces import start_trace, traced_energy, traced_power, traced_regressor
+from excitor.robots.codegen import (
+    SIGN_WIDTH,
+    Routine,
+    comment,
+    identifier,
+    inverse_dynamics_code,
+    operation_counts,
+    python_source,
+    smoothed,
+    start_trace,
+    traced_energy,
+    traced_power,
+    traced_regressor,
+)
 from excitor.robots.dynamics import energy_regressor, inverse_dynamics, power_regressor, regressor
 from excitor.robots.errors import ExcitorError
 from excitor.robots.parameters import layout

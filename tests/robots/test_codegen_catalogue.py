@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from excitor.robots.base import base_parameters
-from excitor.robots.codegen.inverse_dynamics import SIGN_WIDTH, inverse_dynamics_code, smoothed
+from excitor.robots.codegen import SIGN_WIDTH, inverse_dynamics_code, smoothed
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from excitor.robots.files.expressions import combination, number
+from excitor.robots.files.schema import combination, number
 
 LENGTHS = {"d3": 0.225, "r3": 0.035, "l2": 2.0}
 NAMES = frozenset({"ZZ1", "Ia1", "MZ3", "M3", "M4", "M5"})

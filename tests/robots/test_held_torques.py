@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from excitor.robots.description import load
 from excitor.robots.dynamics import rigid_torque
-from excitor.robots.held_torques import integrate_held, integrate_sticking
+from excitor.robots.load import load
 from excitor.robots.parameters import prior
 from excitor.robots.robot import DriveTrain, Frame, FrictionTerm, Limits, Robot, RotorInertia, posture
+from excitor.robots.simulate import integrate_held, integrate_sticking
 from excitor.robots.tree import Tree
 
 J, LEVELS, RATE = 0.2, (1.0, 0.4, 0.5), 50.0

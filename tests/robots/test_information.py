@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from excitor.robots.base import base_parameters, lost_when_locked
-from excitor.robots.description import load
 from excitor.robots.dynamics import regressor
 from excitor.robots.gram import stack
 from excitor.robots.information import (
@@ -24,6 +23,7 @@ from excitor.robots.information import (
     sigmas,
     worth,
 )
+from excitor.robots.load import load
 from excitor.robots.robot import Motion, posture
 
 SIGMA = np.array([2.0, 1.5, 1.0, 0.5, 0.3, 0.2])

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from excitor.robots.description import catalog_names, load, robot_from_data
 from excitor.robots.files.urdf import read_urdf, robot_from_urdf
 from excitor.robots.lint import Finding, lint
+from excitor.robots.load import catalog_names, load, robot_from_data
 
 
 @pytest.mark.parametrize("name", catalog_names())

@@ -8,10 +8,9 @@ import pytest
 import sympy as sp
 
 from excitor.robots.base import base_parameters, declared_transform, random_motion
-from excitor.robots.description import load
-from excitor.robots.dynamics import energy_regressor, has_load_friction, power_regressor, regressor
+from excitor.robots.dynamics import energy_regressor, has_load_friction, momentum_form, power_regressor, regressor
 from excitor.robots.inertia import from_center_of_mass
-from excitor.robots.momentum import momentum_form
+from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, RotorInertia, posture
 

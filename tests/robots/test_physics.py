@@ -4,7 +4,8 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from excitor.robots import drive, dynamics
+from excitor.robots import dynamics
+from excitor.robots import friction as drive
 from excitor.robots.gram import condition_number, gram, gram_condition, gram_gradient, stack
 from excitor.robots.inertia import frame_change_matrix
 from excitor.robots.parameters import layout
@@ -188,7 +189,7 @@ def test_mass_matrix_is_symmetric_and_positive(random_robot, random_motion):
 
 @pytest.mark.parametrize("n_samples", [1, 119, 120, 121, 239, 240, 241, 481, 512])
 def test_sample_counts_around_the_block_size(n_samples, random_motion):
-    from excitor.robots.description import load
+    from excitor.robots.load import load
 
     robot = load("tx40")
     motion = random_motion(robot, n_samples)
@@ -201,7 +202,7 @@ def test_sample_counts_around_the_block_size(n_samples, random_motion):
 
 
 def test_large_angles_keep_their_sine(random_motion):
-    from excitor.robots.description import load
+    from excitor.robots.load import load
 
     robot = load("tx40")
     motion = random_motion(robot, 64)
@@ -222,7 +223,7 @@ def test_gram_is_the_product_of_the_stacked_regressor(any_robot, random_motion):
 
 def test_gram_condition_agrees_with_svd(random_motion):
     from excitor.robots.base import base_parameters
-    from excitor.robots.description import load
+    from excitor.robots.load import load
 
     robot = load("tx40")
     motion = random_motion(robot, 300)
@@ -256,7 +257,7 @@ def test_gram_gradient_matches_differences(any_robot):
 
 
 def test_gram_gradient_entry_by_entry(random_motion):
-    from excitor.robots.description import load
+    from excitor.robots.load import load
 
     robot = load("qrc350")
     motion = random_motion(robot, 70)
@@ -313,7 +314,7 @@ def slip_by_hand(position, delta):
 
 
 def test_motor_and_joint_sides_agree():
-    from excitor.robots.description import load
+    from excitor.robots.load import load
 
     robot = load("tx40")
     rng = np.random.default_rng(10)
@@ -329,7 +330,7 @@ def test_motor_and_joint_sides_agree():
 
 
 def test_efficiency_costs_the_driving_side():
-    from excitor.robots.description import load
+    from excitor.robots.load import load
 
     robot = load("kr150")
     R = robot.drive.efficiency
@@ -345,7 +346,7 @@ def test_efficiency_costs_the_driving_side():
 
 
 def test_current_law_is_odd_and_cubic():
-    from excitor.robots.description import load
+    from excitor.robots.load import load
 
     robot = load("kr150")
     current = np.array([[10.0] * 6, [-10.0] * 6])

@@ -9,17 +9,17 @@ from excitor.robots import base as bases
 from excitor.robots import dynamics
 from excitor.robots.base import (
     base_parameters,
+    closed_form,
     declared_transform,
     lost_when_locked,
     observation,
     random_motion,
     visible_columns,
 )
-from excitor.robots.description import load
 from excitor.robots.errors import RankDeficient
 from excitor.robots.inertia import check_consistency, from_center_of_mass
+from excitor.robots.load import load
 from excitor.robots.parameters import layout, layout_of
-from excitor.robots.regrouping import closed_form
 from excitor.robots.robot import DriveTrain, FrictionTerm, Limits, RotorInertia
 
 
@@ -116,7 +116,7 @@ def test_sliding_links_keep_their_mass_and_let_inertia_regroup():
 
 
 def polar_arm():
-    from excitor.robots.description import robot_from_data
+    from excitor.robots.load import robot_from_data
 
     def joint(name, kind, alpha, r):
         return {"name": name, "kind": kind, "mdh": {"alpha_deg": alpha, "d": 0, "theta_deg": 0, "r": r}}
@@ -174,10 +174,10 @@ def test_units_follow_the_joint_that_an_element_acts_on():
 @pytest.mark.parametrize("seed", [2, 4, 9])
 def test_gradient_of_columns_that_rest_on_loads_and_memory(seed):
     """With loads and states held, differences agree for load and slip columns too, beyond one chunk of samples."""
-    from excitor.robots.drive import drive_elements, slip_states
+    from excitor.robots.friction import drive_elements, slip_states
     from excitor.robots.gram import packing
+    from excitor.robots.kernel.accumulate import Drive, fill_gram
     from excitor.robots.kernel.adjoint import fill_gram_gradient
-    from excitor.robots.kernel.gram import Drive, fill_gram
     from excitor.robots.robot import Motion
     from excitor.robots.tree import chain, samples
 
@@ -336,7 +336,7 @@ def test_wrong_shapes_are_sentences(random_motion):
 
 
 def test_current_law_with_an_offset():
-    from excitor.robots import drive
+    from excitor.robots import friction as drive
 
     robot = load("kr150")
     law = np.tile([0.5, 2.0, 3.0, 4.0], (6, 1))
@@ -362,7 +362,7 @@ def test_sine_and_cosine_to_the_last_digit():
 
 def test_losses_follow_the_power_of_the_motor_not_of_the_joint():
     """TX-40: motor 6 turns at 32 (q5 + q6); joint 6 brakes while its motor drives."""
-    from excitor.robots import drive
+    from excitor.robots import friction as drive
 
     robot = load("tx40")
     R = np.full(6, 0.8)
@@ -515,7 +515,7 @@ def test_too_few_samples_have_no_condition():
 @pytest.mark.parametrize("tilt", [1e-4, 1e-3, 0.1])
 def test_a_tilted_axis_keeps_its_own_inertia(tilt):
     """A hair of tilt must not make XX1 of ten thousand times ZZ1."""
-    from excitor.robots.description import robot_from_data
+    from excitor.robots.load import robot_from_data
 
     axis = [float(np.sin(tilt)), 0.0, float(np.cos(tilt))]
     joints = [
@@ -530,7 +530,7 @@ def test_a_tilted_axis_keeps_its_own_inertia(tilt):
 
 def test_a_ball_screws_rotor_hides_nothing():
     """Its column is ten million times a link's: rounding of one kind is not compared with another."""
-    from excitor.robots.description import robot_from_data
+    from excitor.robots.load import robot_from_data
 
     def count(turns):
         joints = [

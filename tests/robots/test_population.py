@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
+from excitor.robots.cell import Scene, tool_speeds
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.gram import gram
-from excitor.robots.mechanism import Mechanism
+from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.population import (
     population_clearances,
@@ -17,8 +17,7 @@ from excitor.robots.population import (
     population_tool_speeds,
     population_torques,
 )
-from excitor.robots.robot import Frame, Motion
-from excitor.robots.scene import Scene, tool_speeds
+from excitor.robots.robot import Frame, Mechanism, Motion
 
 N_SAMPLES = 260  # more than a chunk of the kernel
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from excitor.robots import dynamics
-from excitor.robots.base import base_parameters, declared_transform
-from excitor.robots.description import load, robot_from_data, robot_text, stretch
+from excitor.robots.base import base_parameters, declared_transform, regroupings
+from excitor.robots.load import load, robot_from_data, robot_text, stretch
 from excitor.robots.parameters import layout
-from excitor.robots.regrouping import regroupings
 from excitor.robots.robot import FrictionTerm, Motion
 
 DQ = np.array([[0.3, -0.2, 0.5, 0.7, -0.4, 0.9]])

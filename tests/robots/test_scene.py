@@ -6,12 +6,7 @@ import coal
 import numpy as np
 import pytest
 
-from excitor.robots.description import load
-from excitor.robots.dynamics import frame_pose, link_poses
-from excitor.robots.mechanism import Mechanism
-from excitor.robots.population import population_clearances
-from excitor.robots.robot import Capsule, Frame, Limits, Motion
-from excitor.robots.scene import (
+from excitor.robots.cell import (
     Scene,
     Shape,
     Zone,
@@ -23,6 +18,10 @@ from excitor.robots.scene import (
     tool_speeds,
     unchecked_pairs,
 )
+from excitor.robots.dynamics import frame_pose, link_poses
+from excitor.robots.load import load
+from excitor.robots.population import population_clearances
+from excitor.robots.robot import Capsule, Frame, Limits, Mechanism, Motion
 from excitor.robots.tree import Tree
 
 KINDS = ("box", "half-space", "sphere", "cylinder")

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from excitor.robots.description import load
+from excitor.robots.closed_chain import inverse_geometry
 from excitor.robots.dynamics import inverse_dynamics, mass_matrix
-from excitor.robots.parallel import inverse_geometry
+from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import DriveTrain, Frame, FrictionTerm, Limits, Motion, Robot, RotorInertia, posture
-from excitor.robots.servo import Servo, design_inertia, follow, follow_many, servo_for, smoothed
-from excitor.robots.simulate import Steps, simulate
+from excitor.robots.simulate import Servo, Steps, design_inertia, follow, follow_many, servo_for, simulate, smoothed
 from excitor.robots.tree import Tree
 
 INERTIA, VISCOUS = 0.4, 1.5

@@ -7,19 +7,12 @@ import pytest
 from scipy.integrate import solve_ivp
 from scipy.special import ellipj, ellipk
 
-from excitor.robots.description import load
 from excitor.robots.dynamics import energy, forward_dynamics, inverse_dynamics, rigid_torque
 from excitor.robots.inertia import from_center_of_mass
+from excitor.robots.load import load
 from excitor.robots.parameters import layout, layout_of
 from excitor.robots.robot import DriveTrain, Frame, FrictionTerm, Limits, Motion, Robot, posture
-from excitor.robots.simulate import (
-    Steps,
-    friction_rate,
-    run_motion,
-    simulate,
-    stable_substeps,
-    with_friction_width,
-)
+from excitor.robots.simulate import Steps, friction_rate, run_motion, simulate, stable_substeps, with_friction_width
 from excitor.robots.tree import Tree
 
 MASS, LEVER, INERTIA, VISCOUS, COULOMB = 2.0, 0.3, 0.05, 0.4, 0.7

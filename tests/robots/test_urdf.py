@@ -9,11 +9,11 @@ import pytest
 
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import base_parameters, random_motion
-from excitor.robots.description import load, load_with_notes
 from excitor.robots.dynamics import frame_pose, inverse_dynamics, link_poses, regressor
 from excitor.robots.errors import RankDeficient
 from excitor.robots.files.urdf import read_urdf, robot_from_urdf
 from excitor.robots.inertia import about_center_of_mass, change_frame
+from excitor.robots.load import load, load_with_notes
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.tree import Tree
 

@@ -13,8 +13,8 @@ from excitor.experiments.virtual.plant import noise_scale
 from excitor.experiments.virtual.recorded import Recorded
 from excitor.experiments.virtual.sensors import with_rows
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
-from excitor.robots.drive import joint_torques
 from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.friction import joint_torques
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion, Robot
 

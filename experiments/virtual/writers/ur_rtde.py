@@ -6,7 +6,7 @@ import numpy as np
 
 from excitor.experiments.virtual.sensors import currents
 from excitor.experiments.virtual.writers.format import Column, Format, Shown, write_rows
-from excitor.robots.drive import motor_torques
+from excitor.robots.friction import motor_torques
 
 FORMATS = (Format("ur_rtde", "the RTDE recorder", "ur_rtde", "actual_q_{j}", {"current": "actual_current_{j}"}),)
 STARTED = 1000.0  # s: how long the controller had been on

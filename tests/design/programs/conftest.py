@@ -5,7 +5,7 @@ import pytest
 
 from excitor.design.fourier import Excitation, Trajectory
 from excitor.design.programs.plan import Move, Plan, Rounds
-from excitor.robots.description import load
+from excitor.robots.load import load
 
 SLIDER = """name = "gantry"
 [[joint]]

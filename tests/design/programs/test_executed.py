@@ -18,12 +18,12 @@ from excitor.design.programs.target import Target, to_axes
 from excitor.design.programs.words import rounded
 from excitor.design.row_limits import row_limits, row_values
 from excitor.robots.base import base_parameters
-from excitor.robots.description import load
+from excitor.robots.cell import Scene, Shape, Zone, clearances
 from excitor.robots.dynamics import inverse_dynamics, regressor
-from excitor.robots.geometry import translation
 from excitor.robots.gram import condition_number, stack
+from excitor.robots.inertia import translation
+from excitor.robots.load import load
 from excitor.robots.robot import ControllerAxes, Limits, Motion
-from excitor.robots.scene import Scene, Shape, Zone, clearances
 
 SERVO = Target("servo", "a servo loop", "A", "", "rad", "rad", 9, 32, slides=True)
 TABLE = Target("table", "a table", "B", "", "rad", None, 12, 64, spacing=0.05, slides=True)

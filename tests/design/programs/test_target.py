@@ -17,8 +17,8 @@ from excitor.design.programs.target import (
     to_axes,
     units,
 )
-from excitor.robots.description import load
 from excitor.robots.dynamics import frame_pose
+from excitor.robots.load import load
 from excitor.robots.robot import ControllerAxes
 
 DEGREES = Target("degrees", "a six-axis controller", "B", "", "deg", "deg", 6, 64, spacing=0.05, joints=6)

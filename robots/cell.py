@@ -10,13 +10,14 @@ import numpy as np
 from excitor.robots.arrays import FloatArray, check_shape, freeze, locked
 from excitor.robots.base import random_motion
 from excitor.robots.dynamics import frame_jacobian
-from excitor.robots.geometry import inverse
-from excitor.robots.kernel.chain import Chain
+from excitor.robots.inertia import inverse
+from excitor.robots.kernel.compile import Chain
 from excitor.robots.robot import Capsule, Motion, Robot
 from excitor.robots.tree import Tree, chain
 
 if TYPE_CHECKING:
-    from excitor.robots.kernel.scene import Volumes
+    from excitor.robots.kernel.distances import Volumes
+
 
 ShapeKind = Literal["box", "half-space", "sphere", "cylinder"]
 Keep = Literal["in", "out"]
@@ -141,7 +142,7 @@ def clearances(robot: Robot, scene: Scene, q: FloatArray) -> FloatArray:
 
 
 def _clearances(robot: Robot, volumes: "Volumes", q: FloatArray) -> FloatArray:
-    from excitor.robots.kernel.scene import fill_clearances
+    from excitor.robots.kernel.distances import fill_clearances
 
     tree = robot.mechanism
     out = np.empty((1, len(q), len(volumes.zone_body) + len(volumes.pairs)))
@@ -267,8 +268,7 @@ def scene_rows(robot: Robot, scene: Scene) -> Rows:
 
 def _volumes(robot: Robot, scene: Scene, zone_rows: list[tuple[Zone, int]], pairs: list[tuple[int, int]]) -> "Volumes":
     """Pack bodies (the tool is the last), zones and pairs for the kernel."""
-    from excitor.robots.kernel.distances import ZONE_CONSTANTS
-    from excitor.robots.kernel.scene import Volumes
+    from excitor.robots.kernel.distances import ZONE_CONSTANTS, Volumes
 
     point = robot.tool.T_link_frame[:3, 3]
     bodies = [*robot.capsules, Capsule(robot.tool.link, point, point, scene.tool_radius)]

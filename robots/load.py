@@ -9,9 +9,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from excitor.robots.errors import InvalidRobot
-from excitor.robots.files.assemble import assemble
 from excitor.robots.files.schema import Description, sentences
-from excitor.robots.files.skeleton import Reading
+from excitor.robots.files.toml import Reading, assemble
 from excitor.robots.robot import Robot
 
 LARGEST_FILE = 2_000_000  # bytes; a robot is one page

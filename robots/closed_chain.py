@@ -3,17 +3,22 @@
 [Briot2012] eqs. (2)-(4), (6): every coordinate of the opened tree follows from the actuated ones, dq_all = J dq, and
 τ = Jᵀ τ_tree, with the platform one of the tree's bodies, reached by coordinates of its own. So every regressor is
 the opened tree's, projected.
+
+* Where an opened chain closes: which points, or orientations, of two links must agree.
+* How far a closed chain is from where it cannot be: out of reach, or singular.
+* Inverse geometry of legs in closed form: a driven elbow that keeps its distance from a point of the platform.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, check_shape, freeze
-from excitor.robots.closure import Closure, pack
 from excitor.robots.errors import NotAssembled
-from excitor.robots.kernel.closure import Loops
+from excitor.robots.kernel.loops import POINT, ROD, TURN, Loops
 from excitor.robots.robot import Motion, posture
 from excitor.robots.tree import Tree, chain
 
@@ -27,6 +32,32 @@ _SHORT = 1_000  # samples: of motions up to this long, many are kept
 SLENDER = np.zeros((10, 10))
 SLENDER[3, 3] = SLENDER[3, 5] = SLENDER[5, 3] = SLENDER[5, 5] = 0.5
 SLENDER[6, 6] = SLENDER[9, 9] = 1.0
+
+
+ClosureKind = Literal["point", "rod", "turn"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Closure:
+    """A condition between links a and b (-1: the base), points in their frames, directions in the base's.
+
+    point  p_a - p_b vanishes along each direction         rod  |p_a - p_b| = length
+    turn   R_aᵀ R_b = turn, about each direction
+    """
+
+    kind: ClosureKind
+    links: tuple[int, int]
+    points: FloatArray  # (2, 3)
+    directions: FloatArray  # (n_equations, 3), orthonormal; of a rod, one that is not read
+    length: float = 1.0
+    turn: FloatArray = field(default_factory=lambda: np.eye(3))
+
+    def __post_init__(self) -> None:
+        freeze(self, points="2 3", directions="n_equations 3", turn="3 3")
+
+    def __len__(self) -> int:
+        """Count its equations."""
+        return len(self.directions)
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -166,8 +197,6 @@ class ClosedLoop:
 
     def singularity_distances(self, q: FloatArray) -> FloatArray:
         """Distance to each type of singularity, about 1 at home, 0 at it, (n_samples, n_types); see `assembly`."""
-        from excitor.robots.assembly import singularity_distances
-
         return singularity_distances(self, q)
 
 
@@ -227,8 +256,6 @@ def inverse_geometry(loop: ClosedLoop, x: FloatArray) -> FloatArray:
 
     Legs that have a closed form use it; where one has none, Newton's method leads all from home.
     """
-    from excitor.robots.legs import find_legs, solve_legs
-
     check_shape(x, "n_samples n_moves", "x", {"n_moves": loop.platform.size})
     legs = find_legs(loop)
     if legs is None:
@@ -353,3 +380,276 @@ def closures_at(loop: ClosedLoop, q_all: FloatArray) -> tuple[FloatArray, FloatA
 
 def _rows(motion: Motion) -> tuple[FloatArray, FloatArray, FloatArray]:
     return motion.q.T, motion.dq.T, motion.ddq.T
+
+
+_KINDS = {"point": POINT, "rod": ROD, "turn": TURN}
+
+
+def pack(closures: Sequence[Closure]) -> Loops:
+    """Write closures as the flat arrays that compiled code reads."""
+    rows = np.zeros((len(closures), 3, 3))
+    for row, closure in zip(rows, closures, strict=True):
+        row[: len(closure)] = closure.directions
+    return Loops(
+        kind=np.array([_KINDS[closure.kind] for closure in closures], dtype=np.int64),
+        link=np.array([closure.links for closure in closures], dtype=np.int64).reshape(-1, 2),
+        point=np.array([closure.points for closure in closures]).reshape(-1, 2, 3),
+        rows=rows,
+        first=np.concatenate([[0], np.cumsum([len(closure) for closure in closures])]).astype(np.int64),
+        length=np.array([closure.length for closure in closures]),
+        turn=np.array([closure.turn for closure in closures]).reshape(-1, 3, 3),
+    )
+
+
+_ITERATIONS = 30
+_SAME = 1e-6  # rad or m: a working mode's joints agree to rounding, the other's are apart
+
+
+def singularity_distances(loop: ClosedLoop, q: FloatArray) -> FloatArray:
+    """Measure distances to singularities, (n_samples, n_types); negative beyond them and out of reach."""
+    whole = complete(loop, posture(np.asarray(q, dtype=float)))
+    out = np.empty((len(q), len(loop.singularity_names)))
+    found = whole.residual <= tolerance(loop)
+    side = np.where(whole.closes, 1.0, -1.0)
+    out[found] = side[found, None] * _distances(loop, whole.J[:, :, found].transpose(2, 0, 1))
+    turned = _other_working_mode(loop, whole)
+    out[:, 0] = np.where(turned & found, -np.abs(out[:, 0]), out[:, 0])
+    if not found.all():
+        out[~found] = -least_gap(loop, np.asarray(q, dtype=float)[~found])[:, None] / size(loop)
+    return out
+
+
+def _other_working_mode(loop: ClosedLoop, whole: Opened) -> BoolArray:
+    """Tell where a leg has passed a singularity of type 1, and holds the platform the other way than at home."""
+    q = whole.motion.q
+    legs = find_legs(loop)
+    if legs is None:
+        J_p, home = whole.J[loop.platform].transpose(2, 0, 1), _home_jacobian(loop)[loop.platform]
+        return np.asarray(np.linalg.det(J_p) * np.linalg.det(home) < 0.0)
+    meant, _ = solve_legs(loop, legs, q[:, loop.platform])
+    off = np.abs(meant - q[:, loop.actuated])
+    whole_turns = np.where(loop.prismatic, 0.0, 2.0 * np.pi * np.round(off / (2.0 * np.pi)))
+    return np.asarray((np.abs(off - whole_turns) > _SAME).any(axis=1))
+
+
+def _distances(loop: ClosedLoop, J: FloatArray) -> FloatArray:
+    J_p, J_t = scaled(loop, J)
+    values = np.linalg.svd(J_p, compute_uv=False)
+    columns = [values[:, -1], 1.0 / values[:, 0]]
+    if loop.passive.size:
+        columns.append(1.0 / np.linalg.svd(J_t, compute_uv=False)[:, 0])
+    return np.column_stack(columns)
+
+
+def scaled(loop: ClosedLoop, J: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Scale J, or its derivatives, (n, n_all, n_joints), to what distances are singular values of: S J_p and J_t."""
+    to_platform, to_drives, passive_at_home = _scales(loop)
+    J_p = J[:, loop.platform] * to_platform[:, None] * to_drives
+    return J_p, J[:, loop.passive] * to_drives / passive_at_home
+
+
+@lru_cache(maxsize=64)
+def _scales(loop: ClosedLoop) -> tuple[FloatArray, FloatArray, float]:
+    """Units: the platform's turns by the reach of its closures, drives by what they do to it at home."""
+    J = _home_jacobian(loop)
+    turns = ~loop.tree.prismatic[loop.platform]
+    to_platform = np.where(turns, _platform_reach(loop), 1.0)
+    to_drives = 1.0 / np.linalg.norm(J[loop.platform] * to_platform[:, None], axis=0)
+    passive = np.linalg.norm(J[loop.passive] * to_drives, 2) if loop.passive.size else 1.0
+    return to_platform, to_drives, float(passive)
+
+
+def _home_jacobian(loop: ClosedLoop) -> FloatArray:
+    return complete(loop, posture(loop.home[None, loop.actuated])).J[:, :, 0]
+
+
+def _platform_reach(loop: ClosedLoop) -> float:
+    """Measure how far from its origin the platform is held, m; the robot's size if at the origin alone."""
+    moved = np.flatnonzero(np.any(loop.tree.coupling[:, loop.platform] != 0.0, axis=1))
+    held = [
+        float(np.linalg.norm(point))
+        for closure in loop.closures
+        for link, point in zip(closure.links, closure.points, strict=True)
+        if link in moved
+    ]
+    return max(held, default=0.0) or size(loop)
+
+
+def least_gap(loop: ClosedLoop, q: FloatArray) -> FloatArray:
+    """Find how little the closures can stay open with the drives at q, m, (n_samples,): Levenberg and Marquardt."""
+    free, scale = sought(loop, loop.actuated), strides(loop)
+    x = np.tile(loop.home, (len(q), 1))
+    x[:, loop.actuated] = q
+    damping = np.full(len(q), 1e-2)
+    f, A = closures_at(loop, x)
+    for _ in range(_ITERATIONS):
+        slope = A[:, :, free] * scale[free]
+        normal = slope.swapaxes(1, 2) @ slope
+        diagonal = np.trace(normal, axis1=1, axis2=2) / free.size
+        damped = normal + (damping * diagonal)[:, None, None] * np.eye(free.size)
+        step = np.linalg.solve(damped, (slope.swapaxes(1, 2) @ f[:, :, None]))[:, :, 0]
+        trial = x.copy()
+        trial[:, free] -= step * scale[free]
+        f_trial, A_trial = closures_at(loop, trial)
+        better = np.einsum("sk,sk->s", f_trial, f_trial) < np.einsum("sk,sk->s", f, f)
+        x[better], f[better], A[better] = trial[better], f_trial[better], A_trial[better]
+        damping = np.where(better, 0.3 * damping, 5.0 * damping)
+    return np.asarray(np.linalg.norm(f, axis=1))
+
+
+_SAMPLES = 24
+_CONSTANT = 1e-9  # of the robot's size: a distance that changes by less is constant
+_TURN = 2.0 * np.pi
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Leg:
+    """A leg that has a closed form, in the directions that its closure joins."""
+
+    joint: int  # among the actuated ones
+    slides: bool
+    path: FloatArray  # (3, n): m, u, v of the elbow; u is 0 where the joint slides
+    length: float
+    link: int  # of the tree, that the leg holds
+    point: FloatArray  # (3,) there
+    directions: FloatArray  # (n, 3)
+    home: float
+    side: float  # 1 or -1: which of the two solutions
+
+    def __post_init__(self) -> None:
+        freeze(self, path="3 n", point="3", directions="n 3")
+
+
+def solve_legs(loop: ClosedLoop, legs: tuple[Leg, ...], x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Find actuated joints for platform coordinates x, and how far each leg is out of reach, m: (n_samples, n) each."""
+    at = np.tile(loop.home, (len(x), 1))
+    at[:, loop.platform] = x
+    poses = loop.tree.poses(at)
+    q, short = np.empty((len(x), len(legs))), np.empty((len(x), len(legs)))
+    for leg in legs:
+        T = poses[:, leg.link]
+        target = (T[:, :3, :3] @ leg.point + T[:, :3, 3]) @ leg.directions.T
+        q[:, leg.joint], short[:, leg.joint] = _solve_legs(leg, leg.path[0] - target)
+    return q, short
+
+
+def _solve_legs(leg: Leg, d: FloatArray) -> tuple[FloatArray, FloatArray]:
+    _, u, v = leg.path
+    if leg.slides:
+        along = d @ v / (v @ v)
+        across = np.linalg.norm(d - along[:, None] * v, axis=1)
+        root = np.sqrt(np.maximum(leg.length**2 - across**2, 0.0)) / np.linalg.norm(v)
+        return -along + leg.side * root, np.maximum(across - leg.length, 0.0)
+    A, B = 2.0 * d @ u, 2.0 * d @ v
+    most, C = np.hypot(A, B), leg.length**2 - (d**2).sum(axis=1) - u @ u
+    cosine = C / np.where(most > 0.0, most, 1.0)
+    angle = np.arctan2(B, A) + leg.side * np.arccos(np.clip(cosine, -1.0, 1.0))
+    apart = np.linalg.norm(d, axis=1)
+    radius = float(np.linalg.norm(u))
+    short = np.maximum(np.maximum(apart - radius - leg.length, np.abs(radius - leg.length) - apart), 0.0)
+    short = np.where(np.abs(cosine) > 1.0, np.maximum(short, np.finfo(float).tiny), 0.0)
+    return leg.home + np.remainder(angle - leg.home + 0.5 * _TURN, _TURN) - 0.5 * _TURN, short
+
+
+@lru_cache(maxsize=64)
+def find_legs(loop: ClosedLoop) -> tuple[Leg, ...] | None:
+    """Find each actuated joint's leg; None where one of them is of another kind."""
+    legs = [_leg(loop, i) for i in range(loop.n_joints)]
+    return tuple(leg for leg in legs if leg is not None) if all(leg is not None for leg in legs) else None
+
+
+def _leg(loop: ClosedLoop, joint: int) -> Leg | None:
+    tree, coordinate = loop.tree, int(loop.actuated[joint])
+    row = np.zeros(tree.n_joints)
+    row[coordinate] = 1.0
+    driven = [j for j in range(tree.n_links) if np.array_equal(tree.coupling[j], row) and tree.parents[j] < 0]
+    if len(driven) != 1:
+        return None
+    ends = [found for closure in loop.closures if (found := _ends(loop, closure, driven[0])) is not None]
+    if len(ends) != 1:
+        return None
+    closure, inner, held = ends[0]
+    D = np.eye(3) if closure.kind == "rod" else closure.directions
+    elbow = closure.points[inner] if closure.kind == "rod" else _center(loop, closure, inner, driven[0])
+    if elbow is None:
+        return None
+    path = _path(loop, coordinate, driven[0], elbow) @ D.T
+    slides = bool(tree.sliding[driven[0]])
+    if not slides and not _circular(path, size(loop)):
+        return None
+    if closure.kind == "rod":
+        length = closure.length
+    else:
+        pose = tree.poses(loop.home[None])[0]
+        apart = _world(pose, closure.links[inner], closure.points[inner]) - _world(pose, driven[0], elbow)
+        length = float(np.linalg.norm(D @ apart))
+    home = float(loop.home[coordinate])
+    fields = (path, length, closure.links[held], closure.points[held], D, home)
+    sides = [Leg(joint, slides, *fields, side=side) for side in (1.0, -1.0)]
+    off = [abs(_at_home(loop, leg) - home) for leg in sides]
+    return sides[int(np.argmin(off))] if min(off) < 1e-6 else None
+
+
+def _at_home(loop: ClosedLoop, leg: Leg) -> float:
+    only = (replace(leg, joint=0),)
+    return float(solve_legs(loop, only, loop.home[None, loop.platform])[0][0, 0])
+
+
+def _ends(loop: ClosedLoop, closure: Closure, driven: int) -> tuple[Closure, int, int] | None:
+    """Tell which end of a closure the driven link carries, and which the platform, and only they: (closure, 0, 1)."""
+    if closure.kind == "turn":
+        return None
+    platform = set(map(int, loop.platform))
+    for inner, held in ((0, 1), (1, 0)):
+        carried, holds = _ancestors(loop, closure.links[inner]), _ancestors(loop, closure.links[held])
+        if driven not in carried or driven in holds:
+            continue
+        moved = {int(c) for j in holds for c in np.flatnonzero(loop.tree.coupling[j])}
+        others = {int(c) for j in carried for c in np.flatnonzero(loop.tree.coupling[j])} & set(map(int, loop.actuated))
+        rigid = closure.kind == "point" or closure.links[inner] == driven
+        if moved and moved <= platform and len(others) == 1 and rigid:
+            return closure, inner, held
+    return None
+
+
+def _ancestors(loop: ClosedLoop, link: int) -> list[int]:
+    found = []
+    while link >= 0:
+        found.append(link)
+        link = int(loop.tree.parents[link])
+    return found
+
+
+def _center(loop: ClosedLoop, closure: Closure, inner: int, driven: int) -> FloatArray | None:
+    """Fit the sphere on which passive joints let a leg's end move, seen from the driven link; None if there is none."""
+    q = np.tile(loop.home, (_SAMPLES, 1))
+    q[:, loop.passive] += np.random.default_rng(0).uniform(-1.0, 1.0, size=(_SAMPLES, loop.passive.size))
+    poses = loop.tree.poses(q)
+    seen = np.linalg.inv(poses[:, driven]) @ poses[:, closure.links[inner]]
+    points = seen[:, :3, :3] @ closure.points[inner] + seen[:, :3, 3]
+    middle = points.mean(axis=0)
+    p = points - middle
+    unknowns = np.linalg.lstsq(np.column_stack([2.0 * p, np.ones(_SAMPLES)]), (p**2).sum(axis=1), rcond=1e-9)[0]
+    distance = np.linalg.norm(p - unknowns[:3], axis=1)
+    return middle + unknowns[:3] if np.ptp(distance) < _CONSTANT * size(loop) else None
+
+
+def _path(loop: ClosedLoop, coordinate: int, driven: int, elbow: FloatArray) -> FloatArray:
+    """Write the elbow's path by the driven joint: m, u, v with E = m + u cos q + v sin q, or m + v q, base frame."""
+    q = np.tile(loop.home, (3, 1))
+    slides = bool(loop.tree.sliding[driven])
+    q[:, coordinate] = (0.0, 1.0, 2.0) if slides else (0.0, 0.25 * _TURN, 0.5 * _TURN)
+    E = np.array([_world(pose, driven, elbow) for pose in loop.tree.poses(q)])
+    if slides:
+        return np.array([E[0], np.zeros(3), E[1] - E[0]])
+    middle = 0.5 * (E[0] + E[2])
+    return np.array([middle, 0.5 * (E[0] - E[2]), E[1] - middle])
+
+
+def _circular(path: FloatArray, scale: float) -> bool:
+    _, u, v = path
+    return bool(abs(u @ v) < _CONSTANT * scale**2 and abs(u @ u - v @ v) < _CONSTANT * scale**2)
+
+
+def _world(pose: FloatArray, link: int, point: FloatArray) -> FloatArray:
+    return np.asarray(pose[link, :3, :3] @ point + pose[link, :3, 3])

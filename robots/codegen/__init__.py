@@ -1,1 +1,0 @@
-"""A robot's inverse dynamics as source code for controllers."""
