@@ -11,9 +11,9 @@ from pydantic import Field, FiniteFloat, ValidationError
 from excitor.design.programs.registry import NAMES as TARGETS
 from excitor.experiments.designing.schema import Arm, Body, Cell, Design, Limits, Noise, Rated, Table, Targets
 from excitor.experiments.files import mend
-from excitor.identify.logs.csv_columns import ColumnMap
-from excitor.identify.logs.readers import FORMATS
-from excitor.identify.sensitivity import Acceptance
+from excitor.identify.logs.read import FORMATS
+from excitor.identify.logs.table import ColumnMap
+from excitor.identify.reduce import Acceptance
 from excitor.robots.errors import ExcitorError, InvalidRobot
 from excitor.robots.files.schema import sentences
 from excitor.robots.load import catalog_names, load, read_text, robot_text
@@ -270,7 +270,7 @@ def method_problems(settings: Identification) -> list[str]:
     """Check that a method exists, and what goes with it."""
     if settings.method == "wls":
         return []
-    from excitor.identify.ladder import METHODS
+    from excitor.identify.methods import METHODS
 
     if settings.method not in METHODS:
         return [f"identify.method: is {settings.method!r}, expected one of {', '.join(METHODS)}"]

@@ -8,19 +8,14 @@ import numpy as np
 from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import OpenCampaign
 from excitor.experiments.processing import filter_sentences, read_run_aligned
-from excitor.identify.consistent import ConsistentEstimate, consistent_fit, standard_columns
-from excitor.identify.consistent_of import consistent_of
-from excitor.identify.diagnose import diagnose, usable
-from excitor.identify.estimate import Estimate, wls
-from excitor.identify.factors import compress, select
-from excitor.identify.finding import Finding
-from excitor.identify.intervals import Intervals, block_bootstrap, wider
-from excitor.identify.reduce import essential
+from excitor.identify.consistent import ConsistentEstimate, consistent_fit, consistent_of, standard_columns
+from excitor.identify.diagnose import Finding, diagnose, usable
+from excitor.identify.estimate import Estimate, compress, select, wls
+from excitor.identify.intervals import Intervals, block_bootstrap, spectral_intervals, wider
+from excitor.identify.reduce import Reduction, Rule, backward_selection, essential
 from excitor.identify.regression import Regression, Rows, dynamic_regression
 from excitor.identify.samples import Samples, Step
-from excitor.identify.sensitivity import Reduction, Rule, backward_selection
 from excitor.identify.signals import decimate
-from excitor.identify.spectral_intervals import spectral_intervals
 from excitor.identify.validate import Validation, set_baselines, standard_parameters, validate
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import random_motion
@@ -244,7 +239,7 @@ def fit(campaign: OpenCampaign, regression: Regression, unseen: list[Samples]) -
 def fit_otherwise(examined: Examined, regression: Regression) -> tuple[Estimate, Intervals]:
     """Fit by another method of the ladder, as `excitor compare` does; ExcitorError where it refuses."""
     from excitor.experiments.comparing.prepare import problem_of
-    from excitor.identify.ladder import answer
+    from excitor.identify.methods import answer
 
     method = examined.campaign.content.identify.method
     found = answer(method, problem_of(examined, regression))

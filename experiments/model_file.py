@@ -14,7 +14,7 @@ from excitor.experiments.files import write_atomically
 from excitor.experiments.identification import Identified
 from excitor.experiments.model_json import SCHEMA
 from excitor.experiments.program_logs import MANIFEST, PROGRAMS
-from excitor.identify.logs.readers import log_files
+from excitor.identify.logs.read import log_files
 from excitor.identify.validate import Validation, standard_parameters
 from excitor.robots.base import base_parameters, regroupings
 from excitor.robots.codegen import inverse_dynamics_code

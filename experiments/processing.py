@@ -18,12 +18,11 @@ from excitor.experiments.program_logs import (
     declared_by,
     read_aligned,
 )
-from excitor.identify.cycles import average_cycles, find_cycles
-from excitor.identify.finding import several
+from excitor.identify.diagnose import several
 from excitor.identify.log import Measured, joint_side
-from excitor.identify.logs.matlab_means import Fields, read_matlab_means
-from excitor.identify.logs.readers import read_log
-from excitor.identify.periods import average_periods, periodic_lowpass
+from excitor.identify.logs.matlab import Fields, read_matlab_means
+from excitor.identify.logs.read import read_log
+from excitor.identify.periods import average_cycles, average_periods, find_cycles, periodic_lowpass
 from excitor.identify.samples import Samples, Step, repeated
 from excitor.identify.signals import differentiate, lowpass, pose_averages
 from excitor.robots.arrays import FloatArray

@@ -12,10 +12,9 @@ from excitor.experiments.align.manifest_file import Manifest, expected_of, read_
 from excitor.experiments.align.nouns import Alignment, MeasuredRun
 from excitor.experiments.align.windows import AlignedPeriods, aligned_samples, aligned_windows, usable
 from excitor.experiments.virtual.formats import declared_for
-from excitor.identify.log import Log, joint_side
-from excitor.identify.logs.csv_columns import ColumnMap
-from excitor.identify.logs.readers import read_log
-from excitor.identify.logs.recording import Quantity, Recording
+from excitor.identify.log import Log, Quantity, Recording, joint_side
+from excitor.identify.logs.read import read_log
+from excitor.identify.logs.table import ColumnMap
 from excitor.identify.periods import periodic_lowpass
 from excitor.identify.samples import Samples, Step, repeated
 from excitor.identify.signals import differentiate

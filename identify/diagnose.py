@@ -1,30 +1,46 @@
-"""What is wrong with the data, and what can they not tell? Findings in sentences, before anything is solved."""
+"""What is wrong with the data, and what can they not tell? Findings in sentences, before anything is solved.
 
-from collections.abc import Sequence
+* What a diagnosis says: one finding, in sentences.
+* Do torques come at the time of the motion they belong to? The model is refitted to torques shifted in time.
+* Can a recorded motion be true, in units, limits and derivatives, and does it reverse.
+* Do torques belong to their joints: sign, scale, unit, order, clipping? The prior model is asked, not trusted.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
-from excitor.identify.diagnose_delay import check_delay
-from excitor.identify.diagnose_motion import (
-    check_derivatives,
-    check_limits,
-    check_moving,
-    check_reversals,
-    check_units,
-    check_values,
-)
-from excitor.identify.diagnose_torque import check_clipping, check_dead, check_order, check_scale
-from excitor.identify.finding import Finding, several
+from excitor.identify.regression import SETTLES, Subset, near_reversals, subset
 from excitor.identify.samples import Samples
-from excitor.identify.subset import Subset, subset
-from excitor.robots.arrays import FloatArray, one_blas_thread
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, one_blas_thread
+from excitor.robots.base import lost_when_locked
+from excitor.robots.dynamics import inverse_dynamics, regressor, rigid_torque
 from excitor.robots.errors import NotAssembled
-from excitor.robots.parameters import prior
-from excitor.robots.robot import Robot
+from excitor.robots.parameters import layout, prior
+from excitor.robots.robot import FrictionTerm, Motion, Robot
 
 RANK_TOLERANCE = 1e-7  # of column-normalised singular values
 POOR_CONDITION = 1e4
 FEW_SAMPLES = 5  # a joint, for each base parameter
+
+
+Level = Literal["unusable", "doubtful", "note"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something about the data that an estimate would not show."""
+
+    level: Level  # unusable: a number made of these data would mislead; doubtful: part of it would; note: worth knowing
+    what: str  # the check that found it
+    sentence: str
+    remedy: str
+    data: Mapping[str, float | str | tuple[str, ...]]
+
+    def __str__(self) -> str:
+        return f"{self.sentence}; {self.remedy}"
 
 
 @one_blas_thread()
@@ -189,3 +205,613 @@ def _check_fits(robot: Robot, runs: Sequence[Samples]) -> None:
             )
         if len(run) < 10:
             raise ValueError(f"run {run.run!r} has {len(run)} samples, expected at least 10")
+
+
+STILL = 1e-3  # rad or m: a joint that covers less does not move
+TURNING = 0.05  # of a joint's highest speed: slower is standstill, where the sign of a velocity is noise
+
+
+def moving_joints(robot: Robot, run: Samples) -> BoolArray:
+    """Tell which joints move in a run, (n_joints,); those that the robot holds do not."""
+    moves = np.ptp(run.motion.q, axis=0) > STILL
+    moves[list(robot.locked)] = False
+    return np.asarray(moves)
+
+
+def fit_factor(x: FloatArray, y: FloatArray) -> tuple[float, float]:
+    """Fit y = f x: the factor, and the share of y's norm that it leaves."""
+    power = float(x @ x)
+    factor = float(x @ y) / power if power > 0.0 else 0.0
+    size = float(np.linalg.norm(y))
+    return factor, float(np.linalg.norm(y - factor * x)) / size if size > 0.0 else 0.0
+
+
+def several(names: list[str] | tuple[str, ...]) -> str:
+    """Write names as a list that can be read."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
+
+
+LONGEST = 0.1  # s, that torques may be late or early
+GRID = 20  # coarse shifts to either side
+STEPS = 5  # towards the shift at which the model is linearised
+SURE = 5.0  # σ: residuals are rarely white
+LEAST_GAIN = 0.1  # of what the model leaves: noise alone moves the best shift about, at hardly any gain
+COSTS: dict[Level, tuple[float, float]] = {  # from here on: residual lost, over the torque; and over what remains
+    "unusable": (0.05, 0.5),
+    "doubtful": (0.003, 0.03),
+    "note": (0.001, 0.01),
+}
+
+
+def check_delay(robot: Robot, runs: Sequence[Samples], data: Subset) -> list[Finding]:
+    """Find the shift of torques against the motion at which the refitted model leaves least."""
+    found = delay(robot, runs, data)
+    if found is None:
+        return []
+    levels: list[Level] = [
+        level for level, (cost, ratio) in COSTS.items() if found.cost > cost and found.cost > ratio * found.left
+    ]
+    if not found.sharp or not levels or found.cost < LEAST_GAIN * found.left:
+        return []
+    late, level = found.late, levels[0]
+    where = "after" if late > 0.0 else "before"
+    return [
+        Finding(
+            level,
+            "delay",
+            f"torques come {abs(late) * 1e3:.3g} ms {where} the motion that they belong to, at which the model leaves "
+            f"{100 * found.left:.3g} % of them instead of {100 * (found.left + found.cost):.3g} %",
+            f"shift them {'back' if late > 0.0 else 'on'} by {abs(late) * 1e3:.3g} ms, and filter both sides alike",
+            {"delay_ms": late * 1e3, "cost": found.cost, "left": found.left},
+        )
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """How late torques are, and what that costs."""
+
+    late: float  # s; negative if they are early
+    left: float  # share of the torques' norm that a model refitted at this shift leaves
+    cost: float  # how much more it leaves without the shift
+    sharp: bool  # whether noise alone could hardly move the optimum so far
+
+
+def delay(robot: Robot, runs: Sequence[Samples], data: Subset) -> Delay | None:
+    """Find the shift at which the refitted model leaves least; None if there are too few samples to tell."""
+    rate = runs[0].sample_rate_hz
+    reach = int(min(round(LONGEST * rate), min(len(run) for run in runs) // 10))
+    inside = _inside(runs, data, reach, rate)
+    if reach < 2 or np.count_nonzero(inside) * robot.n_joints < 2 * len(data.names):
+        return None
+    whole, search = _Search(robot, runs, data, inside, 0.0), _Search(robot, runs, data, inside, SETTLES)
+    step = max(1, reach // GRID)
+    best = min(range(-(reach // step) * step, reach + 1, step), key=whole.left)
+    late, sigma = search.refined(best)
+    for _ in range(STEPS):
+        near = int(np.clip(round(late * rate), -reach, reach))
+        if near == best:
+            break
+        best = near
+        late, sigma = search.refined(best)
+    late = float(np.clip(late, -reach / rate, reach / rate))
+    least, now = whole.left(round(late * rate)), whole.left(0)
+    sharp = bool(abs(late) > SURE * sigma)
+    return Delay(late, float(np.sqrt(least)), float(np.sqrt(now) - np.sqrt(least)), sharp)
+
+
+class _Search:
+    """Weighted torques at shifted times, and what a refit of the model leaves of them."""
+
+    def __init__(self, robot: Robot, runs: Sequence[Samples], data: Subset, inside: BoolArray, within: float) -> None:
+        self.runs = runs
+        self.rate = runs[0].sample_rate_hz
+        self.run, self.sample = data.run[inside], data.sample[inside]
+        tau, dq = self.shifted(0), np.abs(data.motion.dq[inside])
+        size = np.sqrt(np.mean(tau**2, axis=0))
+        turning = [near_reversals(robot, run.motion.dq, run.sample_rate_hz, within=within) for run in runs]
+        turns = np.concatenate([turning[number][self.sample[self.run == number]] for number in range(len(runs))])
+        moving = (dq > TURNING * dq.max(axis=0)) & ~turns  # at standstill friction is anything, early and late
+        self.weights = np.where(moving, 1.0 / np.where(size > 0.0, size, 1.0), 0.0)  # fair to all joints
+        self.basis = _orthonormal((data.W[inside] * self.weights[:, :, None]).reshape(tau.size, -1))
+        self.size = float(np.linalg.norm(tau * self.weights)) or 1.0
+        self.n_rows = int(np.count_nonzero(moving))
+        self.robot, self.data = robot, data
+        self.inside = inside
+        self.known: dict[int, float] = {}
+
+    def left(self, shift: int) -> float:
+        """Share of the torques' power that a refit leaves, joints weighted."""
+        if shift not in self.known:
+            y = (self.shifted(shift) * self.weights).ravel() / self.size
+            self.known[shift] = max(float(y @ y - np.sum((self.basis.T @ y) ** 2)), 1e-12)
+        return self.known[shift]
+
+    def refined(self, shift: int) -> tuple[float, float]:
+        """Find how late torques are, s, and σ of that, about a shift: τ(t + s) = W β + (s - late) dτ/dt.
+
+        The slope is the model's: noise of the torques does not move it, as it moves the best of all shifts.
+        """
+        y = (self.shifted(shift) * self.weights).ravel() / self.size
+        slope = self._slopes(shift)
+        slope = slope - self.basis @ (self.basis.T @ slope)
+        y = y - self.basis @ (self.basis.T @ y)
+        steep = float(slope @ slope)
+        if not steep > 0.0:
+            return 0.0, np.inf
+        ahead = float(slope @ y) / steep
+        left = y - ahead * slope
+        sigma = np.sqrt(float(left @ left) / max(self.n_rows - self.basis.shape[1] - 1, 1) / steep)
+        return shift / self.rate - ahead, float(sigma)
+
+    def _slopes(self, shift: int) -> FloatArray:
+        """Differentiate the torques of the model that fits them at a shift, weighted."""
+        robot, rows = self.robot, self.weights.ravel()
+        W = self.data.W[self.inside].reshape(-1, self.data.W.shape[2]) * rows[:, None]
+        norms = np.linalg.norm(W, axis=0)
+        norms = np.where(norms > 0.0, norms, 1.0)
+        beta = np.linalg.lstsq(W / norms, rows * self.shifted(shift).ravel(), rcond=1e-9)[0] / norms
+        chi = np.zeros(len(layout(robot)))
+        chi[[layout(robot).index(name) for name in self.data.names]] = beta
+        found = [
+            np.gradient(inverse_dynamics(robot, run.motion, chi), 1.0 / run.sample_rate_hz, axis=0)[
+                self.sample[self.run == number]
+            ]
+            for number, run in enumerate(self.runs)
+        ]
+        return np.asarray((np.concatenate(found) * self.weights).ravel() / self.size)
+
+    def shifted(self, shift: int) -> FloatArray:
+        """Torques `shift` samples after the motion, (n_samples, n_joints)."""
+        return np.concatenate(
+            [run.tau[self.sample[self.run == number] + shift] for number, run in enumerate(self.runs)]
+        )
+
+
+def _inside(runs: Sequence[Samples], data: Subset, reach: int, rate: float) -> BoolArray:
+    """Mark samples that stay within their run at every shift; runs of another sample rate stay out."""
+    lengths: IntArray = np.array([len(run) if run.sample_rate_hz == rate else 0 for run in runs])
+    return np.asarray((data.sample >= reach) & (data.sample + reach < lengths[data.run]))
+
+
+def _orthonormal(W: FloatArray) -> FloatArray:
+    norms = np.linalg.norm(W, axis=0)
+    U, values, _ = np.linalg.svd(W[:, norms > 0.0] / norms[norms > 0.0], full_matrices=False)
+    return np.asarray(U[:, values > 1e-9 * values[0]])
+
+
+TOO_FAST = (1.1, 3.0)  # of the velocity limit: doubtful, unusable
+WILD = 1e6  # no joint of a robot goes so far, or takes so much, in SI units
+DEGREES = 180.0 / np.pi
+STEADY = 0.01  # of the largest value: increments smaller than this tell nothing
+WINDOWS = 100  # a run is cut into so many pieces to compare increments
+
+
+def check_values(runs: Sequence[Samples]) -> list[Finding]:
+    """Look for values that cannot be measurements."""
+    found = []
+    for run in runs:
+        channels = {"q": run.motion.q, "dq": run.motion.dq, "ddq": run.motion.ddq, "tau": run.tau}
+        for name, values in channels.items():
+            bad = np.argwhere(~(np.abs(values) < WILD))
+            if bad.size:
+                sample, joint = (int(k) for k in bad[0])
+                found.append(
+                    Finding(
+                        "unusable",
+                        "values",
+                        f"run {run.run!r}: {name} of joint {joint + 1} is {values[sample, joint]:g} at sample "
+                        f"{sample}, and {len(bad)} values in all are beyond {WILD:g}",
+                        "repair the recording, or cut these samples out before anything is filtered",
+                        {"run": run.run, "channel": name, "sample": float(sample), "count": float(len(bad))},
+                    )
+                )
+    return found
+
+
+def check_units(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
+    """Look for degrees where radians are meant: positions far beyond travel, or beyond two turns and the limits."""
+    found = []
+    limits = robot.limits
+    q = np.max([np.abs(run.motion.q).max(axis=0) for run in runs], axis=0)
+    dq = np.max([np.abs(run.motion.dq).max(axis=0) for run in runs], axis=0)
+    travel = np.abs(limits.position).max(axis=1)
+    turning = ~robot.mechanism.prismatic
+    far = turning & (q > np.where(np.isfinite(travel), np.maximum(3.0 * travel, 4.0 * np.pi), 40.0 * np.pi))
+    fast = turning & (dq > 20.0 * limits.velocity)
+    if far.any() or fast.any():
+        names = [name for name, hit in zip(robot.joint_names, far | fast, strict=True) if hit]
+        what = "positions" if far.any() else "velocities"
+        largest = float((q if far.any() else dq)[far | fast].max())
+        found.append(
+            Finding(
+                "unusable",
+                "degrees",
+                f"{what} of {several(names)} reach {largest:.4g}, far beyond what the joints can do in radians",
+                "they are probably in degrees: divide them, and their derivatives, by 57.3",
+                {"joints": tuple(names), "largest": largest},
+            )
+        )
+    return found
+
+
+def check_limits(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
+    """Compare speeds and positions with the robot's limits."""
+    found = []
+    for j, name in enumerate(robot.joint_names):
+        speed = max(float(np.abs(run.motion.dq[:, j]).max()) for run in runs)
+        limit = float(robot.limits.velocity[j])
+        if speed > TOO_FAST[0] * limit:
+            found.append(
+                Finding(
+                    "unusable" if speed > TOO_FAST[1] * limit else "doubtful",
+                    "speed",
+                    f"joint {name} moves at up to {speed:.3g}, {speed / limit:.2g} times its limit {limit:.3g}",
+                    "check gear ratio, unit and sample rate, or correct the limit in the robot's description",
+                    {"joint": name, "ratio": speed / limit},
+                )
+            )
+        low, high = robot.limits.position[j]
+        lowest = min(float(run.motion.q[:, j].min()) for run in runs)
+        highest = max(float(run.motion.q[:, j].max()) for run in runs)
+        beyond = max(low - lowest, highest - high)
+        if beyond > 0.05 * (high - low):
+            found.append(
+                Finding(
+                    "doubtful",
+                    "travel",
+                    f"joint {name} goes from {lowest:.3g} to {highest:.3g}, beyond its travel {low:.3g} to {high:.3g}",
+                    "check the sign and the zero of its position, or correct the limits in the robot's description",
+                    {"joint": name, "beyond": beyond},
+                )
+            )
+    return found
+
+
+def check_derivatives(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
+    """Compare increments of positions with velocities, and of velocities with accelerations."""
+    found = []
+    for run in runs:
+        moving = np.flatnonzero(moving_joints(robot, run))
+        pairs = (
+            ("velocity", "position", run.motion.q - run.motion.q.mean(axis=0), run.motion.dq),
+            ("acceleration", "velocity", run.motion.dq, run.motion.ddq),
+        )
+        for rate, value, x, dx in pairs:
+            fits = {int(j): _increments_fit(x[:, j], dx[:, j], run.sample_rate_hz) for j in moving}
+            wrong = {j: fit for j, fit in fits.items() if fit[1] > 0.2 or not 0.8 < fit[0] < 1.25}
+            if wrong:
+                found.append(_derivative_finding(robot, run, rate, value, wrong, len(wrong) == len(moving)))
+    return found
+
+
+def check_moving(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
+    """Find joints that no run moves, and name the base parameters that this loses."""
+    moves = np.any([moving_joints(robot, run) for run in runs], axis=0)
+    found = []
+    for j in np.flatnonzero(~moves):
+        if int(j) in robot.locked:
+            continue
+        name, place = robot.joint_names[j], float(runs[0].motion.q[:, j].mean())
+        lost = lost_when_locked(robot, {int(j): place}).lost
+        found.append(
+            Finding(
+                "unusable",
+                "does not move",
+                f"joint {name} does not move in any run, so the data do not show {several(lost)}",
+                "add a run that moves it, or declare it locked there",
+                {"joint": name, "parameters": lost},
+            )
+        )
+    return found
+
+
+def check_reversals(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
+    """Count reversals of whatever dry friction senses: below two it cannot be told from an offset."""
+    found = []
+    seen: list[tuple[float, ...]] = []
+    moves = np.any([moving_joints(robot, run) for run in runs], axis=0)
+    for term in robot.drive.friction:
+        senses = np.where(moves, term.senses, 0.0)
+        key = tuple(senses)
+        if term.model not in ("coulomb", "stribeck", "sqrt") or not senses.any() or key in seen:
+            continue
+        seen.append(key)
+        count = reversals([run.motion.dq @ senses for run in runs])
+        if count < 2:
+            found.append(_reversal_finding(robot, term, count))
+    return found
+
+
+def reversals(velocities: Sequence[FloatArray]) -> int:
+    """Count sign changes between moments faster than a dead zone, over all runs in a row."""
+    fastest = max(float(np.abs(v).max()) for v in velocities)
+    signs = np.concatenate([np.sign(v[np.abs(v) > TURNING * fastest]) for v in velocities])
+    return int(np.count_nonzero(signs[1:] != signs[:-1]))
+
+
+def _increments_fit(x: FloatArray, dx: FloatArray, rate_hz: float) -> tuple[float, float]:
+    """Fit Δx = f ∫dx dt over windows, a tenth of them (seams, where samples were cut out) left aside."""
+    area = np.concatenate([[0.0], np.cumsum(0.5 * (dx[1:] + dx[:-1]))]) / rate_hz
+    ends = np.unique(np.linspace(0, len(x) - 1, min(WINDOWS, len(x)) + 1).round().astype(int))
+    moved, integral = np.diff(x[ends]), np.diff(area[ends])
+    if max(np.abs(moved).max(), np.abs(integral).max()) < STEADY * np.abs(x).max():
+        return 1.0, 0.0  # a steady speed: its changes are noise
+    factor, _ = fit_factor(integral, moved)
+    kept = np.argsort(np.abs(moved - factor * integral))[: max(2, int(0.9 * len(moved)))]
+    return fit_factor(integral[kept], moved[kept])
+
+
+def _derivative_finding(
+    robot: Robot, run: Samples, rate: str, value: str, wrong: dict[int, tuple[float, float]], everywhere: bool
+) -> Finding:
+    names = [robot.joint_names[j] for j in wrong]
+    factors = np.array([factor for factor, _ in wrong.values()])
+    clean = max(rest for _, rest in wrong.values()) < 0.2
+    alike = clean and np.ptp(factors) < 0.05 * abs(factors.mean())
+    factor = float(factors.mean())
+    sentence = f"run {run.run!r}: {rate} of {several(names)} is not the derivative of {value}"
+    remedy = "compute both from the same positions, filtered alike"
+    if alike and abs(factor / DEGREES - 1.0) < 0.1:
+        sentence, remedy = f"{sentence}, but 57.3 times smaller", f"{value} is probably in degrees: convert it"
+    elif alike and abs(factor * DEGREES - 1.0) < 0.1:
+        sentence, remedy = f"{sentence}, but 57.3 times larger", f"{rate} is probably in degrees: convert it"
+    elif alike and abs(factor + 1.0) < 0.2:
+        sentence, remedy = f"{sentence}, but its negative", "one of the two has the wrong sign"
+    elif alike and everywhere:
+        sentence = f"{sentence}: it is off by the factor {1.0 / factor if factor else np.inf:.3g} in all joints alike"
+        remedy = f"the sample rate {run.sample_rate_hz:g} Hz is probably wrong"
+    # accelerations decimated without a filter are noisy and yet right on the average: a doubt, not an end
+    noisy = rate == "acceleration" and bool((np.abs(factors - 1.0) < 0.5).all())
+    data: dict[str, float | str | tuple[str, ...]] = {"run": run.run, "joints": tuple(names), "factor": factor}
+    return Finding("doubtful" if noisy else "unusable", "derivative", sentence, remedy, data)
+
+
+def _reversal_finding(robot: Robot, term: FrictionTerm, count: int) -> Finding:
+    joints = [name for name, sense in zip(robot.joint_names, term.senses, strict=True) if sense]
+    terms = [other for other in robot.drive.friction if np.array_equal(other.senses, term.senses)]
+    dry = [other.parameter for other in terms if other.model in ("coulomb", "stribeck", "sqrt")]
+    offsets = [
+        other.parameter
+        for other in robot.drive.friction
+        if other.model == "offset" and np.any((other.acts != 0.0) & (term.acts != 0.0))
+    ]
+    rival = several(offsets) if offsets else "an offset that the model does not have"
+    who = "joint" if len(joints) == 1 else "the motor of joints"
+    motion = "never reverses" if count == 0 else "reverses only once"
+    return Finding(
+        "unusable" if count == 0 and offsets else "doubtful",
+        "never reverses",
+        f"{who} {several(joints)} {motion}, so {several(dry)} cannot be told from {rival}",
+        f"add a run that moves it to and fro, or leave {several(offsets or dry)} out of the model",
+        {"joints": tuple(joints), "reversals": float(count), "parameters": tuple(dict.fromkeys([*dry, *offsets]))},
+    )
+
+
+SCALES = (0.25, 4.0)  # a prior may be off so far
+PERHAPS = (0.1, 10.0)  # a prior might be off so far, if no unit explains it
+TELLING = 0.5  # share of a channel's power, friction apart, from which the prior's torque tells its scale
+DEAD = 1e-3  # of the prior's torque: a channel that varies less says nothing
+CLIPPED = 0.05  # of the samples: from here on, unusable
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """One torque channel by a multiple of one joint's prior torque and that joint's friction."""
+
+    factor: float
+    explained: float  # share of the channel's power, friction apart, that the multiple explains
+    share: float  # norm of the prior's torque over that of the channel, friction apart
+    misfit: float  # share of the channel's variance left by friction and a multiple between SCALES
+    dissipation: float  # power of the friction part over the product of norms, negative if it drives the joint
+
+
+def check_clipping(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
+    """Find torques that stay at their extreme for several samples, or at the joint's limit."""
+    found = []
+    for run in runs:
+        for j, name in enumerate(robot.joint_names):
+            tau, limit = run.tau[:, j], float(robot.limits.torque[j])
+            count = _held_extreme(tau)
+            at_limit = int(np.count_nonzero(np.abs(np.abs(tau) - limit) < 1e-3 * limit)) if np.isfinite(limit) else 0
+            if count == 0 and at_limit < max(3.0, 0.005 * len(tau)):
+                continue
+            share = max(count, at_limit) / len(tau)
+            found.append(
+                Finding(
+                    "unusable" if share > CLIPPED else "doubtful",
+                    "clipped",
+                    f"run {run.run!r}: torque of joint {name} stays at {np.abs(tau).max():.4g} for "
+                    f"{max(count, at_limit)} of {len(tau)} samples: it is clipped",
+                    "leave these samples out, or repeat the run with less acceleration",
+                    {"run": run.run, "joint": name, "share": share},
+                )
+            )
+    return found
+
+
+def check_dead(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
+    """Find torque channels that do not change while their joint moves."""
+    found = []
+    for j, name in enumerate(robot.joint_names):
+        active = [run for run in runs if moving_joints(robot, run)[j]]
+        if not active:
+            continue
+        tau = np.concatenate([run.tau[:, j] for run in active])
+        model = np.concatenate([rigid_torque(robot, run.motion)[:, j] for run in active])
+        if np.ptp(tau) <= DEAD * 1e-3 * np.ptp(model) or np.ptp(tau) == 0.0:
+            found.append(
+                Finding(
+                    "unusable",
+                    "dead channel",
+                    f"torque of joint {name} stays at {tau[0]:.4g} while the joint moves",
+                    "check that its channel was recorded and converted",
+                    {"joint": name},
+                )
+            )
+    return found
+
+
+def check_order(robot: Robot, motion: Motion, tau: FloatArray) -> list[Finding]:
+    """Try whether exchanging two joints, in torque or motion or both, explains the torques much better."""
+    n = robot.n_joints
+    usual = cross_fits(robot, motion, tau)
+    own = np.array([usual[i][i].misfit for i in range(n)])
+    trials: dict[tuple[str, int, int], float] = {}
+    for i in range(n):
+        for j in range(i + 1, n):
+            order = np.arange(n)
+            order[[i, j]] = j, i
+            trials["torques", i, j] = _gain(own, np.array([usual[order[k]][k].misfit for k in range(n)]))
+            if robot.mechanism.prismatic[i] != robot.mechanism.prismatic[j]:
+                continue
+            swapped = Motion(motion.q[:, order], motion.dq[:, order], motion.ddq[:, order])
+            try:
+                fits = cross_fits(robot, swapped, tau)
+            except NotAssembled:  # a closed chain cannot have been there
+                continue
+            trials["positions", i, j] = _gain(own, np.array([fits[k][k].misfit for k in range(n)]))
+            trials["torques and positions", i, j] = _gain(own, np.array([fits[order[k]][k].misfit for k in range(n)]))
+    best = min(trials, key=lambda key: trials[key], default=None)
+    if best is None or trials[best] > np.log(0.2):
+        return []
+    what, i, j = best
+    names = (robot.joint_names[i], robot.joint_names[j])
+    return [
+        Finding(
+            "unusable",
+            "swapped",
+            f"{what} of joints {several(names)} seem exchanged: the prior model explains them "
+            f"{np.exp(-0.5 * trials[best]):.2g} times better the other way round",
+            "correct the order of columns",
+            {"channels": what, "joints": names, "gain": float(np.exp(-0.5 * trials[best]))},
+        )
+    ]
+
+
+def check_scale(robot: Robot, motion: Motion, tau: FloatArray) -> list[Finding]:
+    """Find torques of wrong sign, unit or side of the gear, joint by joint."""
+    found = []
+    fits = cross_fits(robot, motion, tau)
+    links = replace(robot, chi=np.where(np.arange(len(robot.chi)) < layout(robot).n_link_params, robot.chi, 0.0))
+    felt = cross_fits(links, motion, tau)  # by sensors at the joints, beyond rotors
+    for j, name in enumerate(robot.joint_names):
+        fit = fits[j][j]
+        if felt[j][j].explained > TELLING and SCALES[0] < felt[j][j].factor < SCALES[1]:
+            fit = felt[j][j]
+        if fit.explained > TELLING:
+            if not SCALES[0] < fit.factor < SCALES[1]:
+                found.append(_scale_finding(robot, j, fit.factor))
+        elif fit.dissipation < -0.5:
+            found.append(
+                Finding(
+                    "unusable",
+                    "sign",
+                    f"torque of joint {name} has the wrong sign: friction would drive the joint",
+                    "reverse the sign of the torque, or of the position",
+                    {"joint": name, "factor": fit.factor},
+                )
+            )
+        elif fit.share > 1.0 and fit.explained < 0.1:
+            found.append(
+                Finding(
+                    "doubtful",
+                    "unrelated",
+                    f"torque of joint {name} has nothing of what the prior model expects ({fit.factor:.2g} of it)",
+                    "check which channel this is, its unit, and the prior masses",
+                    {"joint": name, "factor": fit.factor},
+                )
+            )
+    return found
+
+
+def cross_fits(robot: Robot, motion: Motion, tau: FloatArray) -> list[list[Fit]]:
+    """Fit every torque channel by every joint's model: fits[channel][joint]."""
+    model = rigid_torque(robot, motion)
+    n_links = layout(robot).n_link_params
+    columns = regressor(robot, motion)[:, :, n_links:]
+    by_joint = []
+    for j in range(robot.n_joints):
+        friction = _friction_columns(robot, motion, j, columns[:, j])
+        basis, values, _ = np.linalg.svd(friction, full_matrices=False)
+        by_joint.append(
+            [
+                _fit(tau[:, i], model[:, j], basis[:, values > 1e-9 * values[0]], motion.dq[:, j])
+                for i in range(robot.n_joints)
+            ]
+        )
+    return [[by_joint[j][i] for j in range(robot.n_joints)] for i in range(robot.n_joints)]
+
+
+def _friction_columns(robot: Robot, motion: Motion, j: int, columns: FloatArray) -> FloatArray:
+    """Collect what may be of any size in joint j's torque, (n_samples, n_columns): friction, unknown rotors."""
+    params = layout(robot)
+    chi = robot.chi[params.n_link_params :]
+    rotors = set(params.rotor_columns)
+    free = [k for k in range(columns.shape[1]) if k + params.n_link_params not in rotors or chi[k] == 0.0]
+    dq = motion.dq[:, j]
+    own = np.column_stack([dq, np.sign(dq), np.ones(len(dq)), columns[:, free]])
+    size = np.linalg.norm(own, axis=0)
+    return np.asarray(own[:, size > 0.0] / size[size > 0.0])
+
+
+def _fit(tau: FloatArray, model: FloatArray, basis: FloatArray, dq: FloatArray) -> Fit:
+    t, m = tau - basis @ (basis.T @ tau), model - basis @ (basis.T @ model)
+    power, both, left = float(m @ m), float(m @ t), float(t @ t)
+    varies = float(np.sum((tau - tau.mean()) ** 2))
+    if power <= 1e-12 * float(model @ model) or left <= 0.0 or varies <= 0.0:
+        return Fit(0.0, 0.0, 0.0, min(left / varies, 1.0) if varies > 0.0 else 1.0, 0.0)
+    factor = both / power
+    allowed = float(np.clip(factor, *SCALES))
+    friction = basis @ (basis.T @ (tau - factor * model))
+    size = float(np.linalg.norm(friction) * np.linalg.norm(dq))
+    telling = float(np.linalg.norm(friction)) > 0.3 * float(np.linalg.norm(tau))
+    return Fit(
+        factor=factor,
+        explained=both**2 / (power * left),
+        share=float(np.sqrt(power / left)),
+        misfit=min(1.0, max(float(np.sum((t - allowed * m) ** 2)) / varies, 1e-6)),
+        dissipation=float(dq @ friction) / size if size > 0.0 and telling else 0.0,
+    )
+
+
+def _gain(before: FloatArray, after: FloatArray) -> float:
+    """Sum the logarithms of how the joints' misfits change; below 0.1 % a misfit is as good as none."""
+    return float(np.log(np.maximum(after, 1e-3) / np.maximum(before, 1e-3)).sum())
+
+
+def _scale_finding(robot: Robot, j: int, factor: float) -> Finding:
+    name = robot.joint_names[j]
+    gear, limit = float(np.abs(robot.drive.motor_from_joint[j, j])), float(robot.limits.torque[j])
+    meanings = {1.0: "", 1e3: "it is in N mm", 1e-3: "it is in kN m"}
+    if np.isfinite(limit):
+        meanings |= {100.0 / limit: "it is in percent of the torque limit", 1.0 / limit: "it is a share of the limit"}
+    if gear > 3.0:
+        meanings |= {1.0 / gear: "it is the motor's torque, before the gear", gear: "the gear was applied twice"}
+    nearest = min(meanings, key=lambda scale: abs(np.log(abs(factor) / scale)))
+    off = abs(np.log(abs(factor) / nearest)) > np.log(2.0)
+    meaning = "no unit explains it: is it a current?" if off else meanings[nearest]
+    sign = "has the wrong sign" if factor < 0.0 else ""
+    scale = "" if nearest == 1.0 and not off else f"is {abs(factor):.3g} times what the prior model expects ({meaning})"
+    wrong = " and ".join(part for part in (sign, scale) if part)
+    prior_perhaps = off and PERHAPS[0] < factor < PERHAPS[1]
+    return Finding(
+        "doubtful" if prior_perhaps else "unusable",
+        "sign" if factor < 0.0 else "scale",
+        f"torque of joint {name} {wrong or f'is {factor:.2g} times what the prior model expects'}",
+        "correct the conversion of this channel" if scale else "reverse its sign" if sign else "check unit and masses",
+        {"joint": name, "factor": factor, "meaning": meaning},
+    )
+
+
+def _held_extreme(tau: FloatArray) -> int:
+    """Count samples in runs of identical values at either extreme, if such runs are longer than elsewhere."""
+    if np.ptp(tau) == 0.0:
+        return 0
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(tau) != 0.0]))
+    lengths = np.diff(np.append(starts, len(tau)))
+    values = tau[starts]
+    extreme = (values == tau.max()) | (values == tau.min())
+    usual = int(lengths[~extreme].max()) if (~extreme).any() else 1
+    held = lengths[extreme & (lengths >= max(4, 2 * usual))]
+    return int(held.sum())

@@ -1,19 +1,26 @@
 """Linear estimates: least squares, plain, weighted, robust or with a ridge; all from triangular factors.
 
 σ comes from (WᵀΣ⁻¹W)⁻¹ and so holds for white residuals; `validate` has intervals that do not trust them.
+
+* Equations compressed: triangular factors by joint and run, from which every linear estimate follows.
+* Logs of any length: equations compressed while they come, in memory that does not grow.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import scipy.linalg
 
-from excitor.identify.factors import Factors, compress, residual_norms, total
 from excitor.identify.regression import Regression
-from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread
+from excitor.identify.samples import Samples
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
+from excitor.robots.base import base_parameters, random_motion
+from excitor.robots.dynamics import regressor
 from excitor.robots.errors import RankDeficient
+from excitor.robots.parameters import layout
+from excitor.robots.robot import Motion, Robot
 
 By = Literal["joint", "joint and run"]
 RANK_TOLERANCE = 1e-10  # of column-normalised singular values; below, a parameter is not in the data
@@ -52,6 +59,29 @@ class Estimate:
     def value(self, name: str) -> float:
         """Look a parameter up; 0 if it was left out."""
         return float(self.values[self.names.index(name)]) if name in self.names else 0.0
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Factors:
+    """Upper triangles R with Rᵀ R = [W y]ᵀ [W y], one for each group of rows of one joint in one run."""
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    joint: IntArray  # (n_groups,), -1 for power
+    run: IntArray  # (n_groups,)
+    n_rows: IntArray  # (n_groups,)
+    R: FloatArray  # (n_groups, n_columns + 1, n_columns + 1)
+
+    def __post_init__(self) -> None:
+        sizes = freeze(self, R="n_groups n_size n_size", joint="int: n_groups", run="int: n_groups")
+        freeze(self, n_rows="int: n_groups")
+        if len(self.names) + 1 != sizes["n_size"]:
+            raise ValueError(f"Factors.names has {len(self.names)} entries, expected {sizes['n_size'] - 1}")
+
+    @property
+    def n_columns(self) -> int:
+        """Count the parameters."""
+        return len(self.names)
 
 
 @one_blas_thread()
@@ -162,8 +192,6 @@ def _solve(
     n_rows = int(factors.n_rows.sum())
     full = total(factors, weights)
     if extra is not None:
-        from excitor.identify.factors import triangle
-
         full = triangle(np.concatenate([full, extra]))
     R, z, rest = full[:n, :n], full[:n, n], abs(float(full[n, n]))
     _check_rank(R, factors.names)
@@ -212,3 +240,151 @@ def _check_rank(R: FloatArray, names: tuple[str, ...]) -> None:
 def indices_of(estimate: Estimate, names: tuple[str, ...]) -> IntArray:
     """Find an estimate's parameters in a list of names."""
     return np.array([names.index(name) for name in estimate.names], dtype=np.int64)
+
+
+@one_blas_thread()
+def compress(regression: Regression, row_weights: FloatArray | None = None) -> Factors:
+    """Compress equations, each row multiplied by its weight first."""
+    labels = np.column_stack([regression.joint, regression.run])
+    groups = np.unique(labels, axis=0)
+    system = np.column_stack([regression.W, regression.y])
+    if row_weights is not None:
+        system = system * row_weights[:, None]
+    chosen = [(labels == group).all(axis=1) for group in groups]
+    return Factors(
+        names=regression.names,
+        units=regression.units,
+        joint=groups[:, 0],
+        run=groups[:, 1],
+        n_rows=np.array([np.count_nonzero(rows) for rows in chosen]),
+        R=np.array([triangle(system[rows]) for rows in chosen]),
+    )
+
+
+@one_blas_thread()
+def merge(parts: Iterable[Factors]) -> Factors:
+    """Merge factors of further rows of the same model, group by group."""
+    merged: dict[tuple[int, int], tuple[int, FloatArray]] = {}
+    first: Factors | None = None
+    for part in parts:
+        first = first or part
+        if part.names != first.names:
+            raise ValueError("the factors are of different parameters; compress the same columns everywhere")
+        for key, n_rows, R in zip(zip(part.joint, part.run, strict=True), part.n_rows, part.R, strict=True):
+            group = (int(key[0]), int(key[1]))
+            count, before = merged.get(group, (0, np.zeros((0, R.shape[1]))))
+            merged[group] = (count + int(n_rows), triangle(np.concatenate([before, R])))
+    if first is None:
+        raise ValueError("there are no factors to merge")
+    groups = sorted(merged)
+    return Factors(
+        names=first.names,
+        units=first.units,
+        joint=np.array([joint for joint, _ in groups]),
+        run=np.array([run for _, run in groups]),
+        n_rows=np.array([merged[group][0] for group in groups]),
+        R=np.array([merged[group][1] for group in groups]),
+    )
+
+
+def triangle(rows: FloatArray) -> FloatArray:
+    """Upper triangular factor of rows, square whatever their count."""
+    size = rows.shape[1]
+    R = scipy.linalg.qr(rows, mode="r", check_finite=False)[0][:size]
+    return np.concatenate([R, np.zeros((size - len(R), size))]) if len(R) < size else R
+
+
+def select(factors: Factors, kept: BoolArray) -> Factors:
+    """Keep some parameters; the others are 0."""
+    columns = np.append(kept, True)
+    names = tuple(name for name, keep in zip(factors.names, kept, strict=True) if keep)
+    units = tuple(unit for unit, keep in zip(factors.units, kept, strict=True) if keep)
+    R = np.array([triangle(R[:, columns]) for R in factors.R])
+    return Factors(names, units, factors.joint, factors.run, factors.n_rows, R)
+
+
+def total(factors: Factors, weights: FloatArray) -> FloatArray:
+    """Merge all groups into one triangle, the rows of group g multiplied by weights[g]."""
+    scaled = factors.R * weights[:, None, None]
+    return triangle(scaled.reshape(-1, scaled.shape[2]))
+
+
+def residual_norms(factors: Factors, beta: FloatArray) -> FloatArray:
+    """Norm of y - W β in each group, (n_groups,)."""
+    return np.asarray(np.linalg.norm(factors.R @ np.append(-beta, 1.0), axis=1))
+
+
+CHUNK = 4096  # samples at once
+
+
+@one_blas_thread()
+def stream_factors(robot: Robot, chunks: Iterable[Samples], *, columns: IntArray | None = None) -> Factors:
+    """Compress τ = W β of samples that come chunk by chunk; chunks of the same run name are one run."""
+    columns = base_parameters(robot).kept if columns is None else columns
+    own = own_columns(robot, columns)
+    runs: dict[str, int] = {}
+    triangles: dict[tuple[int, int], FloatArray] = {}
+    counts: dict[tuple[int, int], int] = {}
+    for samples in chunks:
+        run = runs.setdefault(samples.run, len(runs))
+        for piece in pieces(samples):
+            Y = regressor(robot, piece.motion)
+            for j in range(robot.n_joints):
+                key = (j, run)
+                rows = np.empty((len(own[j]) + 1, len(piece)))
+                rows[:-1] = Y[:, j, columns[own[j]]].T
+                rows[-1] = piece.tau[:, j]
+                triangles[key] = update(triangles.get(key), rows.T)
+                counts[key] = counts.get(key, 0) + len(piece)
+    return _scatter(robot, columns, own, triangles, counts)
+
+
+def pieces(samples: Samples) -> Iterator[Samples]:
+    """Cut samples into chunks."""
+    for first in range(0, len(samples), CHUNK):
+        rows = slice(first, first + CHUNK)
+        motion = Motion(samples.motion.q[rows], samples.motion.dq[rows], samples.motion.ddq[rows])
+        yield Samples(samples.run, motion, samples.tau[rows], samples.sample_rate_hz)
+
+
+def own_columns(robot: Robot, columns: IntArray) -> list[IntArray]:
+    """Find which of the columns each joint's rows can touch."""
+    Y = regressor(robot, random_motion(robot, 20))[:, :, columns]
+    return [np.flatnonzero(np.any(Y[:, j] != 0.0, axis=0)) for j in range(robot.n_joints)]
+
+
+def update(triangle: FloatArray | None, rows: FloatArray) -> FloatArray:
+    """Triangle of what came before on top of further rows (Fortran order: it is overwritten)."""
+    stacked = rows if triangle is None else np.asfortranarray(np.concatenate([triangle, rows]))
+    factored = scipy.linalg.lapack.dgeqrf(stacked, overwrite_a=1)[0]
+    return np.triu(factored[: rows.shape[1]])
+
+
+def _scatter(
+    robot: Robot,
+    columns: IntArray,
+    own: list[IntArray],
+    triangles: dict[tuple[int, int], FloatArray],
+    counts: dict[tuple[int, int], int],
+) -> Factors:
+    """Write each joint's triangle to the columns of all."""
+    square = triangle
+
+    if not triangles:
+        raise ValueError("there are no samples to compress")
+    groups = sorted(triangles)
+    full = []
+    for j, run in groups:
+        small = triangles[j, run]
+        wide = np.zeros((len(small), len(columns) + 1))
+        wide[:, [*own[j], len(columns)]] = small
+        full.append(square(wide))
+    params = layout(robot)
+    return Factors(
+        names=tuple(params.names[k] for k in columns),
+        units=tuple(params.units[k] for k in columns),
+        joint=np.array([j for j, _ in groups]),
+        run=np.array([run for _, run in groups]),
+        n_rows=np.array([counts[group] for group in groups]),
+        R=np.array(full),
+    )

@@ -2,9 +2,13 @@
 
 Residuals of real robots are model errors more than noise: they repeat, and neighbours are alike. σ from
 (WᵀΣ⁻¹W)⁻¹ then shrinks with the sampling rate, though nothing more is known.
+
+* How sure are the parameters where errors are slow? σ from the spectrum of residuals, band by band.
+* How far residuals are from white: their correlation in time, and how many independent ones they are worth.
+* How does an estimate move when its rows' errors do? Estimates that solve Zᵀ r = 0, written as least squares are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -12,11 +16,11 @@ import numpy as np
 import scipy.linalg
 import scipy.stats
 
-from excitor.identify.estimate import Estimate
-from excitor.identify.factors import triangle
+from excitor.identify.estimate import RANK_TOLERANCE, Estimate, column_spectrum, triangle
 from excitor.identify.regression import Regression
-from excitor.identify.whiteness import whiteness
+from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread
+from excitor.robots.errors import RankDeficient
 
 Method = Literal["white", "effective", "bootstrap", "spectral"]
 LINEAR = ("ols", "wls", "irls")  # estimates that solve WᵀWβ = Wᵀy, weights aside
@@ -247,3 +251,356 @@ def intervals_of(
         inflation=sigma / estimate.sigma,
         settings={"degrees of freedom": dof, **settings},
     )
+
+
+FIRST = 4  # lines of the lowest band, at least; each further one is as wide as all below it
+LEAST_FREE = 20.0  # numbers that tell of a band: those that the fit left, and those of repetitions
+CHANCE = 0.95  # up to here residuals that are larger than the noise of repetitions are taken for the same
+
+
+@one_blas_thread()
+def spectral_intervals(
+    regression: Regression,
+    estimate: Estimate,
+    runs: Sequence[Samples] = (),
+    *,
+    row_weights: FloatArray | None = None,
+    system: Whitened | None = None,
+) -> Intervals:
+    """Let each band of each joint's residuals count by its own density: A⁻¹ (Σ_b s_b² A_b) A⁻¹.
+
+    A_b = Σ Q̃ᴴQ̃ over the band's lines, s_b² = Σ |r̃|² / (n_b - tr A_b): what the fit took up is made up for.
+    Where `runs`, those of the regression, were repeated, what differs from one repetition to the next sharpens s_b².
+    Joints' errors are taken to be independent of one another. Estimates that are no plain least squares bring the
+    `system` that tells how they move with their rows' errors.
+    """
+    system = system or Whitened.of(regression, estimate, row_weights)
+    n = len(estimate.names)
+    middle = np.zeros((n, n))
+    fewest = np.inf
+    for joint in np.unique(regression.joint):
+        spectra = list(_spectra(regression, system, int(joint), estimate, runs))
+        for low, high in _edges(spectra):
+            bands = [spectrum.band(low, high) for spectrum in spectra]
+            density, free = _density(bands)
+            middle += density * sum(band.gram for band in bands)
+            fewest = min(fewest, free)
+    settings = {"least degrees of freedom": float(fewest)}
+    return intervals_of(estimate, "spectral", system.back(middle), max(float(fewest), 1.0), settings)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Band:
+    """Lines of one joint in one run: what columns have there, how large residuals are, and what repetitions tell."""
+
+    gram: FloatArray  # (n_params, n_params)
+    power: float  # of residuals
+    free: float  # numbers that the fit left
+    noise: float  # power of as many lines of noise; 0 where it is not known
+    noise_free: float
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Spectrum:
+    """Lines of columns and residuals of one joint in one run; rows that were left out count as silence."""
+
+    frequency: FloatArray  # (n_lines,), Hz
+    twice: FloatArray  # (n_lines,): how many real numbers a line is
+    columns: FloatArray  # (n_lines, n_params), complex
+    residual: FloatArray  # (n_lines,), complex
+    there: float  # share of the rows that were not left out
+    noise: FloatArray | None  # (n_lines,): density of the noise of means
+    repetitions: int
+
+    def numbers(self, low: float, high: float) -> float:
+        """Count what tells of a band's density."""
+        band = self.band(low, high)
+        return max(band.free, 0.0) + band.noise_free
+
+    def band(self, low: float, high: float) -> _Band:
+        lines = (self.frequency >= low) & (self.frequency < high)
+        Q, twice = self.columns[lines], self.twice[lines]
+        gram = np.real((Q.conj() * twice[:, None]).T @ Q)
+        count = self.there * float(twice.sum())
+        known = self.noise is not None and lines.any()
+        return _Band(
+            gram=gram,
+            power=float(twice @ np.abs(self.residual[lines]) ** 2),
+            free=count - float(np.trace(gram)),
+            noise=self.there * float(twice @ self.noise[lines]) if self.noise is not None else 0.0,
+            noise_free=count * (self.repetitions - 1) if known else 0.0,
+        )
+
+
+def _spectra(
+    regression: Regression, system: Whitened, joint: int, estimate: Estimate, runs: Sequence[Samples]
+) -> Iterator[_Spectrum]:
+    """Transform a joint's rows, run by run."""
+    for run in np.unique(regression.run):
+        rows = np.flatnonzero((regression.run == run) & (regression.joint == joint))
+        if rows.size < 2:
+            continue
+        samples = runs[run] if run < len(runs) and not runs[run].static else None
+        sample: IntArray = regression.sample[rows]
+        length = int(sample.max()) + 1
+        if samples is not None and samples.noise is not None:  # whole periods: their lines are the noise's
+            length = max(length, round(len(samples) / max(1, round(len(samples) / length))))
+        full = np.zeros((length, system.Q.shape[1] + 1))
+        full[sample, :-1], full[sample, -1] = system.Q[rows], system.residual[rows]
+        lines = np.fft.rfft(full, axis=0) / np.sqrt(length)
+        twice = np.full(len(lines), 2.0)
+        twice[0] = 1.0
+        if length % 2 == 0:
+            twice[-1] = 1.0
+        duration = 1.0 if samples is None else len(samples) / samples.sample_rate_hz
+        noise, repetitions = None, 0
+        if samples is not None and samples.noise is not None and joint >= 0:
+            weight = 1.0 / estimate.group_sigma[(joint, int(run))]
+            noise = weight**2 * length / len(samples) * samples.noise[: len(lines), joint]
+            repetitions = samples.repetitions
+        yield _Spectrum(
+            frequency=np.arange(len(lines)) / duration,
+            twice=twice,
+            columns=lines[:, :-1],
+            residual=lines[:, -1],
+            there=len(rows) / length,
+            noise=noise,
+            repetitions=repetitions,
+        )
+
+
+def _edges(spectra: Sequence[_Spectrum]) -> Iterator[tuple[float, float]]:
+    """Cut frequencies into bands in which the fit leaves enough to tell a density."""
+    if not spectra:
+        return
+    top = max(float(spectrum.frequency[-1]) for spectrum in spectra)
+    line = max(float(spectrum.frequency[1]) for spectrum in spectra)
+    low, high = 0.0, FIRST * line
+    while low <= top:
+        high = np.inf if high + 0.5 * (high - low) > top else high
+        while high < np.inf and sum(spectrum.numbers(low, high) for spectrum in spectra) < LEAST_FREE:
+            high = high + FIRST * line if high + FIRST * line < top else np.inf
+        yield low, high
+        low, high = high, 2.0 * high
+
+
+def _density(bands: Sequence[_Band]) -> tuple[float, float]:
+    """Find the density of a band from what the fit left and from what repetitions tell; and its degrees of freedom."""
+    free = max(sum(band.free for band in bands), 1.0)
+    left = sum(band.power for band in bands) / free
+    noise_free = sum(band.noise_free for band in bands)
+    if not noise_free:
+        return left, free
+    known = [band for band in bands if band.noise_free]
+    noise = sum(band.noise for band in known) / sum(_count(band) for band in known)
+    if left > noise * float(scipy.stats.f.ppf(CHANCE, free, noise_free)):
+        return left, free
+    return (left * free + noise * noise_free) / (free + noise_free), free + noise_free
+
+
+def _count(band: _Band) -> float:
+    """Count the numbers in a band, whether the fit left them free or not."""
+    return band.free + float(np.trace(band.gram))
+
+
+LISTED_LAGS = 50
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Whiteness:
+    """Correlation in time of one joint's residuals, pooled over its runs; gaps in time are left out, not bridged."""
+
+    joint: str
+    n_rows: int
+    autocorrelation: FloatArray  # (n_lags,), of lags 1, 2, … samples
+    bound: float  # 95 % of a white sequence's autocorrelations are smaller
+    n_effective: float  # white residuals that would tell a mean as well
+    block: float  # samples in a block that keeps most of the correlation inside
+
+    def __post_init__(self) -> None:
+        freeze(self, autocorrelation="n_lags")
+
+    @property
+    def inflation(self) -> float:
+        """How many times larger the variance of a slowly changing parameter is than white residuals make believe."""
+        return self.n_rows / self.n_effective
+
+    @property
+    def white(self) -> bool:
+        """Whether at most a tenth of the lags exceed the 95 % bound, and the residuals are worth half their number."""
+        outside = float(np.mean(np.abs(self.autocorrelation) > self.bound)) if len(self.autocorrelation) else 0.0
+        return outside <= 0.1 and self.inflation <= 2.0
+
+
+def whiteness(regression: Regression, residual: FloatArray) -> tuple[Whiteness, ...]:
+    """Measure each joint's residuals (n_rows,); joints without rows are left out."""
+    return tuple(
+        _whiteness(
+            "power" if joint < 0 else regression.joint_names[joint],
+            regression.run[rows],
+            regression.sample[rows],
+            residual[rows],
+        )
+        for joint in np.unique(regression.joint)
+        for rows in [np.flatnonzero(regression.joint == joint)]
+    )
+
+
+def _whiteness(name: str, run: IntArray, sample: IntArray, residual: FloatArray) -> Whiteness:
+    correlation = autocorrelation(run, sample, residual)
+    n = len(residual)
+    return Whiteness(
+        joint=name,
+        n_rows=n,
+        autocorrelation=correlation[1 : LISTED_LAGS + 1],
+        bound=1.96 / np.sqrt(n),
+        n_effective=n / correlation_time(correlation),
+        block=block_length(correlation, n),
+    )
+
+
+def autocorrelation(run: IntArray, sample: IntArray, residual: FloatArray) -> FloatArray:
+    """ρ_k = Σ r_i r_(i+k) / Σ r_i², per pair, of lags 0 to a quarter of the longest run; pairs within one run only."""
+    runs = [np.flatnonzero(run == number) for number in np.unique(run)]
+    n_lags = max(max(int(np.ptp(sample[rows])) for rows in runs) // 4, 1) + 1
+    products, pairs = np.zeros(n_lags), np.zeros(n_lags)
+    for rows in runs:
+        place = sample[rows] - sample[rows].min()
+        values, there = np.zeros(place.max() + 1), np.zeros(place.max() + 1)
+        values[place], there[place] = residual[rows], 1.0
+        products += _lag_sums(values, n_lags)
+        pairs += np.rint(_lag_sums(there, n_lags))
+    if products[0] <= 0.0:
+        return np.append(1.0, np.zeros(n_lags - 1))
+    mean_product = np.divide(products, pairs, out=np.zeros(n_lags), where=pairs > 0.0)
+    return np.asarray(mean_product / mean_product[0])
+
+
+def correlation_time(correlation: FloatArray) -> float:
+    """1 + 2 Σ ρ_k, summed while pairs ρ_2m + ρ_(2m+1) stay positive; at least 1.
+
+    Variances of means of white residuals grow by this factor. The rule to stop is Geyer's initial positive sequence:
+    farther sums are noise.
+    """
+    pairs = correlation[: len(correlation) // 2 * 2].reshape(-1, 2).sum(axis=1)
+    ends = np.flatnonzero(pairs <= 0.0)
+    return max(1.0, 2.0 * float(pairs[: ends[0] if ends.size else len(pairs)].sum()) - 1.0)
+
+
+def block_length(correlation: FloatArray, n: int) -> float:
+    """Choose the samples in a block of a bootstrap: (3 G² n / 2 S²)^⅓, G = Σ |k| ρ_k, S = Σ ρ_k ([Politis2004]).
+
+    Sums run over twice the lag from which five correlations in a row are within their bound, tapered beyond half.
+    """
+    small = np.abs(correlation[1:]) < 2.0 * np.sqrt(np.log10(max(n, 10)) / n)
+    quiet = np.convolve(small, np.ones(5), mode="valid") == 5 if len(small) >= 5 else np.zeros(0, dtype=bool)
+    first = int(np.argmax(quiet)) if quiet.any() else len(small)
+    lags = np.arange(1, min(2 * first, len(small)) + 1)
+    if not lags.size:
+        return 1.0
+    taper = np.minimum(1.0, 2.0 * (1.0 - lags / (lags[-1] + 1.0)))
+    weighted = taper * correlation[1 : len(lags) + 1]
+    total = max(1.0 + 2.0 * float(weighted.sum()), 0.1)
+    return max(1.0, float((1.5 * (2.0 * (lags * weighted).sum()) ** 2 / total**2 * n) ** (1.0 / 3.0)))
+
+
+def _lag_sums(x: FloatArray, n_lags: int) -> FloatArray:
+    """Σ_i x_i x_(i+k) for k = 0 … n_lags - 1, by FFT."""
+    size = int(2 ** np.ceil(np.log2(len(x) + n_lags)))
+    sums = np.fft.irfft(np.abs(np.fft.rfft(x, size)) ** 2, size)
+    return np.asarray(sums[:n_lags])
+
+
+DRAWS = 200
+
+
+def influence(Z: FloatArray, W: FloatArray, residual: FloatArray, extra: FloatArray | None = None) -> Whitened:
+    """Write β̂ - β = (Zᵀ W + extra)⁻¹ Zᵀ e with orthonormal columns; rows are weighted already."""
+    Q_Z, R_Z = scipy.linalg.qr(Z, mode="economic", check_finite=False)
+    A = Q_Z.T @ W
+    if extra is not None:
+        A = A + scipy.linalg.solve_triangular(R_Z, extra, trans="T")
+    U, R = scipy.linalg.qr(A, check_finite=False)
+    return Whitened(Q_Z @ U, R, residual)
+
+
+def estimate_of(
+    system: Whitened,
+    regression: Regression,
+    values: FloatArray,
+    *,
+    method: str,
+    sigma: FloatArray,
+    settings: dict[str, float | str],
+) -> Estimate:
+    """Describe values that a system was linearised about; the covariance is of white residuals.
+
+    `sigma` (n_rows,) is what rows were divided by, alike within each group of joint and run.
+    """
+    n_rows, n = len(regression), len(values)
+    rest = float(np.linalg.norm(system.residual))
+    inverse = scipy.linalg.solve_triangular(system.R, np.eye(n))
+    spectrum = column_spectrum(triangle(regression.W))
+    groups = np.column_stack([regression.joint, regression.run])
+    labels, first = np.unique(groups, axis=0, return_index=True)
+    return Estimate(
+        method=method,
+        names=regression.names,
+        units=regression.units,
+        values=values,
+        covariance=rest**2 / max(n_rows - n, 1) * (inverse @ inverse.T),
+        group_sigma={(int(j), int(r)): float(sigma[k]) for (j, r), k in zip(labels, first, strict=True)},
+        n_rows=n_rows,
+        condition=float(spectrum[0] / spectrum[-1]) if spectrum[-1] > 0.0 else float("inf"),
+        singular_values=spectrum,
+        weighted_residual=rest,
+        settings=settings,
+    )
+
+
+def honest_intervals(
+    regression: Regression,
+    estimate: Estimate,
+    runs: Sequence[Samples] = (),
+    *,
+    system: Whitened | None = None,
+    row_weights: FloatArray | None = None,
+) -> Intervals:
+    """Find 95 % intervals that do not trust residuals to be white: by bands, widened by blocks of time."""
+    by_band = spectral_intervals(regression, estimate, runs, row_weights=row_weights, system=system)
+    by_block = block_bootstrap(regression, estimate, row_weights=row_weights, system=system, draws=DRAWS)
+    return wider(by_band, by_block)
+
+
+def believing(intervals: Intervals, covariance: FloatArray) -> Intervals:
+    """Add to intervals what a belief that was used leaves uncertain."""
+    grow = np.sqrt(1.0 + np.diag(covariance) / np.diag(intervals.covariance))
+    half = 0.5 * grow * (intervals.high - intervals.low)
+    return replace(
+        intervals,
+        covariance=intervals.covariance + covariance,
+        low=intervals.values - half,
+        high=intervals.values + half,
+        inflation=intervals.inflation * grow,
+    )
+
+
+def joint_sigma(regression: Regression, residual: FloatArray) -> FloatArray:
+    """Root mean square of the residuals of each row's joint, (n_rows,); never 0."""
+    sigma = np.empty(len(regression))
+    floor = 1e-12 * max(float(np.sqrt(np.mean(regression.y**2))), 1e-100)
+    for joint in np.unique(regression.joint):
+        rows = regression.joint == joint
+        sigma[rows] = max(float(np.sqrt(np.mean(residual[rows] ** 2))), floor)
+    return sigma
+
+
+def require_rank(R: FloatArray, names: Sequence[str], what: str) -> None:
+    """Refuse a triangle whose normalised columns depend on one another, naming them."""
+    norms = np.linalg.norm(R, axis=0)
+    _, values, directions = np.linalg.svd(R / np.where(norms > 0.0, norms, 1.0))
+    if values[-1] > RANK_TOLERANCE * values[0]:
+        return
+    part = np.abs(directions[-1])
+    mixed = [name for name, size in zip(names, part, strict=True) if size > 0.2 * part.max()]
+    raise RankDeficient(f"{what} do not separate {', '.join(mixed)}; leave one out, or move what shows them", mixed)

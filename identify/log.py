@@ -1,14 +1,18 @@
-"""What came back from a robot: signals with a kind and a side on one time base, before anything is done to them."""
+"""What came back from a robot: signals with a kind and a side on one time base, before anything is done to them.
 
+* What a log file holds, before anybody declares what it means: channels, each on a time base of its own.
+* How do channels of different clocks come onto one even grid? By their time stamps, and saying so.
+"""
+
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from excitor.identify.logs.recording import Recording
 from excitor.identify.samples import Step
-from excitor.robots.arrays import FloatArray, freeze
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.errors import InvalidLog
 from excitor.robots.friction import joint_positions, joint_torques, torque_from_current
 from excitor.robots.robot import Robot
@@ -27,6 +31,95 @@ class Signal:
 
     def __post_init__(self) -> None:
         freeze(self, values="n_samples n_joints")
+
+
+Quantity = Literal[
+    "position",
+    "velocity",
+    "acceleration",
+    "torque",
+    "current",
+    "effort",  # torque or current, the format does not say which
+    "torque_model",  # what a controller computes from its own model
+    "temperature",
+    "marker",
+    "speed_scaling",
+    "time",
+]
+Role = Literal["measured", "reference", "unknown"]
+ChannelSide = Literal["joint", "motor", "unknown"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Clock:
+    """When samples were taken, s, and the rows of the file (or the numbers of samples) that tell them."""
+
+    t: FloatArray | None  # (n_samples,); None where the format does not say which channel is the time
+    rows: IntArray
+
+    def __post_init__(self) -> None:
+        freeze(self, rows="int: n_samples")
+        if self.t is not None:
+            freeze(self, t=str(len(self.rows)))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Channel:
+    """One series of numbers in the file's own unit, with what the format itself says of it, and no more."""
+
+    name: str
+    values: FloatArray  # (n_samples,)
+    clock: Clock
+    kind: Quantity | None = None
+    joint: int | str | None = None  # a number, from 0, where the format counts; a name where it names
+    role: Role = "unknown"
+    side: ChannelSide = "unknown"
+    unit: str | None = None
+    stem: str = ""  # its name without the joint, where the format says how the two are joined
+
+    def __post_init__(self) -> None:
+        freeze(self, values=str(len(self.clock)))
+
+    @property
+    def t(self) -> FloatArray | None:
+        """When its samples were taken, s."""
+        return self.clock.t
+
+    @property
+    def group(self) -> str:
+        """Its name without the joint: `q` of `q[3]`, `actual_q` of `actual_q_3`, `effort` of `effort:elbow`."""
+        found = _GROUPED.fullmatch(self.name)
+        return self.stem or (found["group"] if found else self.name)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Recording:
+    """All channels of a file, or of files that belong together, and what reading them mended."""
+
+    path: str
+    format: str
+    channels: tuple[Channel, ...]
+    notes: tuple[str, ...] = ()
+
+    def channel(self, name: str) -> Channel:
+        """Find a channel by its name."""
+        for channel in self.channels:
+            if channel.name == name:
+                return channel
+        raise InvalidLog(self.path, f"has no channel {name!r}; {self.listed()}")
+
+    def listed(self) -> str:
+        """Name the channels, the first of them where there are many."""
+        names = [channel.name for channel in self.channels]
+        more = f" and {len(names) - 24} more" if len(names) > 24 else ""
+        return f"its channels are {', '.join(names[:24])}{more}" if names else "it has no channels"
+
+    def group(self, name: str) -> list[Channel]:
+        """Find the channels of a group, as the file orders them."""
+        return [channel for channel in self.channels if channel.group == name and channel.name != name]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -125,3 +218,120 @@ def even_rate(path: str, time: FloatArray, rows: Sequence[int]) -> tuple[FloatAr
     if jitter > 0.01:
         notes.append(f"time stamps jitter by up to {100 * jitter:.0f} % of the interval; an even rate is taken")
     return kept, (len(time) - 1) / float(time[-1] - time[0]), notes
+
+
+UNINITIALISED = 1e100  # numbers beyond were never measured; memory that was not filled looks like this
+
+_GROUPED = re.compile(r"(?P<group>.+?)(?:\[\d+\]|:[^:]*|_?\d+)")
+
+
+def check_measured(path: object, name: str, values: FloatArray, rows: IntArray) -> None:
+    """Refuse what nothing measures: no number, infinite, or left over in memory that was never filled."""
+    bad = np.flatnonzero(~(np.abs(values) < UNINITIALISED))
+    if bad.size:
+        more = f" ({bad.size} such rows)" if bad.size > 1 else ""
+        k = int(bad[0])
+        raise InvalidLog(str(path), f"{name} is {values[k]:g}, which nothing measures{more}; cut it", int(rows[k]))
+
+
+def distinct(path: object, channels: list[Channel]) -> tuple[Channel, ...]:
+    """Refuse channels that share a name: nobody could tell them apart."""
+    seen: set[str] = set()
+    for channel in channels:
+        if channel.name in seen:
+            raise InvalidLog(str(path), f"has two channels named {channel.name!r}; rename one of them")
+        seen.add(channel.name)
+    return tuple(channels)
+
+
+EVEN = 0.01  # of an interval: stamps that deviate less are even
+LONGEST_GAP = 6.5  # intervals without a sample; a spline bridges fewer
+MOST_MISSING = 0.1  # of all samples
+_NICE = 1e-4  # s: intervals are rounded to it where that changes them by less than 1 %
+
+
+@dataclass(frozen=True, eq=False)
+class Stamps:
+    """A clock that has been checked: which samples count, when they are, and how far apart."""
+
+    name: str
+    t: FloatArray
+    kept: BoolArray
+    interval: float
+    missing: int
+    even: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """An even time base, and what was done to get there."""
+
+    t: FloatArray
+    rate: float
+    as_recorded: bool
+    notes: tuple[str, ...]
+
+
+def check_stamps(path: str, name: str, clock: Clock) -> tuple[Stamps, list[str]]:
+    """Check a time base: repeated stamps are dropped, time that runs backward and long gaps refused with their row."""
+    assert clock.t is not None
+    t, rows, notes = clock.t, clock.rows, []
+    kept = np.concatenate([[True], np.diff(t) != 0.0]) if len(t) else np.zeros(0, dtype=bool)
+    if not kept.all():
+        first = rows[int(np.flatnonzero(~kept)[0])]
+        told = f"{np.count_nonzero(~kept)} rows repeat the time of the row before (first: row {first})"
+        notes.append(f"{name}: {told}; they are left out")
+        t, rows = t[kept], rows[kept]
+    if len(t) < 3:
+        raise InvalidLog(path, f"{name} has {len(t)} samples, expected at least 3")
+    step = np.diff(t)
+    if (step < 0.0).any():
+        k = int(np.argmax(step < 0.0))
+        raise InvalidLog(path, f"time runs backward in {name}, from {t[k]:g} to {t[k + 1]:g} s", int(rows[k + 1]))
+    interval = float(np.mean(step[step <= 1.5 * np.median(step)]))
+    missing = int(np.sum(np.round(step / interval) - 1.0).clip(0))
+    longest = int(np.argmax(step))
+    if step[longest] > LONGEST_GAP * interval or missing > MOST_MISSING * len(t):
+        told = f"{step[longest]:g} s are missing in {name} before this row ({missing} samples in all, the interval is"
+        raise InvalidLog(path, f"{told} {interval:g} s); cut the run there, or record it again", int(rows[longest + 1]))
+    even_t = t[0] + (t[-1] - t[0]) / (len(t) - 1) * np.arange(len(t))
+    even = bool(np.abs(t - even_t).max() <= EVEN * interval)
+    if missing:
+        notes.append(f"{name}: {missing} samples are missing, up to {round(step[longest] / interval) - 1} in a row")
+    if not even and not missing:
+        notes.append(f"{name}: steps of time vary from {step.min():.6g} to {step.max():.6g} s")
+    return Stamps(name, t, kept, interval, missing, even), notes
+
+
+def common_grid(path: str, clocks: Sequence[Stamps], rate: float | None) -> Grid:
+    """Choose the grid: the stamps themselves where all agree and are even, else the fastest channel's rate."""
+    first = clocks[0]
+    same = all(len(c.t) == len(first.t) and np.array_equal(c.t, first.t) for c in clocks)
+    recorded = (len(first.t) - 1) / float(first.t[-1] - first.t[0])
+    if same and first.even and (rate is None or abs(rate / recorded - 1.0) < 1e-6):
+        return Grid(first.t, recorded, True, ())
+    interval = _nice(min(c.interval for c in clocks)) if rate is None else 1.0 / rate
+    start, end = max(c.t[0] for c in clocks), min(c.t[-1] for c in clocks)
+    count = int(np.floor((end - start) / interval + 1e-6)) + 1 if end > start else 0
+    if count < 3:
+        raise InvalidLog(path, f"{' and '.join(c.name for c in clocks)} were not recorded at the same time")
+    if count > 100_000_000:
+        raise InvalidLog(path, f"would have {count} samples at {1.0 / interval:g} Hz; check its time and its unit")
+    rates = sorted({f"{1.0 / c.interval:.6g} Hz" for c in clocks})
+    before, after = " and ".join(rates), f"{1.0 / interval:.6g} Hz"
+    told = f"recorded at {before}, resampled to {after} by cubic splines through the time stamps"
+    return Grid(start + interval * np.arange(count), 1.0 / interval, False, (told,))
+
+
+def on_grid(stamps: Stamps, values: FloatArray, grid: Grid) -> FloatArray:
+    """Bring a channel onto the grid."""
+    if grid.as_recorded:
+        return values[stamps.kept]
+    from scipy.interpolate import CubicSpline
+
+    return np.asarray(CubicSpline(stamps.t, values[stamps.kept])(grid.t))
+
+
+def _nice(interval: float) -> float:
+    rounded = round(interval / _NICE) * _NICE
+    return rounded if abs(rounded - interval) < 0.01 * interval else interval

@@ -1,4 +1,7 @@
-"""What whole periods of a repeated motion say: mean, noise, harmonics and exact derivatives."""
+"""What whole periods of a repeated motion say: mean, noise, harmonics and exact derivatives.
+
+* Where a log without a plan repeats itself: its cycles, aligned, without those that deviate.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from excitor.identify.signals import channels, check_below_nyquist, positive
-from excitor.robots.arrays import FloatArray, IntArray, freeze
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.robot import Motion
 
 _ON_THE_LINE = 1e-9  # a cut-off this close below a line (relative) means the line: it was rounded on the way
@@ -170,3 +173,239 @@ def periodic_lowpass(q: FloatArray, *, sample_rate_hz: float, cutoff_hz: float) 
     Q[n_lines:] = 0.0
     iw = 2j * np.pi * np.fft.rfftfreq(n, 1.0 / sample_rate_hz)[:, None]
     return Motion(*(np.fft.irfft(Q * iw**order, n, axis=0) for order in range(3)))
+
+
+_LEAST_CYCLES = 3  # with two, nobody can tell which one deviates
+_DRIFT_DEGREE = 3  # slow drift is a cubic over the whole log
+_PERIODIC = 0.5  # autocorrelation from which a lag counts as a repetition
+_AS_GOOD = 0.05  # a shorter lag is the period if its autocorrelation is within this of the best
+_MATCH = 0.5  # correlation from which a stretch of the log counts as a cycle, good or deviating
+_CLOSEST = 0.75  # no two cycles begin closer than this, in periods
+_SAME = 0.01  # power of the good cycles' deviation over the power of their motion, above which nothing repeats
+_OUTLYING = 6.0  # a cycle deviates beyond the median by more than so many robust standard deviations ...
+_NEGLIGIBLE = 1e-3  # ... and this fraction of the largest channel's motion
+_QUIET_CUTS = 6  # how many of the slowest moments are tried as the place to cut
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Cycles:
+    """Repetitions found in a log: cycle k is the n_samples from starts[k] on."""
+
+    period: float  # s, from start to start
+    n_samples: int  # of one cycle: no longer than the shortest distance between two starts
+    starts: IntArray  # (n_cycles,), sample indices
+    left_out: IntArray  # (n_left_out,), where the deviating cycles start
+    findings: tuple[str, ...]  # what was left out, and why
+
+    def __post_init__(self) -> None:
+        freeze(self, starts="int: n_cycles", left_out="int: n_left_out")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Cut:
+    """One way to cut the log: where cycles start, which are good, and how far each is from the median one."""
+
+    starts: IntArray
+    n_samples: int
+    distances: FloatArray  # (n_cycles, n_channels), rms
+    limits: FloatArray  # (n_channels,)
+    residual: float  # power of the good cycles' deviation / power of their motion
+    worst: float  # the same at the sample where they deviate most: where the cut goes through a motion, it shows
+
+    @property
+    def good(self) -> BoolArray:
+        return np.asarray((self.distances <= self.limits).all(axis=1))
+
+
+def find_cycles(x: FloatArray, *, sample_rate_hz: float, min_period_s: float) -> Cycles:
+    """Cut position channels (n_samples, n_channels) into the cycles they repeat.
+
+    The period is the shortest lag, from min_period_s on, whose autocorrelation (without slow drift) is as good as the
+    best. A cycle is where the correlation with the median cycle peaks, to the sample. Of several places to cut (the
+    slowest moments: where the robot waits) the one is taken where the cycles differ least at their worst sample. A
+    cycle is left out whose rms distance from the median one exceeds the others' by six robust standard deviations
+    (1.48 median absolute deviations).
+    The channels should share a unit. Settings: sample_rate_hz, min_period_s.
+    """
+    x = channels(x, "x", least=_LEAST_CYCLES * 2)
+    positive(sample_rate_hz, "sample_rate_hz")
+    positive(min_period_s, "min_period_s")
+    period = _period(_without_drift(x), max(2, round(min_period_s * sample_rate_hz)), sample_rate_hz)
+    x = x - x.mean(axis=0)
+    cuts = [cut for phase in _places_to_cut(x, period) if (cut := _cut(x, phase, period)) is not None]
+    if not cuts or min(cut.residual for cut in cuts) > _SAME:
+        raise ValueError(
+            _aperiodic(f"pieces {period / sample_rate_hz:.3f} s long look alike but are not the same motion")
+        )
+    enough = 1.5 * min(cut.worst for cut in cuts) + 1e-9
+    best = max((cut for cut in cuts if cut.worst <= enough), key=lambda cut: int(cut.good.sum()))
+    if best.good.sum() < _LEAST_CYCLES:
+        raise ValueError(_aperiodic(f"only {best.good.sum()} cycles of {period / sample_rate_hz:.3f} s agree"))
+    return _report(best, len(x), sample_rate_hz)
+
+
+def average_cycles(x: FloatArray, cycles: Cycles) -> Average:
+    """Average any channels (n_samples, n_channels) of the log over the cycles found in its positions.
+
+    Starts are whole samples: the variance includes the motion within ± half a sample.
+    """
+    x = channels(x, "x")
+    if cycles.starts[-1] + cycles.n_samples > len(x):
+        raise ValueError(f"x has {len(x)} samples, but cycles were found up to {cycles.starts[-1] + cycles.n_samples}")
+    return average(_stack(x, cycles.starts, cycles.n_samples), cycles.findings)
+
+
+def _without_drift(x: FloatArray) -> FloatArray:
+    t = np.linspace(-1.0, 1.0, len(x))
+    drift = np.polynomial.legendre.legvander(t, _DRIFT_DEGREE)
+    return x - drift @ np.linalg.lstsq(drift, x, rcond=None)[0]
+
+
+def _period(x: FloatArray, shortest: int, sample_rate_hz: float) -> int:
+    """Find the shortest lag that repeats, ρ(k) = 1 - Σ (x[t+k] - x[t])² / Σ (x[t+k]² + x[t]²)."""
+    from scipy.signal import find_peaks
+
+    longest = len(x) // 2
+    if shortest > len(x) // _LEAST_CYCLES:
+        raise ValueError(
+            f"min_period_s is {shortest / sample_rate_hz:g}, expected at most a third of the log's"
+            f" {len(x) / sample_rate_hz:g} s: at least {_LEAST_CYCLES} cycles are needed"
+        )
+    power = np.concatenate([[0.0], np.cumsum((x**2).sum(axis=1))])
+    if power[-1] <= 1e-20 * len(x):
+        raise ValueError("no channel of x moves, expected positions that repeat")
+    n_fft = 1 << (2 * len(x) - 1).bit_length()
+    spectrum = np.zeros(n_fft // 2 + 1)
+    for column in x.T:
+        spectrum += np.abs(np.fft.rfft(column, n_fft)) ** 2
+    lags = np.arange(longest + 1)
+    both = power[len(x) - lags] + power[-1] - power[lags]
+    rho = 2.0 * np.fft.irfft(spectrum, n_fft)[: longest + 1] / np.maximum(both, 1e-12 * power[-1])
+    peaks, _ = find_peaks(rho, height=_PERIODIC, prominence=0.1)
+    peaks = peaks[(peaks >= shortest) & (peaks <= len(x) // _LEAST_CYCLES)]
+    if not peaks.size:
+        seen = rho[shortest : len(x) // _LEAST_CYCLES + 1].max()
+        raise ValueError(
+            _aperiodic(f"no lag from {shortest / sample_rate_hz:g} s on repeats it (at most {seen:.2f} of 1)")
+        )
+    return int(peaks[rho[peaks] >= rho[peaks].max() - _AS_GOOD][0])
+
+
+def _places_to_cut(x: FloatArray, period: int) -> list[int]:
+    """Propose where a cycle may begin: within the stretch that best repeats itself, at its slowest moments."""
+    from scipy.ndimage import uniform_filter1d
+    from scipy.signal import find_peaks
+
+    ahead = ((x[period:] - x[:-period]) ** 2).sum(axis=1)
+    change = _moving_sum(ahead, period)
+    motion = _moving_power(x, period)[: len(change)]
+    best = int(np.argmin(np.where(motion > 0.1 * np.median(motion), change / np.maximum(motion, 1e-300), np.inf)))
+    speed = np.abs(np.diff(x[best : best + 2 * period], axis=0)).sum(axis=1)
+    for _ in range(2):  # noise must not scatter the minimum over the pause: twice averaged, it lies in the middle
+        speed = uniform_filter1d(speed, max(3, period // 25))
+    slow, _ = find_peaks(-speed[: period + 1], distance=max(1, period // 12))
+    slowest = slow[np.argsort(speed[slow], kind="stable")][:_QUIET_CUTS]
+    return [*(best + int(k) for k in slowest if best + k + period <= len(x)), best, best - best % period]
+
+
+def _cut(x: FloatArray, phase: int, period: int) -> _Cut | None:
+    """Find all cycles like the one at `phase`, then all like the median of these, and measure how they deviate."""
+    template = x[phase : phase + period]
+    for _ in range(2):
+        starts = match_cycles(x, template, period)
+        if len(starts) < _LEAST_CYCLES:
+            return None
+        template = np.median(_level(_stack(x, starts, period)), axis=0)
+    good = _measured(x, starts, period).good
+    steps = np.diff(starts)[good[:-1] & good[1:]]
+    n_samples = int(min(steps.min(), period)) if len(steps) else period
+    cut = _measured(x, match_cycles(x, template[:n_samples], period), n_samples)
+    whole = cut.good | ((cut.starts > 0) & (cut.starts < len(x) - n_samples))  # at the ends of the log: cut off
+    return _measured(x, cut.starts[whole], n_samples) if whole.sum() >= _LEAST_CYCLES else None
+
+
+def match_cycles(x: FloatArray, template: FloatArray, period: int) -> IntArray:
+    """Find where the correlation of channels (n_samples, n_channels) with a cycle peaks, period samples apart."""
+    from scipy.signal import find_peaks
+
+    match = np.concatenate([[-1.0], _correlation(x, template), [-1.0]])
+    peaks, _ = find_peaks(match, height=_MATCH, distance=max(1, int(_CLOSEST * period)))
+    return np.asarray(peaks - 1, dtype=np.int64)
+
+
+def _measured(x: FloatArray, starts: IntArray, n_samples: int) -> _Cut:
+    cycles = _level(_stack(x, starts, n_samples))
+    typical = np.median(cycles, axis=0)
+    distances = np.sqrt(((cycles - typical) ** 2).mean(axis=1))
+    middle = np.median(distances, axis=0)
+    sigma = 1.4826 * np.median(np.abs(distances - middle), axis=0)
+    motion = (typical**2).mean(axis=0)
+    limits = middle + _OUTLYING * sigma + _NEGLIGIBLE * np.sqrt(motion.max())
+    good = (distances <= limits).all(axis=1)
+    deviation = ((cycles[good] - typical) ** 2).sum(axis=2).mean(axis=0) / max(motion.sum(), 1e-300)
+    return _Cut(starts, n_samples, distances, limits, float(deviation.mean()), float(deviation.max()))
+
+
+def _correlation(x: FloatArray, template: FloatArray) -> FloatArray:
+    """Σ template · x[s:] / (‖template‖ ‖x[s:]‖), each window and channel about its own mean, for every start s."""
+    from scipy.signal import oaconvolve
+
+    template = template - template.mean(axis=0)
+    product = oaconvolve(x, template[::-1], mode="valid", axes=0).sum(axis=1)
+    power = _moving_power(x, len(template))
+    size = np.sqrt((template**2).sum() * power)
+    return np.where(power > 1e-6 * power.max(), product / np.maximum(size, 1e-300), 0.0)
+
+
+def _moving_power(x: FloatArray, width: int) -> FloatArray:
+    """Sum the squared distance of each window from its own mean, over all channels, for every start."""
+    power = _moving_sum((x**2).sum(axis=1), width)
+    for column in x.T:
+        power -= _moving_sum(column, width) ** 2 / width
+    return np.maximum(power, 0.0)
+
+
+def _moving_sum(values: FloatArray, width: int) -> FloatArray:
+    total = np.concatenate([[0.0], np.cumsum(values)])
+    sums: FloatArray = total[width:] - total[:-width]
+    return sums
+
+
+def _stack(x: FloatArray, starts: IntArray, n_samples: int) -> FloatArray:
+    stacked: FloatArray = x[starts[:, None] + np.arange(n_samples)]
+    return stacked
+
+
+def _level(cycles: FloatArray) -> FloatArray:
+    """Take each cycle (n_cycles, n_samples, n_channels) without its mean and slope: slow drift is no deviation."""
+    line = np.linspace(-1.0, 1.0, cycles.shape[1])[:, None]
+    level: FloatArray = cycles - cycles.mean(axis=1, keepdims=True)
+    level -= line * ((level * line).sum(axis=1, keepdims=True) / (line**2).sum())
+    return level
+
+
+def _report(cut: _Cut, n_samples: int, sample_rate_hz: float) -> Cycles:
+    good, findings = cut.good, []
+    for k in np.flatnonzero(~good):
+        excess = cut.distances[k] / cut.limits
+        c = int(np.argmax(excess))
+        findings.append(
+            f"the cycle at {cut.starts[k] / sample_rate_hz:.3f} s was left out: channel {c + 1} is"
+            f" {cut.distances[k, c]:.3g} rms from the median cycle, the limit is {cut.limits[c]:.3g}"
+        )
+    steps = np.diff(cut.starts)
+    period = float(np.median(steps[good[:-1] & good[1:]] if (good[:-1] & good[1:]).any() else steps))
+    for start, step in zip(cut.starts, steps, strict=False):
+        if step > 1.5 * period:
+            findings.append(
+                f"from {(start + period) / sample_rate_hz:.3f} s to {(start + step) / sample_rate_hz:.3f} s"
+                " nothing like the cycle was found: left out"
+            )
+    before, after = int(cut.starts[0]), int(n_samples - cut.starts[-1] - cut.n_samples)
+    if before + after:
+        findings.append(f"{before} samples before the first cycle and {after} after the last were left out")
+    return Cycles(period / sample_rate_hz, cut.n_samples, cut.starts[good], cut.starts[~good], tuple(findings))
+
+
+def _aperiodic(why: str) -> str:
+    return f"x does not repeat itself: {why}; expected a log of a repeated process, of {_LEAST_CYCLES} cycles or more"

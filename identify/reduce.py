@@ -1,12 +1,17 @@
-"""Smaller models: parameters that the data do not show, or that torques do not need, leave one by one."""
+"""Smaller models: parameters that the data do not show, or that torques do not need, leave one by one.
 
-from dataclasses import dataclass
+* Which parameters does a motion show? Backward selection by sensitivity, for models identified from a process.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
-from excitor.identify.estimate import By, Estimate, ols, wls
-from excitor.identify.factors import Factors, select
-from excitor.robots.arrays import one_blas_thread
+from excitor.identify.estimate import By, Estimate, Factors, column_spectrum, compress, merge, ols, select, total, wls
+from excitor.identify.regression import Regression, pick_rows
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
+from excitor.robots.errors import RankDeficient
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -38,3 +43,217 @@ def essential(factors: Factors, *, ratio: float = 20.0, weighted: bool = True, b
         worst = estimate.names[int(np.argmax(relative))]
         removed.append(worst)
         kept[factors.names.index(worst)] = False
+
+
+Acceptance = Literal["training", "validation", "cross-validated"]
+Weights = Literal["joint", "sample"]
+EXACT = 1e-9  # of a joint's mean torque: errors below count as this, or the noise of rounding would decide
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """When a parameter may leave, and how models are refitted."""
+
+    acceptance: Acceptance
+    tolerance: float = 1.05  # largest ratio of any joint's error to that of the full model
+    essential: tuple[str, ...] = ()  # never tried
+    weights: Weights = "joint"  # residual deviation of each joint in the full model, or measured variances
+    folds: int = 5  # of cross-validation: stretches of time, as neighbouring samples tell the same
+
+    def __post_init__(self) -> None:
+        expected = ("training", "validation", "cross-validated")
+        if self.acceptance not in expected:
+            raise ValueError(f"acceptance is {self.acceptance!r}, expected one of {', '.join(expected)}")
+        if not self.tolerance >= 1.0:
+            raise ValueError(f"tolerance is {self.tolerance}, expected a ratio of at least 1, such as 1.05 for 5 %")
+        if self.folds < 2:
+            raise ValueError(f"folds is {self.folds}, expected at least 2")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One parameter's trial: kept if leaving it out raises some joint's error by more than the tolerance."""
+
+    name: str
+    sensitivity: float
+    ratio: float  # largest over the joints
+    joint: str  # where it is largest
+    kept: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Reduction:
+    """The reduced model, the full one it comes from, and every decision in order."""
+
+    full: Estimate
+    estimate: Estimate
+    decisions: tuple[Decision, ...]
+    rule: Rule
+    full_error: FloatArray  # (n_joints,): mean absolute error on the acceptance data, N m or N
+    error: FloatArray  # of the reduced model, likewise
+
+    def __post_init__(self) -> None:
+        freeze(self, full_error="n_joints", error="n_joints")
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        """Name what was left out, in that order."""
+        return tuple(decision.name for decision in self.decisions if not decision.kept)
+
+
+@one_blas_thread()
+def backward_selection(training: Regression, rule: Rule, validation: Regression | None = None) -> Reduction:
+    """Leave out parameters by rising sensitivity, each for good unless a joint's error grows beyond the tolerance.
+
+    [Volkmann2020] Algorithm 1, with "any joint" in line 10, where "all joints" is printed. Sensitivities are the means
+    of the columns' absolute values, in the parameters' own units, and do not change: parameters are tried once each.
+    """
+    _check(training, rule, validation)
+    plain = compress(training)
+    weights = _row_weights(training, plain, rule.weights)
+    weighted = compress(training, weights)
+    if rule.acceptance == "cross-validated":
+        trials = _cross_trials(training, weights, rule.folds)
+    else:
+        trials = (_trial(weighted, training if validation is None else validation),)
+    everything = np.ones(len(training.names), dtype=bool)
+    decisions, included = _decide(training, trials, rule)
+    return Reduction(
+        full=_estimate(weighted, plain, everything, rule),
+        estimate=_estimate(weighted, plain, included, rule),
+        decisions=decisions,
+        rule=rule,
+        full_error=_errors(trials, everything),
+        error=_errors(trials, included),
+    )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Trial:
+    """Rows to predict, and the factors to fit the model that predicts them."""
+
+    factors: Factors
+    W: FloatArray
+    y: FloatArray
+    joint: IntArray
+    joints: IntArray  # (n_joints,), those that appear
+
+
+def _check(training: Regression, rule: Rule, validation: Regression | None) -> None:
+    unknown = [name for name in rule.essential if name not in training.names]
+    if unknown:
+        raise ValueError(f"essential {', '.join(unknown)} are not parameters of the model; it has {training.names}")
+    if rule.acceptance == "validation" and validation is None:
+        raise ValueError("acceptance is 'validation', but no validation data are given; give them, or cross-validate")
+    if rule.acceptance != "validation" and validation is not None:
+        raise ValueError(f"acceptance is {rule.acceptance!r}: validation data would not be looked at; leave them out")
+    if validation is not None and validation.names != training.names:
+        raise ValueError("validation and training are of different parameters; regress both on the same columns")
+
+
+def _row_weights(training: Regression, plain: Factors, weights: Weights) -> FloatArray:
+    if weights == "sample":
+        if training.variance is None:
+            raise ValueError("weights is 'sample', but nothing was measured repeatedly; weight by 'joint'")
+        return np.asarray(1.0 / np.sqrt(training.variance))
+    sigma = wls(plain).group_sigma
+    by_joint = {joint: deviation for (joint, _), deviation in sigma.items()}
+    return np.array([1.0 / by_joint[int(joint)] for joint in training.joint])
+
+
+def _trial(factors: Factors, judge: Regression) -> _Trial:
+    return _Trial(factors, judge.W, judge.y, judge.joint, np.unique(judge.joint))
+
+
+def _cross_trials(training: Regression, weights: FloatArray, folds: int) -> tuple[_Trial, ...]:
+    """Predict each stretch of time by a model fitted to all others."""
+    fold = _folds(training, folds)
+    parts = [compress(pick_rows(training, fold == k), weights[fold == k]) for k in range(folds)]
+    others = [merge(part for number, part in enumerate(parts) if number != k) for k in range(folds)]
+    for k, factors in enumerate(others):
+        try:
+            ols(factors)
+        except RankDeficient as error:
+            raise RankDeficient(
+                f"without stretch {k + 1} of {folds}, the training data do not show every parameter: {error}; "
+                "or accept on the training or on validation data",
+                error.names,
+            ) from error
+    return tuple(_trial(factors, pick_rows(training, fold == k)) for k, factors in enumerate(others))
+
+
+def _folds(training: Regression, folds: int) -> IntArray:
+    """Cut every run into as many stretches of time, (n_rows,)."""
+    fold = np.zeros(len(training), dtype=np.int64)
+    for run in np.unique(training.run):
+        rows = training.run == run
+        length = int(training.sample[rows].max()) + 1
+        if length < folds:
+            raise ValueError(f"run {training.runs[run]!r} has {length} samples, fewer than {folds} folds")
+        fold[rows] = training.sample[rows] * folds // length
+    return fold
+
+
+def _decide(training: Regression, trials: tuple[_Trial, ...], rule: Rule) -> tuple[tuple[Decision, ...], BoolArray]:
+    """Try every parameter that is not preset once; also tell which stay."""
+    sensitivity = np.abs(training.W).mean(axis=0)
+    included = np.ones(len(training.names), dtype=bool)
+    reference = np.maximum(_errors(trials, included), EXACT * _mean_torque(trials))
+    decisions = []
+    for k in np.argsort(sensitivity, kind="stable"):
+        if training.names[k] in rule.essential:
+            continue
+        without = included.copy()
+        without[k] = False
+        ratio = _errors(trials, without) / reference
+        worst = int(np.argmax(ratio))
+        kept = bool(ratio[worst] > rule.tolerance)
+        included = included if kept else without
+        joint = _joint_name(training, int(trials[0].joints[worst]))
+        decisions.append(Decision(training.names[k], float(sensitivity[k]), float(ratio[worst]), joint, kept))
+    return tuple(decisions), included
+
+
+def _errors(trials: tuple[_Trial, ...], included: BoolArray) -> FloatArray:
+    """Mean absolute prediction error of each joint over all trials, (n_joints,)."""
+    joints = trials[0].joints
+    sums, counts = np.zeros(len(joints)), np.zeros(len(joints))
+    for trial in trials:
+        beta = np.zeros(len(included))
+        if included.any():
+            beta[included] = ols(select(trial.factors, included)).values
+        size = np.abs(trial.y - trial.W @ beta)
+        place = np.searchsorted(joints, trial.joint)
+        sums += np.bincount(place, size, len(joints))
+        counts += np.bincount(place, minlength=len(joints))
+    return np.asarray(sums / counts)
+
+
+def _mean_torque(trials: tuple[_Trial, ...]) -> FloatArray:
+    joint = np.concatenate([trial.joint for trial in trials])
+    size = np.abs(np.concatenate([trial.y for trial in trials]))
+    means = np.array([size[joint == j].mean() for j in trials[0].joints])
+    return np.asarray(np.maximum(means, np.finfo(float).tiny / EXACT))
+
+
+def _joint_name(regression: Regression, joint: int) -> str:
+    return regression.joint_names[joint] if joint >= 0 else "power"
+
+
+def _estimate(weighted: Factors, plain: Factors, included: BoolArray, rule: Rule) -> Estimate:
+    """Fit the chosen columns; the condition number is that of the unweighted ones."""
+    if not included.any():
+        raise ValueError("every parameter could leave: the model predicts no better than none; lower the tolerance")
+    spectrum = column_spectrum(total(select(plain, included), np.ones(len(plain.n_rows)))[:-1, :-1])
+    settings: dict[str, float | str] = {
+        "weights by": rule.weights,
+        "acceptance": rule.acceptance,
+        "tolerance": rule.tolerance,
+    }
+    return replace(
+        ols(select(weighted, included)),
+        method="backward selection",
+        condition=float(spectrum[0] / spectrum[-1]),
+        singular_values=spectrum,
+        settings=settings,
+    )

@@ -1,18 +1,24 @@
-"""From samples to equations y = W β + e, each row labelled with its joint, its run and its sample."""
+"""From samples to equations y = W β + e, each row labelled with its joint, its run and its sample.
 
-from collections.abc import Callable, Sequence
+* What are the columns of a regression along other motions of its runs? Simulated, commanded or noisier ones.
+* A few hundred samples that stand for all: enough for looking at data, cheap whatever the log's length.
+* Where friction changes its direction: there the sign of a measured velocity says little about the torque.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from excitor.identify.reversals import near_reversals
 from excitor.identify.samples import Samples, Step
+from excitor.identify.signals import differentiate, lowpass
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import power_regressor, regressor
+from excitor.robots.errors import ExcitorError
 from excitor.robots.parameters import layout
-from excitor.robots.robot import Robot
+from excitor.robots.robot import SIGNED, FrictionTerm, Motion, Robot
 
 Kind = Literal["dynamic", "filtered dynamic", "energy", "power", "filtered power"]
 Decimation = Callable[[FloatArray], FloatArray]  # thins any array along its first axis, always in the same way
@@ -166,3 +172,166 @@ def stack_blocks(
         else None,
         steps=tuple(step for samples in runs for step in samples.steps),
     )
+
+
+def columns_along(
+    robot: Robot,
+    runs: Sequence[Samples],
+    motions: Sequence[Motion],
+    regression: Regression,
+    decimate: Decimation | None,
+) -> FloatArray:
+    """Evaluate a dynamic regression's columns on other motions of its runs, sample by sample, (n_rows, n_columns)."""
+    if (regression.joint < 0).any():
+        raise ExcitorError("equations of all joints' power have no columns along other motions; use the dynamic model")
+    columns = layout(robot).indices(regression.names)
+    W = np.empty(regression.W.shape)
+    for number, (run, motion) in enumerate(zip(runs, motions, strict=True)):
+        rows = regression.run == number
+        Y = regressor(robot, motion)[:, :, columns]
+        if decimate is not None and not run.static:
+            Y = decimate(Y)
+        W[rows] = Y[regression.sample[rows], regression.joint[rows]]
+    return W
+
+
+def commanded_motion(run: Samples, references: Mapping[str, Motion], rate_hz: float) -> Motion:
+    """Read what a run's controller was told at the run's sample times; poses stay as they are held."""
+    if run.static:
+        return run.motion
+    if run.run not in references:
+        raise ExcitorError(f"run {run.run!r} has no reference; give what its controller was told")
+    reference, n = references[run.run], len(run)
+    stride = round(rate_hz / run.sample_rate_hz)
+    if len(reference) < stride * (n - 1) + 1:
+        raise ExcitorError(
+            f"the reference of run {run.run!r} has {len(reference)} samples, expected {stride * (n - 1) + 1}: it "
+            "must last from the run's first sample to its last"
+        )
+    at = slice(None, stride * n, stride)
+    return Motion(reference.q[at], reference.dq[at], reference.ddq[at])
+
+
+def processed_as(run: Samples, q: FloatArray, exact: Motion | None = None) -> Motion:
+    """Take positions at a run's samples the way of the run's own: its low-pass and its differences.
+
+    Where the run does not tell how it was differenced, `exact` is the motion; positions are differenced twice if there
+    is none.
+    """
+    rate = run.sample_rate_hz
+    names = [step.name for step in run.steps]
+    for step in run.steps:
+        cutoff = step.settings.get("cutoff_hz")
+        if step.name == "lowpass" and isinstance(cutoff, int | float):
+            true_cutoff = step.settings.get("true_cutoff") == "True"
+            q = lowpass(q, sample_rate_hz=rate, cutoff_hz=float(cutoff), true_cutoff=true_cutoff)
+    if "central differences" in names:
+        ddq = np.empty_like(q)
+        ddq[1:-1] = np.diff(q, n=2, axis=0) * rate**2
+        ddq[0], ddq[-1] = ddq[1], ddq[-2]
+        return Motion(q, differentiate(q, sample_rate_hz=rate), ddq)
+    if "backward differences" in names:
+        dq = _backward(q, rate)
+        return Motion(q, dq, _backward(dq, rate))
+    if "mid-sample differences" in names:
+        after = np.concatenate([q[1:], 2.0 * q[-1:] - q[-2:-1]])
+        dq = rate * (after - q)
+        return Motion(0.5 * (q + after), dq, differentiate(dq, sample_rate_hz=rate))
+    if exact is not None and "differentiate" not in names:
+        return exact
+    dq = differentiate(q, sample_rate_hz=rate)
+    return Motion(q, dq, differentiate(dq, sample_rate_hz=rate))
+
+
+def _backward(x: FloatArray, rate: float) -> FloatArray:
+    """Difference backward; what comes before the first sample is taken to go on straight."""
+    dx = np.empty_like(x)
+    dx[1:] = rate * np.diff(x, axis=0)
+    dx[0] = dx[1]
+    return dx
+
+
+SIZE = 1000
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Subset:
+    """Samples spread evenly over all runs, with their equations."""
+
+    motion: Motion
+    tau: FloatArray  # (n_samples, n_joints)
+    run: IntArray  # (n_samples,)
+    sample: IntArray  # (n_samples,)
+    names: tuple[str, ...]  # of the base parameters
+    W: FloatArray  # (n_samples, n_joints, n_base)
+
+    def __post_init__(self) -> None:
+        freeze(self, tau="n_samples n_joints", run="int: n_samples", sample="int: n_samples")
+        freeze(self, W="n_samples n_joints n_base")
+
+
+def subset(robot: Robot, runs: Sequence[Samples], size: int = SIZE) -> Subset:
+    """Pick about `size` samples, at odd distances lest they fall into step with a periodic motion."""
+    total = sum(len(run) for run in runs)
+    size = max(size, 20 * len(layout(robot)) // robot.n_joints)
+    step = max(1, total // size) | 1
+    places = [np.arange(step // 2, len(run), step) for run in runs]
+    chosen = [(run.motion, place) for run, place in zip(runs, places, strict=True)]
+    motion = Motion(
+        np.concatenate([m.q[k] for m, k in chosen]),
+        np.concatenate([m.dq[k] for m, k in chosen]),
+        np.concatenate([m.ddq[k] for m, k in chosen]),
+    )
+    base = base_parameters(robot)
+    slipping = {term.parameter for term in robot.drive.friction if term.model == "maxwell-slip"}  # need every sample
+    params = layout(robot)
+    columns = np.array([k for k in base.kept if params.names[k] not in slipping], dtype=np.int64)
+    return Subset(
+        motion=motion,
+        tau=np.concatenate([run.tau[place] for run, place in zip(runs, places, strict=True)]),
+        run=np.repeat(np.arange(len(runs)), [len(place) for place in places]),
+        sample=np.concatenate(places),
+        names=tuple(params.names[k] for k in columns),
+        W=regressor(robot, motion)[:, :, columns],
+    )
+
+
+SETTLES = 0.08  # s that a servo takes, typically
+
+
+def near_reversals(
+    robot: Robot, dq: FloatArray, rate: float, *, within: float = SETTLES, slow: FloatArray | None = None
+) -> BoolArray:
+    """Mark samples of joints, (n_samples, n_joints), whose friction turns within that time, or hardly moves.
+
+    Friction turns where its own velocity does, which for coupled joints is not theirs. `slow` are speeds of the
+    joints (n_joints,) at which the direction is not known any more.
+    """
+    marked = np.zeros(dq.shape, dtype=bool)
+    reach = int(np.ceil(within * rate))
+    for term in _turning_reversals(robot):
+        v = dq @ term.senses
+        turns = _widened(v[1:] * v[:-1] <= 0.0, reach)
+        if slow is not None:
+            turns |= np.abs(v) <= np.abs(term.senses) @ slow
+        marked |= turns[:, None] & (term.acts != 0.0)
+    return marked
+
+
+def _turning_reversals(robot: Robot) -> Iterator[FrictionTerm]:
+    """Take each direction of friction once."""
+    known: set[bytes] = set()
+    for term in robot.drive.friction:
+        key = term.senses.tobytes() + term.acts.tobytes()
+        if term.model in SIGNED and key not in known:
+            known.add(key)
+            yield term
+
+
+def _widened(turns: BoolArray, reach: int) -> BoolArray:
+    """Mark the samples between which something turns, and `reach` more on either side."""
+    steps = np.zeros(len(turns) + 2)
+    for k in np.flatnonzero(turns).tolist():
+        steps[max(k - reach, 0)] += 1.0
+        steps[min(k + 1 + reach, len(turns)) + 1] -= 1.0
+    return np.asarray(np.cumsum(steps)[:-1] > 0.0)

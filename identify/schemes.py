@@ -9,26 +9,20 @@ With τ = d(A χ)/dt + B χ, energy H = h χ, friction power ω χ and F = (λ/(
     filtered power    F (dqᵀτ)  = (s F (h - h₀) + F ω) χ
 
 Filters and integrals start anew at each run's first sample, both sides from nothing: no run need begin at rest.
+
+* How do signals that are held or run straight between samples pass (λ/(s + λ))^m? Exactly.
+* Which cut-off should filters have? The one whose model, simulated open loop, stays nearest to the robot.
+* How late do recorded torques act? The delay at which the filtered dynamic model, refitted, leaves least.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import floor
 from typing import Literal
 
 import numpy as np
 
-from excitor.identify.held_filters import (
-    Piece,
-    Switching,
-    check_filter,
-    first_order_hold,
-    held_pieces,
-    integral,
-    lagged,
-    switching,
-    times,
-    zero_order_hold,
-)
+from excitor.identify.estimate import Estimate, compress, ols
 from excitor.identify.regression import (
     Block,
     Regression,
@@ -39,10 +33,12 @@ from excitor.identify.regression import (
     stack_blocks,
 )
 from excitor.identify.samples import Samples, Step
-from excitor.robots.arrays import FloatArray, IntArray
+from excitor.identify.signals import positive
+from excitor.identify.validate import OpenLoop, open_loop
+from excitor.robots.arrays import FloatArray, IntArray, one_blas_thread
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import energy_regressor, friction_load, momentum_form
-from excitor.robots.errors import ExcitorError
+from excitor.robots.errors import ExcitorError, RankDeficient
 from excitor.robots.friction import friction_power_columns
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
@@ -166,6 +162,15 @@ def _block(robot: Robot, number: int, run: Samples, scheme: Scheme, columns: Int
     return Block(stacked, y.T.ravel(), label, np.full(y.size, number), sample + first, None)
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Piece:
+    """A part of every interval between samples, `length` s long: from `start` the signal runs straight to `end`."""
+
+    length: float
+    start: FloatArray  # (n_samples - 1, ...)
+    end: FloatArray
+
+
 def torque_pieces(run: Samples, scheme: Scheme, rows: slice | None = None) -> tuple[list[list[Piece]], slice]:
     """Cut each joint's held torques where they switch between the motion's samples; say which samples have torques."""
     delays = scheme.delays(run.tau.shape[1])
@@ -238,6 +243,20 @@ def _part(pieces: Sequence[Piece], before: float, after: float) -> tuple[FloatAr
     return piece.start + slope * (before - begun), piece.start + slope * (after - begun)
 
 
+@dataclass(frozen=True, slots=True)
+class Switching:
+    """Which held torques act on the way from one sample of the motion to the next.
+
+    From motion sample `first` on, up to before `stop`: on the way from k to k + 1, torque k + `ahead` acts for
+    `remaining` of an interval, the next one for the rest.
+    """
+
+    ahead: int
+    remaining: float  # 0 < remaining <= 1
+    first: int
+    stop: int
+
+
 def _common(run: Samples, ways: Sequence[Switching], stops: Sequence[int]) -> slice:
     """Find the samples for which every joint's torque was recorded."""
     first, stop = max(way.first for way in ways), min(len(run), *stops)
@@ -292,3 +311,353 @@ def _step(scheme: Scheme) -> Step:
     if scheme.kind.startswith("filtered"):
         settings |= {"cutoff": scheme.cutoff, "order": float(scheme.order)}
     return Step("scheme", settings)
+
+
+MOST_STAGES = 8
+
+
+def zero_order_hold(u: FloatArray, interval: float) -> list[Piece]:
+    """Hold each sample until the next."""
+    return [Piece(interval, u[:-1], u[:-1])]
+
+
+def first_order_hold(u: FloatArray, interval: float) -> list[Piece]:
+    """Run straight from sample to sample."""
+    return [Piece(interval, u[:-1], u[1:])]
+
+
+def switching(n_samples: int, phase: float, shift: float) -> Switching:
+    """Find which torques act, torques held for an interval each and `shift` intervals late.
+
+    `phase` is where motion sample k lies in the interval over which torque k would be held if it were not late.
+    Samples of the motion for which no torque was recorded are left out.
+    """
+    at = phase - shift
+    at = round(at) if abs(at - round(at)) < 1e-9 else at
+    ahead = floor(at)
+    remaining = 1.0 - (at - ahead)
+    needs_next = remaining < 1.0  # the torque after the last one is needed by no complete interval then
+    first = max(0, -ahead)
+    stop = min(n_samples, n_samples - ahead + (0 if needs_next else 1))
+    return Switching(ahead, remaining, first, stop)
+
+
+def held_pieces(tau: FloatArray, at: Switching, interval: float, rows: slice) -> list[Piece]:
+    """Cut held torques tau (n_samples, ...) at their switching, for the motion samples in `rows`."""
+    n = rows.stop - rows.start - 1
+    before = tau[rows.start + at.ahead : rows.start + at.ahead + n]
+    if at.remaining == 1.0:
+        return [Piece(interval, before, before)]
+    after = tau[rows.start + at.ahead + 1 : rows.start + at.ahead + 1 + n]
+    return [Piece(at.remaining * interval, before, before), Piece((1.0 - at.remaining) * interval, after, after)]
+
+
+def times(held: Sequence[Piece], moving: FloatArray, interval: float) -> list[Piece]:
+    """Multiply a held signal by one that runs straight from sample to sample: straight in every piece again."""
+    pieces, done = [], 0.0
+    slope = (moving[1:] - moving[:-1]) / interval
+    for piece in held:
+        before = moving[:-1] + slope * done
+        done += piece.length
+        pieces.append(Piece(piece.length, piece.start * before, piece.end * (moving[:-1] + slope * done)))
+    return pieces
+
+
+def integral(pieces: Sequence[Piece]) -> FloatArray:
+    """Integrate a signal from the first sample on, (n_samples, ...)."""
+    grown = sum((0.5 * piece.length) * (piece.start + piece.end) for piece in pieces)
+    return np.concatenate([np.zeros((1, *np.shape(grown)[1:])), np.cumsum(grown, axis=0)])
+
+
+def lagged(pieces: Sequence[Piece], *, cutoff: float, order: int = 1) -> list[FloatArray]:
+    """Filter a signal by λ/(s + λ) once, twice … `order` times, from rest at the first sample on.
+
+    Each of the results is (n_samples, ...), 0 at the first sample. `cutoff` is λ, rad/s.
+    """
+    from scipy.signal import lfilter
+
+    check_filter(cutoff, order)
+    transition = np.eye(order)
+    pushes: list[FloatArray] = [np.zeros(())] * order  # what an interval's pieces add to each stage
+    for piece in pieces:
+        step, from_start, from_end = _over_piece(cutoff, order, piece.length)
+        transition = step @ transition
+        pushes = [
+            sum((step[i, j] * pushes[j] for j in range(i + 1)), from_start[i] * piece.start + from_end[i] * piece.end)
+            for i in range(order)
+        ]
+    out: list[FloatArray] = []
+    for i in range(order):
+        push = sum((transition[i, j] * out[j][:-1] for j in range(i)), pushes[i])
+        stage = np.zeros((len(push) + 1, *push.shape[1:]))
+        if len(push):
+            stage[1:] = lfilter([1.0], [1.0, -transition[i, i]], push, axis=0)
+        out.append(stage)
+    return out
+
+
+def check_filter(cutoff: float, order: int) -> None:
+    """Check a filter's settings."""
+    positive(cutoff, "cutoff")
+    if not 1 <= order <= MOST_STAGES:
+        raise ValueError(f"order is {order}, expected 1 to {MOST_STAGES} first-order filters in a row")
+
+
+def _over_piece(cutoff: float, order: int, length: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Solve x_i' = λ (x_{i-1} - x_i), x_0 the signal, over a piece: x ← step x + from_start · u + from_end · u_end."""
+    from scipy.linalg import expm
+
+    rates = np.zeros((order + 2, order + 2))  # of x, then of the signal, which grows evenly to its end
+    rates[:order, :order] = cutoff * length * (np.eye(order, k=-1) - np.eye(order))
+    rates[0, order] = cutoff * length
+    rates[order, order + 1] = 1.0
+    solved = np.asarray(expm(rates), dtype=np.float64)
+    growth = solved[:order, order + 1]
+    return solved[:order, :order], solved[:order, order] - growth, growth
+
+
+Fit = Callable[[Regression], Estimate]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Trial:
+    """One cut-off: what was identified with it, and how its simulation went."""
+
+    cutoff: float  # rad/s
+    estimate: Estimate | None  # None where the data did not determine the parameters
+    simulated: OpenLoop | None
+    error: float  # rms of simulated minus measured positions over the rms of the excursions, mean of joints and runs
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CutoffScan:
+    """Cut-offs in the order they were tried."""
+
+    trials: tuple[Trial, ...]
+
+    @property
+    def best(self) -> Trial:
+        """Take the trial whose simulation stays nearest."""
+        return min(self.trials, key=lambda trial: trial.error)
+
+
+def least_squares(regression: Regression) -> Estimate:
+    """Fit by ordinary least squares, as published."""
+    return ols(compress(regression))
+
+
+def scan_cutoff(
+    robot: Robot,
+    runs: Sequence[Samples],
+    scheme: Scheme,
+    *,
+    cutoffs: Sequence[float],
+    recorded: Sequence[Samples],
+    fit: Fit = least_squares,
+) -> CutoffScan:
+    """Identify by a scheme at each cut-off (rad/s) and simulate each model under the torques of `recorded`.
+
+    `recorded` are runs at the raw rate, torque k held from sample k to the next, as `open_loop` takes them: `runs` may
+    be the same data at mid-sample. Where the scheme delays torques, so do simulations. ExcitorError where no cut-off
+    gives a model that can be simulated to the end.
+    """
+    if not len(cutoffs):
+        raise ExcitorError(
+            "there are no cut-offs to try; give some, such as half and twice the motion's highest frequency"
+        )
+    still = [run.run for run in recorded if not np.ptp(run.motion.q, axis=0).any()]
+    if still:
+        raise ExcitorError(f"nothing moves in run {still[0]!r}, so its simulation tells nothing; leave it out")
+    recorded = [_acting(run, scheme) for run in recorded]
+    found = CutoffScan(tuple(_trial(robot, runs, replace(scheme, cutoff=c), recorded, fit) for c in cutoffs))
+    if not np.isfinite(found.best.error):
+        said = next((t.simulated.sentences()[0] for t in found.trials if t.simulated is not None), "rank is deficient")
+        raise ExcitorError(
+            f"{robot.name}: no cut-off of {', '.join(f'{c:g}' for c in cutoffs)} rad/s gives a model that can be "
+            f"simulated to the end ({said}); simulate shorter runs, or compare held-out torques instead"
+        )
+    return found
+
+
+def _trial(robot: Robot, runs: Sequence[Samples], scheme: Scheme, recorded: Sequence[Samples], fit: Fit) -> Trial:
+    try:
+        estimate = fit(scheme_regression(robot, runs, scheme))
+    except RankDeficient:
+        return Trial(scheme.cutoff, None, None, np.inf)
+    simulated = open_loop(robot, base_parameters(robot).standard(estimate.values), recorded)
+    return Trial(scheme.cutoff, estimate, simulated, _distance(simulated, recorded))
+
+
+def _acting(run: Samples, scheme: Scheme) -> Samples:
+    """Put torques beside the motion that they act on; samples for which none was recorded are left out."""
+    delays = scheme.delays(run.tau.shape[1])
+    if not delays.any():
+        return run
+    if np.ptp(delays) > 0.0:
+        raise ExcitorError(
+            "torques with a delay for each joint are not simulated; give the scheme one delay, or shift the torques"
+        )
+    way = switching(len(run), run.phase, float(delays[0]) * run.sample_rate_hz)
+    kept = slice(way.first, min(way.stop, len(run) - way.ahead))
+    if kept.stop - kept.start < 2:
+        raise ExcitorError(f"run {run.run!r} ends before torques so delayed act; give a shorter delay, or a longer run")
+    motion = Motion(run.motion.q[kept], run.motion.dq[kept], run.motion.ddq[kept])
+    tau = run.tau[kept.start + way.ahead : kept.stop + way.ahead]
+    return replace(run, motion=motion, tau=tau, phase=1.0 - way.remaining, variance=None, noise=None)
+
+
+def _distance(simulated: OpenLoop, recorded: Sequence[Samples]) -> float:
+    if len(simulated.runs) < len(recorded):
+        return np.inf
+    shares = []
+    for done, run in zip(simulated.runs, recorded, strict=True):
+        excursion = np.std(run.motion.q, axis=0)
+        moved = excursion > 0.0
+        shares.append(float(np.mean(done.rms[moved] / excursion[moved])))
+    return float(np.mean(shares))
+
+
+LONGEST = 0.05  # s, to either side
+GRID = 20  # coarse delays to either side
+STEPS = 30  # of Gauss and Newton
+SETTLED = 1e-4  # of a sample: the last step taken
+MEMORY = 3.0  # time constants of the filter over which residuals hang together
+MOST_TAKEN = 0.9  # share of the errors that fitted columns are thought to take
+
+
+@dataclass(frozen=True, slots=True)
+class TorqueDelay:
+    """How much later than recorded torques act, and what that explains."""
+
+    value: float  # s; negative if they act earlier
+    sigma: float  # s; residuals that hang together are counted as such
+    left: float  # share of the filtered torques' norm, joints weighted, that the model leaves at this delay
+    without: float  # the same at no delay
+    steps: int  # that the search took
+
+
+@one_blas_thread()
+def scheme_delay(
+    robot: Robot, runs: Sequence[Samples], scheme: Scheme, *, columns: IntArray | None = None
+) -> TorqueDelay:
+    """Find the delay of the torques by Gauss and Newton: min over d of ‖F τ(t - d) - W β‖, β eliminated.
+
+    Whatever its kind, the scheme's filter, hold and settling time are taken, its delay is not.
+    """
+    columns = base_parameters(robot).kept if columns is None else columns
+    scheme = replace(scheme, kind="filtered dynamic", delay=0.0)
+    check_runs(robot, runs, scheme)
+    search = _Search(robot, runs, scheme, columns)
+    grid = np.linspace(-search.reach, search.reach, 2 * GRID + 1)
+    late = float(grid[np.argmin([search.left(d) for d in grid])])
+    taken, step = 0, np.inf
+    while taken < STEPS and abs(step) >= SETTLED * search.interval:
+        search.weigh(late)
+        step = float(np.clip(search.step(late)[0], -search.reach / GRID, search.reach / GRID))
+        late = float(np.clip(late + step, -search.reach, search.reach))
+        taken += 1
+    search.weigh(late)
+    sigma = search.step(late)[1]
+    return TorqueDelay(late, sigma, search.left(late), search.left(0.0), taken)
+
+
+class _Search:
+    """Filtered equations of all runs, on the samples whose torques are known at every delay looked at."""
+
+    def __init__(self, robot: Robot, runs: Sequence[Samples], scheme: Scheme, columns: IntArray) -> None:
+        self.runs, self.scheme = runs, scheme
+        self.interval = max(1.0 / run.sample_rate_hz for run in runs)
+        self.reach = min(LONGEST, *(len(run) / run.sample_rate_hz / 10.0 for run in runs))
+        self.slices, blocks, self.kept = [], [], []
+        for run in runs:
+            margin = int(np.ceil(self.reach * run.sample_rate_hz)) + 2
+            kept = slice(margin, len(run) - margin)
+            if kept.stop - kept.start < 3:
+                raise ExcitorError(f"run {run.run!r} has {len(run)} samples, too few to look for a delay of torques")
+            motion = Motion(run.motion.q[kept], run.motion.dq[kept], run.motion.ddq[kept])
+            settled = np.arange(kept.stop - kept.start) >= scheme.settle * run.sample_rate_hz
+            blocks.append(filtered_momentum(robot, motion, scheme, columns, 1.0 / run.sample_rate_hz)[settled])
+            self.slices.append(kept)
+            self.kept.append(settled)
+        self.W = np.concatenate(blocks)  # (n_samples, n_joints, n_columns)
+        norms = np.linalg.norm(self.W, axis=(0, 1))
+        if not norms.any():
+            raise ExcitorError("torques need none of the parameters in these runs, so nothing shows when they act")
+        self.W = self.W[:, :, norms > 0.0] / norms[norms > 0.0]
+        size = np.sqrt(np.mean(self.torques(0.0) ** 2, axis=0))
+        self._take(np.where(size > 0.0, 1.0 / np.where(size > 0.0, size, 1.0), 0.0))
+
+    def torques(self, late: float) -> FloatArray:
+        """Filter torques that act so late, (n_samples, n_joints)."""
+        found = []
+        for run, kept, settled in zip(self.runs, self.slices, self.kept, strict=True):
+            pieces, _ = torque_pieces(run, replace(self.scheme, delay=late), kept)
+            found.append(filtered_torques(pieces, self.scheme)[settled])
+        return np.concatenate(found)
+
+    def residual(self, y: FloatArray) -> FloatArray:
+        """Weigh filtered signals (n_samples, n_joints) and take out what the model explains."""
+        y = (y * self.weights).ravel()
+        for _ in range(2):
+            y = y - self.basis @ (self.basis.T @ y)
+        return y
+
+    def left(self, late: float) -> float:
+        """Share of the weighted torques' norm that a refit leaves."""
+        y = self.torques(late)
+        return float(np.linalg.norm(self.residual(y)) / (np.linalg.norm(y * self.weights) or 1.0))
+
+    def weigh(self, late: float) -> None:
+        """Weigh joints by what the model leaves of them."""
+        rest = self.residual(self.torques(late)).reshape(-1, len(self.weights))
+        sigma = np.sqrt(np.mean(rest**2, axis=0))  # in present weights
+        floor = 1e-9 * sigma.max(initial=0.0)
+        self._take(np.where(sigma > floor, self.weights / np.where(sigma > floor, sigma, 1.0), 0.0))
+
+    def step(self, late: float) -> tuple[float, float]:
+        """Find the next step of the delay, and σ of where it leads."""
+        aside = 0.1 * self.interval
+        slope = self.residual((self.torques(late + aside) - self.torques(late - aside)) / (2.0 * aside))
+        rest = self.residual(self.torques(late))
+        steep = float(slope @ slope)
+        if not steep > 0.0:
+            raise ExcitorError("torques hardly change, so they do not show when they act; give runs that move")
+        ahead = -float(slope @ rest) / steep
+        influence = (slope * (rest + ahead * slope)).reshape(-1, len(self.weights)).sum(axis=1)
+        return ahead, float(np.sqrt(self._together(influence) / (1.0 - self._taken())) / steep)
+
+    def _together(self, influence: FloatArray) -> float:
+        """Estimate the variance of a sum of terms that hang together, by Bartlett's window over the filter's memory."""
+        total = 0.0
+        for g, rate in self._by_run(influence):
+            reach = int(MEMORY * self.scheme.order / self.scheme.cutoff * rate)
+            total += float(g @ g)
+            for lag in range(1, min(reach, len(g) - 1) + 1):
+                total += 2.0 * (1.0 - lag / (reach + 1.0)) * float(g[lag:] @ g[:-lag])
+        return max(total, 0.0)
+
+    def _taken(self) -> float:
+        """Tell what share of errors as slow as the filter the fitted columns take with them: Σ qᵀ V q / tr V.
+
+        V has correlations exp(-λ |t| / order); few independent errors are left of short runs.
+        """
+        from scipy.signal import lfilter
+
+        n_joints = len(self.weights)
+        total = 0.0
+        for q, rate in self._by_run(self.basis.reshape(-1, n_joints, self.basis.shape[1])):
+            a = np.exp(-self.scheme.cutoff / self.scheme.order / rate)
+            total += float(np.sum(q * (2.0 * lfilter([1.0], [1.0, -a], q, axis=0) - q)))
+        rows = len(self.W) * max(int(np.count_nonzero(self.weights)), 1)
+        return min(total / rows, MOST_TAKEN)
+
+    def _by_run(self, values: FloatArray) -> list[tuple[FloatArray, float]]:
+        """Part values (n_samples, ...) of all runs into those of each, with its rate."""
+        ends = np.cumsum([np.count_nonzero(settled) for settled in self.kept])
+        return list(zip(np.split(values, ends[:-1]), [run.sample_rate_hz for run in self.runs], strict=True))
+
+    def _take(self, weights: FloatArray) -> None:
+        self.weights = weights
+        rows = (self.W * weights[None, :, None]).reshape(-1, self.W.shape[2])
+        U, values, _ = np.linalg.svd(rows, full_matrices=False)
+        self.basis = U[:, values > 1e-9 * values[0]]

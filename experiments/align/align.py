@@ -22,9 +22,9 @@ from excitor.experiments.align.stamps import (
 from excitor.experiments.align.timing import Timing, locate, period_stretch, shifts
 from excitor.experiments.align.torques import check_torques, felt
 from excitor.experiments.align.transients import check_friction_drift, repeating
-from excitor.identify.diagnose_delay import LEAST_GAIN, delay
+from excitor.identify.diagnose import LEAST_GAIN, delay
+from excitor.identify.regression import subset
 from excitor.identify.samples import Samples
-from excitor.identify.subset import subset
 from excitor.robots.arrays import BoolArray, one_blas_thread
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Robot

@@ -8,7 +8,7 @@ import numpy as np
 
 from excitor.design.fourier import Trajectory, executed
 from excitor.design.programs.plan import Move, Rounds, moved
-from excitor.identify.finding import STILL, Level
+from excitor.identify.diagnose import STILL, Level
 from excitor.robots.arrays import BoolArray, FloatArray, freeze
 from excitor.robots.errors import ExcitorError
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from excitor.experiments.align.nouns import Check, Expected, MeasuredRun
 from excitor.experiments.align.timing import Timing, best_order, likeness, shifts
-from excitor.identify.finding import STILL, several
+from excitor.identify.diagnose import STILL, several
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.robot import Robot
 

@@ -13,7 +13,7 @@ from excitor.experiments.align.nouns import Alignment, Check, MeasuredRun
 from excitor.experiments.align.positions import Channels
 from excitor.experiments.align.samples import Followed, followed
 from excitor.experiments.align.torques import on_side
-from excitor.identify.diagnose_torque import check_clipping
+from excitor.identify.diagnose import check_clipping
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.base import base_parameters

@@ -10,8 +10,7 @@ import numpy as np
 
 from excitor.experiments.align.nouns import Check, Expected, MeasuredRun
 from excitor.experiments.align.timing import best_order
-from excitor.identify.diagnose_torque import check_dead
-from excitor.identify.finding import several
+from excitor.identify.diagnose import check_dead, several
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque

@@ -26,7 +26,7 @@ from excitor.experiments.identification import Identified, held_out_equations, i
 from excitor.experiments.programming.stage import emit
 from excitor.experiments.simulating.simulate import Asked, simulate
 from excitor.experiments.virtual.formats import OF_TARGET
-from excitor.identify.logs.csv_columns import ColumnMap
+from excitor.identify.logs.table import ColumnMap
 from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.errors import ExcitorError
 

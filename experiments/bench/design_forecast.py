@@ -14,12 +14,11 @@ import scipy.signal
 
 from excitor.design.forecast import Forecast, PlannedRun, forecast
 from excitor.experiments.figures import Figure
-from excitor.identify.estimate import group_sigma, wls
-from excitor.identify.factors import Factors, compress
+from excitor.identify.estimate import Factors, compress, group_sigma, wls
+from excitor.identify.intervals import whiteness
 from excitor.identify.periods import average_periods
 from excitor.identify.regression import Regression, dynamic_regression
 from excitor.identify.samples import Samples
-from excitor.identify.whiteness import whiteness
 from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.information import Noise

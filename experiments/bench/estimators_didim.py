@@ -14,7 +14,7 @@ import numpy as np
 from excitor.experiments.figures import Figure
 from excitor.experiments.studies.tx40_virtual import DEAD_ZONE, RATE, SLOW, WHITE, Virtual, random_moves, thin, virtual
 from excitor.experiments.virtual import measure as sensors
-from excitor.identify.didim import DidimResult, didim
+from excitor.identify.closed_loop import DidimResult, didim
 from excitor.identify.estimate import Estimate
 from excitor.identify.regression import Rows
 from excitor.identify.samples import Samples

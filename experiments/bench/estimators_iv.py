@@ -15,12 +15,12 @@ import numpy as np
 from excitor.experiments.figures import Figure
 from excitor.experiments.studies.tx40_virtual import DEAD_ZONE, RATE, SLOW, WHITE, Virtual, random_moves, virtual
 from excitor.experiments.virtual import measure as sensors
-from excitor.identify.exogeneity import LEVEL
-from excitor.identify.ladder import Answer, Problem, answer
+from excitor.identify.instruments import LEVEL
+from excitor.identify.methods import Answer, Problem, answer
 from excitor.identify.regression import Rows, dynamic_regression
+from excitor.identify.samples import central
 from excitor.identify.schemes import Scheme, at_motion
 from excitor.identify.signals import decimate
-from excitor.identify.timing import central
 from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError

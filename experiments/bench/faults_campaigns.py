@@ -17,7 +17,7 @@ from excitor.experiments.virtual.formats import declared_for, format_of, setting
 from excitor.experiments.virtual.machine import run_program
 from excitor.experiments.virtual.settings import Settings
 from excitor.experiments.virtual.truth import draw_truth
-from excitor.identify.logs.csv_columns import ColumnMap
+from excitor.identify.logs.table import ColumnMap
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import inverse_dynamics

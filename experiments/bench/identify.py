@@ -13,12 +13,10 @@ import numpy as np
 
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.studies import tx40_virtual
-from excitor.identify.estimate import wls
-from excitor.identify.factors import compress
+from excitor.identify.estimate import compress, stream_factors, wls
 from excitor.identify.reduce import essential
 from excitor.identify.regression import Regression
 from excitor.identify.samples import Samples
-from excitor.identify.stream import stream_factors
 from excitor.robots.arrays import one_blas_thread
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics

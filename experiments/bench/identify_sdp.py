@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.bench.physics import six_axis
-from excitor.identify.consistent import Attempt, minimise
-from excitor.identify.consistent_task import Task, pose
-from excitor.identify.factors import compress
+from excitor.identify.consistent import Attempt, Task, minimise, pose
+from excitor.identify.estimate import compress
 from excitor.identify.regression import Regression, dynamic_regression
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray, one_blas_thread

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from excitor.experiments.bench.malformed_every import Malformed, all_malformed
 from excitor.experiments.bench.reader_seeds import SEEDS
-from excitor.identify.logs.readers import FORMATS, read_raw
+from excitor.identify.logs.read import FORMATS, read_raw
 from excitor.robots.errors import ExcitorError, InvalidLog
 
 SLOWEST = 2.0  # s in which a damaged file must be told

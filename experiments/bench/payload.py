@@ -30,7 +30,7 @@ from excitor.experiments.payload.report import write_load_report
 from excitor.experiments.programming.stage import emit
 from excitor.experiments.simulating.simulate import TRUTH, Asked, simulate
 from excitor.experiments.virtual.settings import Settings
-from excitor.identify.load_center import center_values
+from excitor.identify.load.fit import center_values
 from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.base import base_parameters
 from excitor.robots.inertia import check_consistency

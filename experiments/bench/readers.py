@@ -8,7 +8,7 @@ from pathlib import Path
 from excitor.experiments.bench.malformed_told import LARGEST, SLOWEST, ask_all
 from excitor.experiments.bench.reader_seeds import SEEDS
 from excitor.experiments.figures import Figure, Report
-from excitor.identify.logs.readers import FORMATS, read_raw, sniff
+from excitor.identify.logs.read import FORMATS, read_raw, sniff
 from excitor.robots.errors import ExcitorError, InvalidLog
 
 LEAST_MALFORMED = 40

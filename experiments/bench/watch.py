@@ -27,8 +27,7 @@ from excitor.experiments.figures import Figure, Report
 from excitor.experiments.watching.session import begin_session, open_basis, take
 from excitor.experiments.watching.sources import open_source
 from excitor.experiments.watching.state import write_state
-from excitor.identify.change import LEARN, Verdict, begin, observe
-from excitor.identify.change_features import cycle_equations, features, watched
+from excitor.identify.change import LEARN, Verdict, begin, cycle_equations, features, observe, watched
 from excitor.identify.recursive import eigenvalues, start, update, update_many
 from excitor.identify.regression import Rows
 from excitor.robots.arrays import FloatArray, one_blas_thread

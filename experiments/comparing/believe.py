@@ -10,7 +10,7 @@ from excitor.experiments.comparing.symptoms import Symptoms
 from excitor.experiments.comparing.words import error_words
 from excitor.experiments.page.words import percent, show
 from excitor.experiments.report.words import some
-from excitor.identify.finding import several
+from excitor.identify.diagnose import several
 from excitor.robots.robot import Robot
 
 CHANCE = 0.05  # of the parameters may differ by chance

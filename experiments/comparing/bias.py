@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from excitor.identify.exogeneity import LEVEL
-from excitor.identify.ladder import Answer
+from excitor.identify.instruments import LEVEL
+from excitor.identify.methods import Answer
 
 EXACT = ("ols", "wls", "irls", "ridge", "rls", "ml")  # take the measured motion for the true one
 

@@ -10,7 +10,7 @@ from excitor.experiments.comparing.judge import Judged
 from excitor.experiments.comparing.prepare import Prepared
 from excitor.experiments.identification import COSTLIEST, Tell
 from excitor.experiments.page.words import finite
-from excitor.identify.consistent_of import consistent_of
+from excitor.identify.consistent import consistent_of
 from excitor.identify.validate import torque_errors
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError

@@ -18,8 +18,8 @@ from excitor.experiments.comparing.simulated import Simulated, simulate
 from excitor.experiments.comparing.symptoms import lateness, symptoms
 from excitor.experiments.comparing.words import error_words
 from excitor.experiments.identification import Tell, UnusableData, impossible_friction
-from excitor.identify.finding import Finding
-from excitor.identify.ladder import METHODS, Answer, answer
+from excitor.identify.diagnose import Finding
+from excitor.identify.methods import METHODS, Answer, answer
 from excitor.identify.validate import Errors, standard_parameters
 from excitor.robots.errors import ExcitorError
 

@@ -11,7 +11,7 @@ from excitor.experiments.comparing.prepare import noise_errors
 from excitor.experiments.model_file import provenance
 from excitor.experiments.page.words import finite
 from excitor.experiments.report.data import robot_data
-from excitor.identify.ladder import METHODS, Answer
+from excitor.identify.methods import METHODS, Answer
 from excitor.identify.validate import Errors
 from excitor.robots.base import base_parameters, regroupings
 

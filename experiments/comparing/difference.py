@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from excitor.identify.intervals import whiteness
 from excitor.identify.regression import Regression
-from excitor.identify.whiteness import whiteness
 from excitor.robots.arrays import FloatArray, IntArray
 
 DRAWS = 2000

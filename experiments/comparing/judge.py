@@ -10,7 +10,7 @@ from excitor.experiments.comparing.prepare import Prepared
 from excitor.experiments.identification import smallest_inertia
 from excitor.identify.estimate import Estimate
 from excitor.identify.intervals import Intervals
-from excitor.identify.ladder import Answer
+from excitor.identify.methods import Answer
 from excitor.identify.regression import Regression
 from excitor.identify.validate import Errors, estimated_torques, torque_errors
 from excitor.robots.arrays import FloatArray

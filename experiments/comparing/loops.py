@@ -11,10 +11,9 @@ import numpy as np
 
 from excitor.design.fourier import Trajectory
 from excitor.experiments.align.nouns import Alignment
-from excitor.identify.ladder import Problem
-from excitor.identify.ladder_loops import affordable_sensitivity
+from excitor.identify.closed_loop import set_up_replay, simulate_runs
+from excitor.identify.methods import Problem, affordable_sensitivity
 from excitor.identify.samples import Samples
-from excitor.identify.simulated_runs import set_up_replay, simulate_runs
 from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import mass_matrix
 from excitor.robots.errors import ExcitorError

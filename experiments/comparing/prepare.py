@@ -17,10 +17,9 @@ from excitor.experiments.identification import (
     rows_of,
     thinner,
 )
-from excitor.identify.estimate import wls
-from excitor.identify.factors import compress
-from excitor.identify.finding import several
-from excitor.identify.ladder import Problem
+from excitor.identify.diagnose import several
+from excitor.identify.estimate import compress, wls
+from excitor.identify.methods import Problem
 from excitor.identify.regression import Regression
 from excitor.identify.samples import Samples, Step
 from excitor.identify.validate import Baselines, Errors, set_baselines, standard_parameters, torque_errors

@@ -8,7 +8,7 @@ from excitor.experiments.comparing.difference import Difference
 from excitor.experiments.comparing.judge import Judged
 from excitor.experiments.comparing.words import error_words
 from excitor.experiments.page.words import percent
-from excitor.identify.finding import several
+from excitor.identify.diagnose import several
 
 SIMPLEST = ("wls", "ols", "irls", "rls", "ridge", "ml", "tls", "iv", "input-error", "didim")  # then all others
 AS_GOOD = 1.01  # times the error: being consistent costs nothing

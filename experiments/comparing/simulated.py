@@ -11,10 +11,8 @@ from excitor.experiments.comparing.loops import ASSUMED, beginning
 from excitor.experiments.comparing.prepare import Prepared
 from excitor.experiments.identification import Tell
 from excitor.experiments.page.words import finite
-from excitor.identify.closed_loop_check import closed_loop
-from excitor.identify.open_loop import open_loop
 from excitor.identify.samples import Samples
-from excitor.identify.validate import standard_parameters
+from excitor.identify.validate import closed_loop, open_loop, standard_parameters
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
 

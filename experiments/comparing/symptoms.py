@@ -6,9 +6,9 @@ import numpy as np
 
 from excitor.experiments.comparing.judge import Judged
 from excitor.experiments.comparing.prepare import Prepared
-from excitor.identify.diagnose_delay import delay
-from excitor.identify.subset import subset
-from excitor.identify.whiteness import whiteness
+from excitor.identify.diagnose import delay
+from excitor.identify.intervals import whiteness
+from excitor.identify.regression import subset
 from excitor.robots.arrays import FloatArray
 
 HEAVY = 3.0  # times as many residuals beyond three robust deviations as a normal distribution has

@@ -8,7 +8,7 @@ import numpy as np
 
 from excitor.experiments.campaign import OpenCampaign
 from excitor.experiments.designing.noise import learned_robot, read_model_file
-from excitor.identify.load_task import Arm, exact_arm
+from excitor.identify.load.equations import Arm, exact_arm
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError

@@ -10,15 +10,26 @@ from excitor.experiments.designing.noise import assumed_noise
 from excitor.experiments.payload.arm import known_arm
 from excitor.experiments.payload.runs import PayloadRuns, read_runs
 from excitor.experiments.processing import filter_sentences
-from excitor.identify.finding import Finding
-from excitor.identify.load import LoadEstimate, identify_load, reweighed
-from excitor.identify.load_center import LoadAtCenter, at_center
-from excitor.identify.load_consistent import identify_consistent_load
-from excitor.identify.load_diagnosis import diagnose_load
-from excitor.identify.load_equations import equations, motor_torque
-from excitor.identify.load_runs import LoadRun, carried_from_joints
-from excitor.identify.load_static import StaticLoad, static_load
-from excitor.identify.load_task import Arm, LoadTask, load_task
+from excitor.identify.diagnose import Finding
+from excitor.identify.load.equations import (
+    Arm,
+    LoadRun,
+    LoadTask,
+    carried_from_joints,
+    equations,
+    load_task,
+    motor_torque,
+)
+from excitor.identify.load.fit import (
+    LoadAtCenter,
+    LoadEstimate,
+    at_center,
+    diagnose_load,
+    identify_consistent_load,
+    identify_load,
+    reweighed,
+)
+from excitor.identify.load.poses import StaticLoad, static_load
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError, RankDeficient, SolverFailed
 from excitor.robots.robot import Robot

@@ -13,7 +13,7 @@ from excitor.experiments.model_file import finite, provenance
 from excitor.experiments.model_json import FILE, SCHEMA
 from excitor.experiments.payload.identify import IdentifiedLoad
 from excitor.experiments.payload.rating import Rating, answer_of, ratings
-from excitor.identify.load_center import CENTER_NAMES, CENTER_UNITS, REACH
+from excitor.identify.load.fit import CENTER_NAMES, CENTER_UNITS, REACH
 from excitor.robots.arrays import FloatArray
 
 NO_ARM = "a payload campaign identifies what the robot carries; its arm's model is the prior"

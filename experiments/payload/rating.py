@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from excitor.experiments.designing.schema import Rated
-from excitor.identify.load_center import REACH
+from excitor.identify.load.fit import REACH
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import random_motion
 from excitor.robots.errors import ExcitorError

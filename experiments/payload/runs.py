@@ -12,8 +12,8 @@ from excitor.experiments.designing.noise import learned_robot
 from excitor.experiments.designing.setup import loaded as with_load
 from excitor.experiments.processing import read_run_aligned
 from excitor.experiments.program_logs import MANIFEST, PROGRAMS
-from excitor.identify.load_runs import LoadRun, run_from_samples
-from excitor.identify.load_static import Poses, poses_from_samples
+from excitor.identify.load.equations import LoadRun, run_from_samples
+from excitor.identify.load.poses import Poses, poses_from_samples
 from excitor.identify.samples import Samples, Step
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Robot

@@ -7,7 +7,7 @@ from typing import Any
 
 from excitor.experiments.campaign import OpenCampaign, inside
 from excitor.experiments.simulating.folder import FOLDER, MARK
-from excitor.identify.logs.readers import log_files
+from excitor.identify.logs.read import log_files
 
 LARGEST = 4_000_000  # bytes of a simulated.json
 

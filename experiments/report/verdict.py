@@ -10,7 +10,7 @@ from excitor.experiments.report.achieved import noise_floor
 from excitor.experiments.report.evidence import Evidence
 from excitor.experiments.report.parameters import correlation
 from excitor.experiments.report.words import cost, some
-from excitor.identify.finding import several
+from excitor.identify.diagnose import several
 from excitor.identify.validate import Validation
 from excitor.robots.base import base_parameters
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from excitor.experiments.page.words import finite, percent
-from excitor.identify.finding import several
+from excitor.identify.diagnose import several
 
 
 def cost(loss: object) -> str:

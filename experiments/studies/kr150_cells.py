@@ -7,10 +7,8 @@ import numpy as np
 
 from excitor.experiments.studies import kr150_recipe as recipe
 from excitor.experiments.studies.kr150_plant import Body, coupling, motor_torques
-from excitor.identify.load import identify_load
-from excitor.identify.load_consistent import identify_consistent_load
-from excitor.identify.load_runs import LoadRun, abba
-from excitor.identify.load_task import Arm, exact_arm, load_task
+from excitor.identify.load.equations import Arm, LoadRun, abba, exact_arm, load_task
+from excitor.identify.load.fit import identify_consistent_load, identify_load
 from excitor.robots.robot import Motion, Robot
 
 THIN = Body(30.0, np.array([0.05, 0.0, 0.1]), np.array([0.4, 0.4, 1e-4, 0.0, 0.0, 0.0]))  # a rod

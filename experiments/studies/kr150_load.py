@@ -18,11 +18,8 @@ import numpy as np
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.studies import kr150_recipe as recipe
 from excitor.experiments.studies.kr150_cells import order_errors, physical_loads
-from excitor.identify.load import identify_load
-from excitor.identify.load_diagnosis import load_rank, rank_sentence
-from excitor.identify.load_equations import equations, linear_start
-from excitor.identify.load_linear import load_from_base
-from excitor.identify.load_task import Arm, load_task
+from excitor.identify.load.equations import Arm, equations, linear_start, load_task
+from excitor.identify.load.fit import identify_load, load_from_base, load_rank, rank_sentence
 from excitor.robots.arrays import FloatArray
 from excitor.robots.load import load
 from excitor.robots.robot import Robot

@@ -7,9 +7,8 @@ import numpy as np
 
 from excitor.experiments.studies import kr150_recipe as recipe
 from excitor.experiments.studies.drawing import pyplot, save
-from excitor.identify.load import identify_load
-from excitor.identify.load_equations import equations, motor_torque
-from excitor.identify.load_task import load_task
+from excitor.identify.load.equations import equations, load_task, motor_torque
+from excitor.identify.load.fit import identify_load
 from excitor.robots.robot import Robot
 
 if TYPE_CHECKING:

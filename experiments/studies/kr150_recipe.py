@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.studies.kr150_plant import RATIO, Body, Motors, coupling, currents, motor_torques
-from excitor.identify.load_runs import LoadRun, Periods, run_from_currents
-from excitor.identify.load_task import Arm
+from excitor.identify.load.equations import Arm, LoadRun, Periods, run_from_currents
 from excitor.robots.arrays import FloatArray
 from excitor.robots.inertia import about_center_of_mass, from_center_of_mass
 from excitor.robots.parameters import layout

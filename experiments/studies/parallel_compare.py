@@ -6,9 +6,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from excitor.experiments.studies.parallel_virtual import SETTINGS, Known, Setting, equations, noisy_again, truth
-from excitor.identify.drive_gains import Trust, drive_gains, essential_parameters, without_faint_parameters
-from excitor.identify.drive_gains_fit import GainFit, frobenius_fit, known_load_fit, prior_fit, signal_fit
-from excitor.identify.drive_gains_system import GainSystem
+from excitor.identify.drive_gains import (
+    GainFit,
+    GainSystem,
+    Trust,
+    drive_gains,
+    essential_parameters,
+    frobenius_fit,
+    known_load_fit,
+    prior_fit,
+    signal_fit,
+    without_faint_parameters,
+)
 from excitor.robots.arrays import FloatArray
 
 ALL, ESSENTIAL = "all parameters", "essential parameters"

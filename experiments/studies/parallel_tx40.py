@@ -10,9 +10,18 @@ import numpy as np
 
 from excitor.experiments.studies import tx40_virtual
 from excitor.experiments.virtual import measure
-from excitor.identify.drive_gains import DriveGains, drive_gains
-from excitor.identify.drive_gains_fit import frobenius_fit, known_load_fit, signal_fit
-from excitor.identify.drive_gains_system import DriveRun, GainSystem, KnownLoad, Law, gain_system
+from excitor.identify.drive_gains import (
+    DriveGains,
+    DriveRun,
+    GainSystem,
+    KnownLoad,
+    Law,
+    drive_gains,
+    frobenius_fit,
+    gain_system,
+    known_load_fit,
+    signal_fit,
+)
 from excitor.identify.regression import Rows
 from excitor.identify.signals import lowpass
 from excitor.robots.arrays import FloatArray

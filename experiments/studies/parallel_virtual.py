@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from excitor.identify.drive_gains_system import DriveRun, GainSystem, KnownLoad, Law, gain_system
+from excitor.identify.drive_gains import DriveRun, GainSystem, KnownLoad, Law, gain_system
 from excitor.identify.regression import Rows
 from excitor.identify.signals import decimate, differentiate, lowpass
 from excitor.robots.arrays import FloatArray

@@ -16,8 +16,7 @@ from excitor.experiments.studies.qrc350_data import (
     declared_equations,
     low_passed,
 )
-from excitor.identify.estimate import ols
-from excitor.identify.factors import compress
+from excitor.identify.estimate import compress, ols
 from excitor.identify.regression import Regression, dynamic_regression
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray
@@ -102,8 +101,7 @@ def fit_friction(robot: Robot, runs: Sequence[Samples], features: Sequence[str],
 
 def fit_consistent(robot: Robot, runs: Sequence[Samples]) -> tuple[Outcome, float]:
     """Fit physically consistent standard parameters, the payload's mass known; also tell what consistency costs."""
-    from excitor.identify.consistent import consistent_fit, standard_columns
-    from excitor.identify.consistent_task import Bounds
+    from excitor.identify.consistent import Bounds, consistent_fit, standard_columns
 
     columns = standard_columns(robot)
     equations = [dynamic_regression(robot, [run], columns=columns) for run in runs]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from excitor.identify.estimate import Estimate
-from excitor.identify.logs.matlab_means import Fields, read_arrays, read_matlab_means
+from excitor.identify.logs.matlab import Fields, read_arrays, read_matlab_means
 from excitor.identify.periods import periodic_lowpass
 from excitor.identify.regression import Regression, combine, dynamic_regression
 from excitor.identify.samples import Samples, Step

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from excitor.experiments.studies.cells import rounds_to
 from excitor.experiments.studies.qrc350_data import Recordings
 from excitor.experiments.studies.qrc350_tables import Models, reduced
-from excitor.identify.sensitivity import Acceptance, Decision, Reduction
+from excitor.identify.reduce import Acceptance, Decision, Reduction
 
 _ENTRY = re.compile(r"(?P<kept>K )?(?P<number>\d+)(?: \((?P<ratio>[\d.]+) (?P<joint>\w+)\))?")
 

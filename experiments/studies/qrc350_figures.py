@@ -10,7 +10,7 @@ from excitor.experiments.studies.qrc350_beyond import CUTOFF_HZ, Beyond, Outcome
 from excitor.experiments.studies.qrc350_decisions import agreement
 from excitor.experiments.studies.qrc350_path import extremes, overshoot_mm
 from excitor.experiments.studies.qrc350_tables import Models
-from excitor.identify.sensitivity import Reduction
+from excitor.identify.reduce import Reduction
 from excitor.robots.arrays import FloatArray
 
 CONDITIONS = {  # bar, and half of its last digit

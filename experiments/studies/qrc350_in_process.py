@@ -27,7 +27,7 @@ from excitor.experiments.studies.cells import Cell, as_csv, cells, summary
 from excitor.experiments.studies.qrc350_beyond import Beyond
 from excitor.experiments.studies.qrc350_data import Recordings, absolute_errors, read_recordings
 from excitor.experiments.studies.qrc350_uncertainty import disagreement
-from excitor.identify.sensitivity import Reduction
+from excitor.identify.reduce import Reduction
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
 

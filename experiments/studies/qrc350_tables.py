@@ -15,7 +15,7 @@ from excitor.experiments.studies.qrc350_data import (
     values,
 )
 from excitor.identify.estimate import Estimate, wls_measured
-from excitor.identify.sensitivity import Acceptance, Reduction, Rule, backward_selection
+from excitor.identify.reduce import Acceptance, Reduction, Rule, backward_selection
 from excitor.robots.arrays import FloatArray
 from excitor.robots.parameters import layout
 

@@ -4,8 +4,7 @@ import numpy as np
 
 from excitor.experiments.studies.qrc350_data import Recordings
 from excitor.experiments.studies.qrc350_tables import Models
-from excitor.identify.estimate import Estimate, ols
-from excitor.identify.factors import compress
+from excitor.identify.estimate import Estimate, compress, ols
 from excitor.identify.intervals import block_bootstrap
 from excitor.identify.regression import Regression
 from excitor.robots.arrays import FloatArray

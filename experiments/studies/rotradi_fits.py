@@ -7,14 +7,11 @@ import numpy as np
 
 from excitor.experiments.studies.rotradi_tables import CAREFUL_ALL, REFERENCE, SCHEMES
 from excitor.experiments.studies.rotradi_virtual import RATE, UNITS, Experiment, Recorded, Truth
-from excitor.identify.estimate import ols, wls
-from excitor.identify.factors import compress
+from excitor.identify.estimate import compress, ols, wls
 from excitor.identify.recursive import Recursion, batch, rls
 from excitor.identify.regression import Regression, combine
-from excitor.identify.samples import Samples
-from excitor.identify.scheme_delay import scheme_delay
-from excitor.identify.schemes import Scheme, SchemeKind, scheme_regression
-from excitor.identify.timing import backward, central, mid_sample
+from excitor.identify.samples import Samples, backward, central, mid_sample
+from excitor.identify.schemes import Scheme, SchemeKind, scheme_delay, scheme_regression
 from excitor.robots.arrays import FloatArray
 from excitor.robots.robot import Robot
 

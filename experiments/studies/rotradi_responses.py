@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from excitor.experiments.studies.rotradi_virtual import RATE, SUBSTEPS, Recorded, Truth
-from excitor.identify.open_loop import friction_doubts, smallest_inertia
+from excitor.identify.samples import backward
 from excitor.identify.signals import lowpass
-from excitor.identify.timing import backward
+from excitor.identify.validate import friction_doubts, smallest_inertia
 from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.robot import posture

@@ -13,15 +13,13 @@ import numpy as np
 
 from excitor.experiments.figures import Bound, Figure
 from excitor.experiments.studies import parallel_virtual, tx40_recording, tx40_virtual
-from excitor.identify.estimate import Estimate, wls
-from excitor.identify.factors import compress
-from excitor.identify.ladder_schemes import SHARE, velocity_band
+from excitor.identify.estimate import Estimate, compress, wls
+from excitor.identify.methods import SHARE, velocity_band
 from excitor.identify.reduce import essential
 from excitor.identify.regression import Regression, Rows, combine
-from excitor.identify.samples import Samples
+from excitor.identify.samples import Samples, backward
 from excitor.identify.schemes import KINDS, Scheme, SchemeKind, scheme_regression
 from excitor.identify.signals import differentiate, lowpass
-from excitor.identify.timing import backward
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.base import base_parameters, declared_transform
 from excitor.robots.dynamics import inverse_dynamics

@@ -13,7 +13,7 @@ from typing import Any
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.studies import tx40_recording, tx40_virtual
 from excitor.experiments.studies.tx40_recording import Fits, Recording, halves, joint_errors, named, torque_error
-from excitor.identify.factors import compress
+from excitor.identify.estimate import compress
 from excitor.identify.reduce import essential
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from excitor.identify.consistent import ConsistentEstimate, consistent_fit, standard_columns
-from excitor.identify.estimate import Estimate, ols, wls
-from excitor.identify.factors import compress
+from excitor.identify.estimate import Estimate, compress, ols, wls
 from excitor.identify.reduce import Essential, essential
 from excitor.identify.regression import Regression, Rows, combine, dynamic_regression, pick_rows, power_regression
 from excitor.identify.samples import Samples, Step

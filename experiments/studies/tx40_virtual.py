@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from excitor.experiments.virtual import measure
-from excitor.identify.estimate import Estimate
-from excitor.identify.factors import compress
+from excitor.identify.estimate import Estimate, compress
 from excitor.identify.reduce import essential
 from excitor.identify.regression import Regression, Rows, combine, dynamic_regression, power_regression
 from excitor.identify.samples import Samples

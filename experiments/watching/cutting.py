@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from excitor.identify.cycles import find_cycles, match_cycles
+from excitor.identify.periods import find_cycles, match_cycles
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import InvalidLog
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from excitor.identify.log import Log, joint_side
-from excitor.identify.logs.csv_columns import ColumnMap
 from excitor.identify.logs.opened import LONGEST_LINE, check_file
-from excitor.identify.logs.readers import FORMATS, read_log, sniff
+from excitor.identify.logs.read import FORMATS, read_log, sniff
+from excitor.identify.logs.table import ColumnMap
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import InvalidLog
 from excitor.robots.robot import Robot

@@ -14,10 +14,20 @@ from excitor.experiments.next_run.model_read import ModelFile, read_model, resid
 from excitor.experiments.processing import check_cutoffs, cutoff_of, differentiated, filtered
 from excitor.experiments.program_logs import declared_by
 from excitor.experiments.watching.cutting import CutCycle
-from excitor.identify.change import Alarm, Detector, Verdict, begin, observe
-from excitor.identify.change_features import Watched, base_equations, cycle_equations, features, watched
-from excitor.identify.finding import several
-from excitor.identify.logs.csv_columns import ColumnMap
+from excitor.identify.change import (
+    Alarm,
+    Detector,
+    Verdict,
+    Watched,
+    base_equations,
+    begin,
+    cycle_equations,
+    features,
+    observe,
+    watched,
+)
+from excitor.identify.diagnose import several
+from excitor.identify.logs.table import ColumnMap
 from excitor.identify.recursive import Recursive, covariance, noise_scale, start, update
 from excitor.identify.regression import Regression, Rows
 from excitor.identify.samples import Samples

@@ -22,7 +22,7 @@ from excitor.experiments.watching.follow import (
 )
 from excitor.experiments.watching.session import declared_of, run_of, samples_of
 from excitor.experiments.watching.state import cutter_data, place_data, place_of, restore_cutter
-from excitor.identify.logs.csv_columns import ColumnMap
+from excitor.identify.logs.table import ColumnMap
 from excitor.identify.samples import Samples
 from excitor.robots.errors import ExcitorError, InvalidLog
 

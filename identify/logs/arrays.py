@@ -1,11 +1,24 @@
-"""Arrays by name, as MATLAB, numpy and Parquet files hold them: those of them that are channels."""
+"""Arrays by name, as MATLAB, numpy and Parquet files hold them: those of them that are channels.
 
-from collections.abc import Mapping, Sequence
+* How are formats read whose libraries may crash on damaged files? In a process of their own, with bounds on both.
+* What the process apart does: arrays of numbers from HDF5 (MATLAB 7.3) and Parquet files.
+"""
+
+import atexit
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 
-from excitor.identify.logs.recording import Channel, Clock, Recording, check_measured, distinct
+from excitor.identify.log import Channel, Clock, Recording, check_measured, distinct
+from excitor.identify.logs.opened import LARGEST_BINARY, check_file
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import InvalidLog
 
@@ -49,3 +62,226 @@ def _upright(path: Path, name: str, array: FloatArray, lengths: set[int], notes:
         notes.append(f"{name} lies on its side, {rows} by {columns}; it is turned")
         return array.T
     return array
+
+
+MOST_NUMBERS = 100_000_000
+MEMORY = 4 * 2**30  # bytes of address space; libraries reserve far more than they use
+SECONDS, PER_BYTE = 1.5, 2e-8  # how long reading may take
+_STARTING = 60.0  # s until the child is ready, on a machine with other work
+
+_child: subprocess.Popen[bytes] | None = None
+_owner = 0  # the process that started it: a fork must not speak to its parent's child
+_lock = threading.Lock()
+
+
+def read_apart(path: Path, form: str) -> tuple[dict[str, FloatArray], list[str]]:
+    """Read arrays by name from `hdf5` or `parquet`; InvalidLog says why a file is not read."""
+    size = check_file(path, LARGEST_BINARY)
+    with _lock:
+        try:
+            child = _started()
+        except (OSError, EOFError):
+            stop()
+            raise InvalidLog(path, f"cannot be read: the process that reads {form} does not start") from None
+        alarm = threading.Timer(SECONDS + PER_BYTE * size, child.kill)
+        alarm.start()
+        try:
+            return _asked(child, path, form)
+        except (OSError, ValueError, EOFError):
+            slow = not alarm.is_alive()
+            stop()
+            told = "takes too long to read" if slow else "is damaged: it ends the library that reads it"
+            raise InvalidLog(path, told) from None
+        finally:
+            alarm.cancel()
+
+
+def _asked(child: subprocess.Popen[bytes], path: Path, form: str) -> tuple[dict[str, FloatArray], list[str]]:
+    assert child.stdin is not None
+    assert child.stdout is not None
+    child.stdin.write(json.dumps([form, os.path.abspath(path)]).encode() + b"\n")
+    child.stdin.flush()
+    answer = json.loads(_line(child.stdout))
+    if "error" in answer:
+        raise InvalidLog(path, answer["error"], answer.get("row"))
+    arrays: dict[str, FloatArray] = {}
+    for name, shape in answer["arrays"]:
+        count = 8 * int(np.prod(shape))
+        data = child.stdout.read(count)
+        if len(data) < count:
+            raise EOFError
+        arrays[name] = np.frombuffer(data).reshape(shape)
+    return arrays, answer["notes"]
+
+
+def _line(stream: IO[bytes]) -> bytes:
+    line = stream.readline()
+    if not line.endswith(b"\n"):
+        raise EOFError
+    return line
+
+
+def _started() -> subprocess.Popen[bytes]:
+    global _child, _owner
+    if _child is not None and _owner == os.getpid() and _child.poll() is None:
+        return _child
+    if _owner == os.getpid():
+        stop()
+    # -P: a file of the folder one stands in is never taken for a module. Plug-ins of HDF5 are not loaded.
+    _child = subprocess.Popen(
+        [sys.executable, "-P", "-m", __name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "HDF5_PLUGIN_PRELOAD": "::", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
+    _owner = os.getpid()
+    assert _child.stdout is not None
+    alarm = threading.Timer(_STARTING, _child.kill)
+    alarm.start()
+    ready = _child.stdout.readline()
+    alarm.cancel()
+    if ready != b"ready\n":
+        raise EOFError
+    return _child
+
+
+def stop() -> None:
+    """End the child; the next file starts another."""
+    global _child
+    child, _child = _child, None
+    if child is None or _owner != os.getpid():
+        return
+    child.kill()
+    for stream in (child.stdin, child.stdout):
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()
+    child.wait()
+
+
+atexit.register(stop)
+
+
+def serve() -> None:
+    """Answer requests, one a line, until there are no more."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints is no answer
+    _bound()
+    answers.write(b"ready\n")
+    answers.flush()
+    for line in sys.stdin.buffer:
+        form, path = json.loads(line)
+        try:
+            arrays, notes = READERS[form](path)
+            answer = {"arrays": [(name, array.shape) for name, array in arrays.items()], "notes": notes}
+        except Unreadable as error:
+            arrays, answer = {}, {"error": str(error)}
+        except MemoryError:
+            arrays, answer = {}, {"error": "asks for more memory than a log needs"}
+        except Exception as error:  # a library's own words for a damaged file, in one sentence
+            arrays, answer = {}, {"error": f"is damaged: {' '.join(str(error).split())[:160]}"}
+        answers.write(json.dumps(answer).encode() + b"\n")
+        for array in arrays.values():
+            answers.write(np.ascontiguousarray(array, dtype=np.float64).tobytes())
+        answers.flush()
+
+
+def _bound() -> None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+Arrays = tuple[dict[str, FloatArray], list[str]]
+_DEEPEST = 8
+_MOST_APART_READING = 2000  # arrays
+
+
+class Unreadable(Exception):
+    """Why a file is not read, as a sentence."""
+
+
+def read_hdf5(path: str) -> Arrays:
+    """Read all tables of numbers; members of structs are named by dots."""
+    try:
+        import h5py
+    except ImportError:
+        raise Unreadable(
+            'is a MATLAB file of version 7.3; reading it needs h5py: pip install "excitor[matlab]"'
+        ) from None
+    arrays: dict[str, FloatArray] = {}
+    left: list[str] = []
+    with h5py.File(path, "r") as file:
+        _walk(h5py, file, "", arrays, left)
+    return arrays, [f"not numbers, left out: {', '.join(left[:12])}"] if left else []
+
+
+def _walk(h5py: Any, group: Any, prefix: str, arrays: dict[str, FloatArray], left: list[str]) -> None:
+    if prefix.count(".") > _DEEPEST:
+        raise Unreadable(f"has structs nested more than {_DEEPEST} deep")
+    for name in group:
+        if name.startswith("#"):  # MATLAB's own store of cells and objects
+            continue
+        label = prefix + name
+        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+            raise Unreadable(f"{label} is a link to elsewhere, which is not followed")
+        item = group[name]
+        if isinstance(item, h5py.Group):
+            _walk(h5py, item, label + ".", arrays, left)
+        elif isinstance(item, h5py.Dataset):
+            if item.external or item.is_virtual:
+                raise Unreadable(f"{label} keeps its numbers in another file, which is not read")
+            if item.dtype.kind not in "fiu" or item.attrs.get("MATLAB_class") in (b"char", b"cell"):
+                left.append(label)
+                continue
+            _check_size(sum(array.size for array in arrays.values()) + item.size, len(arrays))
+            arrays[label] = np.asarray(item[()], dtype=np.float64).T  # MATLAB stores columns first
+        else:
+            left.append(label)
+
+
+def read_parquet(path: str) -> Arrays:
+    """Read all columns of numbers."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        raise Unreadable('is a Parquet file; reading it needs pyarrow: pip install "excitor[parquet]"') from None
+    with parquet.ParquetFile(path, memory_map=False) as file:
+        schema = file.schema_arrow
+        numeric = [k for k, field in enumerate(schema) if _numeric(pa, field.type)]
+        left = [field.name for k, field in enumerate(schema) if k not in numeric]
+        _check_size(file.metadata.num_rows * max(len(numeric), 1), len(numeric))
+        table = file.read(columns=[schema[k].name for k in numeric], use_threads=False)
+        arrays = {name: _column(table.column(k)) for k, name in enumerate(table.column_names)}
+    if len(arrays) < len(numeric):
+        raise Unreadable("has two columns of one name; rename one of them")
+    return arrays, [f"not numbers, left out: {', '.join(left[:12])}"] if left else []
+
+
+def _numeric(arrow: Any, kind: Any) -> bool:
+    types = arrow.types
+    return bool(types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind))
+
+
+def _column(column: Any) -> FloatArray:
+    import pyarrow as pa
+
+    values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return np.asarray(values, dtype=np.float64)
+
+
+def _check_size(numbers: int, arrays: int) -> None:
+    if numbers > MOST_NUMBERS or arrays > _MOST_APART_READING:
+        raise Unreadable(f"holds {numbers} numbers in {arrays} arrays, more than a log of one run; cut it into runs")
+
+
+READERS: dict[str, Callable[[str], Arrays]] = {"hdf5": read_hdf5, "parquet": read_parquet}
+
+
+if __name__ == "__main__":
+    serve()

@@ -9,9 +9,9 @@ from typing import IO
 
 import numpy as np
 
+from excitor.identify.log import Recording
 from excitor.identify.logs.arrays import arrays_recording
 from excitor.identify.logs.opened import LARGEST_BINARY, Head, check_file
-from excitor.identify.logs.recording import Recording
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import InvalidLog
 

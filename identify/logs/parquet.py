@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from excitor.identify.logs.apart import read_apart
-from excitor.identify.logs.arrays import arrays_recording
+from excitor.identify.log import Recording
+from excitor.identify.logs.arrays import arrays_recording, read_apart
 from excitor.identify.logs.opened import Head
-from excitor.identify.logs.recording import Recording
 
 _MARK = b"PAR1"
 

@@ -19,8 +19,7 @@ from excitor.experiments.bench.design_forecast import (
     plan,
     random_series,
 )
-from excitor.identify.estimate import wls
-from excitor.identify.factors import compress
+from excitor.identify.estimate import compress, wls
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import regressor
 from excitor.robots.inertia import pseudo_inertia

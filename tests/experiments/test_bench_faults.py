@@ -14,7 +14,7 @@ from excitor.experiments.program_logs import read_aligned
 from excitor.experiments.virtual.faults import CHANNELS, FAULTS
 from excitor.experiments.virtual.formats import declared_for
 from excitor.identify.diagnose import usable
-from excitor.identify.logs.csv_columns import ColumnMap
+from excitor.identify.logs.table import ColumnMap
 
 JOINTS = ("j1", "j2", "j11")
 FLIPPED = replace(FAULTS["flipped-sign"], channel="torque", joints=(1,))

@@ -5,7 +5,7 @@ import pytest
 
 from excitor.experiments.bench import identify
 from excitor.experiments.studies import tx40_virtual
-from excitor.identify.factors import compress
+from excitor.identify.estimate import compress
 from excitor.identify.reduce import essential
 from excitor.identify.regression import pick_rows
 

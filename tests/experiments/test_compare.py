@@ -24,7 +24,7 @@ from excitor.experiments.comparing.page import compare_page
 from excitor.experiments.comparing.recommend import recommend
 from excitor.experiments.comparing.symptoms import Symptoms, heavy, trend
 from excitor.experiments.identification import UnusableData, identify
-from excitor.identify.ladder import METHODS, Answer
+from excitor.identify.methods import METHODS, Answer
 from excitor.robots.errors import ExcitorError
 from excitor.robots.load import load
 

@@ -15,7 +15,7 @@ from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.identification import UnusableData, identify
 from excitor.experiments.identify_command import by_method
-from excitor.identify.ladder import Answer
+from excitor.identify.methods import Answer
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
@@ -152,7 +152,7 @@ def test_a_method_that_refuses_leaves_no_model(folder, monkeypatch):
     def refusing(method, problem):
         return Answer(method, None, None, refused="the columns nearly depend on one another")
 
-    monkeypatch.setattr("excitor.identify.ladder.answer", refusing)
+    monkeypatch.setattr("excitor.identify.methods.answer", refusing)
     with pytest.raises(ExcitorError, match="tls refuses: the columns nearly depend"):
         identify(by_method(open_campaign(folder), "tls"))
 

@@ -21,8 +21,8 @@ from excitor.experiments.payload.rating import answer_of, ratings
 from excitor.experiments.payload.schedule import wrist_and_elbow
 from excitor.experiments.payload.truth import draw_load
 from excitor.experiments.virtual.truth import draw_truth, true_parameters
-from excitor.identify.load_center import center_values
-from excitor.identify.load_static import StaticLoad
+from excitor.identify.load.fit import center_values
+from excitor.identify.load.poses import StaticLoad
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import ExcitorError

@@ -27,8 +27,8 @@ from excitor.experiments.report.read import read_report
 from excitor.experiments.report.residuals import histogram
 from excitor.experiments.report.verdict import prediction, simulation_use, torque_use, verdict_data
 from excitor.experiments.report.write import pdf, write_report
+from excitor.identify.intervals import autocorrelation
 from excitor.identify.validate import estimated_torques, standard_parameters
-from excitor.identify.whiteness import autocorrelation
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError

@@ -20,7 +20,7 @@ from excitor.experiments.report.evidence import gather
 from excitor.experiments.report.page import report_page
 from excitor.experiments.report.read import read_report
 from excitor.experiments.report.simulated import simulated_runs
-from excitor.identify.logs.readers import read_log
+from excitor.identify.logs.read import read_log
 
 
 def neighbour(name):

@@ -14,8 +14,8 @@ from excitor.experiments.simulating.faults import fault_of
 from excitor.experiments.virtual.faults import FAULTS
 from excitor.experiments.virtual.machine import run_program
 from excitor.identify.log import joint_side
-from excitor.identify.logs.csv_columns import ColumnMap
-from excitor.identify.logs.readers import read_log, read_raw
+from excitor.identify.logs.read import read_log, read_raw
+from excitor.identify.logs.table import ColumnMap
 from excitor.robots.errors import ExcitorError
 from excitor.robots.load import load
 

@@ -9,9 +9,8 @@ import pytest
 
 from excitor.experiments.studies import find, kr150_cells, kr150_load, kr150_plant, kr150_recipe
 from excitor.experiments.studies.kr150_plant import Body, coupling, currents, motor_torques, newton_euler
-from excitor.identify.load import identify_load
-from excitor.identify.load_runs import LoadRun, own_ratios
-from excitor.identify.load_task import exact_arm, load_task
+from excitor.identify.load.equations import LoadRun, exact_arm, load_task, own_ratios
+from excitor.identify.load.fit import identify_load
 from excitor.robots.dynamics import rigid_torque
 from excitor.robots.load import load
 from excitor.robots.parameters import layout

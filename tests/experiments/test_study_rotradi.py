@@ -12,8 +12,8 @@ from excitor.experiments.studies import rotradi_five_schemes as study
 from excitor.experiments.studies import rotradi_responses as responses
 from excitor.experiments.studies import rotradi_tables as tables
 from excitor.experiments.studies import rotradi_virtual as virtual
-from excitor.identify.open_loop import open_loop
 from excitor.identify.samples import Samples
+from excitor.identify.validate import open_loop
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import energy, inverse_dynamics, mass_matrix

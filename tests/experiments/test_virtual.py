@@ -18,8 +18,7 @@ from excitor.experiments.virtual.sensors import currents
 from excitor.experiments.virtual.settings import QUIET as QUIET_RUN
 from excitor.experiments.virtual.settings import Settings
 from excitor.experiments.virtual.truth import draw_truth, torque_scale, true_parameters, truth_data
-from excitor.identify.estimate import wls
-from excitor.identify.factors import compress
+from excitor.identify.estimate import compress, wls
 from excitor.identify.periods import average_periods, periodic_lowpass
 from excitor.identify.regression import Rows, dynamic_regression, pick_rows
 from excitor.identify.samples import Samples

@@ -3,14 +3,7 @@
 import numpy as np
 import pytest
 
-from excitor.identify.change import LEARN, begin, observe
-from excitor.identify.change_features import (
-    Group,
-    base_equations,
-    cycle_equations,
-    features,
-    watched,
-)
+from excitor.identify.change import LEARN, Group, base_equations, begin, cycle_equations, features, observe, watched
 from excitor.identify.regression import Rows, dynamic_regression
 from excitor.identify.samples import Samples
 from excitor.robots.base import base_parameters

@@ -11,17 +11,17 @@ from scipy import signal
 from excitor.identify import consistent
 from excitor.identify.consistent import (
     Attempt,
+    Bounds,
     Solution,
+    audit,
     consistent_fit,
     consistent_fit_by_scs,
     fit_task,
     minimise,
+    pose,
     standard_columns,
 )
-from excitor.identify.consistent_audit import audit
-from excitor.identify.consistent_task import Bounds, pose
-from excitor.identify.estimate import wls
-from excitor.identify.factors import Factors, compress, merge, select
+from excitor.identify.estimate import Factors, compress, merge, select, wls
 from excitor.identify.regression import Rows, dynamic_regression
 from excitor.identify.samples import Samples
 from excitor.robots import belief

@@ -5,10 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.identify.consistent import consistent_fit, standard_columns
-from excitor.identify.consistent_of import consistent_of
-from excitor.identify.estimate import wls
-from excitor.identify.factors import compress
+from excitor.identify.consistent import consistent_fit, consistent_of, standard_columns
+from excitor.identify.estimate import compress, wls
 from excitor.identify.regression import dynamic_regression
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError

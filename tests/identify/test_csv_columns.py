@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from excitor.identify.log import joint_side
-from excitor.identify.logs.csv_columns import ColumnMap, read_csv
+from excitor.identify.logs.table import ColumnMap, read_csv
 from excitor.robots.errors import InvalidLog
 from excitor.robots.load import load
 

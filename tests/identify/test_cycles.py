@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from excitor.identify.cycles import average_cycles, find_cycles
+from excitor.identify.periods import average_cycles, find_cycles
 from excitor.robots.arrays import FloatArray, IntArray
 
 RATE = 100.0

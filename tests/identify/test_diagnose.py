@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from excitor.identify.diagnose import diagnose, usable
-from excitor.identify.diagnose_delay import delay
+from excitor.identify.diagnose import delay, diagnose, usable
+from excitor.identify.regression import subset
 from excitor.identify.samples import Samples
-from excitor.identify.subset import subset
 from excitor.robots.load import catalog_names, load
 from excitor.robots.parameters import prior
 from excitor.robots.robot import DriveTrain, FrictionTerm, Motion

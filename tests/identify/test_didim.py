@@ -5,13 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.identify.closed_loop_check import closed_loop
-from excitor.identify.didim import didim, require_simulated, servo_inertia, updated_servo
+from excitor.identify.closed_loop import (
+    didim,
+    regular_start,
+    replay_runs,
+    require_simulated,
+    servo_inertia,
+    set_up_replay,
+    updated_servo,
+)
 from excitor.identify.regression import Rows
-from excitor.identify.regular_start import regular_start
 from excitor.identify.samples import Samples
 from excitor.identify.signals import decimate
-from excitor.identify.simulated_runs import replay_runs, set_up_replay
+from excitor.identify.validate import closed_loop
 from excitor.robots.base import base_parameters, declared_transform
 from excitor.robots.closed_chain import inverse_geometry
 from excitor.robots.dynamics import mass_matrix
@@ -242,8 +248,8 @@ def test_a_start_at_the_truth_is_found_at_once(small):
 
 
 def test_a_step_out_of_control_is_halved(small, monkeypatch):
-    from excitor.identify import didim as module
-    from excitor.identify.simulated_runs import OutOfControl, replay_runs
+    from excitor.identify import closed_loop as module
+    from excitor.identify.closed_loop import OutOfControl, replay_runs
 
     robot, run, reference, servo = small
     tried = []

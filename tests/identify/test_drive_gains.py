@@ -7,15 +7,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from excitor.identify.drive_gains import Trust, drive_gains, essential_parameters, without_faint_parameters
-from excitor.identify.drive_gains_fit import frobenius_fit, known_load_fit, signal_fit
-from excitor.identify.drive_gains_system import (
+from excitor.identify.drive_gains import (
     DriveRun,
     KnownLoad,
     Law,
+    Trust,
     assembled,
+    drive_gains,
+    essential_parameters,
+    frobenius_fit,
     gain_system,
+    known_load_fit,
     laws_of,
+    signal_fit,
+    without_faint_parameters,
 )
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import RankDeficient

@@ -3,9 +3,17 @@
 import numpy as np
 import pytest
 
-from excitor.identify.drive_gains import Trust, drive_gains
-from excitor.identify.drive_gains_fit import signal_fit
-from excitor.identify.drive_gains_system import DriveRun, KnownLoad, Law, assembled, gain_system, only_drives
+from excitor.identify.drive_gains import (
+    DriveRun,
+    KnownLoad,
+    Law,
+    Trust,
+    assembled,
+    drive_gains,
+    gain_system,
+    only_drives,
+    signal_fit,
+)
 from excitor.robots.base import base_parameters
 from excitor.robots.closed_chain import inverse_geometry
 from excitor.robots.dynamics import inverse_dynamics

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.identify.estimate import irls, ols, ridge, wls, wls_measured
-from excitor.identify.factors import compress, merge, residual_norms, select
+from excitor.identify.estimate import compress, irls, merge, ols, residual_norms, ridge, select, wls, wls_measured
 from excitor.identify.reduce import essential
 from excitor.identify.regression import Rows, combine, dynamic_regression, pick_rows, power_regression
 from excitor.identify.samples import Samples

@@ -5,7 +5,7 @@ import pytest
 import scipy.integrate
 import scipy.signal
 
-from excitor.identify.held_filters import (
+from excitor.identify.schemes import (
     first_order_hold,
     held_pieces,
     integral,

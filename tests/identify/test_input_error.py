@@ -5,11 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.identify.input_error import input_error
+from excitor.identify.closed_loop import differences, input_error, replay_runs, set_up_replay
 from excitor.identify.regression import Rows
 from excitor.identify.samples import Samples
 from excitor.identify.signals import decimate, differentiate
-from excitor.identify.simulated_runs import differences, replay_runs, set_up_replay
 from excitor.robots.base import base_parameters
 from excitor.robots.load import load
 from excitor.robots.robot import Motion
@@ -84,7 +83,7 @@ def test_noise_leaves_what_the_covariance_says(arm):
 
 def test_sensitivities_are_those_of_the_torques(arm):
     """The Jacobian that the search uses against central differences of the simulation, for a strong parameter."""
-    from excitor.identify.input_error import _simulated_sensitivities
+    from excitor.identify.closed_loop import _simulated_sensitivities
 
     robot, _, run, reference, servo, truth = arm
     columns = base_parameters(robot).kept[[0, 5, -2]]

@@ -5,16 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.identify.columns_along import columns_along, processed_as
-from excitor.identify.estimate import wls
-from excitor.identify.exogeneity import _judge, durbin_wu_hausman
-from excitor.identify.factors import compress
-from excitor.identify.influence import honest_intervals, joint_sigma
-from excitor.identify.instruments import instrumental_variables
-from excitor.identify.ladder import Problem, answer
-from excitor.identify.regression import Regression, Rows, dynamic_regression
-from excitor.identify.samples import Samples
-from excitor.identify.timing import backward, central, mid_sample
+from excitor.identify.estimate import compress, wls
+from excitor.identify.instruments import _judge, durbin_wu_hausman, instrumental_variables
+from excitor.identify.intervals import honest_intervals, joint_sigma
+from excitor.identify.methods import Problem, answer
+from excitor.identify.regression import Regression, Rows, columns_along, dynamic_regression, processed_as
+from excitor.identify.samples import Samples, backward, central, mid_sample
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError, RankDeficient
 from excitor.robots.load import load

@@ -6,11 +6,17 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from excitor.identify.estimate import irls, ols, ridge, wls
-from excitor.identify.factors import compress, select
-from excitor.identify.intervals import block_bootstrap, effective_intervals, white_intervals
+from excitor.identify.estimate import compress, irls, ols, ridge, select, wls
+from excitor.identify.intervals import (
+    autocorrelation,
+    block_bootstrap,
+    block_length,
+    correlation_time,
+    effective_intervals,
+    white_intervals,
+    whiteness,
+)
 from excitor.identify.regression import Rows, dynamic_regression
-from excitor.identify.whiteness import autocorrelation, block_length, correlation_time, whiteness
 from excitor.robots.base import base_parameters
 from excitor.robots.load import load
 from excitor.robots.parameters import prior

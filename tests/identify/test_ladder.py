@@ -5,11 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.identify.coloured import levinson, maximum_likelihood
-from excitor.identify.estimate import ridge, wls
-from excitor.identify.factors import compress
-from excitor.identify.ladder import METHODS, Problem, answer
-from excitor.identify.ladder_linear import prior_scale, prior_values
+from excitor.identify.estimate import compress, ridge, wls
+from excitor.identify.methods import METHODS, Problem, answer, prior_scale, prior_values
+from excitor.identify.noise import levinson, maximum_likelihood
 from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_rows
 from excitor.identify.samples import Samples
 from excitor.robots.base import base_parameters

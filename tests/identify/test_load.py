@@ -5,22 +5,35 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.identify.load import identify_load, reweighed
-from excitor.identify.load_center import CENTER_NAMES, center_slope, center_values
-from excitor.identify.load_diagnosis import diagnose_load, load_rank, rank_sentence
-from excitor.identify.load_equations import equations, linear_start, motor_torque
-from excitor.identify.load_linear import load_from_base
-from excitor.identify.load_runs import (
+from excitor.identify.load.equations import (
+    LOAD_NAMES,
+    Arm,
     LoadRun,
     Periods,
     abba,
+    arm_from_base,
     carried_from_joints,
+    equations,
+    exact_arm,
+    linear_start,
+    load_task,
     motor_speeds,
+    motor_torque,
     own_ratios,
     run_from_currents,
     run_from_samples,
 )
-from excitor.identify.load_task import LOAD_NAMES, Arm, arm_from_base, exact_arm, load_task
+from excitor.identify.load.fit import (
+    CENTER_NAMES,
+    center_slope,
+    center_values,
+    diagnose_load,
+    identify_load,
+    load_from_base,
+    load_rank,
+    rank_sentence,
+    reweighed,
+)
 from excitor.identify.samples import Samples, Step
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque

@@ -3,11 +3,8 @@
 import numpy as np
 import pytest
 
-from excitor.identify.load import identify_load
-from excitor.identify.load_consistent import identify_consistent_load, nearest_body
-from excitor.identify.load_equations import equations, motor_torque
-from excitor.identify.load_runs import LoadRun, carried_from_joints
-from excitor.identify.load_task import load_task
+from excitor.identify.load.equations import LoadRun, carried_from_joints, equations, load_task, motor_torque
+from excitor.identify.load.fit import identify_consistent_load, identify_load, nearest_body
 from excitor.robots.dynamics import regressor
 from excitor.robots.inertia import check_consistency, from_center_of_mass, pseudo_inertia
 from excitor.robots.load import load

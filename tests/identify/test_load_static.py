@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from excitor.identify.load_runs import carried_from_joints
-from excitor.identify.load_static import Poses, poses_from_samples, static_load
-from excitor.identify.load_task import Arm
+from excitor.identify.load.equations import Arm, carried_from_joints
+from excitor.identify.load.poses import Poses, poses_from_samples, static_load
 from excitor.identify.samples import Samples
 from excitor.robots.dynamics import rigid_torque
 from excitor.robots.errors import RankDeficient

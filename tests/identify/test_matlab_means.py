@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.io import loadmat, savemat
 
-from excitor.identify.logs import matlab_file
-from excitor.identify.logs.matlab_means import Fields, read_arrays, read_matlab_means
+from excitor.identify.logs import matlab
+from excitor.identify.logs.matlab import Fields, read_arrays, read_matlab_means
 from excitor.robots.errors import InvalidLog
 
 MEAN = Fields("q.average", "dq.average", "ddq.average", "tau.average", "time", "tau.variance")
@@ -201,7 +201,7 @@ def test_flipped_bytes_never_end_in_a_traceback(content, tmp_path, compressed):
 
 
 def test_a_small_file_cannot_ask_for_all_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(matlab_file, "LARGEST", 10_000)
+    monkeypatch.setattr(matlab, "LARGEST", 10_000)
     path = tmp_path / "bomb.mat"
     savemat(path, {"q": np.zeros((10_000, 1))}, do_compression=True)
     assert path.stat().st_size < 1000

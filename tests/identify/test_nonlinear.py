@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from excitor.identify.nonlinear import covariance, levenberg_marquardt, require_converged, undetermined_names
+from excitor.identify.load.fit import covariance, levenberg_marquardt, require_converged, undetermined_names
 from excitor.robots.errors import RankDeficient, SolverFailed
 
 T = np.linspace(0.0, 4.0, 60)

@@ -8,8 +8,8 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 from scipy.special import ellipj, ellipk
 
-from excitor.identify.open_loop import friction_doubts, open_loop, smallest_inertia
 from excitor.identify.samples import Samples
+from excitor.identify.validate import friction_doubts, open_loop, smallest_inertia
 from excitor.robots.closed_chain import inverse_geometry
 from excitor.robots.dynamics import energy, forward_dynamics, inverse_dynamics, mass_matrix
 from excitor.robots.errors import ExcitorError

@@ -10,9 +10,10 @@ from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, W
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from scipy.io import savemat
 
-from excitor.identify.logs import apart, npz
-from excitor.identify.logs.csv_columns import ColumnMap
-from excitor.identify.logs.readers import log_files, read_log, read_raw, sniff
+from excitor.identify.logs import arrays as apart
+from excitor.identify.logs import npz
+from excitor.identify.logs.read import log_files, read_log, read_raw, sniff
+from excitor.identify.logs.table import ColumnMap
 from excitor.robots.errors import InvalidLog
 
 N = 100

@@ -5,11 +5,9 @@ import pytest
 
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.processing import read_run
-from excitor.identify.log import joint_side
-from excitor.identify.logs.csv_columns import ColumnMap
-from excitor.identify.logs.declared import recording_log
-from excitor.identify.logs.readers import read_log
-from excitor.identify.logs.recording import Channel, Clock, Recording
+from excitor.identify.log import Channel, Clock, Recording, joint_side
+from excitor.identify.logs.read import read_log, recording_log
+from excitor.identify.logs.table import ColumnMap
 from excitor.robots.errors import InvalidLog
 from excitor.robots.load import load
 

@@ -10,8 +10,8 @@ from excitor.experiments.bench.malformed_every import Malformed, all_malformed
 from excitor.experiments.bench.malformed_told import LARGEST, SLOWEST, answers, ask_all
 from excitor.experiments.bench.reader_seeds import SEEDS
 from excitor.experiments.bench.readers import fuzz
-from excitor.identify.logs import readers
-from excitor.identify.logs.readers import FORMATS, read_raw
+from excitor.identify.logs import read as readers
+from excitor.identify.logs.read import FORMATS, read_raw
 from excitor.robots.errors import InvalidLog
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from excitor.identify.logs.csv_columns import ColumnMap
-from excitor.identify.logs.declared import recording_log
-from excitor.identify.logs.readers import read_log, read_raw, sniff
+from excitor.identify.logs.read import read_log, read_raw, recording_log, sniff
+from excitor.identify.logs.table import ColumnMap
 from excitor.robots.errors import InvalidLog
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "data" / "log-samples"

@@ -4,16 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from excitor.identify.recursive import (
-    batch,
-    covariance,
-    eigenvalues,
-    noise_scale,
-    rls,
-    start,
-    update,
-    update_many,
-)
+from excitor.identify.recursive import batch, covariance, eigenvalues, noise_scale, rls, start, update, update_many
 from excitor.identify.regression import Regression
 
 JOINTS, SAMPLES = 3, 200

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from excitor.identify.regression import Rows, dynamic_regression
-from excitor.identify.reversals import near_reversals
+from excitor.identify.regression import Rows, dynamic_regression, near_reversals
 from excitor.robots.load import load
 
 RATE = 100.0

@@ -6,16 +6,23 @@ import numpy as np
 import pytest
 import scipy.signal
 
-from excitor.identify.estimate import ols
-from excitor.identify.factors import compress
-from excitor.identify.held_filters import held_pieces, integral, lagged, switching, times
-from excitor.identify.open_loop import open_loop
+from excitor.identify.estimate import compress, ols
 from excitor.identify.regression import Rows, dynamic_regression, power_regression
-from excitor.identify.samples import Samples
-from excitor.identify.scheme_cutoff import least_squares, scan_cutoff
-from excitor.identify.scheme_delay import scheme_delay
-from excitor.identify.schemes import KINDS, Scheme, scheme_regression
-from excitor.identify.timing import backward, central, mid_sample
+from excitor.identify.samples import Samples, backward, central, mid_sample
+from excitor.identify.schemes import (
+    KINDS,
+    Scheme,
+    held_pieces,
+    integral,
+    lagged,
+    least_squares,
+    scan_cutoff,
+    scheme_delay,
+    scheme_regression,
+    switching,
+    times,
+)
+from excitor.identify.validate import open_loop
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
@@ -127,7 +134,7 @@ def test_the_equations_show_the_delay(held_run):
 
 def test_what_fitted_columns_take_of_slow_errors(held_run):
     """Σ qᵀ V q / tr V with V written out, runs of two rates, each with the filter's memory in its own samples."""
-    from excitor.identify.scheme_delay import MEMORY, _Search
+    from excitor.identify.schemes import MEMORY, _Search
 
     robot, tau, q, _, rate = held_run
     scheme = Scheme("filtered dynamic", hold="first")

@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.identify.estimate import ols
-from excitor.identify.factors import compress
+from excitor.identify.estimate import compress, ols
+from excitor.identify.reduce import Rule, backward_selection
 from excitor.identify.regression import Regression
-from excitor.identify.sensitivity import Rule, backward_selection
 from excitor.robots.errors import RankDeficient
 
 NAMES = ("large", "medium", "unused", "tiny")

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from excitor.identify.estimate import wls
-from excitor.identify.factors import compress
-from excitor.identify.intervals import block_bootstrap, white_intervals, wider
+from excitor.identify.estimate import compress, wls
+from excitor.identify.intervals import block_bootstrap, spectral_intervals, white_intervals, wider
 from excitor.identify.periods import average
 from excitor.identify.regression import Rows, dynamic_regression
 from excitor.identify.samples import repeated
-from excitor.identify.spectral_intervals import spectral_intervals
 from excitor.robots.base import base_parameters
 from excitor.robots.load import load
 from excitor.robots.parameters import prior

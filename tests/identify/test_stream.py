@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from excitor.identify import stream
-from excitor.identify.estimate import wls
-from excitor.identify.factors import compress
+from excitor.identify import estimate as stream
+from excitor.identify.estimate import compress, wls
 from excitor.identify.regression import dynamic_regression
 from excitor.identify.samples import Samples
 from excitor.robots.load import load

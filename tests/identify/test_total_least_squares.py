@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from excitor.identify.total_least_squares import mixed_total_least_squares, total_least_squares
+from excitor.identify.noise import mixed_total_least_squares, total_least_squares
 
 
 def noisy_equations(seed=0, rows=200, columns=5, noise=0.05):

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from excitor.identify.estimate import wls, wls_measured
-from excitor.identify.factors import compress, select
+from excitor.identify.estimate import compress, select, wls, wls_measured
 from excitor.identify.regression import Rows, combine, dynamic_regression, power_regression
 from excitor.identify.samples import Samples
 from excitor.identify.validate import (

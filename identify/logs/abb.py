@@ -1,0 +1,81 @@
+"""ABB recordings: what our EGM client writes, joints of a recorder, and plain text lines of test signals."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from excitor.identify.log import Recording
+from excitor.identify.logs.opened import Head
+from excitor.identify.logs.table import (
+    Layout,
+    Rule,
+    TextTable,
+    find_dialect,
+    headings_fit,
+    headings_of,
+    is_number,
+    read_text_table,
+    recording_of,
+)
+
+CLIENT = Layout(
+    "abb_text",
+    "time_s",
+    1.0,
+    (
+        Rule("ref_(?P<joint>.+)_deg", "position", "deg", "reference", "joint"),
+        Rule("pos_(?P<joint>.+)_deg", "position", "deg", "measured", "joint"),
+        Rule("planned_(?P<joint>.+)_deg", "position", "deg", "reference", "joint"),
+        # torqueRef is what the drives are asked for: whoever takes it for the torque says so by its side and unit
+        Rule(r"torque_(?P<joint>\d+)", None),
+        Rule(r"test_(?P<joint>\d+)", None),
+        Rule("mark", "marker", "1"),
+        Rule("computer_s", "time", "s"),
+    ),
+)
+RECORDER = Layout("abb_text", "timestamp", 1.0, (Rule(r"J(?P<joint>\d+)", "position", "deg", "measured", "joint"),))
+# Lines of a second RAPID task: which test signals it sends is in the task, not in the text.
+SIGNALS = Layout("abb_text", "t_ms", 1e-3, (Rule(r"signal_(?P<joint>\d+)", None),))
+_UNKNOWN = (
+    "lines of time in ms and signals; which test signals they are, and on which side, the text does not say "
+    "(4000 position deg, 4001 speed deg/s, 4002 torque N m)"
+)
+
+
+def fits(head: Head) -> int:
+    """2 where the headings are a client's or a recorder's, 1 for bare lines of time in ms and signals."""
+    lines = head.lines
+    if not lines:
+        return 0
+    if _layout(headings_of(lines[0], find_dialect([lines[0]]))):
+        return 2
+    dialect = find_dialect(lines[:50])
+    cells = dialect.split(lines[0])
+    bare = 2 <= len(cells) <= 13 and all(is_number(cell, dialect) for cell in cells)
+    if not bare or dialect.separator is not None or len(lines) < 3:
+        return 0
+    stamps = [line.split()[0] for line in lines[:20]]
+    steps = np.diff([float(stamp) if is_number(stamp, dialect) else np.nan for stamp in stamps])
+    return int(float(np.median(steps)) >= 0.5)  # ms: in seconds no robot is recorded so slowly
+
+
+def read(path: Path) -> Recording:
+    """Read a recording."""
+    table = read_text_table(path, missing=True)
+    layout = _layout(table.headings)
+    if layout is not None:
+        return recording_of(table, layout, missing=True)
+    table = read_text_table(path, header=False)
+    names = ("t_ms", *(f"signal_{k}" for k in range(1, table.values.shape[1])))
+    table = TextTable(path, names, table.values, table.rows, table.words, table.notes)
+    recording = recording_of(table, SIGNALS)
+    return replace(recording, notes=(*recording.notes, _UNKNOWN))
+
+
+def _layout(headings: tuple[str, ...]) -> Layout | None:
+    if headings_fit(headings, "time_s", "ref_.+_deg", "pos_.+_deg"):
+        return CLIENT
+    if headings_fit(headings, "timestamp", "cmdnum", r"J\d+"):
+        return RECORDER
+    return None

@@ -1,0 +1,378 @@
+"""Which reader reads a file? Found by its content, or named; every reader gives a Recording.
+
+* From a recording to a log: what its format does not define is declared, or asked for by name.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from excitor.identify.log import (
+    Channel,
+    Clock,
+    Kind,
+    Log,
+    Recording,
+    Side,
+    Signal,
+    Stamps,
+    check_stamps,
+    common_grid,
+    on_grid,
+)
+from excitor.identify.logs.opened import HEAD, check_file, head
+from excitor.identify.logs.table import (
+    LARGEST_VALUE,
+    MODELLED,
+    SECONDS,
+    UNITS,
+    ColumnMap,
+    Columns,
+    read_csv,
+    scale_matrix,
+)
+from excitor.robots.arrays import FloatArray
+from excitor.robots.errors import InvalidLog
+
+# Names, and the modules that are imported when a file needs them. Of equal fits the first wins: the particular ones
+# come before the general. Each has `fits(head) -> 0 | 1 | 2` (no, could be, is) and `read(path) -> Recording`.
+FORMATS = {
+    "ros_bag": "ros",
+    "kuka_trace": "kuka",
+    "matlab": "matlab",
+    "npz": "npz",
+    "parquet": "parquet",
+    "twincat_scope": "twincat",
+    "client_csv": "ours",
+    "abb_text": "abb",
+    "fanuc_csv": "fanuc",
+    "franka_csv": "franka",
+    "ur_rtde": "ur",
+    "csv": "table",
+}
+BINARY = ("ros_bag", "kuka_trace", "matlab", "npz", "parquet")
+
+
+def sniff(path: Path) -> list[str]:
+    """List the formats that a file's content fits, the best first."""
+    start = head(path)
+    scores = {name: int(_module(path, name).fits(start)) for name in FORMATS}
+    return sorted((name for name, score in scores.items() if score), key=lambda name: -scores[name])
+
+
+def read_raw(path: Path, format: str | None = None) -> Recording:
+    """Read what a file holds; InvalidLog says what is wrong, with the row where there is one."""
+    if format is None:
+        if not path.is_dir() and not check_file(path, 2**62):
+            raise InvalidLog(path, "is empty")
+        found = sniff(path)
+        if not found:
+            raise InvalidLog(path, f"is of no known format{_hint(path)}; known are {', '.join(FORMATS)}")
+        format = found[0]
+    recording: Recording = _module(path, format).read(path)
+    return recording
+
+
+def read_log(path: Path, declared: ColumnMap, names: tuple[str, ...] = ()) -> Log:
+    """Read a log as a campaign declares it: plain tables by their column map, others by what their format says.
+
+    `names`: the robot's joints, for formats that name joints.
+    """
+    if _is_plain(path, declared):
+        return read_csv(path, declared)
+    return recording_log(read_raw(path, declared.format), declared, names)
+
+
+def log_files(path: Path) -> list[Path]:
+    """List the files that a log consists of, for its digest."""
+    start = head(path)
+    for name in ("ros_bag", "kuka_trace"):
+        module = _module(path, name)
+        if module.fits(start):
+            files: list[Path] = module.files_of(path)
+            return files
+    return [path]
+
+
+def _hint(path: Path) -> str:
+    """Say what keeps a file from being text."""
+    start = head(path)
+    if b"\0" in start.data:
+        return ", and no text: it contains zero bytes (UTF-16? save it as UTF-8)"
+    if len(start.data) == HEAD and b"\n" not in start.data and b"\r" not in start.data:
+        return f": its first line has more than {HEAD} characters"
+    return ""
+
+
+def _is_plain(path: Path, declared: ColumnMap) -> bool:
+    """Whether a file is a table whose columns, time included, are all declared."""
+    if declared.format is not None:
+        return declared.format == "csv"
+    told = declared.time is not None or declared.sample_rate_hz is not None
+    if not declared.signals or not told:
+        return False
+    return not path.exists() or not set(sniff(path)[:1]) & {*BINARY, "twincat_scope"}
+
+
+def _module(path: Path, name: str) -> ModuleType:
+    if name not in FORMATS:
+        raise InvalidLog(path, f"format is {name!r}, expected one of {', '.join(FORMATS)}")
+    return import_module(f"excitor.identify.logs.{FORMATS[name]}")
+
+
+STILL = 1e-3  # of a joint's travel: less is standing still
+_EFFORTS = ("torque", "current", "effort")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One signal of all joints, chosen: channels in joint order, and what makes SI units of them."""
+
+    kind: Kind
+    side: Side
+    channels: tuple[Channel, ...]
+    matrix: FloatArray  # (n_joints, n_joints)
+
+
+def recording_log(recording: Recording, declared: ColumnMap, names: Sequence[str] = ()) -> Log:
+    """Choose signals, bring them to SI units and onto one even time base; the recording is kept beside them.
+
+    `names`: the robot's joints in order, for recordings that name their joints and no other order is declared.
+    """
+    order = declared.joints or names
+    chosen = [_from_entry(recording, entry, order) for entry in declared.signals]
+    kinds = {part.kind for part in chosen}
+    if "position" not in kinds:
+        chosen += _defined(recording, ("position",), order)
+    if not kinds & {"torque", "current"}:
+        chosen += _defined(recording, _EFFORTS, order) or _without_effort(recording)
+    if not chosen:
+        raise InvalidLog(recording.path, f"does not say what its channels are; declare them in [[log.signals]]: "
+                         f"{recording.listed()}")  # fmt: skip
+    clocks, notes = _clocks(recording, declared, chosen)
+    unique = list({id(stamps): stamps for stamps in clocks.values()}.values())
+    has_time = declared.time is not None or recording.channels[0].clock.t is not None
+    grid = common_grid(recording.path, unique, declared.sample_rate_hz if has_time else None)
+    signals = []
+    for part in chosen:
+        values = np.column_stack([on_grid(clocks[channel.clock], channel.values, grid) for channel in part.channels])
+        signals.append(Signal(part.kind, part.side, values @ part.matrix.T))
+    told = (*recording.notes, *notes, *grid.notes, *_standing(signals, grid.rate))
+    return Log(recording.path, grid.rate, float(grid.t[0]), tuple(signals), told, _marked(recording, declared))
+
+
+def _marked(recording: Recording, declared: ColumnMap) -> Recording:
+    """Take a channel called `mark` for the marker, where the format does not define one."""
+    k = next((k for k, channel in enumerate(recording.channels) if channel.name == "mark"), None)
+    if k is None or any(channel.kind == "marker" for channel in recording.channels):
+        return recording
+    mark, time = recording.channels[k], _given_time(recording, declared)
+    if mark.kind is not None or (time is not None and len(time.values) != len(mark.values)):
+        return recording
+    clock = mark.clock if time is None else Clock(time.values * SECONDS[declared.time_unit], mark.clock.rows)
+    marker = replace(mark, kind="marker", clock=clock)
+    return replace(recording, channels=(*recording.channels[:k], marker, *recording.channels[k + 1 :]))
+
+
+def _from_entry(recording: Recording, entry: Columns, order: Sequence[str]) -> _Part:
+    """Choose what an entry of [[log.signals]] names, and refuse what contradicts the format."""
+    if entry.file:
+        raise InvalidLog(recording.path, f"log.signals.file: {entry.file!r} goes with plain tables only")
+    channels: list[Channel] = []
+    for column in entry.columns:
+        channels += _named(recording, column, order)
+    if len({channel.name for channel in channels}) < len(channels):
+        raise InvalidLog(recording.path, f"a channel of {entry.kind} is declared twice: {entry.columns}")
+    for channel in channels:
+        _check(recording, entry, channel)
+    said = {channel.side for channel in channels} - {"unknown"}
+    side = entry.side or (said.pop() if len(said) == 1 else None)
+    if side is None:
+        raise InvalidLog(recording.path, f"does not say on which side {channels[0].group} of {entry.kind} is; "
+                         'declare side = "joint" or "motor"')  # fmt: skip
+    factors = np.array([_unit_factor(recording, entry.kind, entry.unit, channel) for channel in channels])
+    matrix = scale_matrix(recording.path, entry, len(channels)) @ np.diag(factors)
+    return _Part(entry.kind, "motor" if side == "motor" else "joint", tuple(channels), matrix)
+
+
+def _named(recording: Recording, column: str | int, order: Sequence[str]) -> list[Channel]:
+    """Find a channel by name or number, or all channels of a group in joint order."""
+    if isinstance(column, int):
+        if not 1 <= column <= len(recording.channels):
+            count = len(recording.channels)
+            raise InvalidLog(recording.path, f"has {count} channels; the declaration asks for number {column}")
+        return [recording.channels[column - 1]]
+    if any(channel.name == column for channel in recording.channels):
+        return [recording.channel(column)]
+    found = recording.group(column)
+    if not found:
+        raise InvalidLog(recording.path, f"has no channel {column!r}; {recording.listed()}")
+    return _ordered(recording, found, order)
+
+
+def _check(recording: Recording, entry: Columns, channel: Channel) -> None:
+    """Refuse models, references and contradictions, by name."""
+    name, path = channel.name, recording.path
+    if channel.kind == "torque_model":
+        raise InvalidLog(path, f"{name} is what the controller's own model computes, not a measured {entry.kind}")
+    if channel.role == "reference":
+        raise InvalidLog(path, f"{name} is what was commanded, not a measured {entry.kind}")
+    if channel.role == "unknown" and entry.kind in ("torque", "current") and MODELLED.search(name):
+        told = f"{name} sounds like a model's {entry.kind}, not a measured one"
+        raise InvalidLog(path, f"{told}; rename it if it is measured")
+    fitting = _EFFORTS if channel.kind == "effort" else (channel.kind,)
+    if channel.kind is not None and entry.kind not in fitting:
+        raise InvalidLog(path, f"{name} is a {channel.kind} by its format, declared as {entry.kind}")
+    if entry.side is not None and channel.side not in ("unknown", entry.side):
+        raise InvalidLog(path, f"{name} is on the {channel.side} side by its format, declared on the {entry.side} side")
+
+
+def _unit_factor(recording: Recording, kind: Kind, declared: str | None, channel: Channel) -> float:
+    """Find what turns a channel into SI units; its own unit and a declared one must not contradict each other."""
+    units = UNITS[kind]
+    own = units.get(channel.unit or "")
+    if declared is None:
+        if own is None:
+            told = f"the unit of {channel.name} is {channel.unit!r}" if channel.unit else f"{channel.name} has no unit"
+            raise InvalidLog(recording.path, f"{told}; declare unit = one of {', '.join(units)}")
+        return own
+    if declared not in units:
+        known = ", ".join(units)
+        raise InvalidLog(recording.path, f"{kind} in {declared!r} is not known; expected one of {known}")
+    if own is not None and own != units[declared]:
+        raise InvalidLog(recording.path, f"{channel.name} is in {channel.unit} by its format, declared in {declared}")
+    return units[declared]
+
+
+def _defined(recording: Recording, kinds: tuple[str, ...], order: Sequence[str]) -> list[_Part]:
+    """Choose what the format itself defines whole: one group of measured channels; ask where it is not so simple."""
+    found = [channel for channel in recording.channels if channel.kind in kinds and channel.role == "measured"]
+    groups: dict[tuple[str, str], list[Channel]] = {}
+    for channel in found:
+        groups.setdefault((channel.group, channel.side), []).append(channel)
+    whole = {key: group for key, group in groups.items() if _is_whole(group)}
+    if not groups:
+        return []
+    what = "positions" if kinds == ("position",) else "torques or currents"
+    if len(whole) != 1:
+        listed = " and ".join(repr(name) for name, _ in (whole or groups))
+        lacks = "more than one kind of" if whole else "does not tell all (kind, side or unit) of its"
+        told = f"has {lacks} {what}" if whole else f"{lacks} {what}"
+        raise InvalidLog(recording.path, f"{told}: {listed}; declare which is what in [[log.signals]], "
+                         "with kind, side, unit and columns")  # fmt: skip
+    (((_, side), group),) = whole.items()
+    channels = _ordered(recording, group, order)
+    kind: Kind = "position" if kinds == ("position",) else "torque" if channels[0].kind == "torque" else "current"
+    factors = [_unit_factor(recording, kind, None, channel) for channel in channels]
+    return [_Part(kind, "motor" if side == "motor" else "joint", tuple(channels), np.diag(factors))]
+
+
+def _is_whole(group: list[Channel]) -> bool:
+    first = group[0]
+    known = first.kind is not None and first.unit in UNITS.get(first.kind, {})
+    return known and first.side != "unknown" and all(channel.unit == first.unit for channel in group)
+
+
+def _without_effort(recording: Recording) -> list[_Part]:
+    """Say so where the only torques are a model's or commands."""
+    kinds = ("torque_model", *_EFFORTS)
+    others = sorted({c.group for c in recording.channels if c.kind in kinds and not _is_measured(c)})
+    if others:
+        told = f"has no measured torque or current: {', '.join(others)} come from a model or were commanded"
+        raise InvalidLog(recording.path, f"{told}; record measured ones")
+    return []
+
+
+def _is_measured(channel: Channel) -> bool:
+    return channel.role == "measured" and channel.kind != "torque_model"
+
+
+def _ordered(recording: Recording, group: list[Channel], order: Sequence[str]) -> list[Channel]:
+    """Put channels in joint order: by number, or by the declared names."""
+    numbers = [channel.joint for channel in group if isinstance(channel.joint, int)]
+    if len(numbers) == len(group):
+        if sorted(numbers) != list(range(len(group))):
+            told = ", ".join(str(k + 1) for k in sorted(numbers))
+            raise InvalidLog(
+                recording.path, f"{group[0].group} is there for joints {told} only, expected all from 1 on"
+            )
+        return sorted(group, key=lambda channel: channel.joint if isinstance(channel.joint, int) else 0)
+    names = {channel.joint: channel for channel in group if isinstance(channel.joint, str)}
+    if len(names) < len(group):
+        return group  # neither numbers nor names: as the file orders them
+    if not order or not set(order) <= set(names):
+        told = ", ".join(sorted(map(str, names)))
+        raise InvalidLog(recording.path, f"names its joints {told}; declare their order: joints = [...] in [log]")
+    return [names[name] for name in order]
+
+
+def _clocks(recording: Recording, declared: ColumnMap, parts: list[_Part]) -> tuple[dict[Clock, Stamps], list[str]]:
+    """Check the time bases of all chosen channels, each once."""
+    given = _given_time(recording, declared)
+    clocks: dict[Clock, Stamps] = {}
+    notes: list[str] = []
+    by_length: dict[int, Stamps] = {}
+    for part in parts:
+        for channel in part.channels:
+            _check_size(recording, channel)
+            if channel.clock in clocks:
+                continue
+            name = channel.group
+            if channel.clock.t is not None:
+                clocks[channel.clock], told = check_stamps(recording.path, name, channel.clock)
+                notes += told
+                continue
+            n = len(channel.clock)
+            if n not in by_length:
+                by_length[n], told = check_stamps(recording.path, name, _made(recording, given, declared, channel))
+                notes += told
+            clocks[channel.clock] = by_length[n]
+    return clocks, list(dict.fromkeys(notes))
+
+
+def _check_size(recording: Recording, channel: Channel) -> None:
+    bad = np.flatnonzero(np.abs(channel.values) >= LARGEST_VALUE)
+    if bad.size:
+        k = int(bad[0])
+        told = f"{channel.name} is {channel.values[k]:g}, which no robot measures"
+        raise InvalidLog(recording.path, told, int(channel.clock.rows[k]))
+
+
+def _given_time(recording: Recording, declared: ColumnMap) -> Channel | None:
+    if declared.time is None:
+        return None
+    if any(channel.clock.t is not None for channel in recording.channels):
+        raise InvalidLog(recording.path, f"tells its time itself ({recording.format}); leave out log.time")
+    (channel,) = _named(recording, declared.time, ())[:1]
+    return channel
+
+
+def _made(recording: Recording, time: Channel | None, declared: ColumnMap, channel: Channel) -> Clock:
+    """Make a time base of the declared channel, or of the declared rate."""
+    rows = channel.clock.rows
+    if time is not None:
+        if len(time.values) != len(rows):
+            told = f"{channel.name} has {len(rows)} samples, {time.name} {len(time.values)} times"
+            raise InvalidLog(recording.path, f"{told}; sample both together")
+        return Clock(time.values * SECONDS[declared.time_unit], rows)
+    if declared.sample_rate_hz is None:
+        raise InvalidLog(recording.path, f"does not say which channel is the time; declare time or sample_rate_hz in "
+                         f"[log]: {recording.listed()}")  # fmt: skip
+    return Clock(np.arange(len(rows)) / declared.sample_rate_hz, rows)
+
+
+def _standing(signals: list[Signal], rate: float) -> list[str]:
+    """Say how long the robot stands still before and after it moves."""
+    position = next((signal.values for signal in signals if signal.kind == "position"), None)
+    if position is None:
+        return []
+    tolerance = STILL * np.ptp(position, axis=0)
+    moved = [np.flatnonzero((np.abs(position - end) > tolerance).any(axis=1)) for end in (position[0], position[-1])]
+    if not moved[0].size or not moved[1].size:
+        return ["nothing moves"]
+    first, last = moved[0][0] / rate, (len(position) - 1 - moved[1][-1]) / rate
+    return [f"stands still for {first:.3g} s before and {last:.3g} s after the motion"] if first + last > 0.5 else []

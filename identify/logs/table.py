@@ -1,0 +1,494 @@
+"""Tables of numbers in text, read fast; a bad cell is told with its row.
+
+* CSV files with a column map: which columns are what, on which side, in which unit; only the dialect is guessed.
+* What the columns of a known table mean: rules by heading, for formats whose headings say it.
+* Tables of numbers with headings of somebody's own: channels by name, and no meaning before it is declared.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+
+from excitor.identify.log import (
+    Channel,
+    ChannelSide,
+    Clock,
+    Kind,
+    Log,
+    Quantity,
+    Recording,
+    Role,
+    Side,
+    Signal,
+    check_measured,
+    distinct,
+    even_rate,
+)
+from excitor.identify.logs.opened import Head, read_lines
+from excitor.robots.arrays import FloatArray, IntArray
+from excitor.robots.errors import InvalidLog
+
+_AT_ROW = re.compile(r"at row (\d+)")
+_MISSING = frozenset({"", "nan", "-nan", "null", "none"})
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a file cuts its lines and writes its numbers."""
+
+    separator: str | None  # None: blanks
+    decimal_comma: bool
+
+    def split(self, line: str) -> list[str]:
+        """Cut a line into cells; a separator at its end starts none."""
+        if self.separator is None:
+            return line.split()
+        cells = line.split(self.separator)
+        return cells[:-1] if len(cells) > 1 and not cells[-1].strip() and self.separator != "," else cells
+
+    def number(self, cell: str) -> float:
+        """Read a number."""
+        return float(cell.strip().replace(",", ".") if self.decimal_comma else cell.strip())
+
+
+ANY_NUMBER = Dialect(";", True)  # reads a decimal comma and a decimal point
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A file's numbers, its headings, and the row of the file that each came from."""
+
+    path: Path
+    headings: tuple[str, ...]
+    values: FloatArray  # (n_rows, n_columns); no number where a cell is missing, or text
+    rows: IntArray
+    words: frozenset[int] = frozenset()  # columns of text
+    notes: tuple[str, ...] = ()
+
+
+def find_dialect(lines: list[str]) -> Dialect:
+    """Find the separator that cuts all lines; beside another separator, a comma within a number is a decimal one."""
+    for separator in (";", "\t"):
+        if all(separator in line for line in lines):
+            return Dialect(separator, any(re.search(r"\d,\d", line) for line in lines))
+    if all("," in line for line in lines):
+        return Dialect(",", False)
+    return Dialect(None, False)
+
+
+def is_number(cell: str, dialect: Dialect) -> bool:
+    """Whether a cell is a number."""
+    try:
+        dialect.number(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def headings_of(line: str, dialect: Dialect) -> tuple[str, ...]:
+    """Cut a line of headings."""
+    return tuple(cell.strip().strip('"') for cell in dialect.split(line))
+
+
+def read_text_table(path: Path, *, header: bool = True, missing: bool = False) -> TextTable:
+    """Read a table; `missing`: a cell may be empty, where the format says that it can be."""
+    filled = [(number, line) for number, line in enumerate(read_lines(path), start=1) if line.strip()]
+    if not filled:
+        raise InvalidLog(path, "is empty")
+    body = filled[header:]
+    if not body:
+        raise InvalidLog(path, "has headings but no samples")
+    lines = [line for _, line in body]
+    dialect = find_dialect(lines[:50])
+    headings = headings_of(filled[0][1], dialect) if header else ()
+    width = len(headings) or len(dialect.split(lines[0]))
+    notes = ["read with a decimal comma"] if dialect.decimal_comma else []
+    if len(lines) > 1 and len(dialect.split(lines[-1])) < width:
+        notes.append(f"row {body[-1][0]} is cut short; it is left out")
+        lines.pop()
+    rows = np.array([number for number, _ in body[: len(lines)]], dtype=np.int64)
+    values, words = numbers(path, lines, rows, width, dialect, missing=missing)
+    return TextTable(path, headings, values, rows, words, tuple(notes))
+
+
+def numbers(
+    path: Path, lines: list[str], rows: IntArray, width: int, dialect: Dialect, *, missing: bool = False
+) -> tuple[FloatArray, frozenset[int]]:
+    """Read lines of cells; columns that begin with a word are text, and hold no numbers."""
+    for line, row in zip(lines, rows, strict=True):
+        count = len(dialect.split(line))
+        if count != width:
+            raise InvalidLog(path, f"has {count} entries, expected {width}", int(row))
+    first = dialect.split(lines[0])
+    words = frozenset(k for k, cell in enumerate(first) if not _is_value(cell, dialect, missing))
+    values = np.full((len(lines), width), np.nan)
+    kept = [k for k in range(width) if k not in words]
+    if kept:
+        values[:, kept] = _parsed(path, lines, rows, kept, dialect, missing)
+    return values, words
+
+
+def _is_value(cell: str, dialect: Dialect, missing: bool) -> bool:
+    return is_number(cell, dialect) or (missing and cell.strip().lower() in _MISSING)
+
+
+def _parsed(
+    path: Path, lines: list[str], rows: IntArray, kept: list[int], dialect: Dialect, missing: bool
+) -> FloatArray:
+    clean = [line.replace(",", ".") for line in lines] if dialect.decimal_comma else lines
+    if missing and dialect.separator is not None:
+        gap = re.compile(rf"(?:^|(?<={re.escape(dialect.separator)}))[ ]*(?={re.escape(dialect.separator)}|$)")
+        clean = [gap.sub("nan", line) for line in clean]
+    try:
+        return np.loadtxt(clean, delimiter=dialect.separator, ndmin=2, usecols=kept, comments=None)
+    except ValueError as error:
+        raise _bad_cell(path, lines, rows, kept, dialect, missing, str(error)) from None
+
+
+def _bad_cell(
+    path: Path,
+    lines: list[str],
+    rows: IntArray,
+    kept: list[int],
+    dialect: Dialect,
+    missing: bool,
+    told: str,
+) -> InvalidLog:
+    """Find the cell that is no number, near the row that the parser names."""
+    found = _AT_ROW.search(told)
+    near = range(max(int(found[1]) - 2, 0), min(int(found[1]) + 2, len(lines))) if found else range(0)
+    for k in [*near, *range(min(len(lines), 10_000))]:
+        cells = dialect.split(lines[k])
+        for column in kept:
+            if not _is_value(cells[column], dialect, missing):
+                what = f"is {cells[column].strip()[:40]!r}" if cells[column].strip() else "is empty"
+                return InvalidLog(path, f"column {column + 1} {what}, expected a number", int(rows[k]))
+    return InvalidLog(path, f"is no table of numbers: {told[:120]}")
+
+
+LARGEST_VALUE = 1e12  # in any unit anybody writes
+
+# Units by kind, with what turns them into SI.
+UNITS: dict[str, dict[str, float]] = {
+    "position": {"rad": 1.0, "deg": math.pi / 180.0, "rev": 2.0 * math.pi, "m": 1.0, "mm": 1e-3},
+    "velocity": {"rad/s": 1.0, "deg/s": math.pi / 180.0, "rpm": math.pi / 30.0, "m/s": 1.0, "mm/s": 1e-3},
+    "acceleration": {"rad/s2": 1.0, "deg/s2": math.pi / 180.0, "m/s2": 1.0},
+    "torque": {"N m": 1.0, "Nm": 1.0, "mN m": 1e-3, "N": 1.0},
+    "current": {"A": 1.0, "mA": 1e-3},
+}
+
+
+class Columns(BaseModel):
+    """The columns of one quantity, one a joint, by heading or by number (1 is the first)."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    kind: Kind
+    side: Side | None = None  # where the format does not say it
+    unit: str | None = None  # likewise
+    columns: Annotated[list[str | int], Field(min_length=1, max_length=100)]
+    scale: list[list[FiniteFloat]] | list[FiniteFloat] | FiniteFloat = 1.0  # a matrix where axes are coupled
+    file: str | None = None
+
+
+class ColumnMap(BaseModel):
+    """What a log's columns are, where its format does not say it. Measured quantities only: no model's torque."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    format: str | None = None  # a reader's name; none: found by the file's content
+    signals: Annotated[list[Columns], Field(default_factory=list, max_length=100)]
+    joints: list[str] | None = None  # in joint order, as a log calls them that names its joints
+    time: str | int | None = None  # the column of time stamps
+    time_unit: Literal["s", "ms", "us", "ns"] = "s"
+    sample_rate_hz: Annotated[FiniteFloat, Field(gt=0.0)] | None = None  # without such a column; else to resample to
+    header: bool = True
+
+
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file's numbers, its headings, and the row of the file that each came from."""
+
+    headings: tuple[str, ...]
+    values: FloatArray
+    rows: tuple[int, ...]
+    notes: tuple[str, ...]
+
+
+MODELLED = re.compile(r"target|model|desired|command|setpoint|reference", re.IGNORECASE)
+
+
+def read_csv(path: Path, columns: ColumnMap) -> Log:
+    """Read a log; whatever is wrong is told with its row, whatever was mended is told in the log's notes."""
+    if (columns.time is None) == (columns.sample_rate_hz is None):
+        raise InvalidLog(path, "the column map needs either time or sample_rate_hz")
+    if not columns.signals:
+        raise InvalidLog(path, "is read by a column map, which declares no signals; add [[log.signals]]")
+    tables = {name: read_table(_file(path, name), columns.header) for name in _files(columns)}
+    main = next(iter(tables.values()))
+    notes = [note for table in tables.values() for note in table.notes]
+    kept, rate = np.ones(len(main.values), dtype=bool), columns.sample_rate_hz
+    start = 0.0
+    if columns.time is not None:
+        stamps = main.values[:, _index(path, main, columns.time)] * SECONDS[columns.time_unit]
+        start = float(stamps[0])
+        kept, rate, mended = even_rate(str(path), stamps, main.rows)
+        notes += mended
+    assert rate is not None
+    signals = []
+    for entry in columns.signals:
+        table = tables[entry.file or ""]
+        if len(table.values) != len(main.values):
+            raise InvalidLog(
+                path,
+                f"{entry.file} has {len(table.values)} rows, expected {len(main.values)}: sample both together",
+            )
+        if entry.side is None or entry.unit is None:
+            raise InvalidLog(path, f"a table of numbers does not tell side and unit of {entry.kind}; declare both")
+        signals.append(Signal(entry.kind, entry.side, _signal(path, table, entry)[kept]))
+    return Log(str(path), rate, start, tuple(signals), tuple(notes), _marked(path, columns, main))
+
+
+def _marked(path: Path, columns: ColumnMap, table: Table) -> Recording | None:
+    """Keep a column called `mark`: where its program was."""
+    if columns.time is None or "mark" not in table.headings:
+        return None
+    stamps = table.values[:, _index(path, table, columns.time)] * SECONDS[columns.time_unit]
+    values, rows = table.values[:, table.headings.index("mark")], np.array(table.rows, dtype=np.int64)
+    if not np.isfinite(values).all():
+        return None
+    return Recording(str(path), "csv", (Channel("mark", values, Clock(stamps, rows), "marker"),))
+
+
+def _files(columns: ColumnMap) -> list[str]:
+    names = list(dict.fromkeys(entry.file or "" for entry in columns.signals))
+    for name in names:
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise InvalidLog(name, "leaves the folder of the log; keep all of its files together")
+    return sorted(names)
+
+
+def _file(path: Path, name: str) -> Path:
+    if not name:
+        return path
+    other = path.parent / name
+    if not other.resolve().is_relative_to(path.parent.resolve()):
+        raise InvalidLog(path, f"{name} leads out of the folder of the log; keep all of its files together")
+    return other
+
+
+def _signal(path: Path, table: Table, entry: Columns) -> FloatArray:
+    units = UNITS[entry.kind]
+    if entry.unit is None or entry.unit not in units:
+        raise InvalidLog(path, f"{entry.kind} in {entry.unit!r} is not known; expected one of {', '.join(units)}")
+    indices = [_index(path, table, column) for column in entry.columns]
+    if len(set(indices)) < len(indices):
+        raise InvalidLog(path, f"the column map names a column of {entry.kind} twice: {entry.columns}")
+    for k in indices:
+        if table.headings and entry.kind in ("torque", "current") and MODELLED.search(table.headings[k]):
+            told = f"column {table.headings[k]!r} sounds like a model's {entry.kind}, not a measured one"
+            raise InvalidLog(path, f"{told}; rename it if it is measured")
+    matrix = scale_matrix(path, entry, len(indices))
+    return np.asarray(table.values[:, indices] * units[entry.unit] @ matrix.T)
+
+
+def scale_matrix(path: Path | str, entry: Columns, count: int) -> FloatArray:
+    """Write an entry's scale as a matrix: joints = matrix @ columns."""
+    given = entry.scale if isinstance(entry.scale, list) else [entry.scale] * count
+    rows = [row for row in given if isinstance(row, list)]
+    if rows and len(given) == len(rows) == count and all(len(row) == count for row in rows):
+        matrix = np.array(rows)
+        if np.linalg.matrix_rank(matrix) == count:
+            return matrix
+    elif not rows and len(given) == count and all(given):
+        return np.diag(np.array(given, dtype=np.float64))
+    told = f"scale of {entry.kind} is {entry.scale}, expected a number other than 0 for each column"
+    raise InvalidLog(path, f"{told}, or a matrix that can be inverted")
+
+
+def _index(path: Path, table: Table, column: str | int) -> int:
+    if isinstance(column, int):
+        if not 1 <= column <= table.values.shape[1]:
+            raise InvalidLog(path, f"has {table.values.shape[1]} columns; the column map asks for number {column}")
+        return column - 1
+    if column not in table.headings:
+        known = ", ".join(table.headings[:12]) or "none: it has no headings"
+        raise InvalidLog(path, f"has no column {column!r}; its columns are {known}")
+    return table.headings.index(column)
+
+
+def read_table(path: Path, header: bool = True) -> Table:
+    """Read a table of numbers, separated by commas, semicolons, tabs or blanks; a decimal comma is understood."""
+    filled = [(number, line) for number, line in enumerate(read_lines(path), start=1) if line.strip()]
+    if not filled:
+        raise InvalidLog(path, "is empty")
+    body = filled[header:]
+    if not body:
+        raise InvalidLog(path, "has headings but no samples")
+    dialect = find_dialect([line for _, line in body[:50]])
+    headings = tuple(cell.strip().strip('"') for cell in dialect.split(filled[0][1])) if header else ()
+    if header and all(is_number(cell, dialect) for cell in headings):
+        raise InvalidLog(path, "has numbers where headings were expected; say header = false in the column map", 1)
+    width = len(headings) or len(dialect.split(body[0][1]))
+    notes = ["read with a decimal comma"] if dialect.decimal_comma else []
+    if len(body) > 1 and len(dialect.split(body[-1][1])) < width:
+        notes.append(f"row {body[-1][0]} is cut short; it is left out")
+        body = body[:-1]
+    values = np.array([_numbers(path, number, line, width, dialect) for number, line in body])
+    return Table(headings, values, tuple(number for number, _ in body), tuple(notes))
+
+
+def _numbers(path: Path, row: int, line: str, width: int, dialect: Dialect) -> list[float]:
+    cells = dialect.split(line)
+    if len(cells) != width:
+        raise InvalidLog(path, f"has {len(cells)} entries, expected {width}", row)
+    out = []
+    for column, cell in enumerate(cells, start=1):
+        try:
+            value = dialect.number(cell)
+        except ValueError:
+            what = f"is {cell.strip()[:40]!r}" if cell.strip() else "is empty"
+            raise InvalidLog(path, f"column {column} {what}, expected a number", row) from None
+        if not abs(value) < LARGEST_VALUE:
+            raise InvalidLog(path, f"column {column} is {cell.strip()[:40]}, which no robot measures", row)
+        out.append(value)
+    return out
+
+
+FASTEST, SLOWEST = 2e-5, 2.0  # s between samples
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Headings of one quantity, `(?P<joint>...)` where the joint stands, and what the format says of it."""
+
+    pattern: str
+    kind: Quantity | None = None
+    unit: str | None = None
+    role: Role = "unknown"
+    side: ChannelSide = "unknown"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A known table: its column of time, what makes seconds of it, and what its other columns are."""
+
+    format: str
+    time: str  # a pattern
+    seconds: float
+    rules: tuple[Rule, ...]
+
+
+def recording_of(table: TextTable, layout: Layout, *, missing: bool = False) -> Recording:
+    """Give every column its meaning; columns that no rule knows keep their names alone.
+
+    `missing`: a cell that is no number tells nothing, where the format says so; elsewhere it is refused.
+    """
+    at = next((k for k, name in enumerate(table.headings) if re.fullmatch(layout.time, name)), None)
+    if at is None:
+        raise InvalidLog(table.path, f"has no column of time, as {layout.format} has")
+    if at in table.words:
+        raise _word(table, at)
+    stamps = table.values[:, at] * layout.seconds
+    check_measured(table.path, f"time {table.headings[at]!r}", stamps, table.rows)
+    _check_unit(table, layout, stamps)
+    clock = Clock(stamps, table.rows)
+    counts: dict[Rule, int] = {}
+    channels: list[Channel] = []
+    notes = list(table.notes)
+    for k, name in enumerate(table.headings):
+        if k == at:
+            continue
+        rule = next((rule for rule in layout.rules if re.fullmatch(rule.pattern, name)), Rule(".*"))
+        if k in table.words:
+            if rule.kind is not None:
+                raise _word(table, k)
+            continue
+        joint, stem = None, ""
+        if "(?P<joint>" in rule.pattern:
+            stem = _stem(rule, name)
+            joint = counts[rule] = counts.get(rule, -1) + 1
+        values, own = _present(table.values[:, k], clock) if missing else (table.values[:, k], clock)
+        if not len(own):
+            notes.append(f"{name} is empty")
+            continue
+        if len(own) < len(clock):
+            notes.append(f"{name} is missing in {len(clock) - len(own)} rows")
+        check_measured(table.path, name, values, own.rows)
+        channels.append(Channel(name, values, own, rule.kind, joint, rule.role, rule.side, rule.unit, stem))
+    return Recording(str(table.path), layout.format, distinct(table.path, channels), tuple(_joined(notes)))
+
+
+def headings_fit(headings: Sequence[str], *needed: str) -> bool:
+    """Whether every pattern has its heading."""
+    return all(any(re.fullmatch(pattern, name) for name in headings) for pattern in needed)
+
+
+def _check_unit(table: TextTable, layout: Layout, stamps: FloatArray) -> None:
+    """Refuse a time that must be in another unit than the format's: no controller samples so slowly or so fast."""
+    if len(stamps) < 3:
+        return
+    step = float(np.median(np.diff(stamps)))
+    if not FASTEST <= step <= SLOWEST and step > 0.0:
+        unit = "ms" if layout.seconds == 1e-3 else "s"
+        told = f"time goes in steps of {step / layout.seconds:g}, which cannot be {unit} as {layout.format} has it"
+        raise InvalidLog(table.path, f'{told}; declare the columns and time_unit with format = "csv"')
+
+
+def _stem(rule: Rule, name: str) -> str:
+    """Name a group by what stands before the joint: `pos` of `pos_A1_deg`."""
+    found = re.fullmatch(rule.pattern, name)
+    return name[: found.start("joint")].rstrip("_[:") if found else ""
+
+
+def _present(values: FloatArray, clock: Clock) -> tuple[FloatArray, Clock]:
+    """Leave out rows that tell nothing; a channel keeps its own time base."""
+    there = ~np.isnan(values)
+    if there.all() or clock.t is None:
+        return values, clock
+    return values[there], Clock(clock.t[there], clock.rows[there])
+
+
+def _joined(notes: list[str]) -> list[str]:
+    """Say `is empty` once for all columns."""
+    empty = [note.removesuffix(" is empty") for note in notes if note.endswith(" is empty")]
+    others = [note for note in notes if not note.endswith(" is empty")]
+    return [*others, *([f"without values: {', '.join(empty)}"] if empty else [])]
+
+
+def _word(table: TextTable, column: int) -> InvalidLog:
+    name = table.headings[column] if table.headings else str(column + 1)
+    return InvalidLog(table.path, f"column {name!r} is not a number here", int(table.rows[0]))
+
+
+def fits(head: Head) -> int:
+    """1 where text is cut into cells."""
+    lines = head.lines
+    if len(lines) < 2:
+        return 0
+    dialect = find_dialect(lines[1:50])
+    return int(any(is_number(cell, dialect) for cell in dialect.split(lines[1])))
+
+
+def read(path: Path) -> Recording:
+    """Read a table; columns without headings are named by their numbers, from 1."""
+    table = read_text_table(path)
+    if all(is_number(name, ANY_NUMBER) for name in table.headings):
+        table = read_text_table(path, header=False)
+    clock = Clock(None, table.rows)
+    channels = []
+    for k in range(table.values.shape[1]):
+        name = table.headings[k] if table.headings else str(k + 1)
+        if k not in table.words:
+            check_measured(path, name, table.values[:, k], table.rows)
+            channels.append(Channel(name, table.values[:, k], clock))
+    return Recording(str(path), "csv", distinct(path, channels), table.notes)

@@ -1,0 +1,79 @@
+"""RTDE recordings of Universal Robots: CSV with headings or in one of two known layouts without, commas or blanks."""
+
+from itertools import pairwise
+from pathlib import Path
+
+from excitor.identify.log import Recording
+from excitor.identify.logs.opened import Head
+from excitor.identify.logs.table import (
+    ANY_NUMBER,
+    Dialect,
+    Layout,
+    Rule,
+    TextTable,
+    find_dialect,
+    headings_fit,
+    headings_of,
+    is_number,
+    read_text_table,
+    recording_of,
+)
+from excitor.robots.errors import InvalidLog
+
+_J = r"[_\[]?(?P<joint>\d+)\]?"
+_NAMES = ("actual_q", "actual_qd", "actual_current", "target_current", "target_moment")
+LAYOUT = Layout(
+    "ur_rtde",
+    "timestamp",
+    1.0,
+    (
+        Rule(f"actual_q{_J}", "position", "rad", "measured", "joint"),
+        Rule(f"actual_qd{_J}", "velocity", "rad/s", "measured", "joint"),
+        Rule(f"actual_current{_J}", "current", "A", "measured", "motor"),
+        Rule(f"target_q{_J}", "position", "rad", "reference", "joint"),
+        Rule(f"target_qd{_J}", "velocity", "rad/s", "reference", "joint"),
+        Rule(f"target_qdd{_J}", "acceleration", "rad/s2", "reference", "joint"),
+        Rule(f"target_current{_J}", "current", "A", "reference", "motor"),
+        Rule(f"target_moment{_J}", "torque_model", "N m", "reference", "joint"),
+        Rule(f"joint_temperatures{_J}", "temperature", "degC", "measured"),
+        Rule("speed_scaling|target_speed_fraction", "speed_scaling", "1"),
+        Rule("output_int_register_24", "marker", "1"),
+    ),
+)
+# Without headings: time, then six columns each. Older recorders stop after the currents.
+_LAYOUTS = {1 + 6 * n: ("timestamp", *(f"{name}_{k}" for name in _NAMES[:n] for k in range(6))) for n in (3, 5)}
+
+
+def fits(head: Head) -> int:
+    """2 where the headings are RTDE's, 1 where a table without headings has as many columns as a known layout."""
+    lines = head.lines
+    if not lines:
+        return 0
+    dialect = find_dialect(lines[1:50] or lines)
+    headings = headings_of(lines[0], dialect)
+    if headings_fit(headings, "timestamp", "(actual|target)_.*"):
+        return 2
+    return int(len(headings) in _LAYOUTS and _all_numbers(lines, dialect) and _is_clock(lines, dialect))
+
+
+def read(path: Path) -> Recording:
+    """Read a recording."""
+    table = read_text_table(path)
+    if all(is_number(name, ANY_NUMBER) for name in table.headings):
+        table = read_text_table(path, header=False)
+        width = table.values.shape[1]
+        if width not in _LAYOUTS:
+            known = " or ".join(map(str, _LAYOUTS))
+            raise InvalidLog(path, f"has {width} columns without headings, expected {known}; give it headings")
+        notes = (f"without headings, {width} columns are taken as {', '.join(_NAMES[: (width - 1) // 6])}",)
+        table = TextTable(path, _LAYOUTS[width], table.values, table.rows, table.words, table.notes + notes)
+    return recording_of(table, LAYOUT)
+
+
+def _all_numbers(lines: list[str], dialect: Dialect) -> bool:
+    return all(is_number(cell, dialect) for line in lines[:5] for cell in dialect.split(line))
+
+
+def _is_clock(lines: list[str], dialect: Dialect) -> bool:
+    stamps = [dialect.number(dialect.split(line)[0]) for line in lines[:5]]
+    return all(0.0 < later - earlier < 1.0 for earlier, later in pairwise(stamps))

@@ -1,0 +1,762 @@
+"""Do the estimators agree? One interface to all of them, from least squares to closed-loop simulation.
+
+* What is every estimator given, and what does it owe? One problem, one form of answer.
+* Which parameters do least squares give? Plain, weighted, robust, held to a prior, or row after row.
+* What do methods say that simulate the robot under its controller? Instruments, DIDIM and input error.
+* What if the motion is noisy too, or errors are coloured? Total least squares, and maximum likelihood.
+* What do other equations of the same runs say? Weighted least squares on filtered momentum, energy and power.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import numpy as np
+import scipy.linalg
+
+from excitor.identify.closed_loop import (
+    DidimResult,
+    OutOfControl,
+    Replay,
+    Sensitivity,
+    didim,
+    input_error,
+    replay_runs,
+    require_simulated,
+    set_up_replay,
+    simulate_runs,
+)
+from excitor.identify.estimate import (
+    Estimate,
+    Factors,
+    compress,
+    irls,
+    merge,
+    ols,
+    residual_norms,
+    ridge,
+    total,
+    triangle,
+    wls,
+)
+from excitor.identify.instruments import InstrumentalFit, Instruments, durbin_wu_hausman, instrumental_variables
+from excitor.identify.intervals import (
+    Intervals,
+    Whitened,
+    believing,
+    estimate_of,
+    honest_intervals,
+    influence,
+    joint_sigma,
+    require_rank,
+)
+from excitor.identify.noise import maximum_likelihood, mixed_total_least_squares
+from excitor.identify.recursive import rls
+from excitor.identify.regression import Regression, Rows, columns_along, commanded_motion, pick_rows, processed_as
+from excitor.identify.samples import Samples
+from excitor.identify.schemes import Scheme, SchemeKind, scheme_regression
+from excitor.identify.validate import standard_parameters
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
+from excitor.robots.base import base_parameters
+from excitor.robots.errors import ExcitorError, RankDeficient
+from excitor.robots.parameters import layout, prior
+from excitor.robots.robot import Motion, Robot
+from excitor.robots.simulate import Followed, Servo
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Problem:
+    """The same data for all: runs to fit, which rows take part, and their dynamic equations in base parameters.
+
+    `references` are what the controller was told, by run, sampled at the servo's rate (the run's where no servo is
+    known), from the run's first sample to its last. `position_noise` is the standard deviation of single encoder
+    readings, where it is known.
+    """
+
+    robot: Robot
+    runs: Sequence[Samples]
+    rows: Rows
+    regression: Regression
+    servo: "Servo | None" = None
+    references: Mapping[str, Motion] | None = None
+    position_noise: FloatArray | None = None  # (n_joints,), rad or m
+
+    def __post_init__(self) -> None:
+        if self.position_noise is not None:
+            freeze(self, position_noise=str(self.robot.n_joints))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Answer:
+    """What one method made of a problem; where it refused, only why."""
+
+    method: str
+    estimate: Estimate | None
+    intervals: Intervals | None  # 95 %, not trusting residuals to be white
+    refused: str = ""  # a sentence; empty where there is an estimate
+    notes: tuple[str, ...] = ()  # sentences: what was assumed or chosen on the way
+    evidence: Mapping[str, float] = field(default_factory=dict)
+    cpu_s: float = 0.0
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Method:
+    """An estimator: its name, what it assumes in a sentence, and how it fits."""
+
+    name: str
+    title: str
+    fit: Callable[[Problem], Answer]
+
+
+def ols_answer(problem: Problem) -> Answer:
+    """Least squares, every row alike."""
+    estimate = ols(compress(problem.regression))
+    return Answer("ols", estimate, honest_intervals(problem.regression, estimate, problem.runs))
+
+
+def wls_answer(problem: Problem) -> Answer:
+    """Least squares, rows divided by the deviation of their joint."""
+    estimate = wls(compress(problem.regression))
+    return Answer("wls", estimate, honest_intervals(problem.regression, estimate, problem.runs))
+
+
+def irls_answer(problem: Problem) -> Answer:
+    """Least squares with Huber's weights."""
+    regression = problem.regression
+    estimate = irls(regression)
+    weights, scale = huber(regression, estimate)
+    intervals = honest_intervals(regression, estimate, problem.runs, row_weights=weights / scale)
+    lowered = float(np.mean(weights < 1.0))
+    note = f"{100 * lowered:.0f} % of the rows count less than fully; of normal errors 18 % would"
+    return Answer("irls", estimate, intervals, notes=(note,), evidence={"rows_lowered": lowered})
+
+
+def ridge_answer(problem: Problem) -> Answer:
+    """Least squares held to the robot's prior model as strongly as predicting other stretches of time asks."""
+    regression = problem.regression
+    factors = compress(regression)
+    sigma = wls_sigma(factors)
+    believed, known = prior_values(problem)
+    scale = prior_scale(regression, believed)
+    weight, errors = choose_weight(regression, sigma, believed, scale)
+    estimate = ridge(factors, weight=weight, prior=believed, scale=scale)
+    weights = 1.0 / rows_of_groups(regression, estimate)
+    W, residual = regression.W * weights[:, None], weights * (regression.y - regression.W @ estimate.values)
+    belief = np.diag(weight / scale**2)
+    system = influence(W, W, residual, belief)
+    intervals = honest_intervals(regression, estimate, problem.runs, system=system)
+    half = scipy.linalg.solve_triangular(system.R, _lifted(W, belief, system))
+    intervals = believing(intervals, half @ half.T)
+    notes: tuple[str, ...] = (
+        f"held to {'the prior model' if known else 'zero, as the robot states no masses'} within its own size, with "
+        f"weight {weight:.2g}: of {len(WEIGHTS)} tried the one that best predicts stretches of the runs left out in "
+        "turn",
+    )
+    if weight == WEIGHTS[0]:
+        notes = (*notes, "the least weight predicts best: the data need no prior")
+    gained = float(1.0 - min(errors) / errors[0]) if errors[0] > 0.0 else 0.0
+    return Answer("ridge", estimate, intervals, notes=notes, evidence={"weight": weight, "gained": gained})
+
+
+def rls_answer(problem: Problem) -> Answer:
+    """Weighted least squares row after row, without forgetting, from next to no belief."""
+    regression = problem.regression
+    weighted = wls(compress(regression))
+    sigma = rows_of_groups(regression, weighted)
+    size = torque_size(regression)
+    found = rls(regression, variance=VARIANCE * size**2, sigma=sigma).estimate
+    intervals = honest_intervals(regression, replace(found, method="wls"), problem.runs)
+    apart = float(np.max(np.abs(found.values - weighted.values) / weighted.sigma))
+    notes = (
+        "rows are weighted by the deviations that wls finds, which an online run would have to know beforehand; "
+        f"without forgetting it ends {apart:.1g} standard deviations from wls",
+    )
+    return Answer("rls", found, intervals, notes=notes, evidence={"from_wls_sigma": apart})
+
+
+def iv_answer(problem: Problem) -> Answer:
+    """Instrumental variables from a noise-free simulation, and the test whether they are needed."""
+    regression = problem.regression
+    start = wls(compress(regression))
+    simulated = SimulatedColumns(problem)
+    fit = instrumental_variables(regression, simulated, start=start)
+    test = durbin_wu_hausman(regression, foreign_columns(regression, fit, simulated), start, fit.estimate.values)
+    intervals = honest_intervals(regression, fit.estimate, system=fit.system)
+    notes = [*simulated.notes, test.sentence, fit.strength.sentence]
+    if not fit.converged:
+        notes.append(f"the instruments had not settled after {fit.iterations} iterations")
+    evidence = {
+        "dwh_p": test.p_value,
+        "dwh_statistic": test.F,
+        "strength_F": fit.strength.F,
+        "weakest_correlation": float(fit.strength.correlation[-1]),
+        "from_wls_sigma": float(np.max(np.abs(fit.estimate.values - start.values) / intervals.sigma)),
+        "iterations": float(fit.iterations),
+    }
+    return Answer("iv", fit.estimate, intervals, notes=tuple(notes), evidence=evidence)
+
+
+def didim_answer(problem: Problem) -> Answer:
+    """DIDIM from a regular start."""
+    servo = _servo(problem)
+    result = didim(
+        problem.robot,
+        _moving(problem),
+        servo,
+        references=problem.references,
+        columns=_columns(problem),
+        rows=problem.rows,
+    )
+    return _simulated_answer(problem, servo, result)
+
+
+def input_error_answer(problem: Problem) -> Answer:
+    """Closed-loop input error from least squares; where simulating every parameter's effect is too dear, by W_s."""
+    servo, moving, columns = _servo(problem), _moving(problem), _columns(problem)
+    sensitivity = affordable_sensitivity(problem, servo)
+    result = input_error(
+        problem.robot,
+        moving,
+        servo,
+        references=problem.references,
+        columns=columns,
+        rows=problem.rows,
+        sensitivity=sensitivity,
+    )
+    told = _simulated_answer(problem, servo, result)
+    if sensitivity == "simulated":
+        return told
+    note = "to save time, what parameters do to the simulated motion is left out of the sensitivities"
+    return replace(told, notes=(*told.notes, note))
+
+
+def tls_answer(problem: Problem) -> Answer:
+    """Total least squares of rows weighted as by wls: noise in columns and torque, offsets exact."""
+    regression = problem.regression
+    weighted = wls(compress(regression))
+    sigma = rows_of_groups(regression, weighted)
+    W, y = regression.W / sigma[:, None], regression.y / sigma
+    noisy = ~exact_columns(problem)
+    C, told = column_noise(problem, W, sigma)
+    y_noise = float(len(y)) if problem.position_noise is not None else float(y @ y)
+    inside = np.ix_(noisy, noisy)
+    scale = np.zeros((np.count_nonzero(noisy) + 1,) * 2)
+    scale[:-1, :-1], scale[-1, -1] = C[inside], y_noise
+    M = np.column_stack([W, -y])
+    found = mixed_total_least_squares(M, np.append(noisy, True), scale)
+    among = mixed_total_least_squares(W, noisy, C[inside])
+    gap = float(among.singular_values[-1] / max(found.singular_values[-1], 1e-300))
+    if gap < CLEAR or abs(found.x[-1]) < 1e-9 * np.abs(found.x).max():
+        raise ExcitorError(
+            f"the columns nearly depend on one another, given so much noise in them ({gap:.3g} times farther off than "
+            f"the torques, {CLEAR} is the least), so no one vector is nearest: {told}; move what keeps them apart, or "
+            "state the noise of positions"
+        )
+    beta = found.x[:-1] / found.x[-1]
+    residual = y - W @ beta
+    size = y_noise + float(beta @ C @ beta)
+    corrected = W + np.outer(residual, C @ beta) / size
+    system = influence(corrected, W, residual, _curvature(W, corrected, C, residual, size))
+    settings: dict[str, float | str] = {"weights by": "joint", "noise of columns": told, "gap": gap}
+    estimate = estimate_of(system, regression, beta, method="tls", sigma=sigma, settings=settings)
+    moved = float(np.max(np.abs(beta - weighted.values) / weighted.sigma))
+    names = [name for name, inexact in zip(regression.names, noisy, strict=True) if not inexact]
+    notes = (told, f"exact columns: {', '.join(names) or 'none'}", f"gap {gap:.3g}: so much farther off is no torque")
+    intervals = honest_intervals(regression, estimate, problem.runs, system=system)
+    return Answer("tls", estimate, intervals, notes=notes, evidence={"gap": gap, "from_wls_sigma": moved})
+
+
+def ml_answer(problem: Problem) -> Answer:
+    """Gaussian maximum likelihood with errors coloured in time and shared between joints."""
+    regression = problem.regression
+    unordered = [k for k, run in enumerate(problem.runs) if run.static]
+    fit = maximum_likelihood(regression, start=wls(compress(regression)), unordered=unordered)
+    intervals = honest_intervals(regression, fit.estimate, system=fit.system)
+    joints = np.unique(regression.joint)
+    orders = ", ".join(f"{regression.joint_names[j]} {order}" for j, order in zip(joints, fit.orders, strict=True))
+    notes: tuple[str, ...] = (f"errors are autoregressive, of order {orders} by BIC, in each stretch without gaps",)
+    if not fit.converged:
+        notes = (*notes, f"parameters and colour together still became more likely after {fit.iterations} iterations")
+    evidence = {"iterations": float(fit.iterations), "largest_order": float(max(fit.orders))}
+    return Answer("ml", fit.estimate, intervals, notes=notes, evidence=evidence)
+
+
+def scheme_answer(kind: SchemeKind) -> Callable[[Problem], Answer]:
+    """Make the method that fits one kind of equations."""
+
+    def fit(problem: Problem) -> Answer:
+        moving = [run for run in problem.runs if not run.static]
+        if not moving:
+            raise ExcitorError("all runs are static poses, in which nothing has power; use wls")
+        scheme, note = choose_scheme(kind, moving)
+        columns = layout(problem.robot).indices(problem.regression.names)
+        regression = scheme_regression(problem.robot, moving, scheme, columns=columns, rows=problem.rows)
+        if len(regression) <= len(regression.names):
+            raise ExcitorError(
+                f"{len(regression)} equations of {kind} do not determine {len(regression.names)} parameters; record "
+                "more, or thin less"
+            )
+        estimate = wls(compress(regression))
+        notes = (note,) if note else ()
+        if len(moving) < len(problem.runs):
+            notes = (*notes, "static poses were left out: they have no power")
+        evidence = {"condition": estimate.condition}
+        if scheme.kind.startswith("filtered"):
+            evidence["cutoff_hz"] = scheme.cutoff / (2.0 * np.pi)
+        return Answer(kind, estimate, honest_intervals(regression, estimate), notes=notes, evidence=evidence)
+
+    return fit
+
+
+_LIST = (
+    Method(
+        "ols",
+        "Assumes exact motion and errors alike in every row; for data whose joints are equally large and noisy.",
+        ols_answer,
+    ),
+    Method(
+        "wls",
+        "Assumes exact motion and errors alike within each joint; the usual choice.",
+        wls_answer,
+    ),
+    Method(
+        "irls",
+        "Assumes exact motion and errors with outliers; for collisions, stiction or a log with bad stretches.",
+        irls_answer,
+    ),
+    Method(
+        "ridge",
+        "Assumes exact motion and a prior model not far off, trusted as far as held-out stretches of the runs ask; "
+        "for motion that excites little.",
+        ridge_answer,
+    ),
+    Method(
+        "tls",
+        "Assumes white noise in the columns too, of known size or proportional to them; for noisy motion without a "
+        "controller to simulate.",
+        tls_answer,
+    ),
+    Method(
+        "rls",
+        "Assumes what wls does, row after row; for following a robot while it moves.",
+        rls_answer,
+    ),
+    Method(
+        "ml",
+        "Assumes exact motion and Gaussian errors that are coloured in time and shared between joints; for drift, "
+        "ripple and densely sampled data.",
+        ml_answer,
+    ),
+    Method(
+        "iv",
+        "Assumes a simulation that moves about as the robot did, and noise of any colour, in the motion too; for "
+        "positions hardly filtered, and to test whether that matters.",
+        iv_answer,
+    ),
+    Method(
+        "didim",
+        "Assumes a known controller and reference and errors in torque alone; needs no measured motion.",
+        didim_answer,
+    ),
+    Method(
+        "input-error",
+        "Assumes what didim does, and lets the simulated motion answer to every parameter; slower, and exact where "
+        "didim is near.",
+        input_error_answer,
+    ),
+    Method(
+        "filtered dynamic",
+        "Assumes exact velocities and torques sampled with them; momentum through a low-pass, without accelerations.",
+        scheme_answer("filtered dynamic"),
+    ),
+    Method(
+        "energy",
+        "Assumes exact velocities and no drift; all joints' work since the start in one equation, so errors add up.",
+        scheme_answer("energy"),
+    ),
+    Method(
+        "power",
+        "Assumes exact motion and timing; all joints' power in one equation, for what torques alone do not settle.",
+        scheme_answer("power"),
+    ),
+    Method(
+        "filtered power",
+        "Assumes exact velocities and timing; all joints' power through a low-pass, without accelerations.",
+        scheme_answer("filtered power"),
+    ),
+)
+METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _LIST})
+
+
+def answer(method: str, problem: Problem) -> Answer:
+    """Fit by a method of METHODS; whatever is wrong with the data, the answer says so instead of failing."""
+    if method not in METHODS:
+        raise ExcitorError(f"no estimator is called {method!r}; expected one of {', '.join(METHODS)}")
+    begun = time.process_time()
+    with one_blas_thread():
+        try:
+            _check(problem)
+            with np.errstate(all="ignore"):
+                told = METHODS[method].fit(problem)
+                _check_finite(told)
+        except (ExcitorError, ValueError, np.linalg.LinAlgError) as error:
+            told = Answer(method, None, None, refused=_sentence(error))
+    return replace(told, cpu_s=time.process_time() - begun)
+
+
+def _check(problem: Problem) -> None:
+    n_rows, n = problem.regression.W.shape
+    if n == 0:
+        raise ExcitorError("the equations have no parameters; free a joint, or choose other columns")
+    if n_rows <= n:
+        raise ExcitorError(f"{n_rows} equations do not determine {n} parameters; record more, or thin less")
+
+
+def _check_finite(told: Answer) -> None:
+    if told.estimate is None:
+        return
+    if not (np.isfinite(told.estimate.values).all() and np.isfinite(told.estimate.covariance).all()):
+        raise ExcitorError("the estimate is not finite; the equations are too close to dependent")
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, np.linalg.LinAlgError):
+        return f"its linear algebra failed ({error}); the equations are too close to dependent"
+    return str(error)
+
+
+FOLDS = 5  # stretches of time of every run
+WEIGHTS = np.logspace(-4.0, 4.0, 17)  # of the prior against rows divided by their deviation
+LEAST_SIZE = 1e-3  # of what a parameter would be if it made all torque: a prior is never believed more closely
+VARIANCE = 1e8  # of P0, in units of each parameter's own size squared: nothing is known
+
+
+def huber(regression: Regression, estimate: Estimate) -> tuple[FloatArray, FloatArray]:
+    """Find the rows' weights and scales at an estimate, each (n_rows,)."""
+    residual = regression.y - regression.W @ estimate.values
+    scale = np.ones(len(regression))
+    for joint in np.unique(regression.joint):
+        rows = regression.joint == joint
+        scale[rows] = max(1.4826 * float(np.median(np.abs(residual[rows]))), np.finfo(float).tiny)
+    size = np.maximum(np.abs(residual) / scale, 1e-12)
+    return np.sqrt(np.minimum(1.0, 1.345 / size)), scale
+
+
+def rows_of_groups(regression: Regression, estimate: Estimate) -> FloatArray:
+    """Look up what an estimate divided each row by, (n_rows,)."""
+    groups = zip(regression.joint.tolist(), regression.run.tolist(), strict=True)
+    return np.array([estimate.group_sigma[group] for group in groups])
+
+
+def wls_sigma(factors: Factors) -> dict[tuple[int, int], float]:
+    """Find the deviation of each group's rows as wls does."""
+    return dict(wls(factors).group_sigma)
+
+
+def prior_values(problem: Problem) -> tuple[FloatArray, bool]:
+    """Write the robot's prior model in the regression's parameters; zeros where it states no mass."""
+    robot, names = problem.robot, problem.regression.names
+    params, base = layout(robot), base_parameters(robot)
+    masses = [10 * link + 9 for link in range(params.n_links)]
+    if not any(robot.known[k] and robot.chi[k] > 0.0 for k in masses):
+        return np.zeros(len(names)), False
+    of_base = dict(zip((params.names[k] for k in base.kept), base.values(prior(robot)), strict=True))
+    return np.array([of_base.get(name, 0.0) for name in names]), True
+
+
+def torque_size(regression: Regression) -> FloatArray:
+    """Say how large each parameter would be if it alone made the torques of its rows, (n_columns,)."""
+    seen = regression.W != 0.0
+    torque = (regression.y**2) @ seen
+    motion = np.sum(regression.W**2, axis=0)
+    return np.asarray(np.sqrt(torque / np.where(motion > 0.0, motion, 1.0)) + 1e-300)
+
+
+def prior_scale(regression: Regression, believed: FloatArray) -> FloatArray:
+    """Say within what a prior holds: its own size, or where it is 0 what would make a tenth of the torques."""
+    size = torque_size(regression)
+    return np.where(believed == 0.0, 0.1 * size, np.maximum(np.abs(believed), LEAST_SIZE * size))
+
+
+def choose_weight(
+    regression: Regression, sigma: dict[tuple[int, int], float], believed: FloatArray, scale: FloatArray
+) -> tuple[float, list[float]]:
+    """Choose the prior's weight that best predicts stretches of time left out in turn."""
+    parts = [compress(pick_rows(regression, rows)) for rows in stretches(regression)]
+    n = len(believed)
+    errors = []
+    for weight in WEIGHTS:
+        extra = np.column_stack([np.diag(np.sqrt(weight) / scale), np.sqrt(weight) * believed / scale])
+        squares = 0.0
+        for k, part in enumerate(parts):
+            others = merge([other for i, other in enumerate(parts) if i != k])
+            deviations = np.array([sigma[group] for group in zip(others.joint, others.run, strict=True)])
+            R = triangle(np.concatenate([total(others, 1.0 / deviations), extra]))
+            beta = scipy.linalg.solve_triangular(R[:n, :n], R[:n, n])
+            own = np.array([sigma[group] for group in zip(part.joint, part.run, strict=True)])
+            squares += float(np.sum((residual_norms(part, beta) / own) ** 2))
+        errors.append(squares)
+    return float(WEIGHTS[int(np.argmin(errors))]), errors
+
+
+def stretches(regression: Regression) -> list[BoolArray]:
+    """Cut every run into as many stretches of time: (n_rows,) masks."""
+    place = np.zeros(len(regression), dtype=np.int64)
+    for run in np.unique(regression.run):
+        rows = regression.run == run
+        sample = regression.sample[rows]
+        place[rows] = np.minimum(FOLDS * sample // (int(sample.max()) + 1), FOLDS - 1)
+    return [place == k for k in range(FOLDS) if (place == k).any()]
+
+
+def _lifted(W: FloatArray, belief: FloatArray, system: Whitened) -> FloatArray:
+    """Write A⁻¹ √belief as R⁻¹ (Uᵀ R_W⁻ᵀ √belief): Q = Q_W U, so Uᵀ R_W⁻ᵀ = (Wᵀ Q)⁻¹."""
+    return np.linalg.solve(W.T @ system.Q, np.sqrt(belief)) if belief.any() else np.zeros_like(belief)
+
+
+STRETCHES = 8  # of each run, for the test: long beside the time over which errors are alike
+FAR = 0.5  # of a joint's velocities: a simulation that is farther off shakes or lags, and tells nothing
+DEAR = 150_000  # control steps that one Jacobian of input error simulates
+REFERENCE = "the reference is not known and the measured motion stands in for it: its slow noise stays in instruments"
+
+
+def foreign_columns(regression: Regression, fit: InstrumentalFit, instruments: Instruments) -> FloatArray:
+    """Evaluate instruments of every second stretch of time with a model fitted to the others, (n_rows, n_columns).
+
+    A model fitted to the same rows moves a little as their errors push it, which the test would take for noise.
+    """
+    Z = np.empty(regression.W.shape)
+    odd = alternate_stretches(regression)
+    for own in (odd, ~odd):
+        Z[own] = instruments(part_estimate(regression, fit, ~own))[own]
+    return Z
+
+
+def alternate_stretches(regression: Regression) -> BoolArray:
+    """Mark every second of a run's stretches of time, (n_rows,)."""
+    odd = np.zeros(len(regression), dtype=bool)
+    for run in np.unique(regression.run):
+        rows = regression.run == run
+        sample = regression.sample[rows]
+        odd[rows] = (STRETCHES * sample // (int(sample.max()) + 1)) % 2 == 1
+    return odd
+
+
+def part_estimate(regression: Regression, fit: InstrumentalFit, rows: BoolArray) -> Estimate:
+    """Solve the instrumental equations of some rows alone; all of them where those do not suffice."""
+    sigma = rows_of_groups(regression, fit.estimate)[rows]
+    Z, W, y = fit.Z[rows] / sigma[:, None], regression.W[rows] / sigma[:, None], regression.y[rows] / sigma
+    if len(Z) <= 2 * Z.shape[1]:
+        return fit.estimate
+    try:
+        R = influence(Z, W, y)
+        require_rank(R.R, regression.names, "half of the rows")
+    except RankDeficient:
+        return fit.estimate
+    return replace(fit.estimate, values=np.asarray(scipy.linalg.solve_triangular(R.R, R.Q.T @ y)))
+
+
+class SimulatedColumns:
+    """Columns along the motion that a model makes under the servo; without a servo, along the reference itself."""
+
+    def __init__(self, problem: Problem) -> None:
+        if problem.servo is None and not problem.references:
+            raise ExcitorError(
+                "instruments need a motion that noise has not touched: give the runs' references, or the servo's "
+                "gains, best both"
+            )
+        self.problem = problem
+        self.notes: tuple[str, ...] = ()
+        self.replay: Replay | None = None
+        if problem.servo is None:
+            self._note("the servo is not known: the reference itself makes the instruments")
+        else:
+            self.replay = moving_replay(problem, problem.servo)
+            if self.replay.assumed:
+                self._note(REFERENCE)
+
+    def __call__(self, estimate: Estimate) -> FloatArray:
+        """Evaluate the regression's columns along a model's motion; the prior's, where that gets out of control."""
+        problem = self.problem
+        motions = self._commanded() if self.replay is None else self._simulated(self.replay, estimate)
+        robot = problem.robot if self.replay is None else self.replay.robot
+        return columns_along(robot, problem.runs, motions, problem.regression, problem.rows.decimate)
+
+    def _commanded(self) -> list[Motion]:
+        references = self.problem.references or {}
+        return [commanded_motion(run, references, run.sample_rate_hz) for run in self.problem.runs]
+
+    def _simulated(self, replay: Replay, estimate: Estimate) -> list[Motion]:
+        problem = self.problem
+        tried = self._followed(replay, standard_parameters(problem.robot, estimate))
+        if isinstance(tried, str):
+            if not prior_values(problem)[1]:
+                raise ExcitorError(f"with the estimate, {tried}, and there is no prior model to simulate instead")
+            self._note(f"with an estimate on the way, {tried}; the prior model made the instruments there")
+            tried = self._followed(replay, prior(problem.robot))
+        if isinstance(tried, str):
+            raise ExcitorError(f"with the estimate and with the prior model, {tried}; check the servo's gains")
+        return tried
+
+    def _followed(self, replay: Replay, chi: FloatArray) -> list[Motion] | str:
+        """Simulate all runs with parameters, or say why their motion is of no use."""
+        done = simulate_runs(replay, chi, replay.servo)
+        if isinstance(done, OutOfControl):
+            return done.sentence
+        found, motions = iter(zip(done, replay.strides, strict=True)), []
+        for run in self.problem.runs:
+            motion = run.motion if run.static else _at_samples(run, *next(found))
+            away = np.linalg.norm(motion.dq - run.motion.dq, axis=0)
+            if (away > FAR * np.linalg.norm(run.motion.dq, axis=0)).any():
+                return f"the simulated robot moves otherwise than the real one did in run {run.run!r}"
+            motions.append(motion)
+        return motions
+
+    def _note(self, sentence: str) -> None:
+        if sentence not in self.notes:
+            self.notes = (*self.notes, sentence)
+
+
+def affordable_sensitivity(problem: Problem, servo: Servo) -> Sensitivity:
+    """Choose how input error finds its sensitivities: simulated, a run a parameter, where that is not too dear."""
+    seconds = sum(len(run) / run.sample_rate_hz for run in _moving(problem))
+    return "simulated" if len(_columns(problem)) * seconds * servo.rate_hz <= DEAR else "regressor"
+
+
+def moving_replay(problem: Problem, servo: Servo) -> Replay:
+    """Prepare the runs that move for simulation."""
+    return set_up_replay(
+        problem.robot,
+        _moving(problem),
+        servo,
+        references=problem.references,
+        columns=_columns(problem),
+        rows=problem.rows,
+    )
+
+
+def _simulated_answer(problem: Problem, servo: Servo, result: DidimResult) -> Answer:
+    """Put intervals around a converged result; one that did not converge is refused with its own sentence."""
+    estimate = replace(require_simulated(result), method=result.method)
+    notes: tuple[str, ...] = (result.sentence,)
+    if any(run.static for run in problem.runs):
+        notes = (*notes, "static poses were left out: nothing moves there that could be simulated")
+    intervals = _replayed_intervals(moving_replay(problem, servo), result, estimate)
+    evidence = {"iterations": float(result.iterations), "residual": float(result.history[-1].residual)}
+    return Answer(result.method, estimate, intervals, notes=notes, evidence=evidence)
+
+
+def _replayed_intervals(replay: Replay, result: DidimResult, estimate: Estimate) -> Intervals:
+    """Find intervals from what is left of the torques at the result, along its own motion."""
+    equations = replay_runs(replay, result.chi, replay.servo)
+    if isinstance(equations, OutOfControl):
+        raise ExcitorError(f"with the parameters found, {equations.sentence}")
+    sigma = joint_sigma(equations, equations.y)
+    W = equations.W / sigma[:, None]
+    return honest_intervals(equations, estimate, system=influence(W, W, equations.y / sigma))
+
+
+def _servo(problem: Problem) -> Servo:
+    if problem.servo is None:
+        raise ExcitorError("the controller is not known, so nothing can be simulated; give the servo's gains and rate")
+    return problem.servo
+
+
+def _moving(problem: Problem) -> list[Samples]:
+    moving = [run for run in problem.runs if not run.static]
+    if not moving:
+        raise ExcitorError("all runs are static poses, which cannot be simulated; use wls")
+    return moving
+
+
+def _columns(problem: Problem) -> IntArray:
+    return layout(problem.robot).indices(problem.regression.names)
+
+
+def _at_samples(run: Samples, followed: Followed, stride: int) -> Motion:
+    at = slice(None, stride * len(run), stride)
+    motion = Motion(followed.motion.q[at], followed.motion.dq[at], followed.motion.ddq[at])
+    return processed_as(run, motion.q, motion)
+
+
+CLEAR = 2.0  # times nearer to the torques than to a dependence among columns, at least
+DRAWS = 4  # of noise, from which that of the columns is found
+
+
+def _curvature(W: FloatArray, corrected: FloatArray, C: FloatArray, residual: FloatArray, size: float) -> FloatArray:
+    """Complete Ŵᵀ W to the derivative of the equations Ŵᵀ r = 0: WᵀW - (rᵀr / size) C in all."""
+    return np.asarray((W - corrected).T @ W - float(residual @ residual) / size * C)
+
+
+def exact_columns(problem: Problem) -> BoolArray:
+    """Mark columns that hold no motion: those of offsets, (n_columns,)."""
+    offsets = {term.parameter for term in problem.robot.drive.friction if term.model == "offset"}
+    return np.array([name in offsets for name in problem.regression.names])
+
+
+def column_noise(problem: Problem, W: FloatArray, sigma: FloatArray) -> tuple[FloatArray, str]:
+    """Find how much noise columns hold, (n_columns, n_columns), and say where that is from.
+
+    The noise of positions, where it is stated, goes the way of the data: differences, filter, thinning; torques then
+    hold what wls leaves. Otherwise columns and torques are as noisy as they are large.
+    """
+    if problem.position_noise is None:
+        return np.diag(
+            np.sum(W**2, axis=0)
+        ), "every column is taken to be as noisy as the torques, relative to its norm"
+    rng = np.random.default_rng(0)
+    robot, regression, thin = problem.robot, problem.regression, problem.rows.decimate
+    clean = columns_along(robot, problem.runs, [run.motion for run in problem.runs], regression, thin)
+    C = np.zeros((W.shape[1],) * 2)
+    for _ in range(DRAWS):
+        motions = [_disturbed(run, problem.position_noise, rng) for run in problem.runs]
+        change = (columns_along(robot, problem.runs, motions, regression, thin) - clean) / sigma[:, None]
+        C += change.T @ change / DRAWS
+    size = np.sqrt(np.diag(C)).max(initial=0.0)
+    if not size > 0.0:
+        raise ExcitorError("the stated noise of positions does not reach any column; least squares are the answer")
+    floor = 1e-12 * np.sum(W**2, axis=0)  # columns that noise hardly reaches still need a size
+    return C + np.diag(floor), "noise of positions as stated, gone the way of the data; torques hold what wls leaves"
+
+
+def _disturbed(run: Samples, deviation: FloatArray, rng: np.random.Generator) -> Motion:
+    """Add noise of encoders to a run's motion, processed as the run says it was."""
+    noise = rng.normal(size=run.motion.q.shape) * deviation
+    if run.static:
+        return run.motion
+    change = processed_as(run, noise)
+    motion = run.motion
+    return Motion(motion.q + change.q, motion.dq + change.dq, motion.ddq + change.ddq)
+
+
+SHARE = 0.9  # of the power of velocities that lies below the cut-off
+
+
+def choose_scheme(kind: SchemeKind, runs: Sequence[Samples]) -> tuple[Scheme, str]:
+    """Choose a filter for the band in which the runs move, motion straight between samples."""
+    if kind in ("power", "energy"):
+        return Scheme(kind, hold="first"), ""
+    band = velocity_band(runs)
+    cutoff = 2.0 * np.pi * band
+    note = (
+        f"filtered at {band:.2g} Hz, below which lies {100 * SHARE:.0f} % of what velocities vary; the first "
+        f"{1.0 / cutoff:.2g} s of each run are left out"
+    )
+    return Scheme(kind, cutoff=cutoff, hold="first", settle=1.0 / cutoff), note
+
+
+def velocity_band(runs: Sequence[Samples]) -> float:
+    """Frequency, Hz, below which the share SHARE of velocities' power lies, all joints counted alike."""
+    bands = []
+    for run in runs:
+        power = np.abs(np.fft.rfft(run.motion.dq - run.motion.dq.mean(axis=0), axis=0)) ** 2
+        moved = power.sum(axis=0)
+        if not (moved > 0.0).any():
+            continue
+        below: FloatArray = np.cumsum(np.mean(power[:, moved > 0.0] / moved[moved > 0.0], axis=1))
+        line = int(np.searchsorted(below, SHARE))
+        bands.append(max(line, 1) * run.sample_rate_hz / len(run))
+    if not bands:
+        raise ExcitorError("nothing moves in any run, so there is no band to filter for; use wls")
+    return float(np.median(bands))
