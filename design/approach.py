@@ -2,6 +2,8 @@
 
 A way is a list of poses joined by straight lines in joint space; the robot starts and stops on each line with the
 envelope that the ramps use, slowly. Lines are proven clear by a Lipschitz bound on what moves.
+
+* Whether a closed chain stays assembled, away from singularities, and clear of its cell along a stretch of motion.
 """
 
 from dataclasses import dataclass
@@ -9,10 +11,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from excitor.design.closed_ways import closed_line_is_clear
+from excitor.design.certify.bounds import closed_row_speeds, singularity_bounds
 from excitor.design.constraints import Constraints
-from excitor.design.fourier import rise
-from excitor.design.pieces import RISE_MOST, Piece
+from excitor.design.motion import RISE_MOST, Piece, Spans, rise, spans
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.cell import clearances, required, row_names, row_speed_bounds, tool_speeds
 from excitor.robots.closed_chain import ClosedLoop
@@ -363,3 +364,40 @@ def _without_repeats(poses: FloatArray) -> FloatArray:
     keep = np.concatenate([[True], moved])
     keep[-1] = True
     return np.asarray(poses[keep])
+
+
+_FIRST = 8
+
+
+def closed_line_is_clear(robot: Robot, constraints: Constraints, piece: Piece) -> bool:
+    """Prove it by bisection, until the bounds decide or a sample is in the way."""
+    edges = np.linspace(0.0, piece.duration, _FIRST + 1)
+    left, right = edges[:-1], edges[1:]
+    while left.size:
+        spare = _spare(robot, constraints, spans(piece, left, right))
+        if spare is None:
+            return False
+        open_ = ~(spare >= 0.0).all(axis=1)
+        if (right - left)[open_].size and (right - left)[open_].min() <= _SHORTEST * piece.duration:
+            return False
+        middle = 0.5 * (left[open_] + right[open_])
+        left, right = np.concatenate([left[open_], middle]), np.concatenate([middle, right[open_]])
+    return True
+
+
+def _spare(robot: Robot, constraints: Constraints, part: Spans) -> FloatArray | None:
+    """Bound from below what is left of every limit inside intervals; None where a sample already lacks it."""
+    loop, scene = robot.mechanism, constraints.scene
+    assert isinstance(loop, ClosedLoop)
+    least = max(0.0, constraints.singularity)
+    at_samples = loop.singularity_distances(part.jets[0])
+    if not ((at_samples >= least) & (at_samples > 0.0)).all():
+        return None
+    lowest, _ = singularity_bounds(loop, part)
+    if scene is None:
+        return lowest - least
+    d = clearances(robot, scene, part.jets[0]) - required(robot, scene)
+    if (d < 0.0).any():
+        return None
+    between = 0.5 * (d[part.left] + d[part.right]) - 0.5 * part.h * closed_row_speeds(robot, scene, part)
+    return np.concatenate([lowest - least, between], axis=1)

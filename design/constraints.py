@@ -1,12 +1,15 @@
-"""What a motion must keep to: joint limits after margins, torque, the cell, the tool's speed; names and units."""
+"""What a motion must keep to: joint limits after margins, torque, the cell, the tool's speed; names and units.
+
+* Constraints as rows value ≤ limit, each with a name and a unit: joints, torques, distances, the tool's speed.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.robots.arrays import FloatArray, check_shape, locked
-from excitor.robots.cell import Scene
-from excitor.robots.robot import Limits, Robot
+from excitor.robots.arrays import BoolArray, FloatArray, check_shape, locked
+from excitor.robots.cell import Scene, clearances, required, row_names, tool_speeds
+from excitor.robots.robot import Limits, Motion, Robot
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -58,3 +61,65 @@ def from_robot(robot: Robot, margins: Margins | None = None, scene: Scene | None
     """Take a robot's own limits."""
     limits = reduced(robot.limits, margins or Margins())
     return Constraints(limits, np.full(robot.n_joints, np.inf), scene)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RowLimits:
+    """All rows of a robot's constraints; rows with sign -1 are lower limits, negated."""
+
+    kinds: tuple[str, ...]  # "position", "velocity", "acceleration", "jerk", "torque", "clearance", "tool speed"
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    limits: FloatArray
+    signs: FloatArray
+
+    def of_kind(self, kind: str) -> BoolArray:
+        """Mark the rows of a kind."""
+        return np.array([own == kind for own in self.kinds])
+
+
+def row_limits(robot: Robot, constraints: Constraints) -> RowLimits:
+    """List the rows, in the order of `row_values`."""
+    limits, scene = constraints.limits, constraints.scene
+    lengths = np.where(robot.mechanism.prismatic, "m", "rad").tolist()
+    pushes = np.where(robot.mechanism.prismatic, "N", "N m").tolist()
+    rows: list[tuple[str, str, str, float, float]] = []
+    for kind, word, suffix, limit, sign in (
+        ("position", "highest position", "", limits.position[:, 1], 1.0),
+        ("position", "lowest position", "", -limits.position[:, 0], -1.0),
+        ("velocity", "velocity", "/s", limits.velocity, 1.0),
+        ("acceleration", "acceleration", "/s²", limits.acceleration, 1.0),
+        ("jerk", "jerk", "/s³", limits.jerk, 1.0),
+        ("torque", "torque peak", None, limits.torque, 1.0),
+    ):
+        units = pushes if suffix is None else [unit + suffix for unit in lengths]
+        joints = zip(robot.joint_names, units, limit.tolist(), strict=True)
+        rows += [(kind, f"{word} {name}", unit, number, sign) for name, unit, number in joints]
+    if scene is not None:
+        distances = zip(row_names(robot, scene), (-required(robot, scene)).tolist(), strict=True)
+        rows += [("clearance", f"clearance: {name}", "m", number, -1.0) for name, number in distances]
+    rows.append(("tool speed", "tool speed", "m/s", float(constraints.tool_speed), 1.0))
+    kinds, names, units, numbers, signs = zip(*rows, strict=True)
+    return RowLimits(kinds, names, units, np.array(numbers), np.array(signs))
+
+
+def row_values(
+    robot: Robot, constraints: Constraints, motion: Motion, *, jerk: FloatArray, tau: FloatArray
+) -> FloatArray:
+    """Evaluate each row's worst over the samples."""
+    sizes = [np.abs(x).max(axis=0) for x in (motion.dq, motion.ddq, jerk, tau)]
+    parts = [motion.q.max(axis=0), -motion.q.min(axis=0), *sizes]
+    if constraints.scene is not None:
+        parts.append(-clearances(robot, constraints.scene, motion.q).min(axis=0))
+    speed = tool_speeds(robot, motion).max() if np.isfinite(constraints.tool_speed) else 0.0
+    return np.concatenate([*parts, [speed]])
+
+
+def row_excesses(rows: RowLimits, worst: FloatArray, allowed: FloatArray) -> dict[int, str]:
+    """Name each row that is beyond its limit by more than what is allowed, with its worst: row -> sentence."""
+    told = zip(rows.names, rows.units, rows.limits, worst, rows.signs, allowed, strict=True)
+    return {
+        k: f"{name} reaches {sign * value:.4g} {unit}, limit {sign * limit:.4g}"
+        for k, (name, unit, limit, value, sign, slack) in enumerate(told)
+        if value > limit + slack
+    }

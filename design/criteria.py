@@ -2,14 +2,25 @@
 
 All take G = WᵀW (…, n, n) of the chosen columns; a singular matrix is `inf`. Letters: λ eigenvalues of the scaled
 matrix S G S, V its eigenvectors, s the diagonal of S.
+
+* Which matrix a run must make well conditioned: that of the model to be fitted to it.
+* The observation matrix in the parameters that a robot declares as its base set, such as a paper's.
+* What a payload run must make well conditioned: the Jacobian of a load, with friction and efficiencies as unknowns.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
-from excitor.robots.arrays import FloatArray, locked
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, locked
+from excitor.robots.base import base_parameters, declared_transform
+from excitor.robots.dynamics import power_regressor, regressor
+from excitor.robots.gram import gram_gradient, stack
+from excitor.robots.parameters import layout, prior
+from excitor.robots.population import population_grams
+from excitor.robots.robot import Motion, Robot
 
 Kind = Literal["condition", "raw-condition", "d", "a", "e", "sigma", "path"]
 
@@ -170,3 +181,304 @@ def _sought(criterion: Criterion, n: int) -> FloatArray:
     weights = np.zeros(n)
     weights[chosen] = 1.0 / len(chosen)
     return np.diag(weights)
+
+
+_STEP = 1e-6
+
+
+class Model(Protocol):
+    """A model linear in its columns: its observation matrix for a motion."""
+
+    @property
+    def columns(self) -> IntArray:
+        """Parameters that are fitted, as columns of the robot's regressor."""
+
+    def grams(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, n_samples: int) -> FloatArray:
+        """WᵀW of a population, (n_candidates, n_columns, n_columns), of the first n_samples of each."""
+
+    def gradient(self, motion: Motion, gram_bar: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Gradient by q, dq, ddq, each (n_samples, n_joints), given that by WᵀW."""
+
+    def observation(self, motion: Motion) -> FloatArray:
+        """W itself, (n_rows, n_columns)."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DynamicModel:
+    """Joint torques: W stacks the rows of all joints, joint i's weighted by weights[i]."""
+
+    robot: Robot
+    columns: IntArray
+    weights: FloatArray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", locked(self.columns, "int"))
+        object.__setattr__(self, "weights", locked(self.weights))
+
+    def grams(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, n_samples: int) -> FloatArray:
+        """WᵀW of a population."""
+        return population_grams(self.robot, q, dq, ddq, columns=self.columns, weights=self.weights, n_samples=n_samples)
+
+    def gradient(self, motion: Motion, gram_bar: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Gradient by the motion, exactly."""
+        return gram_gradient(self.robot, motion, gram_bar=gram_bar, columns=self.columns, weights=self.weights)
+
+    def observation(self, motion: Motion) -> FloatArray:
+        """W itself."""
+        Y = regressor(self.robot, motion)[:, :, self.columns] * self.weights[None, :, None]
+        return stack(Y)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PowerModel:
+    """The robot's total power: one row a sample, ∑ dq τ.
+
+    With `sigma`, standard deviations of torque rows (n_joints,), rows are divided by s, s² = mean over the run of
+    Σ_j dq_j² σ_j²: as estimates weight them, run by run.
+    """
+
+    robot: Robot
+    columns: IntArray
+    sigma: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", locked(self.columns, "int"))
+        if self.sigma is not None:
+            object.__setattr__(self, "sigma", locked(self.sigma))
+            if self.sigma.shape != (self.robot.n_joints,) or not (self.sigma > 0.0).all():
+                raise ValueError(f"sigma is {self.sigma}, expected {self.robot.n_joints} positive standard deviations")
+
+    def grams(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, n_samples: int) -> FloatArray:
+        """WᵀW of a population."""
+        return grams_one_by_one(self, (q, dq, ddq), n_samples)
+
+    def gradient(self, motion: Motion, gram_bar: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Gradient by the motion: of G = P / s², dG = dP / s² - P ds² / s⁴, P by differences."""
+        P, variance = self._power(motion), self._variance(motion)
+        rows = P @ (gram_bar + gram_bar.T) / variance
+        by_q, by_dq, by_ddq = gradient_by_differences(self._power, motion, rows)
+        if self.sigma is not None:
+            lost = float(np.sum((P.T @ P) * gram_bar)) / variance**2
+            by_dq = by_dq - lost * 2.0 * motion.dq * self.sigma**2 / len(motion)
+        return by_q, by_dq, by_ddq
+
+    def observation(self, motion: Motion) -> FloatArray:
+        """W itself."""
+        return np.asarray(self._power(motion) / np.sqrt(self._variance(motion)))
+
+    def _power(self, motion: Motion) -> FloatArray:
+        return power_regressor(self.robot, motion)[:, self.columns]
+
+    def _variance(self, motion: Motion) -> float:
+        return 1.0 if self.sigma is None else float(np.mean(motion.dq**2 @ self.sigma**2))
+
+
+def grams_one_by_one(model: Model, states: tuple[FloatArray, FloatArray, FloatArray], n_samples: int) -> FloatArray:
+    """Form WᵀW of a population (q, dq, ddq) from each candidate's W, (n_candidates, n_columns, n_columns)."""
+    observed = [
+        model.observation(Motion(*(x[:, :n_samples].T for x in candidate))) for candidate in zip(*states, strict=True)
+    ]
+    return np.array([W.T @ W for W in observed])
+
+
+def gradient_by_differences(
+    blocks: Callable[[Motion], FloatArray],
+    motion: Motion,
+    rows: FloatArray,
+    joints: tuple[IntArray, IntArray, IntArray] | None = None,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Differentiate Σ rows · blocks(motion) by q, dq and ddq, sample by sample, each (n_samples, n_joints).
+
+    A sample's blocks (n_samples, …) depend on its own state only; `joints` are those that may move, by order.
+    """
+    states = (motion.q, motion.dq, motion.ddq)
+    n_joints = motion.q.shape[1]
+    out = tuple(np.zeros(motion.q.shape) for _ in states)
+    for order, state in enumerate(states):
+        for j in range(n_joints) if joints is None else joints[order]:
+            step = _STEP * max(1.0, float(np.abs(state[:, j]).max()))
+            sides = []
+            for sign in (1.0, -1.0):
+                moved = list(states)
+                moved[order] = state.copy()
+                moved[order][:, j] += sign * step
+                sides.append(blocks(Motion(*moved)))
+            change = (sides[0] - sides[1]) / (2.0 * step)
+            out[order][:, j] = np.sum((rows * change).reshape(len(motion), -1), axis=1)
+    return out[0], out[1], out[2]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DeclaredModel:
+    """A model in other parameters β' = T β: W' = W T⁻¹, W'ᵀW' = T⁻ᵀ (WᵀW) T⁻¹."""
+
+    model: Model
+    inverse: FloatArray  # (n_columns, n_columns), T⁻¹
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inverse", locked(self.inverse))
+        n = len(self.model.columns)
+        if self.inverse.shape != (n, n):
+            raise ValueError(f"inverse has shape {self.inverse.shape}, expected {n} x {n}: a row for each column of W")
+
+    @property
+    def columns(self) -> IntArray:
+        """Columns of the robot's regressor that are combined; as many as there are declared parameters."""
+        return self.model.columns
+
+    def grams(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, n_samples: int) -> FloatArray:
+        """W'ᵀW' of a population."""
+        return np.asarray(self.inverse.T @ self.model.grams(q, dq, ddq, n_samples) @ self.inverse)
+
+    def gradient(self, motion: Motion, gram_bar: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Gradient by the motion: ∂J/∂(WᵀW) = T⁻¹ (∂J/∂(W'ᵀW')) T⁻ᵀ."""
+        return self.model.gradient(motion, self.inverse @ gram_bar @ self.inverse.T)
+
+    def observation(self, motion: Motion) -> FloatArray:
+        """W' itself."""
+        return np.asarray(self.model.observation(motion) @ self.inverse)
+
+
+def declared_model(robot: Robot, weights: FloatArray | None = None) -> DeclaredModel:
+    """Write joint torques in a robot's declared parameters, rows of joint i weighted by weights[i] (1 by default)."""
+    base = base_parameters(robot)
+    rows = np.ones(robot.n_joints) if weights is None else weights
+    return DeclaredModel(DynamicModel(robot, base.kept, rows), np.linalg.inv(declared_transform(robot, base)))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LoadModel:
+    """Motor torques of the axes that move, referred to the link side; built by `load_model`.
+
+    `columns` number the robot's own parameters; the efficiency of axis i is column n_params + i.
+    """
+
+    robot: Robot
+    link: int  # that carries the load
+    moving: BoolArray  # (n_joints,)
+    weights: FloatArray  # (n_joints,): of rows; 1 / σ makes them count by their noise
+    columns: IntArray
+    efficiencies: bool  # unknown too
+
+    def __post_init__(self) -> None:
+        n_joints = freeze(self, moving="bool: n_joints", weights="n_joints", columns="int: n_columns")["n_joints"]
+        if n_joints != self.robot.n_joints:
+            raise ValueError(f"moving has {n_joints} axes, expected the robot's {self.robot.n_joints}")
+
+    def grams(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, n_samples: int) -> FloatArray:
+        """WᵀW of a population."""
+        return grams_one_by_one(self, (q, dq, ddq), n_samples)
+
+    def gradient(self, motion: Motion, gram_bar: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Gradient by the motion: signs, and who drives whom, held as they are; the rest by central differences.
+
+        Joints that stand still may be moved elsewhere (q), but not set in motion.
+        """
+        side = _driving(self, motion)
+        rows = 2.0 * _blocks(self, motion, side) @ (0.5 * (gram_bar + gram_bar.T))
+        still = np.arange(self.robot.n_joints), np.flatnonzero(self.moving), np.flatnonzero(self.moving)
+        rows = rows * ~_stepped(self)
+        return gradient_by_differences(lambda moved: _blocks(self, moved, side), motion, rows, still)
+
+    def observation(self, motion: Motion) -> FloatArray:
+        """W itself, rows of the axes that move."""
+        return stack(_blocks(self, motion, _driving(self, motion)))
+
+
+def load_model(
+    robot: Robot,
+    link: int,
+    *,
+    moving: BoolArray,
+    weights: FloatArray | None = None,
+    efficiencies: bool = True,
+) -> LoadModel:
+    """Set up the model of a load on a link; friction of the axes that move is unknown, and so are efficiencies.
+
+    The robot's prior, its payload included, stands for the load that is expected: it tells who drives whom.
+    """
+    moving = locked(moving, "bool")
+    if not 0 <= link < robot.mechanism.n_links:
+        raise ValueError(f"link is {link}, expected 0 to {robot.mechanism.n_links - 1} of {robot.name}")
+    if not moving.any():
+        raise ValueError("no axis moves, so no load shows; let some move")
+    params = layout(robot)
+    reach = np.abs(_motor_from_torque(robot))[moving]
+    friction = [
+        column
+        for term, column in zip(robot.drive.friction, params.friction_columns, strict=True)
+        if (reach @ term.acts != 0.0).any() and (term.senses[moving] != 0.0).any()
+    ]
+    own = [10 * link + np.arange(10), np.array(sorted(set(friction)), dtype=np.int64)]
+    if efficiencies:
+        own.append(len(params) + np.flatnonzero(moving))
+    rows = np.ones(robot.n_joints) if weights is None else np.asarray(weights, dtype=float)
+    return LoadModel(robot, link, moving, rows, np.concatenate(own), efficiencies)
+
+
+def unknown_names(model: LoadModel) -> tuple[str, ...]:
+    """Name the unknowns in the order of the columns; efficiencies are called R and their axis."""
+    params = layout(model.robot)
+    axes = [f"R {name}" for name in model.robot.joint_names]
+    return tuple((*params.names, *axes)[column] for column in model.columns)
+
+
+def carried_torques(robot: Robot, motion: Motion) -> FloatArray:
+    """Compute τ', what links and load ask of the motors before losses, (n_samples, n_joints).
+
+    Referred to the link side: times how often a motor turns for one turn of its own axis.
+    """
+    params = layout(robot)
+    phi = prior(robot)[: params.n_link_params].reshape(-1, 10)
+    return np.asarray(robot.mechanism.inverse_dynamics(motion, phi) @ _motor_from_torque(robot).T)
+
+
+def _blocks(model: LoadModel, motion: Motion, driving: FloatArray) -> FloatArray:
+    """Stack [φ, friction, R] of each sample and moving axis, (n_samples, n_moving, n_columns).
+
+    ∂τ_M/∂φ = ∂τ'/∂φ / R or · R, ∂τ_M/∂R = -τ' / R² or τ'; neither is reached at standstill.
+    """
+    robot, moving = model.robot, model.moving
+    n_params = len(layout(robot))
+    n_own = int((model.columns < n_params).sum())
+    Y = regressor(robot, motion)[:, :, model.columns[:n_own]]
+    W = np.zeros((len(motion), int(moving.sum()), len(model.columns)))
+    W[:, :, :n_own] = np.einsum("ij,kjc->kic", _motor_from_torque(robot)[moving], Y)
+    R = np.broadcast_to(robot.drive.efficiency, driving.shape)
+    loss = np.where(driving > 0.0, 1.0 / R, np.where(driving < 0.0, R, 1.0))
+    W[:, :, :10] *= loss[:, moving, None]
+    if model.efficiencies:
+        tau = carried_torques(robot, motion)
+        slope = np.where(driving > 0.0, -tau / R**2, np.where(driving < 0.0, tau, 0.0))[:, moving]
+        own = np.arange(slope.shape[1])
+        W[:, own, n_own + own] = slope
+    return np.asarray(W * model.weights[None, moving, None])
+
+
+def _driving(model: LoadModel, motion: Motion) -> FloatArray:
+    """Tell which motors drive (1), are driven (-1) or stand still (0), by the prior, (n_samples, n_joints)."""
+    speed = motion.dq @ model.robot.drive.motor_from_joint.T
+    speed = speed * np.sign(np.diag(_ratios(model.robot)))
+    return np.asarray(np.sign(carried_torques(model.robot, motion) * speed))
+
+
+def _motor_from_torque(robot: Robot) -> FloatArray:
+    """Take joint torques to motor torques referred to the link side: τ' = A τ, A = ratio · N⁻ᵀ."""
+    return np.asarray(_ratios(robot) @ np.linalg.inv(robot.drive.motor_from_joint.T))
+
+
+def _ratios(robot: Robot) -> FloatArray:
+    """Collect how often each motor turns for one turn of its own axis, as a diagonal matrix; 1 if it has none."""
+    own = np.diag(robot.drive.motor_from_joint)
+    return np.diag(np.where(own != 0.0, own, 1.0))
+
+
+def _stepped(model: LoadModel) -> BoolArray:
+    """Mark columns that hold a true sign, whose slope counts as 0, (n_columns,)."""
+    params = layout(model.robot)
+    stepped = [
+        column
+        for term, column in zip(model.robot.drive.friction, params.friction_columns, strict=True)
+        if term.model == "coulomb" and term.width == 0.0
+    ]
+    return np.isin(model.columns, stepped)

@@ -3,42 +3,39 @@
 Everything follows from the information of the planned runs: F = Σ_runs n_periods W_bᵀ Σ⁻¹ W_b, at the
 prior model where a size is needed. Inflated figures count residuals as those of an earlier log were worth. Errors that
 repeat in every period are no noise: no number of periods averages them away, and no forecast knows them.
+
+* The equations that planned runs will give: how large their columns and torques are, and how well they are known.
+* Go or no-go: whether what the planned runs will tell is worth the afternoon.
+* What the planned runs leave open, and which further run would close it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
-from excitor.design.forecast_advice import Advice, advise
-from excitor.design.forecast_rows import (
-    Rows,
-    all_rows,
-    column_rms,
-    condition_of,
-    reversals,
-    rows_of,
-    torque_errors,
-    torque_sizes,
-)
-from excitor.design.forecast_verdict import Check, JointCheck, judge
-from excitor.robots.arrays import FloatArray, one_blas_thread
-from excitor.robots.base import base_parameters, lost_when_locked
+from excitor.robots.arrays import BoolArray, FloatArray, one_blas_thread
+from excitor.robots.base import base_parameters, lost_when_locked, random_motion
 from excitor.robots.belief import StandardForecast, belief, forecast_standard
+from excitor.robots.dynamics import inverse_dynamics, regressor
+from excitor.robots.gram import condition_number
 from excitor.robots.information import (
     Information,
     Knowledge,
     Noise,
     add,
+    counted,
+    deviations,
     information,
     knowledge,
     open_combinations,
     repeated,
     sigmas,
 )
-from excitor.robots.parameters import prior
-from excitor.robots.robot import Motion, Robot
+from excitor.robots.parameters import layout, prior
+from excitor.robots.robot import Motion, Robot, posture
 
 TARGET_RELATIVE_SIGMA = 0.05  # for which the forecast counts periods
 ESSENTIAL_CONTRIBUTION = 1.0  # of a row's noise: rms torque above which a parameter is essential
@@ -92,6 +89,25 @@ class TorqueForecast:
     task_rms: float | None  # in the task, if one was given
     task_error: float | None
     task_error_inflated: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One reason to go, or not to."""
+
+    name: str
+    value: float  # the worst
+    limit: float
+    holds: bool
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Parameters that stay open, or share their column with others, and what to do about it."""
+
+    names: tuple[str, ...]
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +251,16 @@ def _parameters(
     )
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Rows:
+    """The regressor of one run on a grid, which of its rows count, and for how many each."""
+
+    W: FloatArray  # (n_samples, n_joints, n_base)
+    tau: FloatArray  # (n_samples, n_joints), of the prior model
+    used: BoolArray  # (n_samples, n_joints)
+    count: float
+
+
 def _torques(robot: Robot, known: Knowledge, rows: Sequence[Rows], task: Motion | None) -> tuple[TorqueForecast, ...]:
     """Evaluate √mean diag(W C Wᵀ) of each joint."""
     own = torque_errors(known, rows)
@@ -261,6 +287,17 @@ def _out_of_reach(robot: Robot, runs: Sequence[PlannedRun], known: Knowledge) ->
     return set(known.unidentifiable).intersection(lost_when_locked(robot, still).lost if still else ())
 
 
+@dataclass(frozen=True, slots=True)
+class JointCheck:
+    """What the verdict looks at in one joint."""
+
+    joint: str
+    moves: bool
+    reversals: float
+    torque_size: float  # rms, at least the noise; 0 where the joint has no rows
+    torque_error: float
+
+
 def _joint_check(robot: Robot, runs: Sequence[PlannedRun], noise: Noise, j: int, torque: TorqueForecast) -> JointCheck:
     moving = [run for run in runs if j not in robot.locked and run.motion.dq[:, j].any()]
     dead_zone = noise.per_joint("dead_zone")
@@ -279,3 +316,242 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(entry) for entry in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+REVERSAL_DEAD_ZONE = 0.01  # of a joint's largest speed in the run
+
+
+def rows_of(robot: Robot, motion: Motion, noise: Noise, duration: float) -> Rows:
+    """Set up the rows of a run that measures for `duration` s in all."""
+    rows = all_rows(robot, motion)
+    return Rows(rows.W, rows.tau, counted(robot, motion, noise), duration * noise.rate_hz / len(motion))
+
+
+def all_rows(robot: Robot, motion: Motion) -> Rows:
+    """Set up the rows of all joints that are not locked, each counting once."""
+    W = regressor(robot, motion)[:, :, base_parameters(robot).kept]
+    used = np.ones(motion.q.shape, dtype=bool)
+    used[:, list(robot.locked)] = False
+    return Rows(W, inverse_dynamics(robot, motion), used, 1.0)
+
+
+def column_rms(rows: Sequence[Rows], noise: Noise) -> FloatArray:
+    """Evaluate the largest rms of each column on a joint, divided by the joint's noise, (n_base,)."""
+    counts = np.sum([r.count * r.used.sum(axis=0) for r in rows], axis=0)
+    mean = _column_squares(rows) / np.where(counts > 0.0, counts, 1.0)[:, None]
+    return np.asarray(np.max(np.sqrt(mean) / noise.sigma[:, None], axis=0))
+
+
+def torque_sizes(robot: Robot, rows: Sequence[Rows], noise: Noise) -> FloatArray:
+    """Say how large each parameter would be if it alone made its joints' torques, (n_params,); 0 where not seen."""
+    columns = _column_squares(rows) / noise.sigma[:, None] ** 2
+    torques = np.sum([r.count * np.sum(r.tau**2 * r.used, axis=0) for r in rows], axis=0) / noise.sigma**2
+    seen = columns > 1e-20 * columns.max(initial=0.0)
+    size = np.sqrt(torques @ seen / np.where(seen.any(axis=0), np.sum(columns * seen, axis=0), 1.0))
+    sizes = np.zeros(len(layout(robot)))
+    sizes[base_parameters(robot).kept] = size
+    return sizes
+
+
+def torque_errors(known: Knowledge, rows: Sequence[Rows]) -> list[tuple[float, float, float]]:
+    """Evaluate rms torque, √mean diag(W C Wᵀ) and the same inflated for each joint; 0 for joints without rows."""
+    out = []
+    for j in range(rows[0].W.shape[1]):
+        parts = [(r.W[r.used[:, j], j], r.tau[r.used[:, j], j], r.count) for r in rows if r.used[:, j].any()]
+        n = sum(count * len(tau) for _, tau, count in parts)
+        sums = np.zeros(3)
+        for W, tau, count in parts:
+            errors = [np.sum(deviations(known, W, inflated=k) ** 2) for k in (False, True)]
+            sums += count * np.array([np.sum(tau**2), *errors])
+        mean = np.sqrt(sums / n) if n else sums
+        out.append((float(mean[0]), float(mean[1]), float(mean[2])))
+    return out
+
+
+def condition_of(rows: Sequence[Rows], identifiable: BoolArray) -> float:
+    """Evaluate the condition of all unweighted rows, identifiable columns divided by their norms, by SVD."""
+    if not identifiable.any():
+        return float("inf")
+    parts = [_triangle(np.sqrt(r.count) * r.W[r.used][:, identifiable]) for r in rows]
+    return condition_number(_triangle(np.concatenate(parts)))
+
+
+def reversals(motion: Motion, dead_zone: FloatArray | float = 0.0) -> FloatArray:
+    """Count how often each joint's velocity changes sign in one period, which closes on itself, (n_joints,).
+
+    Speeds within the dead zone, or within REVERSAL_DEAD_ZONE of the joint's largest, have no sign.
+    """
+    speed = np.abs(motion.dq)
+    least = np.maximum(dead_zone, REVERSAL_DEAD_ZONE * speed.max(axis=0))
+    counts = np.zeros(motion.dq.shape[1])
+    for j in range(len(counts)):
+        signs = np.sign(motion.dq[speed[:, j] > least[j], j])
+        counts[j] = np.count_nonzero(signs != np.roll(signs, 1))
+    return counts
+
+
+def _column_squares(rows: Sequence[Rows]) -> FloatArray:
+    """Sum the squares of each column over a joint's rows, (n_joints, n_base)."""
+    return np.asarray(np.sum([r.count * np.sum((r.W * r.used[:, :, None]) ** 2, axis=0) for r in rows], axis=0))
+
+
+def _triangle(W: FloatArray) -> FloatArray:
+    return np.asarray(scipy.linalg.qr(W, mode="r", check_finite=False)[0][: W.shape[1]])
+
+
+RELATIVE_SIGMA = 0.10  # of an essential parameter, at most, inflated
+CONDITION = 30.0  # at most
+REVERSALS = 2.0  # of a moving joint's velocity, at least, over all runs; fewer leave Coulomb friction and offset alike
+TORQUE_ERROR = 0.05  # of the joint's rms torque, or of its noise where that is more, at most, inflated
+_LISTED = 5  # names in a sentence
+
+
+def judge(
+    essential: Sequence[tuple[str, float, bool]], condition: float, joints: Sequence[JointCheck]
+) -> tuple[Check, ...]:
+    """Check essential parameters (name, relative σ, whether the prior states a size), condition and joints."""
+    return (_parameters_forecast_verdict(essential), _condition(condition), _reversals(joints), _torque(joints))
+
+
+def _parameters_forecast_verdict(essential: Sequence[tuple[str, float, bool]]) -> Check:
+    judged = [(name, relative) for name, relative, stated in essential if stated]
+    worst = max((relative for _, relative in judged), default=0.0)
+    bad = sorted((pair for pair in judged if not pair[1] <= RELATIVE_SIGMA), key=lambda pair: -pair[1])
+    if not judged:
+        text = "no parameter has a prior size that shows above the noise, so none is judged"
+    elif bad:
+        listed = [f"{name} ({_percent(relative)})" for name, relative in bad]
+        text = (
+            f"{len(bad)} of {len(judged)} essential parameters would be known worse than {RELATIVE_SIGMA:.0%}: "
+            f"{_several(listed)}; measure longer, or move what shows them"
+        )
+    else:
+        text = f"all {len(judged)} essential parameters will be known to {worst:.2%} or better"
+    return Check("essential parameters", worst, RELATIVE_SIGMA, not bad, text)
+
+
+def _condition(condition: float) -> Check:
+    holds = condition <= CONDITION
+    text = f"the condition number is {condition:.3g}, at most {CONDITION:g} is asked for"
+    return Check("condition", condition, CONDITION, holds, text if holds else f"{text}; search longer or move wider")
+
+
+def _reversals(joints: Sequence[JointCheck]) -> Check:
+    moving = [joint for joint in joints if joint.moves]
+    least = min((joint.reversals for joint in moving), default=REVERSALS)
+    bad = [joint.joint for joint in moving if joint.reversals < REVERSALS]
+    if bad:
+        text = (
+            f"{_several(bad)} would reverse less than {REVERSALS:g} times, so Coulomb friction and offset look alike; "
+            "let each moving joint go back and forth"
+        )
+    else:
+        text = f"every moving joint reverses at least {least:g} times" if moving else "no joint moves"
+    return Check("reversals", least, REVERSALS, not bad, text)
+
+
+def _torque(joints: Sequence[JointCheck]) -> Check:
+    ratios = [(joint.joint, joint.torque_error / joint.torque_size) for joint in joints if joint.torque_size > 0.0]
+    worst = max((ratio for _, ratio in ratios), default=0.0)
+    bad = [f"{name} ({_percent(ratio)})" for name, ratio in ratios if not ratio <= TORQUE_ERROR]
+    if bad:
+        limit = f"{TORQUE_ERROR:.0%} of the rms torque"
+        text = f"the expected torque error exceeds {limit}: {_several(bad)}; measure longer"
+    else:
+        text = f"the expected torque error is at most {worst:.2%} of a joint's rms torque"
+    return Check("torque error", worst, TORQUE_ERROR, not bad, text)
+
+
+def _percent(value: float) -> str:
+    return f"{value:.0%}" if value < float("inf") else "not at all"
+
+
+def _several(names: Sequence[str]) -> str:
+    rest = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+N_SAMPLES = 200  # of the random states that stand for a further run
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Extra:
+    """A run that could be added."""
+
+    motion: Motion
+    need: str
+
+
+def advise(robot: Robot, motions: Sequence[Motion], total: Information, noise: Noise) -> tuple[Advice, ...]:
+    """Name what stays open, each with the least further run that was found to determine it.
+
+    Further runs are tried as random states: one joint back and forth, poses held, all joints together.
+    """
+    advice = []
+    left = knowledge(total).unidentifiable
+    for extra in _extras(robot, motions):
+        if not left:
+            break
+        gain = information(robot, extra.motion, noise, duration=len(extra.motion) / noise.rate_hz)
+        still = set(knowledge(add([total, gain])).unidentifiable)
+        closed = tuple(name for name in left if name not in still)
+        if closed:
+            advice.append(Advice(closed, f"{_all(closed)} {_verb(closed, 'need')} {extra.need}"))
+            left = tuple(name for name in left if name in still)
+    if left:
+        text = f"{_all(left)} stay{'s' if len(left) == 1 else ''} open whatever single run is added; combine several"
+        advice.append(Advice(left, text))
+    return (*advice, *_by_nature(robot))
+
+
+def _extras(robot: Robot, motions: Sequence[Motion]) -> Iterator[_Extra]:
+    free = [i for i in range(robot.n_joints) if i not in robot.locked]
+    middle = np.mean([motion.q.mean(axis=0) for motion in motions], axis=0)
+    speeds = np.max([np.abs(motion.dq).max(axis=0) for motion in motions], axis=0)
+    for i in sorted(free, key=lambda i: bool(speeds[i])):
+        held = {k: float(robot.locked.get(k, middle[k])) for k in range(robot.n_joints) if k != i}
+        name = robot.joint_names[i]
+        need = f"joint {name} to move back and forth, which it does in no run"
+        if speeds[i]:
+            need = f"joint {name} to reverse, in a run of its own or more widely in those planned"
+        yield _Extra(random_motion(robot, N_SAMPLES, held), need)
+    anywhere = random_motion(robot, N_SAMPLES, robot.locked)
+    yield _Extra(posture(anywhere.q), "poses held in the whole workspace, for they show in gravity")
+    still = [robot.joint_names[i] for i in free if not speeds[i]]
+    together = "a run in which all joints move together and widely"
+    if still:
+        together = f"a run in which {_all(still)} {_verb(still, 'move')} together with the others"
+    yield _Extra(anywhere, together)
+
+
+def _by_nature(robot: Robot) -> tuple[Advice, ...]:
+    """Tell what no run of this robot can show."""
+    base, advice = base_parameters(robot), []
+    if base.without_effect:
+        names = base.without_effect
+        advice.append(Advice(names, f"{_all(names)} never: no motion of this robot shows {_them(names)}"))
+    if base.only_combined:
+        names = base.only_combined
+        text = f"{_all(names)} only as {_parts(names)} of base parameters: the rest is up to the consistent prior"
+        advice.append(Advice(names, text))
+    if robot.payload is not None:
+        own = layout(robot).names[layout(robot).link(robot.payload.link)]
+        where = f"the payload is part of link {robot.payload.link + 1}'s parameters"
+        advice.append(Advice(own, f"{where}; a pair of runs, with it and without, tells the two apart"))
+    return tuple(advice)
+
+
+def _all(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _verb(names: Sequence[str], verb: str) -> str:
+    return f"{verb}s" if len(names) == 1 else verb
+
+
+def _them(names: Sequence[str]) -> str:
+    return "it" if len(names) == 1 else "them"
+
+
+def _parts(names: Sequence[str]) -> str:
+    return "a part" if len(names) == 1 else "parts"

@@ -3,20 +3,25 @@
 All functions are pure and work on a whole population at once. Design variables are scaled to about ±1: for each
 moving joint where it swings about, then the amplitudes of its sines and cosines; for each joint that waits for a
 pose, that pose.
+
+* Constraints at the samples where they are nearly reached: smooth functions of the design, with their slopes.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from excitor.design.constraints import Constraints
-from excitor.design.criteria import Criterion, values
-from excitor.design.fourier import Excitation, Trajectory, period_grid, ramp_waves, waves
-from excitor.design.models import Model
-from excitor.robots.arrays import BoolArray, FloatArray
-from excitor.robots.cell import required, row_names
+from excitor.design.criteria import Criterion, Model, values
+from excitor.design.motion import Excitation, Trajectory, period_grid, ramp_waves, waves
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray
+from excitor.robots.cell import clearances, required, row_names
+from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.gram import gram_gradient
+from excitor.robots.parameters import prior
 from excitor.robots.population import population_clearances, population_tool_speeds, population_torques
-from excitor.robots.robot import CanBeSingular, Robot
+from excitor.robots.robot import CanBeSingular, Motion, Robot
 
 DRY_RUN = 0.15  # share of the amplitude that a dry run swings
 CLEARANCE_SCALE = 0.1  # m of missing clearance that weigh like a limit doubled
@@ -273,3 +278,277 @@ def _check_limits(robot: Robot, excitation: Excitation, constraints: Constraints
         rates = (constraints.limits.velocity[j], constraints.limits.acceleration[j], constraints.limits.jerk[j])
         if not min(rates) > 0.0:
             raise ValueError(f"limits of {name} leave no motion: {rates}; each must be positive")
+
+
+States = tuple[FloatArray, FloatArray, FloatArray]
+
+NEAR = -0.25  # samples further inside than this share of their limit are left out of a step
+MOST = 12  # extremes of one limit; a box alone has six faces to touch
+_STEP = 1e-6
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Active:
+    """Which constraints a step of the search looks at."""
+
+    A: FloatArray  # (n_linear, n_design): joint limits at samples, A x + b ≤ 0
+    b: FloatArray
+    torque: tuple[IntArray, IntArray]  # samples, joints
+    rms: IntArray  # joints
+    clearance: tuple[IntArray, IntArray]  # places, rows
+    speed: IntArray  # samples
+    singular: tuple[IntArray, IntArray]  # samples, types of singularity
+
+
+def active_set(problem: Problem, x: FloatArray, *, near: float = NEAR, most: int = MOST) -> Active:
+    """Choose the samples at which limits are nearly reached: local extremes above `near`, the `most` worst of each.
+
+    With near = -inf and most = 1 every limit has one row, at its worst sample, in an order that does not change.
+    """
+    candidate = coefficients(problem, x[None])
+    A, b = _joint_rows(problem, candidate, near, most)
+    none = np.empty(0, dtype=np.int64)
+    torque, rms, clearance, speed = (none, none), none, (none, none), none
+    constraints = problem.constraints
+    if np.isfinite(constraints.limits.torque).any() or np.isfinite(constraints.torque_rms).any():
+        tau = inverse_dynamics(problem.robot, Motion(*_states(problem, candidate)))
+        torque = _extremes(np.abs(tau) / (SEARCH_SHARE * constraints.limits.torque) - 1.0, near, most)
+        found = np.sqrt(np.mean(tau[: problem.n_period] ** 2, axis=0))
+        rms = np.flatnonzero(found / (SEARCH_SHARE * constraints.torque_rms) - 1.0 > near)
+    if constraints.scene is not None:
+        lacking = required(problem.robot, constraints.scene) + SEARCH_CLEARANCE
+        places = _places(problem, candidate)[0]
+        left = clearances(problem.robot, constraints.scene, places)
+        clearance = _extremes((lacking - left) / CLEARANCE_SCALE, near, most)
+    if np.isfinite(constraints.tool_speed):
+        states = _states(problem, candidate)
+        shares = _speeds(problem, states)[:, None] / (SEARCH_SHARE * constraints.tool_speed)
+        speed = _extremes(shares - 1.0, near, most)[0]
+    singular = (none, none)
+    if constraints.singularity > 0.0 and isinstance(problem.robot.mechanism, CanBeSingular):
+        left = problem.robot.mechanism.singularity_distances(_states(problem, candidate)[0])
+        singular = _extremes(1.0 - SEARCH_SHARE * left / constraints.singularity, near, most)
+    return Active(A, b, torque, rms, clearance, speed, singular)
+
+
+def active_values(problem: Problem, active: Active, x: FloatArray) -> FloatArray:
+    """Evaluate the chosen constraints g ≤ 0, (n,)."""
+    parts: list[FloatArray] = [active.A @ x + active.b]
+    if _any_beyond_joints(active):
+        candidate = coefficients(problem, x[None])
+        states = _states(problem, candidate)
+        parts += [
+            _torque(problem, active)(_at(states, active.torque[0]), np.arange(active.torque[0].size)),
+            _rms(problem, active.rms, states)[0],
+            _clearance(problem, active, _places(problem, candidate)[0][active.clearance[0]]),
+            _speeds(problem, _at(states, active.speed)) / (SEARCH_SHARE * problem.constraints.tool_speed) - 1.0,
+            _singular(problem, active)(_at(states, active.singular[0]), np.arange(active.singular[0].size)),
+        ]
+    return np.concatenate(parts)
+
+
+def active_slopes(problem: Problem, active: Active, x: FloatArray) -> FloatArray:
+    """Differentiate the chosen constraints by design variables, (n, n_design)."""
+    parts = [active.A]
+    if _any_beyond_joints(active):
+        candidate = coefficients(problem, x[None])
+        states = _states(problem, candidate)
+        limit = SEARCH_SHARE * problem.constraints.tool_speed
+        slopes = [
+            _state_slopes(problem, states, active.torque[0], _torque(problem, active)),
+            _rms(problem, active.rms, states)[1],
+            _clearance_slopes(problem, active, candidate),
+            _state_slopes(problem, states, active.speed, lambda chosen, _: _speeds(problem, chosen) / limit),
+            _state_slopes(problem, states, active.singular[0], _singular(problem, active)),
+        ]
+        parts.append(by_design(problem, np.concatenate(slopes)))
+    return np.concatenate(parts)
+
+
+def _any_beyond_joints(active: Active) -> bool:
+    chosen = (active.torque[0], active.rms, active.clearance[0], active.speed, active.singular[0])
+    return any(samples.size for samples in chosen)
+
+
+def by_design(problem: Problem, slope: FloatArray) -> FloatArray:
+    """Turn slopes by coefficients (n, n_joints, 1 + 2 n_harmonics) into slopes by design variables."""
+    moving, free = problem.excitation.moving, np.isnan(problem.pose)
+    half = 0.5 * np.ptp(problem.position, axis=1)
+    swing = slope[:, moving, 1:] * problem.amplitude[moving]
+    flat = swing.reshape(len(slope), swing.shape[1] * swing.shape[2])
+    return np.concatenate([slope[:, moving, 0] * half[moving], flat, slope[:, free, 0] * half[free]], axis=1)
+
+
+def coefficient_slope(problem: Problem, bars: States) -> FloatArray:
+    """Turn slopes by the sampled period's q, dq, ddq, each (n_samples, n_joints), into slopes by coefficients."""
+    n = problem.n_period
+    swing = sum(bar.T @ basis[:, :n].T for bar, basis in zip(bars, problem.basis[:3], strict=True))
+    return np.concatenate([bars[0].sum(axis=0)[:, None], np.asarray(swing)], axis=1)
+
+
+def _joint_rows(problem: Problem, candidate: Candidates, near: float, most: int) -> tuple[FloatArray, FloatArray]:
+    """Write joint limits at their extreme samples as A x + b ≤ 0, in shares of the limits."""
+    n_joints, n_waves = problem.amplitude.shape
+    swing = candidate.swing[0]
+    width, middle = 0.5 * np.ptp(problem.position, axis=1), problem.position.mean(axis=1)
+    slopes, offsets = [], []
+    q = swing @ problem.basis[0] + candidate.center[0][:, None]
+    kinds: list[tuple[FloatArray, FloatArray, FloatArray]] = [
+        (side * (q - middle[:, None]) / width[:, None], side / width, problem.basis[0]) for side in (1.0, -1.0)
+    ]
+    for rate, basis in zip(problem.rates, problem.basis[1:], strict=True):
+        kinds += [(side * (swing @ basis) / rate[:, None], side / rate, basis) for side in (1.0, -1.0)]
+    for order, (share, factor, basis) in enumerate(kinds):
+        samples, joints = _extremes(share.T - 1.0, near, most)
+        for k, j in zip(samples, joints, strict=True):
+            if not problem.excitation.moving[j]:
+                continue
+            slope = np.zeros((n_joints, 1 + n_waves))
+            slope[j, 1:] = factor[j] * basis[:, k]
+            if order < 2:
+                slope[j, 0] = factor[j]
+            slopes.append(slope)
+            offsets.append(-1.0 - (factor[j] * middle[j] if order < 2 else 0.0))
+    A = by_design(problem, np.array(slopes).reshape(-1, n_joints, 1 + n_waves))
+    still = coefficients(problem, np.zeros((1, problem.n_design))).center[0]  # coefficients where x = 0
+    b = np.array(offsets) + np.array([slope[:, 0] @ still for slope in slopes])
+    return A, b
+
+
+def _extremes(g: FloatArray, near: float, most: int) -> tuple[IntArray, IntArray]:
+    """Find the local maxima over samples (rows) of each limit (column) that are above `near`: samples, limits."""
+    padded = np.pad(g, ((1, 1), (0, 0)), constant_values=-np.inf)
+    peak: BoolArray = (g >= padded[:-2]) & (g >= padded[2:]) & (g > near)
+    ranked = np.where(peak, g, -np.inf)
+    order = np.argsort(-ranked, axis=0)[:most]
+    chosen = np.take_along_axis(ranked, order, axis=0) > -np.inf
+    places, limits = np.nonzero(chosen)
+    return order[places, limits].astype(np.int64), limits.astype(np.int64)
+
+
+def _states(problem: Problem, candidate: Candidates) -> States:
+    swing = candidate.swing[0]
+    q = swing @ problem.basis[0] + candidate.center[0][:, None]
+    return q.T, (swing @ problem.basis[1]).T, (swing @ problem.basis[2]).T
+
+
+def _at(states: States, samples: IntArray) -> States:
+    return states[0][samples], states[1][samples], states[2][samples]
+
+
+def _torque(problem: Problem, active: Active) -> Callable[[States, IntArray], FloatArray]:
+    joints = active.torque[1]
+    limits = SEARCH_SHARE * problem.constraints.limits.torque[joints]
+
+    def value(states: States, rows: IntArray) -> FloatArray:
+        if not rows.size:
+            return np.empty(0)
+        tau = inverse_dynamics(problem.robot, Motion(*states))
+        return np.asarray(np.abs(tau[np.arange(rows.size), joints[rows]]) / limits[rows] - 1.0)
+
+    return value
+
+
+def _singular(problem: Problem, active: Active) -> Callable[[States, IntArray], FloatArray]:
+    types, mechanism = active.singular[1], problem.robot.mechanism
+
+    def value(states: States, rows: IntArray) -> FloatArray:
+        if not rows.size or not isinstance(mechanism, CanBeSingular):
+            return np.empty(0)
+        left = mechanism.singularity_distances(states[0])[np.arange(rows.size), types[rows]]
+        return np.asarray(1.0 - SEARCH_SHARE * left / problem.constraints.singularity)
+
+    return value
+
+
+def _rms(problem: Problem, joints: IntArray, states: States) -> tuple[FloatArray, FloatArray]:
+    """Evaluate √mean τ_i² over the period, and its slopes by Σ_k τ_ik² = χᵀ G_i χ, G_i the Gram matrix of joint i."""
+    n = problem.n_period
+    J = np.zeros((joints.size, problem.robot.n_joints, 1 + problem.amplitude.shape[1]))
+    if not joints.size:
+        return np.empty(0), J
+    motion = Motion(*(x[:n] for x in states))
+    found = np.sqrt(np.mean(inverse_dynamics(problem.robot, motion)[:, joints] ** 2, axis=0))
+    limits = SEARCH_SHARE * problem.constraints.torque_rms[joints]
+    chi = prior(problem.robot)
+    for row, i in enumerate(joints):
+        weights = np.zeros(problem.robot.n_joints)
+        weights[i] = 1.0
+        bars = gram_gradient(problem.robot, motion, gram_bar=np.outer(chi, chi), weights=weights)
+        J[row] = coefficient_slope(problem, bars) / (2.0 * n * max(found[row], 1e-12) * limits[row])
+    return found / limits - 1.0, J
+
+
+def _speeds(problem: Problem, states: States) -> FloatArray:
+    """Evaluate the tool's speed sample by sample: a population of motions of one sample, m/s."""
+    if not len(states[0]):
+        return np.empty(0)
+    return population_tool_speeds(problem.robot, states[0][:, :, None], states[1][:, :, None])
+
+
+def _places(problem: Problem, candidate: Candidates) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """List all places that must be clear: q (n, n_joints), the centre's share, and the waves' (2 n_harmonics, n)."""
+    run = problem.basis[0]
+    dry = DRY_RUN * run[:, : problem.n_period : 4]
+    shares = way_shares(problem)
+    basis = np.concatenate([run, dry, np.zeros((len(run), shares.size))], axis=1)
+    center_share = np.concatenate([np.ones(run.shape[1] + dry.shape[1]), shares])
+    center = candidate.center[0]
+    home = center if problem.constraints.home is None else problem.constraints.home
+    q = (candidate.swing[0] @ basis).T + center * center_share[:, None] + home * (1.0 - center_share)[:, None]
+    return q, center_share, basis
+
+
+def _clearance(problem: Problem, active: Active, q: FloatArray) -> FloatArray:
+    scene, rows = problem.constraints.scene, active.clearance[1]
+    if scene is None or not rows.size:
+        return np.empty(0)
+    wanted = required(problem.robot, scene)[rows] + SEARCH_CLEARANCE
+    rows = np.tile(rows, len(q) // rows.size)
+    left = clearances(problem.robot, scene, q)[np.arange(rows.size), rows]
+    return np.asarray((np.tile(wanted, rows.size // wanted.size) - left) / CLEARANCE_SCALE)
+
+
+def _clearance_slopes(problem: Problem, active: Active, candidate: Candidates) -> FloatArray:
+    at = active.clearance[0]
+    J = np.zeros((at.size, problem.robot.n_joints, 1 + problem.amplitude.shape[1]))
+    if at.size:
+        q, center_share, basis = _places(problem, candidate)
+        by_q = _differences(_clearance(problem, active, _moved(q[at])), at.size)
+        J[:, :, 0] = by_q * center_share[at, None]
+        J[:, :, 1:] = by_q[:, :, None] * basis[:, at].T[:, None, :]
+    return J
+
+
+def _state_slopes(
+    problem: Problem, states: States, at: IntArray, value: Callable[[States, IntArray], FloatArray]
+) -> FloatArray:
+    """Differentiate value by the states at chosen samples, then by coefficients, (n, n_joints, 1 + 2 n_harmonics)."""
+    n, (n_joints, n_waves) = at.size, problem.amplitude.shape
+    J = np.zeros((n, n_joints, 1 + n_waves))
+    if not n:
+        return J
+    chosen = _at(states, at)
+    copies = 2 * n_joints
+    rows = np.tile(np.arange(n), copies)
+    for order in range(3):
+        moved = [np.tile(state, (copies, 1)) for state in chosen]
+        moved[order] = _moved(chosen[order])
+        by_state = _differences(value((moved[0], moved[1], moved[2]), rows), n)
+        J[:, :, 1:] += by_state[:, :, None] * problem.basis[order][:, at].T[:, None, :]
+        if order == 0:
+            J[:, :, 0] = by_state
+    return J
+
+
+def _moved(x: FloatArray) -> FloatArray:
+    """Step every entry of states (n, n_joints) up and down by itself: (2 n_joints n, n_joints)."""
+    n_joints = x.shape[1]
+    steps = _STEP * np.concatenate([np.eye(n_joints), -np.eye(n_joints)])
+    return np.asarray((x[None, :, :] + steps[:, None, :]).reshape(-1, n_joints))
+
+
+def _differences(found: FloatArray, n: int) -> FloatArray:
+    """Form central differences of values at `_moved` states, (n, n_joints)."""
+    up, down = np.split(found.reshape(-1, n), 2)
+    return np.asarray((up - down).T / (2.0 * _STEP))

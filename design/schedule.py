@@ -7,8 +7,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from excitor.design.constraints import Constraints, Margins, reduced
-from excitor.design.fourier import Trajectory, period_grid, steady
-from excitor.design.models import Model
+from excitor.design.criteria import Model
+from excitor.design.motion import Trajectory, period_grid, steady
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.base import TOLERANCE, base_parameters, lost_when_locked, observation, random_motion
 from excitor.robots.parameters import layout

@@ -2,24 +2,145 @@
 
 A stage is a pure function of the problem, the seed, the chain and what the stage before left. So a search can go on
 after any stage, chains can run in processes of their own, and neither changes what is found.
+
+* The stages of a search. The one file that knows pymoo's single-objective algorithms.
+* What a search may spend, where it stands, and what it has found.
+* Chains of a search in processes of their own.
+* Where a search starts: motions that keep every constraint, as far as there are any.
+* How motions that break a constraint are made to keep it: drawn together about a pose that is known to be good.
+* The last stage of a search: SLSQP on the smooth criterion with exact gradients, on constraints that are near.
 """
 
+import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from typing import Literal
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, Literal
 
 import numpy as np
 
-from excitor.design.budget import STAGES, Budget, Found, Listener, Method, State, empty_state
-from excitor.design.problem import Candidates, Problem, evaluate
-from excitor.design.stages import VIOLATION_WEIGHT, Ledger, evolution, genetic, polishing
-from excitor.robots.arrays import one_blas_thread
+from excitor.design.criteria import gradient, values
+from excitor.design.problem import (
+    Active,
+    Candidates,
+    Evaluation,
+    Problem,
+    active_set,
+    active_slopes,
+    active_values,
+    by_design,
+    coefficient_slope,
+    coefficients,
+    constraint_values,
+    decode,
+    encode,
+    evaluate,
+    motions,
+)
+from excitor.robots.arrays import FloatArray, IntArray, one_blas_thread
+from excitor.robots.errors import NotAssembled
+from excitor.robots.robot import Motion
 
 SHARES = {"hybrid": (0.10, 0.50, 0.40), "ga": (1.0, 0.0, 0.0), "plain-ga": (1.0, 0.0, 0.0)}
 _HISTORY_ROWS = 120  # of a stage
 
+
+@dataclass(frozen=True, eq=False, slots=True)
+class State:
+    """What a chain has found so far, as arrays: where to go on from, and what to return."""
+
+    done: int  # stages finished
+    evaluations: int
+    seconds: float
+    center: FloatArray  # (n_finalists, n_joints): the best of each finished stage
+    swing: FloatArray
+    value: FloatArray  # (n_finalists,), on the search's grid
+    violation: FloatArray
+    history: FloatArray  # (n_rows, 4): evaluations, best feasible value, feasible share, stage
+
+
 Keeper = Callable[[int, State], None]
+
+
+Method = Literal["hybrid", "ga", "plain-ga"]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much a search may spend: evaluations (reproducible bit for bit) or seconds of CPU time."""
+
+    evaluations: int | None = None
+    seconds: float | None = None
+    chain: float | None = None  # of either, that a chain is given; more is shared by several
+
+    def __post_init__(self) -> None:
+        if (self.evaluations is None) == (self.seconds is None):
+            raise ValueError("a budget is evaluations or seconds, one of them")
+        if self.evaluations is not None and self.evaluations < 1:
+            raise ValueError(f"evaluations is {self.evaluations}, expected at least 1")
+        if self.seconds is not None and not 0.0 < self.seconds < np.inf:
+            raise ValueError(f"seconds is {self.seconds}, expected a positive time")
+
+    @property
+    def counted(self) -> bool:
+        """Tell whether evaluations are counted, not time."""
+        return self.evaluations is not None
+
+    @property
+    def amount(self) -> float:
+        """Evaluations or seconds."""
+        return float(self.evaluations if self.evaluations is not None else self.seconds or 0.0)
+
+    @property
+    def chains(self) -> int:
+        """Count the chains that share it."""
+        return max(1, round(self.amount / (self.chain or self._usual)))
+
+    @property
+    def _usual(self) -> float:
+        return CHAIN_EVALUATIONS if self.counted else CHAIN_SECONDS
+
+    def for_size(self, n_design: int) -> "Budget":
+        """Give chains as much as so many design variables need, unless that is stated."""
+        more = max(1.0, n_design / USUAL_SIZE) ** 2
+        return self if self.chain is not None else replace(self, chain=self._usual * more)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Found:
+    """The end of a search: its finalists, best first, and how it went."""
+
+    candidates: Candidates
+    value: FloatArray
+    violation: FloatArray
+    evaluations: int
+    seconds: float
+    stopped: Literal["budget spent", "interrupted"]
+    history: FloatArray
+
+    @property
+    def feasible(self) -> bool:
+        """Tell whether any candidate keeps all constraints."""
+        return bool((self.violation <= 0.0).any())
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a search tells while it runs."""
+
+    stage: str
+    chain: int
+    chains: int
+    evaluations: int  # of this chain
+    share: float  # of the whole budget
+    best: float  # criterion of the best feasible candidate; inf before there is one
+    feasible_share: float  # of the last population
+
+
+Listener = Callable[[Progress], None]
 
 
 def solve(
@@ -43,8 +164,6 @@ def solve(
     n_chains = budget.chains * (1 if budget.counted else workers)
     interrupted = False
     if workers > 1 and n_chains > 1:
-        from excitor.design.workers import run_chains
-
         interrupted = run_chains(problem, budget, seed, method, states, n_chains, workers, keep)
     else:
         with one_blas_thread():
@@ -137,6 +256,74 @@ def _leader(state: State) -> Candidates | None:
     return Candidates(state.center[k : k + 1], state.swing[k : k + 1])
 
 
+@dataclass(slots=True)
+class Ledger:
+    """Counts what is spent, remembers the best, and says when a stage must end."""
+
+    problem: Problem
+    budget: Budget
+    stage: int
+    chain: int
+    allowance: float  # of this stage, in evaluations or seconds
+    before: State
+    listen: Listener | None
+    known: float  # best of other chains, to tell
+    anchor: FloatArray | None = None  # a pose about which small motions keep all constraints
+    evaluations: int = 0
+    started: float = field(default_factory=time.process_time)
+    best: Candidates | None = None
+    value: float = float("inf")
+    violation: float = float("inf")
+    leader: Candidates | None = None  # least of value and penalty together, feasible or not
+    merit: float = float("inf")
+    rows: list[tuple[float, float, float, float]] = field(default_factory=list)
+
+    def spent(self) -> float:
+        """Tell how much of the allowance is gone, in its unit."""
+        if self.budget.counted:
+            return self.evaluations
+        return time.process_time() - self.started
+
+    def check(self) -> None:
+        """Raise BudgetSpent when the stage's allowance is gone."""
+        if self.spent() >= self.allowance:
+            raise BudgetSpent
+
+    def record(self, candidates: Candidates, found: Evaluation, cost: int = 1) -> None:
+        """Count a population and keep its best."""
+        self.evaluations += cost * len(found.value)
+        violation = found.violation
+        feasible = violation <= 0.0
+        order = np.lexsort((found.value, np.where(feasible, 0.0, violation)))
+        k = int(order[0])
+        mine = (max(violation[k], 0.0), found.value[k])
+        if mine < (self.violation, self.value):
+            self.violation, self.value = float(mine[0]), float(mine[1])
+            self.best = _one(candidates, k)
+        merits = merit(found)
+        first = int(np.argmin(merits))
+        if merits[first] < self.merit:
+            self.merit, self.leader = float(merits[first]), _one(candidates, first)
+        total = self.before.evaluations + self.evaluations
+        best = self.value if self.violation <= 0.0 else float("inf")
+        self.rows.append((float(total), best, float(feasible.mean()), float(self.stage)))
+        if self.listen is not None:
+            self.listen(self._progress(total, best, float(feasible.mean())))
+
+    def _progress(self, total: int, best: float, feasible_share: float) -> Progress:
+        done = total if self.budget.counted else self.before.seconds + self.spent()
+        before = float(np.min(self.before.value[self.before.violation <= 0.0], initial=np.inf))
+        return Progress(
+            STAGES[self.stage],
+            self.chain,
+            self.budget.chains,
+            total,
+            min((self.chain + done / (self.budget.amount / self.budget.chains)) / self.budget.chains, 1.0),
+            min(best, before, self.known),
+            feasible_share,
+        )
+
+
 def _after(state: State, ledger: Ledger) -> State:
     rows = np.array(ledger.rows).reshape(-1, 4)
     if len(rows):
@@ -196,3 +383,443 @@ def _collected(problem: Problem, states: list[State], interrupted: bool) -> Foun
         stopped,
         np.concatenate(history),
     )
+
+
+POINT_COST = 3  # evaluations that a point of SLSQP takes, its share of the gradients included
+POPULATION = 200
+CMA_POPULATION = 24
+CMA_SIGMA = 0.1  # of the variables' box
+VIOLATION_WEIGHT = 10.0  # of violated shares of limits against log of the criterion
+_UNBOUNDED = 30.0  # stands for the logarithm of an infinite criterion
+_HOP = 0.03  # of the variables' box: how far from the best SLSQP starts again
+_ROAMING = 300  # iterations
+_LOOK = 4  # points of roaming, one of which is fitted into the limits and scored
+_HARDEST = 400.0  # softness at which the smooth criterion is the true one, but for rounding
+
+
+def merit(found: Evaluation) -> FloatArray:
+    """Weigh the criterion's logarithm and what is violated, (n_candidates,)."""
+    with np.errstate(divide="ignore"):
+        size = np.minimum(np.log(found.value), _UNBOUNDED)
+    return np.asarray(size + VIOLATION_WEIGHT * found.violation)
+
+
+def genetic(ledger: Ledger, random: np.random.Generator, method: Method) -> None:
+    """Run pymoo's genetic algorithm from a feasible start."""
+    from pymoo.algorithms.soo.nonconvex.ga import GA
+    from pymoo.core.repair import Repair
+    from pymoo.operators.crossover.sbx import SBX
+    from pymoo.operators.mutation.pm import PM
+
+    problem = ledger.problem
+    if method == "plain-ga":
+        _run(ledger, GA(pop_size=100), random, _plain)
+        return
+
+    class Scale(Repair):  # type: ignore[misc, unused-ignore]
+        """Scale offspring into the joints' limits."""
+
+        def _do(self, _: Any, X: FloatArray, **__: Any) -> FloatArray:
+            return np.clip(encode(problem, decode(problem, X)), -1.0, 1.0)  # the cell's limits are not scaled into
+
+    start = feasible_start(problem, POPULATION, random)
+    first = evaluate(problem, start)
+    ledger.record(start, first)
+    if (first.violation <= 0.0).any():
+        ledger.anchor = start.center[int(np.lexsort((first.value, first.violation))[0])]
+    ga = GA(
+        pop_size=POPULATION,
+        sampling=np.clip(encode(problem, start), -1.0, 1.0),
+        crossover=SBX(eta=5, prob=0.9),
+        mutation=PM(eta=10, prob_var=1.0 / 20.0),
+        repair=Scale(),
+        eliminate_duplicates=False,
+    )
+    _run(ledger, ga, random, _repaired)
+
+
+def evolution(ledger: Ledger, random: np.random.Generator, start: Candidates) -> None:
+    """Run CMA-ES from the best so far; when it has converged, again and wider."""
+    from pymoo.algorithms.soo.nonconvex.cmaes import CMAES
+
+    sigma, ledger.anchor = CMA_SIGMA, start.center[0]
+    try:
+        while True:
+            x0 = np.clip(encode(ledger.problem, start)[0], -1.0, 1.0)
+            es = CMAES(x0=x0, sigma=sigma, pop_size=CMA_POPULATION, restarts=0, tolfun=1e-5, tolx=1e-7)
+            _run(ledger, es, random, _penalised)
+            ledger.check()
+            start, sigma = ledger.leader or start, min(2.0 * sigma, 0.4)
+    except BudgetSpent:
+        return
+
+
+def polishing(ledger: Ledger, random: np.random.Generator, start: Candidates) -> None:
+    """Run SLSQP in trust regions from the best so far; when it has converged, from places near it."""
+    problem = ledger.problem
+    ledger.anchor = start.center[0]
+    x, hop = encode(problem, start)[0], _HOP
+    try:
+        _roam(ledger, x)
+        x = encode(problem, ledger.leader or start)[0]
+        while True:
+            _descend(ledger, x)
+            best = encode(problem, ledger.leader or start)[0]
+            x = best + hop * random.normal(size=best.size)
+            hop = min(1.3 * hop, 0.2)
+    except BudgetSpent:
+        return
+
+
+def _roam(ledger: Ledger, x: FloatArray) -> None:
+    """Go where the smooth criterion leads, if need be through what is not allowed; score a point now and then."""
+    points = count(1)
+
+    def spend(x: FloatArray) -> None:
+        ledger.evaluations += POINT_COST
+        if next(points) % _LOOK == 0:
+            _score(ledger, x)
+        ledger.check()
+
+    for softness in (32.0, 200.0):
+        x = polish(ledger.problem, x, softness=softness, reach=None, spend=spend, iterations=_ROAMING)
+        _score(ledger, x)
+
+
+def _descend(ledger: Ledger, x: FloatArray) -> None:
+    """Go downhill, each step as far as constraints near the last point can be trusted to be all that matter."""
+    problem, reach, softness = ledger.problem, 0.1, 16.0
+
+    def spend(_: FloatArray) -> None:
+        ledger.evaluations += POINT_COST
+        ledger.check()
+
+    here = _score(ledger, x)
+    while softness <= _HARDEST:
+        trial = polish(problem, x, softness=softness, reach=reach, spend=spend)
+        there = _score(ledger, trial)
+        if there < here - 1e-5:
+            softness *= 2.0 if here - there < 2e-3 else 1.0
+            x, here, reach = trial, there, min(1.6 * reach, 0.3)
+        else:
+            reach *= 0.35
+        if reach < 1e-3:
+            softness, reach = 4.0 * softness, 0.03
+
+
+def _score(ledger: Ledger, x: FloatArray) -> float:
+    """Fit a point into all limits, count what it is worth, and weigh it."""
+    candidates, found = fitted(ledger.problem, decode(ledger.problem, x[None]), ledger.anchor)
+    ledger.record(candidates, found)
+    ledger.check()
+    return float(merit(found)[0])
+
+
+def _run(
+    ledger: Ledger,
+    algorithm: Any,
+    random: np.random.Generator,
+    judge: Callable[[Ledger, FloatArray], dict[str, FloatArray]],
+) -> None:
+    """Ask a pymoo algorithm for populations and tell it what they are worth, while the allowance lasts."""
+    from pymoo.core.problem import Problem as PymooProblem
+    from pymoo.core.termination import NoTermination
+
+    n = ledger.problem.n_design
+    n_limits = 0 if judge is _penalised else len(ledger.problem.names)
+    n_limits += 4 * int(ledger.problem.excitation.moving.sum()) if judge is _plain else 0
+    shape = PymooProblem(n_var=n, n_obj=1, n_ieq_constr=n_limits, xl=-np.ones(n), xu=np.ones(n))
+    algorithm.setup(shape, termination=NoTermination(), seed=int(random.integers(2**31)), verbose=False)
+    while algorithm.has_next():
+        asked = algorithm.ask()
+        for key, value in judge(ledger, asked.get("X")).items():
+            asked.set(key, value)
+        for individual in asked:
+            individual.evaluated.update(("F", "G", "H"))
+        algorithm.evaluator.n_eval += len(asked)
+        algorithm.tell(infills=asked)
+        if ledger.spent() >= ledger.allowance:
+            break
+
+
+def _repaired(ledger: Ledger, X: FloatArray) -> dict[str, FloatArray]:
+    candidates, found = fitted(ledger.problem, decode(ledger.problem, X), ledger.anchor)
+    ledger.record(candidates, found)
+    return {"F": found.value[:, None], "G": found.g}
+
+
+def _penalised(ledger: Ledger, X: FloatArray) -> dict[str, FloatArray]:
+    candidates, found = fitted(ledger.problem, decode(ledger.problem, X), ledger.anchor)
+    ledger.record(candidates, found)
+    return {"F": merit(found)[:, None], "G": np.empty((len(X), 0))}
+
+
+def _plain(ledger: Ledger, X: FloatArray) -> dict[str, FloatArray]:
+    """Judge without repair: joint limits are constraints like all others."""
+    problem = ledger.problem
+    candidates = coefficients(problem, X)
+    found = evaluate(problem, candidates)
+    found = Evaluation(found.value, np.concatenate([found.g, joint_excess(problem, candidates)], axis=1))
+    ledger.record(candidates, found)
+    return {"F": found.value[:, None], "G": found.g}
+
+
+def _one(candidates: Candidates, k: int) -> Candidates:
+    return Candidates(candidates.center[k : k + 1].copy(), candidates.swing[k : k + 1].copy())
+
+
+def joint_excess(problem: Problem, candidates: Candidates) -> FloatArray:
+    """Measure joint limits as constraints: highest and lowest position, velocity, acceleration of each moving joint."""
+    moving = problem.excitation.moving
+    q, dq, ddq = motions(problem, candidates)
+    half = 0.5 * np.ptp(problem.position, axis=1)
+    parts = [
+        (q.max(axis=2) - problem.position[:, 1]) / half,
+        (problem.position[:, 0] - q.min(axis=2)) / half,
+        np.abs(dq).max(axis=2) / problem.rates[0] - 1.0,
+        np.abs(ddq).max(axis=2) / problem.rates[1] - 1.0,
+    ]
+    return np.concatenate([part[:, moving] for part in parts], axis=1)
+
+
+STAGES = ("ga", "cma-es", "slsqp")
+CHAIN_EVALUATIONS = 40_000
+CHAIN_SECONDS = 5.0
+USUAL_SIZE = 70  # design variables that such a chain is enough for
+
+
+def empty_state(problem: Problem) -> State:
+    """Begin a chain."""
+    n_joints, n_waves = problem.amplitude.shape
+    none = np.empty(0)
+    center, swing = np.empty((0, n_joints)), np.empty((0, n_joints, n_waves))
+    return State(0, 0, 0.0, center, swing, none, none, np.empty((0, 4)))
+
+
+_problem: list[Problem] = []  # of a worker process, sent once
+
+
+def run_chains(
+    problem: Problem,
+    budget: Budget,
+    seed: int,
+    method: Method,
+    states: dict[int, State],
+    n_chains: int,
+    workers: int,
+    keep: object = None,
+) -> bool:
+    """Run all chains that are not finished, filling `states`; True tells that they were interrupted."""
+    context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks of compiled code
+    pool = ProcessPoolExecutor(min(workers, n_chains), context, _receive, (problem,))
+    open_: dict[Future[State], int] = {}
+    try:
+        for chain in range(n_chains):
+            state = states.get(chain)
+            if state is None or state.done < len(STAGES):
+                open_[pool.submit(_run_workers, budget, seed, method, chain, state)] = chain
+        while open_:
+            finished, _ = wait(open_, return_when=FIRST_COMPLETED)
+            for future in finished:
+                chain = open_.pop(future)
+                states[chain] = future.result()
+                if callable(keep):
+                    keep(chain, states[chain])
+    except KeyboardInterrupt:
+        for child in multiprocessing.active_children():
+            child.terminate()  # what they had not finished is lost
+        return True
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+    return False
+
+
+def _receive(problem: Problem) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is asked to stop, and ends its children
+    _problem[:] = [problem]
+
+
+def _run_workers(budget: Budget, seed: int, method: Method, chain: int, state: State | None) -> State:
+
+    with one_blas_thread():
+        return run_chain(_problem[0], budget, seed=seed, method=method, chain=chain, state=state)[0]
+
+
+_AMPLITUDES = (1.0, 0.6, 0.35, 0.2, 0.1, 0.05, 0.02)
+_ROUNDS = 6
+
+
+def feasible_start(problem: Problem, n: int, random: np.random.Generator) -> Candidates:
+    """Draw n random motions inside the joints' limits, and shrink those that break another constraint.
+
+    A motion that no shrinking saves swings about another pose in the next round. Whatever is still not feasible at
+    the end stays as it is: the search goes on from it.
+    """
+    chosen = decode(problem, random.uniform(-1.0, 1.0, (n, problem.n_design)))
+    if not problem.names:
+        return chosen
+    center, swing = chosen.center.copy(), chosen.swing.copy()
+    open_ = np.arange(n)
+    for _ in range(_ROUNDS):
+        for amplitude in _AMPLITUDES:
+            trial = Candidates(center[open_], amplitude * swing[open_])
+            good = violation_of(problem, trial) <= 0.0
+            swing[open_[good]] *= amplitude
+            open_ = open_[~good]
+            if not open_.size:
+                return Candidates(center, swing)
+        solved = np.setdiff1d(np.arange(n), open_)
+        fresh = decode(problem, random.uniform(-1.0, 1.0, (open_.size, problem.n_design)))
+        center[open_], swing[open_] = fresh.center, fresh.swing
+        _gather(problem, center, open_, solved, random)
+    return Candidates(center, swing)
+
+
+def violation_of(problem: Problem, candidates: Candidates) -> FloatArray:
+    """Sum what candidates violate, (n_candidates,)."""
+    g = constraint_values(problem, candidates, *motions(problem, candidates))
+    return np.asarray(np.maximum(g, 0.0).sum(axis=1))
+
+
+def _gather(
+    problem: Problem, center: FloatArray, open_: IntArray, solved: IntArray, random: np.random.Generator
+) -> None:
+    """Move half of the open centres near ones that are known to be good, or near home."""
+    some = open_[: (open_.size + 1) // 2]
+    spread = 0.15 * np.ptp(problem.position, axis=1) * problem.excitation.moving
+    if solved.size:
+        near = center[random.choice(solved, some.size)]
+    elif problem.constraints.home is not None:
+        near = np.where(problem.excitation.moving, problem.constraints.home, center[some])
+    else:
+        return
+    center[some] = near + spread * random.normal(size=near.shape)
+    low, high = problem.position.T
+    center[some] = np.where(problem.excitation.moving, np.clip(center[some], low, high), center[some])
+
+
+_SAFE = (0.99, 0.99, 0.85, 0.7, 0.5)  # of the amplitude that interpolation promises, round after round
+_STILL = 0.01  # amplitude that stands for standing still: friction has its sign already
+
+
+def fitted(problem: Problem, candidates: Candidates, anchor: FloatArray | None) -> tuple[Candidates, Evaluation]:
+    """Draw each motion together, q → a + s (q - a), until it keeps all constraints; then evaluate it.
+
+    s comes from interpolating each violated constraint between the anchor a (n_joints,), where all hold, and the
+    motion. What cannot be mended so stays violated.
+    """
+    q, dq, ddq = motions(problem, candidates)
+    g = constraint_values(problem, candidates, q, dq, ddq)
+    if anchor is None or not g.shape[1] or not (g > 0.0).any():
+        return candidates, Evaluation(_values(problem, candidates), g)
+    scale = np.ones(len(g))
+    for safe in _SAFE:
+        bad = np.flatnonzero((g > 0.0).any(axis=1))
+        if not bad.size:
+            break
+        low = _at_anchor(problem, candidates, anchor, bad)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(g[bad] > 0.0, np.maximum(-low, 0.0) / (g[bad] + np.maximum(-low, 0.0)), 1.0)
+        scale[bad] *= safe * share.min(axis=1)
+        trial = drawn(candidates, anchor, scale, bad)
+        g[bad] = constraint_values(problem, trial, *motions(problem, trial))
+    chosen = drawn(candidates, anchor, scale, np.arange(len(g)))
+    return chosen, Evaluation(_values(problem, chosen), g)
+
+
+def drawn(candidates: Candidates, anchor: FloatArray, scale: FloatArray, which: IntArray) -> Candidates:
+    """Draw chosen motions together about the anchor, each by its own factor."""
+    s = scale[which]
+    center = anchor + s[:, None] * (candidates.center[which] - anchor)
+    return Candidates(center, s[:, None, None] * candidates.swing[which])
+
+
+def _at_anchor(problem: Problem, candidates: Candidates, anchor: FloatArray, which: IntArray) -> FloatArray:
+    """Evaluate constraints of the motions drawn together to almost nothing, (n_which, n_constraints)."""
+    still = drawn(candidates, anchor, np.full(len(candidates.center), _STILL), which[:1])
+    return np.tile(constraint_values(problem, still, *motions(problem, still)), (which.size, 1))
+
+
+def _values(problem: Problem, candidates: Candidates) -> FloatArray:
+    G = problem.earlier + problem.share * problem.model.grams(*motions(problem, candidates), problem.n_period)
+    return values(problem.criterion, G)
+
+
+RESERVE = 2e-4  # of each limit: SLSQP ends on a constraint's edge, or a little beyond
+_SINGULAR = 50.0  # stands for the logarithm of an infinite criterion
+
+
+class BudgetSpent(Exception):
+    """The search's budget ran out inside a stage."""
+
+
+def polish(
+    problem: Problem,
+    x: FloatArray,
+    *,
+    softness: float,
+    reach: float | None,
+    spend: Callable[[FloatArray], None],
+    iterations: int = 30,
+) -> FloatArray:
+    """Improve one design from x by sequential quadratic programming on the constraints near x; returns the last x.
+
+    No variable moves further than `reach`, because constraints that are far from their limits are not looked at.
+    With reach = None every variable is free, and each limit is looked at where it is worst at the time: a wilder way,
+    which leaves valleys that the other does not.
+    `spend` hears of every point that is evaluated, and raises BudgetSpent when it must end.
+    """
+    import scipy.optimize
+
+    minimize: Any = scipy.optimize.minimize  # its stubs know no arrays of ours
+    try:
+        chosen = active_set(problem, x)
+    except NotAssembled:  # a leap led out of a closed chain's workspace
+        return x
+
+    def active(x: FloatArray) -> Active:
+        return active_set(problem, x, near=-np.inf, most=1) if reach is None else chosen
+
+    def value(x: FloatArray) -> float:
+        spend(x)
+        return objective(problem, x, softness)
+
+    try:
+        found = minimize(
+            value,
+            x,
+            jac=lambda x: objective_slope(problem, x, softness)[1],
+            method="SLSQP",
+            bounds=None if reach is None else np.stack([x - reach, x + reach], axis=1),
+            constraints=[
+                {
+                    "type": "ineq",
+                    "fun": lambda x: -active_values(problem, active(x), x) - RESERVE,
+                    "jac": lambda x: -active_slopes(problem, active(x), x),
+                }
+            ],
+            options={"maxiter": iterations, "ftol": 1e-7},
+        )
+    except NotAssembled:  # it stepped out of a closed chain's workspace; the best so far is known
+        return x
+    return np.asarray(found.x)
+
+
+def objective(problem: Problem, x: FloatArray, softness: float) -> float:
+    """Evaluate the logarithm of the (softened) criterion."""
+    candidate = coefficients(problem, x[None])
+    G = problem.earlier + problem.share * problem.model.grams(*motions(problem, candidate), problem.n_period)[0]
+    return min(gradient(problem.criterion, G, softness)[0], _SINGULAR)
+
+
+def objective_slope(problem: Problem, x: FloatArray, softness: float) -> tuple[float, FloatArray]:
+    """Evaluate the logarithm of the (softened) criterion and its gradient by design variables."""
+    candidate = coefficients(problem, x[None])
+    n = problem.n_period
+    q, dq, ddq = (x[:, :, :n] for x in motions(problem, candidate))
+    G = problem.earlier + problem.share * problem.model.grams(q, dq, ddq, n)[0]
+    value, bar = gradient(problem.criterion, G, softness)
+    if not np.isfinite(value):
+        return _SINGULAR, np.zeros_like(x)
+    bars = problem.model.gradient(Motion(q[0].T, dq[0].T, ddq[0].T), problem.share * bar)
+    return value, by_design(problem, coefficient_slope(problem, bars)[None])[0]

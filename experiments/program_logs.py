@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.design.fourier import Trajectory
+from excitor.design.motion import Trajectory
 from excitor.design.programs import registry
 from excitor.experiments.align.align import align
 from excitor.experiments.align.manifest_file import Manifest, expected_of, read_manifest

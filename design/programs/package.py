@@ -1,18 +1,39 @@
-"""All files of a target's folder: programs, clients, an operator's page and a manifest."""
+"""All files of a target's folder: programs, clients, an operator's page and a manifest.
+
+* manifest.json: what a target's programs do, for whoever reads the logs that come back.
+* The page for whoever stands at the robot: what to load, what will move and how far, what to compare beforehand.
+"""
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.metadata import version
 from typing import Any
 
-from excitor.design.programs.manifest import manifest_data
-from excitor.design.programs.operator import operator_page
-from excitor.design.programs.plan import Plan
-from excitor.design.programs.run_file import run_json
-from excitor.design.programs.target import CannotDrive, Emitter, Target, check
+import numpy as np
+
+from excitor.design.motion import Trajectory, phases
+from excitor.design.programs.plan import Move, Plan, Stretches, duration, marks, planned
+from excitor.design.programs.run_json import run_json
+from excitor.design.programs.target import (
+    NO_GO,
+    CannotDrive,
+    Emitter,
+    Target,
+    axes_of,
+    check,
+    comment,
+    fitting_steps,
+    fixed,
+    program_names,
+    to_axes,
+    units,
+)
 from excitor.design.programs.verify import client_text
-from excitor.design.programs.words import program_names
+from excitor.robots.arrays import FloatArray
+from excitor.robots.dynamics import frame_pose
 
 MANIFEST, PAGE = "manifest.json", "README.md"
 DRY = "_dry"
@@ -82,3 +103,257 @@ def digests(contents: Mapping[str, bytes]) -> list[dict[str, Any]]:
 
 def _encoding(target: Target, name: str) -> str:
     return "utf-8" if name.endswith((".json", ".py", ".csv")) else target.encoding
+
+
+FORMAT, VERSION = "excitor-manifest", 1
+
+
+def manifest_data(made: "Package", inputs: "Mapping[str, str]") -> dict[str, Any]:
+    """Describe a folder of programs: joints in rad and m, times in s from the start of each program's run."""
+    target, robot = made.target, made.programs[0].plan.robot
+    axes = axes_of(robot, target)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "excitor": version("excitor"),
+        "made_from_sha256": dict(inputs),
+        "go": not made.programs[0].plan.no_go,
+        "allowed": ["no-go"] if made.programs[0].plan.no_go else [],
+        "reasons": list(made.programs[0].plan.no_go),
+        "target": target.name,
+        "timing_class": target.timing,
+        "approximate": target.approximate,
+        "spacing_s": made.spacing or target.spacing,
+        "robot": robot.name,
+        "joints": list(robot.joint_names),
+        "units": {
+            "position": ["m" if slides else "rad" for slides in robot.mechanism.prismatic],
+            "time": "s",
+        },
+        "axes": {
+            "names": list(axes.names),
+            "matrix": axes.matrix.tolist(),
+            "zero": axes.zero.tolist(),
+            "units_per_rad_or_m": units(robot, target).tolist(),
+            "stated_by_the_robot": (target.controller or target.name) in robot.controllers,
+        },
+        "limits": {
+            "position": [[_finite(x) for x in pair] for pair in robot.limits.position],
+            "velocity": [_finite(x) for x in robot.limits.velocity],
+            "acceleration": [_finite(x) for x in robot.limits.acceleration],
+            "jerk": [_finite(x) for x in robot.limits.jerk],
+        },
+        "marks": target.marks,
+        "identification": target.advice,
+        "assumed": target.assumed,
+        "programs": [_program(program, made) for program in made.programs],
+    }
+
+
+def _program(program: "Program", made: "Package") -> dict[str, Any]:
+    plan = program.plan
+    return {
+        "name": program.name,
+        "run": plan.run,
+        "role": plan.role,
+        "dry": plan.dry,
+        "payload_kg": plan.payload,
+        "files": sorted(program.files),
+        "control_steps_s": list(fitting_steps(plan, made.target)) if made.target.spacing is None else None,
+        "home": plan.home.tolist(),
+        "start": plan.start.tolist(),
+        "durations_s": {name: duration(plan, name) for name in Stretches},
+        "out": _moves(plan.out),
+        "back": _moves(plan.back),
+        "marks": [{"t": t, "mark": mark} for t, mark in marks(plan)],
+        **_body(plan),
+    }
+
+
+def _body(plan: Plan) -> dict[str, Any]:
+    if not isinstance(plan.body, Trajectory):
+        return {"kind": "moves", "moves": _moves(plan.body.moves), "repeats": plan.body.repeats}
+    excitation = plan.body.excitation
+    return {
+        "kind": "series",
+        "series": {
+            "period_s": excitation.period,
+            "harmonics": list(excitation.harmonics),
+            "center": plan.body.center.tolist(),
+            "sines": plan.body.sines.tolist(),
+            "cosines": plan.body.cosines.tolist(),
+        },
+        "warm_up_periods": excitation.warm_up,
+        "measured_periods": excitation.measured,
+        "phases": [{"name": phase.name, "start": phase.start, "end": phase.end} for phase in phases(excitation)],
+        "envelope": "35 s^4 - 84 s^5 + 70 s^6 - 20 s^7",
+    }
+
+
+def _moves(moves: tuple[Move, ...]) -> list[dict[str, Any]]:
+    return [
+        {"to": move.to.tolist(), "duration": move.duration, "blend": move.blend, "measured": move.measured}
+        for move in moves
+    ]
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+_REFUSED = {
+    "override": "the speed slider (override) is not at 100 %",
+    "mode": "the controller is not in the mode that the program needs",
+    "home": "the robot does not stand at the home pose, within 0.5 degrees (1 mm)",
+    "payload": "the controller has been told another payload than the plan's",
+}
+_CLASSES = {
+    "A": "A: the motion is evaluated at every control step",
+    "B": "B: a table of points that are passed at stated times; between them the controller joins them",
+    "C": "C: way-points; the controller decides when it passes them, and rounds them off",
+}
+
+
+def operator_page(made: "Package") -> str:
+    """Write the page, in Markdown."""
+    target, plan = made.target, made.programs[0].plan
+    robot = comment(plan.robot.title or plan.robot.name)
+    parts = [
+        f"# {robot}: programs for {target.title}",
+        f"Campaign {comment(plan.campaign)}. {target.scheme[:1].upper()}{target.scheme[1:]}. Timing class "
+        f"{_CLASSES[target.timing]}.",
+        _no_go(plan),
+        "**No check away from the robot proves that a controller accepts a program. The first run on hardware is a "
+        "dry run, at 15 % amplitude, with a hand on the emergency stop. Never replace it by a lower speed: that is "
+        "another motion, and the programs refuse it.**",
+        _section("What it needs", target.needs),
+        _axes_note(plan, target),
+        _poses(plan, target),
+        _motions(made),
+        _section("Load and run", (*target.loading, *_order(made)), numbered=True),
+        _section(
+            "It refuses to start where",
+            tuple(
+                _REFUSED[refusal]
+                for refusal in target.refuses
+                if refusal != "payload" or any(program.plan.payload is not None for program in made.programs)
+            ),
+        ),
+        _section("The log", target.logging),
+        _section("What identification must do", (target.advice,) if target.advice else ()),
+        _section("Taken for granted", (target.assumed,) if target.assumed else ()),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _no_go(plan: Plan) -> str:
+    """Warn that the design is a no-go, with the reasons, whoever wrote them."""
+    if not plan.no_go:
+        return ""
+    reasons = (re.sub(r"([\\`*_<>\[\]|])", r"\\\1", " ".join(reason.split())) for reason in plan.no_go)
+    told = f"**{NO_GO} (`--allow no-go`). Whoever emitted these programs answers for them. The design is a no-go:**"
+    return "\n".join([told, "", *(f"* {reason}" for reason in reasons)])
+
+
+def check_poses(plan: Plan) -> FloatArray:
+    """Choose three poses to compare with the pendant: home, the start, and where the run is farthest from home."""
+    t = np.linspace(0.0, duration(plan, "main"), 2000)
+    q = planned(plan, "main", t)
+    far = q[int(np.argmax(np.abs(q - plan.home).sum(axis=1)))]
+    start = plan.start if np.abs(plan.start - plan.home).max() > 1e-3 else q[len(q) // 3]
+    return np.array([plan.home, start, far])
+
+
+def shown(plan: Plan, target: Target, q: FloatArray) -> FloatArray:
+    """Map joints to what a pendant shows: degrees and mm, whatever unit the programs are in."""
+    return to_axes(plan.robot, replace(target, angle_unit="deg"), q)
+
+
+def _section(title: str, sentences: tuple[str, ...], numbered: bool = False) -> str:
+    if not sentences:
+        return ""
+    lines = [f"{k}. {line}" if numbered else f"* {line}" for k, line in enumerate(sentences, start=1)]
+    return "\n".join([f"## {title}", "", *lines])
+
+
+def _axes_note(plan: Plan, target: Target) -> str:
+    if (target.controller or target.name) in plan.robot.controllers or target.name in ("csv", "ros2", "franka"):
+        return ""
+    return (
+        f"**The robot's file has no `[controllers.{target.controller or target.name}]`: axis k of the controller is "
+        "taken to be joint k, with the same zero and sense. The three poses below show whether that is so.**"
+    )
+
+
+def _poses(plan: Plan, target: Target) -> str:
+    axes, names = shown(plan, target, check_poses(plan)), _axis_names(plan, target)
+    tool = 1e3 * frame_pose(plan.robot, check_poses(plan))[:, :3, 3]
+    rows = [
+        [word, *(fixed(x, 2) for x in pose), *(fixed(x, 1) for x in place)]
+        for word, pose, place in zip(("home", "start", "far"), axes, tool, strict=True)
+    ]
+    return "\n".join(
+        [
+            "## Before anything runs: three poses",
+            "",
+            "Drive the robot there by hand, slowly, one after the other, where the cell allows it. If the pendant "
+            "shows another place of the tool (in the robot's base frame) for these axis values, stop: names, senses "
+            "or zeros of the axes are not what the programs take them for.",
+            "",
+            *_table(["pose", *names, "tool x mm", "y mm", "z mm"], rows),
+        ]
+    )
+
+
+def _motions(made: "Package") -> str:
+    names = _axis_names(made.programs[0].plan, made.target)
+    rows = []
+    for program in made.programs:
+        plan = program.plan
+        spans = [np.linspace(0.0, duration(plan, name), 1500) for name in Stretches]
+        q = np.concatenate([planned(plan, name, t) for name, t in zip(Stretches, spans, strict=True)])
+        reach = shown(plan, made.target, q)
+        total = sum(duration(plan, name) for name in Stretches)
+        ranges = [
+            f"{fixed(low, 0)} … {fixed(high, 0)}"
+            for low, high in zip(reach.min(axis=0), reach.max(axis=0), strict=True)
+        ]
+        rows.append([f"`{program.name}`", f"{total:.0f} s", *ranges])
+    told = "Ranges from the home pose through the run and back; keep people and things out of all of it."
+    steps = fitting_steps(made.programs[0].plan, made.target) if made.target.spacing is None else ()
+    if steps:
+        told += " Control steps: " + ", ".join(f"{1e3 * step:g} ms" for step in steps) + "."
+    return "\n".join(["## What will move, and how far", "", told, "", *_table(["program", "takes", *names], rows)])
+
+
+def _order(made: "Package") -> tuple[str, ...]:
+    lines = []
+    carried = None
+    for program in made.programs:
+        plan = program.plan
+        if carried is not None and plan.payload is not None and (plan.payload > 0.0) != (carried > 0.0):
+            lines.append(
+                f"Mount the load, and declare {plan.payload:g} kg to the controller."
+                if plan.payload > 0.0
+                else "Take the load off, and declare none to the controller."
+            )
+        carried = plan.payload
+        payload = "" if plan.payload is None else f", with {plan.payload:g} kg on the flange as the campaign states it"
+        what = f"the dry run of {comment(plan.run)}" if plan.dry else f"{comment(plan.run)} ({plan.role})"
+        lines.append(f"Run `{program.name}`: {what}{payload}.")
+    return tuple(lines)
+
+
+def _axis_names(plan: Plan, target: Target) -> list[str]:
+    return [
+        f"{comment(name)} {'mm' if slides else '°'}"
+        for name, slides in zip(axes_of(plan.robot, target).names, plan.robot.mechanism.prismatic, strict=True)
+    ]
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> list[str]:
+    return [
+        "| " + " | ".join(heads) + " |",
+        "|" + " --- |" * len(heads),
+        *("| " + " | ".join(row) + " |" for row in rows),
+    ]

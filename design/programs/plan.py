@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from excitor.design.fourier import Excitation, Trajectory, executed, rise
-from excitor.design.slow_runs import travelled
+from excitor.design.motion import Excitation, Trajectory, executed, rise
+from excitor.design.slow import travelled
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.robot import Robot
 
@@ -26,7 +26,7 @@ class Move:
     """A straight line in joint space from rest to rest; a stop, where it leads nowhere.
 
     Without a blend the share of the way travelled is e(t / T), e the envelope of the ramps; with one it is that of
-    `excitor.design.slow_runs`: speeding up for `blend` s, cruising, slowing down.
+    `excitor.design.slow`: speeding up for `blend` s, cruising, slowing down.
     """
 
     to: FloatArray  # (n_joints,), rad and m

@@ -1,37 +1,39 @@
 """Which controllers there are, by name; modules are imported when they are asked for."""
 
 from importlib import import_module
+from types import ModuleType
 from typing import cast
 
-from excitor.design.programs.execution import Executor
-from excitor.design.programs.target import Emitter, Target
+from excitor.design.programs.target import Emitter, Executor, Target
 from excitor.robots.errors import ExcitorError
 
-NAMES = (
-    "csv",
-    "urscript",
-    "rapid",
-    "twincat",
-    "franka",
-    "ros2",
-    "krl",
-    "krl-rsi",
-    "twincat-cam",
-    "fanuc-j519",
-    "rapid-move",
-    "val3",
-    "fanuc",
-)
+# The modules that write a target's programs and that run them on a virtual clock.
+_MODULES = {
+    "csv": ("csv", "csv"),
+    "urscript": ("urscript.emit", "urscript.controller"),
+    "rapid": ("rapid.egm", "rapid.egm_controller"),
+    "twincat": ("twincat.setpoints", "twincat.setpoints_controller"),
+    "franka": ("franka.emit", "franka.controller"),
+    "ros2": ("ros2.emit", "ros2.controller"),
+    "krl": ("krl.spline", "krl.spline_controller"),
+    "krl-rsi": ("krl.rsi", "krl.rsi_controller"),
+    "twincat-cam": ("twincat.cam", "twincat.cam_controller"),
+    "fanuc-j519": ("fanuc.stream", "fanuc.stream_controller"),
+    "rapid-move": ("rapid.move", "rapid.move_controller"),
+    "val3": ("val3.emit", "val3.controller"),
+    "fanuc": ("fanuc.tp", "fanuc.tp_controller"),
+}
+NAMES = tuple(_MODULES)
 
 
 def emitter(name: str) -> Emitter:
     """Find what writes a target's programs."""
-    return cast(Emitter, import_module(f"excitor.design.programs.targets.{_module(name)}"))
+    return cast(Emitter, _module(name, 0))
 
 
 def executor(name: str) -> Executor:
     """Find what runs a target's programs on a virtual clock."""
-    return cast(Executor, import_module(f"excitor.design.programs.checks.{_module(name)}"))
+    return cast(Executor, _module(name, 1))
 
 
 def target(name: str) -> Target:
@@ -39,7 +41,7 @@ def target(name: str) -> Target:
     return emitter(name).TARGET
 
 
-def _module(name: str) -> str:
+def _module(name: str, role: int) -> ModuleType:
     if name not in NAMES:
         raise ExcitorError(f"there is no target {name!r}; targets are {', '.join(NAMES)}")
-    return name.replace("-", "_")
+    return import_module(f"excitor.design.programs.{_MODULES[name][role]}")

@@ -1,14 +1,22 @@
-"""What a controller can do, as data; and how joints become the axes that it knows."""
+"""What a controller can do, as data; and how joints become the axes that it knows.
 
-from collections.abc import Mapping
+* What a program did when it ran on a virtual clock: commands, points or way-points, marks, and why it halted.
+* Names, comments and numbers that are safe in any program, whatever people typed.
+* Points of a table: when they are passed, so that every part of a run begins with one.
+"""
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal, Protocol
 
 import numpy as np
 
-from excitor.design.fourier import Trajectory
-from excitor.design.programs.plan import Move, Plan, Rounds, Stretches, duration
-from excitor.robots.arrays import FloatArray
+from excitor.design.motion import Trajectory
+from excitor.design.programs.plan import Move, Plan, Rounds, Stretches, StretchName, duration, marks
+from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import ControllerAxes, Robot
 
@@ -158,3 +166,161 @@ def _fits(plan: Plan, step: float) -> bool:
         times += [move.duration for move in plan.moves("main")]
     n = np.array([*times, duration(plan, "main")]) / step
     return bool((np.abs(n - n.round()) < 1e-6 * np.maximum(1.0, n)).all())
+
+
+Kind = Literal["commands", "points", "way-points"]
+
+
+class ProgramError(ExcitorError):
+    """A program that does not run: which file, which line, what is wrong."""
+
+    def __init__(self, file: str, line: int | None, sentence: str) -> None:
+        self.file, self.line, self.sentence = file, line, sentence
+        super().__init__(f"{file}{'' if line is None else f', line {line}'}: {sentence}")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Machine:
+    """The controller that a program finds; axes in its own units."""
+
+    axes: FloatArray  # (n_axes,): where the robot stands
+    step: float  # s, of control
+    override: float = 1.0  # of speed: the slider, a share
+    automatic: bool = True  # in the mode that the program needs
+    payload: float = 0.0  # kg, that the controller has been told
+    names: tuple[str, ...] = ()  # of its axes, where the language speaks of names
+    longest: float = 1e5  # s of virtual time after which a program counts as endless
+
+    def __post_init__(self) -> None:
+        freeze(self, axes="n_axes")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Stretch:
+    """Motion from rest to rest. Times in s from its start; axes in the controller's units.
+
+    Commands are set points of every control step, points of a table are passed at their times, way-points are
+    joined by lines whose times only the controller knows (t is then the program's own estimate, or counts them).
+    Tables and way-points list the pose at which the stretch begins as well, at t = 0.
+    """
+
+    name: StretchName
+    kind: Kind
+    t: FloatArray  # (n,)
+    axes: FloatArray  # (n, n_axes)
+    rates: FloatArray | None = None  # (n, n_axes), where the program states them: per s
+    accelerations: FloatArray | None = None
+    interpolation: str = ""  # of points: "quintic", "cubic", "spline", "blend"
+
+    def __post_init__(self) -> None:
+        sizes = freeze(self, t="n", axes="n n_axes")
+        shape = f"{sizes['n']} {sizes['n_axes']}"
+        if self.rates is not None:
+            freeze(self, rates=shape)
+        if self.accelerations is not None:
+            freeze(self, accelerations=shape)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Execution:
+    """All that a program did."""
+
+    stretches: tuple[Stretch, ...]
+    marks: tuple[tuple[float, int], ...] = ()  # s from the main stretch's start, mark
+    events: tuple[str, ...] = ()  # in order: "log on", "log off", "out", "main", "back"
+    halted: str = ""  # the message with which it refused to go on; empty where it ran to its end
+
+    def without_marks(self) -> "Execution":
+        """Forget the marks."""
+        return replace(self, marks=())
+
+
+class Executor(Protocol):
+    """A module of `checks`: runs the files of one program, or raises ProgramError."""
+
+    def execute(self, files: Mapping[str, str], name: str, machine: Machine) -> Execution:
+        """Run the program called `name`; `files` are its files and the target's shared ones, by name."""
+
+
+ENDINGS = ("_dry", "_out", "_main", "_back")  # of the files of one program: no program's name has them
+PREFIX = "ex_"  # of every name in a program: none of ours is a word of the language
+
+
+NO_GO = "NO-GO DESIGN EMITTED ON PURPOSE"  # short enough for the remarks of every controller
+
+
+def no_go_lines(plan: Plan, mark: str = "", end: str = "") -> list[str]:
+    """Comment for the head of a file that the design is a no-go; no line where it is none."""
+    return [f"{mark}{NO_GO}{end}"] if plan.no_go else []
+
+
+def program_names(runs: Iterable[str], target: Target) -> list[str]:
+    """Make names of runs safe and different in the target's language; room is left for a suffix of four letters."""
+    made: list[str] = []
+    for run in runs:
+        name = _unending(safe_name(run, target.longest_name - 4, target.reserved), target)
+        k = 2
+        while name.lower() in (other.lower() for other in made):
+            tail = f"_{k}"
+            name = safe_name(run, target.longest_name - 4 - len(tail), target.reserved) + tail
+            k += 1
+        made.append(name)
+    return made
+
+
+def _unending(name: str, target: Target) -> str:
+    """Change a name that ends as the names of another program's files do."""
+    return name[: target.longest_name - 8] + "_run" if name.endswith(ENDINGS) else name
+
+
+def safe_name(text: str, longest: int, reserved: Collection[str] = ()) -> str:
+    """Keep a to z, 0 to 9 and single underscores of a name, which begins with a letter and is no reserved word."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    name = re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")[: max(1, longest)].strip("_")
+    if not name or not name[0].isalpha() or name in reserved:
+        name = (PREFIX + name)[: max(len(PREFIX), longest)].strip("_")
+    return name
+
+
+def comment(text: str, longest: int = 100) -> str:
+    """Keep letters, digits and harmless marks of a text: no quote, bracket, line end or escape survives."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    harmless = re.sub(r"[^A-Za-z0-9 .,:+=_/-]", " ", plain)
+    return re.sub(r"\s+", " ", re.sub(r"--+|//+", " ", harmless)).strip()[:longest]
+
+
+def fixed(value: float, decimals: int) -> str:
+    """Write a number with a fixed count of decimals, never as -0."""
+    text = f"{value:.{decimals}f}"
+    return text[1:] if text.startswith("-") and not text.strip("-0.") else text
+
+
+def precise(value: float, digits: int = 17) -> str:
+    """Write a number so that it reads back; always with a decimal point, which some languages want in a real."""
+    text = f"{float(value):.{digits}g}"
+    if "e" in text:
+        head, exponent = text.split("e")
+        return f"{head if '.' in head else head + '.0'}e{int(exponent)}"
+    return text if "." in text else f"{text}.0"
+
+
+def rounded(values: FloatArray, decimals: int) -> FloatArray:
+    """Round as `fixed` writes."""
+    return np.array([float(fixed(float(x), decimals)) for x in np.ravel(values)]).reshape(np.shape(values))
+
+
+def part_edges(plan: Plan, stretch: StretchName) -> FloatArray:
+    """List when the parts of a stretch begin, and when the last one ends, s."""
+    if stretch == "main":
+        return np.array([t for t, _ in marks(plan)] + [duration(plan, stretch)])
+    return np.concatenate([[0.0], np.cumsum([move.duration for move in plan.moves(stretch)])])
+
+
+def table_times(plan: Plan, stretch: StretchName, spacing: float) -> FloatArray:
+    """Divide every part evenly, into steps of at most `spacing` s; the first time is 0, (n_points,)."""
+    edges = part_edges(plan, stretch)
+    parts = []
+    for start, end in pairwise(edges):
+        n = max(1, int(np.ceil((end - start) / spacing - 1e-9)))
+        parts.append(start + np.arange(n) * ((end - start) / n))
+    return np.concatenate([*parts, edges[-1:]])

@@ -7,13 +7,27 @@ from importlib import resources
 import numpy as np
 
 from excitor.design.constraints import Constraints
-from excitor.design.fourier import Trajectory, period_grid, steady
-from excitor.design.programs.compare import differences, worst_position
-from excitor.design.programs.executed import Executed, executed, spacing_for
-from excitor.design.programs.executed_limits import FINE_SAMPLES
-from excitor.design.programs.execution import Execution, Executor, Machine, ProgramError
+from excitor.design.motion import Trajectory, period_grid, steady
+from excitor.design.programs.interpolate import (
+    FINE_SAMPLES,
+    Executed,
+    differences,
+    executed,
+    spacing_for,
+    worst_position,
+)
 from excitor.design.programs.plan import Plan
-from excitor.design.programs.target import Refusal, Target, axes_of, fitting_steps, to_axes
+from excitor.design.programs.target import (
+    Execution,
+    Executor,
+    Machine,
+    ProgramError,
+    Refusal,
+    Target,
+    axes_of,
+    fitting_steps,
+    to_axes,
+)
 from excitor.robots.robot import Motion
 
 _AWAY = np.radians(5.0)  # rad or m: from home, where a program must refuse to start

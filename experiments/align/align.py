@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from excitor.design.fourier import Trajectory
+from excitor.design.motion import Trajectory
 from excitor.experiments.align.nouns import Alignment, Check, Expected, MeasuredRun
 from excitor.experiments.align.payload import can_weigh, check_payload, flange_load, loaded
 from excitor.experiments.align.positions import Channels, check_lag, check_positions, check_tracking

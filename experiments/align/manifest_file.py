@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
-from excitor.design.fourier import Excitation, Trajectory, phases
-from excitor.design.programs.manifest import FORMAT, VERSION
+from excitor.design.motion import Excitation, Trajectory, phases
+from excitor.design.programs.package import FORMAT, VERSION
 from excitor.design.programs.plan import Move, Rounds
 from excitor.experiments.align.nouns import Expected
 from excitor.robots.errors import ExcitorError

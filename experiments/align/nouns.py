@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from excitor.design.fourier import Trajectory, executed
+from excitor.design.motion import Trajectory, executed
 from excitor.design.programs.plan import Move, Rounds, moved
 from excitor.identify.diagnose import STILL, Level
 from excitor.robots.arrays import BoolArray, FloatArray, freeze

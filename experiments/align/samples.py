@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from excitor.design.fourier import Trajectory
+from excitor.design.motion import Trajectory
 from excitor.experiments.align.nouns import Alignment, MeasuredRun
 from excitor.experiments.align.windows import AlignedPeriods, aligned_samples, resampled
 from excitor.identify.periods import average, periodic_lowpass

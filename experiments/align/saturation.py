@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.design.fourier import Trajectory
+from excitor.design.motion import Trajectory
 from excitor.experiments.align.nouns import Alignment, Check, MeasuredRun
 from excitor.experiments.align.positions import Channels
 from excitor.experiments.align.samples import Followed, followed

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from excitor.design.fourier import Trajectory
+from excitor.design.motion import Trajectory
 from excitor.experiments.align.nouns import Check, Expected, MeasuredRun
 from excitor.experiments.align.timing import Timing
 from excitor.robots.arrays import FloatArray

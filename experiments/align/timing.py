@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from excitor.design.fourier import Trajectory
+from excitor.design.motion import Trajectory
 from excitor.experiments.align.nouns import Expected
 from excitor.robots.arrays import FloatArray, IntArray
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from excitor.design.fourier import Trajectory
+from excitor.design.motion import Trajectory
 from excitor.experiments.align.nouns import Alignment, Expected, MeasuredRun, Misaligned
 from excitor.experiments.align.stamps import in_order
 from excitor.identify.periods import Average, average

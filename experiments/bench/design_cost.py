@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from excitor.design.constraints import Constraints
-from excitor.design.criteria import Criterion
-from excitor.design.fourier import period_grid, steady
-from excitor.design.models import DynamicModel
+from excitor.design.criteria import Criterion, DynamicModel
+from excitor.design.motion import period_grid, steady
 from excitor.design.problem import Candidates, Problem, build_problem, decode, encode, evaluate, trajectory
 from excitor.experiments.bench.design_quality import six_axis_problem
 from excitor.experiments.bench.physics import PinocchioPeer, bench_columns

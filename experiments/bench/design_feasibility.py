@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from excitor.design.approach import backwards, path_motion
-from excitor.design.budget import Budget
-from excitor.design.certify import DRY_RUN, failing
-from excitor.design.fourier import executed, scaled
-from excitor.design.infeasible import InfeasibleDesign, sentences
+from excitor.design.certify.certificate import failing
+from excitor.design.certify.certify import DRY_RUN
+from excitor.design.explain import InfeasibleDesign, sentences
+from excitor.design.motion import executed, scaled
+from excitor.design.search import Budget
 from excitor.experiments.bench.pinocchio_cell import PinocchioCell
 from excitor.experiments.campaign import FILE, open_campaign
 from excitor.experiments.designing.periodic import DesignedRun, design_run

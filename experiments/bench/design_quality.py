@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.budget import Budget, Method
 from excitor.design.constraints import Constraints
-from excitor.design.criteria import Criterion
-from excitor.design.fourier import Excitation, period_grid, steady
-from excitor.design.models import DynamicModel
+from excitor.design.criteria import Criterion, DynamicModel
+from excitor.design.motion import Excitation, period_grid, steady
 from excitor.design.problem import Problem, build_problem, trajectory
-from excitor.design.search import solve
+from excitor.design.search import Budget, Method, solve
 from excitor.experiments.bench.physics import bench_columns, six_axis
 from excitor.experiments.figures import Figure
 from excitor.robots.gram import condition_number

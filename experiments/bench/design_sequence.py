@@ -15,14 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.budget import Budget
 from excitor.design.constraints import Constraints
-from excitor.design.criteria import Criterion
-from excitor.design.fourier import Excitation, Trajectory, executed_motion, period_grid, steady
-from excitor.design.models import PowerModel
+from excitor.design.criteria import Criterion, PowerModel
+from excitor.design.motion import Excitation, Trajectory, executed_motion, period_grid, steady
 from excitor.design.problem import build_problem, trajectory
 from excitor.design.schedule import EarlierRun, earlier_gram, locked_sequence
-from excitor.design.search import solve
+from excitor.design.search import Budget, solve
 from excitor.experiments.figures import Figure
 from excitor.experiments.studies import tx40_virtual as study
 from excitor.experiments.studies.tx40_virtual import CaseResult, Virtual

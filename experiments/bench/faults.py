@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.fourier import Trajectory
+from excitor.design.motion import Trajectory
 from excitor.experiments.bench.faults_campaigns import Campaign, campaign, log_campaign, read_campaign
 from excitor.experiments.bench.faults_named import named
 from excitor.experiments.figures import Figure, Report

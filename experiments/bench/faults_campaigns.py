@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.design.fourier import Excitation, Trajectory, period_grid, scaled, steady
+from excitor.design.motion import Excitation, Trajectory, period_grid, scaled, steady
 from excitor.design.programs import registry
-from excitor.design.programs.manifest import manifest_data
-from excitor.design.programs.package import MANIFEST, package, program_names_of
+from excitor.design.programs.package import MANIFEST, manifest_data, package, program_names_of
 from excitor.design.programs.plan import Move, Plan, Rounds
 from excitor.experiments.program_logs import LOGS, PROGRAMS, ProgramLog, read_aligned
 from excitor.experiments.virtual.faults import Fault

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.design.fourier import Excitation, Trajectory
-from excitor.design.programs.checks.egm_robot import FIRST_PACKET, FakeController, sensor_message
+from excitor.design.motion import Excitation, Trajectory
 from excitor.design.programs.clients import egm_client
 from excitor.design.programs.plan import Move, Plan, planned
-from excitor.design.programs.run_file import run_json
+from excitor.design.programs.rapid.egm import TARGET
+from excitor.design.programs.rapid.egm_controller import FIRST_PACKET, FakeController, sensor_message
+from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import in_axes
-from excitor.design.programs.targets.rapid import TARGET
 from excitor.robots.arrays import FloatArray
 from excitor.robots.load import load
 

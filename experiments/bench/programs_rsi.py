@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.design.fourier import Excitation, Trajectory
+from excitor.design.motion import Excitation, Trajectory
 from excitor.design.programs.clients import rsi_server
+from excitor.design.programs.krl.rsi import TARGET
 from excitor.design.programs.plan import Move, Plan, Stretches, duration, planned
-from excitor.design.programs.run_file import run_json
+from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import in_axes, to_axes
-from excitor.design.programs.targets.krl_rsi import TARGET
 from excitor.robots.arrays import FloatArray
 from excitor.robots.load import load
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from excitor.design.fourier import Trajectory
+from excitor.design.motion import Trajectory
 from excitor.experiments.align.nouns import Alignment
 from excitor.identify.closed_loop import set_up_replay, simulate_runs
 from excitor.identify.methods import Problem, affordable_sensitivity

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.design.budget import Progress
-from excitor.design.certify import Certificate, has_torque_model
-from excitor.design.forecast import Forecast, PlannedRun, forecast
-from excitor.design.forecast_verdict import CONDITION, Check
-from excitor.design.fourier import period_grid, steady
+from excitor.design.certify.certificate import Certificate
+from excitor.design.certify.limits import has_torque_model
+from excitor.design.forecast import CONDITION, Check, Forecast, PlannedRun, forecast
+from excitor.design.motion import period_grid, steady
 from excitor.design.schedule import RunPlan
-from excitor.design.slow_runs import measured_duration, measured_motion
+from excitor.design.search import Progress
+from excitor.design.slow import measured_duration, measured_motion
 from excitor.experiments.designing.checkpoint import forget
 from excitor.experiments.designing.periodic import DesignedRun, design_run, repeated_run
 from excitor.experiments.designing.planned import planned_runs

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.budget import State
+from excitor.design.search import State
 
 FOLDER = ".design"
 

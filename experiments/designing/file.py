@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.certify import Margin
+from excitor.design.certify.certificate import Margin
 from excitor.design.forecast import forecast_data
-from excitor.design.fourier import phases
+from excitor.design.motion import phases
 from excitor.design.pareto import Front
-from excitor.design.torque_mode import torque_phases
+from excitor.design.torque import torque_phases
 from excitor.experiments.designing.campaign_design import Designed
 from excitor.experiments.designing.periodic import DesignedRun
 from excitor.experiments.designing.slow import DesignedSlowRun

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from excitor.design.budget import Found, Progress
-from excitor.design.fourier import Excitation
+from excitor.design.motion import Excitation
 from excitor.design.pareto import Front, Objective, front
 from excitor.design.problem import Candidates, Problem
 from excitor.design.schedule import RunPlan
+from excitor.design.search import Found, Progress
 from excitor.experiments.campaign import FILE, InvalidCampaign
 from excitor.experiments.designing.settings import Settings
 from excitor.experiments.designing.setup import Setup

@@ -5,16 +5,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from excitor.design.budget import Budget, Found, Progress
-from excitor.design.certify import Certificate, certify, has_torque_model
+from excitor.design.certify.certificate import Certificate
+from excitor.design.certify.certify import certify
+from excitor.design.certify.limits import has_torque_model
 from excitor.design.constraints import Constraints
-from excitor.design.criteria import Criterion, values
-from excitor.design.fourier import Excitation, Trajectory, period_grid, scaled, steady
-from excitor.design.infeasible import InfeasibleDesign
-from excitor.design.models import DynamicModel, Model, PowerModel
+from excitor.design.criteria import Criterion, DynamicModel, Model, PowerModel, values
+from excitor.design.explain import InfeasibleDesign
+from excitor.design.motion import Excitation, Trajectory, period_grid, scaled, steady
 from excitor.design.pareto import Front
 from excitor.design.problem import Problem, build_problem, trajectory
 from excitor.design.schedule import RunPlan, excited_columns, run_constraints
+from excitor.design.search import Budget, Found, Progress
 from excitor.experiments.campaign import FILE, InvalidCampaign
 from excitor.experiments.designing.checkpoint import forget, keep, key_of, recall
 from excitor.experiments.designing.front import search_front
@@ -190,7 +191,7 @@ def model_of(setup: Setup, columns: IntArray, criterion: Criterion, plan: RunPla
     if setup.design.model == "power":
         return PowerModel(setup.robot, columns, None if criterion.kind == "condition" else setup.noise.sigma)
     if setup.design.model == "load":
-        from excitor.design.load_model import load_model
+        from excitor.design.criteria import load_model
 
         return load_model(setup.robot, setup.robot.tool.link, moving=plan.moving)
     weights = np.ones(setup.robot.n_joints) if criterion.kind == "condition" else 1.0 / setup.noise.sigma

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from excitor.design.approach import path_motion
-from excitor.design.budget import STAGES
-from excitor.design.certify import Certificate
-from excitor.design.fourier import executed, executed_motion, phases
-from excitor.design.slow_runs import slow_motion, slow_series
-from excitor.design.torque_mode import torque_phases
+from excitor.design.certify.certificate import Certificate
+from excitor.design.motion import executed, executed_motion, phases
+from excitor.design.search import STAGES
+from excitor.design.slow import slow_motion, slow_series
+from excitor.design.torque import torque_phases
 from excitor.experiments.designing.campaign_design import Designed
 from excitor.experiments.designing.file import finite, margin_data
 from excitor.experiments.designing.periodic import DesignedRun

@@ -6,9 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from excitor.design.budget import Budget, Found, Progress, State
 from excitor.design.problem import Problem, candidates_of, evaluate
-from excitor.design.search import Keeper, solve
+from excitor.design.search import Budget, Found, Keeper, Progress, State, solve
 from excitor.experiments.designing.settings import Settings
 from excitor.robots.errors import ExcitorError
 
@@ -66,7 +65,7 @@ def _helped(problem: Problem, first: State, where: str, seed: int) -> State:
     """Where the first stage found nothing that fits, end in a report of why, or go on from what does fit."""
     if first.done != 1 or (first.violation <= 0.0).any():
         return first
-    from excitor.design.infeasible import InfeasibleDesign, explain
+    from excitor.design.explain import InfeasibleDesign, explain
 
     blocked = explain(problem, seed=seed, evaluations=WHY_EVALUATIONS)
     if blocked.members or blocked.fits is None:
@@ -84,6 +83,6 @@ def _helped(problem: Problem, first: State, where: str, seed: int) -> State:
 
 def raise_infeasible(problem: Problem, where: str, seed: int) -> None:
     """End a search without a feasible candidate in a report of what blocks."""
-    from excitor.design.infeasible import InfeasibleDesign, explain
+    from excitor.design.explain import InfeasibleDesign, explain
 
     raise InfeasibleDesign(where, explain(problem, seed=seed, evaluations=WHY_EVALUATIONS))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from excitor.design.budget import Budget, Method
+from excitor.design.search import Budget, Method
 from excitor.experiments.designing.schema import Design
 
 DEFAULT_EVALUATIONS = 20_000

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from excitor.design.certify import has_torque_model
+from excitor.design.certify.limits import has_torque_model
 from excitor.design.constraints import Constraints
-from excitor.design.fourier import Excitation
+from excitor.design.motion import Excitation
 from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign
 from excitor.experiments.designing import schema
 from excitor.experiments.designing.noise import assumed_noise, learned_robot, noise_of_model

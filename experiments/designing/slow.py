@@ -4,12 +4,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from excitor.design.certify import Certificate, certify_slow
+from excitor.design.certify.certificate import Certificate
+from excitor.design.certify.certify import certify_slow
 from excitor.design.constraints import Constraints
 from excitor.design.schedule import RunPlan, run_constraints
-from excitor.design.slow_plans import SweepPlan, WarmUpPlan, friction_sweeps, warm_up
-from excitor.design.slow_runs import SlowRun
-from excitor.design.static_poses import StaticPlan, static_poses
+from excitor.design.slow import SlowRun, StaticPlan, SweepPlan, WarmUpPlan, friction_sweeps, static_poses, warm_up
 from excitor.experiments.designing.periodic import carries, torque_model
 from excitor.experiments.designing.setup import Setup
 from excitor.robots.robot import Robot

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from excitor.design.infeasible import InfeasibleDesign
+from excitor.design.explain import InfeasibleDesign
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.designing.campaign_design import Designed, design
 from excitor.experiments.designing.checkpoint import forget

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.budget import Progress
-from excitor.design.certify import Margin, failing
+from excitor.design.certify.certificate import Margin, failing
 from excitor.design.pareto import Front
+from excitor.design.search import Progress
 from excitor.experiments.designing.campaign_design import Designed, Listener
 
 _SHOWN = 8  # of the tightest margins

@@ -9,30 +9,29 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from excitor.design.budget import Progress
-from excitor.design.certificate import Certificate
-from excitor.design.certify import has_torque_model
+from excitor.design.certify.certificate import Certificate
+from excitor.design.certify.limits import has_torque_model
 from excitor.design.forecast import PlannedRun
 from excitor.design.schedule import VALIDATION_SEED, RunPlan, Schedule, checked
-from excitor.design.slow_runs import InfeasibleRun
-from excitor.design.torque_certificate import (
+from excitor.design.search import Progress
+from excitor.design.slow import InfeasibleRun
+from excitor.design.torque import (
+    CLEARANCE_SCALE,
     CONDITION_SAMPLES,
+    SEARCH_SHARE,
     SHARP_WIDTH,
+    FoundTorques,
     Robustness,
     TorqueCertificate,
-    certify_torques,
-    measured_motion,
-)
-from excitor.design.torque_mode import (
-    CLEARANCE_SCALE,
-    SEARCH_SHARE,
     TorqueExcitation,
     TorqueProblem,
     TorqueTrajectory,
+    certify_torques,
+    measured_motion,
     scaled,
+    search_torques,
     torque_problem,
 )
-from excitor.design.torque_search import FoundTorques, search_torques
 from excitor.experiments.campaign import FILE, InvalidCampaign
 from excitor.experiments.designing.periodic import VALIDATION_SHARE
 from excitor.experiments.designing.run_search import Stopped

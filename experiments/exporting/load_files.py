@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.design.programs.targets.krl_text import RESERVED as KRL_WORDS
-from excitor.design.programs.targets.rapid_text import RESERVED as RAPID_WORDS
-from excitor.design.programs.words import fixed, safe_name
+from excitor.design.programs.krl.text import RESERVED as KRL_WORDS
+from excitor.design.programs.rapid.text import RESERVED as RAPID_WORDS
+from excitor.design.programs.target import fixed, safe_name
 from excitor.experiments.exporting.load import Load
 from excitor.experiments.exporting.load_numbers import CENTER, INERTIA, MASS, Numbers, numbers_of
 from excitor.robots.arrays import FloatArray

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import numpy as np
 
-from excitor.design.programs.words import comment
+from excitor.design.programs.target import comment
 from excitor.experiments.exporting.load import NAMES, NORMAL_95, PAIRS, Load, Principal, principal
 from excitor.robots.arrays import FloatArray
 

@@ -5,14 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from excitor.design.budget import Budget
-from excitor.design.criteria import Criterion
-from excitor.design.fourier import period_grid, steady
-from excitor.design.models import DynamicModel
+from excitor.design.criteria import Criterion, DynamicModel
+from excitor.design.motion import period_grid, steady
 from excitor.design.problem import trajectory
 from excitor.design.schedule import RunPlan, moving_mask
-from excitor.design.search import solve
-from excitor.design.slow_runs import InfeasibleRun, measured_duration, measured_motion
+from excitor.design.search import Budget, solve
+from excitor.design.slow import InfeasibleRun, measured_duration, measured_motion
 from excitor.experiments.designing.periodic import run_problem
 from excitor.experiments.designing.setup import Setup
 from excitor.experiments.designing.slow import make_slow_run

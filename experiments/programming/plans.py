@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.design.certify import DRY_RUN, certify_slow
+from excitor.design.certify.certify import DRY_RUN, certify_slow
 from excitor.design.constraints import Constraints
 from excitor.design.criteria import Criterion
-from excitor.design.fourier import Excitation, Trajectory, scaled
+from excitor.design.motion import Excitation, Trajectory, scaled
 from excitor.design.programs.plan import Move, Plan, Rounds
 from excitor.design.programs.verify import Judge
 from excitor.design.schedule import RunPlan, run_constraints
-from excitor.design.slow_runs import SlowKind, SlowRun
+from excitor.design.slow import SlowKind, SlowRun
 from excitor.experiments.campaign import OpenCampaign
 from excitor.experiments.designing.file import FILE
 from excitor.experiments.designing.periodic import carries, limits_of, model_of, run_problem, run_robot, torque_model

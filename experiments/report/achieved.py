@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.fourier import Trajectory
+from excitor.design.motion import Trajectory
 from excitor.experiments.identification import mean_noise
 from excitor.experiments.model_file import finite
 from excitor.experiments.page.words import entries, table

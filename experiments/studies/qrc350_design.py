@@ -12,14 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.design.budget import Budget, Found
-from excitor.design.certify import Certificate, certify
+from excitor.design.certify.certificate import Certificate
+from excitor.design.certify.certify import certify
 from excitor.design.constraints import Constraints
-from excitor.design.criteria import Criterion
-from excitor.design.declared_model import DeclaredModel, declared_model
-from excitor.design.fourier import Excitation, Trajectory, period_grid, scaled, steady
+from excitor.design.criteria import Criterion, DeclaredModel, declared_model
+from excitor.design.motion import Excitation, Trajectory, period_grid, scaled, steady
 from excitor.design.problem import Problem, build_problem, trajectory
-from excitor.design.search import solve
+from excitor.design.search import Budget, Found, solve
 from excitor.experiments.studies.qrc350_data import PERIOD_S, REPETITIONS, Recordings
 from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.base import base_parameters, declared_transform

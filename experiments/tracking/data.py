@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.certify import has_torque_model
+from excitor.design.certify.limits import has_torque_model
 from excitor.experiments.campaign import OpenCampaign
 from excitor.experiments.designing.noise import learned_robot
 from excitor.experiments.designing.setup import loaded

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.design.fourier import rise
+from excitor.design.motion import rise
 from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign
 from excitor.experiments.designing.setup import pendant_to_si, set_up
 from excitor.experiments.designing.task import task_motion

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from excitor.design.constraints import Constraints
-from excitor.design.criteria import Criterion
-from excitor.design.fourier import Excitation
-from excitor.design.models import DynamicModel
+from excitor.design.criteria import Criterion, DynamicModel
+from excitor.design.motion import Excitation
 from excitor.design.problem import build_problem
 from excitor.robots.base import base_parameters
 from excitor.robots.cell import Scene, Shape, Zone

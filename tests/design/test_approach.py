@@ -17,9 +17,10 @@ from excitor.design.approach import (
     path_motion,
     path_pieces,
 )
-from excitor.design.certify import certify, failing
+from excitor.design.certify.certificate import failing
+from excitor.design.certify.certify import certify
 from excitor.design.constraints import Constraints, from_robot
-from excitor.design.fourier import Excitation, Trajectory
+from excitor.design.motion import Excitation, Trajectory
 from excitor.robots.cell import Scene, Shape, Zone, clearances, required, tool_speeds
 from excitor.robots.dynamics import frame_pose
 from excitor.robots.load import load

@@ -8,17 +8,26 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from excitor.design.bounds import link_rates, point_rates, torque_curvature
-from excitor.design.certificate import Margin, tightest
-from excitor.design.certify import DRY_RUN, certify, failing
-from excitor.design.certify_cell import clearance_margins, tool_speed_margins
-from excitor.design.certify_joints import joint_margins
-from excitor.design.certify_torque import peak_margins, rms_margins
+from excitor.design.certify.bounds import Effort, link_rates, point_rates, torque_curvature, worst_case
+from excitor.design.certify.cell import clearance_margins, tool_speed_margins
+from excitor.design.certify.certificate import Margin, failing, tightest
+from excitor.design.certify.certify import DRY_RUN, certify
+from excitor.design.certify.limits import joint_margins, largest_torques, peak_margins, rms_margins
 from excitor.design.constraints import Constraints, from_robot
-from excitor.design.fourier import Excitation, Trajectory, executed, executed_motion, phases, rise, scaled, steady
-from excitor.design.pieces import RISE_MOST, Piece, even_spans, run_pieces
-from excitor.design.torque_bounds import largest_torques
-from excitor.design.worst_case import Effort, worst_case
+from excitor.design.motion import (
+    RISE_MOST,
+    Excitation,
+    Piece,
+    Trajectory,
+    even_spans,
+    executed,
+    executed_motion,
+    phases,
+    rise,
+    run_pieces,
+    scaled,
+    steady,
+)
 from excitor.robots.cell import Scene, Shape, Zone, clearances, required
 from excitor.robots.dynamics import frame_pose, inverse_dynamics, rigid_torque
 from excitor.robots.load import load
@@ -475,7 +484,7 @@ def test_a_run_that_is_not_at_rest_is_refused(arm, mutation, monkeypatch):
     if mutation == "no ramp":
         trajectory = replace(trajectory, excitation=replace(trajectory.excitation, ramp=0.0))
     else:
-        from excitor.design import certify as module
+        from excitor.design.certify import certify as module
 
         off = lambda run, t, order=0: executed(run, t, order) + (1e-6 * t[:, None] if order == 0 else 0.0)  # noqa: E731
         monkeypatch.setattr(module, "executed", off)

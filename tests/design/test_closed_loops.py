@@ -6,21 +6,18 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from excitor.design import closed_rates
-from excitor.design.active import active_set, active_slopes, active_values
 from excitor.design.approach import BlockedPose, NoPath, Path, approach, blocked, is_clear, path_motion
-from excitor.design.certify import certify, failing
-from excitor.design.closed_bounds import closed_row_speeds, singularity_bounds
-from excitor.design.closed_rates import closed_spans
+from excitor.design.certify import bounds as closed_rates
+from excitor.design.certify.bounds import closed_row_speeds, closed_spans, singularity_bounds
+from excitor.design.certify.certificate import failing
+from excitor.design.certify.certify import certify
+from excitor.design.certify.limits import largest_torques
 from excitor.design.constraints import Constraints, from_robot
-from excitor.design.criteria import Criterion
-from excitor.design.fourier import Excitation, Trajectory, executed, series
-from excitor.design.models import DynamicModel
-from excitor.design.pieces import even_spans, run_pieces, spans
-from excitor.design.polish import polish
-from excitor.design.problem import build_problem, decode, encode
+from excitor.design.criteria import Criterion, DynamicModel
+from excitor.design.motion import Excitation, Trajectory, even_spans, executed, run_pieces, series, spans
+from excitor.design.problem import active_set, active_slopes, active_values, build_problem, decode, encode
 from excitor.design.problem import trajectory as trajectory_of
-from excitor.design.torque_bounds import largest_torques
+from excitor.design.search import polish
 from excitor.robots.base import base_parameters
 from excitor.robots.cell import Scene, Shape, Zone, clearances, row_names, tool_speeds
 from excitor.robots.closed_chain import complete, size

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from excitor.design.fit import drawn, fitted
 from excitor.design.problem import Candidates, constraint_values, decode, evaluate, motions, trajectory
-from excitor.design.start import feasible_start, violation_of
+from excitor.design.search import drawn, feasible_start, fitted, violation_of
 from excitor.robots.cell import clearances, required
 
 

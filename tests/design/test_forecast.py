@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from excitor.design.forecast import PlannedRun, forecast, forecast_data, periods_needed
-from excitor.design.forecast_rows import reversals
+from excitor.design.forecast import PlannedRun, forecast, forecast_data, periods_needed, reversals
 from excitor.experiments.bench.design_forecast import (
     N_PERIODS,
     RATE,

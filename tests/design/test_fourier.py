@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from excitor.design.fourier import (
+from excitor.design.motion import (
     Excitation,
     Trajectory,
     executed,

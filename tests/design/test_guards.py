@@ -5,27 +5,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.active import active_set, active_values
 from excitor.design.approach import Path, approach, blocked, is_clear, path_motion
-from excitor.design.bounds import link_rates, point_rates, torque_curvature
-from excitor.design.budget import Budget, empty_state
-from excitor.design.certificate import Certificate, below, failing, unproven
-from excitor.design.certify import certify, has_torque_model
-from excitor.design.certify_cell import clearance_margins
+from excitor.design.certify.bounds import link_rates, point_rates, torque_curvature
+from excitor.design.certify.cell import clearance_margins
+from excitor.design.certify.certificate import Certificate, below, failing, unproven
+from excitor.design.certify.certify import certify
+from excitor.design.certify.limits import has_torque_model
 from excitor.design.constraints import Constraints, from_robot
-from excitor.design.criteria import Criterion
-from excitor.design.fit import fitted
-from excitor.design.fourier import Excitation, Trajectory, period_grid, scaled, series, steady
-from excitor.design.load_model import load_model
-from excitor.design.models import DynamicModel
-from excitor.design.pieces import even_spans, run_pieces
-from excitor.design.polish import objective, objective_slope
+from excitor.design.criteria import Criterion, DynamicModel, load_model
+from excitor.design.motion import Excitation, Trajectory, even_spans, period_grid, run_pieces, scaled, series, steady
 from excitor.design.problem import (
     CLEARANCE_SCALE,
     SEARCH_CLEARANCE,
     SEARCH_SHARE,
     Candidates,
     Evaluation,
+    active_set,
+    active_values,
     build_problem,
     constraint_values,
     decode,
@@ -35,8 +31,18 @@ from excitor.design.problem import (
     trajectory,
 )
 from excitor.design.schedule import EarlierRun, earlier_gram
-from excitor.design.search import _after, _best, _collected
-from excitor.design.stages import Ledger, merit
+from excitor.design.search import (
+    Budget,
+    Ledger,
+    _after,
+    _best,
+    _collected,
+    empty_state,
+    fitted,
+    merit,
+    objective,
+    objective_slope,
+)
 from excitor.experiments.designing import periodic
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.cell import Scene, Shape, Zone, clearances, tool_speeds
@@ -332,7 +338,7 @@ def test_a_stage_hands_on_its_best_and_chains_are_joined_best_first():
 
 
 def test_a_start_that_breaks_limits_is_no_anchor(monkeypatch):
-    from excitor.design import stages
+    from excitor.design import search as stages
 
     problem = small_problem(torque_rms=1e-6 * load("rotradi").limits.torque)
     monkeypatch.setattr(stages, "_run", lambda *given: None)

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from excitor.design.constraints import Constraints
-from excitor.design.criteria import Criterion
-from excitor.design.fourier import Excitation, Trajectory, period_grid, steady
-from excitor.design.load_model import carried_torques, load_model, unknown_names
-from excitor.design.polish import objective_slope
+from excitor.design.criteria import Criterion, carried_torques, load_model, unknown_names
+from excitor.design.motion import Excitation, Trajectory, period_grid, steady
 from excitor.design.problem import build_problem, decode, encode, evaluate
+from excitor.design.search import objective_slope
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.friction import motor_torques
 from excitor.robots.gram import condition_number

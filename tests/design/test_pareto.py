@@ -6,15 +6,12 @@ import numpy as np
 import pytest
 
 from excitor.design import pareto
-from excitor.design.budget import Budget
 from excitor.design.constraints import from_robot
-from excitor.design.criteria import Criterion
-from excitor.design.dominance import knee, nondominated
-from excitor.design.fourier import Excitation
-from excitor.design.models import DynamicModel
-from excitor.design.pareto import front, measure, pick
+from excitor.design.criteria import Criterion, DynamicModel
+from excitor.design.motion import Excitation
+from excitor.design.pareto import front, knee, measure, nondominated, pick
 from excitor.design.problem import Candidates, build_problem, candidates_of, evaluate, motions
-from excitor.design.search import solve
+from excitor.design.search import Budget, solve
 from excitor.robots.base import base_parameters
 from excitor.robots.cell import Scene, tool_speeds
 from excitor.robots.dynamics import inverse_dynamics

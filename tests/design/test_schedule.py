@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from excitor.design.constraints import from_robot
-from excitor.design.fourier import Excitation, Trajectory, period_grid, steady
-from excitor.design.models import DynamicModel, PowerModel
+from excitor.design.criteria import DynamicModel, PowerModel
+from excitor.design.motion import Excitation, Trajectory, period_grid, steady
 from excitor.design.schedule import (
     EarlierRun,
     RunPlan,

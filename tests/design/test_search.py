@@ -5,16 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.active import active_set, active_slopes, active_values
-from excitor.design.budget import Budget, State
 from excitor.design.constraints import Constraints
-from excitor.design.criteria import Criterion
-from excitor.design.fourier import Excitation, executed, period_grid, series, steady
-from excitor.design.models import DynamicModel, PowerModel
-from excitor.design.polish import objective_slope
+from excitor.design.criteria import Criterion, DynamicModel, PowerModel
+from excitor.design.motion import Excitation, executed, period_grid, series, steady
 from excitor.design.problem import (
     CLEARANCE_SCALE,
     SEARCH_CLEARANCE,
+    active_set,
+    active_slopes,
+    active_values,
     build_problem,
     candidates_of,
     decode,
@@ -22,8 +21,7 @@ from excitor.design.problem import (
     evaluate,
     trajectory,
 )
-from excitor.design.search import solve
-from excitor.design.start import feasible_start, violation_of
+from excitor.design.search import Budget, State, feasible_start, objective_slope, solve, violation_of
 from excitor.robots.base import base_parameters
 from excitor.robots.cell import clearances, required
 from excitor.robots.dynamics import frame_pose, inverse_dynamics
@@ -64,7 +62,7 @@ def test_constraints_are_what_the_public_physics_says(problem):
         chosen = trajectory(problem, candidates, k)
         t = np.linspace(0.0, chosen.excitation.duration, 60_001)
         q = executed(chosen, t)
-        from excitor.design.fourier import executed_motion
+        from excitor.design.motion import executed_motion
 
         tau = inverse_dynamics(robot, executed_motion(chosen, t))
         tool = frame_pose(robot, q)[:, :3, 3]

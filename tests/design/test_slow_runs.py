@@ -6,28 +6,30 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from excitor.design.certify_cell import clearance_margins
-from excitor.design.certify_joints import joint_margins
+from excitor.design.certify.cell import clearance_margins
+from excitor.design.certify.limits import joint_margins
 from excitor.design.constraints import Margins, from_robot
-from excitor.design.slow_plans import SweepPlan, WarmUpPlan, clear_range, friction_sweeps, warm_up
-from excitor.design.slow_runs import (
+from excitor.design.slow import (
     InfeasibleRun,
     SlowRun,
+    StaticPlan,
+    SweepPlan,
+    WarmUpPlan,
+    clear_range,
+    d_optimal,
     excesses,
+    friction_sweeps,
     measured_duration,
     measured_motion,
     measured_times,
     slow_motion,
     slow_pieces,
     slow_series,
-)
-from excitor.design.static_poses import (
-    StaticPlan,
-    d_optimal,
     static_columns,
     static_condition,
     static_poses,
     static_rows,
+    warm_up,
 )
 from excitor.robots.base import base_parameters
 from excitor.robots.cell import Scene, Shape, Zone, clearances, required, tool_speeds

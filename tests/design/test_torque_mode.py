@@ -5,27 +5,29 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design import torque_certificate
+from excitor.design import torque as torque_certificate
 from excitor.design.constraints import Margins, from_robot
-from excitor.design.torque_certificate import certify_torques, perturbed_models, robustness
-from excitor.design.torque_mode import (
+from excitor.design.torque import (
     SEARCH_SHARE,
     TorqueExcitation,
     TorqueTrajectory,
+    certify_torques,
     decode,
     encode,
     evaluate,
     held_torques,
     perform,
+    perturbed_models,
     repair,
+    robustness,
     scaled,
     score,
+    search_torques,
     torque_phases,
     torque_problem,
     torques,
     violations,
 )
-from excitor.design.torque_search import search_torques
 from excitor.robots.cell import Scene, Shape, Zone, clearances
 from excitor.robots.dynamics import mass_matrix, regressor
 from excitor.robots.errors import ExcitorError

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from excitor.design.fourier import Excitation, Trajectory, steady
-from excitor.design.programs.manifest import manifest_data
-from excitor.design.programs.package import package
+from excitor.design.motion import Excitation, Trajectory, steady
+from excitor.design.programs import csv
+from excitor.design.programs.package import manifest_data, package
 from excitor.design.programs.plan import Move, Plan, Rounds, duration, marks, planned
-from excitor.design.programs.targets import csv
 from excitor.experiments.align.align import align
 from excitor.experiments.align.manifest_file import InvalidManifest, expected_of, parse_manifest, read_manifest
 from excitor.experiments.align.nouns import MeasuredRun, Misaligned

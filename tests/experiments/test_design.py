@@ -10,8 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.budget import Budget
-from excitor.design.search import solve
+from excitor.design.search import Budget, solve
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import main
 from excitor.experiments.designing import run_search

@@ -7,20 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from excitor.design.budget import Budget, empty_state
-from excitor.design.certificate import Certificate, below
-from excitor.design.certify import has_torque_model
+from excitor.design.certify.certificate import Certificate, below
+from excitor.design.certify.limits import has_torque_model
 from excitor.design.constraints import Constraints
-from excitor.design.criteria import Criterion
-from excitor.design.fourier import Excitation, Trajectory, period_grid, steady
-from excitor.design.models import DynamicModel
-from excitor.design.problem import (
-    Candidates,
-    build_problem,
-    evaluate,
-    trajectory,
-)
+from excitor.design.criteria import Criterion, DynamicModel
+from excitor.design.motion import Excitation, Trajectory, period_grid, steady
+from excitor.design.problem import Candidates, build_problem, evaluate, trajectory
 from excitor.design.schedule import gentle_first, run_constraints
+from excitor.design.search import Budget, empty_state
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.designing import checkpoint, periodic, run_search, slow
 from excitor.experiments.designing.campaign_design import Designed, design

@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from excitor.design.fourier import Excitation, Trajectory, steady
-from excitor.design.programs.manifest import manifest_data
-from excitor.design.programs.package import package
+from excitor.design.motion import Excitation, Trajectory, steady
+from excitor.design.programs import csv
+from excitor.design.programs.package import manifest_data, package
 from excitor.design.programs.plan import Move, Plan, Rounds
-from excitor.design.programs.targets import csv
 from excitor.experiments.bench.watch_day import LOWPASS_HZ, draw_day, write_campaign
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.cli import app

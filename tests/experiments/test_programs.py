@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from excitor.design.programs.plan import Rounds, Stretches, duration, planned
-from excitor.design.slow_runs import SlowRun, slow_series
+from excitor.design.slow import SlowRun, slow_series
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.programming.plans import plans_of, rounds

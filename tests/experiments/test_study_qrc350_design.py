@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from excitor.design.criteria import Criterion
+from excitor.design.criteria import Criterion, DeclaredModel, declared_model
 from excitor.design.criteria import gradient as criterion_gradient
-from excitor.design.declared_model import DeclaredModel, declared_model
-from excitor.design.fourier import executed, steady
+from excitor.design.motion import executed, steady
 from excitor.experiments.studies import qrc350_data, qrc350_design, qrc350_design_figures
 from excitor.identify.estimate import wls_measured
 from excitor.robots.base import base_parameters, declared_transform, random_motion
@@ -142,7 +141,7 @@ def test_a_design_outside_the_envelope_is_not_certified(recordings, rivals):
     task = qrc350_design.Task("full", "A")
     tight = replace(rivals["A"].limits, velocity=0.5 * rivals["A"].limits.velocity)
     found = qrc350_design.one(recordings, task, rivals["A"], 0, qrc350_design.Effort(1, 600))
-    from excitor.design.certify import certify
+    from excitor.design.certify.certify import certify
 
     limits = replace(qrc350_design.problem(recordings, task, rivals["A"]).constraints, limits=tight)
     assert not certify(recordings.robot, found.trajectory, limits).ready

@@ -7,9 +7,8 @@ import subprocess
 import numpy as np
 import pytest
 
-from excitor.design.slow_runs import InfeasibleRun
-from excitor.design.torque_certificate import FINER
-from excitor.design.torque_mode import TorqueExcitation, TorqueTrajectory, torques
+from excitor.design.slow import InfeasibleRun
+from excitor.design.torque import FINER, TorqueExcitation, TorqueTrajectory, torques
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.designing.campaign_design import design
 from excitor.experiments.designing.file import design_data, summary

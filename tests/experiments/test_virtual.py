@@ -8,7 +8,7 @@ import pytest
 from scipy.interpolate import CubicSpline
 from scipy.stats import chi2
 
-from excitor.design.fourier import Excitation, Trajectory
+from excitor.design.motion import Excitation, Trajectory
 from excitor.design.programs.plan import BACK, END, MEASURED, OUT, Move, Plan, duration, planned
 from excitor.experiments.virtual.course import commanded, lay_course
 from excitor.experiments.virtual.faults import CHANNELS, FAULTS, Fault, aimed, random_fault

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.fourier import Excitation, Trajectory
+from excitor.design.motion import Excitation, Trajectory
 from excitor.design.programs import registry
 from excitor.design.programs.plan import BACK, END, OUT, Move, Plan
 from excitor.experiments.virtual.formats import (

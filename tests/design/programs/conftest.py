@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from excitor.design.fourier import Excitation, Trajectory
+from excitor.design.motion import Excitation, Trajectory
 from excitor.design.programs.plan import Move, Plan, Rounds
 from excitor.robots.load import load
 

@@ -7,11 +7,13 @@ import time
 
 import pytest
 
-from excitor.design.programs.checks.egm_robot import FakeController, robot_message
 from excitor.design.programs.clients import addresses, egm_client, j519_client, rsi_server
 from excitor.design.programs.clients.run_motion import Run
-from excitor.design.programs.run_file import run_json
-from excitor.design.programs.targets import fanuc_j519, krl_rsi, rapid
+from excitor.design.programs.fanuc import stream as fanuc_j519
+from excitor.design.programs.krl import rsi as krl_rsi
+from excitor.design.programs.rapid import egm as rapid
+from excitor.design.programs.rapid.egm_controller import FakeController, robot_message
+from excitor.design.programs.run_json import run_json
 
 CONTROLLER, STRANGER = ("192.168.1.1", 6511), ("192.168.1.7", 6511)
 CLIENTS = {"egm": (egm_client, "serve"), "rsi": (rsi_server, "serve"), "j519": (j519_client, "stream")}

@@ -6,17 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.constraints import Constraints
-from excitor.design.fourier import period_grid, scaled, steady
-from excitor.design.programs.courses import part_of
-from excitor.design.programs.executed import executed, spacing_for
-from excitor.design.programs.executed_limits import alike, looked_at
-from excitor.design.programs.execution import Execution, Stretch
+from excitor.design.constraints import Constraints, row_limits, row_values
+from excitor.design.motion import period_grid, scaled, steady
+from excitor.design.programs.interpolate import alike, executed, looked_at, part_of, spacing_for
 from excitor.design.programs.plan import Stretches, duration, planned
-from excitor.design.programs.tables import table_times
-from excitor.design.programs.target import Target, to_axes
-from excitor.design.programs.words import rounded
-from excitor.design.row_limits import row_limits, row_values
+from excitor.design.programs.target import Execution, Stretch, Target, rounded, table_times, to_axes
 from excitor.robots.base import base_parameters
 from excitor.robots.cell import Scene, Shape, Zone, clearances
 from excitor.robots.dynamics import inverse_dynamics, regressor

@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from excitor.design.programs.checks import fanuc as check
-from excitor.design.programs.execution import Machine, ProgramError
+from excitor.design.programs.fanuc import tp
+from excitor.design.programs.fanuc import tp_controller as check
+from excitor.design.programs.fanuc.tp import TARGET
 from excitor.design.programs.plan import duration, marks, planned
-from excitor.design.programs.target import CannotDrive, to_axes
-from excitor.design.programs.targets import fanuc
-from excitor.design.programs.targets.fanuc import TARGET
+from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
 from excitor.design.programs.verify import Judge, verify
 from excitor.design.programs.way_points import Speeds, series_legs, top_speeds
 from excitor.experiments.bench.mutations.fanuc import mutations
@@ -60,7 +59,7 @@ def coupled(plan):
 @pytest.mark.parametrize("given", PLANS.values(), ids=PLANS)
 def test_executed_is_planned(plan_of, given):
     plan = planning(plan_of, **given)
-    files = fanuc.emit(plan, "p", None)
+    files = tp.emit(plan, "p", None)
     found = check.execute(files, "p", machine_of(plan))
     main = next(stretch for stretch in found.stretches if stretch.name == "main")
     assert main.t[-1] == pytest.approx(duration(plan, "main"), abs=1e-5)
@@ -72,8 +71,8 @@ def test_executed_is_planned(plan_of, given):
 
 def test_coupled_axes_go_through_the_robots_map(plan_of):
     plan = coupled(plan_of())
-    assert judged(plan, fanuc.emit(plan, "p", None)).problems == ()
-    assert judged(plan_of(), fanuc.emit(plan, "p", None)).problems
+    assert judged(plan, tp.emit(plan, "p", None)).problems == ()
+    assert judged(plan_of(), tp.emit(plan, "p", None)).problems
 
 
 @pytest.mark.parametrize("given", [{}, {"period": 10.0, "ramp": 10.0}, {"robot": "kr150", "swing": 0.05}], ids=str)
@@ -92,7 +91,7 @@ def test_whole_percents_keep_to_the_planned_times(plan_of, given):
 
 
 def test_size_does_not_grow_with_periods(plan_of):
-    few, many = (fanuc.emit(plan_of(measured=n), "p", None)["p.ls"] for n in (2, 40))
+    few, many = (tp.emit(plan_of(measured=n), "p", None)["p.ls"] for n in (2, 40))
     assert abs(len(few) - len(many)) <= 2
 
 
@@ -104,20 +103,20 @@ def test_refuses_what_it_cannot_write(plan_of):
         ({"period": 1000.0, "ramp": 1000.0, "swing": 15.0, "measured": 1}, 0.05, "lines, a program has 9999"),
     ):
         with pytest.raises(CannotDrive, match=said):
-            fanuc.emit(plan_of(**given), "p", spacing)
+            tp.emit(plan_of(**given), "p", spacing)
     slow = plan_of(moves=True)
     slow = replace(slow, body=replace(slow.body, moves=tuple(replace(m, duration=90.0) for m in slow.body.moves)))
     with pytest.raises(CannotDrive, match="slower than 1 %"):
-        fanuc.emit(slow, "p", None)
+        tp.emit(slow, "p", None)
 
 
 def test_a_dry_plan_says_so(plan_of):
-    assert "DRY RUN" in fanuc.emit(replace(plan_of(), dry=True), "p", None)["p.ls"]
+    assert "DRY RUN" in tp.emit(replace(plan_of(), dry=True), "p", None)["p.ls"]
 
 
 def test_refuses_before_anything_moves(plan_of):
     plan = plan_of(payload=2.0)
-    files = fanuc.emit(plan, "p", None)
+    files = tp.emit(plan, "p", None)
     for changes, said in (
         ({"override": 0.99}, "OVERRIDE"),
         ({"automatic": False}, "AUTO"),
@@ -134,7 +133,7 @@ def test_looks_again_after_every_pause(plan_of):
     """Between a question and its answer somebody may turn the override, switch the mode or move the arm."""
     for given in ({}, {"payload": 2.0}):
         plan = plan_of(**given)
-        text = fanuc.emit(plan, "p", None)["p.ls"]
+        text = tp.emit(plan, "p", None)["p.ls"]
         assert text.index("PAUSE") < text.index("GENOVERRIDE") or not given
         body = text.index("!AGAIN")
         for label, said in ((901, "override 50 %"), (902, "another mode"), (904, "J1 moved by -2 deg")):
@@ -148,7 +147,7 @@ def test_looks_again_after_every_pause(plan_of):
 def test_every_mutation_is_caught(plan_of):
     for given in ({}, {"moves": True, "robot": "ur10", "payload": 2.0}):
         plan = plan_of(**given)
-        changed = dict(mutations(fanuc.emit(plan, "p", None), "p"))
+        changed = dict(mutations(tp.emit(plan, "p", None), "p"))
         assert len(changed) >= 30
         assert [label for label, files in changed.items() if judged(plan, files).good] == []
 

@@ -16,18 +16,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from excitor.design.programs.checks import fanuc_j519 as check
-from excitor.design.programs.checks.j519_robot import J519Robot
 from excitor.design.programs.clients import j519_client, j519_packets
 from excitor.design.programs.clients.j519_client import HEADER, STEP, J519Client, write_log
 from excitor.design.programs.clients.run_motion import Run
-from excitor.design.programs.execution import Machine, ProgramError
+from excitor.design.programs.fanuc import stream as fanuc_j519
+from excitor.design.programs.fanuc import stream_controller as check
+from excitor.design.programs.fanuc.stream import TARGET
+from excitor.design.programs.fanuc.stream_controller import J519Robot
 from excitor.design.programs.plan import Stretches, duration, marks, planned
-from excitor.design.programs.run_file import run_json
-from excitor.design.programs.target import CannotDrive, to_axes
+from excitor.design.programs.run_json import run_json
+from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
 from excitor.design.programs.target import check as check_plan
-from excitor.design.programs.targets import fanuc_j519
-from excitor.design.programs.targets.fanuc_j519 import TARGET
 from excitor.design.programs.verify import Judge, verify
 from excitor.experiments.bench.mutations.fanuc_j519 import mutations
 from excitor.robots.robot import ControllerAxes

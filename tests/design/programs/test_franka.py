@@ -13,18 +13,17 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from excitor.design.programs.checks import franka as check
-from excitor.design.programs.checks.franka_robot import FakeRobot, JointPositions, RobotMode
 from excitor.design.programs.clients import franka_client as client
 from excitor.design.programs.clients import run_motion
 from excitor.design.programs.clients.run_motion import Run
-from excitor.design.programs.compare import differences, worst_position
-from excitor.design.programs.execution import Machine, ProgramError
+from excitor.design.programs.franka import controller as check
+from excitor.design.programs.franka import emit as franka
+from excitor.design.programs.franka.controller import FakeRobot, JointPositions, RobotMode
+from excitor.design.programs.franka.emit import TARGET
+from excitor.design.programs.interpolate import differences, worst_position
 from excitor.design.programs.plan import marks, planned
-from excitor.design.programs.target import CannotDrive
+from excitor.design.programs.target import CannotDrive, Machine, ProgramError
 from excitor.design.programs.target import check as fits
-from excitor.design.programs.targets import franka
-from excitor.design.programs.targets.franka import TARGET
 from excitor.experiments.bench.mutations.franka import mutations
 
 HOSTILE = '"}\n\x1b]0;x\x07\u202e' + "y" * 300

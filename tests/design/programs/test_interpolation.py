@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from excitor.design.programs.interpolation import (
+from excitor.design.programs.interpolate import (
     SHARES,
     STRETCH,
     blended,

@@ -6,16 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from excitor.design.programs.checks import krl as check
-from excitor.design.programs.checks.krl_robot import KrlRobot
-from excitor.design.programs.compare import worst_position
-from excitor.design.programs.execution import Machine, ProgramError
-from excitor.design.programs.languages.krl import run
-from excitor.design.programs.languages.krl_statements import parse
+from excitor.design.programs.interpolate import worst_position
+from excitor.design.programs.krl import spline as krl
+from excitor.design.programs.krl import spline_controller as check
+from excitor.design.programs.krl.language import parse, run
+from excitor.design.programs.krl.spline_controller import KrlRobot
 from excitor.design.programs.plan import Move, Plan, duration, planned
-from excitor.design.programs.target import CannotDrive, to_axes
+from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
 from excitor.design.programs.target import check as check_plan
-from excitor.design.programs.targets import krl
 from excitor.design.programs.verify import Judge, verify
 from excitor.experiments.bench.mutations.krl import mutations
 

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from lxml import etree
 
-from excitor.design.programs.checks import krl_rsi as check
-from excitor.design.programs.compare import differences
-from excitor.design.programs.execution import Machine, ProgramError
+from excitor.design.programs.interpolate import differences
+from excitor.design.programs.krl import rsi as krl_rsi
+from excitor.design.programs.krl import rsi_controller as check
 from excitor.design.programs.plan import Stretches, duration, marks, planned
-from excitor.design.programs.target import CannotDrive, to_axes
+from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
 from excitor.design.programs.target import check as check_plan
-from excitor.design.programs.targets import krl_rsi
 from excitor.design.programs.verify import Judge, verify
 from excitor.experiments.bench.mutations.krl_rsi import mutations
 

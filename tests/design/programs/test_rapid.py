@@ -5,16 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from excitor.design.programs.checks import rapid as check
-from excitor.design.programs.compare import differences, worst_position
-from excitor.design.programs.execution import Machine, ProgramError
+from excitor.design.programs.interpolate import differences, worst_position
 from excitor.design.programs.plan import Move
-from excitor.design.programs.target import CannotDrive, in_axes, to_axes
+from excitor.design.programs.rapid import egm_controller as check
+from excitor.design.programs.rapid import move
+from excitor.design.programs.rapid.egm import TARGET, emit
+from excitor.design.programs.target import CannotDrive, Machine, ProgramError, in_axes, program_names, to_axes
 from excitor.design.programs.target import check as check_target
-from excitor.design.programs.targets import rapid_move
-from excitor.design.programs.targets.rapid import TARGET, emit
 from excitor.design.programs.verify import Judge, verify
-from excitor.design.programs.words import program_names
 from excitor.experiments.bench.mutations.rapid import mutations
 
 SHORT = {"period": 0.8, "ramp": 0.4, "measured": 1, "swing": 0.02}
@@ -68,7 +66,7 @@ def test_any_error_ends_the_program_with_a_message(plan_of, instruction):
 
 
 def test_automatic_mode_starts_main_and_nothing_goes_on(plan_of):
-    for target in (TARGET, rapid_move.TARGET):
+    for target in (TARGET, move.TARGET):
         told = " ".join(target.loading)
         assert "only program module" in told
         assert "pointer to Main" in told

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from excitor.design.programs.execution import ProgramError
-from excitor.design.programs.languages.rapid import parse
-from excitor.design.programs.languages.rapid_run import Program
+from excitor.design.programs.rapid.parse import parse
+from excitor.design.programs.rapid.run import Program
+from excitor.design.programs.target import ProgramError
 
 FOREIGN = Path(__file__).parent / "foreign" / "rapid"
 

@@ -5,16 +5,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.programs.checks import rapid_move as check
-from excitor.design.programs.compare import differences
-from excitor.design.programs.execution import Machine, ProgramError
+from excitor.design.programs.interpolate import differences
 from excitor.design.programs.plan import planned
-from excitor.design.programs.tables import table_times
-from excitor.design.programs.target import CannotDrive, in_axes, to_axes
+from excitor.design.programs.rapid import move_controller as check
+from excitor.design.programs.rapid.move import TARGET, emit
+from excitor.design.programs.target import (
+    CannotDrive,
+    Machine,
+    ProgramError,
+    in_axes,
+    program_names,
+    table_times,
+    to_axes,
+)
 from excitor.design.programs.target import check as check_target
-from excitor.design.programs.targets.rapid_move import TARGET, emit
 from excitor.design.programs.verify import Judge, verify
-from excitor.design.programs.words import program_names
 from excitor.experiments.bench.mutations.rapid_move import mutations
 
 SHORT = {"period": 0.8, "ramp": 0.4, "measured": 1, "swing": 0.02}

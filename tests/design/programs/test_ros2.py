@@ -11,15 +11,14 @@ import pytest
 from rosbags.typesys import Stores, get_typestore
 from ruamel.yaml import YAML
 
-from excitor.design.programs.checks import ros2 as check
 from excitor.design.programs.clients import ros2_client as client
-from excitor.design.programs.compare import differences, worst_position
-from excitor.design.programs.execution import Machine, ProgramError
-from excitor.design.programs.languages.ros_yaml import read_yaml
+from excitor.design.programs.interpolate import differences, worst_position
 from excitor.design.programs.plan import Stretches, duration, marks, planned
-from excitor.design.programs.target import CannotDrive, to_axes
-from excitor.design.programs.targets import ros2
-from excitor.design.programs.targets.ros2 import TARGET
+from excitor.design.programs.ros2 import controller as check
+from excitor.design.programs.ros2 import emit as ros2
+from excitor.design.programs.ros2.emit import TARGET
+from excitor.design.programs.ros2.language import read_yaml
+from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
 from excitor.experiments.bench.mutations.ros2 import mutations
 
 FOREIGN = Path(__file__).parent / "foreign" / "ros2"

@@ -9,7 +9,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from excitor.design.programs.clients import ros2_client as client
-from excitor.design.programs.targets import ros2
+from excitor.design.programs.ros2 import emit as ros2
 
 NAMED = ("--controller", "/joint_trajectory_controller")
 

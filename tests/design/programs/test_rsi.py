@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from excitor.design.programs.checks.rsi_robot import Break, parsed
 from excitor.design.programs.clients import rsi_server
 from excitor.design.programs.clients.rsi_server import RsiServer, read_packet, serve, write_log
 from excitor.design.programs.clients.run_motion import Run
+from excitor.design.programs.krl.rsi import TARGET
+from excitor.design.programs.krl.rsi_controller import Break, parsed
 from excitor.design.programs.plan import duration, planned
-from excitor.design.programs.run_file import run_json
+from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import to_axes
-from excitor.design.programs.targets.krl_rsi import TARGET
 from excitor.experiments.bench.programs_rsi import measure
 
 FIRST = 987_654_320

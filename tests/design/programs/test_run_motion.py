@@ -7,7 +7,7 @@ import pytest
 
 from excitor.design.programs.clients.run_motion import Run
 from excitor.design.programs.plan import Stretches, duration, marks, planned
-from excitor.design.programs.run_file import run_json
+from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import Target, to_axes
 
 TARGET = Target("t", "a controller", "A", "streams", "deg", None, 6, 64)

@@ -5,10 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from excitor.design.programs.checks.twincat_axes import Controller
-from excitor.design.programs.checks.twincat_cams import Camming
-from excitor.design.programs.execution import ProgramError
-from excitor.design.programs.languages.st import Library, Project
+from excitor.design.programs.target import ProgramError
+from excitor.design.programs.twincat.plc import Camming, Controller
+from excitor.design.programs.twincat.run import Library, Project
 
 FOREIGN = Path(__file__).parent / "foreign" / "st"
 

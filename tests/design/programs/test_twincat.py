@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 from lark import UnexpectedInput
 
-from excitor.design.programs.checks.twincat import execute
-from excitor.design.programs.checks.twincat_cell import Cell
-from excitor.design.programs.compare import differences
-from excitor.design.programs.execution import Machine, ProgramError
+from excitor.design.programs.interpolate import differences
 from excitor.design.programs.plan import duration, marks, planned
 from excitor.design.programs.registry import executor
-from excitor.design.programs.target import check, to_axes, units
-from excitor.design.programs.targets.twincat import TARGET, emit
+from excitor.design.programs.target import Machine, ProgramError, check, program_names, to_axes, units
+from excitor.design.programs.twincat.plc import Cell
+from excitor.design.programs.twincat.setpoints import TARGET, emit
+from excitor.design.programs.twincat.setpoints_controller import execute
 from excitor.design.programs.verify import Judge, verify
-from excitor.design.programs.words import program_names
 from excitor.experiments.bench.mutations.twincat import mutations
 
 

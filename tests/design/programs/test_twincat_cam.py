@@ -7,17 +7,14 @@ import blark.parse
 import numpy as np
 import pytest
 
-from excitor.design.programs.checks.twincat_cam import execute
-from excitor.design.programs.checks.twincat_cams import Cam, Camming, quintic
-from excitor.design.programs.checks.twincat_cell import Cell
-from excitor.design.programs.compare import differences
-from excitor.design.programs.execution import Machine, ProgramError
+from excitor.design.programs.interpolate import differences
 from excitor.design.programs.plan import duration, marks, planned
 from excitor.design.programs.registry import executor
-from excitor.design.programs.target import check, from_axes, to_axes
-from excitor.design.programs.targets.twincat_cam import TARGET, emit
+from excitor.design.programs.target import Machine, ProgramError, check, from_axes, program_names, to_axes
+from excitor.design.programs.twincat.cam import TARGET, emit
+from excitor.design.programs.twincat.cam_controller import execute
+from excitor.design.programs.twincat.plc import Cam, Camming, Cell, quintic
 from excitor.design.programs.verify import Judge, verify
-from excitor.design.programs.words import program_names
 from excitor.experiments.bench.mutations.twincat_cam import mutations
 
 

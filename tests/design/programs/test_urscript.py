@@ -6,15 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from excitor.design.programs.checks.urscript import execute
-from excitor.design.programs.checks.urscript_controller import Controller
-from excitor.design.programs.execution import Machine, ProgramError
-from excitor.design.programs.languages.urscript_program import load
-from excitor.design.programs.languages.urscript_statements import Halt
-from excitor.design.programs.languages.urscript_threads import Clock
 from excitor.design.programs.plan import Move, Rounds, Stretches, duration, marks, planned
-from excitor.design.programs.target import CannotDrive, check, fitting_steps, in_axes
-from excitor.design.programs.targets.urscript import TARGET, deceleration, emit
+from excitor.design.programs.target import CannotDrive, Machine, ProgramError, check, fitting_steps, in_axes
+from excitor.design.programs.urscript.controller import Controller, execute
+from excitor.design.programs.urscript.emit import TARGET, deceleration, emit
+from excitor.design.programs.urscript.language import Clock, Halt, load
 from excitor.experiments.bench.mutations.urscript import mutations
 
 FOREIGN = Path(__file__).parent / "foreign" / "urscript"

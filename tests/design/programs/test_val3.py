@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from lxml import etree
 
-from excitor.design.programs.checks import val3 as check
-from excitor.design.programs.execution import Machine, ProgramError
 from excitor.design.programs.plan import duration, marks, planned
-from excitor.design.programs.target import CannotDrive, to_axes
-from excitor.design.programs.targets import val3
-from excitor.design.programs.targets.val3 import TARGET
+from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
+from excitor.design.programs.val3 import controller as check
+from excitor.design.programs.val3 import emit as val3
+from excitor.design.programs.val3.emit import TARGET
 from excitor.design.programs.verify import Judge, verify
 from excitor.experiments.bench.mutations.val3 import mutations
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from excitor.design.programs.target import Target
-from excitor.design.programs.words import comment, fixed, precise, program_names, rounded, safe_name
+from excitor.design.programs.target import Target, comment, fixed, precise, program_names, rounded, safe_name
 
 RESERVED = frozenset({"if", "then", "else", "end", "while", "for", "def", "var", "proc", "module", "ex", "run", "x"})
 TARGET = Target("any", "any", "A", "", "rad", "rad", 9, 64, longest_name=24, reserved=RESERVED)

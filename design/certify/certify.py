@@ -1,0 +1,209 @@
+"""Whether a run keeps to its limits between the samples too: from the home pose, through the run, and back.
+
+The certificate is made from the trajectory alone, independently of the search that found it. Joint limits of whole
+periods are proven by the Ehlich-Zeller bound; ramps, torques and the tool's speed by samples and a bound of the second
+derivative; distances, to singularities too, by a Lipschitz bound, on intervals bisected until they are decided.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from excitor.design.approach import BlockedPose, NoPath, Path, approach, backwards, path_pieces
+from excitor.design.certify.cell import clearance_margins, singularity_margins, tool_speed_margins
+from excitor.design.certify.certificate import Certificate, Margin, below, tightest, unproven
+from excitor.design.certify.limits import joint_margins, peak_margins, rms_margins, torque_note
+from excitor.design.constraints import Constraints
+from excitor.design.motion import Piece, Trajectory, executed, run_pieces, scaled, series_most
+from excitor.design.slow import SlowRun, slow_pieces
+from excitor.robots.arrays import FloatArray
+from excitor.robots.cell import Scene, bodies_without_volume, required, row_names, unchecked_pairs
+from excitor.robots.errors import NotAssembled
+from excitor.robots.robot import Robot
+
+DRY_RUN = 0.15  # amplitude of the dry run
+_AT_REST = 1e-9  # rounding of the envelope's end, as a share of the largest derivative
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Task:
+    """What a motion is held against."""
+
+    robot: Robot
+    constraints: Constraints
+    torque: bool  # whether torques are looked at
+    trusted: bool  # whether the prior model counts although masses are unknown
+
+
+def certify(
+    robot: Robot,
+    trajectory: Trajectory,
+    constraints: Constraints,
+    *,
+    torque_model: bool | None = None,
+    way: Path | NoPath | None = None,
+    seed: int = 0,
+) -> Certificate:
+    """Prove that a run, its dry run at small amplitude, the way from home and the way back keep to their limits.
+
+    `torque_model` says whether the prior model speaks for the torques: by default it does where all masses are known,
+    and torque limits stay unproven elsewhere; False leaves torques out, as for a gentle first run. A `way` that is
+    not given is looked for, with `seed`.
+    """
+    task = _Task(robot, constraints, torque_model is not False, bool(torque_model))
+    pieces = run_pieces(trajectory)
+    items = [item for group in _checked(task, pieces).values() for item in group]
+    if task.torque:
+        period = next(piece for piece in pieces if piece.degree)
+        items += _assembled("torque rms", lambda: rms_margins(robot, period, constraints.torque_rms, task.trusted))
+    items += _rests(trajectory, pieces)
+    items += _summed_up("dry run", _checked(task, run_pieces(scaled(trajectory, DRY_RUN))))
+    found = _way(task, trajectory, way, seed)
+    if isinstance(found, Path):
+        items += _way_items(task, found, trajectory.center)
+    elif found is not None:
+        items.append(unproven("way from home", "", limit=0.0, reason=found.reason))
+    return Certificate(tuple(items), _notes(task), found if isinstance(found, Path) else None)
+
+
+def certify_slow(
+    robot: Robot, run: SlowRun, constraints: Constraints, *, torque_model: bool | None = None
+) -> Certificate:
+    """Prove the same of a slow run, which starts and ends at its own first pose; what repeats is looked at once."""
+    task = _Task(robot, constraints, torque_model is not False, bool(torque_model))
+    items = [item for group in _checked(task, slow_pieces(run)).values() for item in group]
+    return Certificate(tuple(items), (*run.notes, *_notes(task)), None)
+
+
+def _checked(task: _Task, pieces: tuple[Piece, ...]) -> dict[str, list[Margin]]:
+    """Hold pieces of motion against all limits, by kind of limit."""
+    robot, constraints = task.robot, task.constraints
+    margins = joint_margins(robot, pieces, constraints.limits)
+    margins["singularity"] = singularity_margins(robot, pieces, constraints.singularity)
+    limits, scene = constraints.limits, constraints.scene
+    if task.torque:
+        margins["torque peak"] = _assembled(
+            "torque peak", lambda: peak_margins(robot, pieces, limits.torque, task.trusted)
+        )
+    if scene is not None:
+        margins["clearance"] = _assembled("clearance", lambda: clearance_margins(robot, pieces, scene, limits))
+    margins["tool speed"] = _assembled("tool speed", lambda: tool_speed_margins(robot, pieces, constraints.tool_speed))
+    return margins
+
+
+def _assembled(name: str, look: Callable[[], list[Margin]]) -> list[Margin]:
+    """Say why nothing can be said where a closed chain does not assemble."""
+    try:
+        return look()
+    except NotAssembled as error:
+        return [unproven(name, "", limit=0.0, reason=str(error))]
+
+
+def _summed_up(name: str, margins: dict[str, list[Margin]]) -> list[Margin]:
+    return [tightest(f"{name}: {kind}", group) for kind, group in margins.items() if group]
+
+
+def _rests(trajectory: Trajectory, pieces: tuple[Piece, ...]) -> list[Margin]:
+    """Check that a run starts and ends at rest, at the pose it swings about."""
+    most = series_most(trajectory)
+    first, last = pieces[0], pieces[-1]
+    ends = (("start", 0.0, first, 0.0), ("end", trajectory.excitation.duration, last, last.duration))
+    items = []
+    for name, t, piece, inside in ends:
+        worst = 0.0
+        for order in range(4):
+            rest = trajectory.center if order == 0 else 0.0 * trajectory.center
+            outermost = executed(trajectory, np.array([t]), order)[0]
+            in_motion = piece.evaluate(np.array([inside]), order)[0]  # standing still before it would hide a jump
+            worst = max(worst, _share(outermost - rest, most[order]), _share(in_motion - rest, most[order]))
+        proof = "position minus centre and its derivatives to the third evaluated, over their largest values"
+        where = f"{t:.3f} s"
+        items.append(below(f"{name} at rest", "1", limit=_AT_REST, upper=worst, seen=worst, proof=proof, where=where))
+    return items
+
+
+def _share(values: FloatArray, most: FloatArray) -> float:
+    return float(np.divide(np.abs(values), most, out=np.zeros_like(values), where=most > 0.0).max())
+
+
+def _way(task: _Task, trajectory: Trajectory, way: Path | NoPath | None, seed: int) -> Path | NoPath | None:
+    """Find the way from home to the start, unless it is given; None where there is no home."""
+    home = task.constraints.home
+    if home is None or way is not None:
+        return way
+    try:
+        return approach(
+            task.robot,
+            home,
+            trajectory.center,
+            task.constraints,
+            sample_time=trajectory.excitation.sample_time,
+            seed=seed,
+        )
+    except BlockedPose as error:
+        return NoPath(str(error))
+
+
+def _way_items(task: _Task, way: Path, start: FloatArray) -> list[Margin]:
+    items = [_ends_meet("way from home", way.waypoints[-1], start)]
+    home = task.constraints.home
+    if home is not None:
+        items.append(_ends_meet("way back", way.waypoints[0], home))
+    if not len(way.durations):
+        return items
+    items += _summed_up("way from home", _checked(task, path_pieces(way)))
+    return items + _summed_up("way back", _checked(task, path_pieces(backwards(way))))
+
+
+def _ends_meet(name: str, pose: FloatArray, wanted: FloatArray) -> Margin:
+    """Check that a way ends where it must."""
+    off = float(np.abs(pose - wanted).max())
+    return below(
+        f"{name}: arrives",
+        "rad",
+        limit=1e-9,
+        upper=off,
+        seen=off,
+        proof="last pose of the way compared with where it must lead",
+        where="",
+    )
+
+
+def _notes(task: _Task) -> tuple[str, ...]:
+    constraints = task.constraints
+    notes: list[str] = []
+    if not task.torque:
+        notes += torque_note(task.robot, np.isfinite(constraints.limits.torque) | np.isfinite(constraints.torque_rms))
+    if constraints.home is None:
+        notes.append("no home pose is stated, so the way to the start and back was not looked at")
+    if constraints.scene is None:
+        notes.append("no cell is stated, so distances to obstacles and between links were not looked at")
+    else:
+        notes += _left_out(task.robot, constraints.scene)
+    limits = constraints.limits
+    quantities = {"acceleration": limits.acceleration, "jerk": limits.jerk, "torque": limits.torque}
+    for name, values in {"position": limits.position.sum(axis=1), "velocity": limits.velocity, **quantities}.items():
+        free = [task.robot.joint_names[i] for i in np.flatnonzero(~np.isfinite(values))]
+        if free:
+            notes.append(f"no {name} limit is stated for {', '.join(free)}")
+    return tuple(notes)
+
+
+def _left_out(robot: Robot, scene: Scene) -> list[str]:
+    notes = []
+    if scene.self_collision:
+        notes += [f"{pair.name} is not kept apart: {pair.reason}" for pair in unchecked_pairs(robot, scene)]
+        lowered = [
+            f"{name} ({1e3 * need:.0f} mm)"
+            for name, need in zip(row_names(robot, scene), required(robot, scene), strict=True)
+            if name.split(" / ")[0] not in {zone.name for zone in scene.zones} and need < scene.self_clearance
+        ]
+        if lowered:
+            notes.append(
+                f"neighbours that are never far apart keep less than the cell's clearance: {', '.join(lowered)}"
+            )
+    bare = bodies_without_volume(robot)
+    if bare:
+        notes.append(f"{', '.join(bare)} of {robot.name} have no capsule, so nothing keeps them from anything")
+    return notes

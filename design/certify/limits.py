@@ -1,0 +1,342 @@
+"""Joint limits between samples: Ehlich-Zeller on whole periods, samples and a bound of the curvature elsewhere.
+
+* Torque limits between samples, peak and root mean square, by the prior model, friction and payload included.
+* Between which torques a motion stays inside intervals of time, friction that jumps at reversals included.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from excitor.design.certify.bounds import Effort, Worst, links_curvature, worst_case
+from excitor.design.certify.certificate import Margin, above, below, unproven
+from excitor.design.motion import Piece, Spans, even_spans
+from excitor.robots.arrays import BoolArray, FloatArray
+from excitor.robots.closed_chain import ClosedLoop
+from excitor.robots.dynamics import rigid_torque, rotor_matrix
+from excitor.robots.parameters import layout, prior
+from excitor.robots.robot import FrictionTerm, Limits, Robot
+from excitor.robots.tree import Tree
+
+_OVERSAMPLING = 256  # samples per cycle of the top harmonic, over 2π: the bound exceeds the samples by 0.0075 %
+_EFFORT = Effort(n_first=512)
+_QUANTITIES = ("position", "velocity", "acceleration", "jerk")
+_UNITS = ("rad", "rad/s", "rad/s2", "rad/s3"), ("m", "m/s", "m/s2", "m/s3")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Rows:
+    """What is compared with which limit: q, -q, then |q̇|, |q̈|, |q⃛| of all joints."""
+
+    limit: FloatArray  # (5 n_joints,)
+    slack: FloatArray
+
+
+def joint_margins(robot: Robot, pieces: tuple[Piece, ...], limits: Limits) -> dict[str, list[Margin]]:
+    """Compare positions, velocities, accelerations and jerks with their limits, by quantity; unstated ones left out."""
+    rows = _rows(limits)
+    periodic = [piece for piece in pieces if piece.degree]
+    smooth = tuple(piece for piece in pieces if not piece.degree)
+    found = [ehlich_zeller(piece) for piece in periodic]
+    if smooth:
+        found.append(worst_case(smooth, _bound, limit=rows.limit, slack=rows.slack, effort=_EFFORT))
+    largest = np.argmax(np.stack([worst.upper for worst in found]), axis=0)
+    proof = "; ".join(
+        [_period_proof(piece) for piece in periodic]
+        + [f"{_names(smooth)}: grid of {found[-1].n_spans} + h²/8·max|f''|"] * bool(smooth)
+    )
+    margins: dict[str, list[Margin]] = {name: [] for name in _QUANTITIES}
+    for row in map(int, np.flatnonzero(np.isfinite(rows.limit))):
+        worst = found[largest[row]]
+        kind, joint = divmod(row, robot.n_joints)
+        order = max(0, kind - 1)
+        unit = _UNITS[int(robot.mechanism.prismatic[joint])][order]
+        name = f"{_QUANTITIES[order]} {robot.joint_names[joint]}"
+        where = f"{worst.at[row]:.3f} s, {worst.where[row]}"
+        limit, upper, seen = float(rows.limit[row]), float(worst.upper[row]), float(worst.seen[row])
+        if kind == 1:
+            item = above(f"{name} lower", unit, limit=-limit, lower=-upper, seen=-seen, proof=proof, where=where)
+        else:
+            item = below(
+                f"{name} upper" if kind == 0 else name,
+                unit,
+                limit=limit,
+                upper=upper,
+                seen=seen,
+                proof=proof,
+                where=where,
+            )
+        margins[_QUANTITIES[order]].append(item)
+    return margins
+
+
+def ehlich_zeller(piece: Piece) -> Worst:
+    """Bound q, -q, |q̇|, |q̈|, |q⃛| over a period: max|p| ≤ max_k |p(t_k)| / cos(πn/N), p of degree n, N > 2n samples.
+
+    Positions are first shifted by the middle of their samples, so that only their swing is stretched.
+    """
+    n_samples = _OVERSAMPLING * piece.degree
+    t = np.arange(n_samples) * (piece.duration / n_samples)
+    stretch = 1.0 / np.cos(np.pi * piece.degree / n_samples)
+    q = piece.evaluate(t, 0)
+    middle, half = 0.5 * (q.max(axis=0) + q.min(axis=0)), 0.5 * (q.max(axis=0) - q.min(axis=0))
+    sizes = [np.abs(piece.evaluate(t, order)) for order in (1, 2, 3)]
+    values = np.concatenate([q, -q, *sizes], axis=1)
+    seen = values.max(axis=0)
+    swung = half * stretch
+    upper = np.concatenate([middle + swung, -middle + swung, *(size.max(axis=0) * stretch for size in sizes)])
+    at = piece.start + t[np.argmax(values, axis=0)]
+    return Worst(upper, seen, at, (piece.name,) * seen.size, n_samples, piece.duration / n_samples)
+
+
+def _period_proof(piece: Piece) -> str:
+    n_samples = _OVERSAMPLING * piece.degree
+    return f"{piece.name}: Ehlich-Zeller, n={piece.degree}, N={n_samples}: grid maximum / cos(πn/N)"
+
+
+def _names(pieces: tuple[Piece, ...]) -> str:
+    return ", ".join(piece.name for piece in pieces)
+
+
+def _rows(limits: Limits) -> _Rows:
+    low, high = limits.position.T
+    limit = np.concatenate([high, -low, limits.velocity, limits.acceleration, limits.jerk])
+    scale = np.concatenate([high - low, high - low, limits.velocity, limits.acceleration, limits.jerk])
+    return _Rows(limit, np.where(np.isfinite(limit) & np.isfinite(scale), 1e-3 * np.abs(scale), np.inf))
+
+
+def _bound(part: Spans) -> tuple[FloatArray, FloatArray]:
+    rates, h = part.rates(), part.h
+    low, high = part.enclose(part.jets[0], rates[2])
+    bends = [rates[3], rates[4], np.broadcast_to(part.piece.most[5], rates[4].shape)]
+    inside = [
+        part.worst_of_ends(np.abs(part.jets[order])) + h**2 / 8.0 * bend
+        for order, bend in zip((1, 2, 3), bends, strict=True)
+    ]
+    at_ends = [np.abs(part.jets[order]) for order in (1, 2, 3)]
+    q = part.jets[0]
+    return np.concatenate([high, -low, *inside], axis=1), np.concatenate([q, -q, *at_ends], axis=1)
+
+
+_EFFORT_CERTIFY_TORQUE = Effort(n_first=2000)
+_FIRST_RMS, _MOST_RMS = 4096, 32768
+
+
+def has_torque_model(robot: Robot) -> bool:
+    """Tell whether the masses of all links are known beforehand."""
+    masses = 10 * np.arange(robot.mechanism.n_links) + 9
+    return bool(robot.known[masses].all())
+
+
+def peak_margins(robot: Robot, pieces: tuple[Piece, ...], limit: FloatArray, trusted: bool) -> list[Margin]:
+    """Compare peak torques with their limits, joint by joint; unstated ones left out.
+
+    A model whose masses are not all known is used only where it is `trusted`.
+    """
+    stated = np.isfinite(limit)
+    if not stated.any():
+        return []
+    reason = _no_model(robot, trusted)
+    if reason:
+        return _unproven("torque peak", robot, limit, reason)
+    chi = prior(robot)
+
+    def bound(part: Spans) -> tuple[FloatArray, FloatArray]:
+        return largest_torques(robot, chi, part)
+
+    slack = np.where(stated, 5e-3 * np.where(stated, limit, 0.0), np.inf)
+    worst = worst_case(pieces, bound, limit=limit, slack=slack, effort=_EFFORT_CERTIFY_TORQUE)
+    proof = f"prior model, {worst.n_spans} intervals, smallest {1e3 * worst.smallest:.3g} ms: ends + h²/8·max|f''|"
+    if robot.drive.friction:
+        proof += ", friction by its range over each interval"
+    return [
+        below(
+            f"torque peak {robot.joint_names[joint]}",
+            _unit(robot, joint),
+            limit=float(limit[joint]),
+            upper=float(worst.upper[joint]),
+            seen=float(worst.seen[joint]),
+            proof=proof,
+            where=f"{worst.at[joint]:.3f} s, {worst.where[joint]}",
+        )
+        for joint in map(int, np.flatnonzero(stated))
+    ]
+
+
+def rms_margins(robot: Robot, period: Piece, limit: FloatArray, trusted: bool) -> list[Margin]:
+    """Compare root mean squares of the torques over a period with their limits; unstated ones left out."""
+    stated = np.isfinite(limit)
+    if not stated.any():
+        return []
+    reason = _no_model(robot, trusted)
+    if reason:
+        return _unproven("torque rms", robot, limit, reason)
+    chi = prior(robot)
+    n = _FIRST_RMS
+    while True:
+        part = even_spans(period, n)
+        above, values = largest_torques(robot, chi, part)
+        upper = root_mean_square(above, part)
+        seen = np.sqrt((values[1:] ** 2).mean(axis=0))
+        open_ = (upper > limit) & (seen <= limit)
+        if n >= _MOST_RMS or not open_.any():
+            break
+        n *= 2
+    return [
+        below(
+            f"torque rms {robot.joint_names[joint]}",
+            _unit(robot, joint),
+            limit=float(limit[joint]),
+            upper=float(upper[joint]),
+            seen=float(seen[joint]),
+            proof=f"prior model, upper sum of {n} intervals: √(Σ h·sup τ² / period)",
+            where=period.name,
+        )
+        for joint in map(int, np.flatnonzero(stated))
+    ]
+
+
+def torque_note(robot: Robot, stated: BoolArray) -> tuple[str, ...]:
+    """Say that torque limits were not looked at."""
+    if not stated.any():
+        return ()
+    names = ", ".join(np.array(robot.joint_names)[stated])
+    return (f"torque limits of {names} were not checked: no prior model is used, so let this run be gentle",)
+
+
+def _no_model(robot: Robot, trusted: bool) -> str:
+    if not isinstance(robot.mechanism, (Tree, ClosedLoop)):
+        return f"no bound of the torque between samples is known for a {type(robot.mechanism).__name__}"
+    if not trusted and not has_torque_model(robot):
+        return (
+            "no prior model: the masses of some links are unknown, so the torque is not proven; state them, "
+            "or let this run be gentle and do without torque limits"
+        )
+    return ""
+
+
+def _unproven(name: str, robot: Robot, limit: FloatArray, reason: str) -> list[Margin]:
+    return [
+        unproven(f"{name} {robot.joint_names[joint]}", _unit(robot, joint), limit=float(limit[joint]), reason=reason)
+        for joint in map(int, np.flatnonzero(np.isfinite(limit)))
+    ]
+
+
+def _unit(robot: Robot, joint: int) -> str:
+    return "N" if robot.mechanism.prismatic[joint] else "N m"
+
+
+Range = tuple[FloatArray, FloatArray]  # lowest, highest
+
+_STANDSTILL = 1e-12  # of a joint's largest velocity
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Sensed:
+    """What friction terms sense, as ranges: of intervals, or of samples, whose ranges are points."""
+
+    q: Range
+    dq: Range
+    rigid: Range
+
+
+def largest_torques(robot: Robot, chi: FloatArray, part: Spans) -> tuple[FloatArray, FloatArray]:
+    """Bound |τ| over intervals (n_spans, n_joints), and evaluate it at their samples (n_t, n_joints)."""
+    rates = part.rates()
+    rigid = rigid_torque(robot, part.motion, chi)
+    phi = chi[: layout(robot).n_link_params].reshape(-1, 10)
+    links_bend, known = links_curvature(robot.mechanism, phi, part)
+    bend = links_bend + rates[4] @ np.abs(rotor_matrix(robot, chi)).T
+    viscous, offset = _linear_friction(robot, chi)
+    smooth = rigid + part.jets[1] @ viscous.T + offset
+    still = _STANDSTILL * part.piece.most[1]
+    inside = _Sensed(
+        part.enclose(part.jets[0], rates[2]), part.enclose(part.jets[1], rates[3]), part.enclose(rigid, bend)
+    )
+    at_ends = _Sensed((part.jets[0], part.jets[0]), (part.jets[1] - still, part.jets[1] + still), (rigid, rigid))
+    over = part.enclose(smooth, bend + rates[3] @ np.abs(viscous).T)
+    largest = np.where(known[:, None], _largest(robot, chi, over, inside), np.inf)
+    return largest, _largest(robot, chi, (smooth, smooth), at_ends)
+
+
+def root_mean_square(upper: FloatArray, part: Spans) -> FloatArray:
+    """Bound the root mean square over all intervals: √(Σ h sup τ² / Σ h), (n_joints,)."""
+    h = part.h
+    return np.asarray(np.sqrt((h * upper**2).sum(axis=0) / h.sum()))
+
+
+def _largest(robot: Robot, chi: FloatArray, smooth: Range, sensed: _Sensed) -> FloatArray:
+    low, high = smooth[0].copy(), smooth[1].copy()
+    for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
+        if term.model in ("viscous", "offset"):
+            continue
+        g = _friction(term, sensed)
+        for joint in np.flatnonzero(term.acts):
+            share = _scale(float(term.acts[joint] * chi[column]), g)
+            low[:, joint] += share[0]
+            high[:, joint] += share[1]
+    return np.maximum(-low, high)
+
+
+def _linear_friction(robot: Robot, chi: FloatArray) -> Range:
+    """Collect viscous friction as a matrix on dq, and offsets as a vector."""
+    viscous, offset = np.zeros((robot.n_joints, robot.n_joints)), np.zeros(robot.n_joints)
+    for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
+        if term.model == "viscous":
+            viscous += chi[column] * np.outer(term.acts, term.senses)
+        elif term.model == "offset":
+            offset += chi[column] * term.acts
+    return viscous, offset
+
+
+def _friction(term: FrictionTerm, sensed: _Sensed) -> Range:
+    """Enclose g of a friction term (`robots.robot.FrictionTerm`)."""
+    n = len(sensed.dq[0])
+    if term.model == "maxwell-slip":  # its state depends on all that went before
+        return np.full(n, -1.0), np.full(n, 1.0)
+    if term.model in ("ripple-sin", "ripple-cos"):
+        low, high = _combine(term.scale * term.senses, sensed.q)
+        shift = 0.0 if term.model == "ripple-cos" else -0.5 * np.pi
+        return _cosine(low + shift, high + shift)
+    low, high = _combine(term.senses, sensed.dq)
+    if term.model == "sqrt":  # rises with v
+        return _sign(low, term.width) * np.sqrt(np.abs(low)), _sign(high, term.width) * np.sqrt(np.abs(high))
+    sign = _sign(low, term.width), _sign(high, term.width)
+    if term.model == "coulomb":
+        return sign
+    if term.model == "stribeck":
+        size = _magnitude((low, high))
+        return _product(sign, (np.exp(-size[1] / term.scale), np.exp(-size[0] / term.scale)))
+    return _product(sign, _magnitude(_combine(term.acts, sensed.rigid)))
+
+
+def _combine(weights: FloatArray, values: Range) -> Range:
+    rising, falling = np.maximum(weights, 0.0), np.minimum(weights, 0.0)
+    return values[0] @ rising + values[1] @ falling, values[1] @ rising + values[0] @ falling
+
+
+def _scale(factor: float, values: Range) -> Range:
+    return (factor * values[0], factor * values[1]) if factor >= 0.0 else (factor * values[1], factor * values[0])
+
+
+def _magnitude(values: Range) -> Range:
+    low, high = values
+    return np.maximum(0.0, np.maximum(low, -high)), np.maximum(np.abs(low), np.abs(high))
+
+
+def _product(x: Range, y: Range) -> Range:
+    products = np.stack([x[0] * y[0], x[0] * y[1], x[1] * y[0], x[1] * y[1]])
+    return products.min(axis=0), products.max(axis=0)
+
+
+def _sign(v: FloatArray, width: float) -> FloatArray:
+    return np.sign(v) if width == 0.0 else np.tanh(v / width)
+
+
+def _cosine(low: FloatArray, high: FloatArray) -> Range:
+    """Enclose cos over [low, high]: 1 where a multiple of 2π lies inside, -1 where an odd multiple of π does."""
+    ends = np.cos(low), np.cos(high)
+    turn = 2.0 * np.pi
+    crest = np.floor(high / turn) >= np.ceil(low / turn)
+    trough = np.floor((high - np.pi) / turn) >= np.ceil((low - np.pi) / turn)
+    return np.where(trough, -1.0, np.minimum(*ends)), np.where(crest, 1.0, np.maximum(*ends))

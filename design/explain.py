@@ -1,0 +1,998 @@
+"""Why no motion fits: constraints that block each other, by how much, and what to relax.
+
+The set is irreducible: without any one of its members a motion fits, and that motion was found. That none fits with
+all of them is the verdict of a search, not a proof. All is asked at the search's own margins: 4 mm of clearance and
+half a percent of torque beyond what is required.
+
+* Whether any motion keeps a chosen set of a problem's constraints, and how nearly: constraints that can be left out.
+* What to relax so that a motion fits, and by how much: proposals, their sentences, and the problem that results.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from excitor.design.constraints import Constraints
+from excitor.design.motion import Trajectory
+from excitor.design.problem import (
+    CLEARANCE_SCALE,
+    SEARCH_CLEARANCE,
+    Candidates,
+    Problem,
+    build_problem,
+    constraint_values,
+    motions,
+    trajectory,
+    way_shares,
+)
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
+from excitor.robots.cell import Scene, Zone, clearances, required
+from excitor.robots.errors import ExcitorError
+from excitor.robots.population import population_clearances
+
+SMALLEST = 0.05  # of the joints' swing: a motion that is worth running
+_HALVINGS = 5
+
+
+Action = Literal["raise", "widen", "reduce clearance", "grow", "shrink", "move", "remove", "stand elsewhere"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Relaxation:
+    """One constraint that gives way: what it was and what it becomes."""
+
+    group: str
+    action: Action
+    unit: str
+    amount: float  # how far: m, rad, N m, m/s
+    before: FloatArray  # (n,): a limit, a range, a size, a place, a pose
+    after: FloatArray
+    words: str  # "raise the torque limit of j2 from 30 to 41 N m"
+    enough: bool = False  # with every other constraint as it is, a motion fits then: it was evaluated
+    motion: Trajectory | None = None  # that motion; it keeps at least the other members
+
+    def __post_init__(self) -> None:
+        freeze(self, before="n", after="n")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Member:
+    """A constraint that takes part in the blockade."""
+
+    name: str
+    words: str
+    slack: float  # what is missing at the best compromise of the members, in `unit`; 0: the others give way there
+    unit: str
+    worst: str  # which row of the constraint is missed most
+    relaxations: tuple[Relaxation, ...]  # each by itself
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Blocked:
+    """Why a problem has no solution; without members it has one, and the search has missed it."""
+
+    members: tuple[Member, ...]
+    amplitude: float  # the largest that fits, as a share of the swing that joint limits alone allow; 0: none does
+    smallest: float  # the amplitude that was asked for
+    standing: bool  # some pose keeps every constraint
+    fits: Trajectory | None  # the motion of that amplitude, or standing still
+    together: tuple[Relaxation, ...]  # where no single one is enough: these together are
+    evaluations: int
+    seed: int
+
+
+class InfeasibleDesign(ExcitorError):
+    """No motion keeps all constraints of a run; carries the report."""
+
+    def __init__(self, where: str, blocked: Blocked) -> None:
+        self.where = where
+        self.blocked = blocked
+        super().__init__("\n".join([f"{where}: no design.", *sentences(blocked)]))
+
+
+def explain(problem: Problem, *, seed: int = 0, smallest: float = SMALLEST, evaluations: int = 10_000) -> Blocked:
+    """Find an irreducible set of constraints that blocks, and what to relax; `evaluations` go into each question."""
+    if not 0.0 < smallest <= 1.0:
+        raise ValueError(f"smallest is {smallest}, expected a share of the joints' swing between 0 and 1")
+    with one_blas_thread():
+        elastic = make_elastic(problem, np.random.default_rng([seed, 0]))
+        questions = Questions(elastic, seed=seed, evaluations=evaluations)
+        everything = np.ones(len(elastic.names), dtype=bool)
+        answer = questions.ask(everything, smallest)
+        core = np.zeros_like(everything)
+        if not answer.fits:
+            core, answer = _irreducible(questions, smallest, answer)
+        if answer.fits:
+            amplitude, best = _largest(questions, smallest, 1.0, answer)
+            return Blocked((), amplitude, smallest, True, trajectory(problem, best), (), questions.spent, seed)
+        still = questions.ask(everything, 0.0)
+        amplitude, best = _largest(questions, 0.0, smallest, still) if still.fits else (0.0, still.candidate)
+        members = tuple(_member(questions, smallest, core, g, answer) for g in np.flatnonzero(core).tolist())
+        alone = any(relaxation.enough for member in members for relaxation in member.relaxations)
+        together = () if alone else _together(questions, smallest)
+        fits = trajectory(problem, best) if still.fits else None
+        return Blocked(members, amplitude, smallest, still.fits, fits, together, questions.spent, seed)
+
+
+def sentences(blocked: Blocked) -> list[str]:
+    """Say it to people."""
+    share = f"{100.0 * blocked.amplitude:.2g} %"
+    if not blocked.members:
+        return [
+            f"A motion that swings {share} of what the joints' limits allow fits all constraints, but the search did "
+            "not find one in its budget; give it more, or start from this motion."
+        ]
+    names = _listed([member.words for member in blocked.members])
+    if not blocked.standing:
+        lines = ["No motion fits: even standing still violates the constraints, whatever the pose."]
+    elif blocked.amplitude > 0.0:
+        lines = [
+            f"No motion of a useful size fits: the largest found swings {share} of what the joints' limits "
+            f"allow, and {100.0 * blocked.smallest:g} % were asked for."
+        ]
+    else:
+        lines = ["No motion fits: there is a pose to stand in, but even the smallest motion violates a constraint."]
+    if len(blocked.members) == 1:
+        lines.append(f"One constraint blocks by itself: {names}.")
+    else:
+        lines.append(f"These block each other: {names}. Without any one of them a motion fits.")
+        if blocked.together:
+            lines[-1] = f"These block each other: {names}. They are not the only ones."
+    lines += [sentence for member in blocked.members for sentence in _member_sentences(member)]
+    if blocked.together:
+        lines.append(f"No single change is enough. Together these are: {'; '.join(r.words for r in blocked.together)}.")
+    return lines
+
+
+def as_data(blocked: Blocked) -> dict[str, Any]:
+    """Write the report as plain data for JSON."""
+    return {
+        "feasible": not blocked.members,
+        "standing": blocked.standing,
+        "amplitude": blocked.amplitude,
+        "smallest": blocked.smallest,
+        "members": [
+            {
+                "name": member.name,
+                "what": member.words,
+                "slack": member.slack,
+                "unit": member.unit,
+                "worst": member.worst,
+                "relax": [_relaxation_data(relaxation) for relaxation in member.relaxations],
+            }
+            for member in blocked.members
+        ],
+        "together": [_relaxation_data(relaxation) for relaxation in blocked.together],
+        "sentences": sentences(blocked),
+        "evaluations": blocked.evaluations,
+        "seed": blocked.seed,
+    }
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Answer:
+    """The best motion a question found."""
+
+    fits: bool  # all active constraints hold
+    candidate: Candidates
+    run: FloatArray  # (n_groups,), as `Misses`
+    way: FloatArray
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Elastic:
+    """A problem whose constraints can be left out, group by group."""
+
+    problem: Problem
+    names: tuple[str, ...]  # of the groups
+    group: IntArray  # (n_rows,): which group each row of `problem.names` belongs to
+    fine: Problem  # without home: the way from there is looked at by itself
+    coarse: Problem  # the same with fewer samples, which are among the fine ones
+    hull: FloatArray  # (n_joints, 2): where joints go if their position limits are left out
+    shapes: FloatArray  # (n_shapes, n_joints, 2 n_harmonics): swings that use up the joints' limits
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Spots:
+    """Motions: where they swing about, and in which shape."""
+
+    center: FloatArray  # (n, n_joints)
+    shape: IntArray  # (n,)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Misses:
+    """By how much each group is missed, ≥ 0 in shares of its limit: in the run, and on the way from home."""
+
+    run: FloatArray  # (n, n_groups)
+    way: FloatArray
+
+    def of(self, active: BoolArray, home: int) -> FloatArray:
+        """Take the active groups' misses, (n, n_groups); the way counts where home is active."""
+        with_way = np.maximum(self.run, self.way) if home >= 0 and active[home] else self.run
+        return np.where(active, with_way, 0.0)
+
+
+Aim = Callable[[Candidates, Misses], FloatArray]  # what to make small among motions that fit, (n,), each ≥ 0
+
+
+class Questions:
+    """Ask whether motions exist, each question starting from what those before it found."""
+
+    def __init__(self, elastic: Elastic, *, seed: int, evaluations: int) -> None:
+        self.elastic = elastic
+        self.budget = evaluations  # of each question
+        self.spent = 0
+        self._random = np.random.default_rng([seed, 1])
+        n_joints = elastic.problem.robot.n_joints
+        self._known = Spots(np.empty((0, n_joints)), np.empty(0, dtype=np.int64))
+
+    def ask(self, active: BoolArray, amplitude: float, aim: Aim | None = None, total: int = 2) -> Answer:
+        """Look for a motion that keeps the active groups, and among those for one with the smallest aim.
+
+        Without one, the answer is the compromise: the smallest `total`-norm of what is missed. Differential
+        evolution ([Zhang2009], current to p-best) on few samples, then, if a motion fits those, on all of them.
+        """
+        low, high = self._intervals(active, amplitude)
+
+        def judge(spots: Spots, fine: bool) -> FloatArray:
+            self.spent += len(spots.shape)
+            candidates = candidates_at(self.elastic, spots, amplitude)
+            missed = misses(self.elastic, candidates, fine=fine)
+            broken = np.linalg.norm(missed.of(active, self._home), ord=total, axis=1)
+            if aim is None:
+                return np.asarray(broken)
+            return np.where(broken > 0.0, _BROKEN + broken, aim(candidates, missed))
+
+        enough = 0.0 if aim is None else -1.0
+        good = 0.0 if aim is None else np.nextafter(_BROKEN, 0.0)
+        start = self._start(low, high, judge, fresh=False)
+        spots, worth = self._evolve(start, (low, high), judge, fine=False, enough=enough)
+        if worth.min() > good:  # before that is believed, once more without what is known
+            start = self._start(low, high, judge, fresh=True)
+            again = self._evolve(start, (low, high), judge, fine=False, enough=enough)
+            spots, worth = min((spots, worth), again, key=lambda found: float(found[1].min()))
+        if worth.min() <= good:
+            worth = judge(spots, True)
+            spots, worth = self._evolve((spots, worth), (low, high), judge, fine=True, enough=enough)
+        self._remember(spots)
+        k = int(np.argmin(worth))
+        best = candidates_at(self.elastic, Spots(spots.center[k : k + 1], spots.shape[k : k + 1]), amplitude)
+        found = misses(self.elastic, best)
+        fits = not found.of(active, self._home).any()
+        return Answer(fits, best, found.run[0], found.way[0])
+
+    @property
+    def _home(self) -> int:
+        return self.elastic.names.index(HOME) if HOME in self.elastic.names else -1
+
+    def _intervals(self, active: BoolArray, amplitude: float) -> tuple[FloatArray, FloatArray]:
+        """Bound centres for each shape, (n_shapes, n_joints), by the position limits that are active."""
+        elastic = self.elastic
+        problem = elastic.problem
+        limits = problem.position.copy()
+        for g, j in _position_groups(elastic):
+            if not active[g]:
+                limits[j] = _shrunk(problem, elastic.hull, j)
+        still = ~_placed(problem)
+        if still.any():
+            stands = active[elastic.names.index(STILL)]
+            limits[still] = problem.pose[still, None] if stands else elastic.hull[still]
+        q = amplitude * (elastic.shapes @ problem.basis[0])
+        low, high = limits[:, 0] - q.min(axis=2), limits[:, 1] - q.max(axis=2)
+        return np.minimum(low, high), np.maximum(low, high)
+
+    def _start(
+        self, low: FloatArray, high: FloatArray, judge: Callable[[Spots, bool], FloatArray], *, fresh: bool
+    ) -> tuple[Spots, FloatArray]:
+        known = slice(0, 0) if fresh else slice(None)
+        shape = self._random.integers(_SHAPES, size=_DRAWN)
+        drawn = low[shape] + self._random.random((_DRAWN, low.shape[1])) * (high - low)[shape]
+        shape = np.concatenate([self._known.shape[known], shape])
+        center = np.clip(np.concatenate([self._known.center[known], drawn]), low[shape], high[shape])
+        worth = judge(Spots(center, shape), False)
+        best = np.argsort(worth, kind="stable")[:_MEMBERS]
+        return Spots(center[best], shape[best]), worth[best]
+
+    def _evolve(
+        self,
+        start: tuple[Spots, FloatArray],
+        bounds: tuple[FloatArray, FloatArray],
+        judge: Callable[[Spots, bool], FloatArray],
+        *,
+        fine: bool,
+        enough: float,
+    ) -> tuple[Spots, FloatArray]:
+        center, shape, worth = start[0].center.copy(), start[0].shape.copy(), start[1].copy()
+        n, n_joints = center.shape
+        best, waited = worth.min(), 0
+        for _ in range(self.budget // (n * (4 if fine else 1))):
+            if worth.min() <= enough or waited > _PATIENCE:
+                break
+            good = np.argsort(worth, kind="stable")[: max(2, n // 6)]
+            lead, a, b = self._random.choice(good, n), *self._random.integers(n, size=(2, n))
+            step = self._random.uniform(0.3, 0.95, (n, 1))
+            moved = center + step * (center[lead] - center) + step * (center[a] - center[b])
+            keep = self._random.random((n, n_joints)) > 0.9
+            moved = np.where(keep, center, moved)
+            kind = np.where(self._random.random(n) < 0.5, shape[lead], shape)
+            kind = np.where(self._random.random(n) < 0.05, self._random.integers(_SHAPES, size=n), kind)
+            moved = np.clip(moved, bounds[0][kind], bounds[1][kind])
+            found = judge(Spots(moved, kind), fine)
+            better = found <= worth
+            center[better], shape[better], worth[better] = moved[better], kind[better], found[better]
+            waited = 0 if worth.min() < best - 1e-4 * abs(best - (_BROKEN if best >= _BROKEN else 0.0)) else waited + 1
+            best = min(best, worth.min())
+        return Spots(center, shape), worth
+
+    def _remember(self, spots: Spots) -> None:
+        """Keep some of what a question ended with, and let the oldest go."""
+        few = slice(0, None, 3)
+        center = np.concatenate([self._known.center, spots.center[few]])[-_KEPT:]
+        self._known = Spots(center, np.concatenate([self._known.shape, spots.shape[few]])[-_KEPT:])
+
+
+def _irreducible(questions: Questions, amplitude: float, answer: Answer) -> tuple[BoolArray, Answer]:
+    """Grow a set of groups until nothing fits it, then leave out whatever can be; with the members' compromise.
+
+    An answer that fits means that something fits everything after all.
+    """
+    names = questions.elastic.names
+    core = _missed(questions.elastic, answer)
+    while True:
+        while (answer := questions.ask(core, amplitude)).fits:
+            more = _missed(questions.elastic, answer) & ~core
+            if not more.any():
+                return core, answer
+            size = np.maximum(answer.run, answer.way)
+            core[np.argmax(np.where(more, np.maximum(size, 1e-12), 0.0))] = True
+        size = np.maximum(answer.run, answer.way)
+        # who can least be asked to give way goes first, then who gives way least
+        for g in sorted(np.flatnonzero(core), key=lambda g: (names[g] != SELF, size[g], g)):
+            trial = core.copy()
+            trial[g] = False
+            if trial.any() and not (found := questions.ask(trial, amplitude)).fits:
+                core, answer = trial, found
+        answer = questions.ask(core, amplitude)
+        if not answer.fits:
+            return core, answer
+
+
+def _missed(elastic: Elastic, answer: Answer) -> BoolArray:
+    """Tell which groups a motion misses; home is one if the way from there misses what the run does not."""
+    missed = np.maximum(answer.run, answer.way) > 0.0
+    if HOME in elastic.names:
+        missed[elastic.names.index(HOME)] |= bool((answer.way > answer.run).any())
+    if STILL in elastic.names and missed.any():
+        missed[elastic.names.index(STILL)] = True
+    return np.asarray(missed)
+
+
+def _largest(questions: Questions, low: float, high: float, answer: Answer) -> tuple[float, Candidates]:
+    """Find the largest amplitude that fits everything, between one that does and one that need not."""
+    everything = np.ones(len(questions.elastic.names), dtype=bool)
+    best = answer.candidate
+    tries = [high, *[0.0] * _HALVINGS] if high == 1.0 else [0.0] * _HALVINGS
+    for fixed in tries:
+        amplitude = fixed or 0.5 * (low + high)
+        found = questions.ask(everything, amplitude)
+        if found.fits:
+            low, best = amplitude, found.candidate
+        else:
+            high = amplitude
+        if low >= 1.0:
+            break
+    return low, best
+
+
+def _member(questions: Questions, amplitude: float, core: BoolArray, g: int, compromise: Answer) -> Member:
+    """Find out how one member must give way, if nothing else does."""
+    elastic = questions.elastic
+    problem, name = elastic.problem, elastic.names[g]
+    others = np.ones_like(core)
+    others[g] = False
+    found = questions.ask(others, amplitude, _aim(elastic, g, others))
+    if not found.fits:
+        others = core.copy()
+        others[g] = False
+        found = questions.ask(others, amplitude, _aim(elastic, g, others))
+    relaxations = []
+    if found.fits:
+        miss = _miss(elastic, found, g, others)
+        for relaxation in proposals(elastic, name, found.candidate, miss):
+            changed = relaxed(problem, [relaxation])
+            enough = keeps(changed, found.candidate)
+            if enough or keeps(changed, found.candidate, [elastic.names[k] for k in np.flatnonzero(core)]):
+                relaxations.append(replace(relaxation, enough=enough, motion=trajectory(problem, found.candidate)))
+    worst_of_home = float(compromise.way.max(initial=0.0))
+    miss = worst_of_home if name == HOME else _miss(elastic, compromise, g, core)
+    return Member(
+        name,
+        describe(problem, name),
+        slack_of(elastic, name, miss),
+        "m" if name == HOME else unit_of(problem, name),
+        worst_row(elastic, compromise.candidate, name),
+        tuple(relaxations),
+    )
+
+
+def _aim(elastic: Elastic, g: int, active: BoolArray) -> Aim:
+    """Make a group's miss small; of a pose, the distance from it."""
+    problem, name = elastic.problem, elastic.names[g]
+    with_way = HOME in elastic.names and bool(active[elastic.names.index(HOME)])
+    half = 0.5 * np.ptp(elastic.hull, axis=1)
+
+    def distance(candidates: Candidates, _: Misses) -> FloatArray:
+        pose = problem.constraints.home if name == HOME else problem.pose
+        assert pose is not None
+        away = np.abs(candidates.center - pose) / half
+        still = ~problem.excitation.moving & ~np.isnan(problem.pose)
+        return np.asarray(away.max(axis=1) if name == HOME else away[:, still].max(axis=1))
+
+    def miss(_: Candidates, missed: Misses) -> FloatArray:
+        return np.asarray(np.maximum(missed.run[:, g], missed.way[:, g] if with_way else 0.0))
+
+    return distance if name in (HOME, STILL) else miss
+
+
+def _miss(elastic: Elastic, answer: Answer, g: int, active: BoolArray) -> float:
+    """Take one group's miss; the way from home counts where home is active."""
+    home = elastic.names.index(HOME) if HOME in elastic.names else -1
+    return float(max(answer.run[g], answer.way[g] if home >= 0 and active[home] else 0.0))
+
+
+def _together(questions: Questions, amplitude: float) -> tuple[Relaxation, ...]:
+    """Relax everything that the best compromise of all constraints misses; nothing if that cannot be had."""
+    elastic = questions.elastic
+    everything = np.ones(len(elastic.names), dtype=bool)
+    found = questions.ask(everything, amplitude, total=1)
+    chosen = []
+    missed = np.maximum(found.run, found.way) > 0.0
+    if HOME in elastic.names and missed[elastic.names.index(HOME)]:  # it gives way itself, so the way does not count
+        everything[elastic.names.index(HOME)] = False
+        found = questions.ask(everything, amplitude, total=1)
+        missed = (found.run > 0.0) | ~everything
+    for g in np.flatnonzero(missed).tolist():
+        offers = proposals(elastic, elastic.names[g], found.candidate, _miss(elastic, found, g, everything))
+        chosen.append(offers[0])
+    return tuple(chosen) if keeps(relaxed(elastic.problem, chosen), found.candidate) else ()
+
+
+def _member_sentences(member: Member) -> list[str]:
+    missing = f"{member.words[0].upper()}{member.words[1:]}"
+    if member.slack > 0.0:
+        at = "" if member.worst in (member.name, "") else f", worst at {member.worst.removeprefix('clearance: ')}"
+        missing += f": {member.slack:.3g} {member.unit} missing at the best compromise{at}."
+    else:
+        missing += ": it just holds at the best compromise, at the cost of the others."
+    if not member.relaxations:
+        return [missing]
+    ways = "; or ".join(relaxation.words for relaxation in member.relaxations)
+    enough = any(relaxation.enough for relaxation in member.relaxations)
+    return [missing, f"  To relax it alone: {ways}." + ("" if enough else " Other constraints still block then.")]
+
+
+def _relaxation_data(relaxation: Relaxation) -> dict[str, Any]:
+    return {
+        "constraint": relaxation.group,
+        "action": relaxation.action,
+        "amount": relaxation.amount,
+        "unit": relaxation.unit,
+        "before": relaxation.before.tolist(),
+        "after": relaxation.after.tolist(),
+        "enough": relaxation.enough,
+        "words": relaxation.words,
+    }
+
+
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+SELF = "self-collision"
+HOME = "home pose"
+STILL = "pose of the joints that stand still"
+
+_SHAPES = 12  # ways to swing, drawn at random
+_MEMBERS = 40
+_DRAWN = 400  # random motions at the start of each question
+_PATIENCE = 40  # generations without improvement
+_KEPT = 480  # motions remembered from question to question
+_BROKEN = 1e3  # stands before whatever a motion that breaks an active constraint is worth
+
+
+def make_elastic(problem: Problem, random: np.random.Generator) -> Elastic:
+    """Group a problem's constraints, and prepare a cheaper copy."""
+    names, group = _groups(problem)
+    hull = _hull(problem)
+    robot, own = problem.robot, problem.constraints.limits.position
+    narrower = (hull[:, 0] < own[:, 0] - 1e-9) | (hull[:, 1] > own[:, 1] + 1e-9)
+    names += [f"position {robot.joint_names[j]}" for j in np.flatnonzero(narrower & _placed(problem))]
+    if problem.constraints.home is not None:
+        names.append(HOME)
+    if not _placed(problem).all():
+        names.append(STILL)
+    fine = replace(problem, constraints=replace(problem.constraints, home=None))
+    return Elastic(problem, tuple(names), group, fine, _thinned(fine), hull, _full_swings(problem, random))
+
+
+def candidates_at(elastic: Elastic, spots: Spots, amplitude: float) -> Candidates:
+    """Take spots as a population."""
+    return Candidates(spots.center, amplitude * elastic.shapes[spots.shape])
+
+
+def misses(elastic: Elastic, candidates: Candidates, *, fine: bool = True) -> Misses:
+    """Measure by how much a population misses each group."""
+    problem = elastic.fine if fine else elastic.coarse
+    q, dq, ddq = motions(problem, candidates)
+    rows = constraint_values(problem, candidates, q, dq, ddq)
+    run = np.zeros((len(q), len(elastic.names)))
+    for g in range(int(elastic.group.max(initial=-1)) + 1):
+        run[:, g] = rows[:, elastic.group == g].max(axis=1)
+    for g, j in _position_groups(elastic):
+        low, high = problem.position[j]
+        run[:, g] = np.maximum(q[:, j].max(axis=1) - high, low - q[:, j].min(axis=1)) / (0.5 * (high - low))
+    # rounding of the interval that centres are drawn from is no miss
+    run = np.where(run > 1e-12, run, 0.0)
+    return Misses(run, _way_misses(elastic, candidates, run.shape))
+
+
+def worst_row(elastic: Elastic, candidate: Candidates, group: str) -> str:
+    """Name the row of a group that a motion misses most, the way from home included."""
+    rows = np.flatnonzero(elastic.group == elastic.names.index(group))
+    if not rows.size:
+        return group
+    problem = elastic.problem
+    found = constraint_values(problem, candidate, *motions(problem, candidate))[0]
+    return str(problem.names[rows[int(np.argmax(found[rows]))]])
+
+
+def joint_of(elastic: Elastic, group: str) -> int:
+    """Find the joint that a group is about: its name's last part."""
+    joints = elastic.problem.robot.joint_names
+    return joints.index(next(name for name in joints if group in [f"{kind} {name}" for kind in _JOINT_KINDS]))
+
+
+_JOINT_KINDS = ("torque peak", "torque rms", "position")
+
+
+def _groups(problem: Problem) -> tuple[list[str], IntArray]:
+    """Name the groups of `problem.names`, and tell which each row belongs to."""
+    labels = list(problem.names)
+    scene, capsules = problem.constraints.scene, problem.robot.capsules
+    if scene is not None:
+        n_links = sum(capsule.link >= 0 for capsule in capsules)
+        counts = {"tool": 1, "links": n_links, "all": n_links + 1}
+        owners = [f"clearance: {zone.name}" for zone in scene.zones for _ in range(counts[zone.bodies])]
+        first = next((k for k, name in enumerate(labels) if name.startswith("clearance: ")), len(labels))
+        n_rows = sum(name.startswith("clearance: ") for name in labels)
+        labels[first : first + n_rows] = owners + [SELF] * (n_rows - len(owners))
+    names = list(dict.fromkeys(labels))
+    return names, np.array([names.index(label) for label in labels], dtype=np.int64)
+
+
+def _placed(problem: Problem) -> BoolArray:
+    """Tell which joints' places are chosen by the search."""
+    return np.asarray(problem.excitation.moving | np.isnan(problem.pose))
+
+
+def _position_groups(elastic: Elastic) -> list[tuple[int, int]]:
+    """List the groups that are position limits, with their joints."""
+    return [(g, joint_of(elastic, name)) for g, name in enumerate(elastic.names) if name.startswith("position ")]
+
+
+def _hull(problem: Problem) -> FloatArray:
+    """Find where joints can go by the robot's own limits, or about half a turn or metre where it states none."""
+    own = problem.constraints.limits.position
+    reach = np.where(problem.robot.mechanism.prismatic, 1.0, np.pi)
+    middle = np.where(np.isfinite(own).all(axis=1), own.sum(axis=1) / 2.0, 0.0)
+    low, high = problem.robot.limits.position.T
+    low = np.where(np.isfinite(low), low, np.minimum(middle - reach, own[:, 0]))
+    high = np.where(np.isfinite(high), high, np.maximum(middle + reach, own[:, 1]))
+    finite = np.isfinite(own)
+    return np.stack(
+        [
+            np.where(finite[:, 0], np.minimum(low, own[:, 0]), low),
+            np.where(finite[:, 1], np.maximum(high, own[:, 1]), high),
+        ],
+        axis=1,
+    )
+
+
+def _shrunk(problem: Problem, hull: FloatArray, j: int) -> FloatArray:
+    """Take from a wider range what `build_problem` takes from the narrower one, for what happens between samples."""
+    share = np.ptp(problem.position[j]) / np.ptp(problem.constraints.limits.position[j])
+    return np.asarray(hull[j].mean() + 0.5 * share * np.ptp(hull[j]) * np.array([-1.0, 1.0]))
+
+
+def _thinned(problem: Problem) -> Problem:
+    """Take every few samples of a problem's grid."""
+    n = problem.n_period
+    step = max(1, n // max(24, 5 * problem.excitation.harmonics[-1]))
+    kept = np.concatenate([np.arange(0, n, step), np.arange(n, problem.basis[0].shape[1], step)])
+    basis = tuple(np.ascontiguousarray(b[:, kept]) for b in problem.basis)
+    return replace(problem, basis=basis, n_period=int((kept < n).sum()))
+
+
+def _full_swings(problem: Problem, random: np.random.Generator) -> FloatArray:
+    """Draw swings that use all that joint limits allow a joint, (n_shapes, n_joints, 2 n_harmonics)."""
+    raw = random.normal(size=(_SHAPES, *problem.amplitude.shape)) * problem.amplitude
+    width = problem.position[:, 1] - problem.position[:, 0]
+    moving = problem.excitation.moving
+    swing = raw[:, moving]
+    share = np.ptp(swing @ problem.basis[0], axis=2) / width[moving]
+    for rate, basis in zip(problem.rates, problem.basis[1:], strict=True):
+        share = np.maximum(share, np.abs(swing @ basis).max(axis=2) / rate[moving])
+    out = np.zeros_like(raw)
+    out[:, moving] = swing / share[:, :, None]
+    return out
+
+
+def _way_misses(elastic: Elastic, candidates: Candidates, shape: tuple[int, int]) -> FloatArray:
+    """Measure what the straight way from home misses: zones, the robot itself, position limits."""
+    way = np.zeros(shape)
+    problem = elastic.problem
+    home, scene = problem.constraints.home, problem.constraints.scene
+    if home is None:
+        return way
+    own, hull = problem.constraints.limits.position, elastic.hull
+    half = 0.5 * np.where(np.isfinite(np.ptp(own, axis=1)), np.ptp(own, axis=1), 2.0)
+    way[:, elastic.names.index(HOME)] = max(0.0, float((np.maximum(home - hull[:, 1], hull[:, 0] - home) / half).max()))
+    for g, j in _position_groups(elastic):
+        way[:, g] = max(0.0, home[j] - own[j, 1], own[j, 0] - home[j]) / half[j]
+    if scene is None:
+        return way
+    start = home[None, :, None]
+    places = start + way_shares(problem) * (candidates.center[:, :, None] - start)
+    left = population_clearances(problem.robot, scene, np.ascontiguousarray(places))
+    short = (required(problem.robot, scene) + SEARCH_CLEARANCE - left) / CLEARANCE_SCALE
+    rows = np.array([name.startswith("clearance: ") for name in problem.names])
+    for g in np.unique(elastic.group[rows]):
+        way[:, g] = np.maximum(short[:, elastic.group[rows] == g].max(axis=1), 0.0)
+    return way
+
+
+FARTHEST = 3.0  # m that a zone is moved at most
+_FINE = 1e-3  # m: what distances are rounded up to
+_ROOM = 1.05  # of the least amount, so that a search can move at all
+
+
+def relaxed(problem: Problem, relaxations: Sequence[Relaxation]) -> Problem:
+    """Build the problem in which constraints have given way."""
+    constraints, pose = problem.constraints, problem.pose
+    for relaxation in relaxations:
+        if relaxation.group == STILL:
+            pose = np.where(np.isnan(pose), pose, relaxation.after)
+        else:
+            constraints = _changed(problem, constraints, relaxation)
+    return build_problem(
+        problem.robot,
+        problem.excitation,
+        constraints=constraints,
+        criterion=problem.criterion,
+        model=problem.model,
+        pose=pose,
+        earlier=problem.earlier,
+        share=problem.share,
+        n_samples=problem.n_period,
+    )
+
+
+def keeps(problem: Problem, candidate: Candidates, groups: Sequence[str] | None = None) -> bool:
+    """Tell whether a motion keeps a problem's constraints, or some groups of them."""
+    elastic = make_elastic(problem, np.random.default_rng(0))
+    active = np.array([groups is None or name in groups for name in elastic.names], dtype=bool)
+    home = elastic.names.index(HOME) if HOME in elastic.names else -1
+    return not misses(elastic, candidate).of(active, home).any()
+
+
+def proposals(elastic: Elastic, group: str, candidate: Candidates, miss: float) -> list[Relaxation]:
+    """List ways to relax a group so that a motion keeps it; `miss` is its share that is missing."""
+    problem = elastic.problem
+    if group.startswith("clearance: "):
+        return _zone_proposals(problem, _zone_of(problem, group), candidate, miss * CLEARANCE_SCALE)
+    if group == SELF:
+        return [_self_proposal(problem, miss * CLEARANCE_SCALE)]
+    if group in (HOME, STILL):
+        return [_pose_proposal(elastic, group, candidate)]
+    if group.startswith("position "):
+        return [_position_proposal(problem, group, joint_of(elastic, group), candidate)]
+    return [_limit_proposal(elastic, group, miss)]
+
+
+def describe(problem: Problem, group: str) -> str:
+    """Say what a group is, with its limit."""
+    if group.startswith("clearance: "):
+        zone = _zone_of(problem, group)
+        beyond = f", clearance {zone.clearance:g} m" if zone.clearance else ""
+        return f"keep-{zone.keep} zone '{zone.name}' ({zone.shape.kind}{beyond})"
+    if group == SELF:
+        scene = problem.constraints.scene
+        return f"self-collision (clearance {scene.self_clearance if scene else 0.0:g} m)"
+    if group == HOME:
+        return "home pose, with the straight way from there to the start"
+    if group == STILL:
+        return STILL
+    kind, joint = group, ""
+    for known in ("torque peak", "torque rms", "position"):
+        if group.startswith(known):
+            kind, joint = known, f" of {group.removeprefix(known).strip()}"
+    before = _limit(problem, group)
+    if kind == "position":
+        j = problem.robot.joint_names.index(joint.removeprefix(" of "))
+        return f"position limits{joint} ({_range_words(problem, j, before)})"
+    return f"{kind} limit{joint} ({before[0]:g} {unit_of(problem, group)})"
+
+
+def _limit(problem: Problem, group: str) -> FloatArray:
+    """Read a limit, or a range of positions."""
+    constraints, names = problem.constraints, problem.robot.joint_names
+    if group == "tool speed":
+        return np.array([constraints.tool_speed])
+    for kind, values in (
+        ("torque peak ", constraints.limits.torque),
+        ("torque rms ", constraints.torque_rms),
+        ("position ", constraints.limits.position),
+    ):
+        if group.startswith(kind):
+            return np.atleast_1d(values[names.index(group.removeprefix(kind))])
+    raise ValueError(f"group {group!r} is no limit")
+
+
+def unit_of(problem: Problem, group: str) -> str:
+    """Name the unit of a group's limit."""
+    if group == "tool speed":
+        return "m/s"
+    if group.startswith("clearance: ") or group == SELF:
+        return "m"
+    j = next((j for j, name in enumerate(problem.robot.joint_names) if group.endswith(f" {name}")), -1)
+    sliding = j >= 0 and bool(problem.robot.mechanism.prismatic[j])
+    if group.startswith("torque"):
+        return "N" if sliding else "N m"
+    return "m" if sliding else "rad"
+
+
+def slack_of(elastic: Elastic, group: str, miss: float) -> float:
+    """Turn a missing share into the limit's unit."""
+    problem = elastic.problem
+    if group.startswith("clearance: ") or group in (SELF, HOME):
+        return miss * CLEARANCE_SCALE
+    if group.startswith("position "):
+        return miss * 0.5 * float(np.ptp(problem.position[joint_of(elastic, group)]))
+    return 0.0 if group == STILL else miss * float(_limit(problem, group)[0])
+
+
+def _changed(problem: Problem, constraints: Constraints, relaxation: Relaxation) -> Constraints:
+    """Apply one relaxation to constraints."""
+    group, after, names = relaxation.group, relaxation.after, problem.robot.joint_names
+    limits, scene = constraints.limits, constraints.scene
+    if group == HOME:
+        return replace(constraints, home=after)
+    if group == "tool speed":
+        return replace(constraints, tool_speed=float(after[0]))
+    for kind, field in (("torque peak ", "torque"), ("position ", "position")):
+        if group.startswith(kind):
+            values = getattr(limits, field).copy()
+            values[names.index(group.removeprefix(kind))] = after if field == "position" else after[0]
+            return replace(constraints, limits=replace(limits, **{field: values}))
+    if group.startswith("torque rms "):
+        rms = constraints.torque_rms.copy()
+        rms[names.index(group.removeprefix("torque rms "))] = after[0]
+        return replace(constraints, torque_rms=rms)
+    assert scene is not None
+    if group == SELF:
+        dropped = relaxation.action == "remove"
+        changed = replace(scene, self_collision=not dropped, self_clearance=0.0 if dropped else float(after[0]))
+        return replace(constraints, scene=changed)
+    own = _zone_of(problem, group)
+    zones = [_changed_zone(zone, relaxation) if zone.name == own.name else zone for zone in scene.zones]
+    return replace(constraints, scene=replace(scene, zones=tuple(zone for zone in zones if zone is not None)))
+
+
+def _changed_zone(zone: Zone, relaxation: Relaxation) -> Zone | None:
+    after = relaxation.after
+    if relaxation.action == "remove":
+        return None
+    if relaxation.action == "reduce clearance":
+        return replace(zone, clearance=float(after[0]))
+    if relaxation.action == "move" or zone.shape.kind == "half-space":
+        T = zone.shape.T_base_shape.copy()
+        T[:3, 3] = after
+        return replace(zone, shape=replace(zone.shape, T_base_shape=T))
+    return replace(zone, shape=replace(zone.shape, size=after))
+
+
+def _zone_of(problem: Problem, group: str) -> Zone:
+    assert problem.constraints.scene is not None
+    name = group.removeprefix("clearance: ")
+    return next(zone for zone in problem.constraints.scene.zones if zone.name == name)
+
+
+def _zone_proposals(problem: Problem, zone: Zone, candidate: Candidates, short: float) -> list[Relaxation]:
+    """Move or resize a zone, or be content with less clearance, where that is all it takes."""
+    group, least, short = f"clearance: {zone.name}", short, _up(_ROOM * short)
+    found = []
+    shape, place = zone.shape, zone.shape.T_base_shape[:3, 3]
+    if zone.keep == "out":
+        found.append(_move(problem, zone, candidate, least))
+    elif shape.kind == "half-space":
+        after = place + short * shape.T_base_shape[:3, 2]
+        words = f"move the border of keep-in zone '{zone.name}' {short:.3f} m outwards"
+        found.append(Relaxation(group, "grow", "m", short, place, after, words))
+    else:
+        grown = shape.size + short * (shape.size > 0.0)
+        words = f"grow keep-in zone '{zone.name}' by {short:.3f} m on every side"
+        found.append(Relaxation(group, "grow", "m", short, shape.size, grown, words))
+    if least <= zone.clearance:
+        less = max(0.0, round(zone.clearance - short, 9))
+        words = f"reduce the clearance of '{zone.name}' from {zone.clearance:g} to {less:g} m"
+        found.append(_of_number(group, "reduce clearance", "m", before=zone.clearance, after=less, words=words))
+    return found
+
+
+def _move(problem: Problem, zone: Zone, candidate: Candidates, short: float) -> Relaxation:
+    """Find the shortest move of a keep-out zone along an axis, of the base or its own, that makes way for a motion."""
+    group, shape = f"clearance: {zone.name}", zone.shape
+    R, place = shape.T_base_shape[:3, :3], shape.T_base_shape[:3, 3]
+    sides = np.concatenate([np.eye(3), -np.eye(3), R.T, -R.T])
+    directions = np.unique(sides.round(12), axis=0) if shape.kind != "half-space" else -R[:, 2][None, :]
+    clear = _clear_of(problem, zone, candidate)
+    best, along = np.inf, directions[0]
+    for direction in directions:
+
+        def holds(distance: float, direction: FloatArray = direction) -> bool:
+            return clear(place + distance * direction)
+
+        distance = _least(holds, short, min(best, FARTHEST))
+        if distance < best:
+            best, along = distance, direction
+    if not np.isfinite(best):
+        words = f"take keep-out zone '{zone.name}' away; moving it {FARTHEST:g} m is not enough"
+        return Relaxation(group, "remove", "m", FARTHEST, place, place, words)
+    best = next((d for d in (_up(_ROOM * best), _up(best)) if clear(place + d * along)), best)
+    words = f"move keep-out zone '{zone.name}' by {best:.3f} m along {_axis_words(along)}"
+    return Relaxation(group, "move", "m", best, place, place + best * along, words)
+
+
+def _clear_of(problem: Problem, zone: Zone, candidate: Candidates) -> Callable[[FloatArray], bool]:
+    """Tell whether a motion is clear of a zone that stands elsewhere."""
+    constraints, n = problem.constraints, problem.robot.n_joints
+    assert constraints.scene is not None
+    free = replace(constraints.limits, torque=np.full(n, np.inf))
+    states = motions(problem, candidate)
+    radius = constraints.scene.tool_radius
+
+    def clear(place: FloatArray) -> bool:
+        T = zone.shape.T_base_shape.copy()
+        T[:3, 3] = place
+        moved = replace(zone, shape=replace(zone.shape, T_base_shape=T))
+        alone = Scene((moved,), self_collision=False, tool_radius=radius)
+        only = replace(constraints, limits=free, torque_rms=np.full(n, np.inf), scene=alone, tool_speed=np.inf)
+        return bool((constraint_values(replace(problem, constraints=only), candidate, *states) <= 0.0).all())
+
+    return clear
+
+
+def _least(holds: Callable[[float], bool], start: float, most: float) -> float:
+    """Find the least distance at which a condition holds: doubling, then halving; inf where none up to `most` does."""
+    low, high = 0.0, start
+    while not holds(high):
+        low, high = high, 2.0 * high
+        if low >= most:
+            return np.inf
+    while high - low > 0.2 * _FINE:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _self_proposal(problem: Problem, short: float) -> Relaxation:
+    scene = problem.constraints.scene
+    assert scene is not None
+    short, least = _up(_ROOM * short), short
+    if least <= scene.self_clearance:
+        less = max(0.0, round(scene.self_clearance - short, 9))
+        words = f"reduce the clearance between the robot's own links from {scene.self_clearance:g} to {less:g} m"
+        return _of_number(SELF, "reduce clearance", "m", before=scene.self_clearance, after=less, words=words)
+    words = f"give more room elsewhere: links would come {short:.3f} m too close; or check the robot's capsules"
+    none = np.zeros(1)
+    return Relaxation(SELF, "remove", "m", short, none, none, words)
+
+
+def _pose_proposal(elastic: Elastic, group: str, candidate: Candidates) -> Relaxation:
+    """Stand where the motion is; a home pose as near to the old one as the straight way is clear."""
+    problem, center = elastic.problem, candidate.center[0]
+    if group == STILL:
+        before, after = np.where(np.isnan(problem.pose), 0.0, problem.pose), center
+        joints = np.flatnonzero(~problem.excitation.moving & ~np.isnan(problem.pose))
+    else:
+        assert problem.constraints.home is not None
+        before, after = problem.constraints.home, _near_home(problem, center)
+        joints = np.arange(center.size)
+    amount = float(np.abs(after - before)[joints].max())
+    where = ", ".join(f"{problem.robot.joint_names[j]} {_place_words(problem, j, after[j])}" for j in map(int, joints))
+    verb = "choose another home pose, such as" if group == HOME else "let the joints that do not move stand at"
+    return Relaxation(group, "stand elsewhere", "rad", amount, before, after, f"{verb} {where}")
+
+
+def _near_home(problem: Problem, center: FloatArray) -> FloatArray:
+    """Go from a motion's centre straight towards home, as far as that is clear."""
+    home, scene = problem.constraints.home, problem.constraints.scene
+    low, high = problem.constraints.limits.position.T
+    assert home is not None
+    s = np.linspace(0.0, 1.0, 8 * way_shares(problem).size)[:, None]
+    way = center + s * (home - center)
+    bad = ((way < low) | (way > high)).any(axis=1)
+    if scene is not None:
+        bad |= (clearances(problem.robot, scene, way) < required(problem.robot, scene) + 2 * 0.004).any(axis=1)
+    last = int(np.argmax(bad)) - 1 if bad.any() else len(way) - 1
+    return np.asarray(way[max(last, 0)])
+
+
+def _position_proposal(problem: Problem, group: str, j: int, candidate: Candidates) -> Relaxation:
+    before = problem.constraints.limits.position[j]
+    q = motions(problem, candidate)[0][0, j]
+    low, high = min(before[0], q.min()), max(before[1], q.max())
+    low, high = before[0] + _ROOM * (low - before[0]), before[1] + _ROOM * (high - before[1])
+    share = np.ptp(problem.position[j]) / np.ptp(before)  # of a range that the search uses
+    spare = (1.0 / share - 1.0) * 0.5 * (high - low) * 1.01 + 1e-9
+    after = np.array([low - spare if low < before[0] else low, high + spare if high > before[1] else high])
+    robot = problem.robot.limits.position[j]
+    after = np.clip(after, min(robot[0], before[0]), max(robot[1], before[1]))
+    amount = float(np.abs(after - before).max())
+    unit = "m" if problem.robot.mechanism.prismatic[j] else "rad"
+    words = (
+        f"widen the range of {problem.robot.joint_names[j]} from {_range_words(problem, j, before)} "
+        f"to {_range_words(problem, j, after)}"
+    )
+    return Relaxation(group, "widen", unit, amount, before, after, words)
+
+
+def _limit_proposal(elastic: Elastic, group: str, miss: float) -> Relaxation:
+    problem = elastic.problem
+    before = float(_limit(problem, group)[0])
+    after = _three_digits(before * (1.0 + _ROOM * miss))
+    unit = unit_of(problem, group)
+    if group == "tool speed":
+        words = f"raise the tool's speed limit from {before:g} to {after:g} m/s"
+        return _of_number(group, "raise", unit, before=before, after=after, words=words)
+    j = joint_of(elastic, group)
+    kind = "peak" if group.startswith("torque peak") else "RMS"
+    words = f"raise the {kind} torque limit of {problem.robot.joint_names[j]} from {before:g} to {after:g} {unit}"
+    own = problem.robot.limits.torque[j]
+    words += f" (the robot's own is {own:g} {unit}), or carry less" if after > own else ", or carry less"
+    return _of_number(group, "raise", unit, before=before, after=after, words=words)
+
+
+def _of_number(group: str, action: Action, unit: str, *, before: float, after: float, words: str) -> Relaxation:
+    """Let a single number give way."""
+    return Relaxation(group, action, unit, abs(after - before), np.array([before]), np.array([after]), words)
+
+
+def _up(distance: float) -> float:
+    return float(np.ceil(distance / _FINE - 1e-9) * _FINE)
+
+
+def _three_digits(value: float) -> float:
+    """Round up to three digits."""
+    if not value > 0.0:
+        return value
+    digit = 10.0 ** (np.floor(np.log10(value)) - 2)
+    return float(np.round(np.ceil(value / digit - 1e-9) * digit, 12))
+
+
+def _place_words(problem: Problem, j: int, q: float) -> str:
+    return f"{q:.3f} m" if problem.robot.mechanism.prismatic[j] else f"{np.degrees(q):.1f}°"
+
+
+def _range_words(problem: Problem, j: int, ends: FloatArray) -> str:
+    return f"{_place_words(problem, j, float(ends[0]))} … {_place_words(problem, j, float(ends[1]))}"
+
+
+def _axis_words(direction: FloatArray) -> str:
+    axis = int(np.argmax(np.abs(direction)))
+    if np.abs(np.delete(direction, axis)).max() < 1e-9:
+        return f"{'-' if direction[axis] < 0.0 else '+'}{'xyz'[axis]}"
+    return "(" + ", ".join(f"{x:.3f}" for x in direction) + ")"

@@ -1,0 +1,152 @@
+"""Neutral tables: every position with its velocity and acceleration, for a controller that Excitor does not know.
+
+* Read neutral tables back: rows of time, part, period, positions, velocities and accelerations.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from excitor.design.programs.plan import (
+    HOLD,
+    MEASURED,
+    RAMP_IN,
+    RAMP_OUT,
+    SETTLE,
+    WARM_UP,
+    Plan,
+    Stretches,
+    StretchName,
+    duration,
+    marks,
+    planned,
+)
+from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, Target, table_times
+from excitor.robots.arrays import FloatArray
+
+TARGET = Target(
+    name="csv",
+    title="neutral CSV tables",
+    timing="B",
+    scheme="positions, velocities and accelerations at stated times; whoever reads them joins them by quintics",
+    angle_unit="rad",
+    sine_unit=None,
+    decimals=10,  # of 12 significant digits
+    float_bits=64,
+    longest_name=60,
+    slides=True,
+    spacing=0.01,
+    refuses=(),
+    marks=True,
+    needs=("a controller, or a script of your own, that follows time-stamped positions",),
+    loading=(
+        "Check that the robot stands at the home pose and that its speed slider is at 100 %.",
+        "Play the table that ends in _out, if there is one, wait for standstill, start your logger, play the table "
+        "of the run, stop the logger, play the table that ends in _back.",
+    ),
+    logging=("Log time, measured positions and measured currents or torques, from before the run to after it.",),
+    advice="Pair measured positions with measured torques; align by time and by correlation.",
+)
+
+_NAMES = {SETTLE: "settle", RAMP_IN: "ramp-in", RAMP_OUT: "ramp-out", HOLD: "hold"}
+_SUFFIX: dict[StretchName, str] = {"out": "_out", "main": "", "back": "_back"}
+
+
+def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
+    """Write a table per stretch, joints in rad and m."""
+    made = [stretch for stretch in Stretches if duration(plan, stretch) > 0.0]
+    step = spacing or TARGET.spacing or 0.01
+    return {f"{name}{_SUFFIX[stretch]}.csv": "".join(_rows(plan, stretch, step)) for stretch in made}
+
+
+def _rows(plan: Plan, stretch: StretchName, spacing: float) -> Iterator[str]:
+    n = plan.robot.n_joints
+    columns = [f"{letter}{j}" for letter in ("q", "qd", "qdd") for j in range(1, n + 1)]
+    yield ",".join(["t", "phase", "period", *columns]) + "\n"
+    t = table_times(plan, stretch, spacing)
+    values = np.concatenate([planned(plan, stretch, t, order) for order in range(3)], axis=1)
+    values[np.abs(values) < 1e-15] = 0.0
+    parts = marks(plan) if stretch == "main" else ((0.0, 0),)
+    which = np.searchsorted([start - 1e-9 for start, _ in parts], t, side="right") - 1
+    line = ",".join(["%.12g"] * values.shape[1])
+    for time, part, row in zip(t, which, values, strict=True):
+        phase, period = _part(stretch, parts[part][1])
+        yield f"{time:.15g},{phase},{period}," + line % tuple(row) + "\n"
+
+
+def _part(stretch: StretchName, mark: int) -> tuple[str, int]:
+    """Name a part, and number its period."""
+    if stretch != "main":
+        return stretch, 0
+    if mark >= MEASURED:
+        return "measured", mark - MEASURED
+    if mark >= WARM_UP:
+        return "warm-up", mark - WARM_UP
+    return _NAMES[mark], 0
+
+
+_FILES: tuple[tuple[str, StretchName], ...] = (("_out", "out"), ("", "main"), ("_back", "back"))
+_MARKS = {"settle": SETTLE, "ramp-in": RAMP_IN, "ramp-out": RAMP_OUT, "hold": HOLD}
+_COUNTED = {"warm-up": WARM_UP, "measured": MEASURED}
+
+
+def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
+    """Read the tables of a program."""
+    stretches, marks = [], []
+    for suffix, stretch in _FILES:
+        file = f"{name}{suffix}.csv"
+        if file not in files:
+            if stretch == "main":
+                raise ProgramError(file, None, "is missing")
+            continue
+        parts, t, values = _table(file, files[file], machine.axes.size)
+        n = machine.axes.size
+        q, dq, ddq = values[:, :n], values[:, n : 2 * n], values[:, 2 * n :]
+        if np.abs(dq[[0, -1]]).max() > 1e-9 or np.abs(ddq[[0, -1]]).max() > 1e-6:
+            raise ProgramError(file, 2, "does not begin and end at rest")
+        stretches.append(Stretch(stretch, "points", t, q, dq, ddq, "quintic"))
+        if stretch == "main":
+            marks = _marks(file, parts, t)
+    return Execution(tuple(stretches), tuple(marks), tuple(stretch.name for stretch in stretches))
+
+
+def _table(file: str, text: str, n_joints: int) -> tuple[list[tuple[str, str]], FloatArray, FloatArray]:
+    lines = text.split("\n")
+    heads = [f"{letter}{j}" for letter in ("q", "qd", "qdd") for j in range(1, n_joints + 1)]
+    if lines[0] != ",".join(["t", "phase", "period", *heads]):
+        raise ProgramError(file, 1, f"has headings {lines[0][:80]!r}, expected t,phase,period,q1 to qdd{n_joints}")
+    if lines[-1]:
+        raise ProgramError(file, len(lines), "the last row is cut short; copy the file again")
+    parts, numbers = [], []
+    for row, line in enumerate(lines[1:-1], start=2):
+        cells = line.split(",")
+        if len(cells) != 3 + len(heads):
+            raise ProgramError(file, row, f"has {len(cells)} entries, expected {3 + len(heads)}")
+        try:
+            numbers.append([float(cells[0]), *map(float, cells[3:])])
+        except ValueError:
+            raise ProgramError(file, row, "has an entry that is no number") from None
+        parts.append((cells[1], cells[2]))
+    if len(numbers) < 2:
+        raise ProgramError(file, None, "has fewer than two rows")
+    values = np.array(numbers)
+    if not np.isfinite(values).all():
+        raise ProgramError(file, None, "has an entry that is not finite")
+    if not (np.diff(values[:, 0]) > 0.0).all() or values[0, 0] != 0.0:
+        raise ProgramError(file, None, "has times that do not rise from 0")
+    return parts, values[:, 0], values[:, 1:]
+
+
+def _marks(file: str, parts: list[tuple[str, str]], t: FloatArray) -> list[tuple[float, int]]:
+    """List where the part or its period changes."""
+    marks: list[tuple[float, int]] = []
+    for k, (phase, period) in enumerate(parts):
+        if k and parts[k - 1] == (phase, period):
+            continue
+        if phase in _MARKS and period == "0":
+            marks.append((float(t[k]), _MARKS[phase]))
+        elif phase in _COUNTED and period.isdecimal():
+            marks.append((float(t[k]), _COUNTED[phase] + int(period)))
+        else:
+            raise ProgramError(file, k + 2, f"is of part {phase[:30]!r}, period {period[:10]!r}, which no run has")
+    return marks

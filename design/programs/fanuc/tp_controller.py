@@ -1,0 +1,166 @@
+"""A FANUC controller on a virtual clock: it runs TP programs, and each motion takes what its speed says on paper."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from excitor.design.programs.fanuc.language import Program, Runner, number_in, parse
+from excitor.design.programs.target import Execution, Machine, ProgramError
+from excitor.design.programs.way_points import WayRecorder, check_speed
+from excitor.robots.arrays import FloatArray
+
+LOG, MARK = "EX LOG", "EX MARK"  # comments of the flag and of the register that tell a recorder
+_TOP = re.compile(r"!J(\d) AT 100%: ([\d.]+) DEG/S")
+_WAYS, _REST = re.compile(r"!WAYS OF ([\d.]+) S"), re.compile(r"!REST OF ([\d.]+) S")
+_END_OF_WAYS = "!END OF WAYS"
+_MEANWHILE: dict[str, dict[str, Any]] = {"override 50 %": {"override": 0.5}, "another mode": {"automatic": False}}
+_MOVED = {f"J{k + 1} moved by {side:g} deg": (k, side) for k in range(6) for side in (-2.0, 2.0)}
+_HUNDREDTH = 0.00501  # s, that a wait may miss its rest by
+_POINTS, _SHARE = 1.5, 0.05  # percents, and share, by which a whole percent may miss the stated time of its way
+
+
+def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
+    """Run the program called `name` from its first line to its end."""
+    program = program_of(files, name)
+    unused = set(program.positions) - {number_in(x.parts["to"]) for x in program.statements if "to" in x.parts}
+    if unused:
+        raise ProgramError(program.file, None, f"nothing goes to P[{min(unused)}]")
+    arm = Arm(program, machine)
+    execution = arm.execution(Runner(program, arm).run())
+    for pause in range(1, arm.pauses + 1):
+        for change in (*_MEANWHILE, *_MOVED):
+            Runner(program, _Meanwhile(program, machine, pause, change)).run()
+    return execution
+
+
+def program_of(files: Mapping[str, str], name: str) -> Program:
+    """Parse the TP program called `name`."""
+    file = f"{name}.ls"
+    if file not in files:
+        raise ProgramError(file, None, "there is no such file")
+    program = parse(files[file], file)
+    if program.name != name.upper():
+        raise ProgramError(file, 1, f"it holds a program called {program.name!r}")
+    return program
+
+
+class Arm:
+    """The arm. Without top speeds in the program's remarks, every move in percent takes a second.
+
+    After the remark "WAYS OF x S" every move counts for x seconds, and waits for nothing, up to "END OF WAYS".
+    After "REST OF x S" the next wait counts for x seconds: TP programs wait for hundredths.
+    """
+
+    def __init__(self, program: Program, machine: Machine) -> None:
+        self.program, self.machine = program, machine
+        if len(machine.axes) != 6:
+            raise ProgramError(program.file, None, f"the arm has 6 axes, not {len(machine.axes)}")
+        stated = dict(x for statement in program.statements for x in _TOP.findall(statement.text))
+        self.top = np.array([float(stated[k]) for k in "123456"]) if set(stated) == set("123456") else None
+        if self.top is not None and not (self.top > 0.0).all():
+            raise ProgramError(program.file, None, "top speeds must be above 0")
+        self.recorder = WayRecorder(program.file, machine)
+        self.now = 0.0  # of the times that count
+        self.step = self.rest = 0.0  # what a move, and the next wait, count for, if above 0
+        self.moving = False  # the last motion does not stop
+        self.pauses = 0
+
+    def move(self, to: FloatArray, speed: float, unit: str, stops: bool) -> None:
+        """Go to a position in a line through joint space."""
+        seconds = {"sec": speed, "msec": 1e-3 * speed, "%": 1.0}[unit]
+        if unit == "%" and self.top is not None:
+            seconds = float((np.abs(to - self.recorder.pose) / self.top).max()) * 100.0 / speed
+            if self.step > 0.0:
+                check_speed(speed, seconds, self.step, _POINTS + _SHARE * speed)
+        begin, self.now = self.now, self.now + (self.step or seconds)
+        self.moving = not stops
+        self.recorder.go(begin, self.now, to)
+
+    def wait(self, seconds: float) -> None:
+        """Stand still."""
+        if self.rest > 0.0 and abs(seconds - self.rest) > _HUNDREDTH:
+            raise ValueError(f"a wait of {seconds:g} s does not fit to a rest of {self.rest:g} s")
+        if self.moving:
+            raise ValueError("a wait comes after a motion that does not stop")
+        self.now += 0.0 if self.step > 0.0 else self.rest or seconds
+        self.rest = 0.0
+
+    def remark(self, text: str) -> None:
+        """Follow what the program says of the times of its moves."""
+        found = _WAYS.fullmatch(text)
+        if found:
+            self.step = float(found.group(1))
+        if text == _END_OF_WAYS:
+            self.step = 0.0
+        found = _REST.fullmatch(text)
+        if found:
+            self.rest = float(found.group(1))
+
+    def read(self, name: str) -> float | None:
+        """Answer for the override and for the teach pendant's switch."""
+        known = {
+            "$MCR.$GENOVERRIDE": 100.0 * self.machine.override,
+            "UO[8]": 0.0 if self.machine.automatic else 1.0,
+        }
+        if name in known:
+            return known[name]
+        return 0.0 if name.startswith(("DI[", "DO[", "RI[", "RO[", "GI[", "GO[")) else None
+
+    def here(self) -> FloatArray:
+        """Where the arm stands."""
+        return self.recorder.pose.astype(np.float32).astype(float)
+
+    def message(self, text: str) -> None:
+        """Show a message."""
+        self.recorder.messages.append(text)
+
+    def pause(self) -> None:
+        """Count: somebody looks, and starts the program again."""
+        self.pauses += 1
+
+    def stream(self, which: str) -> None:
+        """Refuse: this is a controller without streams."""
+        raise ValueError("stream motion has no place in this program")
+
+    def write(self, name: str, comment: str, value: float) -> None:
+        """Follow the flag and the register that tell a recorder what goes on."""
+        if comment == LOG:
+            if self.moving:
+                raise ValueError("the logger is switched while the arm moves")
+            self.recorder.log(self.now, value != 0.0)
+        if comment == MARK:
+            self.recorder.mark(self.now, value, resting=not self.moving)
+
+    def execution(self, to_its_end: bool) -> Execution:
+        """Say what happened."""
+        if self.moving:
+            raise ProgramError(self.program.file, None, "the program ends in the middle of a motion")
+        execution = self.recorder.execution(self.now)
+        return execution if to_its_end else replace(execution, halted=(self.recorder.messages or ["ABORT"])[-1])
+
+
+class _Meanwhile(Arm):
+    """The arm, where somebody changes something during a pause: the run must not begin then."""
+
+    def __init__(self, program: Program, machine: Machine, pause: int, change: str) -> None:
+        super().__init__(program, machine)
+        self.last, self.change = pause, change
+        self.changed = False
+
+    def pause(self) -> None:
+        """Change something."""
+        super().pause()
+        if self.pauses == self.last:
+            self.changed = True
+            self.machine = replace(self.machine, **_MEANWHILE.get(self.change, {}))
+            axis, side = _MOVED.get(self.change, (0, 0.0))
+            self.recorder.pose = self.recorder.pose + side * (np.arange(6) == axis)
+
+    def write(self, name: str, comment: str, value: float) -> None:
+        """Refuse a run that begins all the same; changes after it are of no interest."""
+        if comment == LOG and value != 0.0 and self.changed:
+            raise ValueError(f"the run begins after a PAUSE with {self.change}")
+        super().write(name, comment, value)

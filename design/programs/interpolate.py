@@ -1,0 +1,730 @@
+"""How a controller may join the points of a table: positions and their derivatives between them.
+
+Between neighbours, with the time s since the first: quintics from positions, velocities and accelerations, cubics
+from positions and velocities. Where positions alone are known: a C² cubic spline and a C⁴ quintic spline, at rest at
+both ends, and cubics whose slopes are those of Catmull and Rom, (q[k+1] - q[k-1]) / (t[k+1] - t[k-1]).
+
+Way-points are joined by lines; around way-point k the velocity goes from one line's to the next's over the time
+2 w, w = share · half of the shorter line: at a constant acceleration, or with the envelope of the ramps.
+
+* What a stretch may become in the joints, as far as it is known how its controller executes it.
+* How the motion that a controller makes of a program differs from the planned one, and what that costs.
+* Whether what a program makes of a plan keeps to the limits that the plan was certified for.
+* What a program did, held against what was planned: each difference is a sentence.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import CubicHermiteSpline, CubicSpline, PPoly, make_interp_spline
+from scipy.signal import savgol_filter
+
+from excitor.design.constraints import Constraints, RowLimits, row_excesses, row_limits, row_values
+from excitor.design.motion import Trajectory, period_grid, rise, steady
+from excitor.design.programs.plan import Move, Plan, Stretches, StretchName, duration, marks, moved, planned
+from excitor.design.programs.target import (
+    Execution,
+    Stretch,
+    Target,
+    from_axes,
+    part_edges,
+    rounded,
+    table_times,
+    to_axes,
+)
+from excitor.robots.arrays import FloatArray
+from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.robot import Motion
+
+SHARES = (0.1, 0.5, 1.0)  # of half segments, over which way-points may be blended
+STRETCH = 1.1  # how much longer blended way-points may take than their program says
+
+Evaluate = Callable[[FloatArray, int], FloatArray]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Course:
+    """A motion that a table may become: at rest before its first point and after its last."""
+
+    name: str
+    knots: FloatArray  # (n,), s: between which it is smooth
+    evaluate: Evaluate  # (t, order) -> (n_t, n_joints)
+    jumps: bool = False  # whether its acceleration jumps from segment to segment
+    slowed: float = 1.0  # how much longer everything takes
+
+    def at(self, t: FloatArray, order: int = 0) -> FloatArray:
+        """Evaluate a derivative at times as the table states them, whatever they take, (n_t, n_joints)."""
+        return self.evaluate(np.asarray(t, dtype=float), order) / self.slowed**order
+
+    def motion(self, t: FloatArray) -> Motion:
+        """Evaluate the motion as drives, which are slower than a table's steps, follow it.
+
+        An acceleration that jumps is averaged over the time between two points.
+        """
+        return Motion(self.at(t), self.at(t, 1), self.mean_acceleration(t) if self.jumps else self.at(t, 2))
+
+    def mean_acceleration(self, t: FloatArray) -> FloatArray:
+        """Average the acceleration over the time between the two points around t, (n_t, n_joints).
+
+        Where two points are closer than usual, as at the end of a part, it is over the usual time.
+        """
+        gaps = np.diff(self.knots)
+        here = gaps[np.clip(np.searchsorted(self.knots, t, side="right") - 1, 0, len(gaps) - 1)]
+        half = 0.5 * np.maximum(here, np.median(gaps))
+        change = self.at(t + half, 1) - self.at(t - half, 1)
+        return np.asarray(change / (2.0 * half * self.slowed)[:, None])
+
+
+def slowed(course: Course, factor: float = STRETCH) -> Course:
+    """Take longer over the same way."""
+    return replace(course, name=f"{course.name}, {factor - 1.0:.0%} slower", slowed=factor)
+
+
+def quintic(t: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> Course:
+    """Join points by quintics that have the stated velocities and accelerations."""
+    h = np.diff(t)[:, None]
+    off = np.diff(q, axis=0) - (dq[:-1] + 0.5 * h * ddq[:-1]) * h
+    turn = (np.diff(dq, axis=0) - ddq[:-1] * h) * h
+    bend = np.diff(ddq, axis=0) * h**2
+    highest_first = [
+        (6.0 * off - 3.0 * turn + 0.5 * bend) / h**5,
+        (-15.0 * off + 7.0 * turn - bend) / h**4,
+        (10.0 * off - 4.0 * turn + 0.5 * bend) / h**3,
+        0.5 * ddq[:-1],
+        dq[:-1],
+        q[:-1],
+    ]
+    return Course("quintics through stated velocities and accelerations", t, _resting(t, PPoly(highest_first, t)))
+
+
+def cubic(t: FloatArray, q: FloatArray, dq: FloatArray) -> Course:
+    """Join points by cubics that have the stated velocities."""
+    return Course("cubics through stated velocities", t, _resting(t, CubicHermiteSpline(t, q, dq)), jumps=True)
+
+
+def catmull_rom(t: FloatArray, q: FloatArray) -> Course:
+    """Join points by cubics whose slopes are those of the chords around each point."""
+    slopes = np.zeros_like(q)
+    slopes[1:-1] = (q[2:] - q[:-2]) / (t[2:] - t[:-2])[:, None]
+    return Course("cubics with Catmull-Rom slopes", t, _resting(t, CubicHermiteSpline(t, q, slopes)), jumps=True)
+
+
+def spline(t: FloatArray, q: FloatArray) -> Course:
+    """Join points by a cubic spline with continuous accelerations."""
+    return Course("a C2 cubic spline", t, _resting(t, CubicSpline(t, q, bc_type="clamped")))
+
+
+def quintic_spline(t: FloatArray, q: FloatArray) -> Course:
+    """Join points by a quintic spline with four continuous derivatives."""
+    still = np.zeros(q.shape[1])
+    ends: Any = [(1, still), (2, still)]  # the stubs of scipy know only numbers here
+    return Course("a C4 quintic spline", t, _resting(t, make_interp_spline(t, q, k=5, bc_type=(ends, ends))))
+
+
+def lines(t: FloatArray, q: FloatArray) -> Course:
+    """Join points by straight lines, each at its own constant velocity."""
+    rates = np.diff(q, axis=0) / np.diff(t)[:, None]
+    return Course("straight lines", t, _resting(t, PPoly([rates, q[:-1]], t)), jumps=True)
+
+
+def blended(t: FloatArray, q: FloatArray, share: float, *, smooth: bool = False) -> Course:
+    """Join points by lines with blends around each; the first begins, and the last ends, half a blend outside."""
+    gaps = np.diff(t)
+    rates = np.concatenate([0.0 * q[:1], np.diff(q, axis=0) / gaps[:, None], 0.0 * q[:1]])
+    half = 0.5 * share * np.minimum(np.append(gaps, np.inf), np.insert(gaps, 0, np.inf))
+    middles = 0.5 * (t[1:] + t[:-1])
+
+    def evaluate(at: FloatArray, order: int) -> FloatArray:
+        k = np.searchsorted(middles, at, side="right")
+        x, w = at - t[k], half[k]
+        line = np.where((x < 0.0)[:, None], rates[k], rates[k + 1])
+        way = line * x[:, None] + q[k] if order == 0 else line * float(order == 1)
+        inside = np.abs(x) < w
+        blend = _blend((x[inside] + w[inside]) / (2.0 * w[inside]), order, smooth=smooth)[:, None]
+        length = 2.0 * w[inside][:, None]
+        before, change = rates[k][inside], (rates[k + 1] - rates[k])[inside]
+        way[inside] = change * blend * length ** (1 - order)
+        if order == 0:
+            way[inside] += q[k][inside] + before * x[inside][:, None]
+        elif order == 1:
+            way[inside] += before
+        return np.asarray(way)
+
+    name = f"lines with {'smooth' if smooth else 'parabolic'} blends over {share:.0%} of half of them"
+    return Course(name, t, evaluate, jumps=True)
+
+
+def plausible_splines(t: FloatArray, q: FloatArray) -> tuple[Course, ...]:
+    """List what a controller that passes through positions alone may make of them."""
+    return spline(t, q), quintic_spline(t, q), catmull_rom(t, q)
+
+
+def plausible_blends(t: FloatArray, q: FloatArray) -> tuple[Course, ...]:
+    """List what a controller that blends way-points may make of them: in their time, then slower."""
+    nominal = [blended(t, q, share, smooth=smooth) for share in SHARES for smooth in (False, True)]
+    return (*nominal, *(slowed(course) for course in nominal))
+
+
+def _blend(s: FloatArray, order: int, *, smooth: bool) -> FloatArray:
+    """Differentiate the share of a blend's change of velocity that has become way, over s from 0 to 1."""
+    if smooth:
+        whole = (7.0 - (14.0 - (10.0 - 2.5 * s) * s) * s) * s**5
+        return np.asarray(rise(s, order - 1) if order else whole)
+    return np.asarray([0.5 * s**2, s, np.ones_like(s), np.zeros_like(s)][order])
+
+
+def _resting(t: FloatArray, curve: Callable[..., FloatArray]) -> Evaluate:
+    """Stand still outside of a curve's points."""
+
+    def evaluate(at: FloatArray, order: int) -> FloatArray:
+        values = np.asarray(curve(np.clip(at, t[0], t[-1]), order))
+        if order:
+            values[(at < t[0]) | (at > t[-1])] = 0.0
+        return values
+
+    return evaluate
+
+
+_SAME = 2e-6  # rad or m, between poses that are one
+_SERVO = 0.2  # s, over which a servo averages
+
+_SPLINES_TOLD = "points joined by a C2 cubic spline, a C4 quintic spline or cubics with Catmull-Rom slopes"
+_BLENDS_TOLD = (
+    f"lines with parabolic or smooth blends over {', '.join(f'{100 * share:.0f}' for share in SHARES)} % of half of "
+    f"them, in the planned time or {STRETCH - 1.0:.0%} slower; the controller keeps to its own jerk"
+)
+_STOPS_TOLD = "straight lines in joint space from rest to rest, with a smooth profile"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Part:
+    """A stretch in joints: where it should be, where it was told to be, and what may become of it."""
+
+    name: StretchName
+    kind: str  # "commands", "points", "way-points", or "stops" that only lines from rest to rest connect
+    t: FloatArray  # (n,), s
+    q: FloatArray  # (n, n_joints)
+    wanted: FloatArray
+    courses: tuple[Course, ...]
+    assumed: str = ""  # what was taken for granted; empty where it is known how the points are joined
+
+
+def part_of(plan: Plan, target: Target, stretch: Stretch) -> Part:
+    """Map a stretch to joints, and list what may become of it."""
+    t, q = stretch.t, from_axes(plan.robot, target, stretch.axes)
+    if stops(plan, stretch):
+        return _stopping(plan, stretch.name, q)
+    if len(t) > 1 and not (np.diff(t) > 0.0).all():
+        k = int(np.argmin(np.diff(t)))
+        raise ValueError(f"{stretch.name}: times do not rise after {t[k]:.6g} s; no motion passes such points")
+    wanted = planned(plan, stretch.name, t)
+    if len(t) < 2:
+        raise ValueError(f"{stretch.name}: has {len(t)} point; a motion takes two or more")
+    if stretch.kind == "commands":
+        return Part(stretch.name, "commands", t, q, wanted, (_followed(plan, stretch.name, t, q - wanted),))
+    courses, assumed = _joined(plan, target, stretch, q)
+    return Part(stretch.name, stretch.kind, t, q, wanted, courses, assumed)
+
+
+def stops(plan: Plan, stretch: Stretch) -> bool:
+    """Tell whether way-points are ends of the plan's moves, at each of which the controller comes to rest."""
+    if stretch.kind != "way-points" or (stretch.name == "main" and isinstance(plan.body, Trajectory)):
+        return False
+    if stretch.interpolation != "blend":
+        return stretch.name != "main" or len(stretch.t) == len(plan.moves("main")) + 1
+    return stretch.name != "main" and len(stretch.t) <= 2 * len(plan.moves(stretch.name)) + 1
+
+
+def _stopping(plan: Plan, name: StretchName, q: FloatArray) -> Part:
+    """Take the ends of moves, with the plan's times where they are as many as planned; stops may be left out."""
+    begin = plan.home if name == "out" else plan.start
+    moves = plan.moves(name)
+    if len(q) != len(moves) + 1:
+        starts = [begin, *(move.to for move in moves)]
+        moves = tuple(move for pose, move in zip(starts, moves, strict=False) if (move.to != pose).any())
+        q = q[np.append(True, np.abs(np.diff(q, axis=0)).max(axis=1) > _SAME)]
+    wanted = np.array([begin, *(move.to for move in moves)])
+    made = [Move(to, move.duration, move.blend) for to, move in zip(q[1:], moves, strict=False)]
+    made += [Move(to, duration(plan, name)) for to in q[1 + len(moves) :]]  # more than were planned
+    edges = np.concatenate([[0.0], np.cumsum([move.duration for move in made])])
+    wanted = wanted[np.minimum(np.arange(len(q)), len(wanted) - 1)]
+    course = Course("straight lines from rest to rest", edges, lambda at, order: moved(q[0], tuple(made), at, order))
+    return Part(name, "stops", edges, q, wanted, (course,), _STOPS_TOLD)
+
+
+def _followed(plan: Plan, name: StretchName, t: FloatArray, off: FloatArray) -> Course:
+    """Add to the plan what a servo makes of the commands' differences from it."""
+    step = float(np.median(np.diff(t)))
+    window = min(2 * max(3, round(0.5 * _SERVO / step)) + 1, len(t) - 1 + len(t) % 2)  # odd
+    if window < 5 or not off.any():
+        slopes = [off, *[np.zeros_like(off)] * 3]
+    else:
+        slopes = [
+            savgol_filter(off, window, 3, deriv=order, delta=step, axis=0, mode="nearest") if order else off
+            for order in range(4)
+        ]
+
+    def evaluate(at: FloatArray, order: int) -> FloatArray:
+        k = np.clip(np.searchsorted(t, at) - 1, 0, len(t) - 2)
+        share = np.clip((at - t[k]) / (t[k + 1] - t[k]), 0.0, 1.0)[:, None]
+        between = slopes[order][k] * (1.0 - share) + slopes[order][k + 1] * share
+        return np.asarray(planned(plan, name, at, order) + between)
+
+    return Course("commands", t, evaluate)
+
+
+def _joined(plan: Plan, target: Target, stretch: Stretch, q: FloatArray) -> tuple[tuple[Course, ...], str]:
+    """List the courses through points, and what is assumed of them."""
+    t = stretch.t
+    rates, accelerations = (
+        None if values is None else from_axes(plan.robot, target, values, order)
+        for order, values in ((1, stretch.rates), (2, stretch.accelerations))
+    )
+    if stretch.kind == "way-points" or stretch.interpolation == "blend":
+        return plausible_blends(t, q), _BLENDS_TOLD
+    if stretch.interpolation == "linear":
+        return (lines(t, q),), ""
+    if stretch.interpolation != "spline" and rates is not None:
+        if accelerations is not None and stretch.interpolation != "cubic":
+            return (quintic(t, q, rates, accelerations),), ""
+        return (cubic(t, q, rates),), ""
+    return plausible_splines(t, q), _SPLINES_TOLD
+
+
+def nominal(courses: tuple[Course, ...]) -> tuple[Course, ...]:
+    """Leave out courses that differ from another only by taking longer."""
+    return tuple(course for course in courses if course.slowed == 1.0)
+
+
+Score = Callable[[Motion], float]
+
+_SPACINGS = (0.4, 0.25, 0.2, 0.125, 0.1, 0.08, 0.05, 0.04, 0.025, 0.02, 0.016, 0.01, 0.008, 0.005, 0.004)  # s
+_STILL = 1e-6  # of the largest acceleration: joints below it stand still, and have no peak to compare with
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """What the robot is expected to do, over all that its controller may make of the program."""
+
+    max_position_error: float  # rad or m: what is commanded or listed, against the plan
+    interpolated_position_error: float  # rad or m: between points as well
+    acceleration_error: float  # share of each joint's peak in the plan, between points as well, as drives follow it
+    limits_hold: bool
+    broken: tuple[str, ...]
+    conditions: tuple[float, float] | None  # lowest, highest; equal where it is known how points are joined
+    assumed: str  # what was taken for granted of the controller; empty where nothing was
+
+
+def executed(
+    plan: Plan, target: Target, execution: Execution, *, constraints: Constraints | None, score: Score | None
+) -> Executed:
+    """Model what a controller makes of a program, hold it against the limits, and score its measured periods."""
+    parts = [part_of(plan, target, stretch) for stretch in execution.stretches]
+    knots = [float(np.abs(part.q - part.wanted).max()) for part in parts]
+    joined = [(part, looked_at(plan, target, part)) for part in parts if part.kind != "stops"]
+    peak = _peaks(plan, joined)
+    between = [_errors(plan, part, t, peak) for part, t in joined]
+    broken: tuple[str, ...] = ()
+    if constraints is not None:
+        broken = tuple(s for part in parts for s in broken_limits(plan, target, part, constraints))
+    worst = max(knots, default=0.0)
+    return Executed(
+        worst,
+        max([worst, *(position for position, _ in between)]),
+        max((acceleration for _, acceleration in between), default=0.0),
+        not broken,
+        broken,
+        _conditions(plan, target, parts, score),
+        _assumed(parts),
+    )
+
+
+def spacing_for(
+    plan: Plan,
+    target: Target,
+    wanted_loss: float,
+    score: Score,
+    *,
+    like: Stretch,
+    constraints: Constraints | None = None,
+) -> float:
+    """Find the coarsest spacing of points, s, that keeps loss of condition and limits; 0 if none of 0.4 s to 4 ms.
+
+    The next finer spacing must keep them too, for one may do by chance. The points are rounded as the target writes
+    them, and joined as those of the main stretch `like` are.
+    """
+    if not isinstance(plan.body, Trajectory):
+        raise ValueError("a run of moves has no condition number; only tables of a series can be too coarse")
+    once = replace(plan.body, excitation=replace(plan.body.excitation, warm_up=0, measured=1))
+    short = replace(plan, out=(), home=plan.start, body=once)
+    most = (1.0 + wanted_loss) * score(steady(once, period_grid(once.excitation, PERIOD_SAMPLES)))
+    coarser = 0.0
+    for spacing in _SPACINGS:
+        execution = Execution((_table(short, target, like, spacing),))
+        found = executed(short, target, execution, constraints=constraints, score=score)
+        good = found.limits_hold and found.conditions is not None and found.conditions[1] <= most
+        if good and coarser:
+            return coarser
+        coarser = spacing if good else 0.0
+    return coarser
+
+
+def _table(plan: Plan, target: Target, like: Stretch, spacing: float) -> Stretch:
+    t = table_times(plan, "main", spacing)
+    axes, rates, accelerations = (
+        to_axes(plan.robot, target, planned(plan, "main", t, order), order) for order in range(3)
+    )
+    return replace(
+        like,
+        t=t,
+        axes=rounded(axes, target.decimals),
+        rates=None if like.rates is None else rates,
+        accelerations=None if like.accelerations is None else accelerations,
+    )
+
+
+def _assumed(parts: list[Part]) -> str:
+    """Say which stretches depend on what was taken for granted."""
+    told: dict[str, list[str]] = {}
+    for part in parts:
+        told.setdefault(part.assumed, []).append(part.name)
+    return "; ".join(f"{', '.join(names)}: {assumed}" for assumed, names in told.items() if assumed)
+
+
+def _peaks(plan: Plan, joined: list[tuple[Part, FloatArray]]) -> FloatArray:
+    """Find each joint's largest planned acceleration, (n_joints,); inf where it stands still."""
+    peak = np.zeros(plan.robot.n_joints)
+    for part, t in joined:
+        peak = np.maximum(peak, np.abs(planned(plan, part.name, t, 2)).max(axis=0))
+    return np.where(peak > _STILL * peak.max(), peak, np.inf)
+
+
+def _errors(plan: Plan, part: Part, t: FloatArray, peak: FloatArray) -> tuple[float, float]:
+    """Find the largest error of position, and of acceleration as a share of its peak, between points too."""
+    q, ddq = (planned(plan, part.name, t, order) for order in (0, 2))
+    position, acceleration = 0.0, 0.0
+    for course in nominal(part.courses):
+        position = max(position, float(np.abs(course.at(t) - q).max()))
+        acceleration = max(acceleration, float((np.abs(course.motion(t).ddq - ddq) / peak).max()))
+    return position, acceleration
+
+
+def _conditions(plan: Plan, target: Target, parts: list[Part], score: Score | None) -> tuple[float, float] | None:
+    """Score one measured period, or all of them where they are not alike, for everything that they may become."""
+    main = next((part for part in parts if part.name == "main"), None)
+    if score is None or main is None or not isinstance(plan.body, Trajectory):
+        return None
+    start, period, count = repeats(plan)
+    measured = plan.body.excitation.measured
+    n = 1 if alike(plan, target, main) else measured
+    t = start + (count - measured) * period + (np.arange(n * PERIOD_SAMPLES) + 0.5) * (period / PERIOD_SAMPLES)
+    exact = steady(plan.body, period_grid(plan.body.excitation, FINE_SAMPLES))
+    scale = score(exact) / score(steady(plan.body, t - start))  # so that the choice of samples is no difference
+    values = [scale * score(course.motion(t)) for course in main.courses]
+    return min(values), max(values)
+
+
+FINE_SAMPLES = 2000  # of a period, at which a planned condition number is told
+PERIOD_SAMPLES = 2003  # of a period: a prime, so that they do not fall on the same places between points
+_STEP = 0.01  # s, between the samples that are looked at, or
+_PER_CYCLE = 100  # samples of the highest harmonic's: a peak between two is less than 0.05 % higher
+_CHUNK = 20_000
+_CLOCK = 1e-6  # s: rounding of times
+
+
+def broken_limits(plan: Plan, target: Target, part: Part, constraints: Constraints) -> Iterator[str]:
+    """Name every constraint that a part breaks, with its limit and its worst over all that it may become."""
+    rows, times = row_limits(plan.robot, constraints), looked_at(plan, target, part)
+    courses = nominal(part.courses)
+    judged = np.array([_worst(plan, constraints, rows, course, times) for course in courses])
+    for k, sentence in row_excesses(rows, judged.max(axis=0), _allowed(plan, target, part, rows)).items():
+        course = courses[int(np.argmax(judged[:, k]))]
+        yield f"{part.name}: {sentence}" + (f", as {course.name}" if part.assumed else "")
+    if part.name == "main" and np.isfinite(constraints.torque_rms).any():
+        yield from _broken_means(plan, part, constraints)
+
+
+def repeats(plan: Plan) -> tuple[float, float, int]:
+    """Tell what of the main stretch is made again and again: since when, s, how long once, and how often."""
+    if isinstance(plan.body, Trajectory):
+        excitation = plan.body.excitation
+        start = excitation.settle + excitation.ramp
+        return start, excitation.period, excitation.warm_up + excitation.measured
+    return 0.0, sum(move.duration for move in plan.body.moves), plan.body.repeats
+
+
+def alike(plan: Plan, target: Target, part: Part) -> bool:
+    """Tell whether every period has the points of the first, but for rounding."""
+    start, period, count = repeats(plan)
+    inside = (part.t > start - _CLOCK) & (part.t < start + count * period - _CLOCK)
+    t, q = part.t[inside], part.q[inside]
+    phase = np.mod(t - start + _CLOCK, period) - _CLOCK
+    n = int(np.count_nonzero(t < start + period - _CLOCK))
+    if not n or len(t) != n * count or np.abs(phase.reshape(count, n) - phase[:n]).max() > _CLOCK:
+        return False
+    off = np.abs(q.reshape(count, n, -1) - q[:n])
+    return bool((off <= 2.0 * position_tolerance(plan, target)).all())
+
+
+def looked_at(plan: Plan, target: Target, part: Part) -> FloatArray:
+    """List the times at which a part is looked at; of periods that are all alike, one."""
+    finest = _STEP
+    if part.name == "main" and isinstance(plan.body, Trajectory):
+        excitation = plan.body.excitation
+        finest = min(_STEP, excitation.period / excitation.harmonics[-1] / _PER_CYCLE)
+    t = part.t
+    if part.kind == "commands":
+        t = np.append(t[: -1 : max(1, int(finest / np.median(np.diff(t))))], t[-1])
+    else:
+        gaps = np.diff(t)
+        count = np.maximum(4, np.ceil(gaps / finest - 1e-9).astype(int))
+        place = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        t = np.append(np.repeat(t[:-1], count) + place * np.repeat(gaps / count, count), t[-1])
+    if part.name == "main" and part.kind != "stops" and alike(plan, target, part):
+        start, period, n = repeats(plan)
+        t = t[(t <= start + period) | (t >= start + n * period)]
+    return np.asarray(t)
+
+
+def _worst(plan: Plan, constraints: Constraints, rows: RowLimits, course: Course, times: FloatArray) -> FloatArray:
+    """Evaluate each row's worst of one course; rows that say nothing of it are at -inf."""
+    worst = np.full(len(rows.names), -np.inf)
+    pushed = np.isfinite(constraints.limits.torque).any()
+    for first in range(0, len(times), _CHUNK):
+        t = times[first : first + _CHUNK]
+        motion: Motion = course.motion(t)
+        tau = inverse_dynamics(plan.robot, motion) if pushed else np.zeros_like(motion.q)
+        worst = np.maximum(worst, row_values(plan.robot, constraints, motion, jerk=course.at(t, 3), tau=tau))
+    if course.jumps:
+        worst[rows.of_kind("jerk")] = -np.inf
+    return np.asarray(worst)
+
+
+def _broken_means(plan: Plan, part: Part, constraints: Constraints) -> Iterator[str]:
+    """Hold the torques of a period against their limits in the mean square."""
+    start, period, _ = repeats(plan)
+    n = max(PERIOD_SAMPLES, round(period / _STEP))
+    motions = [course.motion(start + (np.arange(n) + 0.5) * (period / n)) for course in nominal(part.courses)]
+    squares = [np.square(inverse_dynamics(plan.robot, motion)).mean(axis=0) for motion in motions]
+    rms = np.sqrt(np.array(squares).max(axis=0))
+    for name, value, limit in zip(plan.robot.joint_names, rms, constraints.torque_rms, strict=True):
+        if value > limit * (1.0 + _share(part)):
+            yield f"{part.name}: torque rms {name} reaches {value:.4g}, limit {limit:.4g}"
+
+
+def _allowed(plan: Plan, target: Target, part: Part, rows: RowLimits) -> FloatArray:
+    n_joints = plan.robot.n_joints
+    allowed = np.abs(rows.limits) * np.where(rows.of_kind("jerk"), 5e-3, _share(part))
+    allowed[: 2 * n_joints] = np.tile(position_tolerance(plan, target) + (1e-4 if _guessed(part) else 1e-6), 2)
+    allowed[rows.of_kind("clearance")] = 2e-3 if part.kind == "way-points" else 1e-4
+    return np.asarray(allowed)
+
+
+def _share(part: Part) -> float:
+    return 5e-3 if _guessed(part) else 1e-3
+
+
+def _guessed(part: Part) -> bool:
+    """Tell whether what happens between points is not known; lines from rest to rest are lines whatever their pace."""
+    return bool(part.assumed) and part.kind != "stops"
+
+
+_SINGLE = 2.0**-23  # relative spacing of numbers with 24 bits
+_STOOD = 1e-3  # of the controller's units: rounding of where a robot stands
+_RATES = 1e-6  # of the peak: how well stated velocities and accelerations agree
+
+
+def position_tolerance(plan: Plan, target: Target) -> FloatArray:
+    """Say how far a joint may be from where it was planned, (n_joints,): rounding, and nothing else.
+
+    Evaluated in the program: 1e-8 rad in double precision, 1e-5 rad in single; in a table half of the last decimal.
+    """
+    n = plan.robot.n_joints
+    if target.timing == "A":
+        return np.full(n, 1e-8 if target.float_bits == 64 else 1e-5)
+    last = np.full(n, 0.5 * 10.0**-target.decimals)
+    if target.float_bits == 32:
+        reach = np.abs(to_axes(plan.robot, target, np.array([plan.home, *_extremes(plan)]))).max(axis=0)
+        last += _SINGLE * reach
+    span = from_axes(plan.robot, target, np.diag(1.001 * last), order=1)
+    return np.asarray(np.abs(span).sum(axis=0)) + 1e-12
+
+
+def differences(
+    plan: Plan, target: Target, execution: Execution, step: float, stood: FloatArray | None = None
+) -> list[str]:
+    """List everything that was not as planned, where the robot `stood` near home (axes); none if all is right."""
+    wanted = [name for name in Stretches if duration(plan, name) > 0.0]
+    made = list(execution.stretches)
+    if stood is not None:
+        made = [_from_home(plan, target, stretch, stood) for stretch in made]
+    made = [stretch for stretch in made if len(stretch.t) > 1 or stretch.name in wanted]
+    found = [stretch.name for stretch in made]
+    if execution.halted:
+        return [f"halts although nothing is wrong: {execution.halted}"]
+    if found != wanted:
+        return [f"makes {_listed(found)}, planned are {_listed(wanted)}"]
+    told = [sentence for stretch in made for sentence in _stretch(plan, target, stretch, step)]
+    return [*told, *_marks(plan, target, execution, step), *_events(execution)]
+
+
+def _from_home(plan: Plan, target: Target, stretch: Stretch, stood: FloatArray) -> Stretch:
+    """Leave out that way-points begin where the robot stood, a little off home, and lead there first."""
+    if stretch.name != "out" or stretch.kind != "way-points" or len(stretch.t) < 2:
+        return stretch
+    home = to_axes(plan.robot, target, plan.home)
+    off = np.abs(stretch.axes[0] - stood).max() < _STOOD < np.abs(stood - home).max()
+    if not (off and np.abs(stretch.axes[1] - home).max() < _STOOD):
+        return stretch
+    return replace(stretch, t=stretch.t[1:] - stretch.t[1], axes=stretch.axes[1:])
+
+
+def worst_position(plan: Plan, target: Target, execution: Execution) -> float:
+    """Find the largest difference of positions at what the program commands or lists, rad or m."""
+    errors = [
+        np.abs(from_axes(plan.robot, target, stretch.axes) - planned(plan, stretch.name, stretch.t)).max(initial=0.0)
+        for stretch in execution.stretches
+        if stretch.kind != "way-points" or stretch.name == "main"
+    ]
+    return float(max(errors, default=0.0))
+
+
+def _stretch(plan: Plan, target: Target, stretch: Stretch, step: float) -> Iterator[str]:
+    if stretch.axes.shape[1] != plan.robot.n_joints:
+        yield f"{stretch.name}: moves {stretch.axes.shape[1]} axes, the robot has {plan.robot.n_joints}"
+    elif not len(stretch.t):
+        yield f"{stretch.name}: nothing moves"
+    elif stretch.kind == "way-points" and stretch.name != "main":
+        yield from _corners(plan, target, stretch)
+    else:
+        yield from _times(plan, stretch, step)
+        yield from _positions(plan, target, stretch)
+        yield from _derivatives(plan, target, stretch)
+
+
+def _times(plan: Plan, stretch: Stretch, step: float) -> Iterator[str]:
+    t, T = stretch.t, duration(plan, stretch.name)
+    slack = step + _CLOCK if stretch.kind == "commands" else _CLOCK + 1e-3 * (stretch.kind == "way-points")
+    if not (-_CLOCK <= t[0] <= slack and abs(t[-1] - T) <= slack):
+        yield f"{stretch.name}: runs from {t[0]:.6g} s to {t[-1]:.6g} s, planned is 0 to {T:.6g} s"
+        return
+    gaps = np.diff(t)
+    if stretch.kind == "commands":
+        if len(gaps) and np.abs(gaps - step).max() > _CLOCK:
+            k = int(np.argmax(np.abs(gaps - step)))
+            yield f"{stretch.name}: commands at {t[k]:.6g} s and {t[k + 1]:.6g} s are not {step:g} s apart"
+        return
+    if len(gaps) and gaps.min() <= 0.0:
+        yield f"{stretch.name}: times do not rise after {t[int(np.argmin(gaps))]:.6g} s"
+        return
+    yield from _even(plan, stretch, 10.0 * _CLOCK + 2e-7 * T)
+
+
+def _even(plan: Plan, stretch: Stretch, slack: float) -> Iterator[str]:
+    """Points divide each part of the run evenly: one that is lost leaves a gap."""
+    edges = part_edges(plan, stretch.name)
+    for start, end in pairwise(edges):
+        inside = stretch.t[(stretch.t >= start - slack) & (stretch.t <= end + slack)]
+        gaps = np.diff(inside)
+        if len(inside) < 2 or abs(inside[0] - start) > slack or abs(inside[-1] - end) > slack:
+            yield f"{stretch.name}: the part from {start:.6g} s to {end:.6g} s does not begin and end with a point"
+            return
+        if gaps.max() - gaps.min() > 2.0 * slack:
+            yield f"{stretch.name}: points are missing after {inside[int(np.argmax(gaps))]:.6g} s"
+            return
+
+
+def _positions(plan: Plan, target: Target, stretch: Stretch) -> Iterator[str]:
+    wanted = planned(plan, stretch.name, stretch.t)
+    off = np.abs(from_axes(plan.robot, target, stretch.axes) - wanted)
+    allowed = position_tolerance(plan, target)
+    if stretch.kind == "way-points":  # of which only the order counts: their times are the program's own estimate
+        allowed = allowed + 1e-3 * np.abs(planned(plan, stretch.name, stretch.t, 1)).max(axis=0)
+    over = off / allowed
+    if not np.isfinite(over).all() or over.max() > 1.0:
+        k, j = np.unravel_index(int(np.argmax(np.nan_to_num(over, nan=np.inf))), over.shape)
+        unit = "m" if plan.robot.mechanism.prismatic[j] else "rad"
+        yield (
+            f"{stretch.name}: {plan.robot.joint_names[j]} is {off[k, j]:.3g} {unit} from its plan at "
+            f"{stretch.t[k]:.6g} s, allowed is {float(np.broadcast_to(allowed, off.shape)[k, j]):.2g} {unit}"
+        )
+
+
+def _derivatives(plan: Plan, target: Target, stretch: Stretch) -> Iterator[str]:
+    stated = (("velocity", 1, stretch.rates), ("acceleration", 2, stretch.accelerations))
+    for word, order, values in stated:
+        if values is None:
+            continue
+        wanted = planned(plan, stretch.name, stretch.t, order)
+        off = np.abs(from_axes(plan.robot, target, values, order) - wanted)
+        peak = np.abs(wanted).max(axis=0)
+        j = int(np.argmax((off / (_RATES * peak + 1e-9)).max(axis=0)))
+        if not off[:, j].max() <= _RATES * peak[j] + 1e-9:
+            k = int(np.argmax(off[:, j]))
+            yield (
+                f"{stretch.name}: the {word} stated for {plan.robot.joint_names[j]} at {stretch.t[k]:.6g} s is "
+                f"{off[k, j]:.3g} from its plan"
+            )
+
+
+def _corners(plan: Plan, target: Target, stretch: Stretch) -> Iterator[str]:
+    """Way-points out and back are the ends of the certified lines, one after the other."""
+    moves = plan.moves(stretch.name)
+    begin = plan.home if stretch.name == "out" else plan.start
+    wanted = _without_repeats(np.array([begin, *(move.to for move in moves)]))
+    found = _without_repeats(from_axes(plan.robot, target, stretch.axes), 2e-6)
+    if len(found) != len(wanted):
+        yield f"{stretch.name}: passes {len(found)} poses, planned are {len(wanted)}"
+        return
+    off = np.abs(found - wanted)
+    if not (off <= position_tolerance(plan, target)).all():
+        k, j = np.unravel_index(int(np.argmax(off)), off.shape)
+        yield f"{stretch.name}: {plan.robot.joint_names[j]} is {off[k, j]:.3g} from its plan at pose {k + 1}"
+
+
+def _marks(plan: Plan, target: Target, execution: Execution, step: float) -> Iterator[str]:
+    if not target.marks:
+        return
+    wanted, found = _changes(marks(plan)), _changes(execution.marks)
+    slack = 2.0 * step + 1e-3
+    if [mark for _, mark in found] != [mark for _, mark in wanted]:
+        yield f"marks are {_listed([m for _, m in found])}, planned are {_listed([m for _, m in wanted])}"
+    else:
+        for (t, mark), (due, _) in zip(found, wanted, strict=True):
+            if abs(t - due) > slack:
+                yield f"mark {mark} is set at {t:.6g} s, planned is {due:.6g} s"
+                return
+
+
+def _events(execution: Execution) -> Iterator[str]:
+    """Demand that the logger runs from before the run to after it, where the program says when."""
+    events = list(execution.events)
+    if "log on" not in events and "log off" not in events:
+        return
+    order = [event for event in events if event in ("log on", "main", "log off")]
+    if order != ["log on", "main", "log off"]:
+        yield f"the logger and the run come as {_listed(order)}, expected log on, main, log off"
+
+
+def _changes(given: tuple[tuple[float, int], ...]) -> list[tuple[float, int]]:
+    """Leave out marks that say the same as the one before."""
+    return [pair for k, pair in enumerate(given) if k == 0 or pair[1] != given[k - 1][1]]
+
+
+def _without_repeats(poses: FloatArray, apart: float = 1e-12) -> FloatArray:
+    keep = np.concatenate([[True], np.abs(np.diff(poses, axis=0)).max(axis=1) > apart])
+    return np.asarray(poses[keep])
+
+
+def _extremes(plan: Plan) -> list[FloatArray]:
+    names: tuple[StretchName, ...] = Stretches
+    samples = [planned(plan, name, np.linspace(0.0, duration(plan, name), 400)) for name in names]
+    return [x for q in samples for x in (q.min(axis=0), q.max(axis=0))]
+
+
+def _listed(items: list[object] | list[str] | list[int] | list[StretchName]) -> str:
+    text = [str(item) for item in items]
+    return ", ".join(text[:12]) + (f" … ({len(text)} in all)" if len(text) > 12 else "") if text else "nothing"

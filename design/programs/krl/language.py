@@ -1,0 +1,1094 @@
+"""KRL modules: text -> routines, and how they run on a robot that somebody else provides.
+
+A subset: declarations, IF, SWITCH, the loops, RETURN, HALT, WAIT, axis motions, spline blocks with time blocks,
+routines of the module with IN and OUT parameters. What needs the robot's geometry, or other files, is refused by name.
+
+* Lines of KRL: comments, first words, declarations, and the order of a spline block's times.
+* Expressions of KRL: the words of a line -> closures.
+* Statements of KRL: lines -> closures, block by block; every block needs its own end.
+* Values of KRL: REAL is a float of 24 bits, INT has 32, angles are degrees; operators check what they are given.
+"""
+
+import math
+import re
+import struct
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any, Protocol
+
+from excitor.design.programs.target import ProgramError
+
+PASSES = 100_000  # of loops in which no time goes by
+DEPTH = 50  # of calls
+
+
+Value = Any  # int, float (of 24 bits), bool, str, Word, or a structure: dict of its members
+
+
+@dataclass(slots=True)
+class State:
+    """A running program: its variables, and the robot that it moves."""
+
+    robot: Any  # excitor.design.programs.languages.krl.Robot
+    routines: Mapping[str, Any]
+    variables: dict[str, Value] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
+    line: int = 0
+    passes: int = 0  # of loops since time last went by
+    result: Value = None
+    depth: int = 0
+
+
+Run = Callable[[State], str]  # returns "", "EXIT" (the innermost loop) or "RETURN"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment of a spline block, with what its line says."""
+
+    kind: str
+    target: Mapping[str, Value]
+    constant: bool  # whether it is written in numbers alone
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBlock:
+    """Times of a spline block: after the segment numbered `start`, every segment takes its part of `seconds`."""
+
+    start: int
+    parts: tuple[str, ...]  # %, as they are written
+    seconds: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spline:
+    """A spline block."""
+
+    kind: str  # "SPLINE" or "PTP_SPLINE"
+    segments: tuple[Segment, ...]
+    times: TimeBlock | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What a routine is called with; a variable may be written by it."""
+
+    read: Callable[[], Value]
+    write: Callable[[Value], None] | None
+
+
+class Robot(Protocol):
+    """What a program moves; raises Fault for what it cannot do."""
+
+    known: Mapping[str, Value]  # constants of the controller's own modules
+    routines: frozenset[str]  # names of the controller's own
+
+    def read(self, name: str) -> Value:
+        """Read a system variable."""
+
+    def write(self, path: tuple[str, ...], value: Value) -> None:
+        """Write a system variable or a member of one."""
+
+    def call(self, name: str, arguments: Sequence[Argument]) -> Value:
+        """Call a routine of the controller."""
+
+    def move(self, kind: str, target: Value, rounded: bool) -> None:
+        """Move to a pose."""
+
+    def spline(self, block: Spline) -> None:
+        """Run a spline block."""
+
+    def wait(self, seconds: float | None) -> None:
+        """Stand still for a time; None: until a condition that holds."""
+
+    def halt(self) -> None:
+        """Stop until somebody presses start."""
+
+
+@dataclass(slots=True)
+class Routine:
+    """DEF or DEFFCT."""
+
+    name: str
+    line: int
+    parameters: tuple[tuple[str, bool], ...]  # name, whether it is written back (OUT)
+    gives: str  # type of its result; empty: none
+    types: dict[str, str]
+    body: Run
+
+    def run(self, caller: State, given: Sequence[Argument]) -> Value:
+        """Call it from another routine."""
+        if len(given) != len(self.parameters):
+            raise Fault(f"{self.name} takes {len(self.parameters)} arguments, not {len(given)}")
+        if caller.depth >= DEPTH:
+            raise Fault(f"calls nest deeper than {DEPTH}")
+        state = State(caller.robot, caller.routines, {}, self.types, self.line, caller.passes, None, caller.depth + 1)
+        for (name, out), argument in zip(self.parameters, given, strict=True):
+            if out and argument.write is None:
+                raise Fault(f"{name} of {self.name} is OUT and needs a variable")
+            try:
+                value = argument.read()
+            except Fault:
+                if not out:
+                    raise
+                continue  # an OUT parameter may come without a value
+            state.variables[name] = stored(self.types[name], value)
+        try:
+            self.body(state)
+        except Fault as fault:
+            raise Located(state.line, str(fault)) from None
+        for (name, out), argument in zip(self.parameters, given, strict=True):
+            if out and argument.write is not None and name in state.variables:
+                argument.write(state.variables[name])
+        if self.gives and state.result is None:
+            raise Fault(f"{self.name} ends without RETURN of a value")
+        return state.result
+
+
+class Located(Exception):
+    """A Fault in a routine that another one called, with its line."""
+
+    def __init__(self, line: int, sentence: str) -> None:
+        self.line, self.sentence = line, sentence
+        super().__init__(sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A file: its first routine is the program."""
+
+    file: str
+    main: Routine
+    routines: Mapping[str, Routine]
+
+
+def run(module: Module, robot: Any) -> None:
+    """Run a module's program to its end."""
+    state = State(robot, module.routines, {}, module.main.types, module.main.line)
+    if module.main.parameters:
+        raise ProgramError(module.file, module.main.line, "a program takes no parameters; call it from another one")
+    try:
+        module.main.body(state)
+    except Located as fault:
+        raise ProgramError(module.file, fault.line, fault.sentence) from None
+    except Fault as fault:
+        raise ProgramError(module.file, state.line, str(fault)) from None
+    except RecursionError:
+        raise ProgramError(module.file, state.line, "expressions nest too deep") from None
+
+
+def passed(state: State) -> None:
+    """Count a pass of a loop; one without end, in which no time goes by, is stopped."""
+    state.passes += 1
+    if state.passes > PASSES:
+        raise Fault(f"a loop made {PASSES} passes without waiting or moving")
+
+
+def sequence(made: list[tuple[int, Run]]) -> Run:
+    """Run statements one after the other, each with its line."""
+
+    def run(state: State) -> str:
+        for line, statement in made:
+            state.line = line
+            if left := statement(state):
+                return left
+        return ""
+
+    return run
+
+
+Closure = Callable[["State"], Value]
+
+
+def whilst(condition: Closure, body: Run) -> Run:
+    """Run a loop's statements as long as a condition holds."""
+
+    def run(state: State) -> str:
+        while truth(condition(state)):
+            passed(state)
+            if left := body(state):
+                return "" if left == "EXIT" else left
+        return ""
+
+    return run
+
+
+_FIRST = re.compile(r"\s*([A-Za-z_$][\w$]*)")
+TYPES = {"INT", "REAL", "BOOL", "CHAR", "AXIS", "E6AXIS", "POS", "E6POS", "FRAME"}
+ENDS = {
+    "ENDIF", "ELSE", "ENDFOR", "ENDWHILE", "UNTIL", "ENDLOOP", "ENDSWITCH", "CASE", "DEFAULT", "ENDSPLINE", "END",
+    "ENDFCT",
+}  # fmt: skip
+_REFUSED = {
+    "GOTO": "jumps; write a loop",
+    "TRIGGER": "switches on the way; not part of this subset",
+    "STRUC": "declares a structure; not part of this subset",
+    "ENUM": "declares an enumeration; not part of this subset",
+    "SIGNAL": "declares a signal; not part of this subset",
+    "IMPORT": "needs another file; not part of this subset",
+    "DEFDAT": "declares data; give the .src file alone",
+    "EXT": "declares a routine of another file; not part of this subset",
+    "ON_ERROR_PROCEED": "hides errors; not part of this subset",
+    "ANOUT": "drives an output while moving; not part of this subset",
+    "PULSE": "drives an output; not part of this subset",
+}
+_NUMBER = re.compile(r"\s*=\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*")
+
+
+def uncommented(line: str) -> str:
+    """Cut a comment off; a semicolon in a string begins none."""
+    quoted = False
+    for k, letter in enumerate(line):
+        if letter == '"':
+            quoted = not quoted
+        elif letter == ";" and not quoted:
+            return line[:k].strip()
+    return line.strip()
+
+
+def first_word(text: str) -> str:
+    """Take the first word of a line, in upper case."""
+    match = _FIRST.match(text)
+    return match[1].upper() if match else ""
+
+
+def refusal_of(word: str) -> str:
+    """Say why a statement is not read; empty for one that is."""
+    return f"{word} {_REFUSED[word]}" if word in _REFUSED else ""
+
+
+def routine_name(line: str) -> str:
+    """Name the routine that a line begins; empty if it begins none."""
+    head = re.match(r"(?i)(?:GLOBAL\s+)?(?:DEF|DEFFCT\s+\w+)\s+(\w+)\s*\(", line)
+    return head[1].upper() if head else ""
+
+
+def declares(line: str) -> bool:
+    """Tell whether a line declares a variable."""
+    words = line.upper().split()
+    if words[:1] == ["GLOBAL"]:
+        return words[1:2] == ["DECL"] or words[1:2] == ["CONST"]
+    return words[0] in ("DECL", "CONST") or (words[0] in TYPES and len(words) > 1)
+
+
+def parameter(text: str) -> tuple[str, bool]:
+    """Read a parameter: its name, and whether it is written back."""
+    match = re.fullmatch(r"(?i)\s*([A-Za-z_]\w*)\s*(?:\[\s*\])?\s*(?::\s*(IN|OUT))?\s*", text)
+    if match is None:
+        raise Fault(f"{text.strip()[:30]!r} is no parameter")
+    return match[1].upper(), (match[2] or "OUT").upper() == "OUT"
+
+
+def plain_number(text: str) -> str:
+    """Read = and a number, as it is written."""
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise Fault(f"{text.strip()[:30]!r} stands where = and a number are expected")
+    return match[1]
+
+
+class Times:
+    """Checks the order of TIME_BLOCK: START after a segment, a PART after each one that follows, END last."""
+
+    def __init__(self) -> None:
+        self.start = -1
+        self.parts: list[str] = []
+        self.seconds = ""
+        self.line = 0
+
+    def take(self, text: str, segments: int, line: int) -> None:
+        """Take what follows TIME_BLOCK."""
+        word, rest = first_word(text), text[len(first_word(text)) :]
+        if word == "START" and not rest and self.start < 0 and segments:
+            self.start, self.line = segments, line
+        elif word == "PART" and self.start >= 0 and not self.seconds and segments == self.start + len(self.parts) + 1:
+            self.parts.append(plain_number(rest))
+        elif word == "END" and self.parts and not self.seconds and segments == self.start + len(self.parts):
+            self.seconds = plain_number(rest)
+        else:
+            raise Fault(
+                f"TIME_BLOCK {word or text[:20]} is out of order: START follows the first segment, a PART each of the "
+                "others, END the last"
+            )
+
+    def next_segment(self, segments: int) -> None:
+        """Take note of a segment."""
+        if self.seconds:
+            raise Fault("a segment follows TIME_BLOCK END")
+        if self.start >= 0 and segments != self.start + len(self.parts):
+            raise Fault("the segment before has no TIME_BLOCK PART")
+
+    def closed(self, segments: int) -> TimeBlock | None:
+        """Give the times at the end of the block."""
+        if self.start >= 0 and not self.seconds:
+            raise Fault("TIME_BLOCK START has no TIME_BLOCK END")
+        return TimeBlock(self.start, tuple(self.parts), self.seconds, self.line) if self.seconds else None
+
+
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<real>(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)|(?P<int>\d+)|(?P<string>"[^"]*")
+    |(?P<bits>'[HhBb][0-9A-Fa-f]+')|(?P<name>[$A-Za-z_][$\w]*)|(?P<word>\#\w+)
+    |(?P<op><>|<=|>=|==|[-+*/<>=(){}\[\],.:]))""",
+    re.VERBOSE,
+)
+_AXES = re.compile(r"\{\s*([A-Z]\d\s+[-+]?\d+\.?\d*(?:\s*,\s*[A-Z]\d\s+[-+]?\d+\.?\d*)*)\s*\}")
+
+
+def tokens_of(text: str) -> list[tuple[str, str]]:
+    """Cut a line into (kind, text); names and enumerations in upper case."""
+    found, at = [], 0
+    text = text.rstrip()
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise Fault(f"cannot read {text[at:].strip()[:30]!r}")
+        kind = str(match.lastgroup)
+        found.append((kind, match[kind].upper() if kind in ("name", "word") else match[kind]))
+        at = match.end()
+    return found
+
+
+def plain_axes(text: str) -> dict[str, float] | None:
+    """Read {A1 1.0,A2 -2.0} of numbers alone, quickly; None for anything else."""
+    match = _AXES.fullmatch(text.strip())
+    if match is None:
+        return None
+    pairs = [pair.split() for pair in match[1].split(",")]
+    values = {name: single(float(number)) for name, number in pairs}
+    if len(values) != len(pairs):
+        raise Fault("names an axis twice")
+    return values
+
+
+class Reader:
+    """Reads expressions from a line's tokens, against the names that are declared."""
+
+    def __init__(
+        self, text: str, types: Mapping[str, str], routines: Collection[str], known: Mapping[str, Value],
+        calls: Collection[str],
+    ) -> None:  # fmt: skip
+        self.tokens = tokens_of(text)
+        self.at = 0
+        self.types, self.routines, self.known, self.calls = types, routines, known, calls
+
+    def peek(self) -> str:
+        """Look at the next token; empty at the line's end."""
+        return self.tokens[self.at][1] if self.at < len(self.tokens) else ""
+
+    def accept(self, text: str) -> bool:
+        """Take the next token if it is this one."""
+        if self.peek() == text and self.tokens[self.at][0] != "string":
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> None:
+        """Demand a token."""
+        if not self.accept(text):
+            raise Fault(f"{self.peek() or 'the end of the line'!r} stands where {text!r} is expected")
+
+    def name(self) -> str:
+        """Demand a name."""
+        if self.at >= len(self.tokens) or self.tokens[self.at][0] != "name":
+            raise Fault(f"{self.peek() or 'the end of the line'!r} stands where a name is expected")
+        self.at += 1
+        return self.tokens[self.at - 1][1]
+
+    def end(self) -> None:
+        """Demand the line's end."""
+        if self.at < len(self.tokens):
+            raise Fault(f"{self.peek()!r} is too much")
+
+    def expression(self) -> Closure:
+        """Read an expression: comparisons bind weakest."""
+        left = self._level(0)
+        while self.peek() in COMPARED:
+            compare, right = COMPARED[self._next()], self._level(0)
+            left = _two(compare, left, right)
+        return left
+
+    def _next(self) -> str:
+        self.at += 1
+        return self.tokens[self.at - 1][1]
+
+    def _level(self, k: int) -> Closure:
+        if k == len(LEVELS):
+            return self._unary()
+        left = self._level(k + 1)
+        while self.peek() in LEVELS[k] and self.tokens[self.at][0] != "string":
+            operate, right = LEVELS[k][self._next()], self._level(k + 1)
+            left = _two(operate, left, right)
+        return left
+
+    def _unary(self) -> Closure:
+        if self.accept("NOT"):
+            inner = self._unary()
+            return lambda state: not truth(inner(state))
+        if self.accept("-"):
+            inner = self._unary()
+            return lambda state: -number(inner(state))
+        if self.accept("+"):
+            return self._unary()
+        return self._members(self._primary())
+
+    def _primary(self) -> Closure:
+        if self.at >= len(self.tokens):
+            raise Fault("the expression ends too early")
+        kind, text = self.tokens[self.at]
+        if kind == "name":
+            return self._named()
+        self.at += 1
+        if text == "(" and kind == "op":
+            inner = self.expression()
+            self.expect(")")
+            return inner
+        if text == "{" and kind == "op":
+            return self._structure()
+        constant = _constant(kind, text)
+        return lambda state: constant
+
+    def _structure(self) -> Closure:
+        if self.at + 1 < len(self.tokens) and self.tokens[self.at + 1][1] == ":":
+            self.name()
+            self.expect(":")
+        members: dict[str, Closure] = {}
+        while True:
+            name = self.name()
+            if name in members:
+                raise Fault(f"names {name} twice")
+            members[name] = self.expression()
+            if not self.accept(","):
+                break
+        self.expect("}")
+        return lambda state: {name: real(read(state)) for name, read in members.items()}
+
+    def _named(self) -> Closure:
+        name = self.name()
+        if name in ("TRUE", "FALSE"):
+            constant = name == "TRUE"
+            return lambda state: constant
+        if self.peek() == "(":
+            return self.call(name)
+        if name in self.known:
+            constant = self.known[name]
+            return lambda state: constant
+        return self.variable(name)
+
+    def variable(self, name: str) -> Closure:
+        """Read a variable; the robot's own begin with $."""
+        if name.startswith("$"):
+            return lambda state: state.robot.read(name)
+        if name not in self.types:
+            raise Fault(f"{name} is not declared")
+
+        def read(state: State) -> Value:
+            if name not in state.variables:
+                raise Fault(f"{name} has no value yet")
+            return state.variables[name]
+
+        return read
+
+    def _members(self, read: Closure) -> Closure:
+        while True:
+            if self.accept("."):
+                name = self.name()
+                read = _member(read, name)
+            elif self.accept("["):
+                index = self.expression() if self.peek() != "]" else None
+                self.expect("]")
+                read = _element(read, index)
+            else:
+                return read
+
+    def call(self, name: str) -> Closure:
+        """Read the arguments of a routine, ours or the controller's."""
+        self.expect("(")
+        arguments: list[tuple[str, Closure]] = []
+        while self.peek() != ")":
+            kind, text = self.tokens[self.at] if self.at < len(self.tokens) else ("", "")
+            follows = self.tokens[self.at + 1][1] if self.at + 1 < len(self.tokens) else ""
+            variable = text if kind == "name" and text in self.types and follows in (",", ")") else ""
+            if variable:
+                self.at += 1
+                arguments.append((variable, self.variable(variable)))
+            else:
+                arguments.append(("", self.expression()))
+            if not self.accept(","):
+                break
+        self.expect(")")
+        if name not in FUNCTIONS and name not in self.routines and name not in self.calls:
+            raise Fault(f"there is no routine {name}")
+        if name in FUNCTIONS:
+            return _function(name, [read for _, read in arguments])
+
+        def called(state: State) -> Value:
+            given = [_argument(state, variable, read) for variable, read in arguments]
+            if name in state.routines:
+                return state.routines[name].run(state, given)
+            return state.robot.call(name, given)
+
+        return called
+
+
+def _argument(state: State, variable: str, read: Closure) -> Argument:
+    def write(value: Value) -> None:
+        state.variables[variable] = stored(state.types[variable], value)
+
+    return Argument(lambda: read(state), write if variable else None)
+
+
+def _constant(kind: str, text: str) -> Value:
+    if kind == "int":
+        return whole(int(text))
+    if kind == "real":
+        return single(float(text))
+    if kind == "string":
+        return text[1:-1]
+    if kind == "word":
+        return Word(text)
+    if kind == "bits":
+        return whole(int(text[2:-1], 16 if text[1] in "hH" else 2))
+    raise Fault(f"{text!r} stands where a value is expected")
+
+
+def _two(operate: Callable[[Value, Value], Value], left: Closure, right: Closure) -> Closure:
+    return lambda state: operate(left(state), right(state))
+
+
+def _member(read: Closure, name: str) -> Closure:
+    def member(state: State) -> Value:
+        value = read(state)
+        if not isinstance(value, dict) or name not in value:
+            raise Fault(f"has no member {name}")
+        return value[name]
+
+    return member
+
+
+def _element(read: Closure, index: Closure | None) -> Closure:
+    def element(state: State) -> Value:
+        value = read(state)
+        if index is None:  # a string as a whole: NAME[]
+            return value
+        k = integer(index(state))
+        if not isinstance(value, list) or not 1 <= k <= len(value):
+            raise Fault(f"has no element {k}")
+        return value[k - 1]
+
+    return element
+
+
+def _function(name: str, arguments: list[Closure]) -> Closure:
+    count, evaluate = FUNCTIONS[name]
+    if len(arguments) != count:
+        raise Fault(f"{name} takes {count} arguments, not {len(arguments)}")
+
+    def called(state: State) -> Value:
+        try:
+            result = evaluate(*(number(read(state)) for read in arguments))
+        except ValueError:
+            raise Fault(f"{name} of a number that it is not defined for") from None
+        return result if isinstance(result, int) else single(result)
+
+    return called
+
+
+_MOVES = {"PTP", "PTP_REL", "LIN", "LIN_REL", "CIRC", "SPTP", "SLIN", "SCIRC", "SPL"}
+_ROUNDED = {"C_PTP", "C_DIS", "C_VEL", "C_ORI", "C_SPL"}
+_SEGMENTS = {"PTP_SPLINE": {"SPTP"}, "SPLINE": {"SPL", "SLIN", "SCIRC"}}
+
+
+@lru_cache(maxsize=8)
+def parse(text: str, file: str, known: tuple[tuple[str, Value], ...], calls: frozenset[str]) -> Module:
+    """Read a module; `known` are the controller's constants, `calls` the names of its routines."""
+    reader = _Lines(text, file, dict(known), calls)
+    try:
+        routines = reader.routines()
+    except Fault as fault:
+        raise ProgramError(file, reader.number, str(fault)) from None
+    except RecursionError:
+        raise ProgramError(file, reader.number, "nests too deep") from None
+    return Module(file, next(iter(routines.values())), routines)
+
+
+class _Lines:
+    """Reads a module's lines from the first to the last."""
+
+    def __init__(self, text: str, file: str, known: Mapping[str, Value], calls: frozenset[str]) -> None:
+        self.file, self.known, self.calls = file, known, calls
+        lines = ((k, uncommented(line)) for k, line in enumerate(text.split("\n"), start=1))
+        self.lines = [(k, line) for k, line in lines if line and not line.startswith("&")]
+        self.at = 0
+        self.number = 1
+        self.types: dict[str, str] = {}
+        self.routine_names = {routine_name(line) for _, line in self.lines} - {""}
+        self.loops = 0
+
+    def routines(self) -> dict[str, Routine]:
+        """Read every routine of the module."""
+        found: dict[str, Routine] = {}
+        while self.at < len(self.lines):
+            line = self.next()
+            if line.upper().startswith("GLOBAL "):
+                line = line[7:].lstrip()
+            head = re.fullmatch(r"(?i)(DEF|DEFFCT\s+\w+)\s+(\w+)\s*\((.*)\)", line)
+            if head is None:
+                word = first_word(line)
+                raise Fault(refusal_of(word) or f"{line[:40]!r} stands outside of DEF ... END")
+            routine = self.routine(head[1].upper(), head[2].upper(), head[3])
+            if routine.name in found:
+                raise Fault(f"{routine.name} is defined twice")
+            found[routine.name] = routine
+        if not found:
+            raise Fault("has no DEF ... END")
+        return found
+
+    def routine(self, head: str, name: str, listed: str) -> Routine:
+        """Read one routine, from the line after its head."""
+        begun = self.number
+        parameters = [parameter(text) for text in listed.split(",")] if listed.strip() else []
+        self.types = dict.fromkeys((name for name, _ in parameters), "ANY")
+        while self.at < len(self.lines) and declares(self.lines[self.at][1]):
+            self.declare(self.next())
+        if "ANY" in self.types.values():
+            raise Fault(f"a parameter of {name} has no declared type")
+        body, _ = self.block("ENDFCT" if head.startswith("DEFFCT") else "END", begun=f"{head} {name}", line=begun)
+        gives = head.split()[1] if head.startswith("DEFFCT") else ""
+        return Routine(name, begun, tuple(parameters), gives, self.types, body)
+
+    def next(self) -> str:
+        """Take the next line."""
+        self.number, line = self.lines[self.at]
+        self.at += 1
+        return line
+
+    def declare(self, line: str) -> None:
+        """Read a declaration."""
+        words = re.sub(r"(?i)^(GLOBAL\s+)?(DECL\s+)?(GLOBAL\s+)?(CONST\s+)?", "", line)
+        kind, _, rest = words.partition(" ")
+        if "=" in rest:
+            raise Fault("a .src file declares without a value; assign it in the program")
+        for item in re.split(r",(?![^\[]*\])", rest):
+            name = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*(\[[\d,\s]*\])?\s*", item)
+            if name is None:
+                raise Fault(f"{item.strip()[:30]!r} is no name to declare")
+            if name[2] and kind.upper() != "CHAR":
+                raise Fault("declares an array; not part of this subset")
+            if self.types.get(name[1].upper(), "ANY") != "ANY":
+                raise Fault(f"{name[1].upper()} is declared twice")
+            self.types[name[1].upper()] = kind.upper() if kind.upper() in TYPES else "ENUM"
+
+    def block(self, *ends: str, begun: str, line: int) -> tuple[Run, str]:
+        """Read statements up to one of the ends; give them, and the line that ends them."""
+        made: list[tuple[int, Run]] = []
+        while self.at < len(self.lines):
+            text = self.next()
+            word = first_word(text)
+            if word in ends:
+                return sequence(made), text
+            if word in ENDS or word in ("DEF", "DEFFCT"):
+                raise Fault(f"{word} stands where {' or '.join(ends)} of {begun} in line {line} is expected")
+            number = self.number
+            statement = self.statement(word, text)
+            if statement is not None:
+                made.append((number, statement))
+        raise Fault(f"{begun} in line {line} has no {' or '.join(ends)}")
+
+    def reader(self, text: str) -> Reader:
+        """Begin to read the words of a line."""
+        return Reader(text, self.types, self.routine_names, self.known, self.calls)
+
+    def expression(self, text: str) -> Closure:
+        """Read a text that is one expression."""
+        reader = self.reader(text)
+        found = reader.expression()
+        reader.end()
+        return found
+
+    def statement(self, word: str, text: str) -> Run | None:
+        """Read a statement; None for one that does nothing here."""
+        if refusal := refusal_of(word):
+            raise Fault(refusal)
+        if declares(text):
+            raise Fault("declarations stand before the first statement")
+        rest = text[len(word) :].strip()
+        special: dict[str, Callable[[str], Run | None]] = {
+            "IF": self.branch, "SWITCH": self.switch, "FOR": self.count, "WHILE": self.whilst, "REPEAT": self.repeat,
+            "LOOP": self.loop, "EXIT": self.leave, "RETURN": self.give, "HALT": self.halt, "WAIT": self.wait,
+            "PTP_SPLINE": partial(self.spline, "PTP_SPLINE"), "SPLINE": partial(self.spline, "SPLINE"),
+            "INTERRUPT": _nothing, "GLOBAL": _nothing, "CONTINUE": _nothing,
+        }  # fmt: skip
+        if word in special:
+            return special[word](rest)
+        if word in _MOVES:
+            return self.move(word, rest)
+        return self.assignment_or_call(text)
+
+    def branch(self, rest: str) -> Run:
+        """IF ... THEN ... ELSE ... ENDIF."""
+        begun = self.number
+        head = re.fullmatch(r"(?i)(.*\S)\s*\bTHEN", rest)
+        if head is None:
+            raise Fault("IF has no THEN at its end")
+        condition = self.expression(head[1])
+        yes, end = self.block("ELSE", "ENDIF", begun="IF", line=begun)
+        no: Run = sequence([])
+        if first_word(end) == "ELSE":
+            no, _ = self.block("ENDIF", begun="IF", line=begun)
+        return lambda state: yes(state) if truth(condition(state)) else no(state)
+
+    def switch(self, rest: str) -> Run:
+        """SWITCH ... CASE ... DEFAULT ... ENDSWITCH."""
+        begun, subject = self.number, self.expression(rest)
+        empty, text = self.block("CASE", "ENDSWITCH", begun="SWITCH", line=begun)
+        cases: list[tuple[list[Closure] | None, Run]] = []
+        while first_word(text) != "ENDSWITCH":
+            labels = None if first_word(text) == "DEFAULT" else [self.expression(x) for x in text[4:].split(",")]
+            body, text = self.block("CASE", "DEFAULT", "ENDSWITCH", begun="SWITCH", line=begun)
+            cases.append((labels, body))
+
+        def chosen(state: State) -> str:
+            value = subject(state)
+            for labels, body in cases:
+                if labels is None or any(label(state) == value for label in labels):
+                    return body(state)
+            return empty(state)
+
+        return chosen
+
+    def count(self, rest: str) -> Run:
+        """FOR i = a TO b STEP c ... ENDFOR."""
+        begun = self.number
+        head = re.fullmatch(r"(?i)(\w+)\s*=\s*(.+?)\s+TO\s+(.+?)(?:\s+STEP\s+(.+))?", rest)
+        if head is None or self.types.get(head[1].upper()) != "INT":
+            raise Fault("FOR counts an INT: FOR I=1 TO 10 STEP 2")
+        name, first, last = head[1].upper(), self.expression(head[2]), self.expression(head[3])
+        step = self.expression(head[4] or "1")
+        body = self.cycle("ENDFOR", "FOR", begun)
+
+        def counted(state: State) -> str:
+            k, end, by = integer(first(state)), integer(last(state)), integer(step(state))
+            if by == 0:
+                raise Fault("FOR has a STEP of 0")
+            while k <= end if by > 0 else k >= end:
+                state.variables[name] = stored("INT", k)
+                passed(state)
+                if left := body(state):
+                    return "" if left == "EXIT" else left
+                k = state.variables[name] + by
+            return ""
+
+        return counted
+
+    def whilst(self, rest: str) -> Run:
+        """WHILE ... ENDWHILE."""
+        begun, condition = self.number, self.expression(rest)
+        return whilst(condition, self.cycle("ENDWHILE", "WHILE", begun))
+
+    def loop(self, rest: str) -> Run:
+        """LOOP ... ENDLOOP."""
+        if rest:
+            raise Fault(f"{rest[:30]!r} is too much")
+        return whilst(lambda state: True, self.cycle("ENDLOOP", "LOOP", self.number))
+
+    def repeat(self, rest: str) -> Run:
+        """REPEAT ... UNTIL."""
+        begun = self.number
+        self.loops += 1
+        body, text = self.block("UNTIL", begun="REPEAT", line=begun)
+        self.loops -= 1
+        condition = self.expression(text[5:])
+
+        def repeated(state: State) -> str:
+            while True:
+                passed(state)
+                if left := body(state):
+                    return "" if left == "EXIT" else left
+                if truth(condition(state)):
+                    return ""
+
+        return repeated
+
+    def cycle(self, end: str, begun: str, line: int) -> Run:
+        """Read a loop's statements."""
+        self.loops += 1
+        body, _ = self.block(end, begun=begun, line=line)
+        self.loops -= 1
+        return body
+
+    def leave(self, rest: str) -> Run:
+        """EXIT."""
+        if rest or not self.loops:
+            raise Fault("EXIT leaves a loop, and stands in none" if not rest else f"{rest[:30]!r} is too much")
+        return lambda state: "EXIT"
+
+    def give(self, rest: str) -> Run:
+        """RETURN."""
+        value = self.expression(rest) if rest else None
+
+        def given(state: State) -> str:
+            state.result = value(state) if value else None
+            return "RETURN"
+
+        return given
+
+    def halt(self, rest: str) -> Run:
+        """HALT."""
+        if rest:
+            raise Fault(f"{rest[:30]!r} is too much")
+
+        def halted(state: State) -> str:
+            state.robot.halt()
+            return ""
+
+        return halted
+
+    def wait(self, rest: str) -> Run:
+        """WAIT SEC, WAIT FOR."""
+        word = first_word(rest)
+        if word not in ("SEC", "FOR"):
+            raise Fault("WAIT needs SEC or FOR")
+        value = self.expression(rest[3:])
+
+        def waited(state: State) -> str:
+            if word == "FOR" and not truth(value(state)):
+                raise Fault("waits for what does not come")
+            state.robot.wait(float(number(value(state))) if word == "SEC" else None)
+            state.passes = 0
+            return ""
+
+        return waited
+
+    def move(self, kind: str, rest: str) -> Run:
+        """Read a motion."""
+        words = rest.upper().split()
+        rounded = bool(words) and words[-1] in _ROUNDED
+        target = self.target(rest[: rest.upper().rindex(words[-1])] if rounded else rest)
+
+        def moved(state: State) -> str:
+            state.robot.move(kind, target[0](state), rounded)
+            state.passes = 0
+            return ""
+
+        return moved
+
+    def target(self, text: str) -> tuple[Closure, bool]:
+        """Read where a motion leads, and whether it is written in numbers alone."""
+        axes = plain_axes(text)
+        if axes is not None:
+            return (lambda state: axes), True
+        return self.expression(text), False
+
+    def spline(self, kind: str, rest: str) -> Run:
+        """SPLINE ... ENDSPLINE: segments and one time block."""
+        if rest:
+            raise Fault(f"{rest[:30]!r} is not part of this subset")
+        begun, times = self.number, Times()
+        segments: list[tuple[str, Closure, bool, int]] = []
+        while self.at < len(self.lines):
+            text = self.next()
+            word = first_word(text)
+            if word == "ENDSPLINE":
+                return _splined(kind, segments, times.closed(len(segments)), begun)
+            if word == "TIME_BLOCK":
+                times.take(text[10:].strip(), len(segments), self.number)
+            elif word in _SEGMENTS[kind]:
+                times.next_segment(len(segments))
+                segments.append((word, *self.target(text[len(word) :]), self.number))
+            else:
+                raise Fault(f"{word or text[:20]!r} may not stand in a {kind} block")
+        raise Fault(f"{kind} in line {begun} has no ENDSPLINE")
+
+    def assignment_or_call(self, text: str) -> Run:
+        """NAME = value, NAME.MEMBER = value, NAME[] = "text", NAME(...)."""
+        reader = self.reader(text)
+        name = reader.name()
+        if reader.peek() == "(":
+            call = reader.call(name)
+            reader.end()
+
+            def called(state: State) -> str:
+                call(state)
+                return ""
+
+            return called
+        path = [name]
+        while reader.peek() in (".", "["):
+            if reader.accept("."):
+                path.append(reader.name())
+            else:
+                reader.expect("[")
+                reader.expect("]")
+        reader.expect("=")
+        value = reader.expression()
+        reader.end()
+        return self.assigned(tuple(path), value)
+
+    def assigned(self, path: tuple[str, ...], value: Closure) -> Run:
+        """Write a variable, the robot's or our own."""
+        name = path[0]
+        if name.startswith("$"):
+
+            def written(state: State) -> str:
+                state.robot.write(path, value(state))
+                return ""
+
+            return written
+        if name not in self.types:
+            raise Fault(f"{name} is not declared")
+        kind = self.types[name]
+
+        def kept(state: State) -> str:
+            if len(path) == 1:
+                state.variables[name] = stored(kind, value(state))
+            else:
+                held = state.variables.setdefault(name, {})
+                state.variables[name] = {**held, path[1]: stored("REAL", value(state))}
+            return ""
+
+        return kept
+
+
+def _splined(kind: str, segments: list[tuple[str, Closure, bool, int]], times: TimeBlock | None, line: int) -> Run:
+    def run(state: State) -> str:
+        made = tuple(Segment(word, target(state), constant, k) for word, target, constant, k in segments)
+        state.robot.spline(Spline(kind, made, times, line))
+        state.passes = 0
+        return ""
+
+    return run
+
+
+def _nothing(rest: str) -> None:
+    return None
+
+
+Operator = Callable[[Value, Value], Value]
+
+
+class Fault(Exception):
+    """What is wrong with a line; whoever reads or runs the line knows where it stands."""
+
+
+class Word(str):
+    """A constant of an enumeration, such as #T1; upper case."""
+
+
+def single(x: float) -> float:
+    """Round to a REAL."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", x))[0])
+    except OverflowError:
+        raise Fault(f"{x:g} is too large for a REAL") from None
+
+
+def whole(x: int) -> int:
+    """Check that an INT holds a number."""
+    if not -(2**31) <= x < 2**31:
+        raise Fault(f"{x} is too large for an INT")
+    return x
+
+
+def stored(kind: str, value: Value) -> Value:
+    """Convert a value to a variable's type, as an assignment does."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind == "REAL" and number:
+        return single(value)
+    if kind == "INT" and number:
+        return whole(value if isinstance(value, int) else math.floor(abs(value) + 0.5) * (-1 if value < 0 else 1))
+    fits = {
+        "BOOL": isinstance(value, bool),
+        "CHAR": isinstance(value, str) and not isinstance(value, Word),
+        "ENUM": isinstance(value, Word),
+        "STRUCTURE": isinstance(value, dict),
+    }
+    if fits.get(kind if kind in fits else "ENUM" if isinstance(value, Word) else "STRUCTURE", False):
+        return value
+    raise Fault(f"{shown(value)} is no {kind}")
+
+
+def shown(value: Value) -> str:
+    """Tell a value."""
+    return "a structure" if isinstance(value, dict) else repr(value)[:40]
+
+
+def number(value: Value) -> Value:
+    """Demand a number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Fault(f"{shown(value)} stands where a number is expected")
+    return value
+
+
+def real(value: Value) -> Value:
+    """Round numbers to REAL."""
+    return value if isinstance(value, str | bool | dict) else single(value)
+
+
+def integer(value: Value) -> int:
+    """Demand an INT."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise Fault(f"{shown(value)} stands where an INT is expected")
+    return value
+
+
+def truth(value: Value) -> bool:
+    """Demand TRUE or FALSE."""
+    if not isinstance(value, bool):
+        raise Fault(f"{shown(value)} stands where TRUE or FALSE is expected")
+    return value
+
+
+def _calculated(operate: Operator) -> Operator:
+    def both(a: Value, b: Value) -> Value:
+        result = operate(number(a), number(b))
+        return whole(result) if isinstance(result, int) else single(result)
+
+    return both
+
+
+def _quotient(a: Value, b: Value) -> Value:
+    if b == 0:
+        raise Fault("divides by zero")
+    if isinstance(a, int) and isinstance(b, int):
+        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return a / b
+
+
+def _compared(operate: Callable[[Value, Value], bool], ordered: bool) -> Callable[[Value, Value], bool]:
+    def both(a: Value, b: Value) -> bool:
+        numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (a, b))
+        if not numbers and (ordered or type(a) is not type(b)):
+            raise Fault(f"compares {shown(a)} with {shown(b)}")
+        return operate(a, b)
+
+    return both
+
+
+COMPARED: dict[str, Operator] = {
+    "==": _compared(lambda a, b: bool(a == b), False),
+    "<>": _compared(lambda a, b: bool(a != b), False),
+    "<": _compared(lambda a, b: bool(a < b), True),
+    ">": _compared(lambda a, b: bool(a > b), True),
+    "<=": _compared(lambda a, b: bool(a <= b), True),
+    ">=": _compared(lambda a, b: bool(a >= b), True),
+}
+LEVELS: tuple[dict[str, Operator], ...] = (  # from the weakest on
+    {"OR": lambda a, b: truth(a) | truth(b), "B_OR": lambda a, b: integer(a) | integer(b)},
+    {"EXOR": lambda a, b: truth(a) ^ truth(b), "B_EXOR": lambda a, b: integer(a) ^ integer(b)},
+    {"AND": lambda a, b: truth(a) & truth(b), "B_AND": lambda a, b: integer(a) & integer(b)},
+    {"+": _calculated(lambda a, b: a + b), "-": _calculated(lambda a, b: a - b)},
+    {"*": _calculated(lambda a, b: a * b), "/": _calculated(_quotient)},
+)
+FUNCTIONS: dict[str, tuple[int, Callable[..., float]]] = {
+    "ABS": (1, abs),
+    "SQRT": (1, math.sqrt),
+    "SIN": (1, lambda x: math.sin(math.radians(x))),
+    "COS": (1, lambda x: math.cos(math.radians(x))),
+    "TAN": (1, lambda x: math.tan(math.radians(x))),
+    "ACOS": (1, lambda x: math.degrees(math.acos(x))),
+    "ATAN2": (2, lambda y, x: math.degrees(math.atan2(y, x))),
+}

@@ -1,0 +1,367 @@
+"""What an ABB program does that hands over to guided motion: the module is run, and the client over real sockets.
+
+* A controller that can be guided by EGM, imitated: it sends packets by its own clock and follows what is answered.
+"""
+
+import json
+import socket
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from excitor.design.programs.clients.egm_client import EgmClient, receive
+from excitor.design.programs.clients.run_motion import Run
+from excitor.design.programs.plan import Stretches
+from excitor.design.programs.rapid.parse import ERR_UDPUC_COMM, parse
+from excitor.design.programs.rapid.run import Program, RapidError
+from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch
+
+ENTRY = "main"  # what automatic mode starts
+_STANDS = 0.01  # deg: a move to where the robot is
+_DEFAULTS = {"commtimeout": 1.0, "condtime": 1.0, "maxspeeddeviation": 1.0, "samplerate": 4.0}  # RobotWare's own
+
+
+def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
+    """Run a module and, where it asks for guidance, the client with its run."""
+    file = f"{name}.mod"
+    if file not in files:
+        raise ProgramError(file, None, "this file is missing")
+    cell = Cell(file, machine, lambda: client_of(files, f"{name}.json"))
+    program = Program(file, parse(file, files[file]), cell)
+    program.check()
+    program.run(ENTRY)
+    return cell.execution()
+
+
+def client_of(files: Mapping[str, str], file: str) -> EgmClient:
+    """Make the client that streams a run."""
+    if file not in files:
+        raise ProgramError(file, None, "this file is missing")
+    try:
+        return EgmClient(Run(json.loads(files[file], parse_constant=_no_number)))
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
+        raise ProgramError(file, None, f"this is no run that can be streamed: {error!r}") from None
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number")
+
+
+class Cell:
+    """The controller that a module finds; as much of it as guided motion needs."""
+
+    def __init__(self, file: str, machine: Machine, client: Callable[[], EgmClient]) -> None:
+        self.file, self.machine, self.make_client = file, machine, client
+        self.time = 0.0
+        self.texts: list[str] = []
+        self.asked: dict[str, Any] = dict(_DEFAULTS)
+        self.ready = 0  # how far guided motion has been prepared: id, setup, act
+        self.client: EgmClient | None = None
+        self.told: list[tuple[int, list[float]]] = []
+
+    def override(self) -> float:
+        """Tell the speed override, %."""
+        return 100.0 * self.machine.override
+
+    def automatic(self) -> bool:
+        """Tell whether the controller is in automatic mode."""
+        return self.machine.automatic
+
+    def joints(self) -> list[float]:
+        """Tell where the robot stands, deg."""
+        return [float(x) for x in self.machine.axes]
+
+    def mass(self) -> float:
+        """Tell the load that the controller has been told of, kg."""
+        return self.machine.payload
+
+    def write(self, text: str) -> None:
+        """Keep what the pendant shows."""
+        self.texts.append(text)
+
+    def move(self, axes: list[float], seconds: float | None, speed: float, fine: bool) -> None:
+        """Allow the move to where the robot stands, which guided motion begins with, and no other."""
+        if len(axes) != len(self.machine.axes) or np.abs(np.array(axes) - self.machine.axes).max() > _STANDS:
+            raise ProgramError(self.file, None, "moves the robot itself; all motion belongs to the client")
+        if not fine:
+            raise ProgramError(self.file, None, "guided motion begins at a fine point")
+
+    def wait(self, seconds: float, standing: bool) -> None:
+        """Let time pass."""
+        if not 0.0 <= seconds <= self.machine.longest:
+            raise ProgramError(self.file, None, f"waits {seconds:g} s")
+        self.time += seconds
+
+    def signal(self, name: str, value: float) -> None:
+        """Know no output."""
+        raise ProgramError(self.file, None, f"the controller has no output {name}")
+
+    def egm(self, step: str, values: dict[str, Any]) -> None:
+        """Prepare guided motion, and run it."""
+        order = ("reset", "id", "setup", "act", "run", "stop")
+        at = order.index(step)
+        if step == "reset":
+            self.ready = 0
+            return
+        if at != self.ready + 1:
+            raise ProgramError(self.file, None, f"EGM {step} comes before EGM {order[self.ready + 1]}")
+        self.asked.update({key: value for key, value in values.items() if key not in ("values", "tool")})
+        if step == "setup" and not values.get("joint"):
+            raise ProgramError(self.file, None, "the client guides joints; EGMSetupUC needs \\Joint")
+        axes = [f"j{k + 1}" for k in range(len(self.machine.axes))]
+        if step in ("act", "run") and any(axis not in values for axis in axes):
+            raise ProgramError(self.file, None, f"EGM {step} must name all joints, \\J1 to \\J{len(axes)}")
+        if step == "act":
+            self.near = [tuple(values[axis]) for axis in axes]
+        if step == "run":
+            self._guide()
+        else:
+            self.ready = at
+
+    def _guide(self) -> None:
+        if self.client is not None:
+            raise ProgramError(self.file, None, "guided motion runs twice; a client answers once")
+        asked, client = self.asked, self.make_client()
+        seconds = 10.0 + sum(client.run.duration(name) for name in Stretches)
+        if not seconds < self.machine.longest:
+            raise ProgramError(self.file, None, f"the run takes {seconds:g} s")
+        robot = FakeController(self.joints(), step=1e-3 * float(asked["samplerate"]))
+        self.client = client
+        with loopback(client) as exchange:
+            end = guided(
+                robot, exchange, self.near, settled=asked["condtime"], timeout=asked["commtimeout"],
+                longest=seconds + 2.0 * asked["condtime"],
+            )  # fmt: skip
+        self.told, self.time = robot.told, self.time + robot.step * robot.sent
+        if client.state == "waiting":
+            raise ProgramError(self.file, None, f"guided motion begins although the client refuses: {client.reason}")
+        self._check_speed(robot.step)
+        if end == "silence":
+            raise RapidError(ERR_UDPUC_COMM, client.reason or "the client fell silent")
+        if end == "endless":
+            raise ProgramError(self.file, None, f"guided motion does not end within {seconds:g} s and its CondTime")
+
+    def _check_speed(self, step: float) -> None:
+        axes = np.array([joints for _, joints in self.told]).reshape(len(self.told), -1)
+        fastest = float(np.abs(np.diff(axes, axis=0)).max(initial=0.0)) / step
+        if not fastest <= self.asked["maxspeeddeviation"]:
+            raise ProgramError(
+                self.file, None, f"the run needs {fastest:.3f} deg/s, \\MaxSpeedDeviation allows "
+                f"{self.asked['maxspeeddeviation']:g}",
+            )  # fmt: skip
+
+    def execution(self) -> Execution:
+        """Tell what was commanded, sorted by the client's own log."""
+        client = self.client
+        if client is None:
+            return Execution((), halted=" ".join(self.texts))
+        halted = "" if client.state == "done" else " ".join(filter(None, [client.reason, *self.texts])) or "stopped"
+        stretches, marks = [], []
+        events = ["log on"]
+        if len(client.rows) != len(self.told):
+            raise ProgramError(self.file, None, "the client's log and what the controller got differ")
+        for name in Stretches:
+            found = [(row, joints) for row, (_, joints) in zip(client.rows, self.told, strict=True) if row[2] == name]
+            if not found:
+                continue
+            first = found[0][0][0]
+            t = np.array([(row[0] - first) * 1e-3 * self.asked["samplerate"] for row, _ in found])
+            stretches.append(Stretch(name, "commands", t, np.array([joints for _, joints in found])))
+            events.append(name)
+            if name == "main":
+                marks = [(float(x), row[3]) for x, (row, _) in zip(t, found, strict=True)]
+        return Execution(tuple(stretches), _changes(marks), (*events, "log off"), halted)
+
+
+def _changes(given: list[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
+    return tuple(pair for k, pair in enumerate(given) if k == 0 or pair[1] != given[k - 1][1])
+
+
+@contextmanager
+def loopback(client: EgmClient) -> Iterator[Callable[[bytes], bytes | None]]:
+    """Join a client to a controller over UDP, both in this thread; yields what hands over a packet for an answer."""
+    with (
+        closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as here,
+        closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as there,
+    ):
+        for end in (here, there):
+            end.bind(("127.0.0.1", 0))
+        there.settimeout(5.0)
+        here.connect(there.getsockname())
+        here.setblocking(False)
+
+        def exchange(packet: bytes) -> bytes | None:
+            here.send(packet)
+            receive(there, client, "127.0.0.1")
+            try:
+                return here.recv(4096)
+            except BlockingIOError:
+                return None
+
+        yield exchange
+
+
+LAG = 5  # packets until a joint is where it was told to be
+MOTORS_ON, MOTORS_OFF = 1, 2
+STOPPED, RUNNING = 2, 3  # of mciState
+STANDS = 1e-6  # deg
+FIRST_PACKET, FIRST_MS = 4711, 987_654  # a controller that has been on for a while
+
+
+def _number(value: int) -> bytes:
+    parts = []
+    while True:
+        parts.append(value % 128 | (128 if value >= 128 else 0))
+        value //= 128
+        if not value:
+            return bytes(parts)
+
+
+def _inside(number: int, message: bytes) -> bytes:
+    return _number(number * 8 + 2) + _number(len(message)) + message
+
+
+def _doubles(values: Sequence[float]) -> bytes:
+    return b"".join(b"\x09" + struct.pack("<d", x) for x in values)
+
+
+def robot_message(
+    sequence: int, ms: int, position: Sequence[float], planned: Sequence[float], *, motors: int, egm: int
+) -> bytes:
+    """Write an EgmRobot as RobotWare sends it: joints in degrees, time stamps, states, six test signals."""
+    header = b"\x08" + _number(sequence) + b"\x10" + _number(ms) + b"\x18\x02"
+    clock = b"\x08" + _number(1_700_000_000 + ms // 1000) + b"\x10" + _number(1000 * (ms % 1000))
+    still = b"\x08"
+    return (
+        _inside(1, header)
+        + _inside(2, _inside(1, _doubles(position)) + _inside(4, clock))
+        + _inside(3, _inside(1, _doubles(planned)) + _inside(4, clock))
+        + _inside(4, still + _number(motors))
+        + _inside(5, still + _number(egm))
+        + b"\x30\x00"
+        + _inside(7, _doubles([0.5 * x for x in position]))
+        + _inside(8, still + b"\x02")
+        + b"\x51"
+        + struct.pack("<d", 42.0)
+    )
+
+
+def sensor_message(data: bytes) -> tuple[int, int, list[float]]:
+    """Read an EgmSensor: the packet that it answers, its type, and the joints it asks for; ValueError where not."""
+    header, planned = _only(data, 1), _only(data, 2)
+    numbers = {k: v for k, v in _parts(header) if isinstance(v, int)}
+    found = [v for k, v in _parts(_only(planned, 1)) if k == 1]
+    if any(not isinstance(v, bytes) or len(v) != 8 for v in found):
+        raise ValueError("joints are no doubles")
+    return numbers[1], numbers[3], [struct.unpack("<d", v)[0] for v in found if isinstance(v, bytes)]
+
+
+def _only(data: bytes, number: int) -> bytes:
+    found = [value for k, value in _parts(data) if k == number]
+    if len(found) != 1 or not isinstance(found[0], bytes):
+        raise ValueError(f"field {number} is there {len(found)} times")
+    return found[0]
+
+
+def _parts(data: bytes) -> list[tuple[int, int | bytes]]:
+    found: list[tuple[int, int | bytes]] = []
+    while data:
+        key, data = _take(data)
+        if key % 8 == 0:
+            value, data = _take(data)
+            found.append((key // 8, value))
+            continue
+        size, data = (8, data) if key % 8 == 1 else _take(data)
+        if key % 8 not in (1, 2) or size > len(data):
+            raise ValueError("no EgmSensor")
+        found.append((key // 8, data[:size]))
+        data = data[size:]
+    return found
+
+
+def _take(data: bytes) -> tuple[int, bytes]:
+    value = 0
+    for k, byte in enumerate(data):
+        value += (byte % 128) << (7 * k)
+        if byte < 128:
+            return value, data[k + 1 :]
+    raise ValueError("no EgmSensor")
+
+
+@dataclass(slots=True)
+class FakeController:
+    """Counts its packets, and remembers what it was told: (packet answered, joints in deg)."""
+
+    position: list[float]
+    step: float = 0.004  # s
+    motors: int = MOTORS_ON
+    egm: int = STOPPED
+    sent: int = 0
+    told: list[tuple[int, list[float]]] = field(default_factory=list)
+    _coming: list[list[float]] = field(default_factory=list)
+
+    @property
+    def reference(self) -> list[float]:
+        """Tell what was commanded last."""
+        return self.told[-1][1] if self.told else self.position
+
+    def packet(self) -> bytes:
+        """Let a step pass and say what is told of it."""
+        self._coming.append(self.reference)
+        if len(self._coming) > LAG:
+            self.position = self._coming.pop(0)
+        ms = FIRST_MS + round(1e3 * self.step * self.sent)
+        self.sent += 1
+        return robot_message(
+            FIRST_PACKET + self.sent - 1, ms, self.position, self.reference, motors=self.motors, egm=self.egm
+        )
+
+    def take(self, answer: bytes) -> None:
+        """Follow an answer."""
+        sequence, kind, joints = sensor_message(answer)
+        if kind != 3 or len(joints) != len(self.position):
+            raise ValueError(f"a message of type {kind} with {len(joints)} joints")
+        if self.egm != RUNNING:  # what starts it is no command yet
+            if max(abs(q - wanted) for q, wanted in zip(self.position, joints, strict=True)) > STANDS:
+                raise ValueError("the first answer leads away from where the robot stands")
+            self.egm = RUNNING
+            return
+        self.told.append((sequence, joints))
+
+    def at_rest(self, near: Sequence[tuple[float, float]]) -> bool:
+        """Say whether every joint is where it was told to be, within its limits."""
+        pairs = zip(self.position, self.reference, near, strict=True)
+        return all(low <= q - wanted <= high for q, wanted, (low, high) in pairs)
+
+
+def guided(
+    robot: FakeController,
+    exchange: Callable[[bytes], bytes | None],
+    near: Sequence[tuple[float, float]],
+    *,
+    settled: float,
+    timeout: float,
+    longest: float,
+) -> str:
+    """Run guided motion until the joints have been at rest for `settled` s; say how it ended.
+
+    "converged", "silence" (no answer for `timeout` s) or "endless".
+    """
+    rest = silence = 0
+    for _ in range(round(longest / robot.step)):
+        answer = exchange(robot.packet())
+        if answer is None:
+            silence += 1
+            if silence * robot.step >= timeout:
+                return "silence"
+            continue
+        robot.take(answer)
+        silence = 0
+        rest = rest + 1 if robot.at_rest(near) else 0
+        if rest * robot.step >= settled:
+            return "converged"
+    return "endless"

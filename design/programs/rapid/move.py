@@ -1,0 +1,226 @@
+"""ABB RAPID without options: the run as way-points of MoveAbsJ, whose times the controller keeps as well as it can."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from excitor.design.motion import Trajectory
+from excitor.design.programs.plan import (
+    BACK,
+    END,
+    HOLD,
+    MEASURED,
+    OUT,
+    RAMP_IN,
+    RAMP_OUT,
+    SETTLE,
+    WARM_UP,
+    Move,
+    Plan,
+    Rounds,
+    moved,
+    planned,
+)
+from excitor.design.programs.rapid.text import (
+    AFTER_A_STOP,
+    DECIMALS,
+    ENTRY,
+    LOADING,
+    NOWHERE,
+    RESERVED,
+    declarations,
+    header,
+    jointtarget,
+    main,
+    on_error,
+    preflight,
+)
+from excitor.design.programs.target import CannotDrive, Target, fixed, in_axes, precise
+from excitor.robots.arrays import FloatArray
+
+_SPACING = 0.1  # s
+_MOST_LINES = 5000
+_WIDTH = 110  # letters of a line
+_REST = 1.0  # s
+
+TARGET = Target(
+    name="rapid-move",
+    title="ABB RAPID with MoveAbsJ way-points",
+    timing="C",
+    scheme="way-points by MoveAbsJ with a time for each; the controller blends them and keeps the times about",
+    angle_unit="deg",
+    sine_unit=None,
+    decimals=DECIMALS,
+    float_bits=32,
+    encoding="ascii",
+    reserved=RESERVED,
+    most_lines=_MOST_LINES,
+    joints=6,
+    spacing=_SPACING,
+    approximate=True,
+    refuses=("override", "mode", "home", "payload"),
+    marks=True,
+    controller="rapid",
+    needs=(
+        "No option. Two outputs without a device, to be made once (I/O, Signal): the digital output ex_log and the "
+        "group output ex_mark of 16 bits.",
+        "Something that logs joint positions and motor torques together with ex_log and ex_mark: a second task that "
+        "reads test signals, or the signal analyser.",
+    ),
+    loading=(
+        "Select the tool that is mounted, and its load, on the pendant; move the robot to the home pose.",
+        f"{LOADING}, logger ready, motors on; then start.",
+        AFTER_A_STOP,
+    ),
+    logging=(
+        "Log while ex_log is 1: time, joint positions (test signal 4000) and torques (4002). ex_mark tells the part "
+        "of the run; the program runs ahead of the robot, so that a mark may come some tenths of a second early.",
+    ),
+    advice="Use measured positions only, never the commands: way-points are blended and their times are about right. "
+    "Estimate the period again from the positions; reject the run where it is off by more than 0.1 %.",
+    assumed="That a move with \\T of 0.1 s is possible on this controller (smallest usable \\T is not public), zone z5 "
+    "for joint moves, straight lines between way-points. That GetSysData tells tool and load that are in use.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Way-points, passed one after the other, `spacing` s each; the first lies `spacing` s after the pose before."""
+
+    name: str
+    points: FloatArray  # (n, 6), deg
+    spacing: float  # s
+    ends: bool = False  # whether the robot stops at the last
+
+
+def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
+    """Write the module."""
+    axes = in_axes(plan, TARGET)
+    lines = list(_module(plan, axes, name, spacing or _SPACING))
+    if len(lines) > _MOST_LINES:
+        fits = (spacing or _SPACING) * 1.05 * len(lines) / _MOST_LINES
+        raise CannotDrive(
+            f"rapid-move: run {plan.run!r} makes {len(lines)} lines, a module takes {_MOST_LINES}; "
+            f"points {fits:.2g} s apart would do"
+        )
+    return {f"{name}.mod": "\n".join(lines) + "\n"}
+
+
+def _module(plan: Plan, axes: Plan, name: str, spacing: float) -> Iterator[str]:
+    tables, body = _series(axes, spacing) if isinstance(axes.body, Trajectory) else _rounds(axes, axes.body, spacing)
+    yield f"MODULE {name}"
+    yield from header(plan, TARGET)
+    yield from declarations(axes)
+    for table in tables:
+        for j in range(table.points.shape[1]):
+            yield from _array(f"{table.name}{j + 1}", table.points[:, j])
+    yield ""
+    yield from main(name)
+    yield f"    PROC {name}{ENTRY}()"
+    yield from preflight(axes, "exHome")
+    yield from _mark(str(OUT))
+    yield from _way(axes.out)
+    yield f"        WaitTime \\InPos, {_REST:g};"
+    yield "        SetDO ex_log, 1;"
+    yield from body
+    yield "        SetDO ex_log, 0;"
+    yield f"        WaitTime \\InPos, {_REST:g};"
+    yield from _mark(str(BACK))
+    yield from _way(axes.back)
+    yield "        WaitRob \\ZeroSpeed;"
+    yield from _mark(str(END))
+    yield "        EXIT;"
+    yield from on_error()
+    yield "    ENDPROC"
+    yield "ENDMODULE"
+
+
+def _way(moves: Sequence[Move]) -> Iterator[str]:
+    for move in moves:
+        yield _move(jointtarget(move.to), move.duration, "fine")
+
+
+def _move(pose: str, seconds: float, zone: str, indent: int = 8) -> str:
+    return f"{' ' * indent}MoveAbsJ {pose} \\NoEOffs, v1000 \\T:={precise(seconds, 9)}, {zone}, exTool;"
+
+
+def _mark(value: str, indent: int = 8) -> Iterator[str]:
+    yield f"{' ' * indent}SetGO ex_mark, {value};"
+
+
+def _array(name: str, values: FloatArray) -> Iterator[str]:
+    """Declare numbers over as many lines as they need."""
+    line = f"    LOCAL CONST num {name}{{{len(values)}}} := ["
+    for k, value in enumerate(values):
+        cell = fixed(float(value), DECIMALS) + ("," if k + 1 < len(values) else "];")
+        if len(line) + len(cell) > _WIDTH:
+            yield line
+            line = "        "
+        line += cell
+    yield line
+
+
+def _passed(table: _Table, indent: int = 8) -> Iterator[str]:
+    """Pass a table's points in a loop; one where the robot stops comes after it."""
+    n, space = len(table.points), " " * indent
+    through = n - 1 if table.ends else n
+    if through:
+        yield f"{space}FOR i FROM 1 TO {through} DO"
+        yield _move(_pose(table, "i"), table.spacing, "z5", indent + 4)
+        yield f"{space}ENDFOR"
+    if table.ends:
+        yield _move(_pose(table, str(n)), table.spacing, "fine", indent)
+
+
+def _pose(table: _Table, index: str) -> str:
+    cells = ",".join(f"{table.name}{j + 1}{{{index}}}" for j in range(table.points.shape[1]))
+    return f"[[{cells}],{NOWHERE}]"
+
+
+def _series(axes: Plan, spacing: float) -> tuple[list[_Table], list[str]]:
+    assert isinstance(axes.body, Trajectory)
+    x = axes.body.excitation
+    full = x.settle + x.ramp
+
+    def table(name: str, start: float, span: float, ends: bool = False) -> _Table:
+        n = max(1, math.ceil(span / spacing - 1e-9))
+        t = start + span / n * np.arange(1, n + 1)
+        return _Table(name, planned(axes, "main", t), span / n, ends)
+
+    ramp_in = table("exIn", x.settle, x.ramp)
+    period = table("exPeriod", full, x.period)
+    ramp_out = table("exOut", full + (x.warm_up + x.measured) * x.period, x.ramp, ends=True)
+    body = [*_mark(str(SETTLE)), *_wait(x.settle), *_mark(str(RAMP_IN)), *_passed(ramp_in)]
+    for count, mark in ((x.warm_up, WARM_UP), (x.measured, MEASURED)):
+        if count:
+            body += [f"        FOR k FROM 1 TO {count} DO", *_mark(f"{mark} + k", 12), *_passed(period, 12)]
+            body += ["        ENDFOR"]
+    body += [*_mark(str(RAMP_OUT)), *_passed(ramp_out)]
+    body += [*_mark(str(HOLD)), *_wait(x.hold)] if x.hold > 0.0 else []
+    return [ramp_in, period, ramp_out], body
+
+
+def _wait(seconds: float, indent: int = 8) -> list[str]:
+    return [f"{' ' * indent}WaitTime \\InPos, {precise(seconds, 9)};"] if seconds > 0.0 else []
+
+
+def _rounds(axes: Plan, rounds: Rounds, spacing: float) -> tuple[list[_Table], list[str]]:
+    poses = [axes.start, *(move.to for move in rounds.moves)]
+    each = sum(move.measured for move in rounds.moves)
+    tables: list[_Table] = []
+    body = [f"        FOR k FROM 1 TO {rounds.repeats} DO"]
+    count = 0
+    for move, (begin, end) in zip(rounds.moves, pairwise(poses), strict=True):
+        count += move.measured
+        body += _mark(f"{MEASURED - each + count} + {each} * k" if move.measured else str(SETTLE), 12)
+        if np.array_equal(begin, end):
+            body += _wait(move.duration, 12)
+            continue
+        n = max(1, math.ceil(move.duration / spacing - 1e-9))
+        t = move.duration / n * np.arange(1, n + 1)
+        tables.append(_Table(f"exMove{len(tables) + 1}_", moved(begin, (move,), t), move.duration / n, ends=True))
+        body += _passed(tables[-1], 12)
+    return tables, [*body, "        ENDFOR"]

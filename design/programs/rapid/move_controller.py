@@ -1,0 +1,155 @@
+"""What an ABB program of MoveAbsJ way-points does, by its own times; blends and true times are the controller's."""
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+
+from excitor.design.programs.plan import BACK, END, OUT, StretchName
+from excitor.design.programs.rapid.parse import parse
+from excitor.design.programs.rapid.run import Program
+from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch
+from excitor.robots.arrays import FloatArray
+
+ENTRY = "main"  # what automatic mode starts
+LOG, MARK = "ex_log", "ex_mark"
+_NEAR = 0.51  # deg: a first move within this leads home, and belongs to no stretch
+_REST = 0.999  # s at standstill, before the logger starts and after it stops
+_MOST_MARK = 65535  # of a group output of 16 bits
+
+
+def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
+    """Run a module."""
+    file = f"{name}.mod"
+    if file not in files:
+        raise ProgramError(file, None, "this file is missing")
+    cell = Cell(file, machine)
+    program = Program(file, parse(file, files[file]), cell)
+    program.check()
+    program.run(ENTRY)
+    return cell.execution()
+
+
+class Cell:
+    r"""The controller that a module finds: it follows moves by their \T, and has a digital and a group output."""
+
+    def __init__(self, file: str, machine: Machine) -> None:
+        self.file, self.machine = file, machine
+        self.time = 0.0
+        self.axes = np.array(machine.axes, dtype=float)
+        self.fine = True
+        self.texts: list[str] = []
+        self.stretch: StretchName = "out"
+        self.begun = 0.0  # when the stretch began
+        self.points: dict[StretchName, list[tuple[float, FloatArray]]] = {"out": [], "main": [], "back": []}
+        self.marks: list[tuple[float, int]] = []
+        self.events: list[str] = []
+        self.mark, self.stood = 0, 0.0  # the last one told; since when the robot stands
+
+    def override(self) -> float:
+        """Tell the speed override, %."""
+        return 100.0 * self.machine.override
+
+    def automatic(self) -> bool:
+        """Tell whether the controller is in automatic mode."""
+        return self.machine.automatic
+
+    def joints(self) -> list[float]:
+        """Tell where the robot stands, deg."""
+        return [float(x) for x in self.axes]
+
+    def mass(self) -> float:
+        """Tell the load that the controller has been told of, kg."""
+        return self.machine.payload
+
+    def write(self, text: str) -> None:
+        """Keep what the pendant shows."""
+        self.texts.append(text)
+
+    def move(self, axes: list[float], seconds: float | None, speed: float, fine: bool) -> None:
+        """Go to a way-point; before the first mark, go home."""
+        to = np.array(axes)
+        if len(to) != len(self.axes):
+            self._fail(f"a pose has {len(to)} axes, the robot {len(self.axes)}")
+        if seconds is None or not seconds > 0.0:
+            self._fail("a move without \\T takes a time that nobody knows")
+        if self.mark == 0 and fine and np.abs(to - self.axes).max() <= _NEAR:
+            self.axes, self.time = to, self.time + seconds
+            return
+        self._begin()
+        self._spend(seconds)
+        self.axes, self.fine, self.stood = to, fine, self.time
+        self._point()
+
+    def wait(self, seconds: float, standing: bool) -> None:
+        """Let time pass at a pose."""
+        if not self.fine:
+            self._fail("the program waits, but its last move does not end at a fine point")
+        if seconds < 0.0:
+            self._fail(f"waits {seconds:g} s")
+        if seconds and self.stretch == "main":
+            self._begin()
+            self._spend(seconds)
+            self._point()
+        else:
+            self._spend(seconds)
+
+    def signal(self, name: str, value: float) -> None:
+        """Set the logger's output, or tell a mark."""
+        if name.lower() == LOG and value in (0.0, 1.0):
+            self._log(bool(value))
+        elif name.lower() == MARK and value == int(value) and 0 <= value <= _MOST_MARK:
+            self.mark = int(value)
+            if self.stretch == "main":
+                self._begin()
+                self.marks.append((self.time - self.begun, int(value)))
+        else:
+            self._fail(f"the controller has no output {name} that could be set to {value:g}")
+
+    def egm(self, step: str, values: dict[str, Any]) -> None:
+        """Know no guided motion."""
+        self._fail("externally guided motion needs an option that this controller has not")
+
+    def execution(self) -> Execution:
+        """Tell what was done."""
+        halted = "" if self.mark == END else " ".join(self.texts) or "the program ends without its last mark"
+        stretches = []
+        for name, points in self.points.items():
+            if points:
+                t, axes = (np.array(column) for column in zip(*points, strict=True))
+                stretches.append(Stretch(name, "way-points", t, axes, interpolation="blend"))
+        if not self.fine:
+            self._fail("the program ends, but its last move does not end at a fine point")
+        return Execution(tuple(stretches), tuple(self.marks), tuple(self.events), halted)
+
+    def _log(self, on: bool) -> None:
+        if not self.fine:
+            self._fail("the logger is switched while the robot moves")
+        if on and self.time - self.stood < _REST:
+            self._fail("the robot does not stand still for 1 s before the logger starts")
+        if on != (self.stretch == "out"):
+            self._fail(f"the logger is switched {'on' if on else 'off'} in the stretch {self.stretch}")
+        self.stretch = "main" if on else "back"
+        self.events.append("log on" if on else "log off")
+        self.stood = self.time
+
+    def _begin(self) -> None:
+        if not self.points[self.stretch]:
+            if self.mark != {"out": OUT, "back": BACK}.get(self.stretch, self.mark):
+                self._fail(f"the way {self.stretch} begins without its mark")
+            if self.stretch == "back" and self.time - self.stood < _REST:
+                self._fail("the robot does not stand still for 1 s after the logger stops")
+            self.begun = self.time
+            self.points[self.stretch].append((0.0, self.axes))
+            self.events.append(self.stretch)
+
+    def _spend(self, seconds: float) -> None:
+        self.time += seconds
+        if self.time > self.machine.longest:
+            self._fail(f"the program runs for more than {self.machine.longest:g} s")
+
+    def _point(self) -> None:
+        self.points[self.stretch].append((self.time - self.begun, self.axes))
+
+    def _fail(self, sentence: str) -> NoReturn:
+        raise ProgramError(self.file, None, sentence)

@@ -1,0 +1,200 @@
+"""ROS 2: a table of positions, velocities and accelerations per stretch, which a trajectory controller joins."""
+
+import hashlib
+import json
+import re
+
+import numpy as np
+
+from excitor.design.motion import Trajectory
+from excitor.design.programs.plan import Move, Plan, Stretches, StretchName, duration, marks, planned
+from excitor.design.programs.target import (
+    CannotDrive,
+    Target,
+    axes_of,
+    comment,
+    fixed,
+    in_axes,
+    no_go_lines,
+    table_times,
+    to_axes,
+)
+from excitor.robots.arrays import FloatArray
+
+TARGET = Target(
+    name="ros2",
+    title="ROS 2 joint trajectory controllers",
+    timing="B",
+    scheme="a table of positions, velocities and accelerations, which the trajectory controller joins by quintics",
+    angle_unit="rad",
+    sine_unit=None,
+    decimals=12,
+    float_bits=64,
+    longest_name=60,
+    slides=True,
+    spacing=0.1,
+    refuses=("override", "home", "payload"),
+    marks=True,
+    clients=("ros2_client.py", "ros2_program.py"),
+    needs=(
+        "A joint_trajectory_controller (or a scaled one) that accepts FollowJointTrajectory goals with positions, "
+        "velocities and accelerations, and publishes no other command meanwhile.",
+        "Joint names as the driver has them: they are in [controllers.ros2] of the robot's file.",
+        "MotoROS2 takes at most 200 points in a goal and may lose a longer one without a word; its point streaming "
+        "interface takes more. `points` in the program's .json says how many each table has.",
+        "Spline controllers with 100 points at most, such as some vendors' own, cannot run these tables.",
+    ),
+    loading=(
+        "Copy the folder to a computer on the robot's network, source ROS 2 there, start the robot's driver and put "
+        "its speed slider to 100 %.",
+        "Run `python3 ros2_client.py PROGRAM.json --controller /NAME_OF_THE_CONTROLLER`; add `--payload-kg` where the "
+        "program asks for a payload, and `--scaling-topic` where the driver publishes its speed scaling under another "
+        "name.",
+        "The client checks joint names, home pose, standstill, speed scaling and payload, says what will move, and "
+        "waits for the word `yes` before anything does.",
+        "Ctrl-C cancels the goal; a joint_trajectory_controller may then stop abruptly, unless its parameters enable "
+        "decelerate_on_cancel. Closing the terminal stops nothing.",
+        "The client cancels the goal as well where the speed scaling falls below 100 %, and the controller gives up "
+        "where a joint is 0.2 rad or 0.1 m off its way. A run that stopped starts anew, from home.",
+    ),
+    logging=(
+        "The client records joint_states during the run into PROGRAM.csv: time stamps, speed scaling, mark, and each "
+        "joint's position, velocity and effort.",
+        "Beside it run `ros2 bag record /joint_states /NAME_OF_THE_CONTROLLER/controller_state`, started before the "
+        "client and stopped after it.",
+        "Marks are counted from when the controller accepted the goal, some milliseconds before it moves: align by "
+        "correlation.",
+    ),
+    advice="Pair measured positions with measured efforts by time stamp; whether effort is a torque or a motor current "
+    "depends on the driver. Reject a run during which the speed scaling left 100 %.",
+    assumed="The controller joins points by quintics, as joint_trajectory_controller documents for points with "
+    "positions, velocities and accelerations.",
+)
+
+REST = 1.0  # s of standing still before and after the run
+HOME = (np.radians(0.5), 1e-3)  # rad, m
+GOAL = (np.radians(0.5), 1e-3)
+GOAL_TIME = 2.0  # s that the controller may take longer to arrive
+
+_PER_CYCLE, _PER_RAMP, _PER_MOVE, _PER_BLEND = 20, 40, 24, 20  # points, where 0.1 s would be coarser
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_/.-]*")
+
+
+def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
+    """Write each stretch that takes time, as YAML and as JSON, and what the client must know."""
+    joints = _joints(plan)
+    files: dict[str, str] = {}
+    stretches: list[dict[str, object]] = []
+    for stretch in Stretches:
+        if duration(plan, stretch) > 0.0:
+            points = _points(plan, stretch, spacing or fitting_spacing(plan, stretch))
+            yaml, table = f"{name}_{stretch}.yaml", f"{name}_{stretch}.json"
+            files[yaml] = _yaml(plan, stretch, joints, points)
+            files[table] = _json(joints, points)
+            stretches.append(
+                {
+                    "name": stretch,
+                    "file": table,
+                    "sha256": hashlib.sha256(files[table].encode()).hexdigest(),
+                    "yaml": yaml,
+                    "points": len(points),
+                    "duration": float(duration(plan, stretch)),
+                }
+            )
+    files[f"{name}.json"] = json.dumps(_program(plan, joints, stretches), indent=1, allow_nan=False) + "\n"
+    return files
+
+
+def fitting_spacing(plan: Plan, stretch: StretchName) -> float:
+    """Choose the time between points: 0.1 s, or less where a quintic could not follow what happens meanwhile."""
+    needs = [TARGET.spacing or 0.1]
+    if stretch == "main" and isinstance(plan.body, Trajectory):
+        excitation = plan.body.excitation
+        needs.append(excitation.period / (_PER_CYCLE * excitation.harmonics[-1]))
+        if excitation.ramp > 0.0:
+            needs.append(excitation.ramp / _PER_RAMP)
+    else:
+        needs += [_need(move) for move in plan.moves(stretch)]
+    return min(needs)
+
+
+def _need(move: Move) -> float:
+    return move.blend / _PER_BLEND if move.blend > 0.0 else move.duration / _PER_MOVE
+
+
+def _joints(plan: Plan) -> list[str]:
+    names = list(axes_of(plan.robot, TARGET).names)
+    for name in names:
+        if not _NAME.fullmatch(name) or names.count(name) > 1:
+            raise CannotDrive(
+                f"ros2: joint {name!r} of {plan.robot.name} cannot be the name of a driver's joint; state names of "
+                "letters, digits, _ - . and /, each once, under [controllers.ros2] of the robot's file"
+            )
+    return names
+
+
+def _points(plan: Plan, stretch: StretchName, spacing: float) -> list[str]:
+    """Write the points of a stretch; times are rounded first, so that what is written holds at them."""
+    nanoseconds = np.round(1e9 * table_times(plan, stretch, spacing)[1:]).astype(np.int64)
+    t = 1e-9 * nanoseconds
+    values = [to_axes(plan.robot, TARGET, planned(plan, stretch, t, order), order) for order in range(3)]
+    values[1][-1] = values[2][-1] = 0.0
+    return [_point(int(n), *rows) for n, *rows in zip(nanoseconds, *values, strict=True)]
+
+
+def _point(nanoseconds: int, *rows: FloatArray) -> str:
+    """Write a point in words that mean the same in YAML and in JSON."""
+    p, v, a = ("[" + ", ".join(_number(float(x)) for x in row) + "]" for row in rows)
+    seconds, rest = divmod(nanoseconds, 10**9)
+    return (
+        f'"positions": {p},\n "velocities": {v},\n "accelerations": {a},\n "effort": [],\n '
+        f'"time_from_start": {{"sec": {seconds}, "nanosec": {rest}}}'
+    )
+
+
+def _number(value: float) -> str:
+    text = fixed(value, TARGET.decimals).rstrip("0")
+    return text + "0" if text.endswith(".") else text
+
+
+def _yaml(plan: Plan, stretch: StretchName, joints: list[str], points: list[str]) -> str:
+    heads = [
+        f"# Excitor: {stretch} of run {comment(plan.run)}, campaign {comment(plan.campaign)}",
+        f"# {duration(plan, stretch):.12g} s, {len(points)} points, rad and m; trajectory_msgs/msg/JointTrajectory",
+        *no_go_lines(plan, "# "),
+        *(["# DRY RUN: the run at 15 % amplitude"] if plan.dry else []),
+        'header: {stamp: {sec: 0, nanosec: 0}, frame_id: ""}',
+        f"joint_names: {json.dumps(joints)}",
+        "points:",
+    ]
+    blocks = [point.replace(",\n ", "\n  ").replace('"', "") for point in points]
+    return "\n".join([*heads, *(f"- {block}" for block in blocks)]) + "\n"
+
+
+def _json(joints: list[str], points: list[str]) -> str:
+    body = ",\n".join(f"{{{point}}}" for point in points)
+    return (
+        '{"header": {"stamp": {"sec": 0, "nanosec": 0}, "frame_id": ""},\n'
+        f'"joint_names": {json.dumps(joints)},\n"points": [\n{body}\n]}}\n'
+    )
+
+
+def _program(plan: Plan, joints: list[str], stretches: list[dict[str, object]]) -> dict[str, object]:
+    slides = plan.robot.mechanism.prismatic
+    return {
+        "format": "excitor-ros2",
+        "version": 1,
+        "campaign": plan.campaign,
+        "run": plan.run,
+        "dry": plan.dry,
+        "joints": joints,
+        "units": np.where(slides, "m", "rad").tolist(),
+        "payload_kg": None if plan.payload is None else float(plan.payload),
+        "home": in_axes(plan, TARGET).home.tolist(),
+        "home_tolerance": np.where(slides, HOME[1], HOME[0]).tolist(),
+        "goal_tolerance": np.where(slides, GOAL[1], GOAL[0]).tolist(),
+        "goal_time_tolerance": GOAL_TIME,
+        "rest": REST,
+        "stretches": stretches,
+        "marks": [[float(t), mark] for t, mark in marks(plan)],
+    }

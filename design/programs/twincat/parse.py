@@ -1,0 +1,608 @@
+"""What structured text looks like: text -> syntax tree, or which line is wrong.
+
+* Types of structured text: what a value may be, where it lies in a frame, and what it begins as.
+* What a compiler of structured text knows: names and their types, and what it has made of an expression.
+* How values of structured text are written to places: copied, never shared.
+* Standard functions of IEC 61131-3: which there are, for which types, and what they compute.
+"""
+
+import math
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import Any, Literal, NoReturn, TypeAlias
+
+from lark import Lark, Tree, UnexpectedEOF, UnexpectedInput
+from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+from excitor.design.programs.target import ProgramError
+
+GRAMMAR = r"""
+start: (type_unit | globals | pou)*
+
+type_unit: "TYPE"i type_named+ "END_TYPE"i
+type_named: NAME ":" (record | enumeration | alias) ";"*
+record: "STRUCT"i field* "END_STRUCT"i
+enumeration: "(" enum_value ("," enum_value)* ")" [NAME] [":=" NAME]
+enum_value: NAME [":=" expr]
+alias: type [":=" init]
+
+globals: "VAR_GLOBAL"i OPTION* field* "END_VAR"i
+pou: FUNCTION_BLOCK NAME section* block "END_FUNCTION_BLOCK"i
+   | PROGRAM NAME section* block "END_PROGRAM"i
+   | FUNCTION NAME ":" type section* block "END_FUNCTION"i
+section: SECTION OPTION* field* "END_VAR"i
+field: NAME ("," NAME)* ["AT"i ADDRESS] ":" type [":=" init] ";"
+type: NAME                                     -> simple
+    | NAME ("(" expr ")" | "[" expr "]")       -> sized
+    | NAME "(" expr ".." expr ")"              -> subrange
+    | "ARRAY"i "[" range ("," range)* "]" "OF"i type -> array
+    | ("POINTER"i | "REFERENCE"i) "TO"i type   -> pointer
+range: expr ".." expr
+?init: expr
+     | "[" repeat ("," repeat)* "]"            -> list
+     | "(" NAME ":=" init ("," NAME ":=" init)* ")" -> members
+?repeat: init | INTEGER "(" init ")"         -> times
+
+block: statement*
+?statement: ";"                                -> nothing
+  | variable ":=" expr ";"                     -> assign
+  | variable "(" [arguments] ")" ";"           -> invoke
+  | "IF"i expr "THEN"i block ("ELSIF"i expr "THEN"i block)* [otherwise] "END_IF"i -> choose
+  | "CASE"i expr "OF"i (case_label | statement)* [otherwise] "END_CASE"i -> select
+  | "FOR"i NAME ":=" expr "TO"i expr ["BY"i expr] "DO"i block "END_FOR"i -> count
+  | "WHILE"i expr "DO"i block "END_WHILE"i     -> while_true
+  | "REPEAT"i block "UNTIL"i expr ";"? "END_REPEAT"i -> until_true
+  | LEAVE ";"                                  -> leave
+otherwise: "ELSE"i block
+case_label: label_value ("," label_value)* ":"
+label_value: label_end [".." label_end]
+?label_end: variable | INTEGER -> whole | "-" INTEGER -> minus_whole | TYPED -> typed | BASED -> based
+arguments: argument ("," argument)*
+?argument: expr -> positional
+  | NAME ":=" expr -> given
+  | NAME "=>" [variable] -> taken
+
+?expr: xor_expr | expr OR xor_expr -> binary
+?xor_expr: and_expr | xor_expr XOR and_expr -> binary
+?and_expr: equal | and_expr AND equal -> binary
+?equal: compare | equal EQUAL compare -> binary
+?compare: sum | compare COMPARE sum -> binary
+?sum: product | sum (PLUS | MINUS) product -> binary
+?product: unary | product (TIMES | OVER | MOD) unary -> binary
+?unary: power | "-" unary -> negate | "+" unary -> same | NOT unary -> invert
+?power: primary | primary "**" unary -> raised
+?primary: "(" expr ")" | constant | variable | variable "(" [arguments] ")" -> call
+?constant: REAL -> real | INTEGER -> whole | BASED -> based | TYPED -> typed | STRING -> text
+  | DURATION -> duration | TRUE -> true | FALSE -> false
+variable: NAME step*
+?step: "." NAME -> member | "[" expr ("," expr)* "]" -> index | "^" -> pointee
+
+TRUE: "TRUE"i
+FALSE: "FALSE"i
+OR.4: /OR(_ELSE)?\b/i
+XOR.4: /XOR\b/i
+AND.4: /AND(_THEN)?\b|&/i
+MOD: "MOD"i
+NOT: "NOT"i
+LEAVE.4: /(RETURN|EXIT|CONTINUE)\b/i
+FUNCTION_BLOCK: "FUNCTION_BLOCK"i
+FUNCTION: "FUNCTION"i
+PROGRAM: "PROGRAM"i
+SECTION.4: /VAR(_INPUT|_OUTPUT|_IN_OUT|_TEMP)?\b/i
+OPTION.4: /(CONSTANT|RETAIN|PERSISTENT)\b/i
+EQUAL.5: /=(?!>)|<>/
+COMPARE: "<=" | ">=" | "<" | ">"
+PLUS: "+"
+MINUS: "-"
+TIMES: "*"
+OVER: "/"
+NAME: /[a-z_][a-z0-9_]*/i
+TYPED.3: /(BOOL|BYTE|WORD|DWORD|LWORD|SINT|USINT|INT|UINT|DINT|UDINT|LINT|ULINT|REAL|LREAL)#[-+]?[a-z0-9_.#+]+/i
+DURATION.3: /(TIME|LTIME|T)#[0-9_.a-z]+/i
+BASED.2: /(2|8|16)#[0-9a-f_]+/i
+REAL.2: /[0-9][0-9_]*\.[0-9][0-9_]*(e[-+]?[0-9]+)?|[0-9][0-9_]*e[-+]?[0-9]+/i
+INTEGER.1: /[0-9][0-9_]*/
+STRING: /'([^'$\n]|\$[^\n])*'/
+ADDRESS: /%[A-Za-z0-9.*]+/
+%ignore /\s+/
+%ignore /\(\*(.|\n)*?\*\)/
+%ignore /\/\/[^\n]*/
+%ignore /\{[^}]*\}/
+"""
+
+
+@cache
+def _parser() -> Lark:
+    return Lark(GRAMMAR, parser="lalr", propagate_positions=True, maybe_placeholders=True)
+
+
+@lru_cache(maxsize=4)  # a program is run again and again, in every situation that it must refuse
+def parse(file: str, text: str) -> Tree[Any]:
+    """Read a file of structured text; nobody changes the tree."""
+    try:
+        return _parser().parse(text)
+    except UnexpectedEOF:
+        raise ProgramError(
+            file, text.count("\n") + 1, "the text ends where more is expected; an END is missing"
+        ) from None
+    except UnexpectedToken as error:
+        if error.token.type == "$END":
+            sentence = "the text ends where more is expected; an END is missing"
+            raise ProgramError(file, text.count("\n") + 1, sentence) from None
+        raise ProgramError(file, error.line, f"{str(error.token)[:40]!r} is not expected here") from None
+    except UnexpectedCharacters as error:
+        raise ProgramError(file, error.line, f"{error.char!r} is no part of the language here") from None
+    except UnexpectedInput as error:  # pragma: no cover - lark raises none but the three
+        raise ProgramError(file, getattr(error, "line", None), "this is no structured text") from None
+
+
+Frame: TypeAlias = list[Any]
+Role = Literal["input", "output", "in-out", "local", "constant"]
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """An elementary type; `low` and `high` bound whole numbers, `length` counts letters of a text."""
+
+    name: str
+    kind: Literal["bool", "int", "real", "text", "time", "address"]
+    low: int = 0
+    high: int = 0
+    length: int = 80
+
+    def zero(self) -> Any:
+        """Make the value that a variable has before anything is assigned."""
+        return {"bool": False, "int": 0, "real": 0.0, "text": "", "time": 0, "address": None}[self.kind]
+
+
+@dataclass(frozen=True, eq=False)
+class Array:
+    """Elements of one type by one or several whole numbers."""
+
+    lows: tuple[int, ...]
+    sizes: tuple[int, ...]
+    of: "Type"
+
+    @property
+    def length(self) -> int:
+        """How many elements there are."""
+        n = 1
+        for size in self.sizes:
+            n *= size
+        return n
+
+    @property
+    def inline(self) -> bool:
+        """Whether its elements lie in the frame itself."""
+        return isinstance(self.of, Scalar)
+
+
+@dataclass(eq=False)
+class Variable:
+    """A variable or a member: where its frame has it, and what it begins as (None: zero)."""
+
+    name: str
+    slot: int
+    type: "Type"
+    role: Role = "local"
+    initial: Any = None
+    place: int = 0  # among inputs and the rest, in the order of the text
+
+
+@dataclass(eq=False)
+class Record:
+    """A structure, or a block: then it has a body, which works on its frame."""
+
+    name: str
+    variables: dict[str, Variable] = field(default_factory=dict)
+    size: int = 0
+    body: Callable[[Frame], None] | None = None
+    block: bool = False
+    methods: dict[str, Callable[[Frame], None]] = field(default_factory=dict)
+    native: Callable[[], Callable[[Frame], None]] | None = None  # of a block of a library
+    born: Callable[[Frame], None] | None = None  # told of each new frame
+
+    def add(self, name: str, type: "Type", role: Role = "local", initial: Any = None) -> Variable:
+        """Append a variable."""
+        variable = Variable(name, self.size, type, role, initial, len(self.variables))
+        self.variables[name.lower()] = variable
+        self.size += span(type)
+        return variable
+
+    def frame(self) -> Frame:
+        """Make a frame with everything at its beginning."""
+        values: Frame = []
+        for variable in self.variables.values():
+            values.extend(begin(variable))
+        if self.native is not None:
+            values.append(self.native())
+        if self.born is not None:
+            self.born(values)
+        return values
+
+
+Type: TypeAlias = Scalar | Array | Record
+
+
+@dataclass(frozen=True)
+class Routine:
+    """A function: its parameters (name, type, by reference), its result, and what computes it."""
+
+    name: str
+    parameters: tuple[tuple[str, Type, bool], ...]
+    result: Type | None
+    run: Callable[..., Any]
+
+
+def span(type: Type) -> int:
+    """How many places of a frame a type takes."""
+    return type.length if isinstance(type, Array) and type.inline else 1
+
+
+def begin(variable: Variable) -> list[Any]:
+    """Make what a variable begins as: one value per place."""
+    type, given = variable.type, variable.initial
+    if isinstance(type, Array) and type.inline:
+        return list(given) if given is not None else [fresh(type.of)] * type.length
+    if variable.role == "in-out":
+        return [None]
+    if isinstance(type, Record) and given is not None:
+        made = type.frame()
+        for name, value in given.items():
+            made[type.variables[name].slot] = value
+        return [made]
+    return [given if given is not None and isinstance(type, Scalar) else fresh(type)]
+
+
+def fresh(type: Type) -> Any:
+    """Make a value of a type."""
+    if isinstance(type, Scalar):
+        return type.zero()
+    if isinstance(type, Record):
+        return type.frame()
+    return [fresh(type.of) for _ in range(type.length)]
+
+
+def _whole(name: str, bits: int, signed: bool) -> Scalar:
+    low = -(1 << (bits - 1)) if signed else 0
+    return Scalar(name, "int", low, (1 << (bits - signed)) - 1)
+
+
+BOOL, REAL, LREAL, STRING = (
+    Scalar("BOOL", "bool"),
+    Scalar("REAL", "real"),
+    Scalar("LREAL", "real"),
+    Scalar("STRING", "text"),
+)
+TIME, ADDRESS = Scalar("TIME", "time"), Scalar("POINTER", "address")
+INT, DINT, UDINT, LINT = (
+    _whole("INT", 16, True),
+    _whole("DINT", 32, True),
+    _whole("UDINT", 32, False),
+    _whole("LINT", 64, True),
+)
+WHOLES = {
+    name: _whole(name, bits, signed)
+    for name, bits, signed in (
+        ("SINT", 8, True), ("INT", 16, True), ("DINT", 32, True), ("LINT", 64, True),
+        ("USINT", 8, False), ("UINT", 16, False), ("UDINT", 32, False), ("ULINT", 64, False),
+        ("BYTE", 8, False), ("WORD", 16, False), ("DWORD", 32, False), ("LWORD", 64, False),
+    )
+}  # fmt: skip
+SCALARS: dict[str, Scalar] = {
+    **WHOLES, "BOOL": BOOL, "REAL": REAL, "LREAL": LREAL, "STRING": STRING, "TIME": TIME, "LTIME": TIME,
+    "PVOID": ADDRESS,
+}  # fmt: skip
+WHOLE = Scalar("a whole number", "int", -(1 << 63), (1 << 64) - 1)  # a literal, before its type is known
+FRACTION = Scalar("a number", "real")
+
+
+def single(value: float) -> float:
+    """Round to the nearest float32."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return float("inf") if value > 0.0 else float("-inf")
+
+
+def wrapped(value: int, type: Scalar) -> int:
+    """Keep the bits that a whole number of a type has."""
+    if type.low <= value <= type.high:
+        return value
+    return (value - type.low) % (type.high - type.low + 1) + type.low
+
+
+def bytes_of(type: Type) -> int:
+    """How many bytes SIZEOF counts, at least; members are not padded."""
+    if isinstance(type, Array):
+        return type.length * bytes_of(type.of)
+    if isinstance(type, Record):
+        return sum(bytes_of(variable.type) for variable in type.variables.values())
+    if type.kind == "int":
+        return (type.high - type.low).bit_length() // 8
+    return {"bool": 1, "text": type.length + 1, "time": 4, "address": 8}.get(type.kind, 4 if type.name == "REAL" else 8)
+
+
+Run = Callable[[Frame], Any]
+Node: TypeAlias = Any  # a tree; the grammar says which of its children are trees, and which are tokens
+NOT_CONSTANT: Any = object()
+
+
+@dataclass(slots=True)
+class Code:
+    """A compiled expression."""
+
+    type: Type
+    run: Run
+    constant: Any = NOT_CONSTANT
+    slot: int | None = None  # a scalar of the frame itself
+    product: tuple[int, int] | None = None  # of two LREAL slots
+    total: tuple[int, int, int] | None = None  # an LREAL slot plus the product of two
+
+    @property
+    def fixed(self) -> bool:
+        """Whether its value is known before the program runs."""
+        return self.constant is not NOT_CONSTANT
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a variable lies: in the list that `holder` finds (None: the frame itself), at an index."""
+
+    type: Type
+    index: int | Run
+    holder: Run | None = None
+    constant: Any = NOT_CONSTANT
+    writable: bool = True
+    path: tuple[int, ...] | None = ()  # indices from the frame to that list, where all of them are known
+
+
+@dataclass
+class Scope:
+    """The names that a text may use."""
+
+    file: str
+    types: dict[str, Type] = field(default_factory=dict)
+    routines: dict[str, Routine] = field(default_factory=dict)
+    constants: dict[str, tuple[Type, Any]] = field(default_factory=dict)  # values of enumerations
+    shared: Record = field(default_factory=lambda: Record("global variables"))
+    shared_frame: Frame = field(default_factory=list)
+    own: Record = field(default_factory=lambda: Record("nothing"))
+    fixed: dict[int, int] = field(default_factory=dict)  # slots of loop variables in loops that are written out
+
+    def fail(self, node: object, sentence: str) -> NoReturn:
+        """Say what is wrong, and where."""
+        raise self.error(node, sentence)
+
+    def error(self, node: object, sentence: str) -> ProgramError:
+        """Make what `fail` raises."""
+        return ProgramError(self.file, line_of(node), sentence)
+
+
+def line_of(node: object) -> int | None:
+    """Find the line of a tree or a token."""
+    if isinstance(node, Tree):
+        return getattr(node.meta, "line", None)
+    return getattr(node, "line", None)
+
+
+def constant(type: Type, value: Any) -> Code:
+    """Make an expression of a known value."""
+    return Code(type, lambda F: value, value)
+
+
+def same(a: Type, b: Type) -> bool:
+    """Whether two types are one."""
+    if isinstance(a, Array) and isinstance(b, Array):
+        return a.lows == b.lows and a.sizes == b.sizes and same(a.of, b.of)
+    return a is b or (isinstance(a, Scalar) and a == b)
+
+
+def type_name(type: Type) -> str:
+    """Name a type in a sentence."""
+    if isinstance(type, Array):
+        return f"an array of {type_name(type.of)}"
+    return type.name
+
+
+def converted(code: Code, to: Type, scope: Scope, node: object) -> Code:
+    """Check that a value may be assigned to a type, and fit it in."""
+    have = code.type
+    if not (isinstance(to, Scalar) and isinstance(have, Scalar)):
+        if not same(have, to):
+            scope.fail(node, f"{type_name(have)} is given, expected {type_name(to)}")
+        return code
+    run = code.run
+    if to.kind == "real" and (have.kind == "real" or have is WHOLE):
+        return _as_real(code, to, scope, node)
+    if to.kind == "int" and have.kind == "int":
+        if code.fixed:
+            if not to.low <= code.constant <= to.high:
+                scope.fail(node, f"{code.constant} does not fit into {to.name}")
+            return constant(to, code.constant)
+        if have.low < to.low or have.high > to.high:
+            scope.fail(node, f"{have.name} does not fit into {to.name}; write {have.name}_TO_{to.name}")
+        return Code(to, run, slot=code.slot)
+    if to.kind == "text" and have.kind == "text":
+        return Code(to, (lambda F: run(F)[: to.length]))
+    if to.kind != have.kind or to.kind in ("int", "real"):
+        advice = f"; write {have.name}_TO_{to.name}" if {to.kind, have.kind} == {"int", "real"} else ""
+        scope.fail(node, f"{have.name} is given, expected {to.name}{advice}")
+    return code
+
+
+def _as_real(code: Code, to: Scalar, scope: Scope, node: object) -> Code:
+    if code.fixed:
+        return constant(to, single(code.constant) if to.name == "REAL" else float(code.constant))
+    if to.name == "REAL" and isinstance(code.type, Scalar) and code.type.name == "LREAL":
+        scope.fail(node, "LREAL does not fit into REAL; write LREAL_TO_REAL")
+    return code
+
+
+Work = Callable[[Frame], None]
+
+
+def store(at: Place, code: Code) -> Work:
+    """Write a value to a place."""
+    index, holder, run = at.index, at.holder, code.run
+    if isinstance(at.type, Array) and at.type.inline and isinstance(index, int):
+        n = at.type.length
+
+        def copy(F: Frame) -> None:
+            (holder(F) if holder else F)[index : index + n] = run(F)
+
+        return copy
+    if isinstance(at.type, Record | Array):
+        run = copied(run)
+    if holder is None and isinstance(index, int):
+        if code.slot is not None:
+            return _moved(index, code.slot)
+        if code.fixed:
+            return _set(index, code.constant)
+
+        def assign(F: Frame) -> None:
+            F[index] = run(F)
+
+        return assign
+    find = index if callable(index) else lambda F: index
+
+    def assign_there(F: Frame) -> None:
+        value = run(F)
+        (holder(F) if holder else F)[find(F)] = value
+
+    return assign_there
+
+
+def _moved(to: int, start: int) -> Work:
+    def move(F: Frame) -> None:
+        F[to] = F[start]
+
+    return move
+
+
+def _set(to: int, value: Any) -> Work:
+    def assign(F: Frame) -> None:
+        F[to] = value
+
+    return assign
+
+
+def copied(run: Callable[[Frame], Any]) -> Callable[[Frame], Any]:
+    """Copy a structure or an array of them, so that its two owners change it separately."""
+
+    def deep(value: Any) -> Any:
+        return [deep(item) for item in value] if isinstance(value, list) else value
+
+    return lambda F: deep(run(F))
+
+
+Found = tuple[Scalar, Callable[..., Any]]
+
+_ANALYTIC: dict[str, Callable[[float], float]] = {
+    "sin": math.sin, "cos": math.cos, "tan": math.tan, "asin": math.asin, "acos": math.acos, "atan": math.atan,
+    "sqrt": math.sqrt, "exp": math.exp, "ln": math.log, "log": math.log10,
+}  # fmt: skip
+_COUNTS = {"abs": 1, "trunc": 1, "expt": 2, "limit": 3, "sel": 3, "atan2": 2, "floor": 1, "len": 1, "fabs": 1}
+
+
+def find(name: str, types: list[Type]) -> Found | str:
+    """Find a function for arguments of some types; a sentence where there is none."""
+    scalars = [type for type in types if isinstance(type, Scalar)]
+    if len(scalars) != len(types):
+        return f"{name.upper()} wants values, not arrays or structures"
+    conversion = re.fullmatch(r"(?:([a-z]+)_)?to_([a-z]+)", name)
+    if conversion and conversion[2].upper() in SCALARS:
+        return _conversion(name, conversion[1], SCALARS[conversion[2].upper()], scalars)
+    wanted = 1 if name in _ANALYTIC else _COUNTS.get(name)
+    if wanted is not None and len(types) != wanted:
+        return f"{name.upper()} wants {wanted} arguments, {len(types)} are given"
+    if name in _ANALYTIC:
+        return _analytic(name, scalars[0])
+    if name in ("min", "max", "limit"):
+        return _chosen(name, scalars)
+    other = _others(name, scalars)
+    return other if other is not None else f"{name.upper()} is not known"
+
+
+def _analytic(name: str, type: Scalar) -> Found | str:
+    work = _ANALYTIC[name]
+    if type.kind != "real" and type is not WHOLE:
+        return f"{name.upper()} wants REAL or LREAL, {type.name} is given"
+    if type.name == "REAL":
+        return type, lambda x: single(work(x))
+    return LREAL, work
+
+
+def _chosen(name: str, types: list[Scalar]) -> Found | str:
+    if not types or len({type.kind for type in types} - {"int"}) > 1:
+        return f"{name.upper()} wants values of one kind"
+    kinds = {type.kind for type in types if type is not WHOLE}
+    if len(kinds) > 1:
+        return f"{name.upper()} wants values of one kind"
+    widest = max(types, key=lambda type: (type not in (WHOLE, FRACTION), type.high, type.name == "LREAL"))
+    works: dict[str, Callable[..., Any]] = {
+        "min": min, "max": max, "limit": lambda low, x, high: min(max(x, low), high),
+    }  # fmt: skip
+    work = works[name]
+    return widest, (lambda *values: single(work(*values))) if widest is REAL else work
+
+
+def _others(name: str, types: list[Scalar]) -> Found | None:
+    kinds = [type.kind for type in types]
+    if name in ("abs", "fabs") and kinds[0] in ("real", "int"):
+        return types[0], abs
+    if name == "trunc" and kinds[0] == "real":
+        return DINT, lambda x: wrapped(math.trunc(x), DINT)
+    if name == "floor" and kinds[0] == "real":
+        return DINT, lambda x: wrapped(math.floor(x), DINT)
+    if name == "expt" and set(kinds) <= {"real", "int"}:
+        return (REAL if types[0].name == "REAL" else LREAL), lambda x, y: float(float(x) ** y)
+    if name == "atan2" and set(kinds) == {"real"}:
+        return LREAL, math.atan2
+    if name == "sel" and kinds[0] == "bool" and kinds[1] == kinds[2]:
+        return types[2] if types[1] is WHOLE else types[1], lambda g, a, b: b if g else a
+    if name == "len" and kinds[0] == "text":
+        return INT, len
+    if name == "concat" and len(types) >= 2 and set(kinds) == {"text"}:
+        return Scalar("STRING", "text", length=255), lambda *parts: "".join(parts)[:255]
+    return None
+
+
+def _conversion(name: str, source: str | None, to: Scalar, types: list[Scalar]) -> Found | str:
+    if len(types) != 1:
+        return f"{name.upper()} wants 1 argument, {len(types)} are given"
+    have = types[0]
+    if source is not None:
+        if source.upper() not in SCALARS:
+            return f"{name.upper()} is not known"
+        wanted = SCALARS[source.upper()]
+        fits = have.kind == wanted.kind and (have.kind != "int" or have is WHOLE or _inside(have, wanted))
+        if not (fits or (have is WHOLE and wanted.kind == "real")) or (have.name == "LREAL" and wanted is REAL):
+            return f"{name.upper()} wants {wanted.name}, {have.name} is given"
+    if have.kind == "text" and to.kind != "text":
+        return f"{name.upper()} reads texts; that is not known here"
+    return to, lambda x: _convert(x, to)
+
+
+def _inside(a: Scalar, b: Scalar) -> bool:
+    return b.low <= a.low and a.high <= b.high
+
+
+def _convert(x: Any, to: Scalar) -> Any:
+    if to.kind == "real":
+        return single(float(x)) if to.name == "REAL" else float(x)
+    if to.kind == "int" or to.kind == "time":
+        whole = x if isinstance(x, int) else math.floor(abs(x) + 0.5) * (1 if x >= 0.0 else -1)
+        return wrapped(int(whole), to) if to.kind == "int" else int(whole)
+    if to.kind == "bool":
+        return bool(x)
+    return _as_text(x)
+
+
+def _as_text(x: Any) -> str:
+    if isinstance(x, bool):
+        return "TRUE" if x else "FALSE"
+    return f"{x:.6g}" if isinstance(x, float) else str(x)

@@ -1,0 +1,678 @@
+"""Runs other than Fourier series: moves from pose to pose at stated speeds, with smooth ends, and stops in between.
+
+A move from a to b speeds up over a blend time B, cruises, and slows down alike: with e the envelope of the ramps and
+E its integral, the share of the way travelled after time t is
+
+    v B E(t/B)  up to t = B,      v (t - B/2)  while cruising,      1 - v B E((T - t)/B)  at the end,   v = 1 / (T - B).
+
+* Plan slow runs in a cell: warm-up, and sweeps at constant speed that show friction. Static poses: `static_poses`.
+* Plan poses to stand still in: those whose weights say most about gravity's and offsets' parameters.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import scipy.linalg
+
+from excitor.design.approach import BlockedPose, NoPath, approach, blocked, is_clear
+from excitor.design.constraints import Constraints, row_excesses, row_limits, row_values
+from excitor.design.motion import RISE_MOST, Piece, rise
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.cell import clearances, required, row_names
+from excitor.robots.dynamics import frame_jacobian, inverse_dynamics, regressor
+from excitor.robots.errors import ExcitorError
+from excitor.robots.gram import condition_number, stack
+from excitor.robots.parameters import layout
+from excitor.robots.robot import Motion, Robot, posture
+
+SlowKind = Literal["static", "friction", "warm-up"]
+
+_CHUNK = 20_000  # samples that are checked at once
+_ROUNDING = 1e-9
+
+
+class InfeasibleRun(ExcitorError):
+    """A run that cannot be made within the limits; `reasons` name the constraints that stand in its way."""
+
+    def __init__(self, what: str, reasons: Sequence[str]) -> None:
+        self.reasons = tuple(reasons)
+        super().__init__(f"{what}: {'; '.join(reasons)}")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SlowRun:
+    """Knots and the moves between them; equal neighbours are a stop. Starts and ends at rest at the same pose."""
+
+    kind: SlowKind
+    sample_time: float  # of the controller; every duration is a whole number of samples
+    knots: FloatArray  # (n_moves + 1, n_joints)
+    durations: FloatArray  # (n_moves,), s
+    blends: FloatArray  # (n_moves,), s: of speeding up, and of slowing down
+    measured: BoolArray  # (n_moves,): stops, and the cruising part of moves, that count
+    notes: tuple[str, ...] = ()  # what was left out, in sentences
+
+    def __post_init__(self) -> None:
+        freeze(self, knots="n_knots n_joints")
+        n = f"{len(self.knots) - 1}"
+        freeze(self, durations=n, blends=n, measured=f"bool: {n}")
+        if not 0.0 < self.sample_time < np.inf:
+            raise ValueError(f"sample_time is {self.sample_time}, expected a positive time in s")
+        steps = self.durations / self.sample_time
+        if not (len(self.durations) and (np.abs(steps - steps.round()) < 1e-6 * np.maximum(1.0, steps)).all()):
+            raise ValueError(f"durations must be whole numbers of controller samples of {self.sample_time:g} s")
+        if not ((self.blends > 0.0) & (self.blends <= 0.5 * self.durations * (1.0 + _ROUNDING))).all():
+            raise ValueError("blends must be positive and at most half of their move's duration")
+        if not np.array_equal(self.knots[0], self.knots[-1]):
+            raise ValueError(f"the run ends at {self.knots[-1].tolist()}, expected where it starts")
+
+    @property
+    def duration(self) -> float:
+        """How long the run takes, s."""
+        return float(self.durations.sum())
+
+
+def slow_series(run: SlowRun, t: FloatArray, order: int = 0) -> FloatArray:
+    """Evaluate a derivative of the run, (n_t, n_joints), t in s from its start; at rest before and after it."""
+    t = np.clip(np.asarray(t, dtype=float), 0.0, run.duration)
+    edges = np.concatenate([[0.0], np.cumsum(run.durations)])
+    k = np.clip(np.searchsorted(edges, t, side="right") - 1, 0, len(run.durations) - 1)
+    share = travelled(np.minimum(t - edges[k], run.durations[k]), run.durations[k], run.blends[k], order)
+    out = share[:, None] * np.diff(run.knots, axis=0)[k]
+    return np.asarray(out + run.knots[k] if order == 0 else out)
+
+
+def slow_motion(run: SlowRun, t: FloatArray) -> Motion:
+    """Evaluate the run with its velocities and accelerations."""
+    return Motion(slow_series(run, t), slow_series(run, t, 1), slow_series(run, t, 2))
+
+
+def measured_times(run: SlowRun, step: float) -> FloatArray:
+    """List times a step apart on what is measured: stops, and moves while they cruise."""
+    times: list[FloatArray] = [np.empty(0)]
+    for start, end in _measured_spans(run):
+        n = max(1, round((end - start) / step))
+        times.append(start + (np.arange(n) + 0.5) * ((end - start) / n))
+    return np.concatenate(times)
+
+
+def measured_motion(run: SlowRun, step: float) -> Motion:
+    """Sample what is measured evenly, as `robots.gram.gram` and the forecast take it; see `measured_duration`."""
+    return slow_motion(run, measured_times(run, step))
+
+
+def measured_duration(run: SlowRun) -> float:
+    """Sum the time that is measured, s."""
+    return float(sum(end - start for start, end in _measured_spans(run)))
+
+
+def slow_pieces(run: SlowRun) -> tuple[Piece, ...]:
+    """Cut a run into pieces that are polynomials, each with bounds of all its derivatives, for the certificate.
+
+    A move that is made again is listed once.
+    """
+    starts = np.concatenate([[0.0], np.cumsum(run.durations)])
+    pieces: list[Piece] = []
+    made = set()
+    for k in np.flatnonzero(np.diff(run.knots, axis=0).any(axis=1)).tolist():
+        move = (run.knots[k : k + 2].tobytes(), float(run.durations[k]), float(run.blends[k]))
+        if move in made:
+            continue
+        made.add(move)
+        T, B, start = float(run.durations[k]), float(run.blends[k]), float(starts[k])
+        pieces.append(_piece(run, k, f"move {k + 1} speeding up", (start, 0.0, B)))
+        if T - B > B * (1.0 + _ROUNDING):
+            pieces.append(_piece(run, k, f"move {k + 1} cruising", (start, B, T - B)))
+        pieces.append(_piece(run, k, f"move {k + 1} slowing down", (start, T - B, T)))
+    return tuple(pieces)
+
+
+def excesses(robot: Robot, run: SlowRun, constraints: Constraints, *, step: float = 0.01) -> tuple[str, ...]:
+    """Name every constraint that the run breaks on a grid of `step` s, with its limit and its worst; none if clear."""
+    rows = row_limits(robot, constraints)
+    worst = np.full(len(rows.names), -np.inf)
+    square, n = np.zeros(robot.n_joints), max(2, int(np.ceil(run.duration / step)) + 1)
+    for part in _chunks(n):
+        t = part * (run.duration / (n - 1))
+        motion = slow_motion(run, t)
+        tau = inverse_dynamics(robot, motion)
+        square += np.square(tau).sum(axis=0)
+        values = row_values(robot, constraints, motion, jerk=slow_series(run, t, 3), tau=tau)
+        worst = np.maximum(worst, values)
+    rms = np.sqrt(square / n)
+    found = list(row_excesses(rows, worst, _ROUNDING * np.maximum(1.0, np.abs(rows.limits))).values())
+    found += [
+        f"torque rms {name} reaches {value:.4g}, limit {limit:.4g}"
+        for name, value, limit in zip(robot.joint_names, rms, constraints.torque_rms, strict=True)
+        if value > limit
+    ]
+    return tuple(found)
+
+
+def move_time(distance: FloatArray, constraints: Constraints, *, share: float, sample_time: float) -> float:
+    """Find how long a move with blends of a third takes at a share of the limits, in whole samples, s."""
+    limits = constraints.limits
+    d = np.abs(distance)
+    velocity = np.where(np.isfinite(limits.velocity), limits.velocity, 1.0)
+    needs = [
+        (1.5 * d / (share * velocity)).max(),
+        np.sqrt((4.5 * RISE_MOST[1] * d / (share * limits.acceleration)).max()),
+        np.cbrt((13.5 * RISE_MOST[2] * d / (share * limits.jerk)).max()),
+        6.0 * sample_time,
+    ]
+    return whole(float(max(needs)), sample_time)
+
+
+def whole(time: float, sample_time: float) -> float:
+    """Round a time up to whole controller samples."""
+    return float(np.ceil(time / sample_time - 1e-9) * sample_time)
+
+
+def travelled(t: FloatArray, T: FloatArray, B: FloatArray, order: int) -> FloatArray:
+    """Evaluate derivatives of the share of the way travelled, (n_t,)."""
+    v = 1.0 / (T - B)
+    late = t >= np.maximum(T - B, B)
+    s = np.where(late, T - t, t) / B
+    cruising = ~late & (t > B)
+    if order == 0:
+        blend = v * B * (7.0 - (14.0 - (10.0 - 2.5 * s) * s) * s) * s**5
+        return np.where(cruising, v * (t - 0.5 * B), np.where(late, 1.0 - blend, blend))
+    side = np.where(late, (-1.0) ** (order - 1), 1.0)
+    return np.where(cruising, v if order == 1 else 0.0, side * v * B ** (1 - order) * rise(s, order - 1))
+
+
+def _measured_spans(run: SlowRun) -> Iterator[tuple[float, float]]:
+    start = 0.0
+    for k, duration in enumerate(run.durations):
+        blend = float(run.blends[k]) if (run.knots[k] != run.knots[k + 1]).any() else 0.0
+        if run.measured[k] and duration > 2.0 * blend:
+            yield start + blend, start + float(duration) - blend
+        start += float(duration)
+
+
+def _piece(run: SlowRun, k: int, name: str, times: tuple[float, float, float]) -> Piece:
+    """Take move k, begun at times[0], from times[1] to times[2] s after that."""
+    start, first, last = times
+    T, B = run.durations[k], run.blends[k]
+    a, way = run.knots[k], run.knots[k + 1] - run.knots[k]
+
+    def evaluate(t: FloatArray, order: int) -> FloatArray:
+        n = len(t)
+        share = travelled(np.clip(first + t, first, last), np.full(n, T), np.full(n, B), order)[:, None]
+        return np.asarray(share * way + (a if order == 0 else 0.0))
+
+    rates = RISE_MOST[:-1] * B ** -np.arange(RISE_MOST.size - 1.0) / (T - B)
+    if name.endswith("cruising"):
+        rates[1:] = 0.0
+    place = np.maximum(np.abs(a), np.abs(run.knots[k + 1]))
+    most = np.concatenate([place[None], rates[:, None] * np.abs(way)])
+    return Piece(name, start + first, last - first, evaluate, most)
+
+
+def _chunks(n: int) -> Iterator[IntArray]:
+    for first in range(0, n, _CHUNK):
+        yield np.arange(first, min(first + _CHUNK, n))
+
+
+SHARE = 0.9  # of the limits of torque and tool speed that plans use, for what they did not foresee
+_SCAN = 400  # positions of a joint at which the cell is asked
+_LEAST_CRUISE = 0.3  # s at constant speed; a sweep without is none
+_ATTEMPTS = 300  # of finding a way around something
+_SLOWER = 1.2  # by which moves are slowed down at a time
+_PAUSE = 0.2  # s of standing still where a sweep turns
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPlan:
+    """Friction sweeps: every joint alone, there and back, at each speed."""
+
+    sample_time: float
+    speeds: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)  # shares of the velocity limit; of 1 /s if none
+    longest: float = 8.0  # s that one sweep cruises at most
+    share: float = 0.5  # of the limits of acceleration and jerk
+
+    def __post_init__(self) -> None:
+        _check_shares(share=self.share)
+        if not self.speeds or not all(0.0 < speed <= 1.0 for speed in self.speeds):
+            raise ValueError(f"speeds are {self.speeds}, expected shares of the velocity limit above 0, at most 1")
+        if not self.longest > _LEAST_CRUISE:
+            raise ValueError(f"longest is {self.longest} s, expected more than {_LEAST_CRUISE} s")
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUpPlan:
+    """A warm-up: all joints to and fro over large ranges, again and again."""
+
+    sample_time: float
+    minutes: float = 10.0  # at least; the last round is finished
+    legs: int = 10  # different moves, before they repeat
+    share: float = 0.5  # of the limits of velocity, acceleration and jerk
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check_shares(share=self.share)
+        if not 0.0 < self.minutes < np.inf or self.legs < 1:
+            raise ValueError(f"minutes is {self.minutes}, legs {self.legs}, expected more than 0 and at least 1")
+
+
+@dataclass(slots=True)
+class Moves:
+    """A run under construction: where it has come to, and how."""
+
+    constraints: Constraints
+    sample_time: float
+    knots: list[FloatArray]
+    durations: list[float] = field(default_factory=list)
+    blends: list[float] = field(default_factory=list)
+    measured: list[bool] = field(default_factory=list)
+
+    def move(self, pose: FloatArray, duration: float, blend: float, *, measured: bool = False) -> None:
+        """Append a move, or a stop where the pose is that of the last knot."""
+        self.knots.append(np.asarray(pose, dtype=float))
+        self.durations.append(duration)
+        self.blends.append(blend)
+        self.measured.append(measured)
+
+    def go(self, pose: FloatArray, share: float) -> None:
+        """Append a move that takes the time it needs at a share of the limits."""
+        if np.array_equal(pose, self.knots[-1]):
+            return
+        T = move_time(pose - self.knots[-1], self.constraints, share=share, sample_time=self.sample_time)
+        self.move(pose, T, T / 3.0)
+
+    def stop(self, duration: float, *, measured: bool = False) -> None:
+        """Append a stop of at least a duration."""
+        duration = whole(duration, self.sample_time)
+        self.move(self.knots[-1], duration, duration / 3.0, measured=measured)
+
+
+def finished(robot: Robot, moves: Moves, *, kind: SlowKind, notes: list[str]) -> SlowRun:
+    """Slow moves that are not measured down until every limit holds; InfeasibleRun names those that never do.
+
+    What torques a move takes is known only once its speed is chosen.
+    """
+    knots, measured, h = np.array(moves.knots), np.array(moves.measured), moves.sample_time
+    free = np.diff(knots, axis=0).any(axis=1) & ~measured
+    reasons: tuple[str, ...] = ()
+    for slower in _SLOWER ** np.arange(20):
+        stretch = np.where(free, slower, 1.0)
+        durations = np.array([whole(T, h) for T in stretch * moves.durations])
+        run = SlowRun(kind, h, knots, durations, stretch * np.array(moves.blends), measured, tuple(notes))
+        reasons = excesses(robot, run, moves.constraints)
+        if not reasons:
+            return run
+    raise InfeasibleRun(f"the {kind} run breaks limits however slow its moves are", reasons)
+
+
+def check_home(robot: Robot, constraints: Constraints, home: FloatArray, kind: SlowKind) -> FloatArray:
+    """Refuse a pose that is in the way of something before anything moves."""
+    home = np.asarray(home, dtype=float)
+    if home.shape != (robot.n_joints,):
+        raise ValueError(f"home has shape {home.shape}, expected the robot's {robot.n_joints} joints")
+    rows = blocked(robot, home, constraints)
+    if rows:
+        raise InfeasibleRun(
+            f"the {kind} run cannot start", [f"the pose it starts from is blocked by {', '.join(rows)}"]
+        )
+    return home
+
+
+def friction_sweeps(robot: Robot, constraints: Constraints, *, home: FloatArray, plan: SweepPlan) -> SlowRun:
+    """Sweep one joint after the other, both ways at each speed; ranges shrink to what is clear around home."""
+    home = check_home(robot, constraints, home, "friction")
+    moves, notes = Moves(constraints, plan.sample_time, [home]), []
+    for i in range(robot.n_joints):
+        if i not in robot.locked:
+            notes += _sweep_joint(robot, moves, i, plan)
+    return finished(robot, moves, kind="friction", notes=notes)
+
+
+def warm_up(robot: Robot, constraints: Constraints, *, home: FloatArray, plan: WarmUpPlan) -> SlowRun:
+    """Move all joints between far poses until the time is over; one round is checked, the others are like it."""
+    home = check_home(robot, constraints, home, "warm-up")
+    moves = Moves(constraints, plan.sample_time, [home])
+    for pose in _far_poses(robot, constraints, home, plan):
+        moves.go(pose, plan.share)
+    return _repeated(finished(robot, moves, kind="warm-up", notes=[]), plan.minutes)
+
+
+def clear_range(robot: Robot, constraints: Constraints, home: FloatArray, joint: int) -> tuple[float, float, str]:
+    """Find how far a joint can go from home with the others at rest: lowest, highest, and what ends the range."""
+    low, high = constraints.limits.position[joint]
+    reach = 0.5 if robot.mechanism.prismatic[joint] else np.pi
+    ends, reasons = [], []
+    for end in (low if np.isfinite(low) else home[joint] - reach, high if np.isfinite(high) else home[joint] + reach):
+        last, reason = home[joint], "position limit" if np.isfinite(low) and np.isfinite(high) else "half a turn"
+        for x in np.linspace(home[joint], end, _SCAN)[1:]:
+            pose, before = home.copy(), home.copy()
+            pose[joint], before[joint] = x, last
+            rows = blocked(robot, pose, constraints)
+            if rows or not is_clear(robot, constraints, before, pose):
+                reason = ", ".join(rows) or "what is near"
+                break
+            last = float(x)
+        ends.append(last)
+        reasons.append(reason)
+    return ends[0], ends[1], " and ".join(dict.fromkeys(reasons))
+
+
+def _sweep_joint(robot: Robot, moves: Moves, i: int, plan: SweepPlan) -> list[str]:
+    """Append one joint's sweeps; returns what was left out."""
+    constraints, home, name = moves.constraints, moves.knots[0], robot.joint_names[i]
+    low, high, reason = clear_range(robot, constraints, home, i)
+    unit = "m" if robot.mechanism.prismatic[i] else "rad"
+    limit = constraints.limits.velocity[i]
+    fastest = min(SHARE * constraints.tool_speed / _lever(robot, home, i, low, high), limit)
+    notes, swept = [], 0
+    for share in sorted(plan.speeds):
+        v = share * (limit if np.isfinite(limit) else 1.0)
+        if v > fastest:
+            notes.append(
+                f"{name}: {v:.4g} {unit}/s left out, the tool would be faster than {constraints.tool_speed:g} m/s"
+            )
+            continue
+        B = _blend(constraints, i, v, plan)
+        way = min(high - low, v * (B + plan.longest))
+        if way / v - B < _LEAST_CRUISE:
+            notes.append(f"{name}: {v:.4g} {unit}/s left out, only {high - low:.3g} {unit} are clear ({reason})")
+            continue
+        _sweep(moves, i, (0.5 * (low + high - way), 0.5 * (low + high + way)), timing=(v, B), share=plan.share)
+        swept += 1
+    if not swept:
+        raise InfeasibleRun(
+            f"{name} cannot be swept at any of the speeds; choose slower ones, or another home", [*notes]
+        )
+    moves.go(home, 0.5 * plan.share)
+    return notes
+
+
+def _sweep(moves: Moves, i: int, ends: tuple[float, float], *, timing: tuple[float, float], share: float) -> None:
+    """Append a sweep there and back, cruising at timing[0] with blends of timing[1]."""
+    v, B = timing
+    a, b = moves.knots[0].copy(), moves.knots[0].copy()
+    a[i], b[i] = ends
+    T = whole((b[i] - a[i]) / v + B, moves.sample_time)
+    moves.go(a, 0.5 * share)
+    for pose in (b, a):
+        moves.move(pose, T, B, measured=True)
+        moves.stop(_PAUSE)
+
+
+def _blend(constraints: Constraints, i: int, v: float, plan: SweepPlan) -> float:
+    """Find how long a joint takes to reach a speed at a share of its limits, s."""
+    limits = constraints.limits
+    needs = [
+        v * RISE_MOST[1] / (plan.share * limits.acceleration[i]),
+        np.sqrt(v * RISE_MOST[2] / (plan.share * limits.jerk[i])),
+        0.05,
+        4.0 * plan.sample_time,
+    ]
+    return whole(float(max(needs)), plan.sample_time)
+
+
+def _lever(robot: Robot, home: FloatArray, i: int, low: float, high: float) -> float:
+    """Find the tool's speed for a unit speed of a joint: the most over its range."""
+    q = np.tile(home, (101, 1))
+    q[:, i] = np.linspace(low, high, len(q))
+    return max(float(np.linalg.norm(frame_jacobian(robot, q)[:, :3, i], axis=1).max()), 1e-12)
+
+
+def _far_poses(robot: Robot, constraints: Constraints, home: FloatArray, plan: WarmUpPlan) -> list[FloatArray]:
+    """Choose poses towards alternating ends of the ranges, with clear ways from each to the next, and home at last."""
+    random = np.random.default_rng(plan.seed)
+    low, high = search_box(robot, constraints, home)
+    chosen: list[FloatArray] = []
+    reasons: dict[str, int] = {}
+    here = home
+    side = random.random(robot.n_joints) < 0.5
+    for _ in range(200 * plan.legs):
+        depth = random.uniform(0.02, 0.35, size=robot.n_joints) * (high - low)
+        pose = np.where(side, high - depth, low + depth)
+        rows = blocked(robot, pose, constraints)
+        if not rows and is_clear(robot, constraints, here, pose):
+            chosen.append(pose)
+            here, side = pose, ~side
+            if len(chosen) == plan.legs:
+                break
+        else:
+            for row in rows or ("the way there",):
+                reasons[row] = reasons.get(row, 0) + 1
+            side = random.random(robot.n_joints) < 0.5
+    back = way(robot, constraints, here, home)
+    if not chosen or back is None:
+        often = sorted(reasons, key=lambda row: -reasons[row])[:3]
+        raise InfeasibleRun(
+            "the warm-up run finds no poses to move between", [f"most are blocked by {', '.join(often)}"]
+        )
+    return [*chosen, *back]
+
+
+def way(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArray) -> list[FloatArray] | None:
+    """Find poses that lead from a to b, b the last of them; None where no way is found."""
+    if is_clear(robot, constraints, a, b):
+        return [b]
+    try:
+        found = approach(robot, a, b, constraints, attempts=_ATTEMPTS)
+    except BlockedPose:
+        return None
+    return None if isinstance(found, NoPath) else list(found.waypoints[1:])
+
+
+def search_box(robot: Robot, constraints: Constraints, home: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bound where poses are looked for: the joint limits, or half a turn or half a metre around home."""
+    reach = np.where(robot.mechanism.prismatic, 0.5, np.pi)
+    low, high = constraints.limits.position.T
+    low = np.where(np.isfinite(low), low, home - reach)
+    high = np.where(np.isfinite(high), high, home + reach)
+    for i in robot.locked:
+        low[i] = high[i] = home[i]
+    return low, high
+
+
+def _repeated(once: SlowRun, minutes: float) -> SlowRun:
+    n = max(1, int(np.ceil(60.0 * minutes / once.duration)))
+    knots = np.concatenate([once.knots[:1], np.tile(once.knots[1:], (n, 1))])
+    return SlowRun(
+        once.kind,
+        once.sample_time,
+        knots,
+        np.tile(once.durations, n),
+        np.tile(once.blends, n),
+        np.tile(once.measured, n),
+        once.notes,
+    )
+
+
+def _check_shares(**shares: float) -> None:
+    for name, share in shares.items():
+        if not 0.0 < share <= 1.0:
+            raise ValueError(f"{name} is {share}, expected above 0, at most 1")
+
+
+_TOLERANCE = 1e-7  # of pivots: smaller ones are columns that others explain
+_RIDGE = 1e-9  # keeps the first choices, which determine nothing yet, comparable
+_ROUNDS = 5  # of choosing anew without poses that cannot be reached
+
+
+@dataclass(frozen=True, slots=True)
+class StaticPlan:
+    """Poses to stand still in."""
+
+    sample_time: float
+    n_poses: int = 15
+    dwell: float = 1.0  # s that a pose is held, twice
+    step: float = 0.03  # rad or m: how far below and above a pose its approaches begin
+    share: float = 0.3  # of the limits of velocity, acceleration and jerk
+    candidates: int = 600
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.n_poses <= self.candidates:
+            raise ValueError(f"n_poses is {self.n_poses}, expected 1 to the {self.candidates} candidates")
+        if not (self.dwell >= 3.0 * self.sample_time > 0.0 and self.step > 0.0 and 0.0 < self.share <= 1.0):
+            raise ValueError("dwell must hold three samples, step be positive, share above 0 and at most 1")
+
+
+def static_poses(
+    robot: Robot,
+    constraints: Constraints,
+    *,
+    home: FloatArray,
+    plan: StaticPlan,
+    weights: FloatArray | None = None,
+) -> SlowRun:
+    """Choose poses, and the moves between them; rows of joint i weigh weights[i]."""
+    home = check_home(robot, constraints, home, "static")
+    poses = _candidates(robot, constraints, home, plan)
+    W = static_rows(robot, poses) * (1.0 if weights is None else np.asarray(weights)[:, None])
+    for _ in range(_ROUNDS):
+        chosen = d_optimal(W, plan.n_poses)
+        legs, lost = _tour(robot, constraints, home, poses[chosen], plan)
+        if not lost:
+            return _run(robot, constraints, home, legs, plan)
+        keep = np.setdiff1d(np.arange(len(poses)), chosen[lost])
+        poses, W = poses[keep], W[keep]
+        if len(poses) < plan.n_poses:
+            break
+    raise InfeasibleRun("the static run cannot reach enough poses", ["no clear way to them from home was found"])
+
+
+def static_rows(robot: Robot, q: FloatArray) -> FloatArray:
+    """Rows of independent columns that show at rest, (n_poses, n_joints, n_columns), columns of norm 1."""
+    Y = regressor(robot, posture(q))[:, :, static_columns(robot, q)]
+    return np.asarray(Y / np.linalg.norm(Y, axis=(0, 1)))
+
+
+def static_columns(robot: Robot, q: FloatArray) -> IntArray:
+    """Find independent columns of the regressor at rest in the poses q, as the layout numbers them."""
+    W = stack(regressor(robot, posture(q)))
+    norms = np.linalg.norm(W, axis=0)
+    shown = norms > _TOLERANCE * norms.max(initial=0.0)
+    for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
+        if term.model == "maxwell-slip":  # what it holds depends on how the pose was reached
+            shown[column] = False
+    columns = np.flatnonzero(shown)
+    if not len(columns):
+        raise InfeasibleRun("a static run shows nothing", [f"{robot.name} has no gravity and no offsets at rest"])
+    _, R, order = scipy.linalg.qr(W[:, columns] / norms[columns], mode="economic", pivoting=True)
+    pivots = np.abs(np.diag(R))
+    return np.sort(columns[order[: int(np.count_nonzero(pivots > _TOLERANCE * pivots[0]))]])
+
+
+def static_condition(robot: Robot, q: FloatArray, columns: IntArray) -> float:
+    """Condition number of the column-normalised regressor at rest in the poses q."""
+    return condition_number(stack(regressor(robot, posture(q))[:, :, columns]))
+
+
+def d_optimal(W: FloatArray, k: int) -> IntArray:
+    """Choose k of the row blocks (n, n_rows, n_columns) for a large det Σ WᵀW: greedily, then by exchange."""
+    n_columns = W.shape[2]
+    size = np.sqrt(np.mean(W**2, axis=(0, 1)))
+    W = W / np.where(size > 0.0, size, 1.0)  # a determinant does not mind, and the ridge has one meaning
+    M = _RIDGE * np.eye(n_columns)
+    chosen: list[int] = []
+    for _ in range(k):
+        chosen.append(_best_addition(W, M, chosen))
+        M = M + W[chosen[-1]].T @ W[chosen[-1]]
+    for _ in range(20):
+        changed = False
+        for place in range(k):
+            old = chosen[place]
+            M = M - W[old].T @ W[old]
+            new = _best_addition(W, M, chosen[:place] + chosen[place + 1 :])
+            if new != old and _gain(W[[new]], M)[0] > _gain(W[[old]], M)[0] * (1.0 + 1e-9):
+                chosen[place], changed = new, True
+            M = M + W[chosen[place]].T @ W[chosen[place]]
+        if not changed:
+            break
+    return np.array(chosen)
+
+
+def _best_addition(W: FloatArray, M: FloatArray, taken: list[int]) -> int:
+    gains = _gain(W, M)
+    gains[taken] = -np.inf
+    return int(np.argmax(gains))
+
+
+def _gain(W: FloatArray, M: FloatArray) -> FloatArray:
+    """Evaluate det(M + WᵀW) / det M = det(1 + W M⁻¹ Wᵀ) of each block."""
+    return np.asarray(np.linalg.det(np.eye(W.shape[1]) + W @ np.linalg.solve(M, W.transpose(0, 2, 1))))
+
+
+def _candidates(robot: Robot, constraints: Constraints, home: FloatArray, plan: StaticPlan) -> FloatArray:
+    """Draw poses that can be held and approached from both sides."""
+    random = np.random.default_rng(plan.seed)
+    low, high = search_box(robot, constraints, home)
+    step = _step(robot, plan)
+    if (high - low < 2.0 * step).any():
+        short = ", ".join(np.array(robot.joint_names)[high - low < 2.0 * step])
+        raise InfeasibleRun("the static run has no room", [f"position limits of {short} are closer than two steps"])
+    q = random.uniform(low + step, high - step, size=(4 * plan.candidates, robot.n_joints))
+    worst, names = _static_values(robot, constraints, np.stack([q - step, q, q + step]))
+    good = np.flatnonzero((worst <= 0.0).all(axis=1))[: plan.candidates]
+    if len(good) < plan.n_poses:
+        often = np.argsort(-(worst > 0.0).mean(axis=0), kind="stable")[:3]
+        reasons = [f"{names[k]} forbids {(worst[:, k] > 0.0).mean():.0%}" for k in often if (worst[:, k] > 0.0).any()]
+        raise InfeasibleRun(
+            f"of {len(q)} random poses only {len(good)} can be held, {plan.n_poses} are wanted", reasons
+        )
+    return q[good]
+
+
+def _static_values(robot: Robot, constraints: Constraints, sides: FloatArray) -> tuple[FloatArray, list[str]]:
+    """Evaluate g ≤ 0 of poses (n_sides, n_poses, n_joints), the worst of their sides, and name the constraints."""
+    n_sides, n_poses, n_joints = sides.shape
+    flat = sides.reshape(-1, n_joints)
+    names = [f"holding torque of {name}" for name in robot.joint_names]
+    values = [np.abs(inverse_dynamics(robot, posture(flat))) - SHARE * constraints.limits.torque]
+    if constraints.scene is not None:
+        names += row_names(robot, constraints.scene)
+        values.append(required(robot, constraints.scene) - clearances(robot, constraints.scene, flat))
+    return np.concatenate(values, axis=1).reshape(n_sides, n_poses, -1).max(axis=0), names
+
+
+def _step(robot: Robot, plan: StaticPlan) -> FloatArray:
+    step = np.full(robot.n_joints, plan.step)
+    step[list(robot.locked)] = 0.0
+    return step
+
+
+def _tour(
+    robot: Robot, constraints: Constraints, home: FloatArray, poses: FloatArray, plan: StaticPlan
+) -> tuple[list[list[FloatArray]], list[int]]:
+    """Visit the nearest pose next; each leg's knots, the last of them the pose, then home; and what was not reached."""
+    low, high = search_box(robot, constraints, home)
+    scale = np.where(high > low, high - low, 1.0)
+    step = _step(robot, plan)
+    left, legs, lost, here = list(range(len(poses))), [], [], home
+    while left:
+        k = min(left, key=lambda k: float(np.abs((poses[k] - here) / scale).max()))
+        left.remove(k)
+        knots = way(robot, constraints, here, poses[k] - step)
+        clear = way(robot, constraints, poses[k] - step, poses[k] + step)
+        if knots is None or clear is None or len(clear) > 1:
+            lost.append(k)
+            continue
+        legs.append([*knots, poses[k]])
+        here = poses[k]
+    back = way(robot, constraints, here, home)
+    if back is None:
+        return legs, lost or [len(poses) - 1]
+    return [*legs, back], lost
+
+
+def _run(
+    robot: Robot, constraints: Constraints, home: FloatArray, legs: list[list[FloatArray]], plan: StaticPlan
+) -> SlowRun:
+    moves, step = Moves(constraints, plan.sample_time, [home]), _step(robot, plan)
+    for leg in legs[:-1]:
+        for pose in leg:
+            moves.go(pose, plan.share)
+        moves.stop(plan.dwell, measured=True)
+        moves.go(leg[-1] + step, plan.share)
+        moves.go(leg[-1], plan.share)
+        moves.stop(plan.dwell, measured=True)
+    for pose in legs[-1]:
+        moves.go(pose, plan.share)
+    return finished(robot, moves, kind="static", notes=[])

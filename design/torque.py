@@ -1,0 +1,759 @@
+"""Excitation of direct-drive arms by torques: sinusoids in each motor, and the motion that they are simulated to cause.
+
+[ChavezOlivares2012] (30)-(32): τ(t) = α₁ (1 - exp(-β t³)) + Σ_k α_k sin(w_k t + φ_k), applied to an arm that hangs at
+rest, with no controller around it. Afterwards the torques fade and friction brings the arm to rest. What such a run
+will do is simulated, never proven: the model it is simulated with is what the run is to find.
+
+* Search for torques: a genetic algorithm from repaired starts, then CMA-ES, both pymoo's, each candidate simulated.
+* What a torque-mode run may be trusted with: a finer simulation with its error, and models that are a fifth off.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from excitor.design.certify.certificate import Margin, above, below
+from excitor.design.constraints import Constraints
+from excitor.design.criteria import Criterion, values
+from excitor.design.motion import Phase, rise
+from excitor.design.search import STAGES, Listener, Progress
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
+from excitor.robots.base import base_parameters
+from excitor.robots.cell import clearances, required, row_names, tool_speeds
+from excitor.robots.dynamics import inverse_dynamics, mass_matrix, regressor
+from excitor.robots.errors import ExcitorError
+from excitor.robots.gram import condition_number, stack
+from excitor.robots.parameters import layout, prior
+from excitor.robots.population import population_clearances, population_grams, population_tool_speeds
+from excitor.robots.robot import Motion, Robot, posture
+from excitor.robots.simulate import Simulated, Steps, run_motion, simulate, stable_substeps, with_friction_width
+
+SEARCH_SHARE = 0.97  # of each limit that the search uses; the rest is for what happens between its samples
+SEARCH_CLEARANCE = 0.005  # m kept beyond what is required
+CLEARANCE_SCALE = 0.1  # m of missing clearance that weigh like a limit doubled
+SEARCH_WIDTH = 0.05  # rad/s over which a true sign is smoothed while searching
+REST_SPEED = 2.0 * SEARCH_WIDTH  # rad/s: slower than this, smoothed friction and standing still look alike
+_GRAM_SAMPLES = 2000
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TorqueExcitation:
+    """What a run's torques are made of; times in s, each a whole number of controller samples."""
+
+    duration: float  # of the part that is measured
+    sample_time: float  # the controller holds each torque that long
+    driven: BoolArray  # (n_joints,): motors that push; the others only swing along
+    start: FloatArray  # (n_joints,): a pose in which the arm rests without torque
+    n_waves: int = 2
+    band: tuple[float, float] = (1.0, 15.0)  # rad/s, of the waves; its end stays below the structure's resonances
+    rate: float = 0.5  # β, 1/s³: how soon the constant part comes
+    fade: float = 1.0  # in which the torques vanish afterwards
+    coast: float = 2.0  # in which the arm comes to rest without them
+
+    def __post_init__(self) -> None:
+        freeze(self, driven="bool: n_joints", start="n_joints")
+        for name in ("duration", "sample_time", "rate"):
+            if not 0.0 < getattr(self, name) < np.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected a positive number")
+        for name in ("duration", "fade", "coast"):
+            steps = getattr(self, name) / self.sample_time
+            if not 0.0 <= steps < np.inf or abs(steps - round(steps)) > 1e-6 * max(1.0, steps):
+                raise ValueError(
+                    f"{name} is {getattr(self, name):g} s, expected a whole number of controller samples of "
+                    f"{self.sample_time:g} s"
+                )
+        if not 0.0 < self.band[0] < self.band[1] <= 0.1 * 2.0 * np.pi / self.sample_time:
+            raise ValueError(
+                f"band is {self.band} rad/s, expected it to rise from above 0 to at most "
+                f"{0.2 * np.pi / self.sample_time:g}, ten controller samples a cycle"
+            )
+        if self.n_waves < 1 or not self.driven.any():
+            raise ValueError(
+                f"{self.n_waves} waves drive {int(self.driven.sum())} joints, expected one of each or more"
+            )
+
+    @property
+    def n_samples(self) -> int:
+        """Count the controller samples of the whole run, its end included."""
+        return round((self.duration + self.fade + self.coast) / self.sample_time) + 1
+
+    @property
+    def n_measured(self) -> int:
+        """Count the samples that are measured."""
+        return round(self.duration / self.sample_time)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TorqueTrajectory:
+    """The coefficients of a run's torques; joints that are not driven have amplitudes 0."""
+
+    excitation: TorqueExcitation
+    constant: FloatArray  # (n_joints,), N m
+    amplitudes: FloatArray  # (n_joints, n_waves), N m
+    frequencies: FloatArray  # (n_joints, n_waves), rad/s
+    phases: FloatArray  # (n_joints, n_waves), rad
+
+    def __post_init__(self) -> None:
+        shape = f"{self.excitation.driven.size} {self.excitation.n_waves}"
+        freeze(self, constant=str(self.excitation.driven.size), amplitudes=shape, frequencies=shape, phases=shape)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TorqueProblem:
+    """Everything that evaluating a candidate needs; built by `torque_problem`."""
+
+    robot: Robot  # with smooth friction
+    sharp: Robot  # as it was given
+    excitation: TorqueExcitation
+    constraints: Constraints
+    columns: IntArray  # of the regressor whose condition is sought
+    steps: Steps
+    names: tuple[str, ...]  # of the constraints of `evaluate`
+
+    @property
+    def n_design(self) -> int:
+        """Count the design variables: of each driven joint a constant, then amplitudes, frequencies and phases."""
+        return int(self.excitation.driven.sum()) * (1 + 3 * self.excitation.n_waves)
+
+
+def torque_problem(
+    robot: Robot,
+    excitation: TorqueExcitation,
+    *,
+    constraints: Constraints,
+    columns: IntArray | None = None,
+    width: float = SEARCH_WIDTH,
+) -> TorqueProblem:
+    """Collect a search problem; the base parameters' columns count where none are given."""
+    if excitation.driven.size != robot.n_joints:
+        raise ValueError(f"driven has {excitation.driven.size} joints, expected the robot's {robot.n_joints}")
+    if robot.locked:
+        raise ValueError("a locked joint would be held by a controller, which torque mode has not; unlock it")
+    free = excitation.driven & ~np.isfinite(constraints.limits.torque)
+    if free.any():
+        names = ", ".join(np.array(robot.joint_names)[free])
+        raise ValueError(f"torque limits of {names} are not stated; torque mode needs them to know how hard to push")
+    _check_rest(robot, excitation)
+    _check_place(robot, excitation, constraints)
+    smooth = with_friction_width(robot, width)
+    poses = _poses(smooth, constraints)
+    substeps = stable_substeps(smooth, excitation.sample_time, poses)
+    velocity = constraints.limits.velocity
+    bound = 100.0 * float(velocity[np.isfinite(velocity)].max(initial=1.0))
+    steps = Steps(excitation.sample_time, excitation.n_samples, substeps=substeps, bound=bound)
+    chosen = base_parameters(smooth).kept if columns is None else columns
+    return TorqueProblem(smooth, robot, excitation, constraints, chosen, steps, tuple(_names(smooth, constraints)))
+
+
+def decode(problem: TorqueProblem, X: FloatArray) -> list[TorqueTrajectory]:
+    """Turn design variables (n_candidates, n_design), each in ±1, into torques within their peak limits."""
+    excitation = problem.excitation
+    driven, w = excitation.driven, excitation.n_waves
+    x = np.clip(X, -1.0, 1.0).reshape(len(X), int(driven.sum()), 1 + 3 * w)
+    most = SEARCH_SHARE * problem.constraints.limits.torque[driven][:, None]
+    low, high = np.log(excitation.band)
+    sizes = np.concatenate([x[:, :, :1], 0.5 * (1.0 + x[:, :, 1 : 1 + w])], axis=2)
+    sizes *= most / np.maximum(1.0, np.abs(sizes).sum(axis=2, keepdims=True))
+    full = np.zeros((len(X), driven.size, 1 + 3 * w))
+    full[:, driven] = np.concatenate(
+        [
+            sizes,
+            np.exp(low + 0.5 * (1.0 + x[:, :, 1 + w : 1 + 2 * w]) * (high - low)),
+            np.pi * x[:, :, 1 + 2 * w :],
+        ],
+        axis=2,
+    )
+    cuts = np.split(full, [1, 1 + w, 1 + 2 * w], axis=2)
+    return [TorqueTrajectory(excitation, a[:, 0], b, c, d) for a, b, c, d in zip(*cuts, strict=True)]
+
+
+def encode(problem: TorqueProblem, trajectory: TorqueTrajectory) -> FloatArray:
+    """Turn torques back into design variables, (n_design,)."""
+    driven = problem.excitation.driven
+    most = SEARCH_SHARE * problem.constraints.limits.torque[driven][:, None]
+    low, high = np.log(problem.excitation.band)
+    sizes = trajectory.amplitudes[driven]
+    phases = trajectory.phases[driven] + np.where(sizes < 0.0, np.pi, 0.0)
+    x = [
+        trajectory.constant[driven][:, None] / most,
+        2.0 * np.abs(sizes) / most - 1.0,
+        2.0 * (np.log(trajectory.frequencies[driven]) - low) / (high - low) - 1.0,
+        (phases + np.pi) % (2.0 * np.pi) / np.pi - 1.0,
+    ]
+    return np.concatenate(x, axis=1).ravel()
+
+
+def torques(trajectory: TorqueTrajectory, t: FloatArray) -> FloatArray:
+    """Evaluate the torques of a run, fading included, (n_t, n_joints), t in s from its start."""
+    excitation = trajectory.excitation
+    t = np.asarray(t, dtype=float)
+    coming = 1.0 - np.exp(-excitation.rate * t**3)
+    waves = np.sin(trajectory.frequencies[:, :, None] * t + trajectory.phases[:, :, None])
+    tau = trajectory.constant[:, None] * coming + (trajectory.amplitudes[:, :, None] * waves).sum(axis=1)
+    over = t - excitation.duration
+    past = over / excitation.fade if excitation.fade > 0.0 else np.where(over < 0.0, 0.0, 1.0)
+    return np.asarray((tau * (1.0 - rise(past))).T)
+
+
+def torque_phases(excitation: TorqueExcitation) -> tuple[Phase, ...]:
+    """List the parts of a run, in their order."""
+    end = excitation.duration + excitation.fade
+    parts = [Phase("measured", 0.0, excitation.duration)]
+    if excitation.fade > 0.0:
+        parts.append(Phase("ramp-out", excitation.duration, end))
+    if excitation.coast > 0.0:
+        parts.append(Phase("hold", end, end + excitation.coast))
+    return tuple(parts)
+
+
+def held_torques(trajectories: list[TorqueTrajectory]) -> FloatArray:
+    """Tabulate what the controller holds from each sample to the next, (n_runs, n_joints, n_samples)."""
+    excitation = trajectories[0].excitation
+    t = np.arange(excitation.n_samples) * excitation.sample_time
+    return np.stack([torques(trajectory, t).T for trajectory in trajectories])
+
+
+def evaluate(problem: TorqueProblem, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Simulate candidates: F their condition numbers, (n,), G their constraints g ≤ 0 in shares, (n, n_names)."""
+    return score(problem, held_torques(decode(problem, X)))
+
+
+def score(problem: TorqueProblem, tau: FloatArray, chi: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+    """Score tables of held torques (n_runs, n_joints, n_samples), whoever made them."""
+    runs = perform(problem, tau, chi)
+    return conditions(problem, runs), violations(problem, runs)
+
+
+def perform(problem: TorqueProblem, tau: FloatArray, chi: FloatArray | None = None) -> Simulated:
+    """Simulate tables of held torques from the start pose."""
+    start = posture(np.tile(problem.excitation.start, (len(tau), 1)))
+    return simulate(problem.robot, tau, start=start, steps=problem.steps, chi=chi)
+
+
+def conditions(problem: TorqueProblem, runs: Simulated) -> FloatArray:
+    """Condition numbers of the column-normalised regressor of the measured part; inf where a run diverged."""
+    n = problem.excitation.n_measured
+    thin = max(1, n // _GRAM_SAMPLES)
+    q, dq, ddq = (np.ascontiguousarray(x[:, :, :n:thin]) for x in (runs.q, runs.dq, runs.ddq))
+    found = values(Criterion("condition"), population_grams(problem.robot, q, dq, ddq, columns=problem.columns))
+    return np.where(np.isinf(runs.diverged_at), found, np.inf)
+
+
+def violations(problem: TorqueProblem, runs: Simulated, *, share: float = SEARCH_SHARE) -> FloatArray:
+    """Evaluate g ≤ 0 of every constraint in shares of its limit, (n_runs, n_names); share 1 takes limits as stated."""
+    constraints = problem.constraints
+    limits = constraints.limits
+    end = runs.t[-1]
+    parts = [np.where(np.isinf(runs.diverged_at), -1.0, 1.0 - runs.diverged_at / end)[:, None]]
+    low, high = limits.position.T
+    both = np.isfinite(limits.position).all(axis=1)
+    half = np.where(both, 0.5 * (np.where(both, high, 1.0) - np.where(both, low, -1.0)), 1.0)
+    spare = (1.0 - share) * half
+    parts.append((low + spare - runs.q.min(axis=2))[:, np.isfinite(low)] / half[np.isfinite(low)])
+    parts.append((runs.q.max(axis=2) - high + spare)[:, np.isfinite(high)] / half[np.isfinite(high)])
+    for limit, found in (
+        (limits.velocity, np.abs(runs.dq).max(axis=2)),
+        (limits.acceleration, np.abs(runs.ddq).max(axis=2)),
+        (limits.torque, np.abs(runs.tau).max(axis=2)),
+        (constraints.torque_rms, np.sqrt(np.square(runs.tau[:, :, : problem.excitation.n_measured]).mean(axis=2))),
+    ):
+        stated = np.isfinite(limit)
+        parts.append(found[:, stated] / (share * limit[stated]) - 1.0)
+    parts.append(np.abs(runs.dq[:, :, -1]) / REST_SPEED - 1.0)
+    parts.append(_cell_violations(problem, runs, share))
+    return np.concatenate(parts, axis=1)
+
+
+def repair(problem: TorqueProblem, X: FloatArray, *, rounds: int = 12) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Shrink amplitudes until the simulated motions stay within the limits; X, F and G of what came out.
+
+    A joint's own excess shrinks its own torques; what no joint owns, or one joint's neighbours cause, shrinks all.
+    One evaluation of each candidate that is not feasible yet a round; a candidate may stay infeasible.
+    """
+    X = X.copy()
+    F, G = evaluate(problem, X)
+    owner = _owners(problem)
+    for k in range(rounds):
+        bad = np.flatnonzero((G > 0.0).any(axis=1))
+        if not len(bad):
+            break
+        excess = np.maximum(G[bad], 0.0)
+        shared = np.clip(1.0 - 0.5 * excess[:, owner < 0].max(axis=1, initial=0.0), 0.4, 1.0)
+        shrink = np.tile(shared[:, None], (1, problem.robot.n_joints))
+        for j in range(problem.robot.n_joints):
+            own = excess[:, owner == j].max(axis=1, initial=0.0)
+            shrink[:, j] *= np.clip(0.98 / (1.0 + own), 0.3, 1.0) if k < rounds // 2 else 1.0
+            if k >= rounds // 4:  # neighbours throw it about
+                shrink *= np.where(own > 0.0, 0.9, 1.0)[:, None]
+        for row, factors in zip(bad, shrink, strict=True):
+            X[row] = encode(problem, scaled(decode(problem, X[row][None])[0], factors))
+        F[bad], G[bad] = evaluate(problem, X[bad])
+    return X, F, G
+
+
+def scaled(trajectory: TorqueTrajectory, factors: FloatArray | float) -> TorqueTrajectory:
+    """Push less: factors by joint, or one for all."""
+    factors = np.broadcast_to(np.asarray(factors, dtype=float), trajectory.constant.shape)
+    return replace(
+        trajectory, constant=factors * trajectory.constant, amplitudes=factors[:, None] * trajectory.amplitudes
+    )
+
+
+def _cell_violations(problem: TorqueProblem, runs: Simulated, share: float) -> FloatArray:
+    """Evaluate what the cell and the tool's speed ask."""
+    constraints = problem.constraints
+    parts: list[FloatArray] = [np.empty((len(runs.q), 0))]
+    if constraints.scene is not None:
+        wanted = required(problem.robot, constraints.scene) + (SEARCH_CLEARANCE if share < 1.0 else 0.0)
+        left = population_clearances(problem.robot, constraints.scene, runs.q)
+        parts.append((wanted - left) / CLEARANCE_SCALE)
+    if np.isfinite(constraints.tool_speed):
+        fastest = population_tool_speeds(problem.robot, runs.q, runs.dq)
+        parts.append(fastest[:, None] / (share * constraints.tool_speed) - 1.0)
+    return np.concatenate(parts, axis=1)
+
+
+def _names(robot: Robot, constraints: Constraints) -> list[str]:
+    limits, joints = constraints.limits, robot.joint_names
+    names = ["simulation"]
+    for word, limit in (
+        ("lowest position", limits.position[:, 0]),
+        ("highest position", limits.position[:, 1]),
+        ("velocity", limits.velocity),
+        ("acceleration", limits.acceleration),
+        ("torque peak", limits.torque),
+        ("torque rms", constraints.torque_rms),
+        ("speed at the end", np.zeros(len(joints))),
+    ):
+        names += [f"{word} {joints[j]}" for j in np.flatnonzero(np.isfinite(limit))]
+    if constraints.scene is not None:
+        names += [f"clearance: {row}" for row in row_names(robot, constraints.scene)]
+    return [*names, "tool speed"] if np.isfinite(constraints.tool_speed) else names
+
+
+def _owners(problem: TorqueProblem) -> IntArray:
+    """Find which joint each constraint belongs to; -1 where to none."""
+    by_name = {
+        f"{word} {name}": j
+        for j, name in enumerate(problem.robot.joint_names)
+        for word in (
+            "lowest position",
+            "highest position",
+            "velocity",
+            "acceleration",
+            "torque peak",
+            "torque rms",
+            "speed at the end",
+        )
+    }
+    return np.array([by_name.get(name, -1) for name in problem.names], dtype=np.int64)
+
+
+def _poses(robot: Robot, constraints: Constraints) -> FloatArray:
+    """Draw poses within the limits, half a turn or half a metre where there are none."""
+    low = np.maximum(constraints.limits.position[:, 0], -np.pi)
+    high = np.minimum(constraints.limits.position[:, 1], np.pi)
+    return np.random.default_rng(0).uniform(low, high, size=(200, robot.n_joints))
+
+
+def _check_rest(robot: Robot, excitation: TorqueExcitation) -> None:
+    """Refuse a start that the arm would fall from: its weight must not exceed Coulomb friction."""
+    weight = np.abs(inverse_dynamics(robot, posture(excitation.start[None]))[0])
+    held = np.zeros(robot.n_joints)
+    for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
+        if term.model == "coulomb":
+            held += np.abs(term.acts) * robot.chi[column]
+    for name, needs, has in zip(robot.joint_names, weight, held, strict=True):
+        if needs > has + 1e-9 + 1e-3 * needs:
+            raise ExcitorError(
+                f"start is no pose of rest: {name} takes {needs:.3g} N m to hold and friction gives {has:.3g}; "
+                "start where the arm hangs"
+            )
+
+
+def _check_place(robot: Robot, excitation: TorqueExcitation, constraints: Constraints) -> None:
+    """Refuse a start that breaks a limit before anything moves."""
+    low, high = constraints.limits.position.T
+    for name, q, least, most in zip(robot.joint_names, excitation.start, low, high, strict=True):
+        if not least <= q <= most:
+            raise ExcitorError(f"start has {name} at {q:.4g}, outside its limits {least:.4g} to {most:.4g}")
+    if constraints.scene is None:
+        return
+    left = clearances(robot, constraints.scene, excitation.start[None])[0]
+    for row, has, wants in zip(
+        row_names(robot, constraints.scene), left, required(robot, constraints.scene), strict=True
+    ):
+        if has < wants:
+            raise ExcitorError(
+                f"start leaves {has * 1e3:.0f} mm at {row!r}, which needs {wants * 1e3:.0f} mm; "
+                "start elsewhere, or correct the scene or the robot's capsules"
+            )
+
+
+POPULATION = 100  # simulating a hundred costs about twice what one does
+CMA_POPULATION = 32
+GENETIC_SHARE = 0.5  # of the budget, repair included
+CMA_SIGMA = 0.02  # of the variables' box: how an arm swings depends sharply on its torques
+VIOLATION_WEIGHT = 10.0  # of violated shares of limits against log of the condition number
+_GENETIC, _EVOLUTION = STAGES.index("ga"), STAGES.index("cma-es")
+_UNBOUNDED = 30.0  # stands for the logarithm of an infinite condition number
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FoundTorques:
+    """The end of a search."""
+
+    trajectory: TorqueTrajectory
+    condition: float  # on the search's grid, of column-normalised columns
+    g: FloatArray  # (n_names,): constraints of the best, feasible where all g ≤ 0
+    evaluations: int
+    history: FloatArray  # (n_rows, 4): evaluations, best feasible condition, feasible share of that population, stage
+    stopped: Literal["budget spent", "interrupted"] = "budget spent"
+
+    def __post_init__(self) -> None:
+        freeze(self, g="n_names")
+        freeze(self, finite=False, history="n_rows 4")
+
+    @property
+    def feasible(self) -> bool:
+        """Tell whether the best keeps every limit."""
+        return bool((self.g <= 0.0).all())
+
+
+@dataclass(slots=True)
+class _Ledger:
+    """Counts candidates, remembers the best."""
+
+    problem: TorqueProblem
+    left: int
+    listen: Listener | None = None
+    stage: int = _GENETIC
+    evaluations: int = 0
+    x: FloatArray = field(default_factory=lambda: np.empty(0))
+    best: tuple[float, float] = (np.inf, np.inf)  # violation, condition
+    g: FloatArray = field(default_factory=lambda: np.empty(0))
+    rows: list[tuple[float, float, float, float]] = field(default_factory=list)
+
+    def record(self, X: FloatArray, F: FloatArray, G: FloatArray, cost: int) -> None:
+        """Count a population and keep its best."""
+        self.left -= cost
+        self.evaluations += cost
+        violation = np.maximum(G, 0.0).sum(axis=1)
+        k = int(np.lexsort((F, violation))[0])
+        if not len(self.x) or (violation[k], F[k]) < self.best:
+            self.best, self.x, self.g = (float(violation[k]), float(F[k])), X[k].copy(), G[k].copy()
+        best = self.best[1] if self.best[0] <= 0.0 else np.inf
+        share = float((violation <= 0.0).mean())
+        self.rows.append((float(self.evaluations), best, share, float(self.stage)))
+        if self.listen is not None:
+            spent = self.evaluations / max(1, self.evaluations + self.left)
+            self.listen(Progress(STAGES[self.stage], 0, 1, self.evaluations, spent, best, share))
+
+
+def search_torques(
+    problem: TorqueProblem, *, evaluations: int, seed: int = 0, listen: Listener | None = None
+) -> FoundTorques:
+    """Search with a budget of simulated candidates; the same seed and budget give the same result, bit for bit.
+
+    Check `feasible` of what comes back: where no candidate keeps every limit, it is the one that breaks them least.
+    Ctrl-C ends the search with the best so far.
+    """
+    if evaluations < 1:
+        raise ValueError(f"evaluations is {evaluations}, expected at least 1")
+    ledger = _Ledger(problem, evaluations, listen)
+    random = np.random.default_rng(seed)
+    stopped: Literal["budget spent", "interrupted"] = "budget spent"
+    try:
+        with one_blas_thread():
+            start = _start(ledger, random, int(GENETIC_SHARE * evaluations))
+            _genetic(ledger, random, start, keep=evaluations - int(GENETIC_SHARE * evaluations))
+            _evolution(ledger, random)
+    except KeyboardInterrupt:
+        if not len(ledger.x):
+            raise
+        stopped = "interrupted"
+    history = np.array(ledger.rows)
+    best = decode(problem, ledger.x[None])[0]
+    return FoundTorques(best, ledger.best[1], ledger.g, ledger.evaluations, history, stopped)
+
+
+def _start(ledger: _Ledger, random: np.random.Generator, allowance: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Draw candidates and shrink them into the limits, on at most half of the allowance."""
+    n = max(1, min(POPULATION, ledger.left, allowance // 12))
+    X: FloatArray = random.uniform(-1.0, 1.0, size=(n, ledger.problem.n_design))
+    rounds = max(0, min(12, allowance // (2 * n) - 1))
+    X, F, G = repair(ledger.problem, X, rounds=rounds)
+    ledger.record(X, F, G, min(n * (1 + rounds), ledger.left))
+    return X, F, G
+
+
+def _genetic(
+    ledger: _Ledger, random: np.random.Generator, start: tuple[FloatArray, FloatArray, FloatArray], keep: int
+) -> None:
+    """Run pymoo's genetic algorithm, which prefers feasible candidates, until `keep` evaluations are left."""
+    from pymoo.algorithms.soo.nonconvex.ga import GA
+    from pymoo.core.population import Population
+    from pymoo.operators.crossover.sbx import SBX
+    from pymoo.operators.mutation.pm import PM
+
+    X, F, G = start
+    if len(X) < 4:
+        return
+    first = Population.new("X", X)
+    _tell_values(first, F, G)
+    ga = GA(
+        pop_size=len(X),
+        sampling=first,
+        crossover=SBX(eta=5, prob=0.9),
+        mutation=PM(eta=10, prob_var=0.1),
+        eliminate_duplicates=False,
+    )
+    _run(ledger, ga, random, keep=keep, n_limits=G.shape[1], judge=lambda F, G: (F, G))
+
+
+def _evolution(ledger: _Ledger, random: np.random.Generator) -> None:
+    """Run CMA-ES from the best so far; where it has converged, again and wider."""
+    from pymoo.algorithms.soo.nonconvex.cmaes import CMAES
+
+    def penalised(F: FloatArray, G: FloatArray) -> tuple[FloatArray, FloatArray]:
+        with np.errstate(divide="ignore"):
+            size = np.minimum(np.log(F), _UNBOUNDED)
+        return size + VIOLATION_WEIGHT * np.maximum(G, 0.0).sum(axis=1), np.empty((len(F), 0))
+
+    sigma, ledger.stage = CMA_SIGMA, _EVOLUTION
+    while ledger.left >= CMA_POPULATION:
+        es = CMAES(x0=ledger.x, sigma=sigma, pop_size=CMA_POPULATION, restarts=0, tolfun=1e-4, tolx=1e-6)
+        _run(ledger, es, random, keep=0, n_limits=0, judge=penalised)
+        sigma = min(2.0 * sigma, 0.4)
+
+
+def _run(
+    ledger: _Ledger,
+    algorithm: Any,
+    random: np.random.Generator,
+    *,
+    keep: int,
+    n_limits: int,
+    judge: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]],
+) -> None:
+    """Ask a pymoo algorithm for candidates and tell it what they are worth, down to `keep` evaluations."""
+    from pymoo.core.problem import Problem
+    from pymoo.core.termination import NoTermination
+
+    n = ledger.problem.n_design
+    box = Problem(n_var=n, n_obj=1, n_ieq_constr=n_limits, xl=-np.ones(n), xu=np.ones(n))
+    algorithm.setup(box, termination=NoTermination(), seed=int(random.integers(2**31)), verbose=False)
+    while algorithm.has_next():
+        asked = algorithm.ask()
+        known = all("F" in individual.evaluated for individual in asked)  # the repaired start
+        if not known:
+            X = np.asarray(asked.get("X"), dtype=float)
+            if len(X) > ledger.left - keep:
+                return
+            F, G = evaluate(ledger.problem, X)
+            ledger.record(X, F, G, len(X))
+            _tell_values(asked, *judge(F, G))
+        algorithm.tell(infills=asked)
+
+
+def _tell_values(population: Any, F: FloatArray, G: FloatArray) -> None:
+    population.set("F", F[:, None])
+    population.set("G", G)
+    for individual in population:
+        individual.evaluated.update(("F", "G", "H"))
+
+
+FINER = 10  # samples and steps in place of one of the search's
+CONDITION_SAMPLES = 4000  # of the measured part, for the condition number
+SHARP_WIDTH = 0.005  # rad/s over which true signs are smoothed, a tenth of the search's
+WORDING = (
+    "Simulated, not proven: the torques are certain, the motion is what the prior model makes of them. "
+    "Stand by the emergency stop, and begin with small amplitudes."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Robustness:
+    """How often the run keeps its limits when every parameter is off by up to ± spread, each on its own."""
+
+    spread: float
+    n_models: int
+    share: float  # of models whose run keeps all limits as stated
+    diverged: float  # share of models whose run runs away
+    breaks: tuple[tuple[str, float], ...]  # what is broken, by how large a share of models, most often first
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TorqueCertificate:
+    """What is known of a torque-mode run before it is made."""
+
+    items: tuple[Margin, ...]  # `worst` counts what steps and samples may hide; `proof` says how much that is
+    condition: float  # of the column-normalised base regressor of the measured part, by SVD
+    finest_step: float  # s
+    robustness: Robustness
+    run: Simulated  # the fine simulation itself, FINER samples for each of the controller's
+    wording: str = WORDING
+
+    @property
+    def ready(self) -> bool:
+        """Tell whether the prior model keeps every limit, errors counted."""
+        return all(item.holds for item in self.items)
+
+
+def certify_torques(
+    problem: TorqueProblem, trajectory: TorqueTrajectory, *, n_models: int = 40, seed: int = 0
+) -> TorqueCertificate:
+    """Simulate a run ten times finer, with sharper friction, and once more in steps twice as long for the error."""
+    robot = with_friction_width(problem.sharp, SHARP_WIDTH)
+    tau = np.repeat(held_torques([trajectory]), FINER, axis=2)[:, :, : FINER * (problem.steps.n_samples - 1) + 1]
+    start = posture(problem.excitation.start[None])
+    poses = simulate(problem.robot, tau[:, :, ::FINER], start=start, steps=problem.steps).q[0].T[::50]
+    h = problem.steps.sample_time / FINER
+    substeps = max(problem.steps.substeps, stable_substeps(robot, 2.0 * h, poses))
+    steps = replace(problem.steps, sample_time=h, n_samples=tau.shape[2], substeps=substeps)
+    fine = simulate(robot, tau, start=start, steps=steps)
+    rough_steps = replace(steps, sample_time=2.0 * h, n_samples=(tau.shape[2] + 1) // 2)
+    rough = simulate(robot, np.ascontiguousarray(tau[:, :, ::2]), start=start, steps=rough_steps)
+    return TorqueCertificate(
+        tuple(_margins(problem, robot, fine, rough)),
+        _condition(problem, robot, fine),
+        h / substeps,
+        robustness(problem, trajectory, n_models=n_models, seed=seed),
+        fine,
+    )
+
+
+def measured_motion(problem: TorqueProblem, run: Simulated, most: int) -> Motion:
+    """Sample the measured part of a certificate's run evenly, at most about `most` times, its end left out."""
+    n = FINER * problem.excitation.n_measured
+    thin = max(1, n // most)
+    return Motion(*(x[0, :, :n:thin].T for x in (run.q, run.dq, run.ddq)))
+
+
+def robustness(
+    problem: TorqueProblem, trajectory: TorqueTrajectory, *, n_models: int = 40, spread: float = 0.2, seed: int = 0
+) -> Robustness:
+    """Simulate a run with models whose parameters are drawn within ± spread of the prior's."""
+    chi = perturbed_models(problem.robot, n_models, spread=spread, seed=seed)
+    tau = np.repeat(held_torques([trajectory]), n_models, axis=0)
+    start = posture(np.tile(problem.excitation.start, (n_models, 1)))
+    runs = simulate(problem.robot, tau, start=start, steps=problem.steps, chi=chi)
+    broken = violations(problem, runs, share=1.0) > 0.0
+    often = broken.mean(axis=0)
+    order = [int(k) for k in np.argsort(-often, kind="stable") if often[k] > 0.0]
+    return Robustness(
+        spread,
+        n_models,
+        float((~broken.any(axis=1)).mean()),
+        float(np.isfinite(runs.diverged_at).mean()),
+        tuple((problem.names[k], float(often[k])) for k in order),
+    )
+
+
+def perturbed_models(robot: Robot, n_models: int, *, spread: float, seed: int) -> FloatArray:
+    """Draw parameters within ± spread of the prior's, (n_models, n_params), as far as inertia stays positive."""
+    if n_models < 1 or not 0.0 <= spread < 1.0:
+        raise ValueError(f"n_models is {n_models}, spread {spread}, expected at least 1 and a share below 1")
+    random = np.random.default_rng(seed)
+    q = random.uniform(-np.pi, np.pi, size=(60, robot.n_joints))
+    nominal, found = prior(robot), []
+    for _ in range(50 * n_models):
+        chi = nominal * random.uniform(1.0 - spread, 1.0 + spread, size=len(layout(robot)))
+        if np.linalg.eigvalsh(mass_matrix(robot, q, chi)).min() > 0.0:
+            found.append(chi)
+        if len(found) == n_models:
+            return np.array(found)
+    raise ExcitorError(
+        f"{robot.name}: of {50 * n_models} models within {spread:.0%} only {len(found)} have positive inertia "
+        "everywhere; choose a smaller spread"
+    )
+
+
+def _condition(problem: TorqueProblem, robot: Robot, fine: Simulated) -> float:
+    if np.isfinite(fine.diverged_at[0]):
+        return float("inf")
+    motion = measured_motion(problem, fine, CONDITION_SAMPLES)
+    return condition_number(stack(regressor(robot, motion)[:, :, problem.columns]))
+
+
+def _margins(problem: TorqueProblem, robot: Robot, fine: Simulated, rough: Simulated) -> list[Margin]:
+    """Compare each limit with the fine run's worst, plus the steps' error, plus what lies between its samples."""
+    limits, prismatic = problem.constraints.limits, robot.mechanism.prismatic
+    h = float(fine.t[1])
+    peak = [np.abs(x[0]).max(axis=1) for x in (fine.dq, fine.ddq)]
+    jerk = _within_intervals(fine.ddq[0])
+    errors = [
+        np.abs(a[0, :, ::2] - b[0]).max(axis=1)
+        for a, b in ((fine.q, rough.q), (fine.dq, rough.dq), (fine.ddq, rough.ddq))
+    ]
+    hidden = [errors[0] + h**2 / 8.0 * peak[1], errors[1] + h / 8.0 * jerk, errors[2] + jerk]
+    rms = np.sqrt(np.square(fine.tau[0, :, : FINER * problem.excitation.n_measured]).mean(axis=1))
+    found = []
+    for j, name in enumerate(problem.robot.joint_names):
+        length, push = ("m", "N") if prismatic[j] else ("rad", "N m")
+        q = fine.q[0, j]
+        rows = [
+            (f"highest position {name}", length, limits.position[j, 1], q.max(), hidden[0][j]),
+            (f"velocity {name}", f"{length}/s", limits.velocity[j], peak[0][j], hidden[1][j]),
+            (f"acceleration {name}", f"{length}/s²", limits.acceleration[j], peak[1][j], hidden[2][j]),
+            (f"torque peak {name}", push, limits.torque[j], np.abs(fine.tau[0, j]).max(), 0.0),
+            (f"torque rms {name}", push, problem.constraints.torque_rms[j], rms[j], 0.0),
+            (f"speed at the end {name}", f"{length}/s", REST_SPEED, np.abs(fine.dq[0, j, -1]), errors[1][j]),
+        ]
+        found.append(_above(f"lowest position {name}", length, limits.position[j, 0], q.min(), hidden[0][j]))
+        found += [_below(*row) for row in rows]
+    ended = bool(np.isinf(fine.diverged_at[0]) and np.isinf(rough.diverged_at[0]))
+    end = float(fine.t[-1])
+    reached = min(float(fine.diverged_at[0]), float(rough.diverged_at[0]), end)
+    missing = end - reached
+    whole = Margin("simulation", "s", 0.0, missing, -missing, "what the simulation misses of the run", ended)
+    return [whole, *(item for item in found if np.isfinite(item.limit)), *_cell(problem, fine, rough)]
+
+
+def _cell(problem: TorqueProblem, fine: Simulated, rough: Simulated) -> list[Margin]:
+    """Compare clearances and the tool's speed; neighbours of a sample bound what lies between them."""
+    constraints, robot, found = problem.constraints, problem.robot, []
+    if constraints.scene is not None:
+        left = clearances(robot, constraints.scene, fine.q[0].T)
+        other = clearances(robot, constraints.scene, rough.q[0].T)
+        hidden = np.abs(left[::2] - other).max(axis=0) + 0.5 * np.abs(np.diff(left, axis=0)).max(axis=0)
+        rows = zip(
+            row_names(robot, constraints.scene),
+            required(robot, constraints.scene),
+            left.min(axis=0),
+            hidden,
+            strict=True,
+        )
+        found = [_above(f"clearance: {name}", "m", *numbers) for name, *numbers in rows]
+    if np.isfinite(constraints.tool_speed):
+        speed, other = tool_speeds(robot, run_motion(fine)), tool_speeds(robot, run_motion(rough))
+        hidden = np.abs(speed[::2] - other).max() + 0.5 * np.abs(np.diff(speed)).max()
+        found.append(_below("tool speed", "m/s", constraints.tool_speed, speed.max(), hidden))
+    return found
+
+
+def _within_intervals(ddq: FloatArray) -> FloatArray:
+    """Largest change of acceleration from one fine sample to the next while the torque is held, (n_joints,)."""
+    change = np.abs(np.diff(ddq, axis=1))
+    held = np.arange(1, ddq.shape[1]) % FINER != 0
+    return np.asarray(change[:, held].max(axis=1))
+
+
+def _below(name: str, unit: str, limit: float, worst: float, error: float) -> Margin:
+    return below(
+        name, unit, limit=float(limit), upper=float(worst + error), seen=float(worst), proof=_how(error), where=""
+    )
+
+
+def _above(name: str, unit: str, limit: float, worst: float, error: float) -> Margin:
+    return above(
+        name, unit, limit=float(limit), lower=float(worst - error), seen=float(worst), proof=_how(error), where=""
+    )
+
+
+def _how(error: float) -> str:
+    if error == 0.0:
+        return "the torques as commanded"
+    return f"simulated, not proven: ±{error:.2g} for steps (halved once) and between samples"
