@@ -1,4 +1,9 @@
-"""The command line: verbs, options, exit codes. Each verb's work is elsewhere and imported when it is called."""
+"""The command line: verbs, options, exit codes. Each verb's work is elsewhere and imported when it is called.
+
+* The verb that hands a model on: `export`.
+* The verbs that measure: `bench` against what is installed beside us, `study` against what papers print.
+* The verbs that take a second look at a model: `compare` how it was estimated, `watch` whether it still holds.
+"""
 
 import io
 import json
@@ -6,13 +11,13 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from excitor.experiments.cli_export import register as register_export
-from excitor.experiments.cli_measure import register
-from excitor.experiments.cli_second import register as register_second
+if TYPE_CHECKING:
+    from excitor.experiments.figures import Report
+
 
 app = typer.Typer(
     name="excitor",
@@ -94,7 +99,7 @@ def robots(
     asked = [name for name, given in (("--export", export), ("--equations", equations), ("--counts", counts)) if given]
     check_usage(asked, source, lock, out)
     announce_compilation()
-    from excitor.experiments.robot_command import list_robots, show_model, show_robot
+    from excitor.experiments.verbs.robots import list_robots, show_model, show_robot
 
     if source is None:
         list_robots(as_json)
@@ -150,7 +155,7 @@ def init(
       excitor init my-cell --robot tx40
       excitor init my-gripper --task payload --robot kr150 --prior my-cell/model.json
     """
-    from excitor.experiments.designing.init import begin
+    from excitor.experiments.init import begin
 
     path = begin(folder, robot, task.value, prior)
     if as_json:
@@ -180,7 +185,7 @@ def design(
       excitor design my-cell
       excitor design my-cell --seconds 30 --seed 1 --fresh
     """
-    from excitor.experiments.designing.stage import run_design
+    from excitor.experiments.verbs.design import run_design
 
     if evaluations is not None and seconds is not None:
         raise typer.BadParameter("--evaluations and --seconds do not go together; a budget is one of them")
@@ -229,7 +234,7 @@ def emit(
 
     Example: excitor emit my-cell --target urscript --target ros2
     """
-    from excitor.experiments.programming.command import run_emit
+    from excitor.experiments.verbs.emit import run_emit
 
     announce_compilation()
     given = {"approximate": approximate, "spacing": spacing, "loss": loss / 100.0, "motion_only": motion_only}
@@ -248,7 +253,7 @@ def verify(
 
     Example: excitor verify my-cell
     """
-    from excitor.experiments.programming.command import run_verify
+    from excitor.experiments.verbs.emit import run_verify
 
     announce_compilation()
     if not run_verify(folder, as_json):
@@ -272,7 +277,7 @@ def identify(
       excitor identify my-cell
       excitor identify my-cell --method ridge
     """
-    from excitor.experiments.identify_command import run_identify
+    from excitor.experiments.verbs.identify import run_identify
 
     announce_compilation()
     run_identify(folder, as_json, method)
@@ -299,7 +304,7 @@ def simulate(
       excitor simulate my-cell
       excitor simulate my-cell --target ros2 --fault flipped-sign:j2 --seed 3
     """
-    from excitor.experiments.simulating.command import run_simulate
+    from excitor.experiments.verbs.simulate import run_simulate
 
     announce_compilation()
     if not run_simulate(folder, as_json, targets=target or (), fault=fault or (), seed=seed, dry=dry, fresh=fresh):
@@ -344,7 +349,7 @@ def report(
       excitor report my-cell --pdf
       excitor report my-cell my-cell-a-year-later
     """
-    from excitor.experiments.report.command import run_comparison, run_report
+    from excitor.experiments.verbs.identify import run_comparison, run_report
 
     announce_compilation()
     if other is not None:
@@ -363,7 +368,7 @@ def next_run(
 
     Example: excitor next my-cell
     """
-    from excitor.experiments.next_run.command import run_next
+    from excitor.experiments.verbs.next import run_next
 
     announce_compilation()
     run_next(folder, as_json, seed=seed)
@@ -389,8 +394,243 @@ def demo(
         typer.echo(to_json(report))
 
 
-register_export(app)
+class Form(StrEnum):
+    """What a model can be exported as."""
+
+    mjcf = "mjcf"
+    urdf = "urdf"
+    py = "py"
+    c = "c"
+    parquet = "parquet"
+    kuka = "kuka"
+    abb = "abb"
+    fanuc = "fanuc"
+    ur = "ur"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line."""
+    app.command()(export)
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a model.json.")],
+    format: Annotated[list[Form] | None, typer.Option("--format", help="Repeatable; none: list them.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where to write; none: DIR/exports.")] = None,
+    mjcf: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own MuJoCo file, to be filled.")] = None,
+    from_link: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Load: all that moves with this link, not the payload.")
+    ] = None,
+    flange: Annotated[
+        str | None, typer.Option(metavar="FRAME", help="Load: the robot's frame that is the flange.")
+    ] = None,
+    point_mass: Annotated[bool, typer.Option("--point-mass", help="Load: without inertia.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write the identified model for others: simulators, code, samples, and the payload for controllers.
+
+    Load data of a payload: kuka, abb, fanuc, ur. What no body can have, or is less sure than it is large, is refused.
+
+    \b
+    Examples:
+      excitor export my-cell
+      excitor export my-cell --format mjcf --mjcf my-robot.xml --out filled
+      excitor export my-cell --format kuka --format ur
+    """
+    from excitor.experiments.export.export import LOADS, Asked, offers
+    from excitor.experiments.export.export import export as run
+    from excitor.experiments.export.load import Wanted
+
+    formats = [form.value for form in format or ()]
+    for name, given, needs in (
+        ("--mjcf", mjcf is not None, ("mjcf",)),
+        ("--from-link", from_link is not None, LOADS),
+        ("--flange", flange is not None, LOADS),
+        ("--point-mass", point_mass, LOADS),
+    ):
+        if given and formats and not set(needs) & set(formats):
+            raise typer.BadParameter(f"{name} goes with --format {' or '.join(needs)}")
+    asked = Asked(out, mjcf, Wanted(from_link, flange, point_mass))
+    if not formats:
+        found = offers(folder, asked)
+        if as_json:
+            listed = [
+                {"format": x.format, "file": x.file or None, "notes": list(x.notes), "refused": x.refused or None}
+                for x in found
+            ]
+            typer.echo(json.dumps({"formats": listed}, indent=2))
+            return
+        for one in found:
+            typer.echo(f"{one.format:8} {(one.refused and 'cannot be written: ' + one.refused) or one.file}")
+        return
+    written, doubts = run(folder, formats, asked)
+    for sentence in doubts:
+        typer.echo(f"note: {sentence}", err=True)
+    if as_json:
+        files = [{"format": x.format, "file": x.file, "notes": list(x.notes)} for x in written]
+        typer.echo(json.dumps({"written": files, "doubts": doubts}, indent=2))
+        return
+    for one in written:
+        typer.echo(f"wrote {one.file}")
+        for note in one.notes:
+            typer.echo(f"  {note}")
+
+
 register(app)
+
+
+class Bench(StrEnum):
+    """What can be measured."""
+
+    physics = "physics"
+    identify = "identify"
+    design = "design"
+    programs = "programs"
+    chain = "chain"
+    faults = "faults"
+    readers = "readers"
+    payload = "payload"
+    estimators = "estimators"
+    compare = "compare"
+    watch = "watch"
+
+
+def register_measure(app: typer.Typer) -> None:
+    """Add the verbs to the command line."""
+    for verb in (bench, study):
+        app.command()(verb)
+
+
+def bench(
+    name: Annotated[Bench, typer.Argument(help="What to measure.")] = Bench.physics,
+    full: Annotated[bool, typer.Option("--full", help="Measure as often as the targets ask for.")] = False,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Of compare: folder of the published recordings.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure our speed against what is installed beside us, as ratios in one run; exit 1 if a target is missed.
+
+    \b
+    Examples:
+      excitor bench physics --json
+      excitor bench compare --data recordings/
+    """
+    from importlib import import_module
+
+    if data is not None and name is not Bench.compare:
+        raise typer.BadParameter("--data goes with compare")
+    given = {} if data is None else {"data": data}
+    show_report(import_module(f"excitor.experiments.bench.{name.value}").run(full, **given), as_json)
+
+
+def study(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which paper; none: list them.")] = None,
+    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the published recordings.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to write plots and tables.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Repeat randomised parts more often.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Reproduce a paper, side by side with its printed numbers; exit 1 if a target is missed.
+
+    \b
+    Examples:
+      excitor study
+      excitor study qrc350-in-process --data recordings/ --out plots/
+    """
+    from excitor.experiments import studies
+
+    if name is not None:
+        show_report(studies.find(name).run(data, out, full=full), as_json)
+    elif as_json:
+        listed = [{"name": key, "title": studies.title(key)} for key in studies.STUDIES]
+        typer.echo(json.dumps({"studies": listed}, indent=2))
+    else:
+        for key in studies.STUDIES:
+            typer.echo(f"{key:20} {studies.title(key)}")
+
+
+def show_report(report: "Report", as_json: bool) -> None:
+    """Show figures; exit 1 if a target is missed."""
+    from excitor.experiments.figures import print_table, to_json
+
+    if as_json:
+        typer.echo(to_json(report))
+    else:
+        print_table(report)
+    if any(figure.holds is False for figure in report.figures):
+        raise typer.Exit(1)
+
+
+register_measure(app)
+
+
+def register_second(app: typer.Typer) -> None:
+    """Add the verbs to the command line."""
+    for verb in (compare, watch):
+        app.command()(verb)
+
+
+def compare(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
+    method: Annotated[
+        list[str] | None, typer.Option("--method", metavar="NAME", help="Repeatable; none: all of them.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Fit with every estimator, judge each on runs that none has seen, and say which model to take, and why.
+
+    Writes compare.html and compare.json. Methods: ols, wls, irls, ridge, tls, rls, ml, iv, didim, input-error, and wls
+    on the filtered dynamic, energy, power and filtered power equations. Those that would take long are left out unless
+    they are named. Exit code 1 where the data would mislead.
+
+    \b
+    Examples:
+      excitor compare my-cell
+      excitor compare my-cell --method wls --method input-error
+    """
+    from excitor.experiments.verbs.compare import run_compare
+
+    announce_compilation()
+    run_compare(folder, as_json, method or ())
+
+
+def watch(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A campaign's folder with a model.json.")],
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="A text log that grows, or a folder of complete logs; none: what is new in DIR/logs."
+        ),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Take what is there and end; exit 1 at an alarm or an unusable log.")
+    ] = False,
+    interval: Annotated[float, typer.Option(min=0.01, metavar="S", help="Between looks, s.")] = 1.0,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Print one JSON object a cycle as they come, the summary as the last.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Watch once, and print one JSON object and nothing else.")
+    ] = False,
+) -> None:
+    """Follow logs, learn from each cycle, and say when the robot is not what its model says. Ctrl-C ends it.
+
+    Cycles end as a [[run]] of campaign.toml says (period_s or cycle_s). What was learned is kept in DIR/watch.json.
+
+    \b
+    Examples:
+      excitor watch my-cell --log /data/robot/today.csv
+      excitor watch my-cell --log /data/robot --once --json
+    """
+    from excitor.experiments.verbs.watch import run_watch
+
+    announce_compilation()
+    code = run_watch(folder, log, once=once, interval=interval, as_json=as_json, lines=lines)
+    if code:
+        raise typer.Exit(code)
+
+
 register_second(app)
 
 if __name__ == "__main__":

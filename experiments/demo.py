@@ -9,22 +9,18 @@ from pathlib import Path
 import numpy as np
 
 from excitor.experiments.campaign import open_campaign
-from excitor.experiments.designing.campaign_design import Designed, design
-from excitor.experiments.designing.init import begin
-from excitor.experiments.designing.settings import settings_of
-from excitor.experiments.designing.setup import set_up
-from excitor.experiments.designing.stage import write_all
-from excitor.experiments.designing.terminal import print_designed, progress
+from excitor.experiments.emit import emit, verify_folder
 from excitor.experiments.figures import Figure, Report
-from excitor.experiments.identification import Identified, identify, noise_share
-from excitor.experiments.identify_page import print_identified
-from excitor.experiments.model_file import write_model
-from excitor.experiments.programming.stage import emit, verify_folder
-from excitor.experiments.report.commands import chain_commands
-from excitor.experiments.report.simulated import simulated_runs
-from excitor.experiments.report.write import write_report
-from excitor.experiments.robot_page import print_page, robot_page
-from excitor.experiments.simulating.simulate import Asked, simulate
+from excitor.experiments.identification import Identified, identify, noise_share, write_model
+from excitor.experiments.init import begin
+from excitor.experiments.plan import Designed, design
+from excitor.experiments.report.data import write_report
+from excitor.experiments.report.evidence import chain_commands, simulated_runs
+from excitor.experiments.setup import set_up, settings_of
+from excitor.experiments.simulate import Asked, simulate
+from excitor.experiments.verbs.design import print_designed, progress, write_all
+from excitor.experiments.verbs.identify import print_identified
+from excitor.experiments.verbs.robots import print_page, robot_page
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import ExcitorError
 from excitor.robots.kernel.reference import reference_regressor
@@ -143,7 +139,7 @@ def _model(folder: Path, quiet: bool) -> Identified:
 
 
 def _report(folder: Path, identified: Identified, quiet: bool) -> Path:
-    from excitor.experiments.designing.file import read_design
+    from excitor.experiments.design_json import read_design
 
     with _stage(f"excitor report {folder}", quiet):
         design_data = read_design(folder)

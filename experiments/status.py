@@ -9,10 +9,10 @@ from typing import Any
 
 from excitor.design.programs import registry
 from excitor.experiments.campaign import OpenCampaign, open_campaign
-from excitor.experiments.designing.file import FILE as DESIGN
-from excitor.experiments.designing.file import read_design
-from excitor.experiments.program_logs import LOGS, MANIFEST, PROGRAMS, found_logs
-from excitor.experiments.programming.design_file import design_digest
+from excitor.experiments.design_json import FILE as DESIGN
+from excitor.experiments.design_json import read_design
+from excitor.experiments.emit import design_digest
+from excitor.experiments.logs import LOGS, MANIFEST, PROGRAMS, found_logs
 from excitor.robots.errors import ExcitorError
 
 

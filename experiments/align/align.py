@@ -5,12 +5,21 @@ from dataclasses import replace
 import numpy as np
 
 from excitor.design.motion import Trajectory
-from excitor.experiments.align.nouns import Alignment, Check, Expected, MeasuredRun
-from excitor.experiments.align.payload import can_weigh, check_payload, flange_load, loaded
-from excitor.experiments.align.positions import Channels, check_lag, check_positions, check_tracking
-from excitor.experiments.align.samples import Seen, raw_samples, seen
-from excitor.experiments.align.saturation import check_saturation
-from excitor.experiments.align.stamps import (
+from excitor.experiments.align.channels import (
+    Channels,
+    can_weigh,
+    check_lag,
+    check_payload,
+    check_positions,
+    check_saturation,
+    check_torques,
+    check_tracking,
+    felt,
+    flange_load,
+    loaded,
+)
+from excitor.experiments.align.clock import (
+    Timing,
     check_marks,
     check_periods,
     check_speed,
@@ -18,10 +27,12 @@ from excitor.experiments.align.stamps import (
     check_stretch,
     clock_of,
     in_order,
+    locate,
+    period_stretch,
+    shifts,
 )
-from excitor.experiments.align.timing import Timing, locate, period_stretch, shifts
-from excitor.experiments.align.torques import check_torques, felt
-from excitor.experiments.align.transients import check_friction_drift, repeating
+from excitor.experiments.align.nouns import Alignment, Check, Expected, MeasuredRun
+from excitor.experiments.align.windows import Seen, check_friction_drift, raw_samples, repeating, seen
 from excitor.identify.diagnose import LEAST_GAIN, delay
 from excitor.identify.regression import subset
 from excitor.identify.samples import Samples

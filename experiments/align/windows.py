@@ -1,17 +1,23 @@
-"""What of a log may be identified from? Periods, stops and cruises, on an even grid, torques in time with motion."""
+"""What of a log may be identified from? Periods, stops and cruises, on an even grid, torques in time with motion.
+
+* What do torques and motion of an aligned log look like, free of noise? One mean period, or what moves measure.
+* Which measured periods are alike? What still settles, or was disturbed, is left out; drift of friction is told.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from excitor.design.motion import Trajectory
-from excitor.experiments.align.nouns import Alignment, Expected, MeasuredRun, Misaligned
-from excitor.experiments.align.stamps import in_order
-from excitor.identify.periods import Average, average
-from excitor.identify.samples import Step
-from excitor.robots.arrays import FloatArray, freeze
+from excitor.experiments.align.clock import in_order
+from excitor.experiments.align.nouns import Alignment, Check, Expected, MeasuredRun, Misaligned
+from excitor.identify.periods import Average, average, periodic_lowpass
+from excitor.identify.samples import Samples, Step
+from excitor.identify.signals import differentiate, lowpass
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.robot import Motion
 
 SETTLE = 0.2  # s, or a quarter of it: left out at either end of a stop
 LEAST = 3  # samples of a window that counts
@@ -163,3 +169,185 @@ def _grid(alignment: Alignment) -> tuple[float, tuple[Step, ...]]:
         "torque_delay_s": alignment.delay,
     }
     return rate, (Step("align with the plan", settings),)
+
+
+HARMONICS = 5  # times the highest planned one: what controllers add to the motion lies below
+MOST = 4000  # samples of a run of moves that are enough to judge torques by
+RAW_HARMONICS = 10  # the same for a motion that strays from the plan
+SMOOTH = 9  # samples over which torques of moves are averaged
+BINS = 1500  # of a run, over which torques and tracking errors are averaged
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Seen:
+    """Motion and torques of an aligned log for checks against the prior model."""
+
+    samples: Samples
+    periods: AlignedPeriods | None  # where there are any
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Followed:
+    """What drives were to do, how far joints were behind, and what drives gave, averaged over short times."""
+
+    motion: Motion  # planned, (n, n_joints)
+    error: FloatArray  # (n, n_joints), planned less measured
+    error_rate: FloatArray
+    tau: FloatArray
+
+
+def followed(alignment: Alignment, run: MeasuredRun, q: FloatArray) -> Followed:
+    """Average the steady part of a run over bins of the plan's time, by which noise shrinks and no feature does."""
+    begin, end = alignment.expected.steady_span
+    stretch = alignment.stretch
+    width = max((end - begin) / BINS, 2.0 * alignment.interval / stretch)
+    u = (run.t - alignment.start) / stretch
+    place = np.floor((u - begin) / width).astype(np.int64)
+    late = np.floor((u - alignment.delay / stretch - begin) / width).astype(np.int64)
+    count = int((end - begin) / width)
+    here = np.column_stack([u, alignment.expected.planned(u) - q])
+    (means, first), (tau, second) = _binned(place, here, count), _binned(late, run.tau, count)
+    kept = first & second
+    u, error = means[kept, 0], means[kept, 1:]
+    motion = Motion(*(alignment.expected.planned(u, order) / stretch**order for order in range(3)))
+    rate = np.gradient(error, u * stretch, axis=0) if len(u) > 2 else np.zeros_like(error)
+    return Followed(motion, error, rate, tau[kept])
+
+
+def _binned(place: IntArray, values: FloatArray, count: int) -> tuple[FloatArray, BoolArray]:
+    """Average rows by their bin; also which bins have any."""
+    inside = (place >= 0) & (place < count)
+    n = np.bincount(place[inside], minlength=count)
+    sums = [np.bincount(place[inside], column[inside], count) for column in values.T]
+    return np.column_stack(sums) / np.maximum(n, 1)[:, None], n > 0
+
+
+def seen(alignment: Alignment, run: MeasuredRun, q: FloatArray) -> Seen:
+    """Average a series over its periods; of moves, take the planned motion and torques as logged."""
+    if isinstance(alignment.expected.body, Trajectory):
+        periods = aligned_samples(alignment, run, q=q)
+        return Seen(mean_samples(alignment, periods), periods)
+    t = np.linspace(*alignment.expected.moving_span, MOST + 2)[1:-1]
+    stretch = alignment.stretch
+    motion = Motion(*(alignment.expected.planned(t, order) / stretch**order for order in range(3)))
+    kernel = np.ones(SMOOTH) / SMOOTH
+    smooth = np.column_stack([np.convolve(column, kernel, mode="same") for column in run.tau.T])
+    tau = resampled(run.t, smooth, alignment.log_time(t) + alignment.delay)
+    return Seen(Samples(alignment.expected.program, motion, tau, 1.0 / float((t[1] - t[0]) * stretch)), None)
+
+
+def raw_samples(alignment: Alignment, run: MeasuredRun, q: FloatArray) -> Samples:
+    """Take what was measured as it went, for a motion that does not repeat; filtered alike, without delay."""
+    begin, end = alignment.log_time(np.array(alignment.expected.steady_span))
+    rate = 1.0 / alignment.interval
+    grid = np.arange(max(begin, run.t[0]), min(end, run.t[-1]), 1.0 / rate)
+    body = alignment.expected.body
+    top = (
+        RAW_HARMONICS * body.excitation.harmonics[-1] / body.excitation.period if isinstance(body, Trajectory) else 5.0
+    )
+    cutoff = min(top / alignment.stretch, 0.2 * rate)
+    smooth, tau = (lowpass(resampled(run.t, x, grid), sample_rate_hz=rate, cutoff_hz=cutoff) for x in (q, run.tau))
+    dq = differentiate(smooth, sample_rate_hz=rate)
+    motion = Motion(smooth, dq, differentiate(dq, sample_rate_hz=rate))
+    edge = round(rate / cutoff)
+    inner = Motion(*(part[edge:-edge] for part in (motion.q, motion.dq, motion.ddq)))
+    return Samples(alignment.expected.program, inner, tau[edge:-edge], rate)
+
+
+def mean_samples(alignment: Alignment, periods: AlignedPeriods) -> Samples:
+    """Average periods, and differentiate what lies below a few times the highest planned harmonic."""
+    body = alignment.expected.body
+    assert isinstance(body, Trajectory)
+    q, tau = periods.q.mean(axis=0), periods.tau.mean(axis=0)
+    highest = HARMONICS * body.excitation.harmonics[-1] / (alignment.stretch * body.excitation.period)
+    motion = periodic_lowpass(q, sample_rate_hz=periods.rate, cutoff_hz=min(highest, 0.4 * periods.rate))
+    variance = np.broadcast_to(average(periods.tau).noise_variance, tau.shape) if len(periods.tau) > 1 else None
+    return Samples(alignment.expected.program, motion, tau, periods.rate, variance=variance)
+
+
+def thinned(samples: Samples, most: int) -> Samples:
+    """Keep every so many samples."""
+    step = max(1, len(samples) // most)
+    motion = Motion(*(part[::step] for part in (samples.motion.q, samples.motion.dq, samples.motion.ddq)))
+    variance = None if samples.variance is None else samples.variance[::step]
+    return replace(samples, motion=motion, tau=samples.tau[::step], variance=variance)
+
+
+APART = 5.0  # times the usual distance between periods
+NEGLIGIBLE = 0.01  # of a channel's motion or torque: periods that differ less are alike
+DRIFT = 0.1  # of a joint's torque (rms) that its friction may change by, from the first period to the last
+SLOW = 0.1  # of a joint's highest speed, below which friction is not looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Usable periods in a row, counted among those given."""
+
+    first: int
+    count: int
+
+
+def repeating(periods: AlignedPeriods, planned: int) -> tuple[Kept, list[Check]]:
+    """Find the longest row of periods that are like their median; tell how many are left out."""
+    far = np.maximum(_distance(periods.q), _distance(periods.tau))
+    alike = far <= 1.0
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], alike, [False]]).astype(np.int8)))
+    kept = Kept(0, 0)
+    for a, b in edges.reshape(-1, 2):
+        if b - a > kept.count:
+            kept = Kept(int(a), int(b - a))
+    lost = planned - kept.count
+    holds = lost <= max(1, planned // 3)
+    told = f"{kept.count} of {planned} measured periods repeat each other"
+    remedy = "" if holds else "look for what disturbed the run, and warm up longer"
+    cause = "" if holds else "transients"
+    return kept, [Check("usable periods", float(kept.count), "1", 0.0, holds, told, "", "doubtful", cause, remedy)]
+
+
+def check_friction_drift(expected: Expected, periods: AlignedPeriods) -> list[Check]:
+    """Tell how friction changes from the first period to the last: the trend of what follows the sign of the speed."""
+    if len(periods.tau) < 3:
+        return []
+    mean_q = periods.q.mean(axis=0)
+    dq = np.gradient(mean_q, axis=0) * periods.rate
+    checks = []
+    for j in np.flatnonzero(expected.moving()):
+        fast = np.abs(dq[:, j]) > SLOW * np.abs(dq[:, j]).max()
+        s = np.where(fast, np.sign(dq[:, j]), 0.0)
+        s = s - s.mean()
+        if not s.any():
+            continue
+        parts = periods.tau[:, :, j] @ s / float(s @ s)
+        k = np.arange(len(parts)) - 0.5 * (len(parts) - 1)
+        slope = float(k @ parts / (k @ k))
+        size = float(np.sqrt(np.mean(periods.tau[:, :, j] ** 2))) or 1.0
+        share = slope * (len(parts) - 1) / size
+        holds = abs(share) <= DRIFT or not _trend(k, parts)
+        name = expected.joints[j]
+        told = (
+            f"friction of joint {name} changes by {100 * share:.3g} % of its torque (rms) from the first measured "
+            "period to the last"
+        )
+        remedy = "" if holds else "warm the robot up longer before it is measured"
+        cause = "" if holds else "warming up"
+        checks.append(Check("friction drift", share, "1", DRIFT, holds, told, name, "note", cause, remedy))
+    return checks
+
+
+def _trend(k: FloatArray, parts: FloatArray) -> bool:
+    """Tell whether a slope is more than the scatter about it makes by chance once in ten thousand times."""
+    from scipy.stats import t as student
+
+    slope = float(k @ parts / (k @ k))
+    left, free = parts - parts.mean() - slope * k, len(parts) - 2
+    error = float(np.sqrt(left @ left / free / (k @ k)))
+    return abs(slope) > error * float(student.ppf(1.0 - 0.5e-4, free))
+
+
+def _distance(x: FloatArray) -> FloatArray:
+    """How far each period is from the median one, over what is still alike; the worst channel counts."""
+    middle = np.median(x, axis=0)
+    rms = np.sqrt(np.mean((x - middle) ** 2, axis=1))
+    usual = np.median(rms, axis=0)
+    limits = np.maximum(APART * usual, NEGLIGIBLE * middle.std(axis=0) + 1e-12)
+    return np.asarray((rms / limits).max(axis=1))

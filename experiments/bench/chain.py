@@ -17,15 +17,14 @@ import scipy.stats
 
 from excitor.design.programs import registry
 from excitor.experiments.campaign import OpenCampaign, open_campaign
-from excitor.experiments.designing.campaign_design import design
-from excitor.experiments.designing.settings import settings_of
-from excitor.experiments.designing.setup import set_up
-from excitor.experiments.designing.stage import write_all
+from excitor.experiments.emit import emit
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.identification import Identified, held_out_equations, identify, noise_share
-from excitor.experiments.programming.stage import emit
-from excitor.experiments.simulating.simulate import Asked, simulate
-from excitor.experiments.virtual.formats import OF_TARGET
+from excitor.experiments.plan import design
+from excitor.experiments.setup import set_up, settings_of
+from excitor.experiments.simulate import Asked, simulate
+from excitor.experiments.verbs.design import write_all
+from excitor.experiments.virtual.loggers import OF_TARGET
 from excitor.identify.logs.table import ColumnMap
 from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.errors import ExcitorError

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from excitor.experiments.comparing.data import SCHEMA
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.files import write_atomically
+from excitor.experiments.report.comparison import SCHEMA
 from excitor.robots.errors import ExcitorError
 
 BUDGET_S = 60.0
@@ -23,9 +23,9 @@ _COMPARE = """
 import json, sys, time
 from pathlib import Path
 from excitor.experiments.campaign import open_campaign
-from excitor.experiments.comparing.compare import compare
-from excitor.experiments.comparing.data import compare_data
-from excitor.experiments.comparing.page import compare_page
+from excitor.experiments.compare import compare
+from excitor.experiments.report.comparison import compare_data
+from excitor.experiments.report.comparison import compare_page
 folder = Path(sys.argv[1])
 from excitor.experiments.comparing import page  # imported before the clock starts, as the kernel is compiled
 begun = time.process_time()

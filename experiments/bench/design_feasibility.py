@@ -22,11 +22,9 @@ from excitor.design.motion import executed, scaled
 from excitor.design.search import Budget
 from excitor.experiments.bench.pinocchio_cell import PinocchioCell
 from excitor.experiments.campaign import FILE, open_campaign
-from excitor.experiments.designing.periodic import DesignedRun, design_run
-from excitor.experiments.designing.planned import planned_runs
-from excitor.experiments.designing.settings import DEFAULT_EVALUATIONS, Settings
-from excitor.experiments.designing.setup import Setup, set_up
 from excitor.experiments.figures import Figure
+from excitor.experiments.plan import DesignedRun, design_run, planned_runs
+from excitor.experiments.setup import DEFAULT_EVALUATIONS, Settings, Setup, set_up
 from excitor.robots.arrays import FloatArray
 from excitor.robots.cell import clearances, required, tool_speeds
 from excitor.robots.dynamics import inverse_dynamics

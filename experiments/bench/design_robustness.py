@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.campaign import FILE
-from excitor.experiments.designing.file import FILE as DESIGN
-from excitor.experiments.designing.stage import PAGE
+from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.figures import Figure
+from excitor.experiments.verbs.design import PAGE
 from excitor.robots.errors import ExcitorError
 
 EVALUATIONS = 12_000  # some ten seconds, and six checkpoints

@@ -12,8 +12,23 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.figures import Figure
-from excitor.experiments.studies.tx40_virtual import DEAD_ZONE, RATE, SLOW, WHITE, Virtual, random_moves, thin, virtual
-from excitor.experiments.virtual import measure as sensors
+from excitor.experiments.studies.tx40 import (
+    DEAD_ZONE_TX40_VIRTUAL as DEAD_ZONE,
+)
+from excitor.experiments.studies.tx40 import (
+    RATE_TX40_VIRTUAL as RATE,
+)
+from excitor.experiments.studies.tx40 import (
+    SLOW,
+    WHITE,
+    Virtual,
+    random_moves,
+    virtual,
+)
+from excitor.experiments.studies.tx40 import (
+    thin_tx40_virtual as thin,
+)
+from excitor.experiments.virtual import machine as sensors
 from excitor.identify.closed_loop import DidimResult, didim
 from excitor.identify.estimate import Estimate
 from excitor.identify.regression import Rows

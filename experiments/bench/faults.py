@@ -14,11 +14,9 @@ from excitor.experiments.bench.faults_campaigns import Campaign, campaign, log_c
 from excitor.experiments.bench.faults_named import named
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.identification import UnusableData, examine
-from excitor.experiments.virtual.faults import CHANNELS, FAULTS, Fault, aimed
-from excitor.experiments.virtual.formats import format_of
-from excitor.experiments.virtual.machine import run_program
-from excitor.experiments.virtual.settings import QUIET
-from excitor.experiments.virtual.truth import draw_truth
+from excitor.experiments.virtual.loggers import format_of
+from excitor.experiments.virtual.machine import CHANNELS, FAULTS, Fault, aimed, run_program
+from excitor.experiments.virtual.robot import QUIET, draw_truth
 from excitor.identify.diagnose import usable
 from excitor.robots.arrays import one_blas_thread
 from excitor.robots.errors import ExcitorError

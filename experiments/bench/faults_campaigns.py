@@ -10,12 +10,10 @@ from excitor.design.motion import Excitation, Trajectory, period_grid, scaled, s
 from excitor.design.programs import registry
 from excitor.design.programs.package import MANIFEST, manifest_data, package, program_names_of
 from excitor.design.programs.plan import Move, Plan, Rounds
-from excitor.experiments.program_logs import LOGS, PROGRAMS, ProgramLog, read_aligned
-from excitor.experiments.virtual.faults import Fault
-from excitor.experiments.virtual.formats import declared_for, format_of, settings_for, write
-from excitor.experiments.virtual.machine import run_program
-from excitor.experiments.virtual.settings import Settings
-from excitor.experiments.virtual.truth import draw_truth
+from excitor.experiments.logs import LOGS, PROGRAMS, ProgramLog, read_aligned
+from excitor.experiments.virtual.loggers import declared_for, format_of, settings_for, write
+from excitor.experiments.virtual.machine import Fault, run_program
+from excitor.experiments.virtual.robot import Settings, draw_truth
 from excitor.identify.logs.table import ColumnMap
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray

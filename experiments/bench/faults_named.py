@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from excitor.experiments.virtual.faults import Fault
+from excitor.experiments.virtual.machine import Fault
 
 
 @dataclass(frozen=True, slots=True)

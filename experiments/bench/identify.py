@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.figures import Figure, Report
-from excitor.experiments.studies import tx40_virtual
+from excitor.experiments.studies import tx40 as tx40_virtual
 from excitor.identify.estimate import compress, stream_factors, wls
 from excitor.identify.reduce import essential
 from excitor.identify.regression import Regression

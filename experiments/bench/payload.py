@@ -15,21 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from excitor.experiments.campaign import OpenCampaign, open_campaign
-from excitor.experiments.designing.campaign_design import design
-from excitor.experiments.designing.init import begin
-from excitor.experiments.designing.schema import Arm
-from excitor.experiments.designing.settings import settings_of
-from excitor.experiments.designing.setup import set_up
-from excitor.experiments.designing.stage import write_all
+from excitor.experiments.campaign import Arm, OpenCampaign, open_campaign
+from excitor.experiments.emit import emit
 from excitor.experiments.figures import Figure, Report
-from excitor.experiments.payload.arm import doubted_arm
-from excitor.experiments.payload.identify import IdentifiedLoad, identify_payload
-from excitor.experiments.payload.model_file import write_load
-from excitor.experiments.payload.report import write_load_report
-from excitor.experiments.programming.stage import emit
-from excitor.experiments.simulating.simulate import TRUTH, Asked, simulate
-from excitor.experiments.virtual.settings import Settings
+from excitor.experiments.init import begin
+from excitor.experiments.payload import IdentifiedLoad, doubted_arm, identify_payload, write_load
+from excitor.experiments.plan import design
+from excitor.experiments.report.payload import write_load_report
+from excitor.experiments.setup import set_up, settings_of
+from excitor.experiments.simulate import TRUTH, Asked, simulate
+from excitor.experiments.verbs.design import write_all
+from excitor.experiments.virtual.robot import Settings
 from excitor.identify.load.fit import center_values
 from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.base import base_parameters

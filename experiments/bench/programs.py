@@ -12,13 +12,11 @@ from excitor.design.programs import registry
 from excitor.design.programs.package import Package, package
 from excitor.design.programs.verify import verify
 from excitor.experiments.campaign import open_campaign
-from excitor.experiments.designing.campaign_design import design
-from excitor.experiments.designing.settings import settings_of
-from excitor.experiments.designing.setup import set_up
-from excitor.experiments.designing.stage import write_all
+from excitor.experiments.emit import Judged, emit, own_files, plans_of
 from excitor.experiments.figures import Figure, Report
-from excitor.experiments.programming.plans import Judged, plans_of
-from excitor.experiments.programming.stage import emit, own_files
+from excitor.experiments.plan import design
+from excitor.experiments.setup import set_up, settings_of
+from excitor.experiments.verbs.design import write_all
 from excitor.robots.arrays import one_blas_thread
 from excitor.robots.load import load
 

@@ -24,9 +24,8 @@ from excitor.experiments.bench.watch_day import (
 )
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.figures import Figure, Report
-from excitor.experiments.watching.session import begin_session, open_basis, take
-from excitor.experiments.watching.sources import open_source
-from excitor.experiments.watching.state import write_state
+from excitor.experiments.watch.session import begin_session, open_basis, take
+from excitor.experiments.watch.sources import open_source, write_state
 from excitor.identify.change import LEARN, Verdict, begin, cycle_equations, features, observe, watched
 from excitor.identify.recursive import eigenvalues, start, update, update_many
 from excitor.identify.regression import Rows

@@ -1,20 +1,40 @@
-"""What does a report say? Everything in it as plain data: report.json, of which the page is a drawing."""
+"""What does a report say? Everything in it as plain data: report.json, of which the page is a drawing.
 
+* Where a report goes: report.html and report.json in the campaign's folder, and a PDF where a browser prints.
+* Can a report.json be compared? It may come from a stranger: its size, version and types are checked first.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn, Self
 
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+
+from excitor.experiments.files import write_atomically, write_bytes_atomically
 from excitor.experiments.identification import Identified
-from excitor.experiments.report.alignment import alignment_entry, checked_entries
 from excitor.experiments.report.bodies import bodies_data
-from excitor.experiments.report.chain import processing_data, provenance_data
-from excitor.experiments.report.curves import runs_data, split_data
-from excitor.experiments.report.evidence import gather
+from excitor.experiments.report.campaign import alignment_entry, checked_entries, planned_data
+from excitor.experiments.report.evidence import (
+    gather,
+    processing_data,
+    provenance_data,
+    runs_data,
+    simulated_runs,
+    split_data,
+)
+from excitor.experiments.report.fit import errors_data, residuals_data
+from excitor.experiments.report.page import report_page
 from excitor.experiments.report.parameters import base_rows, correlation_data, spectrum_data, standard_rows
-from excitor.experiments.report.planned import planned_data
-from excitor.experiments.report.residuals import errors_data, residuals_data
-from excitor.experiments.report.simulated import simulated_runs
 from excitor.experiments.report.verdict import verdict_data
-from excitor.experiments.tracking.reported import reported_tracking
+from excitor.experiments.tracking import reported_tracking
+from excitor.robots.errors import ExcitorError
+from excitor.robots.files.schema import sentences
 from excitor.robots.robot import Robot
 
 SCHEMA = 1
@@ -73,3 +93,187 @@ def robot_data(robot: Robot) -> dict[str, Any]:
         "units": ["m" if x else "rad" for x in sliding],
         "torque_units": ["N" if x else "N m" for x in sliding],
     }
+
+
+PAGE, DATA = "report.html", "report.json"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+PRINTING = 120.0  # s that a browser may take
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A PDF, or why there is none."""
+
+    path: Path | None
+    sentence: str
+
+
+def write_report(
+    folder: Path,
+    identified: Identified,
+    *,
+    design: Mapping[str, Any] | None = None,
+    alignment: Sequence[Mapping[str, Any]] | None = None,
+    commands: Sequence[str] = (),
+    tracking: bool = False,
+) -> list[Path]:
+    """Write report.html and report.json, each whole or not at all; last the data, which tell what they rest on."""
+    data = report_data(identified, design=design, alignment=alignment, commands=commands, tracking=tracking)
+    texts = {DATA: json.dumps(data, allow_nan=False, separators=(",", ":")) + "\n", PAGE: report_page(data)}
+    for name in (PAGE, DATA):
+        write_atomically(folder / name, texts[name])
+    return [folder / name for name in texts]
+
+
+def pdf(page: Path) -> Printed:
+    """Print a page to a PDF beside it with the browser that is installed, without a network."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        return Printed(None, f"No PDF: it needs Chromium or Chrome, and neither is installed; print {page} by hand")
+    if not page.is_file():
+        raise ExcitorError(f"{page}: is missing, so it cannot be printed; write the report first")
+    target = page.with_suffix(".pdf")
+    with tempfile.TemporaryDirectory() as profile:
+        made = Path(profile) / target.name
+        why = _print(browser, page, made, profile)
+        if why is not None or not made.is_file():
+            return Printed(None, f"No PDF: {browser} {why or 'wrote none'}; print {page} by hand")
+        write_bytes_atomically(target, made.read_bytes())
+    return Printed(target, f"wrote {target}")
+
+
+def _print(browser: str, page: Path, target: Path, profile: str) -> str | None:
+    """Run the browser; say what went wrong, if anything did."""
+    command = [browser, "--headless", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage"]
+    command += ["--no-pdf-header-footer", "--virtual-time-budget=15000", f"--user-data-dir={profile}"]
+    command += [f"--print-to-pdf={target}", page.resolve().as_uri()]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.insert(1, "--no-sandbox")  # which it refuses to have for root
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=PRINTING, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"did not print: {str(error)[:200]}"
+    return f"ended with code {done.returncode}" if done.returncode else None
+
+
+LARGEST = 64_000_000  # bytes; a report has a tenth of that
+MOST = 2000  # entries of any list that is compared
+Text = Annotated[str, Field(max_length=2000)]
+Names = Annotated[list[Text], Field(max_length=200)]
+Numbers = Annotated[list[FiniteFloat | None], Field(max_length=200)]
+
+
+class Part(BaseModel):
+    """A table of the file; what is not compared is not looked at."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True, populate_by_name=False)
+
+
+class ReportedRobot(Part):
+    """Which robot a report is of."""
+
+    name: Text
+    title: Text
+    joints: Names
+
+
+class ReportedParameter(Part):
+    """One base parameter; numbers are there where the model kept it."""
+
+    name: Text
+    part: Literal["link", "rotor", "friction"]
+    regrouping: Annotated[str, Field(max_length=100_000)]
+    unit: Text
+    kept: bool
+    value: FiniteFloat | None
+    sigma: Annotated[FiniteFloat, Field(ge=0.0)] | None
+    low: FiniteFloat | None
+    high: FiniteFloat | None
+    contribution: Annotated[FiniteFloat, Field(ge=0.0)] | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if self.kept and None in (self.value, self.sigma, self.low, self.high):
+            raise ValueError(f"parameter {self.name!r} is in the model, but has no value with an interval")
+        return self
+
+
+class ReportedNumbers(Part):
+    """Relative torque errors by joint, and of all."""
+
+    relative: Numbers
+    total: FiniteFloat | None
+
+
+class ReportedErrors(Part):
+    """Errors on some runs."""
+
+    label: Text
+    training: bool
+    joints: Names
+    model: ReportedNumbers
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if len(self.model.relative) != len(self.joints):
+            raise ValueError(f"{len(self.model.relative)} errors are given for {len(self.joints)} joints")
+        return self
+
+
+class ReportedSimulation(Part):
+    """A run of a virtual robot."""
+
+    run: Text
+
+
+class Report(Part):
+    """What is compared of a report."""
+
+    version: Literal[1] = Field(alias="schema")
+    kind: Literal["excitor report"]
+    name: Text
+    robot: ReportedRobot
+    parameters: Annotated[list[ReportedParameter], Field(max_length=MOST)]
+    errors: Annotated[list[ReportedErrors], Field(max_length=2)]
+    simulated: Annotated[list[ReportedSimulation], Field(max_length=MOST)] = []
+
+    @model_validator(mode="after")
+    def _names_are_apart(self) -> Self:
+        names = [parameter.name for parameter in self.parameters]
+        if len(set(names)) < len(names):
+            raise ValueError("parameters bear the same name")
+        return self
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """Read a report.json; ExcitorError says what is wrong with it."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise ExcitorError(f"{path}: has {path.stat().st_size} bytes, expected at most {LARGEST}; it is no report")
+        data = json.loads(path.read_text("utf-8"), parse_constant=_refuse)
+    except FileNotFoundError:
+        raise ExcitorError(f"{path}: is missing; run excitor report {path.parent} first") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ExcitorError(f"{path}: cannot be read as a report: {str(error)[:200]}") from None
+    checked(data, str(path))
+    return dict(data)
+
+
+def checked(data: Any, where: str) -> Report:
+    """Check a report's version and types; all that is wrong with it at once."""
+    if not isinstance(data, Mapping):
+        raise ExcitorError(f"{where}: is no report; expected the content of a report.json")
+    if data.get("kind") != "excitor report" or data.get("schema") != 1:
+        raise ExcitorError(
+            f"{where}: is {str(data.get('kind'))[:80]!r} of schema {str(data.get('schema'))[:20]}, expected an "
+            "'excitor report' of schema 1; write the report again"
+        )
+    try:
+        return Report.model_validate(dict(data))
+    except ValidationError as error:
+        told = sentences(list(error.errors(include_url=False)))
+        raise ExcitorError("\n".join(f"{where}: {sentence}" for sentence in told[:20])) from None
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number")

@@ -1,14 +1,34 @@
-"""What does a model rest on? Its runs: measured torques beside those that it predicts, part by part."""
+"""What does a model rest on? Its runs: measured torques beside those that it predicts, part by part.
 
+* Curves of bounded size: where there are too many samples to draw, the least and the greatest of each stretch.
+* What was done to the data, and by whom: processing steps with their settings, versions, hashes, commands.
+* With which commands can a report be made again? Each stage's, from what the stages say of themselves.
+* Which logs are of a virtual robot? Those that a simulation says it wrote, by their digests.
+* What the report's sentences and its tables say alike.
+"""
+
+import hashlib
+import json
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from excitor.experiments.align.nouns import Alignment
-from excitor.experiments.campaign import Role
-from excitor.experiments.identification import Identified, equations, thinner
+from excitor.experiments.campaign import OpenCampaign, Role, inside
+from excitor.experiments.design_json import FILE as DESIGN
+from excitor.experiments.identification import Identified, equations, finite, provenance, thinner
+from excitor.experiments.report.html import compact, percent, subtable
+from excitor.experiments.report.html import finite as number
+from excitor.experiments.simulate import FOLDER, MARK
+from excitor.identify.diagnose import several
+from excitor.identify.logs.read import log_files
 from excitor.identify.regression import Regression
-from excitor.identify.samples import Samples
+from excitor.identify.samples import Samples, Step
 from excitor.identify.validate import Validation, estimated_torques, standard_parameters, thinning
 from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import friction_load, friction_only, rotor_matrix
@@ -137,3 +157,256 @@ def _time(samples: Samples, factor: float) -> FloatArray:
         return np.arange(1.0, len(samples) + 1.0)
     began = next((step.settings.get("from_s", 0.0) for step in samples.steps if step.name == "cut"), 0.0)
     return float(began) + np.arange(len(samples)) * round(factor) / samples.sample_rate_hz
+
+
+BUDGET = 240_000  # stretches that all curves of a report may have together
+FINEST, COARSEST = 1500, 60  # stretches of one curve
+MOST_RUNS = 30  # that are drawn
+SPLIT_STRETCHES = 500
+NOTHING = 1e-9  # of a joint's torque: rounding
+
+
+def runs_data(evidence: Evidence) -> list[dict[str, Any]]:
+    """Write every run in words, and the curves of as many as can be drawn, unseen ones first."""
+    order = sorted(range(len(evidence.runs)), key=lambda k: evidence.runs[k].role != "validate")
+    drawn = set(order[:MOST_RUNS])
+    stretches = BUDGET // (3 * evidence.robot.n_joints * max(len(drawn), 1))
+    size = int(np.clip(stretches, COARSEST, FINEST))
+    return [_run_data(run, size if k in drawn else 0) for k, run in enumerate(evidence.runs)]
+
+
+def split_data(evidence: Evidence) -> dict[str, Any]:
+    """Write the predicted torques of one run by their cause: curves, and each one's root mean square."""
+    run = evidence.shown
+    size = NOTHING * np.sqrt(np.mean(run.predicted**2, axis=0))
+    parts = {name: np.where(np.abs(tau) < size, 0.0, tau) for name, tau in run.parts.items()}
+    return {
+        "run": run.samples.run,
+        "role": run.role,
+        "static": run.samples.static,
+        "time": compact(stretch_means(run.time, SPLIT_STRETCHES)),
+        "joints": [
+            {
+                "measured": curve(run.measured[:, j], SPLIT_STRETCHES),
+                "parts": {name: curve(tau[:, j], SPLIT_STRETCHES) for name, tau in parts.items()},
+                "rms": {name: float(np.sqrt(np.mean(tau[:, j] ** 2))) for name, tau in parts.items()},
+                "rms_predicted": float(np.sqrt(np.mean(run.predicted[:, j] ** 2))),
+            }
+            for j in range(evidence.robot.n_joints)
+        ],
+    }
+
+
+def curve(values: FloatArray, size: int) -> dict[str, Any]:
+    """Write a curve as it is, or as the least and greatest values of `size` stretches."""
+    if len(values) <= size:
+        return {"value": compact(values)}
+    starts = _starts(len(values), size)
+    return {
+        "low": compact(np.minimum.reduceat(values, starts)),
+        "high": compact(np.maximum.reduceat(values, starts)),
+    }
+
+
+def stretch_means(time: FloatArray, size: int) -> FloatArray:
+    """Time in the middle of each stretch of `curve`."""
+    if len(time) <= size:
+        return time
+    starts = _starts(len(time), size)
+    return np.asarray(np.add.reduceat(time, starts) / np.diff(np.append(starts, len(time))))
+
+
+def _starts(n: int, size: int) -> Any:
+    return np.linspace(0, n, size, endpoint=False).astype(np.int64)
+
+
+def _run_data(run: SeenRun, size: int) -> dict[str, Any]:
+    samples = run.samples
+    data = {
+        "name": samples.run,
+        "role": "training" if run.role == "identify" else "validation",
+        "log": run.log,
+        "static": samples.static,
+        "n_samples": len(samples),
+        "sample_rate_hz": samples.sample_rate_hz,
+        "duration_s": None if samples.static else len(samples) / samples.sample_rate_hz,
+        "n_drawn": len(run.measured),
+    }
+    if not size:
+        return data
+    curves = {"measured": run.measured, "predicted": run.predicted, "residual": run.residual}
+    return data | {
+        "time": compact(stretch_means(run.time, size)),
+        "joints": [
+            {name: curve(values[:, j], size) for name, values in curves.items()} for j in range(run.measured.shape[1])
+        ],
+    }
+
+
+def processing_data(evidence: Evidence) -> dict[str, Any]:
+    """List each run's steps in order, then what was done to the equations of all."""
+    campaign, estimate = evidence.identified.campaign, evidence.identified.estimate
+    settings, method = campaign.content.processing, _in_words(campaign.content.identify.method)
+    return {
+        "runs": [
+            {"run": run.samples.run, "log": run.log, "steps": [_step(step) for step in run.samples.steps]}
+            for run in evidence.runs
+        ],
+        "equations": [
+            *([_step(Step("thin", {"by": " x ".join(map(str, settings.decimate))}))] if settings.decimate else []),
+            _step(
+                Step(
+                    "leave out joints slower than a share of their limit", {"share_percent": settings.dead_zone_percent}
+                )
+            ),
+            _step(Step("leave out turns of friction", {"before_and_after_s": settings.settling_s})),
+            _step(Step(f"fit by {method}", {**estimate.settings, "equations": float(estimate.n_rows)})),
+            _step(
+                Step(
+                    f"intervals by {evidence.identified.intervals.method}", dict(evidence.identified.intervals.settings)
+                )
+            ),
+        ],
+        "weights": [
+            {
+                "joint": evidence.robot.joint_names[joint],
+                "run": evidence.training.regression.runs[run],
+                "sigma": finite(sigma),
+            }
+            for (joint, run), sigma in sorted(estimate.group_sigma.items(), key=lambda item: item[0][::-1])
+        ],
+        "locked": [evidence.robot.joint_names[i] for i in sorted(evidence.robot.locked)],
+    }
+
+
+def provenance_data(
+    evidence: Evidence, commands: Sequence[str], design: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Name everything that this report can be made again from."""
+    campaign = evidence.identified.campaign
+    known, file = provenance(campaign), campaign.folder / DESIGN
+    if design is not None and file.is_file():
+        known["sha256"] |= {DESIGN: hashlib.sha256(file.read_bytes()).hexdigest()}
+    return known | {
+        **{name: _version(name) for name in ("scipy", "cvxpy")},
+        "robot": str(campaign.content.robot),
+        "seed": finite(evidence.identified.intervals.settings.get("seed", float("nan"))),
+        "design_seed": number(subtable(design or {}, "settings").get("seed")),
+        "campaign_sha256": campaign.digest,
+        "commands": [str(command) for command in commands],
+    }
+
+
+def _in_words(method: str) -> str:
+    return {"ols": "least squares", "wls": "weighted least squares"}.get(method, method)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "name": step.name,
+        "settings": {key: finite(x) if isinstance(x, float) else x for key, x in step.settings.items()},
+    }
+
+
+def chain_commands(
+    campaign: OpenCampaign, design: Mapping[str, Any] | None, simulated: Sequence[Mapping[str, Any]] = ()
+) -> tuple[str, ...]:
+    """List the commands from the plan to the report, for this campaign's folder."""
+    where = shlex.quote(campaign.folder.resolve().name)
+    targets = dict.fromkeys(run.program.partition("/")[0] for run in campaign.content.run if run.program is not None)
+    said = [] if design is None else [f"excitor design {where}{_search(subtable(design, 'settings'))}"]
+    said += [f"excitor emit {where}" + "".join(f" --target {shlex.quote(name)}" for name in targets)] if targets else []
+    said += list(dict.fromkeys(_simulation(where, run) for run in simulated))
+    return (*said, f"excitor identify {where}", f"excitor report {where}")
+
+
+def _search(settings: Mapping[str, Any]) -> str:
+    """Repeat what decides a search: its seed, and how much it may try."""
+    keys = ("seed", "evaluations", "seconds")
+    return "".join(f" --{key} {settings[key]}" for key in keys if isinstance(settings.get(key), int | float))
+
+
+def _simulation(where: str, run: Mapping[str, Any]) -> str:
+    seed = "" if run.get("seed") is None else f" --seed {run['seed']}"
+    told = "; ".join(run.get("faults", ()))
+    wrong = f"  # faults: {told}" if told else ""
+    return f"excitor simulate {where} --target {shlex.quote(str(run['target']))}{seed}{wrong}"
+
+
+LARGEST = 4_000_000  # bytes of a simulated.json
+
+
+def simulated_runs(campaign: OpenCampaign) -> list[dict[str, Any]]:
+    """List the runs whose logs are simulated, with target, seed and faults."""
+    found = []
+    for run in campaign.content.run:
+        target = "" if run.program is None else run.program.partition("/")[0]
+        mark = _mark(campaign.folder, target) if target else {}
+        files = {_digest(path) for path in log_files(campaign.folder / run.log)} if mark else set()
+        if files and files <= _written(mark):
+            faults = mark.get("faults")
+            found.append(
+                {
+                    "run": run.name,
+                    "target": target,
+                    "seed": mark.get("seed") if isinstance(mark.get("seed"), int) else None,
+                    "faults": [_fault(fault) for fault in faults] if isinstance(faults, list) else [],
+                }
+            )
+    return found
+
+
+def _mark(folder: Path, target: str) -> dict[str, Any]:
+    """Read what a simulation says of its logs; nothing where it says nothing readable."""
+    path = folder / FOLDER / target / MARK
+    try:
+        if not inside(folder, f"{FOLDER}/{target}/{MARK}") or path.stat().st_size > LARGEST:
+            return {}
+        data = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _fault(fault: Any) -> str:
+    """Say what was wrong on purpose, and with which joints."""
+    if not isinstance(fault, dict):
+        return str(fault)
+    joints = fault.get("joints")
+    where = f" ({', '.join(map(str, joints))})" if isinstance(joints, list) and joints else ""
+    return f"{fault.get('sentence', '')}{where}"
+
+
+def _written(mark: dict[str, Any]) -> set[str]:
+    """Collect the digests of all files that it wrote."""
+    try:
+        return {str(file["sha256"]) for run in mark["programs"] for file in run["files"]}
+    except (KeyError, TypeError):
+        return set()
+
+
+def cost(loss: object) -> str:
+    """Write what consistency costs: solvers stop at some digit, and that is no cost."""
+    value = number(loss)
+    return "less than 0.01 %" if value is not None and abs(value) < 1e-4 else percent(loss)
+
+
+def some(names: Sequence[str], most: int = 8) -> str:
+    """List names; of many the first, and how many others there are."""
+    return (
+        several(list(names))
+        if len(names) <= most
+        else f"{', '.join(names[:most])} and {len(names) - most} other{'s' * (len(names) > most + 1)}"
+    )

@@ -1,12 +1,27 @@
-"""How sections write HTML: elements and tables, in which every text is escaped."""
+"""How sections write HTML: elements and tables, in which every text is escaped.
 
-from collections.abc import Iterable, Sequence
+* How styles and scripts become part of one page that needs no network.
+* Where a robot's bodies are, for a picture of it in motion.
+* How data travel inside a page: rounded, finite, and unable to end the element that holds them.
+* How numbers and units are written for people.
+"""
+
+import base64
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup, escape
 
-from excitor.experiments.page.words import seen
+from excitor.robots.arrays import FloatArray
+from excitor.robots.dynamics import frame_pose, link_poses
+from excitor.robots.robot import Robot
 
 
 def element(name: str, *content: Any, **attributes: Any) -> Markup:
@@ -93,3 +108,200 @@ def _cell(content: Any) -> Markup:
     if made.class_ == "n":
         return element("td", made.content, class_="n", data_number="" if made.number is None else repr(made.number))
     return element("td", made.content, class_=made.class_)
+
+
+ASSETS = "excitor.experiments.report.assets"
+
+
+def text(name: str) -> str:
+    """Read a style, a script or a template."""
+    return files(ASSETS).joinpath(name).read_text(encoding="utf-8")
+
+
+def joined_script(shared: Iterable[str], own: Iterable[str]) -> str:
+    """Join scripts, shared ones first, each of which defines one name."""
+    return "\n".join(["'use strict';", *(text(name) for name in (*shared, *own))])
+
+
+def script_hash(script: str) -> str:
+    """Digest a script as a content security policy asks for it."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+STICK = 0.02  # m: radius that links are drawn with where a robot states no capsules
+
+
+def base_capsules(robot: Robot) -> list[dict[str, Any]]:
+    """List the capsules that stand still."""
+    return [
+        {"start": capsule.start.tolist(), "end": capsule.end.tolist(), "radius": capsule.radius}
+        for capsule in robot.capsules
+        if capsule.link < 0
+    ]
+
+
+def moving_capsules(robot: Robot) -> list[dict[str, Any]]:
+    """List the capsules that move, or sticks where a robot states none, in the order of `frames`."""
+    return [
+        {"link": robot.mechanism.link_names[capsule.link], "radius": capsule.radius}
+        for capsule in robot.capsules
+        if capsule.link >= 0
+    ] or [{"link": name, "radius": STICK} for name in robot.mechanism.link_names]
+
+
+def frames(robot: Robot, time: FloatArray, q: FloatArray) -> dict[str, Any]:
+    """Place the robot's capsules and its tool in the base frame."""
+    poses = link_poses(robot, q)
+    capsules = [capsule for capsule in robot.capsules if capsule.link >= 0]
+    ends: FloatArray = np.zeros((len(q), len(capsules), 6))
+    for k, capsule in enumerate(capsules):
+        T = poses[:, capsule.link]
+        ends[:, k, :3] = T[:, :3, :3] @ capsule.start + T[:, :3, 3]
+        ends[:, k, 3:] = T[:, :3, :3] @ capsule.end + T[:, :3, 3]
+    if not capsules:
+        ends = _skeleton(poses)
+    tool = frame_pose(robot, q)[:, :3, 3]
+    return {"time": time.tolist(), "capsules": ends.tolist(), "tool": tool.tolist()}
+
+
+def _skeleton(poses: FloatArray) -> FloatArray:
+    """Draw lines between the frames of a robot that states no capsules."""
+    origins = poses[:, :, :3, 3]
+    before = np.concatenate([np.zeros((len(poses), 1, 3)), origins[:, :-1]], axis=1)
+    return np.concatenate([before, origins], axis=2)
+
+
+DIGITS = 5  # of every number that is drawn
+GRID = 1e4  # positions of bodies are whole tenths of a millimetre
+
+
+def embed(data: Any) -> str:
+    """Write data as JSON that may stand inside a script element: no `<`, `>` or `&` in it."""
+    from markupsafe import Markup
+
+    text = json.dumps(compact(data), allow_nan=False, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def compact(value: Any) -> Any:
+    """Round floats to significant digits; NaN and infinities become null; arrays become lists."""
+    if isinstance(value, str):
+        return seen(value)
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return _rounded(value)
+    if isinstance(value, Mapping):
+        return {seen(str(key)): compact(entry) for key, entry in value.items()}
+    if hasattr(value, "tolist"):
+        return compact(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [compact(entry) for entry in value]
+    return seen(str(value))
+
+
+def frame_data(frames: Mapping[str, Any]) -> dict[str, Any]:
+    """Write where the bodies are: capsules (n_frames, 6 n_capsules) and tool (n_frames, 3), tenths of a millimetre."""
+    capsules, tool = compact(entries(frames, "capsules")), compact(entries(frames, "tool"))
+    return {
+        "time": entries(frames, "time"),
+        "capsules": [[_on_grid(x) for ends in frame for x in ends] for frame in capsules],
+        "tool": [[_on_grid(x) for x in point] for point in tool],
+    }
+
+
+def _rounded(value: float) -> float | int | None:
+    if not math.isfinite(value):
+        return None
+    rounded = float(f"{value:.{DIGITS}g}")
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
+
+
+def _on_grid(value: float | None) -> int | None:
+    return None if value is None else round(value * GRID)
+
+
+GOOD, FAIR = 0.02, 0.10  # relative deviation below which a parameter is well or fairly known
+NONE, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
+# Characters that turn the direction of what follows them, or that nobody sees, or that are no text.
+UNSEEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def subtable(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return a nested table, empty where it is missing."""
+    value = data.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def entries(data: Mapping[str, Any], key: str) -> list[Any]:
+    """Return a list, empty where it is missing."""
+    value = data.get(key)
+    return [] if value is None else list(value)
+
+
+def finite(value: Any) -> float | None:
+    """Return a number, or None for what is none: missing, NaN, infinite, not numeric."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def show(value: Any, digits: int = 4) -> str:
+    """Write a number for people; a dash where there is none."""
+    number = finite(value)
+    if number is None:
+        return NONE
+    digit, _, power = f"{number:.{digits}g}".partition("e")
+    raised = "·10" + str(int(power)).translate(RAISED) if power else ""
+    return digit.replace("-", MINUS) + raised
+
+
+def seen(words: str) -> str:
+    """Write characters that hide or turn text as their numbers: a name must not change how the rest is read."""
+    return UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", words)
+
+
+def beside(value: Any, sigma: Any) -> str:
+    """Write a number to the digit that its standard deviation leaves: two digits of that, four without one."""
+    number, deviation = finite(value), finite(sigma)
+    if number is None or deviation is None or deviation <= 0.0 or abs(number) >= 1e5 or deviation < 1e-9:
+        return show(value)
+    decimals = min(9, max(0, 1 - math.floor(math.log10(deviation))))
+    return f"{round(number, decimals) + 0.0:.{decimals}f}".replace("-", MINUS)
+
+
+def percent(value: Any) -> str:
+    """Write a share as a percentage of two digits; a dash where there is none."""
+    number = finite(value)
+    if number is None:
+        return NONE
+    if abs(number) >= 10.0:
+        return "over 1000 %" if number > 0 else f"under {MINUS}1000 %"
+    text = f"{100 * number:.0f}" if abs(number) >= 0.1 else f"{100 * number:.2g}"
+    return text.replace("-", MINUS) + " %"
+
+
+def unit_words(unit: Any) -> str:
+    """Write powers in a unit as raised digits: kg m2 becomes kg m²."""
+    return re.sub(r"(?<=[a-z])[23]\b", lambda power: power[0].translate(RAISED), str(unit or ""))
+
+
+def tier(relative: float | None) -> str:
+    """Name how well a parameter will be known."""
+    if relative is None:
+        return "open"
+    return "good" if abs(relative) < GOOD else "fair" if abs(relative) < FAIR else "poor"
+
+
+def bar(relative: float | None) -> float:
+    """Map 0.1 % … 100 % to 0 … 100 on a logarithmic scale: deviations span decades."""
+    if relative is None:
+        return 0.0
+    return round(100.0 * min(1.0, max(0.02, math.log10(max(abs(relative), 1e-6) / 1e-3) / 3.0)), 1)

@@ -9,22 +9,25 @@ from typing import Any
 
 from markupsafe import Markup
 
-from excitor.experiments.page.assemble import joined_script, script_hash, text
-from excitor.experiments.page.embed import embed
-from excitor.experiments.page.words import entries, table
-from excitor.experiments.report.html import element, joined, safe
-from excitor.experiments.report.sections.alignment import alignment_section
-from excitor.experiments.report.sections.bodies import bodies_section
-from excitor.experiments.report.sections.campaign import planned_section
-from excitor.experiments.report.sections.fit import errors_section, runs_section
-from excitor.experiments.report.sections.matrices import correlation_section, spectrum_section
-from excitor.experiments.report.sections.origin import processing_section, provenance_section
-from excitor.experiments.report.sections.parameters import parameters_section, standard_section
-from excitor.experiments.report.sections.residuals import residuals_section, split_section
-from excitor.experiments.report.sections.tracking import tracking_section
-from excitor.experiments.report.sections.verdict import verdict_section
+from excitor.experiments.report.bodies import bodies_section
+from excitor.experiments.report.campaign import (
+    alignment_section,
+    planned_section,
+    processing_section,
+    provenance_section,
+    tracking_section,
+)
+from excitor.experiments.report.fit import errors_section, residuals_section, runs_section, split_section
+from excitor.experiments.report.html import element, embed, entries, joined, joined_script, safe, script_hash, text
+from excitor.experiments.report.html import subtable as table
+from excitor.experiments.report.parameters import (
+    correlation_section,
+    parameters_section,
+    spectrum_section,
+    standard_section,
+)
+from excitor.experiments.report.verdict import verdict_section
 
-PACKAGE = "excitor.experiments.report"
 SHARED_SCRIPTS = (
     "camera.js",
     "raster.js",
@@ -75,7 +78,7 @@ def report_page(data: Mapping[str, Any]) -> str:
     """Write a report, given as report.json has it, as one HTML page."""
     sections = [(name, words, section(data)) for name, words, section in CONTENTS]
     links = [element("a", words, href=f"#{name}") for name, words, made in sections if made]
-    script = joined_script(SHARED_SCRIPTS, SCRIPTS, PACKAGE)
+    script = joined_script(SHARED_SCRIPTS, SCRIPTS)
     body = [
         _header(data),
         verdict_section(data),
@@ -96,7 +99,7 @@ def whole_page(title: str, body: list[Markup], script: str, style: str = "") -> 
     page = Markup(PAGE).format(
         title=safe(title),
         policy=Markup(POLICY).format(Markup(script_hash(script))),
-        style=Markup(f"{text('page.css')}\n{text('report.css', PACKAGE)}\n{style}"),
+        style=Markup(f"{text('page.css')}\n{text('report.css')}\n{style}"),
         body=joined(body),
     )
     return str.__str__(page)  # Markup escapes whatever is done to it

@@ -1,15 +1,18 @@
-"""What was learned, how sure is it, what stays untold, and may the model be used: in sentences."""
+"""What was learned, how sure is it, what stays untold, and may the model be used: in sentences.
+
+* The verdict, in words first.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
-from excitor.experiments.page.words import percent, show
-from excitor.experiments.report.achieved import noise_floor
-from excitor.experiments.report.evidence import Evidence
+from excitor.experiments.report.campaign import noise_floor
+from excitor.experiments.report.evidence import Evidence, cost, some
+from excitor.experiments.report.html import element, entries, items, joined, percent, show, subtable
 from excitor.experiments.report.parameters import correlation
-from excitor.experiments.report.words import cost, some
 from excitor.identify.diagnose import several
 from excitor.identify.validate import Validation
 from excitor.robots.base import base_parameters
@@ -271,3 +274,47 @@ def _method(method: str) -> str:
 def _sentence(text: str) -> str:
     text = text[:1].upper() + text[1:]
     return text if text.endswith(".") else f"{text}."
+
+
+def verdict_section(data: Mapping[str, Any]) -> Markup:
+    """Say whether the model may be used, what was learned, how sure it is, and what stays open."""
+    verdict = subtable(data, "verdict")
+    go = verdict.get("go")
+    uses = [_use(use) for use in entries(verdict, "uses")]
+    banner = element(
+        "section",
+        element("h2", f"{_by(go, '✓', '✗', '!')} {verdict.get('headline', '')}"),
+        element("p", str(verdict["virtual"]), class_="virtual") if verdict.get("virtual") else "",
+        element("dl", *uses, class_="uses"),
+        id="verdict",
+        class_=f"banner {_by(go, 'go', 'no-go', 'care')}",
+    )
+    columns = [
+        _column("What was learned", entries(verdict, "learned")),
+        _column("How sure that is", entries(verdict, "sure")),
+        _column("What the data do not tell", entries(verdict, "not_told")),
+    ]
+    notes = [finding for finding in entries(data, "findings") if finding.get("level") != "doubtful"]
+    if notes:
+        columns.append(_column("Worth knowing about the data", [finding.get("sentence", "") for finding in notes]))
+    return joined([banner, element("div", *columns, class_="words")])
+
+
+def _use(use: Mapping[str, Any]) -> Markup:
+    go = use.get("go")
+    pill = element("span", _by(go, "yes", "no", "with care"), class_=f"pill {_by(go, 'good', 'poor', 'fair')}")
+    return joined(
+        [
+            element("dt", pill, " ", str(use.get("use", ""))),
+            element("dd", *(element("p", reason) for reason in entries(use, "reasons"))),
+        ]
+    )
+
+
+def _column(title: str, sentences: list[Any]) -> Markup:
+    return element("section", element("h2", title), items(sentences or ["Nothing."]), class_="card")
+
+
+def _by(go: Any, yes: str, no: str, unsure: str) -> str:
+    """Choose by a verdict, which may be none."""
+    return yes if go is True else no if go is False else unsure

@@ -8,11 +8,11 @@ from typing import Protocol, cast
 from excitor.experiments.figures import Report
 
 STUDIES: Mapping[str, str] = {  # name -> module; the first line of each says what it is about
-    "kr150-load": "excitor.experiments.studies.kr150_load",
-    "parallel-drive-gains": "excitor.experiments.studies.parallel_drive_gains",
-    "qrc350-in-process": "excitor.experiments.studies.qrc350_in_process",
-    "rotradi-five-schemes": "excitor.experiments.studies.rotradi_five_schemes",
-    "tx40-power-model": "excitor.experiments.studies.tx40_power_model",
+    "kr150-load": "excitor.experiments.studies.kr150",
+    "parallel-drive-gains": "excitor.experiments.studies.parallel",
+    "qrc350-in-process": "excitor.experiments.studies.qrc350",
+    "rotradi-five-schemes": "excitor.experiments.studies.rotradi",
+    "tx40-power-model": "excitor.experiments.studies.tx40",
 }
 
 

@@ -1,23 +1,46 @@
-"""What a virtual robot does under its controller, and what it records: `run_program`."""
+"""What a virtual robot does under its controller, and what it records: `run_program`.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+* When a program moves what: its stretches on a virtual clock, with standing still before, between and after them.
+* What a virtual controller recorded of one program: all it could offer, before a vendor's format picks from it.
+* What torque sensors and encoders of a virtual robot add to the truth.
+* What the sensors and the logger of a virtual robot make of what truly happened.
+* The classics of the field, done to a virtual robot on purpose: what is wrong, in which joint, and how badly.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
+import scipy.signal
 
-from excitor.design.programs.plan import Plan
-from excitor.experiments.virtual.course import Course, commanded, lay_course
-from excitor.experiments.virtual.faults import Fault, aimed
-from excitor.experiments.virtual.plant import controller_of, plant_of
-from excitor.experiments.virtual.recorded import Recorded
-from excitor.experiments.virtual.sensors import record
-from excitor.experiments.virtual.settings import Settings
-from excitor.experiments.virtual.truth import Truth
-from excitor.robots.arrays import FloatArray, freeze, one_blas_thread
-from excitor.robots.dynamics import inverse_dynamics
+from excitor.design.programs.plan import (
+    BACK,
+    END,
+    MEASURED,
+    OUT,
+    Plan,
+    Stretches,
+    StretchName,
+    duration,
+    marks,
+    planned,
+)
+from excitor.experiments.virtual.robot import (
+    Settings,
+    Truth,
+    controller_of,
+    encoder_steps,
+    noise_scale,
+    plant_of,
+    torque_scale,
+)
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
+from excitor.robots.dynamics import frame_jacobian, inverse_dynamics, rigid_torque
 from excitor.robots.errors import ExcitorError
+from excitor.robots.friction import joint_positions, motor_positions, torque_from_current
+from excitor.robots.inertia import change_frame, from_center_of_mass
 from excitor.robots.parameters import layout, prior
-from excitor.robots.robot import Motion, Robot
+from excitor.robots.robot import Motion, Robot, posture
 from excitor.robots.simulate import with_friction_width
 
 LEAD = 0.5  # s
@@ -41,6 +64,54 @@ class Driven:
         freeze(self, order="C", finite=True, t="n", **dict.fromkeys(each, "n n_joints"))
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Recorded:
+    """Signals on the controller's clock, in SI units; one that this robot's drives do not have is NaN throughout."""
+
+    program: str
+    robot: Robot  # as the campaign knows it, not as it truly is
+    t: FloatArray  # (n,), s: stamps of the controller's clock, uneven where sampling jitters
+    mark: IntArray  # (n,): as programs set them; 0 where none is set
+    q_reference: FloatArray  # (n, n_joints), joint side: what was commanded
+    dq_reference: FloatArray
+    q: FloatArray  # (n, n_joints), joint side, from the motors' encoders
+    dq: FloatArray
+    q_motor: FloatArray  # (n, n_joints)
+    current: FloatArray  # (n, n_joints), A
+    torque_motor: FloatArray  # (n, n_joints), N m at the motors
+    torque_joint: FloatArray  # (n, n_joints), N m or N: of a sensor at the joint
+    temperature: FloatArray  # (n, n_joints), °C of the motors
+    speed_scaling: FloatArray  # (n,): share of the planned speed
+
+    def __post_init__(self) -> None:
+        each = dict.fromkeys(
+            ("q_reference", "dq_reference", "q", "dq", "q_motor", "current", "torque_motor", "torque_joint"),
+            "n n_joints",
+        )
+        freeze(self, finite=False, order="C", t="n", mark="int: n", temperature="n n_joints", speed_scaling="n", **each)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong. Joints and size that are not chosen are drawn when a plan is run."""
+
+    name: str
+    sentence: str
+    channel: str = ""  # which kind of signal, of faults that have several; or how it shows
+    joints: tuple[int, ...] = ()
+    size: float = 0.0
+
+    def before(self, truth: Truth, plan: Plan) -> Truth:
+        """Put the fault into the robot."""
+        change = _BEFORE.get(self.name)
+        return change(self, truth, plan) if change else truth
+
+    def after(self, recorded: Recorded, seed: int) -> Recorded:
+        """Put the fault into what was recorded."""
+        change = _AFTER.get(self.name)
+        return change(self, recorded, seed) if change else recorded
+
+
 def run_program(truth: Truth, plan: Plan, *, seed: int, faults: Sequence[Fault | str] = ()) -> Recorded:
     """Run a whole program, from before it starts to after it ends, and record what a controller could offer.
 
@@ -56,6 +127,20 @@ def run_program(truth: Truth, plan: Plan, *, seed: int, faults: Sequence[Fault |
     for fault in chosen:
         recorded = fault.after(recorded, seed)
     return recorded
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Course:
+    """A plan laid on a clock that starts with a logger."""
+
+    plan: Plan
+    speed: float  # of the program's clock
+    starts: tuple[tuple[StretchName, float], ...]  # s, of stretches that take time
+    end: float  # s
+
+    def length(self, stretch: StretchName) -> float:
+        """Tell how long a stretch takes at this speed, s."""
+        return duration(self.plan, stretch) / self.speed
 
 
 @one_blas_thread()
@@ -99,3 +184,355 @@ def check_same_robot(truth: Truth, robot: Robot) -> None:
     n = len(layout(robot))
     if robot.name != truth.robot.name or layout(truth.robot).names[:n] != layout(robot).names:
         raise ValueError(f"the plan is of {robot.name} and the truth of another robot, {truth.robot.name}")
+
+
+def lay_course(plan: Plan, settings: Settings, rng: np.random.Generator) -> Course:
+    """Draw how long the robot stands, and lay the plan's stretches between."""
+    t = rng.uniform(*settings.standing)
+    starts: list[tuple[StretchName, float]] = []
+    for stretch in Stretches:
+        span = duration(plan, stretch) / settings.speed
+        if span > 0.0:
+            starts.append((stretch, t))
+            t += span + rng.uniform(*settings.standing)
+    return Course(plan, settings.speed, tuple(starts), t)
+
+
+def commanded(course: Course, t: FloatArray, order: int = 0) -> FloatArray:
+    """Evaluate a derivative of what the program commands, (n_t, n_joints)."""
+    plan = course.plan
+    out = np.tile(plan.home if order == 0 else 0.0 * plan.home, (len(t), 1))
+    for stretch, start in course.starts:
+        after = t >= start
+        if order == 0:
+            out[after] = plan.home if stretch == "back" else plan.start
+        inside = after & (t < start + course.length(stretch))
+        out[inside] = course.speed**order * planned(plan, stretch, course.speed * (t[inside] - start), order)
+    return out
+
+
+def marked(course: Course, t: FloatArray) -> IntArray:
+    """Tell what mark the program has set, (n_t,): 0 where it stands."""
+    out = np.zeros(len(t), dtype=np.int64)
+    for stretch, start in course.starts:
+        stop = start + course.length(stretch)
+        steps = {"out": ((0.0, OUT),), "back": ((0.0, BACK),)}.get(stretch) or marks(course.plan)
+        for begin, mark in steps:
+            out[(t >= start + begin / course.speed) & (t < stop)] = mark
+        out[t >= stop] = END if stretch == course.starts[-1][0] else 0
+    return out
+
+
+MEMORY = 0.98  # of the slow error from one sample to the next
+
+
+def with_noise(tau: FloatArray, rng: np.random.Generator, *, white: FloatArray, slow: FloatArray) -> FloatArray:
+    """Add white noise and a slowly varying error, with the given standard deviations a joint, to (n_samples, n_joints).
+
+    The slow error is x_k = m x_{k-1} + (1 - m) w_k, scaled to its standard deviation.
+    """
+    drive = rng.normal(size=tau.shape)
+    walk = scipy.signal.lfilter([1.0 - MEMORY], [1.0, -MEMORY], drive, axis=0)
+    stationary = (1.0 - MEMORY) / np.sqrt(1.0 - MEMORY**2)
+    return np.asarray(tau + rng.normal(size=tau.shape) * white + walk / stationary * slow)
+
+
+def record(truth: Truth, course: Course, driven: "Driven", rng: np.random.Generator) -> Recorded:
+    """Sample, quantise and blur what happened, on the logger's clock."""
+    settings, plan = truth.settings, course.plan
+    step = settings.log_step or plan.sample_time
+    t = step * np.arange(int(driven.t[-1] / step + 1e-9) + 1)
+    wobble = np.clip(rng.normal(size=len(t)), -3.0, 3.0) * min(settings.jitter, 0.16) * step
+    t = np.clip(t + wobble, 0.0, driven.t[-1])
+    q_motor = motor_positions(plan.robot, hermite(driven, t))
+    quantum = encoder_steps(truth, plan.robot)
+    exact = quantum == 0.0
+    q_motor = np.where(exact, q_motor, np.round(q_motor / np.where(exact, 1.0, quantum)) * quantum)
+    current, torque_motor = motor_side(truth, plan.robot, sampled(driven, "torque_motor", t - settings.sensor_lag), rng)
+    shown = settings.speed if settings.speed_told else 1.0
+    recorded = Recorded(
+        program=plan.run,
+        robot=plan.robot,
+        t=t * (1.0 + settings.clock_drift),
+        mark=marked(course, t),
+        q_reference=commanded(course, t),
+        dq_reference=commanded(course, t, 1),
+        q=joint_positions(plan.robot, q_motor),
+        dq=sampled(driven, "dq_estimate", t),
+        q_motor=q_motor,
+        current=current,
+        torque_motor=torque_motor,
+        torque_joint=joint_sensors(truth, sampled(driven, "torque_link", t - settings.sensor_lag), rng),
+        temperature=sampled(driven, "temperature", t),
+        speed_scaling=np.full(len(t), shown),
+    )
+    lost = rng.uniform(size=len(t)) < settings.dropped
+    return with_rows(recorded, ~lost) if lost.any() else recorded
+
+
+def with_rows(recorded: Recorded, rows: BoolArray) -> Recorded:
+    """Keep some rows of every signal."""
+    signals = [field.name for field in fields(Recorded) if field.name not in ("program", "robot")]
+    return replace(recorded, **{name: getattr(recorded, name)[rows] for name in signals})
+
+
+def sampled(driven: "Driven", name: str, t: FloatArray) -> FloatArray:
+    """Interpolate a signal between the controller's steps, linearly."""
+    values = getattr(driven, name)
+    k, share = _place(driven, t)
+    return np.asarray(values[k] + share * (values[k + 1] - values[k]))
+
+
+def hermite(driven: "Driven", t: FloatArray) -> FloatArray:
+    """Interpolate positions by cubics that have the velocities at the controller's steps."""
+    k, s = _place(driven, t)
+    h = driven.t[1] - driven.t[0]
+    q0, q1, v0, v1 = driven.q[k], driven.q[k + 1], h * driven.dq[k], h * driven.dq[k + 1]
+    rise = s * s * (3.0 - 2.0 * s)
+    return np.asarray(q0 + rise * (q1 - q0) + s * (1.0 - s) * ((1.0 - s) * v0 - s * v1))
+
+
+def _place(driven: "Driven", t: FloatArray) -> tuple[IntArray, FloatArray]:
+    h = driven.t[1] - driven.t[0]
+    k = np.clip(np.floor(t / h + 1e-9).astype(np.int64), 0, len(driven.t) - 2)
+    share = np.clip(t / h - k, 0.0, 1.0)
+    return k, np.where(np.abs(share) < 1e-9, 0.0, share)[:, None]
+
+
+def motor_side(
+    truth: Truth, robot: Robot, torque: FloatArray, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Measure currents and the motor torques that the controller makes of them, its law being the prior's.
+
+    Where there is no law, there are no currents, and torques are what the drives say. Noise is of currents.
+    """
+    scale = noise_scale(robot)
+    white, slow = truth.settings.white * scale, truth.settings.slow * scale
+    if np.isnan(truth.torque_from_current).any():
+        return np.full(torque.shape, np.nan), with_noise(torque, rng, white=white, slow=slow)
+    slope = truth.torque_from_current[:, 1]
+    current = with_noise(currents(truth.torque_from_current, torque), rng, white=white / slope, slow=slow / slope)
+    return current, torque_from_current(robot, current)
+
+
+def currents(law: FloatArray, torque: FloatArray) -> FloatArray:
+    """Invert τ = sgn(I) (c0 + c1 |I| + c2 I² + c3 |I|³) on its rising branch; beyond, the current of its top."""
+    out = np.empty_like(torque)
+    for i, (c0, c1, c2, c3) in enumerate(law):
+        size = np.maximum(np.abs(torque[:, i]) - c0, 0.0)
+        turns = np.roots([3.0 * c3, 2.0 * c2, c1]) if c3 or c2 else np.zeros(0)
+        tops = [float(root.real) for root in turns if abs(root.imag) < 1e-12 and root.real > 0.0]
+        top = min(tops, default=2.0 * float(size.max(initial=1.0)) / c1)
+        found = np.minimum(size / c1, top)
+        low, high = np.zeros_like(size), np.full_like(size, top)
+        for _ in range(60):
+            error = found * (c1 + found * (c2 + found * c3)) - size
+            low, high = np.where(error < 0.0, found, low), np.where(error < 0.0, high, found)
+            slope = c1 + found * (2.0 * c2 + found * 3.0 * c3)
+            newton = found - error / np.where(slope > 0.0, slope, 1.0)
+            inside = (newton >= low) & (newton <= high) & (slope > 0.0)
+            found = np.where(inside, newton, 0.5 * (low + high))
+        out[:, i] = np.sign(torque[:, i]) * found
+    return out
+
+
+def joint_sensors(truth: Truth, torque: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Measure torques at the joints, where there are sensors."""
+    if not truth.settings.joint_sensors:
+        return np.full(torque.shape, np.nan)
+    return np.asarray(torque + rng.normal(size=torque.shape) * truth.settings.sensor_white * torque_scale(truth.robot))
+
+
+POSITIONS = ("q_reference", "q")
+VELOCITIES = ("dq_reference", "dq")
+TORQUES = ("current", "torque_motor", "torque_joint")
+_MOVES = 0.02  # rad or m that a joint must travel for a fault in it to show
+
+
+def ratio(robot: Robot, joint: int) -> float:
+    """Read the gear ratio of a joint's own motor."""
+    row = robot.drive.motor_from_joint[joint]
+    return float(row[joint] or row[np.argmax(np.abs(row))])
+
+
+def _main(plan: Plan) -> Motion:
+    t = np.linspace(0.0, duration(plan, "main"), 800)
+    return Motion(*(planned(plan, "main", t, order) for order in range(3)))
+
+
+def _half_speed(fault: Fault, truth: Truth, plan: Plan) -> Truth:
+    return replace(truth, settings=replace(truth.settings, speed=0.5, speed_told=fault.channel == "shown"))
+
+
+def _stick(fault: Fault, truth: Truth, plan: Plan) -> Truth:
+    return replace(truth, settings=replace(truth.settings, stuck=fault.joints))
+
+
+def _limit(fault: Fault, truth: Truth, plan: Plan) -> Truth:
+    return replace(truth, settings=replace(truth.settings, limited=fault.joints))
+
+
+def _hang(fault: Fault, truth: Truth, plan: Plan) -> Truth:
+    """Hang a ball on the flange: `size` of what its weight would need to use up the weakest joint's torque."""
+    weights = np.abs(np.einsum("ikj,k->ij", frame_jacobian(plan.robot, _main(plan).q)[:, :3], _gravity(plan.robot)))
+    mass = fault.size * float(np.min(torque_scale(plan.robot) / np.maximum(weights.max(axis=0), 1e-3)))
+    radius = 0.05 * np.cbrt(mass)  # of iron, and then some
+    ball = from_center_of_mass(mass, np.array([0.0, 0.0, radius]), 0.4 * mass * radius**2 * np.eye(3))
+    tool = truth.robot.tool
+    link = tool.link if tool.link >= 0 else truth.robot.mechanism.n_links - 1
+    chi = truth.chi.copy()
+    chi[10 * link : 10 * link + 10] += change_frame(ball, tool.T_link_frame)
+    return replace(truth, chi=chi)
+
+
+def _gravity(robot: Robot) -> FloatArray:
+    """Read gravity; of a robot without any, what it would be on earth."""
+    g = robot.mechanism.gravity
+    return g if g.any() else np.array([0.0, 0.0, -9.81])
+
+
+def _swap(fault: Fault, recorded: Recorded, seed: int) -> Recorded:
+    order = np.arange(recorded.robot.n_joints)
+    order[list(fault.joints)] = fault.joints[::-1]
+    names = TORQUES if fault.channel == "torque" else (*POSITIONS, *VELOCITIES, "q_motor", *TORQUES, "temperature")
+    return replace(recorded, **{name: getattr(recorded, name)[:, order] for name in names})
+
+
+def _in_degrees(fault: Fault, recorded: Recorded, seed: int) -> Recorded:
+    turning = ~recorded.robot.mechanism.prismatic
+    factor = np.where(turning, 180.0 / np.pi, 1.0)
+    return _scaled(recorded, (*POSITIONS, *VELOCITIES, "q_motor"), factor)
+
+
+def _flip(fault: Fault, recorded: Recorded, seed: int) -> Recorded:
+    factor = np.ones(recorded.robot.n_joints)
+    factor[list(fault.joints)] = -1.0
+    return _scaled(recorded, TORQUES if fault.channel == "torque" else ("q", "dq", "q_motor"), factor)
+
+
+def _forget_gear(fault: Fault, recorded: Recorded, seed: int) -> Recorded:
+    """Show the motor's angle for the joint's, or the joint's torque for the motor's: off by the ratio."""
+    factor = np.ones(recorded.robot.n_joints)
+    for i in fault.joints:
+        factor[i] = ratio(recorded.robot, i)
+    return _scaled(
+        recorded, ("torque_motor", "torque_joint") if fault.channel == "torque" else ("q", "dq", "q_motor"), factor
+    )
+
+
+def _drop(fault: Fault, recorded: Recorded, seed: int) -> Recorded:
+    rng = np.random.default_rng([seed, 0x64])
+    kept = rng.uniform(size=len(recorded.t)) >= fault.size
+    measured = np.flatnonzero(recorded.mark >= MEASURED)
+    middle = recorded.t[rng.choice(measured if measured.size else np.arange(len(kept)))]
+    kept &= np.abs(recorded.t - middle) > 0.5 * rng.uniform(0.3, 1.0)
+    return with_rows(recorded, kept)
+
+
+def _scaled(recorded: Recorded, names: tuple[str, ...], factor: FloatArray) -> Recorded:
+    return replace(recorded, **{name: getattr(recorded, name) * factor for name in names})
+
+
+_BEFORE: Mapping[str, Callable[[Fault, Truth, Plan], Truth]] = {
+    "half-speed": _half_speed,
+    "stuck-joint": _stick,
+    "saturated-current": _limit,
+    "wrong-payload": _hang,
+}
+_AFTER: Mapping[str, Callable[[Fault, Recorded, int], Recorded]] = {
+    "swapped-axes": _swap,
+    "degrees": _in_degrees,
+    "flipped-sign": _flip,
+    "missing-gear": _forget_gear,
+    "dropped-samples": _drop,
+}
+
+
+FAULTS: Mapping[str, Fault] = {
+    name: Fault(name, sentence)
+    for name, sentence in {
+        "swapped-axes": "the log has the columns of two joints in each other's place",
+        "degrees": "positions and velocities are in degrees where radians are said",
+        "flipped-sign": "one joint's torque, or its position, has the wrong sign",
+        "missing-gear": "one motor's position, or its torque, was not divided by its gear ratio",
+        "half-speed": "the speed slider stood at 50 %: the motion took twice as long",
+        "dropped-samples": "the logger lost samples, some one by one and some in a gap",
+        "stuck-joint": "a joint's brake stayed closed: it did not move",
+        "saturated-current": "a drive gave less current than the motion needs: its torque is cut off",
+        "wrong-payload": "a mass hung on the flange that nobody stated",
+    }.items()
+}
+CHANNELS: Mapping[str, tuple[str, ...]] = {
+    "swapped-axes": ("all", "torque"),
+    "flipped-sign": ("torque", "position"),
+    "missing-gear": ("position", "torque"),
+    "half-speed": ("shown", "hidden"),
+}
+
+
+def random_fault(seed: int, plan: Plan | None = None) -> Fault:
+    """Draw one of the faults, and how it shows; of those that can show, where a plan is given."""
+    rng = np.random.default_rng([seed, 0x66])
+    names = [name for name in FAULTS if plan is None or len(_open_to(name, plan)) >= _wanted(name)]
+    name = str(rng.choice(names))
+    return replace(FAULTS[name], channel=str(rng.choice(CHANNELS.get(name, ("",)))))
+
+
+def aimed(fault: Fault | str, plan: Plan, seed: int) -> Fault:
+    """Choose what is open: joints in which the fault can show in this plan, channel, size; ValueError if none can."""
+    if isinstance(fault, str):
+        if fault not in FAULTS:
+            raise ValueError(f"there is no fault {fault!r}, expected one of {', '.join(FAULTS)}")
+        fault = FAULTS[fault]
+    rng = np.random.default_rng([seed, list(FAULTS).index(fault.name)])
+    channel = fault.channel or CHANNELS.get(fault.name, ("",))[0]
+    low, high = {"dropped-samples": (0.02, 0.06), "wrong-payload": (0.05, 0.15)}.get(fault.name, (0.0, 0.0))
+    size = fault.size or float(rng.uniform(low, high))
+    joints = fault.joints
+    if not joints:
+        open_to, wanted = _open_to(fault.name, plan), _wanted(fault.name)
+        if len(open_to) < wanted:
+            raise ValueError(f"fault {fault.name!r} shows in no joint of {plan.robot.name} in run {plan.run!r}")
+        joints = tuple(int(i) for i in rng.choice(open_to, wanted, replace=False)) if wanted else ()
+    return replace(fault, channel=channel, size=size, joints=joints)
+
+
+def moving(plan: Plan) -> list[int]:
+    """List joints that the main part of a plan moves."""
+    q = _main(plan).q
+    return [i for i in range(plan.robot.n_joints) if np.ptp(q[:, i]) > _MOVES]
+
+
+def geared(plan: Plan) -> list[int]:
+    """List moving joints whose motor turns faster or slower than they do."""
+    return [i for i in moving(plan) if abs(np.log(abs(ratio(plan.robot, i)))) > 0.1]
+
+
+def hungry(plan: Plan) -> list[int]:
+    """List moving joints whose torque rarely comes near its peak, which is well above what holds them.
+
+    A joint that friction dominates always does: cut off, it would not move at all.
+    """
+    motion = _main(plan)
+    torque = np.abs(inverse_dynamics(plan.robot, motion))
+    still = np.abs(rigid_torque(plan.robot, posture(motion.q), prior(plan.robot))).max(axis=0)
+    peak, near = torque.max(axis=0), np.mean(torque > 0.7 * torque.max(axis=0), axis=0)
+    return [i for i in moving(plan) if peak[i] > 1.2 * still[i] and near[i] < 0.3]
+
+
+def _open_to(name: str, plan: Plan) -> list[int]:
+    return _CANDIDATES[name](plan) if name in _CANDIDATES else []
+
+
+def _wanted(name: str) -> int:
+    """Count the joints that a fault is in."""
+    return 2 if name == "swapped-axes" else int(name in _CANDIDATES)
+
+
+_CANDIDATES: Mapping[str, Callable[[Plan], list[int]]] = {
+    "swapped-axes": moving,
+    "flipped-sign": moving,
+    "missing-gear": geared,
+    "stuck-joint": moving,
+    "saturated-current": hungry,
+}

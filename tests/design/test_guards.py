@@ -43,7 +43,7 @@ from excitor.design.search import (
     objective,
     objective_slope,
 )
-from excitor.experiments.designing import periodic
+from excitor.experiments import plan
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.cell import Scene, Shape, Zone, clearances, tool_speeds
 from excitor.robots.dynamics import frame_pose, inverse_dynamics
@@ -122,12 +122,12 @@ def test_the_final_score_is_of_all_rows_on_the_fine_grid():
     problem = small_problem()
     chosen = trajectory(problem, random_candidates(problem, 1))
     W = problem.model.observation(steady(chosen, period_grid(problem.excitation, 2000)))
-    assert periodic.FINE_SAMPLES >= 2000
-    assert periodic.fine_value(problem, chosen) == pytest.approx(condition_number(W), rel=1e-9)
+    assert plan.FINE_SAMPLES >= 2000
+    assert plan.fine_value(problem, chosen) == pytest.approx(condition_number(W), rel=1e-9)
     old = W[:500] * np.logspace(-1, 1, W.shape[1])
     joined = replace(problem, earlier=old.T @ old, share=0.5)
     rows = np.concatenate([np.sqrt(0.5 * 192 / 2000) * W, old])
-    assert periodic.fine_value(joined, chosen) == pytest.approx(condition_number(rows), rel=1e-6)
+    assert plan.fine_value(joined, chosen) == pytest.approx(condition_number(rows), rel=1e-6)
 
 
 def test_weights_are_in_the_matrix_itself():

@@ -65,8 +65,8 @@ def child(request, told):
 def serve():
     import importlib
 
-    for name in ("designing.stage", "programming.command", "simulating.command", "identification", "model_file",
-                 "report.command", "exporting.stage", "status", "designing.init"):  # fmt: skip
+    for name in ("verbs.design", "verbs.emit", "verbs.simulate", "identification", "verbs.identify",
+                 "export.export", "status", "init"):  # fmt: skip
         importlib.import_module(f"excitor.experiments.{name}")
     print("ready", flush=True)
     for line in sys.stdin:

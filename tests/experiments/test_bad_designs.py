@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import main
-from excitor.experiments.designing.periodic import run_problem
-from excitor.experiments.designing.planned import planned_runs
-from excitor.experiments.designing.setup import set_up
+from excitor.experiments.plan import planned_runs, run_problem
+from excitor.experiments.setup import set_up
 from excitor.robots.errors import ExcitorError
 
 ROBOT = 'robot = "rotradi"\n'

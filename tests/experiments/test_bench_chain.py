@@ -5,9 +5,9 @@ import pytest
 
 from excitor.experiments.bench import chain
 from excitor.experiments.campaign import open_campaign
+from excitor.experiments.emit import emit
 from excitor.experiments.identification import identify, noise_share
-from excitor.experiments.programming.stage import emit
-from excitor.experiments.simulating.simulate import Asked, simulate
+from excitor.experiments.simulate import Asked, simulate
 
 PAIR = chain.Pair("rotradi", "csv", "csv")
 

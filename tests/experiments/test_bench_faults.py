@@ -10,9 +10,9 @@ from excitor.experiments.bench import faults
 from excitor.experiments.bench.faults_campaigns import campaign, log_campaign, read_campaign
 from excitor.experiments.bench.faults_named import WANTED, named
 from excitor.experiments.identification import examine
-from excitor.experiments.program_logs import read_aligned
-from excitor.experiments.virtual.faults import CHANNELS, FAULTS
-from excitor.experiments.virtual.formats import declared_for
+from excitor.experiments.logs import read_aligned
+from excitor.experiments.virtual.loggers import declared_for
+from excitor.experiments.virtual.machine import CHANNELS, FAULTS
 from excitor.identify.diagnose import usable
 from excitor.identify.logs.table import ColumnMap
 

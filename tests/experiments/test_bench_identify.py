@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from excitor.experiments.bench import identify
-from excitor.experiments.studies import tx40_virtual
+from excitor.experiments.studies import tx40
 from excitor.identify.estimate import compress
 from excitor.identify.reduce import essential
 from excitor.identify.regression import pick_rows
@@ -12,7 +12,7 @@ from excitor.identify.regression import pick_rows
 
 def test_dense_weights_eliminate_the_same_parameters():
     """On every fourth row of the bench's equations, which keeps the N x N matrix small."""
-    regression = tx40_virtual.virtual_regression(seed=0)
+    regression = tx40.virtual_regression(seed=0)
     small = pick_rows(regression, np.arange(0, len(regression), 4))
     ours = essential(compress(small), ratio=20.0).estimate.names
     assert identify.essential_with_dense_weights(small, 20.0) == ours

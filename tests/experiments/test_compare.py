@@ -9,21 +9,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from excitor.experiments import compare as comparing
+from excitor.experiments import compare as simulated
 from excitor.experiments.bench import compare as bench
 from excitor.experiments.campaign import open_campaign
-from excitor.experiments.comparing import compare as comparing
-from excitor.experiments.comparing import simulated
-from excitor.experiments.comparing.believe import beliefs, dissents
-from excitor.experiments.comparing.bias import Bias
-from excitor.experiments.comparing.command import run_compare
-from excitor.experiments.comparing.compare import compare, named
-from excitor.experiments.comparing.data import compare_data
-from excitor.experiments.comparing.difference import Difference, differences
-from excitor.experiments.comparing.judge import apart, pair_of
-from excitor.experiments.comparing.page import compare_page
-from excitor.experiments.comparing.recommend import recommend
-from excitor.experiments.comparing.symptoms import Symptoms, heavy, trend
+from excitor.experiments.compare import (
+    Bias,
+    Difference,
+    Symptoms,
+    apart,
+    beliefs,
+    compare,
+    differences,
+    dissents,
+    heavy,
+    named,
+    pair_of,
+    recommend,
+    trend,
+)
 from excitor.experiments.identification import UnusableData, identify
+from excitor.experiments.report.comparison import compare_data, compare_page
+from excitor.experiments.verbs.compare import run_compare
 from excitor.identify.methods import METHODS, Answer
 from excitor.robots.errors import ExcitorError
 from excitor.robots.load import load
@@ -58,7 +65,7 @@ def settle(folder, seconds=12.0, text=campaigns.CAMPAIGN):
 def short_simulations():
     """Simulate a moment of each run, which is as good a test as seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(simulated, "LONGEST_S", 0.3)
+        patch.setattr(simulated, "SPAN_S", 0.3)
         yield
 
 

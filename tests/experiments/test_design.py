@@ -11,13 +11,11 @@ import numpy as np
 import pytest
 
 from excitor.design.search import Budget, solve
+from excitor.experiments import plan as run_search
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import main
-from excitor.experiments.designing import run_search
-from excitor.experiments.designing.periodic import _read_elsewhere, design_run, run_problem
-from excitor.experiments.designing.planned import planned_runs
-from excitor.experiments.designing.settings import Settings
-from excitor.experiments.designing.setup import set_up
+from excitor.experiments.plan import _read_elsewhere, design_run, planned_runs, run_problem
+from excitor.experiments.setup import Settings, set_up
 from excitor.robots.load import load
 
 FAST = "harmonics = 3\nramp_s = 2.0\nwarm_up_periods = 0\nmeasured_periods = 2\n"
@@ -425,10 +423,9 @@ def test_links_without_volume_are_no_go_beside_zones_about_links(tmp_path):
     from dataclasses import replace
 
     from excitor.experiments.campaign import open_campaign
-    from excitor.experiments.designing.campaign_design import design
-    from excitor.experiments.designing.plan_data import verdict
-    from excitor.experiments.designing.settings import settings_of
-    from excitor.experiments.designing.setup import set_up
+    from excitor.experiments.plan import design
+    from excitor.experiments.report.plan import verdict
+    from excitor.experiments.setup import set_up, settings_of
 
     (tmp_path / "campaign.toml").write_text(
         'robot = "rotradi"\n[[cell.zone]]\nname = "person"\nkeep = "out"\nshape = "sphere"\n'
@@ -447,9 +444,8 @@ def test_links_without_volume_are_no_go_beside_zones_about_links(tmp_path):
 
 def test_an_unfinished_design_is_no_go(tmp_path, monkeypatch):
     from excitor.experiments.campaign import open_campaign
-    from excitor.experiments.designing.campaign_design import design
-    from excitor.experiments.designing.settings import settings_of
-    from excitor.experiments.designing.setup import set_up
+    from excitor.experiments.plan import design
+    from excitor.experiments.setup import set_up, settings_of
 
     (tmp_path / "campaign.toml").write_text('robot = "rotradi"\n[design]\nschedule = "single"\n')
     setup = set_up(open_campaign(tmp_path, "design"))
@@ -468,7 +464,7 @@ def test_an_unfinished_design_is_no_go(tmp_path, monkeypatch):
 
 def test_a_home_that_cannot_be_held_is_refused_at_once(tmp_path):
     from excitor.experiments.campaign import InvalidCampaign, open_campaign
-    from excitor.experiments.designing.setup import set_up
+    from excitor.experiments.setup import set_up
 
     (tmp_path / "campaign.toml").write_text(
         'robot = "tx40"\nhome_deg = [0, 90, 0, 0, 0, 0]\n[payload]\nmass = 40.0\ncenter = [0, 0, 0.1]\n'

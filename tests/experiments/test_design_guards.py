@@ -15,14 +15,14 @@ from excitor.design.motion import Excitation, Trajectory, period_grid, steady
 from excitor.design.problem import Candidates, build_problem, evaluate, trajectory
 from excitor.design.schedule import gentle_first, run_constraints
 from excitor.design.search import Budget, empty_state
+from excitor.experiments import plan as checkpoint
+from excitor.experiments import plan as periodic
+from excitor.experiments import plan as run_search
+from excitor.experiments import plan as slow
 from excitor.experiments.campaign import open_campaign
-from excitor.experiments.designing import checkpoint, periodic, run_search, slow
-from excitor.experiments.designing.campaign_design import Designed, design
-from excitor.experiments.designing.file import design_data, summary
-from excitor.experiments.designing.noise import learned_robot
-from excitor.experiments.designing.planned import planned_runs
-from excitor.experiments.designing.settings import Settings
-from excitor.experiments.designing.setup import set_up
+from excitor.experiments.design_json import design_data, summary
+from excitor.experiments.plan import Designed, design, planned_runs
+from excitor.experiments.setup import Settings, learned_robot, set_up
 from excitor.robots.base import base_parameters
 from excitor.robots.cell import Scene, Shape, Zone, clearances, required
 from excitor.robots.dynamics import frame_pose, link_poses
@@ -409,7 +409,7 @@ def test_a_design_that_lacks_a_run_is_not_finished(small):
 
 
 def test_the_forecast_counts_runs_that_teach_only(small):
-    from excitor.experiments.designing.campaign_design import _taught
+    from excitor.experiments.plan import _taught
 
     run = small.runs[0]
     validation = replace(run, plan=replace(run.plan, name="validation", role="validate"))

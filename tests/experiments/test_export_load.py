@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from excitor.experiments.exporting.load import Origin, check_known, load_of, principal
-from excitor.experiments.exporting.load_files import WRITERS, load_file
-from excitor.experiments.exporting.load_numbers import numbers_of
+from excitor.experiments.export.load import WRITERS, Origin, check_known, load_file, load_of, numbers_of, principal
 from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import from_center_of_mass
 
@@ -153,7 +151,7 @@ def test_a_ball_keeps_the_flange_axes():
 @pytest.mark.parametrize("pitch", [90.0, -90.0])
 def test_kuka_angles_where_two_axes_fall_together(pitch):
     axes = Rotation.from_euler("ZYX", [25.0, pitch, 10.0], degrees=True).as_matrix()
-    from excitor.experiments.exporting.load_files import kuka_angles
+    from excitor.experiments.export.load import kuka_angles
 
     again = Rotation.from_euler("ZYX", kuka_angles(axes), degrees=True).as_matrix()
     np.testing.assert_allclose(again, axes, atol=1e-9)
@@ -161,7 +159,7 @@ def test_kuka_angles_where_two_axes_fall_together(pitch):
 
 @pytest.mark.parametrize("turn", [[np.pi, 0, 0], [0, np.pi, 0], [0, 0, np.pi], [2.2, 2.2, 0], [0, 0, 0]])
 def test_quaternions_of_half_turns(turn):
-    from excitor.experiments.exporting.load_files import quaternion
+    from excitor.experiments.export.load import quaternion
 
     R = Rotation.from_rotvec(turn).as_matrix()
     w, *xyz = quaternion(R)

@@ -5,9 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from excitor.experiments.exporting.mjcf_fill import filled_mjcf
-from excitor.experiments.exporting.mjcf_poses import Compiler, pose
-from excitor.experiments.exporting.mjcf_write import written_mjcf
+from excitor.experiments.export.mjcf import Compiler, filled_mjcf, pose, written_mjcf
 from excitor.robots.base import random_motion
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError

@@ -9,9 +9,9 @@ import pytest
 
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import main
-from excitor.experiments.designing.init import home_pose
-from excitor.experiments.designing.planned import planned_runs
-from excitor.experiments.designing.setup import set_up
+from excitor.experiments.init import home_pose
+from excitor.experiments.plan import planned_runs
+from excitor.experiments.setup import set_up
 from excitor.robots.load import catalog_names, load
 
 BODY = "link = { mass = 2.0, center = [0.1, 0, 0], inertia = [0.01, 0, 0, 0.02, 0, 0.02] }\n"

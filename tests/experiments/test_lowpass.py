@@ -20,8 +20,8 @@ from excitor.design.programs.plan import Move, Plan, Rounds
 from excitor.experiments.bench.watch_day import LOWPASS_HZ, draw_day, write_campaign
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.cli import app
-from excitor.experiments.processing import planned_bands, planned_cutoff, read_run
-from excitor.experiments.watching.session import open_basis
+from excitor.experiments.logs import planned_bands, planned_cutoff, read_run
+from excitor.experiments.watch.session import open_basis
 from excitor.robots.dynamics import rigid_torque
 from excitor.robots.errors import ExcitorError
 from excitor.robots.load import load

@@ -10,14 +10,9 @@ from typer.testing import CliRunner
 
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.cli import app
-from excitor.experiments.designing.periodic import run_problem
-from excitor.experiments.designing.planned import planned_runs
-from excitor.experiments.designing.setup import set_up
-from excitor.experiments.next_run.advice import advise, advised_data
-from excitor.experiments.next_run.aims import Aim
-from excitor.experiments.next_run.candidates import Candidate
-from excitor.experiments.next_run.known import known_of, taught
-from excitor.experiments.next_run.ranking import expected, ranked
+from excitor.experiments.next_run import Aim, Candidate, advise, advised_data, expected, known_of, ranked, taught
+from excitor.experiments.plan import planned_runs, run_problem
+from excitor.experiments.setup import set_up
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
@@ -159,7 +154,7 @@ def test_expected_deviations_are_those_that_a_second_run_obtains(folder):
 
 
 def test_expected_deviations_of_another_motion_are_obtained(folder):
-    from excitor.experiments.processing import read_run
+    from excitor.experiments.logs import read_run
 
     known = known_of(open_campaign(folder))
     found = also_measured(folder, "second", motion_seed=7, noise_seed=3, amplitude=0.7)

@@ -8,11 +8,10 @@ from typer.testing import CliRunner
 
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
-from excitor.experiments.designing.campaign_design import Designed, volume_checks
-from excitor.experiments.designing.init import begin
-from excitor.experiments.designing.settings import settings_of
-from excitor.experiments.designing.setup import set_up
-from excitor.experiments.programming.stage import emit
+from excitor.experiments.emit import emit
+from excitor.experiments.init import begin
+from excitor.experiments.plan import Designed, volume_checks
+from excitor.experiments.setup import set_up, settings_of
 from excitor.robots.errors import ExcitorError
 from excitor.robots.load import catalog_names
 
@@ -209,7 +208,7 @@ def test_an_interrupted_design_exits_130(tmp_path, monkeypatch):
     """What SIGINT does to a search, without a process: the budget's listener raises KeyboardInterrupt."""
     from contextlib import contextmanager
 
-    from excitor.experiments.designing import stage
+    from excitor.experiments.verbs import design as stage
 
     @contextmanager
     def impatient():

@@ -21,14 +21,12 @@ import pytest
 
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.identification import identify
-from excitor.experiments.page.words import seen
-from excitor.experiments.plan_page.page import plan_page
-from excitor.experiments.report.compare import compare
-from excitor.experiments.report.compare_page import comparison_page
-from excitor.experiments.report.curves import runs_data
+from excitor.experiments.report.compare import compare, comparison_page
 from excitor.experiments.report.data import report_data
-from excitor.experiments.report.evidence import gather
+from excitor.experiments.report.evidence import gather, runs_data
+from excitor.experiments.report.html import seen
 from excitor.experiments.report.page import report_page
+from excitor.experiments.report.plan import plan_page
 from excitor.robots.load import load
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)

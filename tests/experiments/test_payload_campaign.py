@@ -8,19 +8,20 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from excitor.experiments.campaign import InvalidCampaign, open_campaign
+from excitor.experiments.campaign import InvalidCampaign, Rated, open_campaign
 from excitor.experiments.cli import app
-from excitor.experiments.designing.init import begin
-from excitor.experiments.designing.planned import planned_runs
-from excitor.experiments.designing.schema import Rated
-from excitor.experiments.designing.setup import set_up
-from excitor.experiments.payload.arm import arm_of_model, doubted_arm
-from excitor.experiments.payload.identify import identify_payload
-from excitor.experiments.payload.model_file import parameters_of_load
-from excitor.experiments.payload.rating import answer_of, ratings
-from excitor.experiments.payload.schedule import wrist_and_elbow
-from excitor.experiments.payload.truth import draw_load
-from excitor.experiments.virtual.truth import draw_truth, true_parameters
+from excitor.experiments.init import begin
+from excitor.experiments.payload import (
+    answer_of,
+    arm_of_model,
+    doubted_arm,
+    identify_payload,
+    parameters_of_load,
+    ratings,
+)
+from excitor.experiments.plan import planned_runs, wrist_and_elbow
+from excitor.experiments.setup import set_up
+from excitor.experiments.virtual.robot import draw_load, draw_truth, true_parameters
 from excitor.identify.load.fit import center_values
 from excitor.identify.load.poses import StaticLoad
 from excitor.robots.base import base_parameters, random_motion

@@ -14,10 +14,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from excitor.experiments.page.embed import compact
-from excitor.experiments.page.words import MINUS, NONE, percent, show
-from excitor.experiments.plan_page.page import plan_page
-from excitor.experiments.plan_page.tables import certificate_rows, forecast_rows, relative_margin
+from excitor.experiments.report.html import MINUS, NONE, compact, percent, show
+from excitor.experiments.report.plan import certificate_rows, forecast_rows, plan_page, relative_margin
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics, link_poses, regressor
 from excitor.robots.load import load

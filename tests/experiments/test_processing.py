@@ -8,7 +8,7 @@ import pytest
 
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.identification import identify
-from excitor.experiments.processing import read_run
+from excitor.experiments.logs import read_run
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
 from excitor.robots.errors import InvalidLog
 from excitor.robots.load import load

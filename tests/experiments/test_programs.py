@@ -12,7 +12,7 @@ from excitor.design.programs.plan import Rounds, Stretches, duration, planned
 from excitor.design.slow import SlowRun, slow_series
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
-from excitor.experiments.programming.plans import plans_of, rounds
+from excitor.experiments.emit import plans_of, rounds
 from excitor.robots.errors import ExcitorError
 from excitor.robots.load import robot_text
 

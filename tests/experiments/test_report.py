@@ -13,20 +13,16 @@ import pytest
 
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.identification import identify
-from excitor.experiments.page.words import beside, show
-from excitor.experiments.report import write
+from excitor.experiments.report import data as write
 from excitor.experiments.report.bodies import half_axes, motion_frames
-from excitor.experiments.report.compare import compare
-from excitor.experiments.report.compare_page import comparison_page, write_comparison
-from excitor.experiments.report.curves import curve, runs_data, split_data, stretch_means
-from excitor.experiments.report.data import report_data
-from excitor.experiments.report.evidence import PARTS, gather, torque_split
+from excitor.experiments.report.campaign import planned_data
+from excitor.experiments.report.compare import compare, comparison_page, write_comparison
+from excitor.experiments.report.data import pdf, read_report, report_data, write_report
+from excitor.experiments.report.evidence import PARTS, curve, gather, runs_data, split_data, stretch_means, torque_split
+from excitor.experiments.report.fit import histogram
+from excitor.experiments.report.html import beside, show
 from excitor.experiments.report.page import report_page
-from excitor.experiments.report.planned import planned_data
-from excitor.experiments.report.read import read_report
-from excitor.experiments.report.residuals import histogram
 from excitor.experiments.report.verdict import prediction, simulation_use, torque_use, verdict_data
-from excitor.experiments.report.write import pdf, write_report
 from excitor.identify.intervals import autocorrelation
 from excitor.identify.validate import estimated_torques, standard_parameters
 from excitor.robots.base import base_parameters

@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from excitor.experiments import program_logs
+from excitor.experiments import logs as program_logs
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.identification import identify
-from excitor.experiments.report.achieved import noise_floor, tracking_error
-from excitor.experiments.report.evidence import gather
+from excitor.experiments.report.campaign import noise_floor, tracking_error
+from excitor.experiments.report.data import read_report
+from excitor.experiments.report.evidence import gather, simulated_runs
 from excitor.experiments.report.page import report_page
-from excitor.experiments.report.read import read_report
-from excitor.experiments.report.simulated import simulated_runs
 from excitor.identify.logs.read import read_log
 
 

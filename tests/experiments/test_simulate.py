@@ -9,10 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from excitor.experiments.cli import app
-from excitor.experiments.simulating.command import run_simulate
-from excitor.experiments.simulating.faults import fault_of
-from excitor.experiments.virtual.faults import FAULTS
-from excitor.experiments.virtual.machine import run_program
+from excitor.experiments.simulate import fault_of
+from excitor.experiments.verbs.simulate import run_simulate
+from excitor.experiments.virtual.machine import FAULTS, run_program
 from excitor.identify.log import joint_side
 from excitor.identify.logs.read import read_log, read_raw
 from excitor.identify.logs.table import ColumnMap
@@ -155,7 +154,7 @@ def test_faults_are_asked_for_by_name():
 @pytest.fixture
 def once(monkeypatch):
     """Every program records what the first one did: for tests of what is done with it."""
-    stage, first = "excitor.experiments.simulating.simulate.run_program", []
+    stage, first = "excitor.experiments.simulate.run_program", []
 
     def fake(truth, plan, **given):
         first.extend([] if first else [run_program(truth, plan, **given)])
@@ -185,7 +184,7 @@ def test_dry_runs_and_other_formats_where_they_are_asked_for(copy, simulated, ca
 
 
 def test_a_target_that_cannot_be_logged_is_told(copy, capsys, monkeypatch):
-    monkeypatch.setattr("excitor.experiments.simulating.simulate.refusal", lambda target, robot, form: f"{target}: no")
+    monkeypatch.setattr("excitor.experiments.simulate.refusal", lambda target, robot, form: f"{target}: no")
     good, told = run(copy, capsys)
     assert not good
     assert told["ok"] is False
@@ -199,7 +198,7 @@ def test_a_crash_leaves_nothing_behind(copy, capsys, monkeypatch):
     def fails(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("excitor.experiments.simulating.simulate.write", fails)
+    monkeypatch.setattr("excitor.experiments.simulate.write", fails)
     with pytest.raises(ExcitorError, match="cannot be written: No space left on device"):
         run(copy, capsys)
     assert not list((copy / "logs").iterdir())

@@ -7,8 +7,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from excitor.experiments.studies import find, kr150_cells, kr150_load, kr150_plant, kr150_recipe
-from excitor.experiments.studies.kr150_plant import Body, coupling, currents, motor_torques, newton_euler
+from excitor.experiments.studies import (
+    find,
+)
+from excitor.experiments.studies import (
+    kr150 as kr150_cells,
+)
+from excitor.experiments.studies import (
+    kr150 as kr150_load,
+)
+from excitor.experiments.studies import (
+    kr150 as kr150_plant,
+)
+from excitor.experiments.studies import (
+    kr150 as kr150_recipe,
+)
+from excitor.experiments.studies.kr150 import Body, coupling, currents, motor_torques, newton_euler
 from excitor.identify.load.equations import LoadRun, exact_arm, load_task, own_ratios
 from excitor.identify.load.fit import identify_load
 from excitor.robots.dynamics import rigid_torque

@@ -9,13 +9,25 @@ from typer.testing import CliRunner
 
 from excitor.experiments.cli import app
 from excitor.experiments.studies import (
-    cells,
-    qrc350_beyond,
-    qrc350_data,
-    qrc350_decisions,
-    qrc350_in_process,
-    qrc350_path,
-    qrc350_tables,
+    paper,
+)
+from excitor.experiments.studies import (
+    qrc350 as qrc350_beyond,
+)
+from excitor.experiments.studies import (
+    qrc350 as qrc350_data,
+)
+from excitor.experiments.studies import (
+    qrc350 as qrc350_decisions,
+)
+from excitor.experiments.studies import (
+    qrc350 as qrc350_in_process,
+)
+from excitor.experiments.studies import (
+    qrc350 as qrc350_path,
+)
+from excitor.experiments.studies import (
+    qrc350 as qrc350_tables,
 )
 from excitor.identify.samples import Samples
 from excitor.robots.base import random_motion
@@ -46,7 +58,7 @@ def models(recordings):
 def test_printed_tables_have_the_counts_of_the_paper(printed):
     counts = {table["number"]: sum(len(row) for row in table["cells"]) for table in printed["table"]}
     assert counts == {"I": 140, "II": 24, "III": 24, "IV": 140, "V": 24, "VI": 24, "VII": 24}
-    left_out = [cell for table in printed["table"] for row in table["cells"] for cell in row if cell == cells.LEFT_OUT]
+    left_out = [cell for table in printed["table"] for row in table["cells"] for cell in row if cell == paper.LEFT_OUT]
     assert len(left_out) == 15 + 19  # process 1 and 2
 
 
@@ -65,21 +77,21 @@ def test_printed_tables_have_the_counts_of_the_paper(printed):
     ],
 )
 def test_every_printed_digit_counts(value, text, equal):
-    assert cells.rounds_to(value, text) is equal
+    assert paper.rounds_to(value, text) is equal
 
 
 def test_a_contradiction_must_be_known_and_agree_with_the_other_procedure():
     table = {"number": "V", "columns": ["x"], "cells": [["1.0"], ["1.0"], ["1.0"], ["1.0"]]}
     known = {"number": "V", "column": "x", "rows": [2, 3]}
-    found = cells.cells(
+    found = paper.cells(
         {"table": [table], "contradiction": [known]},
         {"V": {"x": [1.0, 2.0, 2.0, 2.0]}},
         {"V": {"x": [9.0, 1.0, 3.0, 1.0]}},
     )
     assert [cell.verdict for cell in found] == ["equal", "contradicted", "unequal", "unequal"]
-    assert cells.count(found) == 4
-    assert "unequal: x, row 3, ours 2.0, printed 1.0" in cells.summary(found)["V"]
-    assert cells.as_csv(found).splitlines()[2] == "V,2,x,1.0,2,1,contradicted"
+    assert paper.count(found) == 4
+    assert "unequal: x, row 3, ours 2.0, printed 1.0" in paper.summary(found)["V"]
+    assert paper.as_csv(found).splitlines()[2] == "V,2,x,1.0,2,1,contradicted"
 
 
 def test_added_friction_terms_leave_the_others_as_they_are():
@@ -121,12 +133,12 @@ def test_a_folder_without_the_recordings(tmp_path):
 
 @needs_data
 def test_tables_equal_the_print(recordings, models, printed):
-    found = cells.cells(
+    found = paper.cells(
         printed, qrc350_tables.tables(recordings, models), qrc350_tables.other_tables(recordings, models)
     )
     wrong = [cell for cell in found if cell.verdict == "unequal"]
     assert not wrong
-    assert cells.count(found, "equal") == 396
+    assert paper.count(found, "equal") == 396
     assert {(cell.table, cell.column, cell.row) for cell in found if cell.verdict == "contradicted"} == {
         ("V", "process 2 N m", 5),
         *(("V", "process 2 %", row) for row in (4, 5, 6)),

@@ -10,7 +10,15 @@ import pytest
 from excitor.design.criteria import Criterion, DeclaredModel, declared_model
 from excitor.design.criteria import gradient as criterion_gradient
 from excitor.design.motion import executed, steady
-from excitor.experiments.studies import qrc350_data, qrc350_design, qrc350_design_figures
+from excitor.experiments.studies import (
+    qrc350 as qrc350_data,
+)
+from excitor.experiments.studies import (
+    qrc350 as qrc350_design,
+)
+from excitor.experiments.studies import (
+    qrc350 as qrc350_design_figures,
+)
 from excitor.identify.estimate import wls_measured
 from excitor.robots.base import base_parameters, declared_transform, random_motion
 from excitor.robots.dynamics import frame_pose, regressor
@@ -152,7 +160,7 @@ def test_figures_and_what_is_told(recordings, theta):
     """Searches that hardly begin: all is reported, and judged by the bars."""
     values = {run: each.values for run, each in theta.items()}
     designs = qrc350_design.design(recordings, values, qrc350_design.Effort(1, 400))
-    figures = {figure.name: figure for figure in qrc350_design_figures.figures(designs)}
+    figures = {figure.name: figure for figure in qrc350_design_figures.figures_qrc350_design_figures(designs)}
     assert [figures[f"qrc350.design.{run}"].holds for run in ("a", "b")] == [True, True]
     bars = {name: figures[f"qrc350.design.{name}"].target for name in ("full", "restrained", "restrained_exact")}
     assert bars == {"full": 3.6, "restrained": 4.0, "restrained_exact": None}

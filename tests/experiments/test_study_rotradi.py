@@ -7,11 +7,11 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from excitor.experiments.figures import to_json
-from excitor.experiments.studies import rotradi_fits as fits
-from excitor.experiments.studies import rotradi_five_schemes as study
-from excitor.experiments.studies import rotradi_responses as responses
-from excitor.experiments.studies import rotradi_tables as tables
-from excitor.experiments.studies import rotradi_virtual as virtual
+from excitor.experiments.studies import rotradi as fits
+from excitor.experiments.studies import rotradi as responses
+from excitor.experiments.studies import rotradi as study
+from excitor.experiments.studies import rotradi as tables
+from excitor.experiments.studies import rotradi as virtual
 from excitor.identify.samples import Samples
 from excitor.identify.validate import open_loop
 from excitor.robots.arrays import FloatArray
@@ -253,7 +253,7 @@ def test_tables_tell_rankings_and_what_flew_away(known):
 
 @pytest.mark.slow
 def test_the_study_holds_its_bars_and_draws(tmp_path, monkeypatch):
-    monkeypatch.setattr(study.schemes_robots, "figures", lambda *_, **__: [])  # has tests of its own
+    monkeypatch.setattr(study.schemes, "figures", lambda *_, **__: [])  # has tests of its own
     report = study.run(None, tmp_path)
     missed = [figure.name for figure in report.figures if figure.holds is False]
     assert not missed

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from excitor.experiments.studies import schemes_robots
+from excitor.experiments.studies import schemes as schemes_robots
 from excitor.identify.samples import Samples
 from excitor.identify.schemes import KINDS, Scheme, scheme_regression
 from excitor.robots.load import load

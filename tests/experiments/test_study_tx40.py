@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from excitor.experiments.studies import tx40_power_model, tx40_recording, tx40_virtual
+from excitor.experiments.studies import tx40 as tx40_power_model
+from excitor.experiments.studies import tx40 as tx40_recording
+from excitor.experiments.studies import tx40 as tx40_virtual
 from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.load import load
 

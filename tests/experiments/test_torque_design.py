@@ -10,14 +10,11 @@ import pytest
 from excitor.design.slow import InfeasibleRun
 from excitor.design.torque import FINER, TorqueExcitation, TorqueTrajectory, torques
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
-from excitor.experiments.designing.campaign_design import design
-from excitor.experiments.designing.file import design_data, summary
-from excitor.experiments.designing.plan_data import plan_data
-from excitor.experiments.designing.run_search import Stopped
-from excitor.experiments.designing.settings import DEFAULT_EVALUATIONS, DEFAULT_SIMULATIONS, settings_of
-from excitor.experiments.designing.setup import set_up
-from excitor.experiments.designing.stage import write_all
-from excitor.experiments.designing.terminal import print_designed
+from excitor.experiments.design_json import design_data, summary
+from excitor.experiments.plan import Stopped, design
+from excitor.experiments.report.plan import plan_data
+from excitor.experiments.setup import DEFAULT_EVALUATIONS, DEFAULT_SIMULATIONS, set_up, settings_of
+from excitor.experiments.verbs.design import print_designed, write_all
 from excitor.robots.load import load, robot_text
 from excitor.robots.robot import posture
 from excitor.robots.simulate import Steps, simulate, with_friction_width
@@ -179,7 +176,7 @@ def test_the_same_seed_and_budget_write_the_same_file(tmp_path, designed):
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 @pytest.mark.slow
 def test_a_browser_draws_the_page_without_complaint(designed, tmp_path):
-    from excitor.experiments.plan_page.page import plan_page
+    from excitor.experiments.report.plan import plan_page
 
     page = tmp_path / "plan.html"
     page.write_text(plan_page(plan_data(designed)))
@@ -251,7 +248,7 @@ def test_ctrl_c_before_anything_is_found_is_told(tmp_path, monkeypatch):
     def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("excitor.experiments.designing.torque.search_torques", interrupted)
+    monkeypatch.setattr("excitor.experiments.plan.search_torques", interrupted)
     with pytest.raises(Stopped, match="run 'excitation': stopped before it was designed"):
         designed_in(campaign(tmp_path, HEAD, NOISE, DESIGN, TORQUE))
 

@@ -9,15 +9,23 @@ from typer.testing import CliRunner
 
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
-from excitor.experiments.report.sections.tracking import tracking_section
-from excitor.experiments.tracking.data import IDENTIFIED, PD, PRIOR, FittedModel, tracking_data
-from excitor.experiments.tracking.errors import errors_of, path_distances
-from excitor.experiments.tracking.follow import followed, torques
-from excitor.experiments.tracking.reference import LONGEST, reference_of
-from excitor.experiments.tracking.truths import drawn_truth, simulated_truth
-from excitor.experiments.virtual.plant import controller_of
-from excitor.experiments.virtual.settings import QUIET, Settings
-from excitor.experiments.virtual.truth import draw_truth, truth_data
+from excitor.experiments.report.campaign import tracking_section
+from excitor.experiments.tracking import (
+    IDENTIFIED,
+    LONGEST,
+    PD,
+    PRIOR,
+    FittedModel,
+    drawn_truth,
+    errors_of,
+    followed,
+    path_distances,
+    reference_of,
+    simulated_truth,
+    torques,
+    tracking_data,
+)
+from excitor.experiments.virtual.robot import QUIET, Settings, controller_of, draw_truth, truth_data
 from excitor.identify.samples import Samples
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics

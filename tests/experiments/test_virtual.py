@@ -10,14 +10,28 @@ from scipy.stats import chi2
 
 from excitor.design.motion import Excitation, Trajectory
 from excitor.design.programs.plan import BACK, END, MEASURED, OUT, Move, Plan, duration, planned
-from excitor.experiments.virtual.course import commanded, lay_course
-from excitor.experiments.virtual.faults import CHANNELS, FAULTS, Fault, aimed, random_fault
-from excitor.experiments.virtual.machine import drive, run_program
-from excitor.experiments.virtual.plant import encoder_steps, noise_scale
-from excitor.experiments.virtual.sensors import currents
-from excitor.experiments.virtual.settings import QUIET as QUIET_RUN
-from excitor.experiments.virtual.settings import Settings
-from excitor.experiments.virtual.truth import draw_truth, torque_scale, true_parameters, truth_data
+from excitor.experiments.virtual.machine import (
+    CHANNELS,
+    FAULTS,
+    Fault,
+    aimed,
+    commanded,
+    currents,
+    drive,
+    lay_course,
+    random_fault,
+    run_program,
+)
+from excitor.experiments.virtual.robot import QUIET as QUIET_RUN
+from excitor.experiments.virtual.robot import (
+    Settings,
+    draw_truth,
+    encoder_steps,
+    noise_scale,
+    torque_scale,
+    true_parameters,
+    truth_data,
+)
 from excitor.identify.estimate import compress, wls
 from excitor.identify.periods import average_periods, periodic_lowpass
 from excitor.identify.regression import Rows, dynamic_regression, pick_rows

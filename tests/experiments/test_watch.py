@@ -23,13 +23,10 @@ from excitor.experiments.bench.watch_day import (
     write_campaign,
 )
 from excitor.experiments.campaign import open_campaign
-from excitor.experiments.watching import command
-from excitor.experiments.watching.command import run_watch
-from excitor.experiments.watching.cutting import Cutter, add, cut
-from excitor.experiments.watching.follow import Place, moved, new_logs, read_on
-from excitor.experiments.watching.session import begin_session, open_basis
-from excitor.experiments.watching.show import print_summary
-from excitor.experiments.watching.sources import open_source
+from excitor.experiments.verbs import watch as command
+from excitor.experiments.verbs.watch import run_watch
+from excitor.experiments.watch.session import Cutter, add, begin_session, cut, open_basis
+from excitor.experiments.watch.sources import Place, moved, new_logs, open_source, print_summary, read_on
 from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.load import load
 
@@ -481,7 +478,7 @@ def test_a_log_that_goes_away_meanwhile_is_waited_for(cell, day, cycles, monkeyp
     (cell / "logs" / "a.csv").write_text(text(day, cycles[:2]))
     appearing = open_source(campaign, None, {})
     assert not list(appearing.news())
-    monkeypatch.setattr("excitor.experiments.watching.sources.mark_of", lambda path: (_ for _ in ()).throw(
+    monkeypatch.setattr("excitor.experiments.watch.sources.mark_of", lambda path: (_ for _ in ()).throw(
         FileNotFoundError(path)))  # fmt: skip
     assert not list(appearing.news())
 

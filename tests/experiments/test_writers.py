@@ -9,7 +9,7 @@ import pytest
 from excitor.design.motion import Excitation, Trajectory
 from excitor.design.programs import registry
 from excitor.design.programs.plan import BACK, END, OUT, Move, Plan
-from excitor.experiments.virtual.formats import (
+from excitor.experiments.virtual.loggers import (
     OF_TARGET,
     CannotLog,
     declared_for,
@@ -19,8 +19,7 @@ from excitor.experiments.virtual.formats import (
     write,
 )
 from excitor.experiments.virtual.machine import run_program
-from excitor.experiments.virtual.settings import Settings
-from excitor.experiments.virtual.truth import draw_truth
+from excitor.experiments.virtual.robot import Settings, draw_truth
 from excitor.identify.log import joint_side
 from excitor.identify.logs.read import read_log, read_raw, sniff
 from excitor.identify.logs.table import ColumnMap

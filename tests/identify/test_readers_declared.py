@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
-from excitor.experiments.processing import read_run
+from excitor.experiments.logs import read_run
 from excitor.identify.log import Channel, Clock, Recording, joint_side
 from excitor.identify.logs.read import read_log, recording_log
 from excitor.identify.logs.table import ColumnMap

@@ -5,9 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.experiments.virtual.plant import plant_of
-from excitor.experiments.virtual.settings import QUIET
-from excitor.experiments.virtual.truth import draw_truth
+from excitor.experiments.virtual.robot import QUIET, draw_truth, plant_of
 from excitor.robots.closed_chain import inverse_geometry
 from excitor.robots.dynamics import inverse_dynamics, mass_matrix, rotor_matrix
 from excitor.robots.kernel.steps import (

@@ -1,0 +1,921 @@
+"""Does every position channel show its joint? Order, sign, unit, gear, zero, and that it moves and follows.
+
+Channels are looked at on the side of the gears where they were recorded: there one fault is in one channel.
+
+* Does every torque channel belong to its joint: order, sign, scale? The prior model is asked, not trusted.
+* Were torques cut off? A drive that asks for more than it gives, against one that gives what it asks for.
+* Does the robot carry what the plan says? Torques, less the prior's, as a mass at the flange, and how sure that is.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from excitor.design.motion import Trajectory
+from excitor.experiments.align.clock import Timing, best_order, likeness, shifts
+from excitor.experiments.align.nouns import Alignment, Check, Expected, MeasuredRun
+from excitor.experiments.align.windows import Followed, followed, thinned
+from excitor.identify.diagnose import STILL, check_clipping, check_dead, several
+from excitor.identify.samples import Samples
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray
+from excitor.robots.base import base_parameters
+from excitor.robots.dynamics import inverse_dynamics, regressor, rigid_torque
+from excitor.robots.inertia import change_frame
+from excitor.robots.parameters import layout, prior
+from excitor.robots.robot import Motion, Robot
+
+SCALE = 0.05  # by which a channel's scale may differ from 1: a controller's tracking error is within
+ZERO = 0.02  # rad or m that a channel may be off
+ALIKE = 0.9  # squared correlation from which a channel shows a planned motion
+MOVES = 0.01  # of the planned motion, that a joint with a closed brake does not make
+STUCK = 0.2  # of the planned motion: a joint that moves less is stuck
+TRACKING = 0.1  # rms tracking error over the rms of the planned motion
+FOLLOWS = 5e-3  # rad or m, of tracking error that is never remarked
+_NEAR = 0.04  # of a factor that names a unit
+_PIECES = 8  # of the run, in which a joint that stops is looked for
+_TURN = 2.0 * np.pi
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Channels:
+    """Position channels as they were checked, and positions as they should have been logged."""
+
+    checks: tuple[Check, ...]
+    q: FloatArray  # (n, n_joints): faults undone where that is possible, so that what follows tells of others
+    sound: BoolArray  # (n_joints,): joints whose positions show the planned motion, however it was written
+    strays: BoolArray  # (n_joints,): joints that move, but not as planned
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Fit:
+    """One channel by a planned motion, x = offset + factor * plan, and what that motion is called."""
+
+    kind: str  # "joint", "motor" or "axis"
+    factor: float
+    offset: float
+    alike: float  # squared correlation
+    zero: float = 0.0  # mean of channel less mean of plan
+
+
+def check_positions(expected: Expected, run: MeasuredRun, timing: Timing, robot: Robot) -> Channels:
+    """Hold every channel against the plan."""
+    u = (run.t - timing.start) / timing.stretch
+    begin, end = expected.moving_span
+    inside = (u >= begin) & (u <= end)
+    side = robot.drive.motor_from_joint if run.position_side == "motor" else np.eye(robot.n_joints)
+    plan, x = expected.planned(u[inside]), run.q @ side.T
+    moving = (np.ptp(plan @ side.T, axis=0) > STILL) & (np.ptp(plan, axis=0) > STILL)
+    rows = _candidates(expected, robot, side)
+    fits = _fits(plan, x[inside], rows)
+    order = _order(fits, moving)
+    checks = _order_checks(expected, order)
+    sound, strays = ~moving, np.zeros(robot.n_joints, dtype=bool)
+    fixed = x.copy()
+    for j in range(robot.n_joints):
+        i = int(order[j])
+        if not moving[j]:
+            checks += _still(expected, j, x[inside, i])
+            continue
+        fit = fits[i][j]
+        stuck = _stuck(expected, j, plan @ side[j], x[inside, i], fit)
+        if stuck.holds and fit.alike < ALIKE and np.count_nonzero(side[j]) > 1:  # its motor turns with other joints
+            stuck = _stuck(expected, j, plan[:, j], run.q[inside, j], fit)
+        checks.append(stuck)
+        if not stuck.holds:
+            strays[j] = not _stays(plan @ side[j], x[inside, i])
+            continue
+        told = _channel_checks(expected, robot, run, j, fit)
+        checks += told
+        sound[j] = fit.alike > ALIKE
+        strays[j] = not sound[j]
+        own = fit.kind == "joint"
+        away = told[0].cause not in ("", "scale", "unlike the plan")
+        if own:
+            fixed[:, j] = (x[:, i] - fit.offset * away) / (fit.factor if away else 1.0)
+        else:
+            fixed[:, j] = expected.planned(np.clip(u, 0.0, expected.duration)) @ side[j]
+    q = np.linalg.solve(side, fixed.T).T
+    return Channels(tuple(checks), q, sound, strays)
+
+
+def check_tracking(expected: Expected, channels: Channels, run: MeasuredRun, timing: Timing) -> list[Check]:
+    """Tell how far each joint was from the plan, in time with it: its share of the motion, rms."""
+    u = (run.t - timing.start) / timing.stretch
+    begin, end = expected.moving_span
+    inside = (u >= begin) & (u <= end)
+    plan = expected.planned(u[inside])
+    checks = []
+    for j in np.flatnonzero(expected.moving() & channels.sound):
+        e = channels.q[inside, j] - plan[:, j]
+        error, size = float(np.sqrt(np.mean(e**2))), float(plan[:, j].std())
+        unit = "m" if expected.prismatic[j] else "rad"
+        tolerance = max(TRACKING * size, FOLLOWS)
+        holds = error <= tolerance
+        checks.append(
+            Check(
+                "tracking error",
+                error,
+                unit,
+                tolerance,
+                holds,
+                f"joint {expected.joints[j]} is {error:.3g} {unit} from the plan (rms), {100 * error / size:.3g} % of "
+                "its motion",
+                expected.joints[j],
+                "doubtful",
+                "" if holds else "poor tracking",
+                "" if holds else "the controller did not follow: lower speeds, or tell it the payload",
+            )
+        )
+    return checks
+
+
+def check_lag(expected: Expected, run: MeasuredRun, timing: Timing, interval: float) -> list[Check]:
+    """Tell how late joints follow the commanded positions, where a log has both; it explains what tracking costs."""
+    if run.q_reference is None:
+        return []
+    begin, end = expected.moving_span
+    u = (run.t - timing.start) / timing.stretch
+    inside = (u >= begin) & (u <= end)
+    moving = np.flatnonzero(expected.moving())
+    error = run.q_reference[inside][:, moving] - expected.planned(u[inside])[:, moving]
+    if (error.std(axis=0) > TRACKING * expected.planned(u[inside])[:, moving].std(axis=0) + FOLLOWS).any():
+        told = "commanded positions are not the plan's: the fault lies before the robot, or in the conversion of both"
+        return [Check("command", float(np.abs(error).max()), "", TRACKING, True, told)]
+    lag = -float(shifts(expected, timing, run.t, run.q_reference, np.array([begin, end]))[0])
+    told = f"joints follow the commanded positions {1e3 * lag:.3g} ms later, {lag / interval:.2g} samples"
+    return [Check("lag", lag, "s", np.inf, True, told)]
+
+
+def _candidates(expected: Expected, robot: Robot, side: FloatArray) -> dict[str, FloatArray]:
+    """List what a channel may show of the planned joints, as rows that combine them."""
+    found = {"joint": side}
+    if not np.array_equal(side, robot.drive.motor_from_joint) and not _diagonal(robot.drive.motor_from_joint):
+        found["motor"] = robot.drive.motor_from_joint
+    if not _diagonal(expected.axes):
+        found["axis"] = expected.axes
+    return found
+
+
+def _diagonal(matrix: FloatArray) -> bool:
+    return bool(np.count_nonzero(matrix - np.diag(np.diagonal(matrix))) == 0)
+
+
+def _fits(plan: FloatArray, x: FloatArray, rows: dict[str, FloatArray]) -> list[list[_Fit]]:
+    """Fit every channel by every candidate of every joint: fits[channel][joint], the likeliest of the candidates."""
+    n = x.shape[1]
+    best: list[list[_Fit]] = [[_Fit("joint", 0.0, 0.0, -1.0) for _ in range(n)] for _ in range(n)]
+    for kind, row in rows.items():
+        p = plan @ row.T
+        table = likeness(p, x)
+        power = ((p - p.mean(axis=0)) ** 2).sum(axis=0)
+        slope = (x - x.mean(axis=0)).T @ (p - p.mean(axis=0)) / np.where(power > 0.0, power, 1.0)
+        for i in range(n):
+            for j in range(n):
+                if table[i, j] > best[i][j].alike + (0.0 if kind == "joint" else 1e-3):
+                    factor = float(slope[i, j])
+                    offset = float(x[:, i].mean() - factor * p[:, j].mean())
+                    best[i][j] = _Fit(kind, factor, offset, float(table[i, j]), float(x[:, i].mean() - p[:, j].mean()))
+    return best
+
+
+def _order(fits: list[list[_Fit]], moving: BoolArray) -> IntArray:
+    """Choose the channel of each joint, (n_joints,): its own, unless an exchange shows the plan far better."""
+    n = len(fits)
+    value = np.array([[fits[i][j].alike if moving[j] else 0.0 for j in range(n)] for i in range(n)])
+    order = np.argsort(best_order(value + 0.01 * np.eye(n)))
+    own = np.arange(n)
+    exchanged = order != own
+    clear = value[order, own] > ALIKE
+    worse = value[own, own] < value[order, own] - 0.02
+    return order if (exchanged & clear & worse).sum() >= 2 else own
+
+
+def _order_checks(expected: Expected, order: IntArray) -> list[Check]:
+    wrong = np.flatnonzero(order != np.arange(len(order)))
+    names = [expected.joints[j] for j in wrong]
+    told = "position channels are in the plan's order"
+    if wrong.size:
+        shown = [f"{expected.joints[int(order[j])]} shows {expected.joints[j]}" for j in wrong]
+        told = f"positions of joints {several(names)} are exchanged: the channel of {several(shown)}"
+    return [
+        Check(
+            "order of positions",
+            float(wrong.size),
+            "1",
+            0.0,
+            not wrong.size,
+            told,
+            level="unusable",
+            cause="swapped axes" if wrong.size else "",
+            remedy="correct the order of columns" if wrong.size else "",
+        )
+    ]
+
+
+def _still(expected: Expected, j: int, x: FloatArray) -> list[Check]:
+    """Hold a joint that was to stand still to that."""
+    travel = float(np.ptp(x))
+    if travel <= ZERO:
+        return []
+    name = expected.joints[j]
+    sentence = f"joint {name} moves by {travel:.3g} where the plan lets it stand still"
+    remedy = "check which program ran, and the order of columns"
+    return [Check("standing still", travel, "", ZERO, False, sentence, name, "doubtful", "another program", remedy)]
+
+
+def _stuck(expected: Expected, j: int, plan: FloatArray, x: FloatArray, fit: _Fit) -> Check:
+    """Tell how much of the planned motion a joint makes, where it makes least; a clean copy of any size moves."""
+    name, share = expected.joints[j], 1.0
+    if fit.alike < 0.999:
+        moved = [
+            float(np.std(b) / np.std(a))
+            for a, b in zip(np.array_split(plan, _PIECES), np.array_split(x, _PIECES), strict=True)
+            if np.std(a) > 0.2 * np.std(plan)
+        ]
+        scale = abs(fit.factor) if fit.alike > ALIKE else 1.0
+        share = min(moved, default=1.0) / scale
+    elif float(np.ptp(x)) == 0.0:
+        share = 0.0
+    holds = share >= STUCK
+    return Check(
+        "motion",
+        share,
+        "1",
+        STUCK,
+        holds,
+        f"joint {name} makes {100 * share:.3g} % of its planned motion" + ("" if holds else ": it is stuck"),
+        name,
+        "unusable",
+        "" if holds else "stuck joint",
+        "" if holds else "check its brake and its enable signal, and that its position was logged",
+    )
+
+
+def _stays(plan: FloatArray, x: FloatArray) -> bool:
+    """Tell whether a joint never moves, as one whose brake is closed; one that stalls has a drive too weak."""
+    parts = zip(np.array_split(plan, _PIECES), np.array_split(x, _PIECES), strict=True)
+    return all(np.std(b) <= MOVES * np.std(a) for a, b in parts if np.std(a) > 0.2 * np.std(plan))
+
+
+def _channel_checks(expected: Expected, robot: Robot, run: MeasuredRun, j: int, fit: _Fit) -> list[Check]:
+    name = expected.joints[j]
+    if fit.alike < ALIKE:
+        sentence = f"positions of joint {name} are unlike the plan: correlation {np.sqrt(max(fit.alike, 0.0)):.3f}"
+        remedy = "check which channel this is, and that this program ran"
+        return [Check("position", fit.alike, "1", ALIKE, False, sentence, name, "unusable", "unlike the plan", remedy)]
+    cause, meaning, remedy = _meaning(expected, robot, run, j, fit)
+    holds = not cause
+    sentence = f"positions of joint {name} are {fit.factor:.5g} times the plan's{meaning}"
+    checks = [Check("position scale", fit.factor, "1", SCALE, holds, sentence, name, "unusable", cause, remedy)]
+    if holds:
+        off = abs(fit.zero)
+        unit = "m" if expected.prismatic[j] else "rad"
+        limit = ZERO * (abs(robot.drive.motor_from_joint[j, j]) or 1.0 if run.position_side == "motor" else 1.0)
+        right = off <= limit
+        checks.append(
+            Check(
+                "position zero",
+                fit.zero,
+                unit,
+                limit,
+                right,
+                f"positions of joint {name} are {fit.zero:.3g} {unit} off the plan",
+                name,
+                "doubtful",
+                "" if right else "zero",
+                "" if right else "calibrate the joint's zero, or correct it in the robot's description",
+            )
+        )
+    return checks
+
+
+def _meaning(expected: Expected, robot: Robot, run: MeasuredRun, j: int, fit: _Fit) -> tuple[str, str, str]:
+    """Name what a factor comes from: cause, the words for it, the remedy; empty where it is 1."""
+    f = fit.factor
+    if fit.kind == "axis":
+        return "controller axes", ": they are in the controller's coupled axes", "convert axes to joints"
+    gears = robot.drive.motor_from_joint[j]
+    gear = float(gears[j] or gears[np.argmax(np.abs(gears))])
+    unit = 1000.0 if expected.prismatic[j] else 180.0 / np.pi
+    in_unit = "millimetres" if expected.prismatic[j] else "degrees"
+    if fit.kind == "motor":
+        gear = 1.0
+    elif abs(f - 1.0) <= SCALE:
+        return "", "", ""
+    geared = "they are the motor's, the gear ratio is missing" if run.position_side == "joint" else _TWICE
+    divide = "divide by the gear ratio"
+    known: list[tuple[float, str, str, str]] = [
+        (gear, "missing gear", geared, divide),
+        (gear * unit, "missing gear", f"{geared}, and in {in_unit}", divide),
+        (gear / _TURN, "missing gear", f"{geared}, and in turns", divide),
+        (1.0 / gear, "missing gear", "the gear ratio was taken off twice", "multiply by the gear ratio"),
+        (unit, "degrees", f"they are in {in_unit}", "convert them to rad and m"),
+        (1.0 / unit, "degrees", f"they were converted from {in_unit} twice", "convert them once"),
+        (1.0 / _TURN, "turns", "they are in turns", "convert them to rad"),
+    ]
+    if abs(gear - 1.0) < SCALE and fit.kind != "motor":
+        known = known[4:]
+    for sign in (1.0, -1.0):
+        for factor, cause, told, remedy in known:
+            if abs(f / (sign * factor) - 1.0) <= _NEAR:
+                flipped = sign < 0.0
+                also = ", and of the wrong sign" if flipped else ""
+                return cause, f": {told}{also}", remedy + (", and reverse the sign" if flipped else "")
+    if abs(f + 1.0) <= SCALE:
+        return "flipped sign", ": the sign is reversed", "reverse the sign of this channel"
+    return "scale", ", which no unit explains", "check the conversion of this channel"
+
+
+_TWICE = "the gear was applied twice"
+
+
+SCALES = (0.4, 2.5)  # of the prior's torque: masses on paper are off, but rarely so much
+EXCHANGED = np.log(
+    5.0
+)  # by which an exchange must leave less than wrong units and signs would, in the misfits' product
+REVERSED = 1.5  # times that a channel's misfit must shrink before its sign is said to be wrong
+INDEPENDENT = 60  # samples of a run: the rest repeat the same errors
+SENSED = 2.0  # times that the prior of links alone must be nearer, in the median joint's variance
+_LEAST, _MOST = 1e-3, 10.0  # a misfit below is as good as none; one above says no more
+_NEAR_TORQUES = np.log(1.6)  # of a factor that names a unit
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What was found on one side of the gears, and by how much exchanged channels explain it better than any unit."""
+
+    checks: list[Check]
+    gain: float = 0.0
+
+    @property
+    def wrong(self) -> int:
+        """Count what does not hold."""
+        return sum(not check.holds for check in self.checks)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Model:
+    """What a joint's torque may consist of, on the side where it was recorded."""
+
+    rigid: FloatArray  # (n, n_joints)
+    friction: FloatArray  # (n, n_joints) of the prior
+    speed: FloatArray  # (n, n_joints)
+
+
+@dataclass(frozen=True, slots=True)
+class _FitTorques:
+    scale: float  # of the channel over the prior
+    misfit: float  # left, over the channel's variance: above 1 where the least that is expected is too much
+
+
+def felt(
+    expected: Expected, run: MeasuredRun, robot: Robot, samples: Samples, sound: BoolArray
+) -> tuple[Robot, list[Check]]:
+    """Take rotors and friction out of the prior where torques are those of sensors at the joints, which feel neither.
+
+    Most joints must agree, so that one wrong channel does not decide it.
+    """
+    rest = layout(robot).n_link_params
+    judged = expected.moving() & sound
+    if run.effort != "torque" or run.effort_side != "joint" or not judged.any() or not prior(robot)[rest:].any():
+        return robot, []
+    links = replace(robot, chi=np.where(np.arange(len(robot.chi)) < rest, robot.chi, 0.0))
+    left = [
+        np.var(samples.tau - inverse_dynamics(one, samples.motion, prior(one)), axis=0)[judged]
+        for one in (robot, links)
+    ]
+    better = float(np.median(np.log(np.maximum(left[0], 1e-300) / np.maximum(left[1], 1e-300))))
+    if better < np.log(SENSED):
+        return robot, []
+    told = "torques are those of links alone, as sensors at the joints feel them: no rotors, no friction of motors"
+    return links, [Check("torque sensors", better, "1", np.inf, True, told)]
+
+
+def check_torques(
+    expected: Expected, run: MeasuredRun, robot: Robot, samples: Samples, sound: BoolArray
+) -> list[Check]:
+    """Hold torque channels against the prior model of the motion that was measured.
+
+    Controllers bring torques of coupled motors to the joints: there one wrong motor shows in several joints.
+    """
+    own = _checked(expected, run, robot, samples, sound)
+    gears = robot.drive.motor_from_joint
+    if run.effort_side == "motor" or np.array_equal(gears, np.diag(np.diagonal(gears))):
+        return own.checks
+    motors = _checked(expected, replace(run, effort_side="motor"), robot, samples, sound)
+    one = motors.wrong == 1 and own.wrong > 1
+    return motors.checks if motors.gain > own.gain or (one and not own.gain) else own.checks
+
+
+def _checked(expected: Expected, run: MeasuredRun, robot: Robot, samples: Samples, sound: BoolArray) -> _Judged:
+    if not prior(robot).any():
+        sentence = "the robot has no prior model, so sign, scale and order of torques were not checked"
+        remedy = "give masses and centres of mass, however rough"
+        return _Judged([Check("prior model", 0.0, "1", 1.0, True, sentence, remedy=remedy)])
+    dead = {str(finding.data["joint"]): finding for finding in check_dead(robot, [samples])}
+    checks = [
+        Check("torque", 0.0, "1", 0.0, False, f.sentence, joint, "unusable", "dead channel", f.remedy)
+        for joint, f in dead.items()
+    ]
+    moving = expected.moving() & sound
+    judged = moving & np.array([name not in dead for name in expected.joints])
+    model, tau = _model(robot, run, samples), on_side(robot, run.effort_side, samples.tau)
+    gains = np.ones(robot.n_joints) if run.gains is None else run.gains
+    order, gain = _order_torques(_cross_fits(model, tau, gains, run.effort == "torque"), judged)
+    checks += _order_checks_torques(expected, order)
+    for j in np.flatnonzero(judged):
+        channel = tau[:, order[j]] * (gains[j] / gains[order[j]])
+        checks.append(_sign_and_scale(expected, robot, run, int(j), model, channel))
+    return _Judged(checks, gain)
+
+
+def on_side(robot: Robot, side: str, tau: FloatArray) -> FloatArray:
+    """Bring joint torques back to where they were recorded: τ_motor = N⁻ᵀ τ."""
+    return tau if side == "joint" else np.linalg.solve(robot.drive.motor_from_joint.T, tau.T).T
+
+
+def _model(robot: Robot, run: MeasuredRun, samples: Samples) -> _Model:
+    chi = prior(robot)
+    rigid = rigid_torque(robot, samples.motion, chi)
+    friction = inverse_dynamics(robot, samples.motion, chi) - rigid
+    speed = samples.motion.dq
+    if run.effort_side == "motor":
+        speed = speed @ robot.drive.motor_from_joint.T
+    return _Model(on_side(robot, run.effort_side, rigid), on_side(robot, run.effort_side, friction), speed)
+
+
+def _cross_fits(model: _Model, tau: FloatArray, gains: FloatArray, scaled: bool) -> FloatArray:
+    """Fit every channel by every joint's model: misfits (n_channels, n_joints).
+
+    In another's place a current went through another's law. In its own, a channel may be of any unit and sign: an
+    exchange must explain more than those.
+    """
+    n = tau.shape[1]
+    misfit = np.array(
+        [[_fit(model, j, tau[:, i] * gains[j] / gains[i], scaled).misfit for j in range(n)] for i in range(n)]
+    )
+    own = [min(_fit(model, j, sign * tau[:, j], False).misfit for sign in (1.0, -1.0)) for j in range(n)]
+    np.fill_diagonal(misfit, np.minimum(np.diagonal(misfit), own))
+    return misfit
+
+
+def _fit(model: _Model, j: int, tau: FloatArray, scaled: bool) -> _FitTorques:
+    """Fit a channel by s (rigid + offset) + friction that brakes, s within SCALES of the prior where `scaled`."""
+    from scipy.optimize import lsq_linear
+
+    v = model.speed[:, j]
+    fastest = float(np.abs(v).max()) or 1.0
+    braking = np.column_stack([v / fastest, np.tanh(v / (0.02 * fastest))])
+    rest = np.ones((len(v), 1))
+    size = float(np.sqrt(np.mean(model.rigid[:, j] ** 2))) or 1.0
+    columns = np.column_stack([model.rigid[:, j] / size, braking, rest])
+    low, high = (size * s for s in SCALES) if scaled else (0.0, np.inf)
+    varies = float(np.sum((tau - tau.mean()) ** 2)) or 1.0
+    typical = float(np.abs(tau).max()) or 1.0
+    bounds = ([low / typical, 0.0, 0.0, -np.inf], [max(high, 1e-12) / typical, np.inf, np.inf, np.inf])
+    found = lsq_linear(columns, tau / typical, bounds)
+    left = 2.0 * float(found.cost) * typical**2
+    return _FitTorques(float(found.x[0]) * typical / size, min(_MOST, left / varies))
+
+
+def _order_torques(misfit: FloatArray, judged: BoolArray) -> tuple[IntArray, float]:
+    """Choose the channel of each joint: its own, unless an exchange explains torques far better; and by how much."""
+    own = np.arange(len(misfit))
+    value = -np.log(np.maximum(misfit, _LEAST))
+    value[~judged] = 0.0
+    value[:, ~judged] = 0.0
+    value[own[~judged], own[~judged]] = 1e3
+    order = np.argsort(best_order(value))
+    gain = float(np.sum(value[order, own] - value[own, own]))
+    return (order, gain) if gain > EXCHANGED else (own, 0.0)
+
+
+def _order_checks_torques(expected: Expected, order: IntArray) -> list[Check]:
+    wrong = np.flatnonzero(order != np.arange(len(order)))
+    told = "torque channels are in the model's order"
+    if wrong.size:
+        shown = [f"{expected.joints[int(order[j])]} shows {expected.joints[j]}" for j in wrong]
+        names = several([expected.joints[j] for j in wrong])
+        told = f"torques of joints {names} are exchanged: the channel of {several(shown)}"
+    return [
+        Check(
+            "order of torques",
+            float(wrong.size),
+            "1",
+            0.0,
+            not wrong.size,
+            told,
+            level="unusable",
+            cause="swapped axes" if wrong.size else "",
+            remedy="correct the order of columns" if wrong.size else "",
+        )
+    ]
+
+
+def _sign_and_scale(
+    expected: Expected, robot: Robot, run: MeasuredRun, j: int, model: _Model, tau: FloatArray
+) -> Check:
+    name = expected.joints[j]
+    factor, sign, doubt = _factor(model, j, tau)
+    cause = meaning = remedy = ""
+    if run.effort == "torque" and (abs(factor) + doubt < SCALES[0] or abs(factor) - doubt > SCALES[1]):
+        cause, meaning, remedy = _meaning_torques(robot, run, j, abs(factor), doubt)
+    if sign < 0.0:
+        meaning = f"{meaning}; its sign is reversed" if meaning else ": its sign is reversed"
+        cause, remedy = cause or "flipped sign", f"{remedy}, and reverse the sign" if remedy else "reverse its sign"
+    return Check(
+        "torque scale",
+        factor,
+        "1",
+        SCALES[1],
+        not cause,
+        f"torque of joint {name} is {factor:.3g} times what the prior model expects{meaning}",
+        name,
+        "unusable",
+        cause,
+        remedy,
+    )
+
+
+def _factor(model: _Model, j: int, tau: FloatArray) -> tuple[float, float, float]:
+    """Find the scale of a channel, friction of the prior's ratio to it, its sign, and what noise may add to it."""
+    whole = model.rigid[:, j] + model.friction[:, j]
+    m, t = whole - whole.mean(), tau - tau.mean()
+    power = float(m @ m)
+    factor = float(m @ t) / power if power > 0.0 else 0.0
+    size = float(np.sqrt(float(t @ t) / power)) if power > 0.0 else 1.0
+    up, down = (_fit(model, j, sign * tau / (size or 1.0), True).misfit for sign in (1.0, -1.0))
+    sign = -1.0 if down * REVERSED < up else 1.0
+    left = float(np.sum((t - factor * m) ** 2))
+    doubt = 3.0 * float(np.sqrt(left / power / INDEPENDENT)) if power > 0.0 else np.inf
+    return sign * abs(factor), sign, doubt
+
+
+def _meaning_torques(robot: Robot, run: MeasuredRun, j: int, factor: float, doubt: float) -> tuple[str, str, str]:
+    """Name what a torque's factor comes from: cause, the words for it, the remedy."""
+    gears = robot.drive.motor_from_joint[j]
+    gear, limit = abs(float(gears[j] or gears[np.argmax(np.abs(gears))])), float(robot.limits.torque[j])
+    known = {
+        1e3: ("scale", "it is in N mm", "divide by 1000"),
+        1e-3: ("scale", "it is in kN m", "multiply by 1000"),
+    }
+    if np.isfinite(limit) and run.effort_side == "joint":
+        known[100.0 / limit] = ("scale", "it is in percent of the limit", "multiply by the limit / 100")
+        known[1.0 / limit] = ("scale", "it is a share of the limit", "multiply by the limit")
+    if gear > SCALES[1]:
+        known[gear] = ("missing gear", "the gear ratio is in it once too often", "divide by the gear ratio")
+        known[1.0 / gear] = ("missing gear", "it is the motor's, before the gear", "multiply by the gear ratio")
+    nearest = min(known, key=lambda scale: abs(np.log(factor / scale)) if factor > 0.0 else np.inf)
+    if factor <= 0.0 or abs(np.log(factor / nearest)) > max(_NEAR_TORQUES, np.log1p(doubt / factor)):
+        return "scale", ", which no unit explains: is it a current?", "check unit and prior masses"
+    cause, told, remedy = known[nearest]
+    return cause, f": {told}", remedy
+
+
+EVIDENCE = 15.0  # logarithm of the residual's power that an end must save, times the samples: chance saves 9
+BEYOND = 0.1  # of the end: what must be asked for beyond it, in the mean
+LITTLE = 0.05  # ... where the joint is left behind as well
+CLEAR = 0.1  # saved, from where on an end is one even where no joint is behind: what measures is at its end, then
+BEHIND = 6.0  # times the joint's usual scatter about the plan: a drive at its end leaves its joint behind
+EXPLAINED = 0.7  # of the torque's variance, by the model and its end
+AFFECTED = 0.3  # of what the clearest end saves: a drive beside a saturated one is disturbed, not at its end
+LEAST = 6  # samples that are cut off
+SHARES = (0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.6)  # of the samples, that a search supposes to be cut off
+PILED = 0.35  # of the samples, that stay at the end of a drive whose joint does not follow
+ROUNDS = 8
+RIDGE = 1e-3
+SLOW = 0.02  # of a motor's highest speed, below which its friction may hold it with any torque
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A channel's end, if there is one."""
+
+    level: float = 0.0
+    saved: float = 0.0  # logarithm of the residual's power
+    beyond: float = 0.0  # share of the end that is asked for beyond it
+    share: float = 0.0  # of the samples that are cut off
+    explained: float = 0.0  # share of the variance
+    behind: float = 0.0  # how far the joint is behind where its drive is at its end, in its usual tracking error
+
+
+def check_saturation(found: Alignment, run: MeasuredRun, robot: Robot, channels: Channels) -> list[Check]:
+    """Look for an end of every motor's torque; a joint that is stuck has its drive at its end for another reason."""
+    told = followed(found, run, channels.q)
+    tau = on_side(robot, "motor", told.tau)
+    asked, held = _asked(robot, told), _held(robot, run)
+    series = isinstance(found.expected.body, Trajectory)
+    moving = found.expected.moving() & (channels.sound | channels.strays)
+    turns = _turning(robot, told)
+    cuts = {
+        j: _cut(asked[j][0][on], asked[j][1][on], tau[on, j], told.error[on, j])
+        for j in np.flatnonzero(moving)
+        for on in [turns[:, j]]
+    }
+    clearest = max((cut.saved for cut in cuts.values()), default=0.0)
+    checks = []
+    for j, cut in cuts.items():
+        name = found.expected.joints[j]
+        ends = _sure(cut, int(turns[:, j].sum()), series) and cut.saved > AFFECTED * clearest
+        if not ends and channels.strays[j]:
+            cut, ends = _stays_saturation(on_side(robot, "motor", run.tau)[:, j])
+        checks.append(_check(name, cut, ends, name in held))
+    return checks
+
+
+def _asked(robot: Robot, told: Followed) -> list[tuple[FloatArray, FloatArray]]:
+    """Collect what each motor's controller may ask for: the plan's columns, and errors of the joints that it moves.
+
+    Errors have the sense in which a controller asks for more.
+    """
+    ungeared = np.linalg.inv(robot.drive.motor_from_joint.T)
+    W = regressor(robot, told.motion)[:, :, list(base_parameters(robot).kept)]
+    W = np.einsum("ij,njk->ink", ungeared, W)
+    return [
+        (W[j], np.hstack([told.error[:, own], told.error_rate[:, own]]) * np.tile(np.sign(ungeared[j, own]), 2))
+        for j, own in enumerate(np.abs(ungeared) > 0.0)
+    ]
+
+
+def _turning(robot: Robot, told: Followed) -> BoolArray:
+    """Leave out motors while they stand, (n, n_joints): what friction holds there is in no model."""
+    speed = np.abs(told.motion.dq @ robot.drive.motor_from_joint.T)
+    return np.asarray(speed > SLOW * speed.max(axis=0))
+
+
+def _stays_saturation(tau: FloatArray) -> tuple[_Cut, bool]:
+    """Tell whether a drive whose joint does not follow stays at its end, whatever the motion needs."""
+    level, share = _piled(np.abs(tau))
+    return _Cut(level, np.inf, np.inf, share), share > PILED
+
+
+def _piled(size: FloatArray) -> tuple[float, float]:
+    """Find where torques pile up at their largest, and which share of all but the small ones does."""
+    noise = 1.5 * float(np.median(np.abs(np.diff(size)))) / np.sqrt(2.0)
+    width = max(2.5 * noise, 0.01 * float(size.max()))
+    highest = float(np.quantile(size, 0.995)) - width
+    near = size[np.abs(size - highest) < 2.0 * width]
+    level = float(np.median(near)) if near.size else highest
+    large = size > 0.3 * level
+    return level, float(np.mean(np.abs(size[large] - level) < width)) if large.any() else 0.0
+
+
+def _held(robot: Robot, run: MeasuredRun) -> set[str]:
+    """Find channels that repeat their extreme, sample by sample, in the raw log."""
+    tau = on_side(robot, run.effort_side, run.tau)
+    still = np.zeros_like(tau)
+    found = check_clipping(robot, [Samples("run", Motion(still, still, still), tau, 1.0)])
+    return {str(finding.data["joint"]) for finding in found if finding.level == "unusable"}
+
+
+def _cut(W: FloatArray, behind: FloatArray, tau: FloatArray, error: FloatArray) -> _Cut:
+    """Find the end that explains a channel best, of those that a few suppositions lead to."""
+    Q = _basis(np.hstack([W, behind]))
+    if len(tau) < 2 * Q.shape[1]:
+        return _Cut()
+    fitted, straight = Q @ (Q.T @ tau), _straight(W, behind, tau)
+    varies = float(np.sum((tau - tau.mean()) ** 2))
+    signs = (np.abs(tau), np.abs(fitted), error * np.sign(fitted), -error * np.sign(fitted))
+    starts = [x >= float(np.quantile(x, 1.0 - share)) for x in signs for share in SHARES]
+    tried = [_searched(Q, tau, (straight, varies), (cut, error)) for cut in starts]
+    return max(tried, key=lambda one: one.saved)
+
+
+def _basis(A: FloatArray) -> FloatArray:
+    """Span the columns that are not lost among the others, orthonormal."""
+    norms = np.linalg.norm(A, axis=0)
+    shown = norms > 1e-9 * norms.max(initial=1e-300)
+    U, values, _ = np.linalg.svd(A[:, shown] / norms[shown], full_matrices=False)
+    return np.asarray(U[:, values > RIDGE * values.max(initial=0.0)])
+
+
+def _straight(W: FloatArray, behind: FloatArray, tau: FloatArray) -> float:
+    """Tell what a drive without an end leaves, squared: where its joint is behind it gives more, never less."""
+    from scipy.optimize import nnls
+
+    U = _basis(W)
+    E, rest = behind - U @ (U.T @ behind), tau - U @ (U.T @ tau)
+    norms = np.linalg.norm(E, axis=0)
+    return float(nnls(E / np.where(norms > 0.0, norms, 1.0), rest)[1] ** 2)
+
+
+def _searched(Q: FloatArray, tau: FloatArray, power: tuple[float, float], start: tuple[BoolArray, FloatArray]) -> _Cut:
+    """Fit what is asked for and the end in turns, from samples supposed to be cut off; Q has orthonormal columns."""
+    (straight, varies), (cut, error) = power, start
+    best = _Cut()
+    for _ in range(ROUNDS):
+        if np.count_nonzero(cut) < LEAST or np.count_nonzero(~cut) < Q.shape[1]:
+            break
+        R = Q[cut]
+        normal = np.eye(Q.shape[1]) * (1.0 + RIDGE) - R.T @ R
+        wanted = Q @ np.linalg.solve(normal, Q[~cut].T @ tau[~cut])
+        level = float(np.mean(tau[cut] * np.sign(wanted[cut])))
+        if level <= 0.0:
+            break
+        cut = np.abs(wanted) > level
+        left = float(np.sum((tau - np.clip(wanted, -level, level)) ** 2))
+        if not cut.any() or min(left, straight, varies) <= 0.0:
+            break
+        saved = float(np.log(straight / left))
+        if saved > best.saved:
+            beyond = float(np.mean(np.abs(wanted[cut]) - level)) / level
+            best = _Cut(
+                level, saved, beyond, float(np.mean(cut)), 1.0 - left / varies, _behind(error * np.sign(wanted), cut)
+            )
+    return best
+
+
+def _behind(error: FloatArray, cut: BoolArray) -> float:
+    usual = error[~cut]
+    return float((error[cut].mean() - usual.mean()) / (usual.std() or 1.0))
+
+
+def _sure(cut: _Cut, n: int, series: bool) -> bool:
+    """Trust an end that torques show clearly; or one that they show, where the joint is left behind as well."""
+    if n * cut.saved < EVIDENCE or cut.explained < EXPLAINED:
+        return False
+    clear = series and cut.saved > CLEAR and cut.beyond > 2.0 * BEYOND
+    return clear or (cut.beyond > LITTLE and cut.behind > BEHIND)
+
+
+def _check(name: str, cut: _Cut, ends: bool, held: bool) -> Check:
+    holds = not ends and not held
+    told = f"the torque of joint {name} shows no end"
+    if not holds:
+        told = f"the torque of joint {name} ends at {cut.level:.4g} at its motor, where the motion needs "
+        known = np.isfinite(cut.beyond) and cut.beyond < 1.0
+        more = f"{100 * cut.beyond:.3g} % more in" if known else "far more: it stays there for"
+        told += f"{more} {100 * cut.share:.2g} % of the samples; its drive is saturated"
+    return Check(
+        "saturation",
+        cut.beyond if ends else 0.0,
+        "1",
+        BEYOND,
+        holds,
+        told,
+        name,
+        "unusable",
+        "" if holds else "saturation",
+        "" if holds else "repeat the run with less acceleration, or raise the drive's current limit",
+    )
+
+
+SPREAD = 0.1  # of masses and first moments about the prior; twice that of inertias and rotors
+EVIDENCE_PAYLOAD = 10.0  # below which nothing is said: healthy runs save 3 at most
+LEAST_PAYLOAD = 0.02  # of the mass of all links: too little to matter
+REACH = 0.1  # m, of a load's centre from the flange
+ROWS = 400  # samples that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A mass at the flange beyond what the prior holds, kg."""
+
+    mass: float
+    sigma: float
+    moments: tuple[float, float, float] = (0.0, 0.0, 0.0)  # kg m, of the mass from the flange
+    evidence: float = 0.0  # what it saves of the squared residual, in variances; a few by chance
+
+    def sure(self, robot: Robot) -> bool:
+        """Tell whether it is more than chance, and than nothing."""
+        return self.evidence > EVIDENCE_PAYLOAD and abs(self.mass) > self.least(robot)
+
+    def possible(self, robot: Robot) -> bool:
+        """Tell whether a body is left of the last link and its load: no load takes off more than there is."""
+        return self.mass > -float(prior(robot)[layout(robot).link(_carrier(robot))][9])
+
+    def least(self, robot: Robot) -> float:
+        """From which mass on something is said, kg."""
+        masses = float(np.abs(prior(robot)[9 : layout(robot).n_link_params : 10]).sum())
+        return max(LEAST_PAYLOAD * masses, self.sigma)
+
+
+def can_weigh(run: MeasuredRun, robot: Robot) -> bool:
+    """Tell whether torques and a prior are there to weigh a load with."""
+    return run.effort == "torque" and bool(prior(robot).any())
+
+
+def check_payload(run: MeasuredRun, robot: Robot, samples: Samples) -> list[Check]:
+    """Say whether torques look like another load than the stated one."""
+    if not can_weigh(run, robot):
+        return []
+    load = flange_load(robot, run, samples)
+    least = load.least(robot)
+    holds = not load.sure(robot)
+    told = f"torques look like {load.mass:.3g} ± {load.sigma:.2g} kg at the flange beyond the stated load"
+    return [
+        Check(
+            "payload",
+            load.mass,
+            "kg",
+            least,
+            holds,
+            told,
+            level="unusable",
+            cause="" if holds else "wrong payload",
+            remedy="" if holds else "check what hangs on the flange, and state it",
+        )
+    ]
+
+
+def loaded(robot: Robot, load: Load) -> Robot:
+    """Hang a load on the flange of a robot's prior model."""
+    chi, ball = robot.chi.copy(), np.zeros(10)
+    ball[6:9], ball[9] = load.moments, load.mass
+    params = layout(robot)
+    chi[params.link(_carrier(robot))] += change_frame(ball, robot.tool.T_link_frame)
+    return replace(robot, chi=chi)
+
+
+def _carrier(robot: Robot) -> int:
+    return robot.tool.link if robot.tool.link >= 0 else layout(robot).n_links - 1
+
+
+def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
+    """Estimate the load by least squares with a prior on all else; friction and offsets are free."""
+    data = thinned(samples, ROWS)
+    chi, params = prior(robot), layout(robot)
+    Y = regressor(robot, data.motion)
+    columns, spreads = _columns(robot, Y)
+    residual = data.tau - Y @ chi
+    A = _sided(robot, run, columns)
+    b = on_side(robot, run.effort_side, residual)
+    weights = _weights(A, b, on_side(robot, run.effort_side, data.tau))
+    weights = weights * _turning_payload(data.motion.dq)
+    A, b = (A * weights[:, :, None]).reshape(-1, A.shape[2]), (b * weights).ravel()
+    load = Load(0.0, np.inf)
+    moments = 0.01 * params.n_links
+    for _ in range(3):
+        sigmas = spreads.copy()
+        sigmas[1:4] = moments
+        load = _solved(A, b, sigmas)
+        moments = REACH * max(abs(load.mass), load.sigma)
+    return load
+
+
+def _turning_payload(dq: FloatArray) -> BoolArray:
+    """Leave out joints while they stand: what friction holds there is not known."""
+    fastest = np.abs(dq).max(axis=0)
+    return np.asarray((np.abs(dq) > SLOW * fastest) | (fastest == 0.0))
+
+
+def _columns(robot: Robot, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Collect the load's columns, then those of all else; and how far each may be from 0."""
+    params, chi = layout(robot), prior(robot)
+    at_flange = np.eye(10)
+    here = Y[:, :, params.link(_carrier(robot))]
+    load = np.stack([here @ change_frame(at_flange[k], robot.tool.T_link_frame) for k in (9, 6, 7, 8)], axis=2)
+    dq = np.eye(robot.n_joints)
+    offsets = np.broadcast_to(dq, (len(Y), *dq.shape))
+    columns = np.concatenate([load, Y, offsets], axis=2)
+    return columns, np.concatenate([[np.inf], np.zeros(3), _spreads(robot, chi), np.full(robot.n_joints, np.inf)])
+
+
+def _spreads(robot: Robot, chi: FloatArray) -> FloatArray:
+    """How far each parameter may be from the prior; inf for friction."""
+    params = layout(robot)
+    spreads = np.full(len(params), np.inf)
+    links = chi[: params.n_link_params].reshape(-1, 10)
+    typical = float(np.abs(links[:, 9]).mean()) or 1.0
+    for j, phi in enumerate(links):
+        mass = abs(float(phi[9])) or 0.3 * typical
+        arm = max(float(np.linalg.norm(phi[6:9])) / mass, float(np.sqrt(np.abs(phi[[0, 3, 5]]).sum() / mass)), 0.02)
+        spreads[10 * j : 10 * j + 6] = 2.0 * SPREAD * mass * arm**2
+        spreads[10 * j + 6 : 10 * j + 9] = SPREAD * mass * arm
+        spreads[10 * j + 9] = SPREAD * mass
+    for column in params.rotor_columns:
+        spreads[column] = 2.0 * SPREAD * abs(float(chi[column])) or np.inf
+    return spreads
+
+
+def _sided(robot: Robot, run: MeasuredRun, columns: FloatArray) -> FloatArray:
+    if run.effort_side == "joint":
+        return columns
+    return np.asarray(np.einsum("ij,njk->nik", np.linalg.inv(robot.drive.motor_from_joint.T), columns))
+
+
+def _weights(A: FloatArray, b: FloatArray, tau: FloatArray) -> FloatArray:
+    """One over what each joint's torque is uncertain by, a row: the model's error repeats itself along the motion."""
+    n = len(A)
+    left = []
+    for j in range(A.shape[1]):
+        scale = np.linalg.norm(A[:, j], axis=0)
+        own = A[:, j][:, scale > 0.0] / scale[scale > 0.0]
+        found = np.linalg.lstsq(own, b[:, j], rcond=1e-6)[0]
+        left.append(float(np.sqrt(np.mean((b[:, j] - own @ found) ** 2))))
+    floor = 0.01 * np.sqrt(np.mean(tau**2, axis=0)) + 1e-9
+    return np.asarray(1.0 / (np.maximum(np.array(left), floor) * np.sqrt(max(1.0, n / INDEPENDENT))))
+
+
+def _solved(A: FloatArray, b: FloatArray, sigmas: FloatArray) -> Load:
+    """Solve min ‖A x - b‖² + ‖x / σ‖²: the first of x, its deviation, and what the first four save."""
+    norms = np.linalg.norm(A, axis=0)
+    units = np.where(np.isfinite(sigmas), sigmas, 1.0 / np.where(norms > 0.0, norms, 1.0))
+    scaled = A * units
+    ridge = np.where(np.isfinite(sigmas), 1.0, 1e-6)
+    normal, right = scaled.T @ scaled + np.diag(ridge), scaled.T @ b
+    x = np.linalg.solve(normal, right)
+    spread = float(np.sqrt(np.linalg.inv(normal)[0, 0]) * units[0])
+    evidence = float(right @ x - right[4:] @ np.linalg.solve(normal[4:, 4:], right[4:]))
+    mass, *moments = (float(value) for value in x[:4] * units[:4])
+    return Load(mass, spread, (moments[0], moments[1], moments[2]), evidence)

@@ -1,0 +1,1204 @@
+"""All methods side by side on one campaign: answers, judgement, agreement, recommendation.
+
+* How does each method do on what none of them has seen? Errors, whether the robot could exist, and who disagrees.
+* Is one method's held-out error better than another's, or was it chance? A bootstrap of blocks of time.
+* Could a robot have these parameters? The nearest ones that bodies can have, and how they predict.
+* Where does a simulation of each model go? Open loop for direct drives, under a controller for geared robots.
+* Which method's model to take, and why: the best held out, unless a preferable one is as good but for chance.
+* What to believe where methods disagree beyond their intervals, and why they do: in sentences.
+* Is least squares biased here by noise in the motion? What the Durbin-Wu-Hausman test says, and what follows.
+* Why do estimators disagree? What the data show of delays, outliers and friction that the model does not have.
+* What the comparison's page and the terminal say alike.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from excitor.experiments.campaign import OpenCampaign
+from excitor.experiments.identification import (
+    ASSUMED,
+    COSTLIEST,
+    Prepared,
+    Tell,
+    UnusableData,
+    baseline_errors,
+    beginning,
+    beside,
+    impossible_friction,
+    prepare,
+    seconds_of,
+    smallest_inertia,
+)
+from excitor.experiments.report.evidence import some
+from excitor.experiments.report.html import MINUS, NONE, entries, finite, percent, show, subtable
+from excitor.identify.consistent import consistent_of
+from excitor.identify.diagnose import Finding, delay, several
+from excitor.identify.estimate import Estimate
+from excitor.identify.instruments import LEVEL
+from excitor.identify.intervals import Intervals, whiteness
+from excitor.identify.methods import METHODS, Answer, answer
+from excitor.identify.regression import Regression, subset
+from excitor.identify.samples import Samples
+from excitor.identify.validate import (
+    Errors,
+    closed_loop,
+    estimated_torques,
+    open_loop,
+    standard_parameters,
+    torque_errors,
+)
+from excitor.robots.arrays import FloatArray, IntArray
+from excitor.robots.base import base_parameters
+from excitor.robots.errors import ExcitorError
+from excitor.robots.parameters import layout
+from excitor.robots.robot import Robot
+
+SIMULATING = ("iv", "didim", "input-error")  # under a controller
+LONGEST_S = 15.0  # s of CPU that a method may take unasked
+UNCONTROLLED = (
+    "no controller is known to simulate, and none could be assumed: runs differ in their sample rates, or the mass "
+    "matrix is not positive definite, neither of least squares nor of the prior model"
+)
+REFERENCE = "wls"  # what `identify` fits: data that would mislead it are refused here as well
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One method's answer beside what it leaves of torques that it was not fitted to."""
+
+    answer: Answer
+    estimate: Estimate
+    held_out: Errors
+    training: Errors
+    residual: FloatArray  # (n_rows,) of the judging equations
+    smallest_inertia: float  # eigenvalue of M(q) over random poses
+    driving: tuple[str, ...]  # friction estimated below 0, which would drive its joint
+
+    @property
+    def name(self) -> str:
+        """The method's name."""
+        return self.answer.method
+
+    @property
+    def error(self) -> float:
+        """‖τ - τ̂‖ / ‖τ‖ over all joints, held out."""
+        return self.held_out.relative_total
+
+    @property
+    def possible(self) -> bool:
+        """Whether no torque of the model contradicts physics at once: M(q) positive definite, friction resists."""
+        return self.smallest_inertia > 0.0 and not self.driving
+
+
+@dataclass(frozen=True)
+class Pair:
+    """How far two methods are apart, on the same motion."""
+
+    one: str
+    other: str
+    torque: float  # ‖W (β - β')‖ / ‖τ‖ on the judging equations
+    apart: tuple[str, ...] | None  # parameters each outside the other's 95 % interval; None where one gives no interval
+    compared: int  # parameters that both give
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How much larger a method's held-out error is than that of the best, as other stretches of time would show it."""
+
+    value: float
+    low: float  # 95 %
+    high: float
+
+    @property
+    def within_noise(self) -> bool:
+        """Whether other stretches of time could have turned it round, or nobody would see it."""
+        return self.low <= 0.0 or self.value < SHOWN
+
+
+@dataclass(frozen=True)
+class Bodies:
+    """A method's physically consistent version, or why there is none."""
+
+    total: float  # held-out error; NaN where there is none
+    refused: str = ""
+    chi: Mapping[str, float] | None = None  # standard parameters
+
+    def data(self) -> dict[str, Any]:
+        """Write it for scripts."""
+        return {
+            "total": finite(self.total),
+            "refused": self.refused,
+            "parameters": None if self.chi is None else dict(self.chi),
+        }
+
+
+@dataclass(frozen=True)
+class SimulatedRun:
+    """One model simulated along one run."""
+
+    method: str
+    run: str
+    role: str  # "fitted" or "held out"
+    error: float  # open loop: rms of positions over the joints, rad or m; closed loop: of torques, as a share
+    first: float  # open loop: of the first second; closed loop: rms of positions
+    until: float  # s that the simulation followed
+    sentence: str  # why there is none
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Simulations of all models in one of the two ways."""
+
+    kind: str
+    sentences: tuple[str, ...]
+    error_title: str
+    first_title: str
+    rows: tuple[SimulatedRun, ...]
+
+    def data(self) -> dict[str, Any]:
+        """Write it for scripts."""
+        return {
+            "kind": self.kind,
+            "sentence": " ".join(self.sentences),
+            "error_title": self.error_title,
+            "first_title": self.first_title,
+            "rows": [
+                {
+                    "method": row.method,
+                    "run": row.run,
+                    "role": row.role,
+                    "error": finite(row.error),
+                    "error_first": finite(row.first),
+                    "until": finite(row.until),
+                    "sentence": row.sentence,
+                }
+                for row in self.rows
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """A method and its reasons, in sentences."""
+
+    method: str | None  # None: none of them predicts better than no identification
+    best: str  # least held-out error
+    headline: str
+    reasons: tuple[str, ...]
+    within: tuple[str, ...]  # methods whose error other stretches of time could have made the least
+    careful: bool = False  # whether something speaks against the model, or the judgement
+
+    @property
+    def is_best(self) -> bool:
+        """Whether the method recommended has the least held-out error."""
+        return self.method == self.best
+
+
+@dataclass(frozen=True, slots=True)
+class Bias:
+    """The verdict of the test."""
+
+    p_value: float
+    statistic: float
+    strong: bool = True  # the instruments owe nothing to the measured motion: what the robot was told is known
+
+    @property
+    def found(self) -> bool:
+        """Whether instruments give significantly other parameters than least squares."""
+        return self.p_value < LEVEL
+
+    def concerns(self, method: str) -> bool:
+        """Whether a method is among those that the test surely finds biased."""
+        return self.found and self.strong and method in EXACT
+
+    def suspects(self, method: str) -> bool:
+        """Whether the test finds a method biased, but with instruments that are not sure themselves."""
+        return self.found and not self.strong and method in EXACT
+
+    @property
+    def sentence(self) -> str:
+        """Say what was found."""
+        verdict = "finds least squares biased" if self.found else "finds no bias of least squares"
+        said = f"The Durbin-Wu-Hausman test {verdict} (p = {self.p_value:.2g})"
+        if not self.strong:
+            shown = "would have shown" if not self.found else "is free of them, and whether iv is right is not sure"
+            return (
+                f"{said}. What the robot was told is not known here, and instruments simulated along the measured "
+                f"motion share its slow errors: only what is fast {shown}."
+            )
+        if not self.found:
+            return f"{said}: noise in the measured motion does not matter, and instruments are not needed."
+        return (
+            f"{said}: instruments, which owe nothing to the noise of the measured motion, give significantly other "
+            "parameters. Noise in velocities and accelerations is one cause, a model that lacks something (a friction "
+            "term, a delay) is another."
+        )
+
+    def advice(self, method: str) -> str:
+        """Say what a biased method is still good for."""
+        if not self.strong:
+            return (
+                f"The Durbin-Wu-Hausman test suspects {method} of bias (p = {self.p_value:.2g}), and a small held-out "
+                "error does not clear it: that motion is as noisy as the motion learned from, and rewards the bias. "
+                "Trust it for torques of motions measured like these; for the numbers themselves, filter positions "
+                "more (processing.lowpass_hz), compare again, and see whether they stay."
+            )
+        return (
+            f"The Durbin-Wu-Hausman test finds {method} biased (p = {self.p_value:.2g}). Held-out motion is as noisy "
+            "as the motion it learned from, and that rewards the bias: for torques of measured motions it is the "
+            "better model, but for simulation, or the numbers themselves, believe iv."
+        )
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Every method's answer and what is to be made of them."""
+
+    prepared: Prepared
+    answers: tuple[Answer, ...]
+    judged: tuple[Judged, ...]  # of the methods that answered
+    bodies: Mapping[str, Bodies]  # physically consistent versions, by method
+    pairs: tuple[Pair, ...]
+    differences: Mapping[str, Difference]  # to the least held-out error, by method
+    baselines: Mapping[str, Errors]
+    bias: Bias | None
+    recommendation: Recommendation
+    beliefs: tuple[str, ...]
+    simulated: Simulated | None
+    findings: tuple[Finding, ...]
+
+
+def compare(campaign: OpenCampaign, methods: Sequence[str] = (), tell: Tell = lambda _: None) -> Compared:
+    """Run methods, all of them unless some are named, on the same data; UnusableData where these would mislead."""
+    chosen = named(methods)
+    prepared = prepare(campaign, tell)
+    answers = tuple(told(answered(name, prepared, asked=bool(methods)), prepared, tell) for name in chosen)
+    check_friction(prepared, answers)
+    judged = [found for entry in answers if (found := judge_answer(prepared, entry)) is not None]
+    if not judged:
+        reasons = "; ".join(f"{entry.method}: {entry.refused}" for entry in answers)
+        raise ExcitorError(f"no method gave an answer ({reasons})")
+    return concluded(prepared, answers, judged, tell)
+
+
+def named(methods: Sequence[str]) -> list[str]:
+    """Check the names of methods; none means all."""
+    unknown = [name for name in methods if name not in METHODS]
+    if unknown:
+        raise ExcitorError(f"--method: {unknown[0]!r} is not a method; expected some of {', '.join(METHODS)}")
+    return list(dict.fromkeys(methods)) or list(METHODS)
+
+
+def answered(method: str, prepared: Prepared, *, asked: bool) -> Answer:
+    """Run a method; one that would take minutes only where it is asked for."""
+    problem = prepared.problem
+    if method in SIMULATING and not asked:
+        seconds = seconds_of(method, problem)
+        if seconds > LONGEST_S:
+            words = f"left out, as it would take some {seconds:.0f} s; ask for it with --method {method}"
+            return Answer(method, None, None, refused=words)
+    if method in SIMULATING and problem.servo is None and not problem.references:
+        return Answer(method, None, None, refused=UNCONTROLLED)
+    found = answer(method, problem)
+    if method in SIMULATING and problem.servo is not None and found.estimate is not None:
+        return replace(found, notes=(*found.notes, ASSUMED))
+    return found
+
+
+def told(found: Answer, prepared: Prepared, tell: Tell) -> Answer:
+    """Say how a method did."""
+    judged = judge_answer(prepared, found)
+    said = f"refused: {found.refused}" if judged is None else f"{error_words(judged.error)} held out"
+    tell(f"{found.method}: {said} ({found.cpu_s:.1f} s)")
+    return found
+
+
+def check_friction(prepared: Prepared, answers: Sequence[Answer]) -> None:
+    """Refuse data that show friction which drives, as `identify` does."""
+    reference = next((entry for entry in answers if entry.method == REFERENCE), None)
+    if reference is None:
+        reference = answer(REFERENCE, prepared.problem)
+    if reference.intervals is None:
+        return
+    findings = impossible_friction(prepared.problem.robot, reference.intervals)
+    if findings:
+        raise UnusableData((*prepared.examined.findings, *findings))
+
+
+def concluded(prepared: Prepared, answers: tuple[Answer, ...], judged: Sequence[Judged], tell: Tell) -> Compared:
+    """Draw the conclusions."""
+    robot, bias = prepared.problem.robot, bias_of(answers, prepared.problem.references is not None)
+    best = min(range(len(judged)), key=lambda k: judged[k].error)
+    found = differences(prepared.judging, [entry.residual for entry in judged], best)
+    compared = {entry.name: difference for entry, difference in zip(judged, found, strict=True)}
+    model = beside(prepared, standard_parameters(robot, judged[best].estimate))
+    baselines = baseline_errors(prepared, model)
+    bodies = bodies_of(prepared, judged, tell)
+    late = lateness(prepared)
+    advice = recommend(
+        judged,
+        compared,
+        bias=bias,
+        others={name: errors.relative_total for name, errors in baselines.items()},
+        bodies={name: found.total for name, found in bodies.items() if not found.refused},
+        substitute=bool(prepared.substitute),
+        joints=[prepared.judging.joint_names[j] for j in np.unique(prepared.judging.joint)],
+        late=late,
+    )
+    chosen = next(entry for entry in judged if entry.name == (advice.method or advice.best))
+    every = pairs(prepared.judging, judged)
+    signs = symptoms(prepared, chosen, model.velocity, late)
+    dissenting = dissents(judged, every, chosen.name)
+    said = beliefs(robot, judged, chosen, found=dissenting, compared=compared, signs=signs, bias=bias)
+    if advice.method is None:  # whom to believe of those that are all wrong is no question
+        said = []
+    tell(f"{advice.headline}")
+    return Compared(
+        prepared=prepared,
+        answers=answers,
+        judged=tuple(judged),
+        bodies=bodies,
+        pairs=every,
+        differences=compared,
+        baselines=baselines,
+        bias=bias,
+        recommendation=advice,
+        beliefs=tuple(said),
+        simulated=simulate(prepared, judged, tell),
+        findings=prepared.examined.findings,
+    )
+
+
+def judge_answer(prepared: Prepared, answer: Answer) -> Judged | None:
+    """Judge what a method found; None where it refused."""
+    estimate = answer.estimate
+    if estimate is None:
+        return None
+    robot, judging, fitted = prepared.problem.robot, prepared.judging, prepared.fitted
+    predicted = estimated_torques(judging, estimate)
+    return Judged(
+        answer=answer,
+        estimate=estimate,
+        held_out=torque_errors(judging, predicted),
+        training=torque_errors(fitted, estimated_torques(fitted, estimate)),
+        residual=judging.y - predicted,
+        smallest_inertia=smallest_inertia(robot, estimate),
+        driving=driving(robot, estimate),
+    )
+
+
+def driving(robot: Robot, estimate: Estimate) -> tuple[str, ...]:
+    """Name friction whose estimate is below 0."""
+    resists = {term.parameter for term in robot.drive.friction if term.model in ("viscous", "coulomb")}
+    return tuple(name for name in estimate.names if name in resists and estimate.value(name) < 0.0)
+
+
+def pairs(judging: Regression, judged: Sequence[Judged]) -> tuple[Pair, ...]:
+    """Compare every two methods."""
+    size = float(np.linalg.norm(judging.y))
+    return tuple(
+        Pair(
+            one.name,
+            other.name,
+            float(np.linalg.norm(one.residual - other.residual)) / size if size > 0.0 else float("inf"),
+            apart(one.answer.intervals, other.answer.intervals),
+            len(set(one.estimate.names) & set(other.estimate.names)),
+        )
+        for one, other in combinations(judged, 2)
+    )
+
+
+def apart(one: Intervals | None, other: Intervals | None) -> tuple[str, ...] | None:
+    """Name the parameters whose values lie outside each other's intervals."""
+    if one is None or other is None:
+        return None
+    first, second = by_name(one), by_name(other)
+    return tuple(
+        name
+        for name, (value, low, high) in first.items()
+        if name in second and not low <= second[name][0] <= high and not second[name][1] <= value <= second[name][2]
+    )
+
+
+def by_name(intervals: Intervals) -> Mapping[str, tuple[float, float, float]]:
+    """Look up value, low and high of every parameter."""
+    numbers = zip(intervals.values.tolist(), intervals.low.tolist(), intervals.high.tolist(), strict=True)
+    return dict(zip(intervals.names, numbers, strict=True))
+
+
+def pair_of(found: Sequence[Pair], one: str, other: str) -> Pair | None:
+    """Find a pair whatever its order."""
+    return next((pair for pair in found if {pair.one, pair.other} == {one, other}), None)
+
+
+DRAWS = 2000
+SEED = 0
+LEAST_BLOCKS = 20  # a longest block's worth; fewer say little about how blocks differ
+SHOWN = 5e-5  # of the torques: what a person is shown of an error has no further digits
+CELLS_PER_BLOCK = 4  # blocks start at quarters of their length
+
+
+def differences(judging: Regression, residuals: Sequence[FloatArray], best: int) -> list[Difference]:
+    """Compare each method's relative error with that of one, on blocks of time drawn at random.
+
+    All joints of a block stay together, and all methods see the same blocks: what they have in common cancels.
+    """
+    labels, cell = cells(judging, block_samples(judging, residuals[best]))
+    squares = np.array([np.bincount(cell, r**2, len(labels)) for r in residuals])
+    size = np.bincount(cell, judging.y**2, len(labels))
+    counts = drawn(labels[:, 0])
+    drawn_size = np.maximum(counts @ size, np.finfo(float).tiny)
+    errors = np.sqrt(squares @ counts.T / drawn_size)  # (n_methods, n_draws)
+    whole = np.sqrt(squares.sum(axis=1) / max(size.sum(), np.finfo(float).tiny))
+    low, high = np.percentile(errors - errors[best], [2.5, 97.5], axis=1)
+    return [Difference(float(x - whole[best]), float(a), float(b)) for x, a, b in zip(whole, low, high, strict=True)]
+
+
+def block_samples(judging: Regression, residual: FloatArray) -> int:
+    """Choose a block's length, in samples, as the most correlated joint asks for."""
+    asked = max(entry.block for entry in whiteness(judging, residual))
+    n_samples = len(np.unique(np.column_stack([judging.run, judging.sample]), axis=0))
+    return max(1, int(min(np.ceil(asked), n_samples // LEAST_BLOCKS)))
+
+
+def cells(judging: Regression, block: int) -> tuple[IntArray, IntArray]:
+    """Cut time into quarters of blocks: (run, number) of each, and to which one every row belongs."""
+    size = max(1, -(-block // CELLS_PER_BLOCK))
+    labels, cell = np.unique(np.column_stack([judging.run, judging.sample // size]), axis=0, return_inverse=True)
+    return labels, np.asarray(cell.ravel(), dtype=np.int64)
+
+
+def drawn(run: IntArray) -> FloatArray:
+    """Count how often each cell is drawn, in blocks that wrap around within their run, (n_draws, n_cells)."""
+    rng = np.random.default_rng(SEED)
+    counts = np.zeros((DRAWS, len(run)))
+    for number in np.unique(run):
+        own = np.flatnonzero(run == number)
+        width = min(CELLS_PER_BLOCK, len(own))
+        starts = rng.integers(len(own), size=(DRAWS, -(-len(own) // width)))
+        for step in range(width):
+            np.add.at(counts, (np.arange(DRAWS)[:, None], own[(starts + step) % len(own)]), 1.0)
+    return counts
+
+
+def bodies_of(prepared: Prepared, judged: Sequence[Judged], tell: Tell) -> Mapping[str, Bodies]:
+    """Find each method's consistent version."""
+    tell("looking for the nearest parameters that bodies can have")
+    return {entry.name: nearest(prepared, entry) for entry in judged}
+
+
+def nearest(prepared: Prepared, entry: Judged) -> Bodies:
+    """Find the consistent parameters nearest to an estimate, and judge them as the estimate was."""
+    robot, judging = prepared.problem.robot, prepared.judging
+    try:
+        found = consistent_of(entry.estimate, robot)
+    except (ExcitorError, ValueError) as error:
+        return Bodies(np.nan, str(error))
+    if found.loss > COSTLIEST:
+        return Bodies(np.nan, f"it would fit {100 * found.loss:.0f} % worse")
+    names = layout(robot).names
+    values = dict(zip((names[k] for k in base_parameters(robot).kept), found.beta, strict=True))
+    beta = np.array([values[name] for name in judging.names])
+    chi = {name: float(value) for name, value in zip(names, found.chi, strict=True)}
+    return Bodies(torque_errors(judging, judging.W @ beta).relative_total, chi=chi)
+
+
+FIRST_S = 1.0  # s over which open-loop errors are told as well: later ones are of the integration more than the model
+SPAN_S = 2.0  # s of each run that are simulated
+
+
+def simulate(prepared: Prepared, judged: Sequence[Judged], tell: Tell) -> Simulated | None:
+    """Simulate every model along the first moving run of each kind; None where none moves."""
+    runs = {
+        role: beginning(next(run for run in found if not run.static), SPAN_S)
+        for role, found in (("fitted", prepared.examined.known), ("held out", prepared.examined.unseen))
+        if any(not run.static for run in found)
+    }
+    if not runs:
+        return None
+    geared = bool(prepared.problem.robot.drive.rotors)
+    tell(f"simulating the models {'under a controller' if geared else 'open loop'}")
+    return in_closed_loop(prepared, judged, runs) if geared else in_open_loop(prepared, judged, runs)
+
+
+def in_open_loop(prepared: Prepared, judged: Sequence[Judged], runs: Mapping[str, Samples]) -> Simulated:
+    """Integrate every model under the measured torques alone."""
+    robot, rows, said = (
+        prepared.problem.robot,
+        [],
+        (
+            f"From the measured state at its start, up to {SPAN_S:g} s of a run were integrated under the measured "
+            "torques alone. Nothing corrects such a simulation: the smallest bias grows, and the first second tells "
+            "more of a model than the rest.",
+        ),
+    )
+    for entry in judged:
+        chi = standard_parameters(robot, entry.estimate)
+        found = open_loop(robot, chi, list(runs.values()), first_s=FIRST_S)
+        if found.refused:
+            rows += [blank(entry.name, run.run, role, found.refused) for role, run in runs.items()]
+            continue
+        for (role, measured), run in zip(runs.items(), found.runs, strict=True):
+            whole = len(measured) / measured.sample_rate_hz
+            rows.append(
+                SimulatedRun(
+                    entry.name,
+                    run.run,
+                    role,
+                    mean_square(run.rms),
+                    mean_square(run.first_rms),
+                    min(run.diverged_at, whole),
+                    f"lost after {run.diverged_at:.2g} s" if run.diverged_at < np.inf else "",
+                )
+            )
+    return Simulated(
+        "open loop", said, "position error, rms, rad or m", f"in the first {FIRST_S:g} s, rad or m", tuple(rows)
+    )
+
+
+def in_closed_loop(prepared: Prepared, judged: Sequence[Judged], runs: Mapping[str, Samples]) -> Simulated | None:
+    """Simulate every model under one assumed controller along the measured motion."""
+    robot, servo, problem = prepared.problem.robot, prepared.servo, prepared.problem
+    if servo is None:
+        return None
+    rows = []
+    for entry in judged:
+        chi = standard_parameters(robot, entry.estimate)
+        for role, run in runs.items():
+            try:
+                found = closed_loop(robot, chi, [run], servo, rows=problem.rows)
+            except ExcitorError as error:
+                rows.append(blank(entry.name, run.run, role, str(error)))
+                continue
+            if found.refused:
+                rows.append(blank(entry.name, run.run, role, found.refused))
+                continue
+            done = found.runs[0]
+            rows.append(
+                SimulatedRun(
+                    entry.name,
+                    run.run,
+                    role,
+                    torque_share(prepared, run, done.tau),
+                    mean_square(done.position_rms),
+                    len(run) / run.sample_rate_hz,
+                    "",
+                )
+            )
+    said = (
+        f"Up to {SPAN_S:g} s of a run were simulated along the measured motion: {ASSUMED}. Open loop would show how "
+        "far errors integrate through a geared drive, not how good a model is.",
+    )
+    return Simulated("closed loop", said, "torque error", "position error, rms, rad or m", tuple(rows))
+
+
+def torque_share(prepared: Prepared, run: Samples, tau: FloatArray) -> float:
+    """‖τ - τ_s‖ / ‖τ‖ over all joints, thinned as the equations are."""
+    thin = prepared.problem.rows.decimate or (lambda x: x)
+    size = float(np.linalg.norm(thin(run.tau)))
+    return float(np.linalg.norm(thin(run.tau - tau))) / size if size > 0.0 else float("inf")
+
+
+def mean_square(values: FloatArray) -> float:
+    """Root mean square over the joints."""
+    return float(np.sqrt(np.mean(np.square(values))))
+
+
+def blank(method: str, run: str, role: str, why: str) -> SimulatedRun:
+    """Tell why a model was not simulated."""
+    return SimulatedRun(method, run, role, np.nan, np.nan, np.nan, why)
+
+
+SIMPLEST = ("wls", "ols", "irls", "rls", "ridge", "ml", "tls", "iv", "input-error", "didim")  # then all others
+AS_GOOD = 1.01  # times the error: being consistent costs nothing
+FITTED = 0.5  # times the held-out error: then the runs differ more than any estimator can be wrong
+POOR = 0.3  # of the torques: the best of poor models
+LATE = 1e-3  # s: a delay that matters
+WEAK = 1.1  # times the error that wls leaves at a joint: what ols gives up there
+WRONG = 1.05  # times the prior model's error, or gravity's: no estimator mends such data or such a model
+
+
+def recommend(
+    judged: Sequence[Judged],
+    compared: Mapping[str, Difference],
+    *,
+    bias: Bias | None,
+    others: Mapping[str, float],
+    bodies: Mapping[str, float] | None = None,
+    substitute: bool = False,
+    joints: Sequence[str] = (),
+    late: float | None = None,
+) -> Recommendation:
+    """Choose among methods; `compared` tells each one's difference to the best, `others` what baselines leave.
+
+    `bodies`: what the physically consistent versions leave, where there are any. `substitute`: no run was kept back.
+    `joints`: names of those that are judged. `late`: s, by which torques clearly come after their motion.
+    """
+    best = min(judged, key=lambda entry: entry.error)
+    within = [entry for entry in judged if compared[entry.name].within_noise]
+    chosen = min(within, key=lambda entry: preference(entry, bias))
+    names = tuple(entry.name for entry in sorted(within, key=lambda entry: entry.error))
+    worse = [name for name in ("zero", "gravity only") if best.error >= others.get(name, float("inf"))]
+    if worse:
+        said = (
+            f"Even the best of them, {best.name}, leaves {percent(best.error)} of torques that it was not fitted to: "
+            f"no better than {several([BASELINES[name] for name in worse])}. The data or the robot's model are wrong, "
+            "and another estimator will not mend that."
+        )
+        if best.training.relative_total < FITTED * best.error:
+            said += (
+                f" Torques that it was fitted to it leaves {error_words(best.training.relative_total)} of, so look at "
+                "what is otherwise in the runs that judge: signs, units, load."
+            )
+        return Recommendation(None, best.name, "Take none of these models", (said,), names)
+    why = _best(chosen, judged, compared) if chosen is best else _instead(chosen, best, compared[chosen.name], bias)
+    doubts = [*_doubts(chosen, bias, others, bodies or {}), *_unweighted(chosen, judged, joints), *_late(late)]
+    headline = f"Take the model of {chosen.name}"
+    headline += ", for now" if substitute else ", with care" if doubts else ""
+    notes = [*([PRIOR] if chosen.name == "ridge" else []), *_version(chosen, bodies or {})]
+    reasons = (*why, *doubts, *notes)
+    return Recommendation(chosen.name, best.name, headline, reasons, names, bool(doubts) or substitute)
+
+
+PRIOR = (
+    "ridge leans on the robot's prior model where data tell little: numbers whose interval is wide in wls are the "
+    "prior's as much as the data's."
+)
+BASELINES = {"zero": "no model at all", "gravity only": "gravity alone", "prior model": "the prior model"}
+
+
+def preference(entry: Judged, bias: Bias | None) -> tuple[bool, bool, int]:
+    """Order methods that are as good as each other: possible bodies first, then unbiased, then simple."""
+    place = SIMPLEST.index(entry.name) if entry.name in SIMPLEST else len(SIMPLEST)
+    return not entry.possible, bias is not None and bias.concerns(entry.name), place
+
+
+def _best(chosen: Judged, judged: Sequence[Judged], compared: Mapping[str, Difference]) -> list[str]:
+    others = sorted(
+        (entry for entry in judged if entry is not chosen),
+        key=lambda entry: (round(entry.error, 6), preference(entry, None)),
+    )
+    if not others:
+        return [
+            f"It is the only method that gave an answer; of torques that it was not fitted to it leaves "
+            f"{error_words(chosen.error)}."
+        ]
+    said = (
+        f"Of torques that none of the {len(judged)} methods was fitted to, it leaves {error_words(chosen.error)}: the "
+        "least of all."
+    )
+    second, difference = others[0], compared[others[0].name]
+    if difference.within_noise:
+        return [
+            f"{said} {second.name} is as good but for chance ({error_words(second.error)}), and no preferable choice."
+        ]
+    return [
+        f"{said} The next, {second.name}, leaves {error_words(second.error)}; over other stretches of time it would be "
+        f"{points(difference.low)} to {points(difference.high)} more than the best, so that is hardly chance."
+    ]
+
+
+def _instead(chosen: Judged, best: Judged, difference: Difference, bias: Bias | None) -> list[str]:
+    """Explain why not the best."""
+    if difference.low > 0.0:
+        return [
+            f"It leaves {error_words(chosen.error)} of torques that it was not fitted to. {best.name} leaves less by "
+            f"{points(difference.value)}, which is next to nothing. {_why(chosen, best, bias)}"
+        ]
+    said = (
+        f"It leaves {error_words(chosen.error)} of torques that it was not fitted to. {best.name} leaves a little "
+        f"less, {error_words(best.error)}, but the difference of {points(difference.value)} is within the noise of "
+        f"these data: over other stretches of time it would lie between {points(difference.low)} "
+        f"and {points(difference.high)}."
+    )
+    return [f"{said} {_why(chosen, best, bias)}"]
+
+
+def _why(chosen: Judged, best: Judged, bias: Bias | None) -> str:
+    if chosen.possible and not best.possible:
+        return f"And {chosen.name} gives a model that could be a robot's: {impossible(best)}."
+    if bias is not None and bias.concerns(best.name) and not bias.concerns(chosen.name):
+        return (
+            f"And the Durbin-Wu-Hausman test (p = {bias.p_value:.2g}) speaks against {best.name}, which takes the "
+            f"measured motion for the true one; {chosen.name} does not."
+        )
+    return f"{chosen.name} is the simpler of the two: it assumes less, and is easier to check."
+
+
+def impossible(entry: Judged) -> str:
+    """Say what contradicts physics in a model."""
+    said = []
+    if not entry.smallest_inertia > 0.0:
+        said.append(
+            f"the mass matrix that {entry.name} gives is not positive definite (smallest eigenvalue "
+            f"{entry.smallest_inertia:.2g}), so a simulation of it would blow up"
+        )
+    if entry.driving:
+        said.append(f"{entry.name} gives friction below 0 ({', '.join(entry.driving)}), which would drive its joint")
+    return several(said)
+
+
+def _doubts(chosen: Judged, bias: Bias | None, others: Mapping[str, float], bodies: Mapping[str, float]) -> list[str]:
+    """Say what remains doubtful about the method chosen."""
+    said = []
+    if not chosen.possible:
+        told = f"Use it for torques of motions like these, not for simulation: {impossible(chosen)}."
+        if chosen.name in bodies:
+            told += f" Its physically consistent version, which leaves {error_words(bodies[chosen.name])}, is for that."
+        said.append(told)
+    if chosen.error > POOR:
+        said.append(
+            f"{percent(chosen.error)} is much: it is the best of poor models. See first to the data (rate, filter of "
+            "positions, units) and to the robot's file."
+        )
+    prior = others.get("prior model", float("inf"))
+    if chosen.error > WRONG * prior:
+        said.append(
+            f"The prior model leaves less, {percent(prior)}: identification made it worse, so look at the data first."
+        )
+    if bias is not None and (bias.concerns(chosen.name) or bias.suspects(chosen.name)):
+        said.append(bias.advice(chosen.name))
+    return said
+
+
+def _late(late: float | None) -> list[str]:
+    """Say that a delay bends every method's parameters alike."""
+    if late is None or abs(late) < LATE:
+        return []
+    return [
+        f"The equations fit best with torques moved by {1e3 * abs(late):.2g} ms {'back' if late > 0.0 else 'on'} in "
+        "time. Where that is a delay of the log, no method's parameters are right before it is taken out; where "
+        "positions are hardly filtered, their noise can look the same."
+    ]
+
+
+def _unweighted(chosen: Judged, judged: Sequence[Judged], joints: Sequence[str]) -> list[str]:
+    """Say where ols is the best only as the total counts, which is how ols itself counts: large torques most."""
+    weighted = next((entry for entry in judged if entry.name == "wls"), None)
+    if chosen.name != "ols" or weighted is None:
+        return []
+    errors = zip(joints, weighted.held_out.relative.tolist(), chosen.held_out.relative.tolist(), strict=False)
+    weak = [f"{joint} {error_words(other)} (ols {error_words(own)})" for joint, other, own in errors
+            if own > WEAK * other]  # fmt: skip
+    if not weak:
+        return []
+    return [
+        f"But the error in total counts large torques most, and so does ols. Joint by joint wls leaves less at "
+        f"{several(weak)}: take wls where those joints' torques or parameters matter."
+    ]
+
+
+def _version(chosen: Judged, bodies: Mapping[str, float]) -> list[str]:
+    """Point to the physically consistent version where it costs nothing."""
+    if not chosen.possible or chosen.name not in bodies or bodies[chosen.name] > AS_GOOD * chosen.error:
+        return []
+    return [
+        f"Its physically consistent version leaves {error_words(bodies[chosen.name])}, so it costs nothing: take that "
+        "for simulation and control design."
+    ]
+
+
+def points(difference: float) -> str:
+    """Write a difference of errors, in percentage points."""
+    return f"{100 * difference:.2g} points".replace("-", "\N{MINUS SIGN}")
+
+
+CHANCE = 0.05  # of the parameters may differ by chance
+LATE_BELIEVE = 1e-4  # s
+VAGUE = 1.5  # times the error of the model taken: far worse
+REWARDED = 1.3  # times the error: instruments that predict worse than that are wrong, not unbiased
+MEASURED = ("plain", "outliers", "weights", "prior")  # take the measured motion for the true one, and differ from iv
+UNWEIGHTED = ("plain", "outliers", "prior")  # weigh joints, and differ from ols
+SMOOTH = ("iv", "didim", "input-error", "filtered dynamic", "energy", "filtered power")  # use no measured acceleration
+FRICTION = 0.4  # of what differs: then it is about friction
+
+
+@dataclass(frozen=True)
+class Dissent:
+    """A method that disagrees with the one recommended."""
+
+    method: Judged
+    pair: Pair
+    names: tuple[str, ...]  # of the parameters that are apart
+
+    chosen: str  # the one recommended
+
+    @property
+    def kind(self) -> str:
+        """What sets the two apart: mostly what the method does otherwise than least squares, or what the other does."""
+        own, other = kind_of(self.method.name), kind_of(self.chosen)
+        if other == "instruments" and own in MEASURED:
+            return "measured"
+        return "unweighted" if other == "weights" and own in UNWEIGHTED else own
+
+
+def kind_of(method: str) -> str:
+    """Name what sets a method apart."""
+    if any(word in method for word in ("energy", "power", "filtered")):
+        return "timing"
+    kinds = {"iv": "instruments", "didim": "simulated", "input-error": "simulated", "irls": "outliers"}
+    return (kinds | {"tls": "columns", "ridge": "prior", "ols": "weights", "ml": "colour"}).get(method, "plain")
+
+
+def dissents(judged: Sequence[Judged], pairs: Sequence[Pair], chosen: str) -> list[Dissent]:
+    """Find the methods that differ from one in more parameters than chance explains."""
+    found = []
+    for entry in judged:
+        pair = pair_of(pairs, entry.name, chosen)
+        if pair is not None and pair.apart is not None and len(pair.apart) > max(1.0, CHANCE * pair.compared):
+            found.append(Dissent(entry, pair, pair.apart, chosen))
+    return found
+
+
+@dataclass(frozen=True)
+class Symptoms:
+    """What the data themselves show of the causes for which estimators disagree."""
+
+    late: float | None  # s, by which torques come after the motion; None where it is not sharp
+    tails: tuple[str, ...]  # joints whose residuals have outliers
+    friction: tuple[str, ...]  # joints whose residuals follow the velocity
+
+
+def beliefs(
+    robot: Robot,
+    judged: Sequence[Judged],
+    chosen: Judged,
+    *,
+    found: Sequence[Dissent],
+    compared: Mapping[str, Difference],
+    signs: Symptoms,
+    bias: Bias | None,
+) -> list[str]:
+    """Say which methods disagree with the one recommended, why, and which to believe."""
+    said = [] if bias is None else [bias.sentence]
+    said += _vague(judged, chosen, found)
+    if len(judged) == 1:
+        return said
+    if not found:
+        return [*said, f"No other method contradicts {chosen.name}: parameters lie within each other's intervals."]
+    for kind, explain in EXPLANATIONS.items():
+        group = [dissent for dissent in found if dissent.kind == kind]
+        if group:
+            said.append(f"{_who(chosen, group)} {explain(signs, bias)} {_decided(chosen, group, compared, bias)}")
+    return said + _friction(robot, chosen, found, signs)
+
+
+def _vague(judged: Sequence[Judged], chosen: Judged, found: Sequence[Dissent]) -> list[str]:
+    """Name methods that contradict nothing only because they hardly know anything."""
+    loud = {dissent.method.name for dissent in found}
+    vague = [e for e in judged if e.error > VAGUE * chosen.error and e.name not in loud]
+    if not vague:
+        return []
+    rows = max(entry.estimate.n_rows for entry in vague)
+    them = "its" if len(vague) == 1 else "their"
+    fewer = rows < chosen.estimate.n_rows
+    why = f"with {rows} equations for {len(chosen.estimate.names)} parameters " if fewer else ""
+    return [
+        f"{several([entry.name for entry in vague])} {'predicts' if len(vague) == 1 else 'predict'} far worse "
+        f"({several([error_words(entry.error) for entry in vague])}) and still "
+        f"hardly {'contradicts' if len(vague) == 1 else 'contradict'} anything: {why}{them} intervals are so wide that "
+        "they say little."
+    ]
+
+
+def _who(chosen: Judged, group: Sequence[Dissent]) -> str:
+    widest = max(group, key=lambda dissent: len(dissent.names))
+    names = several([dissent.method.name for dissent in group])
+    verb = "contradicts" if len(group) == 1 else "contradict"
+    most = "" if len(group) == 1 else "up to "
+    return (
+        f"{names} {verb} {chosen.name} in {most}{len(widest.names)} of {widest.pair.compared} parameters "
+        f"({some(widest.names, 5)}), by {percent(max(dissent.pair.torque for dissent in group))} of the torques."
+    )
+
+
+def _timing(signs: Symptoms, _: Bias | None) -> str:
+    said = (
+        "Momentum, energy and power weigh the same samples in another way than torques do, and so what filters left "
+        "and the moment at which a torque was sampled."
+    )
+    if signs.late is not None and abs(signs.late) > LATE_BELIEVE:
+        when = "after" if signs.late > 0.0 else "before"
+        return (
+            f"{said} Torques seem to come {show(1e3 * abs(signs.late), 2)} ms {when} their motion, which alone can "
+            "make them disagree: see to that first, and compare again."
+        )
+    return (
+        f"{said} No common delay shows; then it is the weights, strong joints and fast motion counting most, or noise "
+        "in accelerations, which only torques and power need."
+    )
+
+
+def _outliers(signs: Symptoms, _: Bias | None) -> str:
+    if signs.tails:
+        verb = "has" if len(signs.tails) == 1 else "have"
+        return (
+            f"It trusts samples less the worse they fit, and {several(signs.tails)} {verb} far more large residuals "
+            "than noise makes: moments, such as reversals or contacts, in which the model lacks something."
+        )
+    return "It trusts samples less the worse they fit, though residuals show no outliers; so it discards good data."
+
+
+def _instruments(_: Symptoms, bias: Bias | None) -> str:
+    cause = " That is the difference which the test found." if bias is not None and bias.found else ""
+    return f"It uses the measured motion only through a simulation, which fast noise does not pass.{cause}"
+
+
+def _simulated(_: Symptoms, __: Bias | None) -> str:
+    return (
+        "Such methods fit torques simulated under a controller in place of measured motion; they are right only as far "
+        "as that controller, and what was filtered, are those of the robot."
+    )
+
+
+def _columns(_: Symptoms, __: Bias | None) -> str:
+    return (
+        "It takes the columns of the equations for noisy too. Believe it where positions are hardly filtered; where "
+        "they are, what the model lacks is no such noise."
+    )
+
+
+def _prior(_: Symptoms, __: Bias | None) -> str:
+    return "It draws what data hardly tell towards what was known before: its numbers there are the prior's."
+
+
+def _weights(_: Symptoms, __: Bias | None) -> str:
+    return "Without weights, joints with large torques decide also over the parameters of the small ones."
+
+
+def _colour(_: Symptoms, __: Bias | None) -> str:
+    return (
+        "It takes what the model leaves for coloured noise that joints share, and trusts fast changes of torque more "
+        "than slow ones. What a model lacks is no noise, and then its parameters move to where that matters least."
+    )
+
+
+def _plain(_: Symptoms, __: Bias | None) -> str:
+    return "Plain least squares trusts every sample of a joint alike, also those that fit badly."
+
+
+def _measured(_: Symptoms, __: Bias | None) -> str:
+    return (
+        "Least squares take the measured motion for the true one, noise and all; iv uses it only through a simulation, "
+        "which fast noise does not pass."
+    )
+
+
+def _unweighted_believe(_: Symptoms, __: Bias | None) -> str:
+    return "ols does without weights, so that joints with large torques decide also over the parameters of the others."
+
+
+EXPLANATIONS = {
+    "measured": _measured,
+    "unweighted": _unweighted_believe,
+    "instruments": _instruments,
+    "simulated": _simulated,
+    "timing": _timing,
+    "outliers": _outliers,
+    "weights": _weights,
+    "colour": _colour,
+    "columns": _columns,
+    "prior": _prior,
+    "plain": _plain,
+}
+
+
+def _decided(chosen: Judged, group: Sequence[Dissent], compared: Mapping[str, Difference], bias: Bias | None) -> str:
+    """Say which of the methods to believe; those that noisy motion may have put behind are not decided over by it."""
+    behind = [dissent for dissent in group if _misled(chosen, dissent, bias)]
+    others = [dissent for dissent in group if not _misled(chosen, dissent, bias)]
+    if group[0].kind == "unweighted":
+        errors = several([f"{dissent.method.name} {error_words(dissent.method.error)}" for dissent in group])
+        return (
+            f"The held-out error in total ({errors}, {chosen.name} {error_words(chosen.error)}) counts large torques "
+            f"most too: believe {chosen.name} for their joints, and compare the others joint by joint."
+        )
+    said = [_whom(chosen, others, compared, alone=not behind)] if others else []
+    if behind:
+        surely = bias is not None and bias.concerns(chosen.name)
+        said.append(_either(chosen, behind) if surely else _open(chosen, behind))
+    return " ".join(said)
+
+
+def _misled(chosen: Judged, dissent: Dissent, bias: Bias | None) -> bool:
+    """Tell whether the held-out error is no judge: noisy motion rewards the bias that it makes."""
+    if bias is None or dissent.method.error > REWARDED * chosen.error:
+        return False
+    if bias.concerns(chosen.name):
+        return dissent.kind == "instruments"
+    return bias.suspects(chosen.name) and dissent.method.name in SMOOTH
+
+
+def _open(chosen: Judged, group: Sequence[Dissent]) -> str:
+    names = several([f"{dissent.method.name} {error_words(dissent.method.error)}" for dissent in group])
+    return (
+        f"The held-out error ({names}, {chosen.name} {error_words(chosen.error)}) does not settle it: that motion is "
+        f"noisy too, and rewards the bias that the test suspects in {chosen.name}. Until positions are filtered more, "
+        "take such parameters for known only as far as both intervals together."
+    )
+
+
+def _either(chosen: Judged, group: Sequence[Dissent]) -> str:
+    name = group[0].method.name
+    return (
+        f"Held out {name} leaves {error_words(group[0].method.error)} and {chosen.name} {error_words(chosen.error)}, "
+        f"but that motion is noisy too and rewards the bias: believe {chosen.name} for torques along measured motion, "
+        f"and {name} for the numbers themselves, for simulation and for feed-forward along planned motion."
+    )
+
+
+def _whom(chosen: Judged, group: Sequence[Dissent], compared: Mapping[str, Difference], *, alone: bool = True) -> str:
+    """Decide by the held-out errors; `alone`: these are all that were named before."""
+    alike = [compared[d.method.name].within_noise or d.method.error <= chosen.error for d in group]
+    near = [d.method for d, as_good in zip(group, alike, strict=True) if as_good]
+    far = [d.method for d, as_good in zip(group, alike, strict=True) if not as_good]
+    said = []
+    if far:
+        errors = several([f"{entry.name} {error_words(entry.error)}" for entry in far])
+        verb = (
+            "it is"
+            if len(group) == 1 and alone
+            else "they are"
+            if len(far) == len(group) and alone
+            else f"{several([e.name for e in far])} {'predicts' if len(far) == 1 else 'predict'}"
+        )
+        said.append(
+            f"Held out {verb} worse ({errors}, {chosen.name} {error_words(chosen.error)}), so believe {chosen.name}."
+        )
+    if near:
+        said.append(
+            f"Held out, {several([entry.name for entry in near])} and {chosen.name} predict equally well, so these "
+            "motions do not decide: take such parameters for known only as far as both intervals together."
+        )
+    return " ".join(said)
+
+
+def _friction(robot: Robot, chosen: Judged, found: Sequence[Dissent], signs: Symptoms) -> list[str]:
+    """Say where it is friction that estimators see differently."""
+    friction = {term.parameter for term in robot.drive.friction}
+    names = [name for dissent in found for name in dissent.names]
+    about = sum(name in friction for name in names) >= FRICTION * len(names)
+    if not about and not signs.friction:
+        return []
+    said = "Much of what differs is friction." if about else ""
+    if signs.friction:
+        said += (
+            f" What {chosen.name} leaves at {several(signs.friction)} follows the velocity: friction there has another "
+            "form than the robot's model, and every method bends other parameters to make up for it."
+        )
+    return [said.strip()]
+
+
+EXACT = ("ols", "wls", "irls", "ridge", "rls", "ml")  # take the measured motion for the true one
+
+
+def bias_of(answers: Sequence[Answer], strong: bool) -> Bias | None:
+    """Find the test's verdict among the methods' evidence; `strong`: what the robot was told is known."""
+    for one in answers:
+        p_value = one.evidence.get("dwh_p")
+        if p_value is not None:
+            return Bias(float(p_value), float(one.evidence.get("dwh_statistic", float("nan"))), strong)
+    return None
+
+
+HEAVY = 3.0  # times as many residuals beyond three robust deviations as a normal distribution has
+NORMAL_TAIL = 0.0027
+TREND = 0.3  # of a joint's residuals, as a trend over velocity: friction that the model does not have
+BINS = 12
+
+
+def symptoms(prepared: Prepared, chosen: Judged, speed: FloatArray, late: float | None) -> Symptoms:
+    """Look for delay, outliers and wrong friction in what a method leaves; `speed` is of each equation's joint."""
+    robot, judging, residual = prepared.problem.robot, prepared.judging, chosen.residual
+    joints = [int(j) for j in np.unique(judging.joint)]
+    worth = {entry.joint: entry.n_effective for entry in whiteness(judging, residual)}
+    return Symptoms(
+        late=late,
+        tails=tuple(robot.joint_names[j] for j in joints if heavy(residual[judging.joint == j])),
+        friction=tuple(
+            robot.joint_names[j]
+            for j in joints
+            if trend(speed[judging.joint == j], residual[judging.joint == j], worth[judging.joint_names[j]]) > TREND
+        ),
+    )
+
+
+def lateness(prepared: Prepared) -> float | None:
+    """Find how late torques come after their motion, where that is sharp."""
+    moving = [run for run in prepared.examined.known if not run.static]
+    found = delay(prepared.problem.robot, moving, subset(prepared.problem.robot, moving)) if moving else None
+    return found.late if found is not None and found.sharp else None
+
+
+def heavy(residual: FloatArray) -> bool:
+    """Tell whether residuals have outliers: many more than a normal distribution has beyond three deviations."""
+    scale = 1.4826 * float(np.median(np.abs(residual - np.median(residual))))
+    beyond = float(np.mean(np.abs(residual - np.median(residual)) > 3.0 * scale)) if scale > 0.0 else 0.0
+    return beyond > HEAVY * NORMAL_TAIL
+
+
+def trend(speed: FloatArray, residual: FloatArray, worth: float) -> float:
+    """Share of residuals' root mean square that their mean over velocity explains, beyond what chance would.
+
+    `worth`: of how many independent ones they are; means over as many bins as there are explain BINS / worth of noise.
+    """
+    edges = np.quantile(speed, np.linspace(0.0, 1.0, BINS + 1)[1:-1])
+    place = np.searchsorted(edges, speed)
+    mean = np.bincount(place, residual, BINS) / np.maximum(np.bincount(place, minlength=BINS), 1)
+    size = float(np.mean(residual**2))
+    explained = float(np.mean(mean[place] ** 2)) / size if size > 0.0 else 0.0
+    return float(np.sqrt(max(explained - BINS / max(worth, 1.0), 0.0)))
+
+
+def error_words(value: Any) -> str:
+    """Write an error with the digits that tell methods apart."""
+    number = finite(value)
+    if number is None:
+        return NONE
+    if abs(number) >= 10.0:
+        return percent(number)
+    digits = 2 if abs(number) < 0.995 else 0
+    return f"{100 * number:.{digits}f} %".replace("-", MINUS)
+
+
+def contradictions(data: Mapping[str, Any], entry: Mapping[str, Any]) -> int | None:
+    """Count the parameters in which a method contradicts the one taken, or the best; None where nobody can tell."""
+    advice = subtable(data, "recommendation")
+    chosen = advice.get("method") or advice.get("best")
+    for pair in entries(data, "pairs"):
+        if {pair.get("one"), pair.get("other")} == {chosen, entry.get("name")} and pair.get("apart") is not None:
+            return len(pair["apart"])
+    return None
+
+
+def outcome(data: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
+    """Say in a few words what came of a method."""
+    if not entry.get("parameters"):
+        refused = str(entry.get("refused") or "no reason given")
+        return refused if refused.startswith("left out") else f"refused: {refused}"
+    said = []
+    eigenvalue = finite(entry.get("smallest_mass_matrix_eigenvalue"))
+    if eigenvalue is not None and eigenvalue <= 0.0:
+        said.append("its mass matrix is not positive definite")
+    below = entries(entry, "friction_below_zero")
+    if below:
+        said.append(f"friction below 0: {', '.join(map(str, below))}")
+    total, nothing = (
+        subtable(entry, "held_out").get("total"),
+        subtable(subtable(data, "baselines"), "zero").get("total"),
+    )
+    if total is not None and nothing is not None and total >= nothing:
+        said.insert(0, "predicts worse than no model at all")
+    behind = subtable(entry, "behind_the_best")
+    if behind.get("value") == 0.0:
+        said.insert(0, "least held-out error")
+    elif behind.get("within_noise"):
+        said.insert(0, "as good as the best, but for chance")
+    bodies = subtable(entry, "consistent")
+    if bodies.get("refused"):
+        said.append(f"no consistent version: {bodies['refused']}")
+    return "; ".join(said)

@@ -1,1 +1,0 @@
-"""The design stage: from campaign.toml to design.json and plan.html."""

@@ -1,0 +1,607 @@
+"""`excitor emit` and `excitor verify`: programs are written when they pass, and can be run again at any time.
+
+* From a campaign's design to plans of programs, each with what its motion is held against.
+* design.json as programs need it: every key checked, whoever wrote the file.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+
+from excitor.design.certify.certify import DRY_RUN, certify_slow
+from excitor.design.constraints import Constraints
+from excitor.design.criteria import Criterion
+from excitor.design.motion import Excitation, Trajectory, scaled
+from excitor.design.programs import registry
+from excitor.design.programs.package import MANIFEST, PAGE, Package, digests, folder_files, package, program_names_of
+from excitor.design.programs.plan import Move, Plan, Rounds
+from excitor.design.programs.target import CannotDrive, Target
+from excitor.design.programs.verify import Judge, Verdict, client_text, verify
+from excitor.design.schedule import RunPlan, run_constraints
+from excitor.design.slow import SlowKind, SlowRun
+from excitor.experiments.campaign import OpenCampaign, open_campaign
+from excitor.experiments.design_json import FILE, read_design
+from excitor.experiments.files import new_folder, swap
+from excitor.experiments.plan import carries, limits_of, model_of, planned_runs, run_problem, run_robot, torque_model
+from excitor.experiments.setup import Setup, set_up
+from excitor.experiments.virtual.loggers import refusal
+from excitor.robots.errors import ExcitorError
+from excitor.robots.files.schema import sentences
+from excitor.robots.gram import condition_number
+from excitor.robots.robot import Motion
+
+FOLDER = "programs"
+NO_GO = "no-go"  # the refusal that can be overridden, by --allow
+LARGEST_FILE = 200_000_000  # bytes: no program of ours comes near
+Listen = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Judged:
+    """A plan, and what its executed motion is held against."""
+
+    plan: Plan
+    judge: Judge
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Verified:
+    """What was found about a target's folder."""
+
+    target: Target
+    judged: tuple[Judged, ...]
+    verdicts: tuple[Verdict, ...]
+    problems: tuple[str, ...] = ()  # of the folder as a whole
+
+    @property
+    def good(self) -> bool:
+        """Whether every program does what it must."""
+        return not self.problems and all(verdict.good for verdict in self.verdicts)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Emitted:
+    """What became of a target: a folder, or the reason why there is none."""
+
+    name: str
+    folder: Path | None
+    verified: Verified | None
+    refused: str = ""
+    asked: bool = True  # by its name, not by "all"
+    note: str = ""  # why its logs will not do, if they will not
+
+    @property
+    def good(self) -> bool:
+        """Whether programs were written, or nobody asked for them and the controller cannot drive the robot."""
+        return self.folder is not None or (not self.asked and self.verified is None)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Planned:
+    """All that programs of a campaign are made of."""
+
+    folder: Path
+    programs: tuple[Judged, ...]
+    no_go: tuple[str, ...]  # why the design is a no-go; empty where it is a go
+    notes: tuple[str, ...]  # what was left out, and why
+
+    @property
+    def go(self) -> bool:
+        """Whether the design is a go."""
+        return not self.no_go
+
+
+def emit(
+    folder: Path,
+    targets: Sequence[str],
+    *,
+    approximate: bool,
+    spacing: float | None,
+    loss: float,
+    listen: Listen,
+    motion_only: bool = False,
+    allow: Collection[str] = (),
+) -> tuple[Planned, list[Emitted]]:
+    """Write the programs of a campaign's design for controllers; what fails its own check is not written.
+
+    A no-go design is refused unless `allow` names "no-go"; its pages, programs and manifests then say so.
+    Nor is a program whose controller logs neither torques nor currents of this robot that a model could come of,
+    unless the campaign declares a log of its own, or motion is all that is wanted.
+    """
+    names = chosen(targets, approximate)
+    unknown = [name for name in allow if name != NO_GO]
+    if unknown:
+        raise ExcitorError(f"allow: {unknown[0]!r} is no refusal that can be overridden; expected {NO_GO!r}")
+    campaign = open_campaign(folder, "design")
+    planned = plans_of(campaign, loss)
+    if planned.no_go and NO_GO not in allow:
+        raise ExcitorError(_refused(campaign, planned.no_go))
+    robot = planned.programs[0].plan.robot
+    told = {name: "" if campaign.content.log is not None else refusal(name, robot) for name in names}
+    made = [
+        _emit_one(campaign, planned, name, _spacing(name, spacing, names), listen, "" if motion_only else told[name])
+        for name in names
+    ]
+    return planned, [replace(one, asked=one.name in targets, note=told[one.name] if one.folder else "") for one in made]
+
+
+def _refused(campaign: OpenCampaign, reasons: Sequence[str]) -> str:
+    return (
+        f"{campaign.folder / FILE}: the design is a no-go, so no program of it is written: {'; '.join(reasons)}. "
+        f"Mend that and run excitor design {campaign.folder} again; or emit it on purpose with --allow {NO_GO}, which "
+        "every page, program and manifest will say"
+    )
+
+
+def chosen(targets: Sequence[str], approximate: bool) -> list[str]:
+    """List the targets asked for, "all" spelled out; the neutral tables are always among them."""
+    names = ["csv"]
+    for given in targets:
+        names += registry.NAMES if given == "all" else [given]
+    names = [
+        name for name in dict.fromkeys(names) if name in targets or approximate or not registry.target(name).approximate
+    ]
+    for name in names:
+        if registry.target(name).approximate and not approximate:
+            raise ExcitorError(
+                f"{name}: its controller takes way-points and only roughly keeps their times, so that the executed "
+                "motion is not the designed one; add --approximate if that will do"
+            )
+    return names
+
+
+def _spacing(name: str, spacing: float | None, names: Sequence[str]) -> float | None:
+    """Take the spacing for tables; a single target that has none refuses it itself."""
+    tables = [other for other in names if other != "csv" and registry.target(other).spacing is not None]
+    if spacing is None or name == "csv" or (tables and registry.target(name).spacing is None):
+        return None
+    return spacing
+
+
+def _emit_one(
+    campaign: OpenCampaign, planned: Planned, name: str, spacing: float | None, listen: Listen, useless: str
+) -> Emitted:
+    emitter = registry.emitter(name)
+    try:
+        made = package(emitter, [judged.plan for judged in planned.programs], spacing)
+    except CannotDrive as error:
+        return Emitted(name, None, None, str(error))
+    if useless:
+        told = f"{useless}; or add --motion-only, if the motion is all that is wanted"
+        return Emitted(name, None, None, told)
+    verified = _verify(made.target, planned.programs, made.texts, listen)
+    default = made.target.spacing
+    for closer in [default / 2.0, default / 4.0] if default is not None and spacing is None else []:
+        if verified.good:
+            break
+        listen(f"{name}: points every {closer:g} s, because its check fails with fewer")
+        made = package(emitter, [judged.plan for judged in planned.programs], closer)
+        verified = _verify(made.target, planned.programs, made.texts, listen)
+    if not verified.good:
+        return Emitted(name, None, verified, f"{name}: not written, because its own check fails")
+    return Emitted(name, _write(campaign, made), verified)
+
+
+def _write(campaign: OpenCampaign, made: Package) -> Path:
+    """Write a target's folder under a temporary name, then put it in the place of the old one."""
+    inputs = {"design.json": design_digest(campaign.folder), "campaign": campaign.digest}
+    contents = folder_files(made, inputs)
+    parent = campaign.folder / FOLDER
+    folder = parent / made.target.name
+    try:
+        parent.mkdir(exist_ok=True)
+        temporary = new_folder(folder)
+        try:
+            for name, content in contents.items():
+                path = temporary / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            swap(temporary, folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    except OSError as error:
+        raise ExcitorError(f"{folder}: cannot be written: {error.strerror or error}") from None
+    return folder
+
+
+def verify_folder(folder: Path, listen: Listen) -> tuple[Planned, list[Verified]]:
+    """Run everything under programs/ against the campaign's design."""
+    campaign = open_campaign(folder, "design")
+    planned = plans_of(campaign)
+    parent = campaign.folder / FOLDER
+    names = [name for name in registry.NAMES if (parent / name).is_dir()]
+    if not names:
+        raise ExcitorError(f"{parent}: has no programs; run excitor emit {folder} --target NAME first")
+    strangers = sorted(p.name for p in parent.iterdir() if p.name not in registry.NAMES and not p.name.startswith("."))
+    for name in strangers:
+        listen(f"note: {parent / name} is no target of ours; it was not looked at")
+    return planned, [_verify_one(campaign, planned, name, listen) for name in names]
+
+
+def _verify_one(campaign: OpenCampaign, planned: Planned, name: str, listen: Listen) -> Verified:
+    folder = campaign.folder / FOLDER / name
+    target = registry.target(name)
+    contents = _contents(folder)
+    problems = _folder_problems(campaign, target, contents)
+    texts: dict[str, str] = {}
+    for file, content in contents.items():
+        if file in (MANIFEST, PAGE):
+            continue
+        try:
+            texts[file] = content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            problems.append(f"{file}: byte {error.start} is no text")
+    verified = _verify(target, planned.programs, texts, listen)
+    return Verified(target, verified.judged, verified.verdicts, tuple(problems))
+
+
+def _verify(target: Target, programs: Sequence[Judged], texts: Mapping[str, str], listen: Listen) -> Verified:
+    executor = registry.executor(target.name)
+    names = program_names_of([judged.plan for judged in programs], target)
+    verdicts = []
+    for name, judged in zip(names, programs, strict=True):
+        listen(f"running {target.name}/{name}")
+        own = own_files(texts, name, names, target)
+        verdicts.append(verify(judged.plan, target, executor, files=own, name=name, judge=judged.judge))
+    return Verified(target, tuple(programs), tuple(verdicts))
+
+
+def own_files(texts: Mapping[str, str], name: str, names: Sequence[str], target: Target) -> dict[str, str]:
+    """Pick a program's files, which begin with its name and with no longer program's, and the shared ones."""
+    longer = [other for other in names if other != name and other.startswith(name)]
+    return {
+        file: text
+        for file, text in texts.items()
+        if file in target.clients or (file.startswith(name) and not any(file.startswith(other) for other in longer))
+    }
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    """Read a folder's files; links that lead out of it are refused."""
+    found: dict[str, bytes] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_dir():
+            continue
+        if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
+            raise ExcitorError(f"{path}: leads out of the folder, or is no file; remove it")
+        if path.stat().st_size > LARGEST_FILE:
+            raise ExcitorError(f"{path}: has {path.stat().st_size / 1e6:.0f} MB; no program is that long")
+        found[path.relative_to(folder).as_posix()] = path.read_bytes()
+    return found
+
+
+def stale_programs(campaign: OpenCampaign, name: str) -> list[str]:
+    """Say why a target's folder is not what emit would write of the campaign now; nothing where it is."""
+    folder = campaign.folder / FOLDER / name
+    if not folder.is_dir():
+        return [f"{folder}: has no programs; run excitor emit {campaign.folder} --target {name} first"]
+    return _folder_problems(campaign, registry.target(name), _contents(folder))
+
+
+def _folder_problems(campaign: OpenCampaign, target: Target, contents: Mapping[str, bytes]) -> list[str]:
+    return [*_manifest_problems(campaign, contents), *_client_problems(target, contents)]
+
+
+def _manifest_problems(campaign: OpenCampaign, contents: Mapping[str, bytes]) -> list[str]:
+    """Compare the files with what the manifest says was written, and from what."""
+    try:
+        data: dict[str, Any] = json.loads(contents.get(MANIFEST, b"").decode("utf-8"))
+        listed = {str(entry["name"]): str(entry["sha256"]) for entry in data["files"]}
+        made_from = str(data["made_from_sha256"]["design.json"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return [f"{MANIFEST}: is missing, or no manifest; emit the programs again"]
+    problems = []
+    if made_from != design_digest(campaign.folder):
+        problems.append(f"{MANIFEST}: these programs were made from another design.json; emit them again")
+    found = {
+        entry["name"]: entry["sha256"]
+        for entry in digests({name: content for name, content in contents.items() if name != MANIFEST})
+    }
+    problems += [f"{name}: is missing" for name in listed if name not in found]
+    problems += [f"{name}: was not written by emit; remove it" for name in found if name not in listed]
+    problems += [
+        f"{name}: was changed since it was emitted; emit it again"
+        for name, digest in found.items()
+        if listed.get(name, digest) != digest
+    ]
+    return problems
+
+
+def _client_problems(target: Target, contents: Mapping[str, bytes]) -> list[str]:
+    """Clients are given out as they stand here; a changed one is never run, and must not be."""
+    return [
+        f"{client}: is not the client that this version gives out; emit the programs again"
+        for client in target.clients
+        if contents.get(client) != client_text(client).encode()
+    ]
+
+
+_KINDS: dict[str, SlowKind] = {"static": "static", "sweep": "friction", "warm-up": "warm-up"}
+
+
+def plans_of(campaign: OpenCampaign, loss: float | None = None) -> Planned:
+    """Plan a program, and its dry run, for every run of the design, in the order in which they are to be run."""
+    design = open_design(campaign.folder, campaign.digest)
+    setup = set_up(campaign)
+    runs = {plan.name: plan for plan in planned_runs(setup)[0]} if not design.torque_runs else {}
+    made: list[Judged] = []
+    torques = [run.name for run in design.torque_runs]
+    notes = [f"run {name!r} commands torques, which no position program can; it was left out" for name in torques]
+    designed: dict[str, PeriodicRun | MovesRun] = {
+        **{run.name: run for run in design.runs},
+        **{run.name: run for run in design.slow_runs},
+    }
+    for name in design.order:
+        if name in torques:
+            continue
+        if name not in runs or name not in designed:
+            raise ExcitorError(f"{campaign.folder / FILE}: run {name!r} is not both planned and designed; design again")
+        run = designed[name]
+        with _told(campaign.folder, name):
+            one = _periodic(setup, runs[name], run) if isinstance(run, PeriodicRun) else _moves(setup, runs[name], run)
+        if len(one) == 1:
+            notes.append(f"run {name!r} has no dry run: at small amplitude its moves are not proven to be clear")
+        made += [
+            one_of if one_of.plan.dry else replace(one_of, judge=replace(one_of.judge, loss=loss)) for one_of in one
+        ]
+    if not made:
+        raise ExcitorError("; ".join(notes) or f"{campaign.folder / FILE}: has no runs; design the campaign first")
+    no_go = no_go_reasons(design)
+    made = [replace(one, plan=replace(one.plan, no_go=no_go)) for one in made]
+    return Planned(campaign.folder, tuple(made), no_go, tuple(notes))
+
+
+Step = Annotated[FiniteFloat, Field(gt=0.0, le=1e6)]
+Row = Annotated[list[FiniteFloat], Field(max_length=100)]
+Rows = Annotated[list[Row], Field(max_length=200_000)]
+Text = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+Time = Annotated[FiniteFloat, Field(ge=0.0, le=1e6)]
+
+
+class Phase(_Part):
+    """A part of a run, in s from its start."""
+
+    name: Literal["settle", "ramp-in", "warm-up", "measured", "ramp-out", "hold"]
+    start: Time
+    end: Time
+
+
+class Way(_Part):
+    """The way from home to the start."""
+
+    waypoints: Rows
+    durations: list[Time]
+
+
+class PeriodicRun(_Part):
+    """A Fourier series."""
+
+    name: Text
+    role: Literal["identify", "validate", "none"]
+    payload: str | None
+    ready: bool
+    period: Step
+    sample_time: Step
+    harmonics: Annotated[list[int], Field(max_length=1000)]
+    moving: list[bool]
+    phases: list[Phase]
+    warm_up_periods: Annotated[int, Field(ge=0, le=100_000)]
+    measured_periods: Annotated[int, Field(ge=1, le=100_000)]
+    center: Row
+    sines: Rows
+    cosines: Rows
+    way: Way | None
+
+
+def _periodic(setup: Setup, run_plan: RunPlan, run: PeriodicRun) -> list[Judged]:
+    """Plan the dry run, then the run."""
+    spans = {phase.name: phase.end - phase.start for phase in run.phases}
+    excitation = Excitation(
+        run.period,
+        run.sample_time,
+        tuple(run.harmonics),
+        np.array(run.moving),
+        ramp=_whole(spans.get("ramp-in", 0.0), run.sample_time),
+        settle=_whole(spans.get("settle", 0.0), run.sample_time),
+        hold=_whole(spans.get("hold", 0.0), run.sample_time),
+        warm_up=run.warm_up_periods,
+        measured=run.measured_periods,
+    )
+    body = Trajectory(excitation, np.array(run.center), np.array(run.sines), np.array(run.cosines))
+    if run.way is None:
+        raise ValueError("has no certified way from home to the start; state home_deg, and design again")
+    home, *poses = np.array(run.way.waypoints)
+    out = tuple(Move(pose, T) for pose, T in zip(poses, run.way.durations, strict=True))
+    plan = Plan(
+        _campaign_name(setup.campaign.folder),
+        run.name,
+        run.role,
+        run_robot(setup, run_plan),
+        home,
+        out,
+        body,
+        run.sample_time,
+        _payload(setup, run_plan),
+    )
+    score = score_of(setup, run_plan)
+    judge = Judge(limits_of(setup, run_plan), score)
+    dry = replace(plan, body=scaled(body, DRY_RUN), dry=True)
+    return [Judged(dry, judge), Judged(plan, judge)]
+
+
+class MovesRun(_Part):
+    """Moves from knot to knot."""
+
+    name: Text
+    kind: str
+    role: Literal["identify", "validate", "none"]
+    ready: bool
+    sample_time: Step
+    knots: Rows
+    durations: Annotated[list[Time], Field(max_length=200_000)]
+    blends: Annotated[list[Time], Field(max_length=200_000)]
+    measured: Annotated[list[bool], Field(max_length=200_000)]
+
+
+def _moves(setup: Setup, run_plan: RunPlan, run: MovesRun) -> list[Judged]:
+    """Plan a run of moves; its dry run only if that is proven to be clear, which the design did not look at."""
+    robot = run_robot(setup, run_plan)
+    constraints = _slow_constraints(setup, run_plan)
+    full = SlowRun(
+        _KINDS[run.kind],
+        run.sample_time,
+        np.array(run.knots),
+        np.array(run.durations),
+        np.array(run.blends),
+        np.array(run.measured, dtype=bool),
+    )
+    home = full.knots[0]
+    small = replace(full, knots=home + DRY_RUN * (full.knots - home))
+    plan = Plan(
+        _campaign_name(setup.campaign.folder),
+        run.name,
+        run.role,
+        robot,
+        home,
+        (),
+        rounds(full),
+        run.sample_time,
+        _payload(setup, run_plan),
+    )
+    made = [Judged(plan, Judge(constraints))]
+    if certify_slow(robot, small, constraints, torque_model=torque_model(robot)).ready:
+        made.insert(0, Judged(replace(plan, body=rounds(small), dry=True), Judge(constraints)))
+    return made
+
+
+def rounds(run: SlowRun) -> Rounds:
+    """Fold moves that are made again and again into rounds."""
+    n = len(run.durations)
+    rows = np.column_stack([run.knots[1:], run.durations, run.blends, run.measured])
+    folds = (k for k in range(1, n + 1) if n % k == 0 and np.array_equal(run.knots[k], run.knots[0]))
+    length = next(k for k in folds if np.array_equal(rows, np.tile(rows[:k], (n // k, 1))))
+    moves = tuple(
+        Move(run.knots[k + 1], float(run.durations[k]), float(run.blends[k]), bool(run.measured[k]))
+        for k in range(length)
+    )
+    return Rounds(moves, n // length)
+
+
+def score_of(setup: Setup, run_plan: RunPlan) -> Callable[[Motion], float]:
+    """Condition number of the column-normalised, unweighted matrix that the run was designed for."""
+    problem = run_problem(setup, run_plan, ())
+    model = model_of(setup, problem.model.columns, Criterion("condition"), run_plan)
+    return lambda motion: condition_number(model.observation(motion))
+
+
+def _slow_constraints(setup: Setup, run_plan: RunPlan) -> Constraints:
+    constraints = run_constraints(run_plan, setup.constraints)
+    if torque_model(setup.robot) is False:
+        free = np.full(setup.robot.n_joints, np.inf)
+        constraints = replace(constraints, limits=replace(constraints.limits, torque=free), torque_rms=free)
+    return constraints
+
+
+def _payload(setup: Setup, run_plan: RunPlan) -> float | None:
+    """Tell what must hang on the flange, kg: None where the campaign says nothing of it."""
+    if setup.robot.payload is None:
+        return None
+    return float(setup.robot.payload.phi[9]) if carries(setup, run_plan) else 0.0
+
+
+def _campaign_name(folder: Path) -> str:
+    return folder.resolve().name or "campaign"
+
+
+def _whole(time: float, step: float) -> float:
+    """Undo the rounding of a difference of times."""
+    return round(time / step) * step
+
+
+@contextmanager
+def _told(folder: Path, run: str) -> Iterator[None]:
+    """Turn what constructors refuse into a sentence about the file."""
+    try:
+        yield
+    except ExcitorError:
+        raise
+    except (ValueError, IndexError, KeyError) as error:
+        raise ExcitorError(f"{folder / FILE}: run {run!r} {error}; design the campaign again") from None
+
+
+class TorqueRun(_Part):
+    """Torques; no position program can command them."""
+
+    name: Text
+
+
+class Provenance(_Part):
+    """What a design was made from."""
+
+    inputs_sha256: str
+
+
+class DesignFile(_Part):
+    """The parts of design.json that programs are made of."""
+
+    robot: str
+    joints: list[str]
+    ready: bool
+    go: bool
+    reasons: list[str] = []  # why it is a no-go
+    home: Row | None
+    order: list[str]
+    runs: list[PeriodicRun]
+    slow_runs: list[MovesRun]
+    torque_runs: list[TorqueRun]
+    provenance: Provenance
+
+
+def open_design(folder: Path, inputs_sha256: str) -> DesignFile:
+    """Read a campaign's design; one of another campaign.toml, or one that is not certified, is refused."""
+    path, design = folder / FILE, parse_design(folder)
+    if design.provenance.inputs_sha256 != inputs_sha256:
+        raise ExcitorError(
+            f"{path}: was made from another campaign.toml or robot; run excitor design {folder} again, then emit"
+        )
+    if not design.ready:
+        raise ExcitorError(
+            f"{path}: not every limit of this design is proven to hold, so no program is made of it; "
+            f"plan.html shows which, and excitor design {folder} searches again"
+        )
+    return design
+
+
+def parse_design(folder: Path) -> DesignFile:
+    """Read a campaign's design as it stands, whatever it was made from; ExcitorError where it is damaged."""
+    try:
+        return DesignFile.model_validate(read_design(folder))
+    except ValidationError as error:
+        told = "; ".join(sentences(list(error.errors(include_url=False)))[:5])
+        raise ExcitorError(f"{folder / FILE}: {told}; design the campaign again") from None
+
+
+def no_go_reasons(design: DesignFile) -> tuple[str, ...]:
+    """Why a design is a no-go, in sentences; empty where it is a go."""
+    if design.go:
+        return ()
+    return tuple(design.reasons) or ("plan.html says why",)
+
+
+def design_digest(folder: Path) -> str:
+    """Digest design.json as it is."""
+    return hashlib.sha256((folder / FILE).read_bytes()).hexdigest()

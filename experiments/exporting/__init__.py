@@ -1,1 +1,0 @@
-"""What a model is exported as: simulators, controllers, samples."""

@@ -1,0 +1,274 @@
+"""`excitor init`: a folder with a commented campaign.toml that can be designed as it stands.
+
+* What does a payload campaign's campaign.toml begin as? Commented, and ready to be designed as it stands.
+"""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from excitor.experiments.campaign import FILE
+from excitor.experiments.files import mend, write_atomically, write_bytes_atomically
+from excitor.experiments.plan import wrist_and_elbow
+from excitor.experiments.setup import assumed_noise, si_to_pendant
+from excitor.robots.arrays import FloatArray
+from excitor.robots.base import random_motion
+from excitor.robots.cell import Scene, clearances, required
+from excitor.robots.closed_chain import ClosedLoop
+from excitor.robots.errors import ExcitorError
+from excitor.robots.load import catalog_names, load
+from excitor.robots.robot import Robot
+
+TEMPLATE = """\
+# What to identify, where, and how. Only this file is written by hand; excitor design reads it.
+# Lengths in m, torques in N m (N for sliding joints), the rest as the keys say.
+robot = {robot}
+
+# Where the robot waits before and after every run: degrees, millimetres for sliding joints, in the order
+# {joints}
+home_deg = {home}
+
+# A body that hangs on the tool in every run and whose data are known.
+# [payload]
+# mass = 5.0
+# center = [0.0, 0.0, 0.08]                 # in the tool's frame
+# inertia = [0.02, 0, 0, 0.02, 0, 0.01]     # about its centre: xx xy xz yy yz zz
+
+[limits]
+position_margin_deg = 2.0                   # kept free at both ends; sliding joints: mm
+velocity_percent = 90.0                     # of the robot's own limits
+acceleration_percent = 90.0
+torque_percent = 80.0                       # of the prior model's torque, friction and payload included
+# tool_speed_m_s = 1.5
+# [limits.joint.{first}]                    # tighter than the robot's own, or where those are not stated
+# velocity_deg_s = 60.0
+
+[cell]
+self_collision = true
+clearance_m = 0.02                          # between surfaces
+tool_radius_m = 0.05                        # of a ball about the tool point that holds the tool
+# [[cell.zone]]                             # what stands around the robot, in its base frame
+# name = "table"
+# keep = "out"                              # or "in": stay inside
+# shape = "box"                             # box: low, high, or center, size, rpy_deg; sphere: center, radius;
+# low = [0.3, -0.5, -0.1]                   # cylinder: center, axis, radius, height; half-space: point, normal
+# high = [1.0, 0.5, 0.1]
+# bodies = "all"                            # or "tool", "links"
+
+[noise]                                     # standard deviation of one torque sample, joint side; a guess until you
+torque = {noise}   # have measured: then model = "model.json"
+rate_hz = 100.0                             # rows per second that are independent
+
+[design]
+schedule = "together"                       # or "single", "locked-sequence", "payload-pair", "gentle-first"
+base_frequency_hz = 0.1                     # one period takes 10 s
+harmonics = 5
+# max_frequency_hz = 2.0                    # below the first resonance
+controller_sample_s = 0.004
+# excitation = "torque"                     # for a direct-drive arm without a controller; its table is [design.torque]
+settle_s = 2.0
+ramp_s = 5.0
+warm_up_periods = 1
+measured_periods = 5
+hold_s = 2.0
+criterion = "condition"                     # or "d", "a", "e", "sigma" (with parameters), "path" (with task)
+seed = 0
+evaluations = 20000                         # of each run's search; or seconds = 30.0
+"""
+
+
+def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", prior: Path | None = None) -> Path:
+    """Write a campaign for a robot of the catalogue, or for a robot file, which is copied into the folder.
+
+    `prior`: of a payload campaign, the arm's model.json.
+    """
+    if prior is not None and task == "arm":
+        raise ExcitorError("a prior at the beginning goes with task payload; else state it in campaign.toml")
+    if prior is not None and not prior.is_file():
+        raise ExcitorError(f"{prior}: is no file; name the model.json of the arm's campaign")
+    if (folder / FILE).exists():
+        raise ExcitorError(f"{folder / FILE}: exists already; give another folder, or remove it first")
+    if folder.exists() and not folder.is_dir():
+        raise ExcitorError(f"{folder}: is a file; give the name of a folder")
+    robot = load(source)
+    own = source not in catalog_names()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        mend(folder)
+        copy = folder / Path(source).name
+        if own and copy.resolve() != Path(source).resolve():
+            content = Path(source).read_bytes()
+            if copy.exists() and copy.read_bytes() != content:
+                raise ExcitorError(f"{copy}: exists already, and is not {source}; rename one")
+            write_bytes_atomically(copy, content)
+    except OSError as error:
+        raise ExcitorError(f"{folder}: cannot be written: {error.strerror or error}") from None
+    path = folder / FILE
+    named = Path(source).name if own else source
+    if task == "payload":
+        write_atomically(path, payload_text(robot, named, folder, prior))
+    else:
+        write_atomically(path, campaign_text(robot, named))
+    return path
+
+
+def campaign_text(robot: Robot, source: str) -> str:
+    """Fill the template for a robot."""
+    sigma = assumed_noise(robot, 100.0, 1.0).sigma
+    return TEMPLATE.format(
+        robot=quoted(source),
+        joints=commented(robot),
+        home=numbers(si_to_pendant(robot, home_pose(robot))),
+        first=key_of(robot.joint_names[0]),
+        noise=numbers(sigma),
+    )
+
+
+def home_pose(robot: Robot) -> FloatArray:
+    """Suggest where a robot may wait: its zero, the middle of its ranges, or any posture clear of itself."""
+    low, high = robot.limits.position.T
+    low, high = np.where(np.isfinite(low), low, -np.pi), np.where(np.isfinite(high), high, np.pi)
+    inner = 0.05 * (high - low)
+    likely = np.stack([np.zeros(robot.n_joints), 0.5 * (low + high)])
+    if isinstance(robot.mechanism, ClosedLoop):
+        likely = robot.mechanism.home[None, robot.mechanism.actuated]
+    tries = np.vstack([likely, random_motion(robot, 400).q])
+    tries = np.clip(tries, low + inner, high - inner)
+    for j, value in robot.locked.items():
+        tries[:, j] = value
+    if not robot.capsules:
+        return np.asarray(tries[0])
+    scene = Scene((), True, 0.02, 0.05)
+    slack = (clearances(robot, scene, tries) - required(robot, scene)).min(axis=1, initial=np.inf)
+    return np.asarray(np.round(tries[int(np.argmax(slack > 0.0))], 3))
+
+
+def numbers(values: FloatArray) -> str:
+    """Write numbers as TOML does, four digits each."""
+    return "[" + ", ".join(f"{float(f'{x:.4g}'):g}" if x else "0.0" for x in values) + "]"
+
+
+def commented(robot: Robot) -> str:
+    """List the joints in the order of every row of numbers."""
+    return ", ".join(quoted(name) for name in robot.joint_names)
+
+
+def quoted(text: str) -> str:
+    """Write a TOML basic string."""
+    plain = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04X}" for c in plain) + '"'
+
+
+def key_of(name: str) -> str:
+    """Write a TOML key."""
+    return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else quoted(name)
+
+
+PAYLOAD_TEMPLATE = """\
+# What does the robot carry? The same motion with and without the load. Only this file is written by hand.
+# Lengths in m, torques in N m (N for sliding joints), the rest as the keys say.
+robot = {robot}
+task = "payload"
+
+# The bare arm, as an earlier campaign of this very robot identified it: links and rotors, with how sure they are.
+{prior}
+
+# Where the robot waits before and after every run: degrees, millimetres for sliding joints, in the order
+# {joints}
+home_deg = {home}
+
+# A guess of the load, in the tool's frame: motions are planned, and proven to keep the limits, with it.
+[payload]
+mass = {mass}
+center = {center}
+inertia = {inertia}   # about its centre: xx xy xz yy yz zz
+
+[arm]                                       # without a prior: how far off the robot file's numbers may be, one
+links_percent = 5.0                         # standard deviation, of masses, centres, inertias
+rotors_percent = 5.0
+
+# What the robot may carry, from its data sheet: without it the report cannot say whether it is too much.
+# [rated]
+# mass = {mass}
+# inertia = {{ {last} = 1.0 }}               # kg m2 about the axes of joints, at the worst pose
+# moment = {{ {last} = 10.0 }}               # N m of the load's weight
+
+[limits]
+position_margin_deg = 2.0                   # kept free at both ends; sliding joints: mm
+velocity_percent = 90.0                     # of the robot's own limits
+acceleration_percent = 90.0
+torque_percent = 70.0                       # of the prior model's torque: the load may be heavier than guessed
+
+[cell]
+self_collision = true
+clearance_m = 0.02                          # between surfaces
+tool_radius_m = {radius}                      # of a ball about the tool point that holds the load
+# [[cell.zone]]                             # what stands around the robot, in its base frame
+# name = "table"
+# keep = "out"                              # or "in": stay inside
+# shape = "box"
+# low = [0.3, -0.5, -0.1]
+# high = [1.0, 0.5, 0.1]
+
+[noise]                                     # standard deviation of one torque sample, joint side; a guess
+torque = {noise}
+rate_hz = 100.0                             # rows per second that are independent
+
+[design]
+schedule = "payload-pair"                   # bare, loaded, loaded, bare; or "static-pair": poses only, mass and centre
+joints = {moving}
+model = "load"                              # the motion is good at telling a load, friction and gears' losses
+static_poses = 0                            # that many poses are held bare and loaded, too; 15 are enough
+base_frequency_hz = 0.1                     # one period takes 10 s
+harmonics = 5
+controller_sample_s = {step}
+settle_s = 2.0
+ramp_s = 5.0
+warm_up_periods = 1
+measured_periods = 5
+hold_s = 2.0
+seed = 0
+evaluations = {evaluations}                         # of each run's search; or seconds = 30.0
+"""
+DENSITY = 1500.0  # kg/m³ of the cube that is guessed
+SHARE = 0.12  # of a wrist joint's torque limit that the guessed load's weight takes
+NO_LIMIT = 5.0  # kg, where no torque limit tells
+EVALUATIONS = 1500
+
+
+def payload_text(robot: Robot, source: str, folder: Path, prior: Path | None) -> str:
+    """Fill the template for a robot."""
+    mass = guessed_mass(robot)
+    side = (mass / DENSITY) ** (1.0 / 3.0)
+    turn = mass * side**2 / 6.0
+    named = '# prior = "../arm/model.json"' if prior is None else f"prior = {quoted(relative(prior, folder))}"
+    return PAYLOAD_TEMPLATE.format(
+        robot=quoted(source),
+        prior=named,
+        joints=commented(robot),
+        home=numbers(si_to_pendant(robot, home_pose(robot))),
+        mass=f"{mass:.3g}",
+        center=numbers(np.array([0.0, 0.0, 0.5 * side])),
+        inertia=numbers(np.array([turn, 0.0, 0.0, turn, 0.0, turn])),
+        last=key_of(robot.joint_names[-1]),
+        radius=f"{0.05:g}",
+        noise=numbers(assumed_noise(robot, 100.0, 1.0).sigma),
+        moving="[" + ", ".join(quoted(name) for name in wrist_and_elbow(robot)) + "]",
+        step="0.004",
+        evaluations=EVALUATIONS,
+    )
+
+
+def guessed_mass(robot: Robot) -> float:
+    """Guess a load whose weight takes a modest share of the last but one joint's torque, 0.2 m beyond the tool, kg."""
+    if robot.n_joints < 2 or not np.isfinite(robot.limits.torque[-2]):
+        return NO_LIMIT
+    lever = 0.2 + float(np.linalg.norm(robot.tool.T_link_frame[:3, 3]))
+    return float(f"{SHARE * robot.limits.torque[-2] / (9.81 * lever):.2g}")
+
+
+def relative(prior: Path, folder: Path) -> str:
+    """Name a file from a folder."""
+    return Path(os.path.relpath(prior.resolve(), folder.resolve())).as_posix()

@@ -1,0 +1,531 @@
+"""Logs of emitted programs: which there are, whether they show their plan, and what of them counts.
+
+* From a run's log to samples: to the joint side, filtered, averaged where it repeats, differentiated, cut.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, floor, log10
+from pathlib import Path
+
+import numpy as np
+
+from excitor.design.motion import Trajectory
+from excitor.design.programs import registry
+from excitor.experiments.align.align import align
+from excitor.experiments.align.nouns import Alignment, MeasuredRun
+from excitor.experiments.align.windows import AlignedPeriods, aligned_samples, aligned_windows, usable
+from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign, Processing, Run
+from excitor.experiments.manifest import Manifest, expected_of, read_manifest
+from excitor.experiments.virtual.loggers import declared_for
+from excitor.identify.diagnose import several
+from excitor.identify.log import Log, Measured, Quantity, Recording, joint_side
+from excitor.identify.logs.matlab import Fields, read_matlab_means
+from excitor.identify.logs.read import read_log
+from excitor.identify.logs.table import ColumnMap
+from excitor.identify.periods import average_cycles, average_periods, find_cycles, periodic_lowpass
+from excitor.identify.samples import Samples, Step, repeated
+from excitor.identify.signals import differentiate, lowpass, pose_averages
+from excitor.robots.arrays import FloatArray
+from excitor.robots.errors import ExcitorError, InvalidLog
+from excitor.robots.friction import torque_from_current
+from excitor.robots.robot import Motion, Robot, posture
+
+PROGRAMS, LOGS, MANIFEST = "programs", "logs", "manifest.json"
+STATED = "stated in campaign.toml"  # why a cut-off is what it is
+_CUTOFF = 4.0  # times the highest planned frequency: what the robot adds to its plan while it follows
+_LEAST_CUTOFF = 2.0  # Hz
+_PIECE = 0.1  # rad or m of a cruise that one row is the mean of: gravity's curvature within is 1e-3 of it at most
+_LEAST_OF_PIECE = 3  # samples
+
+
+@dataclass(frozen=True, slots=True)
+class Cutoff:
+    """Where the positions of a run are low-passed, and why there."""
+
+    hz: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramLog:
+    """A program's run, and where its log lies; paths from the campaign's folder."""
+
+    program: str  # target/name
+    log: str
+    role: str
+    run: str
+
+
+def found_logs(folder: Path) -> list[ProgramLog]:
+    """List the logs that lie where they are expected: logs/TARGET/PROGRAM.*, beside programs/TARGET."""
+    found: list[ProgramLog] = []
+    for target in registry.NAMES:
+        logs, manifest = folder / LOGS / target, folder / PROGRAMS / target / MANIFEST
+        if not logs.is_dir() or not manifest.is_file():
+            continue
+        for entry in read_manifest(manifest).programs:
+            if entry.dry or entry.role == "none":
+                continue
+            logged = sorted(path for path in logs.iterdir() if path.name == entry.name or path.stem == entry.name)
+            if len(logged) > 1:
+                names = ", ".join(path.name for path in logged)
+                raise InvalidLog(str(logs), f"has more than one log of {entry.name}: {names}; keep one of them here")
+            found += [
+                ProgramLog(f"{target}/{entry.name}", path.relative_to(folder).as_posix(), entry.role, entry.run)
+                for path in logged
+            ]
+    return found
+
+
+def declared_by(target: str, robot: Robot) -> ColumnMap:
+    """Declare what a target's log format leaves open, where the campaign declares nothing: as its client records it."""
+    return ColumnMap.model_validate(declared_for(target, robot))
+
+
+def read_aligned(
+    folder: Path,
+    log: ProgramLog,
+    robot: Robot,
+    *,
+    declared: ColumnMap,
+    lowpass_hz: float | None = None,
+    unknown_load: bool = False,
+    found: Alignment | None = None,
+) -> tuple[Samples, Alignment]:
+    """Read a program's log, hold it against the plan, and average what counts; Misaligned tells what is wrong.
+
+    `unknown_load`: that the robot carries something else than its payload is what is to be found out. `found`: the
+    alignment, where it is known already.
+    """
+    target, _, program = log.program.partition("/")
+    manifest = read_manifest(folder / PROGRAMS / target / MANIFEST)
+    expected = expected_of(manifest, program, folder / PROGRAMS / target / MANIFEST)
+    read = read_log(folder / log.log, declared, robot.joint_names)
+    measured, steps = measured_run(read, manifest, robot)
+    alignment = align(expected, measured, robot) if found is None else found
+    if unknown_load:
+        checks = tuple(check for check in alignment.checks if check.what != "payload")
+        alignment = replace(alignment, checks=checks)
+    told = usable(alignment, name=log.log)
+    steps = (*steps, *told.steps, _aligned_step(alignment))
+    if isinstance(expected.body, Trajectory):
+        highest = expected.body.excitation.harmonics[-1] / expected.body.excitation.period
+        cutoff = Cutoff(lowpass_hz, STATED) if lowpass_hz else _cutoff_of_plan(highest)
+        return _averaged(log.run, aligned_samples(alignment, measured), cutoff, steps), alignment
+    cut = aligned_windows(told.windows, measured, rate=told.rate, delay=told.delay)
+    kinds = [window.kind for window in told.windows]
+    return _of_moves(log.run, list(zip(kinds, cut, strict=True)), told.rate, steps), alignment
+
+
+def measured_run(log: Log, manifest: Manifest, robot: Robot) -> tuple[MeasuredRun, tuple[Step, ...]]:
+    """Bring a log to the joints: through the drives, and from the controller's axes where the robot's file says so."""
+    measured = joint_side(robot, log)
+    effort, position = log.signal("torque", "current"), log.signal("position")
+    assert effort is not None
+    assert position is not None
+    q, tau = measured.q, measured.tau
+    t = np.arange(len(q)) / log.sample_rate_hz  # s from the log's begin: stamps may count from 1970
+    steps = measured.steps
+    if manifest.axes.stated_by_the_robot and position.side == "joint":
+        matrix, zero = np.array(manifest.axes.matrix), np.array(manifest.axes.zero)
+        q = np.linalg.solve(matrix, (q - zero).T).T
+        tau = tau @ matrix if effort.side == "joint" else tau
+        steps = (*steps, Step("controller axes to joints", {}))
+    run = MeasuredRun(
+        Path(log.path).name,
+        t,
+        q,
+        tau,
+        position_side=position.side,
+        effort_side=effort.side,
+        mark=_channel(log.raw, "marker", log.start_s + t),
+        speed_scaling=_channel(log.raw, "speed_scaling", log.start_s + t),
+        gains=_gains(robot, effort.values) if effort.kind == "current" else None,
+    )
+    return run, steps
+
+
+def _gains(robot: Robot, current: FloatArray) -> FloatArray:
+    """Tell the torque a unit of current that each law gives at what usually flows, (n_joints,)."""
+    usual = np.sqrt(np.mean(current**2, axis=0, keepdims=True))
+    usual = np.where(usual > 0.0, usual, 1.0)
+    return np.asarray((torque_from_current(robot, usual) / usual)[0])
+
+
+def _channel(raw: Recording | None, kind: Quantity, t: FloatArray) -> FloatArray | None:
+    """Take a channel's last value at each time, where the log has one of that kind."""
+    channels = [channel for channel in (raw.channels if raw is not None else ()) if channel.kind == kind]
+    if not channels or channels[0].t is None:
+        return None
+    k = np.clip(np.searchsorted(channels[0].t, t + 1e-9, side="right") - 1, 0, len(channels[0].values) - 1)
+    return np.asarray(channels[0].values[k])
+
+
+def _aligned_step(alignment: Alignment) -> Step:
+    told = "; ".join(check.sentence for check in alignment.faults)
+    return Step("align with the plan", {"start_s": alignment.start, "stretch": alignment.stretch, "findings": told})
+
+
+def _cutoff_of_plan(highest: float) -> Cutoff:
+    """Choose the cut-off for averaged periods of a program, whose highest planned frequency is given in Hz."""
+    reason = f"{_CUTOFF:g} times {highest:g} Hz, the highest planned frequency, and at least {_LEAST_CUTOFF:g} Hz"
+    return Cutoff(max(_CUTOFF * highest, _LEAST_CUTOFF), reason)
+
+
+def _averaged(run: str, periods: AlignedPeriods, cutoff: Cutoff, steps: tuple[Step, ...]) -> Samples:
+    """Average whole periods; their motion is what lies below the cut-off, exactly."""
+    q, tau = periods.averages()
+    hz = min(cutoff.hz, 0.49 * periods.rate)
+    motion = periodic_lowpass(q.mean, sample_rate_hz=periods.rate, cutoff_hz=hz)
+    findings: dict[str, float | str] = {"repetitions": float(tau.n_repetitions), "findings": "; ".join(tau.findings)}
+    steps = (
+        *steps,
+        Step("average periods", findings),
+        Step("periodic lowpass", {"cutoff_hz": hz, "chosen_as": cutoff.reason}),
+    )
+    return repeated(run, motion, tau, periods.rate, steps)
+
+
+_Cut = tuple[FloatArray, FloatArray, FloatArray]
+
+
+def _of_moves(run: str, windows: list[tuple[str, _Cut]], rate: float, steps: tuple[Step, ...]) -> Samples:
+    """Average each stop, and each short piece of a cruise at the cruise's speed: rows that are no series of time."""
+    rows: list[_Cut] = []
+    for kind, (t, q, tau) in windows:
+        if kind == "stop":
+            rows.append((q.mean(axis=0), np.zeros(q.shape[1]), tau.mean(axis=0)))
+            continue
+        speed = differentiate(q, sample_rate_hz=rate).mean(axis=0)
+        travel = float(np.abs(speed).max() * (t[-1] - t[0]))
+        count = max(1, min(int(np.ceil(travel / _PIECE)), len(t) // _LEAST_OF_PIECE))
+        pieces = zip(np.array_split(q, count), np.array_split(tau, count), strict=True)
+        rows += [(a.mean(axis=0), speed, b.mean(axis=0)) for a, b in pieces]
+    q, dq, tau = (np.array(column) for column in zip(*rows, strict=True))
+    steps = (*steps, Step("average stops and pieces of cruises", {}))
+    return Samples(run, Motion(q, dq, np.zeros_like(dq)), tau, rate, steps=steps, static=True)
+
+
+MARGIN = 10.0  # cut-off over the highest frequency of a motion: reversals of friction lie above it, and count
+POSES_HZ = 10.0  # for held poses: such a filter rings for 0.1 s, half of what is left out where a dwell begins
+HIGHEST = 0.4  # of the sampling rate, that a cut-off is chosen at
+BAND = 0.999  # of the power of positions, below the highest frequency of a motion
+FASTER = 2.0  # times the plan's highest frequency, that a motion of this plan may show
+STILL = 0.01  # rad or m: a joint that travels less shows no band
+
+
+def read_run(campaign: OpenCampaign, run: Run) -> Samples:
+    """Read and process one run as the campaign declares it."""
+    path = campaign.folder / run.log
+    if campaign.content.matlab is not None:
+        return read_matlab_means(path, Fields(**campaign.content.matlab.model_dump()), run=run.name)
+    settings = campaign.content.processing
+    if run.program is not None:
+        return read_program(campaign, run)[0]
+    measured = read_measured(campaign, run)
+    cutoff = cutoff_of(campaign, run, measured.sample_rate_hz, measured.q)
+    try:
+        if run.period_s is not None:
+            return average_plan(run, cutoff, measured)
+        measured = lowpassed(settings, cutoff, measured)
+        if run.cycle_s is not None:
+            return average_process(run, measured)
+        if run.static:
+            return static_poses(campaign, run, measured)
+        return one_pass(run, settings, measured)
+    except ValueError as error:
+        raise InvalidLog(path, f"run {run.name!r} cannot be processed: {error}") from None
+
+
+def read_run_aligned(
+    campaign: OpenCampaign, run: Run, *, unknown_load: bool = False, found: Alignment | None = None
+) -> tuple[Samples, Alignment | None]:
+    """Read a run, and tell how it fits its plan where it has one; files are named from the campaign's folder.
+
+    `unknown_load`: that torques look like another load than the robot's is no fault. `found`: how the run fits its
+    plan, where that is known already.
+    """
+    if run.program is None:
+        samples, alignment = read_run(campaign, run), None
+    else:
+        samples, alignment = read_program(campaign, run, unknown_load=unknown_load, found=found)
+    return replace(samples, steps=tuple(_from_folder(step, campaign.folder) for step in samples.steps)), alignment
+
+
+def read_program(
+    campaign: OpenCampaign, run: Run, *, unknown_load: bool = False, found: Alignment | None = None
+) -> tuple[Samples, Alignment]:
+    """Read the run of an emitted program: what of it counts, the plan tells."""
+    assert run.program is not None
+    log = ProgramLog(run.program, run.log, run.role, run.name)
+    declared = campaign.content.log or declared_by(run.program.partition("/")[0], campaign.robot)
+    lowpass_hz = campaign.content.processing.lowpass_hz
+    try:
+        return read_aligned(
+            campaign.folder,
+            log,
+            campaign.robot,
+            declared=declared,
+            lowpass_hz=lowpass_hz,
+            unknown_load=unknown_load,
+            found=found,
+        )
+    except ValueError as error:
+        raise InvalidLog(campaign.folder / run.log, f"run {run.name!r} cannot be processed: {error}") from None
+
+
+def _from_folder(step: Step, folder: Path) -> Step:
+    """Name the file of a step from a folder, where it lies in it."""
+    file = step.settings.get("file")
+    if not isinstance(file, str) or not Path(file).is_relative_to(folder):
+        return step
+    return Step(step.name, {**step.settings, "file": Path(file).relative_to(folder).as_posix()})
+
+
+def read_measured(campaign: OpenCampaign, run: Run) -> Measured:
+    """Read the log of a run without a program, on the joint side."""
+    assert campaign.content.log is not None
+    log = read_log(campaign.folder / run.log, campaign.content.log, campaign.robot.joint_names)
+    return joint_side(campaign.robot, log)
+
+
+def cutoff_of(campaign: OpenCampaign, run: Run, rate: float, q: FloatArray | None = None) -> Cutoff:
+    """Choose where a run's positions, sampled at `rate` in Hz, are low-passed; InvalidCampaign where nothing says it.
+
+    The campaign states it; else it is 10 times the highest frequency that the run's plan declares. Held poses enter by
+    their means: their filter only finds where the robot stands. `q` are positions that must look like the plan.
+    """
+    stated = campaign.content.processing.lowpass_hz
+    if stated is not None:
+        return Cutoff(stated, STATED)
+    chosen = Cutoff(POSES_HZ, "poses are held") if run.static else planned_cutoff(campaign.folder, run, rate, q)
+    if chosen is None:
+        raise InvalidCampaign(campaign.folder / FILE, [missing_lowpass(campaign)])
+    if chosen.hz > HIGHEST * rate:
+        return Cutoff(HIGHEST * rate, f"{chosen.reason}, but at most {HIGHEST:g} of the sampling rate")
+    return chosen
+
+
+def check_cutoffs(campaign: OpenCampaign, runs: Sequence[Run]) -> None:
+    """Refuse runs whose low-pass is neither stated nor follows from a plan, before any log is read."""
+    if campaign.content.processing.lowpass_hz is None and any(
+        planned_cutoff(campaign.folder, run) is None for run in runs
+    ):
+        raise InvalidCampaign(campaign.folder / FILE, [missing_lowpass(campaign)])
+
+
+def planned_cutoff(folder: Path, run: Run, rate: float = 0.0, q: FloatArray | None = None) -> Cutoff | None:
+    """Choose a cut-off from the plan of a run: of the run that bears its name, else of the fastest Fourier run.
+
+    A run of another name must show no frequencies beyond the plan's. A process (`cycle_s`) has no plan.
+    """
+    if run.cycle_s is not None:
+        return None
+    series, moves = planned_bands(folder)
+    bands = moves | series
+    name = run.name if run.name in bands else max(series, key=lambda name: series[name], default=None)
+    if name is None:
+        return None
+    hz = bands[name]
+    if name != run.name and q is not None and power_band(run, q, rate) > FASTER * (hz + rate / len(q)):
+        return None
+    whose = "" if name == run.name else f" of the run {name!r}"
+    return Cutoff(MARGIN * hz, f"{MARGIN:g} times {hz:.4g} Hz, the highest planned frequency{whose}")
+
+
+def planned_bands(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
+    """Find the highest frequency of each planned run, Hz: of Fourier series, and of moves.
+
+    It is that of the highest harmonic. Moves that are measured as they go speed up within a blend B, as half a period
+    of 1 / (2 B) does. They come from design.json; where there is none, from the manifests of programs.
+    """
+    from excitor.design.programs import registry
+    from excitor.experiments.design_json import FILE as DESIGN
+    from excitor.experiments.emit import parse_design
+    from excitor.experiments.manifest import read_manifest
+
+    series: dict[str, float] = {}
+    moves: dict[str, float] = {}
+    if (folder / DESIGN).is_file():
+        design = parse_design(folder)
+        series = {run.name: max(run.harmonics) / run.period for run in design.runs if run.harmonics}
+        for slow in design.slow_runs:
+            blends = _travelling(slow.knots, slow.blends, slow.measured)
+            moves |= {slow.name: 0.5 / min(blends)} if blends else {}
+        return series, moves
+    manifests = [folder / PROGRAMS / target / MANIFEST for target in registry.NAMES]
+    for entry in (entry for path in manifests if path.is_file() for entry in read_manifest(path).programs):
+        if entry.dry:
+            continue
+        if entry.series is not None:
+            series[entry.run] = max(entry.series.harmonics) / entry.series.period_s
+            continue
+        knots = [entry.start, *(move.to for move in entry.moves)]
+        blends = [move.blend or 0.5 * move.duration for move in entry.moves]
+        blends = _travelling(knots, blends, [move.measured for move in entry.moves])
+        moves |= {entry.run: 0.5 / min(blends)} if blends else {}
+    return series, moves
+
+
+def _travelling(knots: Sequence[Sequence[float]], blends: Sequence[float], measured: Sequence[bool]) -> list[float]:
+    """List the blends of measured moves that lead somewhere."""
+    ways = zip(knots[:-1], knots[1:], blends, measured, strict=True)
+    return [blend for a, b, blend, counts in ways if counts and blend > 0.0 and list(a) != list(b)]
+
+
+def power_band(run: Run, q: FloatArray, rate: float) -> float:
+    """Find the frequency below which 99.9 % of each moving joint's power lies, Hz; 0 where none moves.
+
+    It is that of the positions in the part of the run that counts, under a Hann window.
+    """
+    q = q[round((run.from_s or 0.0) * rate) : None if run.to_s is None else round(run.to_s * rate) + 1]
+    if len(q) < 3:
+        return 0.0
+    moving = np.ptp(q, axis=0) > STILL
+    if not moving.any():
+        return 0.0
+    x = (q[:, moving] - q[:, moving].mean(axis=0)) * np.hanning(len(q))[:, None]
+    power = np.cumsum(np.abs(np.fft.rfft(x, axis=0)) ** 2, axis=0)
+    return float(np.argmax(power >= BAND * power[-1], axis=0).max() * rate / len(q))
+
+
+def missing_lowpass(campaign: OpenCampaign) -> str:
+    """Say which runs lack a low-pass, and which line of campaign.toml gives them one."""
+    bands = _unplanned_bands(campaign)
+    highest = max((band for band, _ in bands.values()), default=0.0)
+    table = "" if "processing" in campaign.content.model_fields_set else "[processing]\n"
+    place = "add this line to its table [processing]" if not table else "add these lines at its end"
+    if bands and all(0.0 < MARGIN * highest <= HIGHEST * rate for _, rate in bands.values()):
+        step = 10.0 ** (floor(log10(MARGIN * highest)) - 1)
+        value = f"{step * ceil(MARGIN * highest / step * (1.0 - 1e-9)):.6g}"
+        why = f"{MARGIN:g} times {highest:.3g} Hz, below which {100 * BAND:g} % of the positions' power lies"
+    else:
+        value, why = "HZ", f"{MARGIN:g} times the highest frequency of the commanded motion; the logs do not show it"
+    return (
+        f"processing.lowpass_hz: is missing, and no plan (design.json, or a manifest.json of programs) declares the "
+        f"motion of {several([repr(name) for name in bands])}. Differentiated twice without a low-pass, the positions' "
+        f"noise would pass for accelerations. Nothing was written; {place}, and run the command again:\n"
+        f"{table}lowpass_hz = {value}  # {why}"
+    )
+
+
+def _unplanned_bands(campaign: OpenCampaign) -> dict[str, tuple[float, float]]:
+    """Find the band and the rate, Hz, of each run without a plan to low-pass it by; 0 for a log that cannot be read."""
+    bands = {}
+    for run in campaign.content.run:
+        if run.program is not None or run.static:
+            continue
+        try:
+            measured = read_measured(campaign, run)
+        except (ExcitorError, OSError, ValueError):  # told when this run is read for its own sake
+            if planned_cutoff(campaign.folder, run) is None:
+                bands[run.name] = 0.0, 0.0
+            continue
+        q, rate = measured.q, measured.sample_rate_hz
+        if planned_cutoff(campaign.folder, run, rate, q) is None:
+            bands[run.name] = power_band(run, q, rate), rate
+    return bands
+
+
+def lowpassed(settings: Processing, cutoff: Cutoff, measured: Measured) -> Measured:
+    """Low-pass the positions of a run without delay."""
+    told: dict[str, float | str] = {
+        "cutoff_hz": cutoff.hz,
+        "chosen_as": cutoff.reason,
+        "true_cutoff": str(settings.true_cutoff),
+    }
+    q = filtered(measured.q, measured.sample_rate_hz, cutoff, settings)
+    return replace(measured, q=q, steps=(*measured.steps, Step("lowpass", told)))
+
+
+def filtered(q: FloatArray, rate: float, cutoff: Cutoff, settings: Processing) -> FloatArray:
+    """Low-pass positions without delay."""
+    return lowpass(q, sample_rate_hz=rate, cutoff_hz=cutoff.hz, true_cutoff=settings.true_cutoff)
+
+
+def filter_sentences(runs: Mapping[str, Samples]) -> list[str]:
+    """Say where the positions of runs were low-passed, and why there."""
+    alike: dict[tuple[float, str], list[str]] = {}
+    for name, samples in runs.items():
+        for step in samples.steps:
+            if "cutoff_hz" in step.settings and "chosen_as" in step.settings:
+                key = float(step.settings["cutoff_hz"]), str(step.settings["chosen_as"])
+                alike.setdefault(key, []).append(repr(name))
+    return [f"low-pass of positions at {hz:g} Hz, {why}: {several(names)}" for (hz, why), names in alike.items()]
+
+
+def one_pass(run: Run, settings: Processing, measured: Measured) -> Samples:
+    """Differentiate a run, and cut it to the part that counts."""
+    rate = measured.sample_rate_hz
+    motion = differentiated(measured.q, rate)
+    time = np.arange(len(measured.q)) / rate
+    edge = settings.drop_ends / rate
+    kept = time >= max(run.from_s or 0.0, edge)
+    kept &= time <= min(time[-1] if run.to_s is None else run.to_s, time[-1] - edge)
+    if np.count_nonzero(kept) < 3:
+        raise ValueError("fewer than 3 samples are left; see its from_s, to_s and drop_ends")
+    steps = (
+        *measured.steps,
+        Step("differentiate", {"ends": "second-order"}),
+        Step("cut", {"from_s": float(time[kept][0]), "to_s": float(time[kept][-1])}),
+    )
+    part = Motion(motion.q[kept], motion.dq[kept], motion.ddq[kept])
+    return Samples(run.name, part, measured.tau[kept], rate, steps=steps)
+
+
+def average_plan(run: Run, cutoff: Cutoff, measured: Measured) -> Samples:
+    """Average whole periods of a planned run; its motion is what lies below the cut-off, exactly."""
+    assert run.period_s is not None
+    rate = measured.sample_rate_hz
+    n = round(run.period_s * rate)
+    if abs(n - run.period_s * rate) > 0.05:
+        raise ValueError(f"period_s is {run.period_s}, not a whole number of samples at {rate:g} Hz; resample first")
+    q = average_periods(measured.q, n, drop_periods=run.drop_periods)
+    tau = average_periods(measured.tau, n, drop_periods=run.drop_periods)
+    motion = periodic_lowpass(q.mean, sample_rate_hz=rate, cutoff_hz=cutoff.hz)
+    told: dict[str, float | str] = {
+        "period_s": run.period_s,
+        "repetitions": float(tau.n_repetitions),
+        "findings": "; ".join(tau.findings),
+    }
+    steps = (
+        *measured.steps,
+        Step("average periods", told),
+        Step("periodic lowpass", {"cutoff_hz": cutoff.hz, "chosen_as": cutoff.reason}),
+    )
+    return repeated(run.name, motion, tau, rate, steps)
+
+
+def average_process(run: Run, measured: Measured) -> Samples:
+    """Cut a process log into its cycles, leave out those that deviate, and average the others."""
+    assert run.cycle_s is not None
+    q, rate = measured.q, measured.sample_rate_hz
+    cycles = find_cycles(q, sample_rate_hz=rate, min_period_s=run.cycle_s)
+    tau = average_cycles(measured.tau, cycles)
+    told: dict[str, float | str] = {
+        "period_s": cycles.period,
+        "repetitions": float(tau.n_repetitions),
+        "left_out": "; ".join(cycles.findings),
+    }
+    motion = differentiated(average_cycles(q, cycles).mean, rate)
+    return repeated(run.name, motion, tau, rate, (*measured.steps, Step("average cycles", told)))
+
+
+def static_poses(campaign: OpenCampaign, run: Run, measured: Measured) -> Samples:
+    """Average each pose over its approaches from both sides, against stiction."""
+    q, rate = measured.q, measured.sample_rate_hz
+    dq = differentiate(q, sample_rate_hz=rate)
+    limits = campaign.robot.limits.velocity
+    share = max(campaign.content.processing.dead_zone_percent, 0.1) / 100.0
+    threshold = np.where(np.isfinite(limits), share * limits, 1e-2)
+    poses = pose_averages(q, measured.tau, dq=dq, threshold=threshold, settle_samples=max(1, round(0.2 * rate)))
+    told: dict[str, float | str] = {"poses": float(len(poses.q)), "findings": "; ".join(poses.findings)}
+    steps = (*measured.steps, Step("static poses", told))
+    return Samples(run.name, posture(poses.q), poses.tau, rate, steps=steps, static=True)
+
+
+def differentiated(q: FloatArray, rate: float) -> Motion:
+    """Differentiate positions twice."""
+    dq = differentiate(q, sample_rate_hz=rate)
+    return Motion(q, dq, differentiate(dq, sample_rate_hz=rate))

@@ -1,0 +1,717 @@
+"""`excitor next`, without its printing: what is known, what is missing, and what to do about it.
+
+* What is to be known, how well it is known now, and what is wanted: targets of parameters and of torques.
+* Which runs could be made next: those so far once more, a motion sought for what is missing, poses, sweeps.
+* How long does the robot take for a run: from home to home.
+* What is known now: the model's information, and what a second of measuring was worth so far.
+* Which run teaches most for its time: what is expected of each after it was made, ranked by gain per second.
+* How is a run made that was advised: the lines of campaign.toml, and the commands.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from excitor.design.criteria import Criterion, DynamicModel
+from excitor.design.forecast import ESSENTIAL_CONTRIBUTION
+from excitor.design.motion import period_grid, steady
+from excitor.design.problem import trajectory
+from excitor.design.schedule import RunPlan, moving_mask
+from excitor.design.search import Budget, solve
+from excitor.design.slow import InfeasibleRun, measured_duration, measured_motion
+from excitor.experiments.campaign import FILE as FILE_campaign
+from excitor.experiments.campaign import InvalidCampaign, OpenCampaign, Run, open_campaign
+from excitor.experiments.design_json import FILE as FILE_design_json
+from excitor.experiments.design_json import read_design
+from excitor.experiments.identification import rows_of, with_locked
+from excitor.experiments.logs import MANIFEST, PROGRAMS, read_run
+from excitor.experiments.manifest import read_manifest
+from excitor.experiments.model import FILE, ModelFile, covariance_of, read_previous_model, residuals_of
+from excitor.experiments.plan import make_slow_run, run_problem
+from excitor.experiments.report.html import entries, finite, subtable
+from excitor.experiments.setup import Setup, set_up
+from excitor.experiments.status import advice, status
+from excitor.identify.samples import Samples
+from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread
+from excitor.robots.base import base_parameters, lost_when_locked
+from excitor.robots.dynamics import regressor
+from excitor.robots.errors import ExcitorError
+from excitor.robots.information import (
+    Information,
+    Noise,
+    add,
+    counted,
+    information,
+    information_from_covariance,
+    knowledge,
+    repeated,
+    sigmas,
+)
+from excitor.robots.parameters import LINK_COMPONENTS, layout
+from excitor.robots.robot import Motion, Robot
+
+STOP = "stop: targets met"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Aim:
+    """Something that is to be known."""
+
+    name: str
+    kind: Literal["parameter", "torque"]
+    unit: str
+    size: float  # |value| of a parameter, rms of a torque
+    now: float  # deviation
+    target: float
+    weight: FloatArray  # T, (n_names, n_names)
+
+    def __post_init__(self) -> None:
+        freeze(self, weight="n n")
+
+    @property
+    def met(self) -> bool:
+        """Tell whether it is known well enough."""
+        return self.now <= MET * self.target
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Learned:
+    """A run that the model was identified from."""
+
+    run: Run
+    motion: Motion
+    static: bool
+    seconds: float  # measured, all repetitions
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Known:
+    """The model as information about the base parameters that it has, and what further rows will be worth."""
+
+    campaign: OpenCampaign
+    robot: Robot  # with the joints held that the model holds
+    model: ModelFile
+    place: IntArray  # (n_names,): of the model's parameters among the robot's base parameters
+    names: tuple[str, ...]  # as base parameters, regrouped ones with their R
+    given: Information  # of `names`
+    noise: Noise
+    expected: FloatArray  # (n_names, n_names), A
+    map: FloatArray  # (n_names, n_names), L
+    runs: tuple[Learned, ...]
+
+    @property
+    def values(self) -> FloatArray:
+        """Take the model's base parameters, (n_names,)."""
+        return self.model.values
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Candidate:
+    """A run that could be made: once, of so many seconds."""
+
+    what: str
+    kind: str  # "again", "motion", "static", "sweeps"
+    seconds: float  # of robot time, from home to home
+    teaches: Information
+    how: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Ranked:
+    """A candidate, and what it would bring."""
+
+    candidate: Candidate
+    expected: tuple[float, ...]  # deviation of every aim afterwards
+    gain: float  # 0 to 1: 1 closes all that is missing
+    times: int | None  # how often until every target is met; None: more often than is worth counting
+    teaches: tuple[str, ...]  # parameters and torques that it is for
+
+    @property
+    def rate(self) -> float:
+        """Gain per second of robot time."""
+        return self.gain / self.candidate.seconds
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Advised:
+    """What to do next."""
+
+    known: Known
+    aims: tuple[Aim, ...]
+    ranked: tuple[Ranked, ...]  # best first; none where targets are met
+    notes: tuple[str, ...]  # what stays open, and what was not looked at
+
+    @property
+    def missing(self) -> tuple[Aim, ...]:
+        """List what misses its target, worst first."""
+        return tuple(sorted((a for a in self.aims if not a.met), key=lambda a: -a.now / max(a.target, 1e-300)))
+
+    @property
+    def sentence(self) -> str:
+        """Say it in one sentence."""
+        if not self.missing:
+            return STOP
+        many = len(self.missing)
+        what = f"{many} of {len(self.aims)} targets {'is' if many == 1 else 'are'} missed"
+        if not self.ranked:
+            return f"{what}, and no run was found that could be made"
+        best = self.ranked[0]
+        return f"{what}; next: {best.candidate.what}, {best.candidate.seconds / 60.0:.1f} min of robot time"
+
+
+Tell = Callable[[str], None]
+
+
+@one_blas_thread()
+def advise(folder: Path, *, seed: int = 0, tell: Tell = lambda _: None, warn: Tell = lambda _: None) -> Advised:
+    """Look at a campaign's model and say what to run next; ExcitorError where there is nothing to go on."""
+    check_model(folder, warn)
+    campaign = open_campaign(folder)
+    tell("reading the model and the logs it was identified from …")
+    known = known_of(campaign)
+    aims = aims_of(known)
+    notes = open_by_held(known)
+    missing = [aim for aim in aims if not aim.met]
+    if not missing:
+        return Advised(known, aims, (), tuple(notes))
+    found, why_not = candidates(known, setup_of(campaign), missing, seed=seed, tell=tell)
+    repeats = "errors that repeat in every period are no noise: no repetition averages them away"
+    return Advised(known, aims, tuple(ranked(known.given, aims, found)), (*notes, *why_not, repeats))
+
+
+def check_model(folder: Path, warn: Tell) -> None:
+    """Refuse a campaign without a model, saying what comes first; warn of a model that is older than its inputs."""
+    stages = status(folder)
+    model = next(stage for stage in stages if stage.name == FILE)
+    if model.state == "missing":
+        raise ExcitorError(f"{folder / FILE}: is missing, so nothing is known yet; {advice(stages)}")
+    if model.state == "stale":
+        warn(f"warning: {FILE} is stale: {model.reason}; what follows is of the model as it is. {model.remedy}")
+
+
+def setup_of(campaign: OpenCampaign) -> Setup | str:
+    """Set up the design problem, or say why there is none: recordings may come without a cell."""
+    try:
+        return set_up(campaign)
+    except InvalidCampaign as error:
+        return "; ".join(error.problems[:3])
+
+
+def advised_data(advised: Advised) -> dict[str, Any]:
+    """Write it for scripts."""
+    targets = advised.known.campaign.content.targets.model_dump()
+    if targets["relative_sigma_percent"] is None:
+        targets["relative_sigma_percent"] = advised.known.campaign.content.design.target_relative_sigma_percent
+    return {
+        "stop": not advised.missing,
+        "sentence": advised.sentence,
+        "targets": targets,
+        "noise": advised.known.noise.source,
+        "aims": [
+            {"name": a.name, "kind": a.kind, "unit": a.unit, "size": a.size, "sigma": a.now, "target": a.target}
+            | {"met": a.met}
+            for a in advised.aims
+        ],
+        "candidates": [
+            {
+                "what": one.candidate.what,
+                "kind": one.candidate.kind,
+                "robot_time_s": one.candidate.seconds,
+                "gain": one.gain,
+                "gain_per_s": one.rate,
+                "times_until_targets_are_met": one.times,
+                "teaches": list(one.teaches),
+                "expected_sigma": {a.name: x for a, x in zip(advised.aims, one.expected, strict=True)},
+                "how": list(one.candidate.how),
+            }
+            for one in advised.ranked
+        ],
+        "notes": list(advised.notes),
+    }
+
+
+MET = 1.0 + 1e-9
+LEAST = 1e-6  # of a deviation: nobody asks for less
+
+
+def aims_of(known: Known) -> tuple[Aim, ...]:
+    """List what is judged: parameters that show above the noise, or those named, then each joint's torque."""
+    squares, torque = sizes_of(known)
+    C = knowledge(known.given).covariance
+    return (*_parameter_aims(known, C, squares, torque), *_torque_aims(known, C, squares, torque))
+
+
+def _parameter_aims(known: Known, C: FloatArray, squares: list[FloatArray], torque: FloatArray) -> Iterator[Aim]:
+    stated, design = known.campaign.content.targets, known.campaign.content.design
+    percent = stated.relative_sigma_percent
+    relative = (design.target_relative_sigma_percent if percent is None else percent) / 100.0
+    values, units = known.values, base_parameters(known.robot).units
+    sizes = np.sqrt(np.array([np.diag(T) for T in squares]))  # (n_joints, n_names): rms of each column
+    shown = np.max(sizes * np.abs(values) / known.noise.sigma[:, None], axis=0) > ESSENTIAL_CONTRIBUTION
+    each = np.divide(torque[:, None], sizes, out=np.full(sizes.shape, np.inf), where=sizes > 0.0)
+    unseen = stated.torque_share_percent / 100.0 * each.min(axis=0)
+    for k in named(known) or tuple(np.flatnonzero(shown)):
+        size, now, e = abs(float(values[k])), float(np.sqrt(C[k, k])), np.eye(len(values))[k]
+        target = max(relative * size, float(unseen[k]) if np.isfinite(unseen[k]) else 0.0, LEAST * now)
+        yield Aim(known.names[k], "parameter", units[known.place[k]], size, now, target, np.outer(e, e))
+
+
+def _torque_aims(known: Known, C: FloatArray, squares: list[FloatArray], torque: FloatArray) -> Iterator[Aim]:
+    share = known.campaign.content.targets.torque_error_percent / 100.0
+    sliding, sigma = known.robot.mechanism.prismatic, known.noise.sigma
+    for j, name in enumerate(known.robot.joint_names):
+        if torque[j] > 0.0:
+            target = share * max(float(torque[j]), float(sigma[j]))
+            unit, now = "N" if sliding[j] else "N m", deviation(C, squares[j])
+            yield Aim(f"torque of {name}", "torque", unit, float(torque[j]), now, target, squares[j])
+
+
+def deviation(C: FloatArray, weight: FloatArray) -> float:
+    """Evaluate √tr(C T)."""
+    return float(np.sqrt(max(float(np.sum(C * weight)), 0.0)))
+
+
+def sizes_of(known: Known) -> tuple[list[FloatArray], FloatArray]:
+    """Average WᵀW of each joint over the runs so far, and find the rms of its modelled torque, (n_joints,)."""
+    n, n_joints = len(known.names), known.robot.n_joints
+    sums: list[FloatArray]
+    kept = base_parameters(known.robot).kept[known.place]
+    sums, counts = [np.zeros((n, n)) for _ in range(n_joints)], np.zeros(n_joints)
+    for run in known.runs:
+        W = regressor(known.robot, run.motion)[:, :, kept]
+        used = np.ones(W.shape[:2], dtype=bool) if run.static else counted(known.robot, run.motion, known.noise)
+        used[:, list(known.robot.locked)] = False
+        share = run.seconds / len(run.motion)
+        for j in range(n_joints):
+            rows = W[used[:, j], j]
+            sums[j] += share * rows.T @ rows
+            counts[j] += share * len(rows)
+    least = np.finfo(float).tiny
+    squares: list[FloatArray] = [total / max(count, least) for total, count in zip(sums, counts, strict=True)]
+    torque = np.array([max(float(known.values @ T @ known.values), 0.0) for T in squares])
+    return squares, np.sqrt(torque)
+
+
+def named(known: Known) -> tuple[int, ...]:
+    """Find the parameters that the campaign names; InvalidCampaign where the model has none of that name."""
+    wanted = [name.removesuffix("R") for name in known.campaign.content.targets.parameters]
+    own = [name.removesuffix("R") for name in known.names]
+    strange = [name for name in wanted if name not in own]
+    if strange:
+        told = f"{', '.join(strange)} is no parameter of the model, which has {', '.join(own)}"
+        raise InvalidCampaign(known.campaign.folder / FILE_campaign, [f"targets.parameters: {told}"])
+    return tuple(own.index(name) for name in wanted)
+
+
+EVALUATIONS = 3000  # of the search: a promise of what a longer one in the design stage finds
+FINE = 600  # samples of a period
+_STEP = 0.1  # s between the samples of a slow run
+_GRAVITY = tuple(name for name in LINK_COMPONENTS if name.startswith("M"))
+
+
+def candidates(
+    known: Known, setup: Setup | str, missing: Sequence[Aim], *, seed: int, tell: Tell
+) -> tuple[list[Candidate], list[str]]:
+    """List what could be done, and why what else comes to mind could not; without a setup, it says why there is none.
+
+    Targets that are met stay met: information only adds.
+    """
+    found = list(_repetitions(known))
+    if isinstance(setup, str):
+        return found, [f"no new motion was sought: {setup}"]
+    held, notes = set(known.robot.locked) - set(known.campaign.robot.locked), []
+    slow = slow_kinds(known, missing)
+    if held and slow:
+        notes.append("slow runs were not looked at: they would be of other positions of the joints that are held")
+    makers = [("motion", _motion), *((kind, _slow) for kind in slow if not held)]
+    for kind, maker in makers:
+        tell(f"trying {'a new motion' if kind == 'motion' else _SLOW[kind]} …")
+        made = maker(known, setup, missing, kind=kind, seed=seed)
+        if isinstance(made, str):
+            notes.append(made)
+        else:
+            found.append(made)
+    return found, notes
+
+
+def slow_kinds(known: Known, missing: Sequence[Aim]) -> list[str]:
+    """Choose the slow runs that show what is missing: poses gravity and offsets, sweeps friction."""
+    params, base = layout(known.robot), base_parameters(known.robot)
+    friction = {params.names[k] for k in params.friction_columns}
+    offsets = {t.parameter for t in known.robot.drive.friction if t.model == "offset"}
+    names = [params.names[base.kept[known.place[known.names.index(a.name)]]] for a in missing if a.kind == "parameter"]
+    links = params.names[: params.n_link_params]
+    weight = any(name in links and name.startswith(_GRAVITY) for name in names) or bool(offsets & set(names))
+    kinds = ["static"] if weight else []
+    return kinds + (["sweeps"] if (friction - offsets) & set(names) else [])
+
+
+def open_by_held(known: Known) -> list[str]:
+    """Say what stays open because joints were held, and which joint would free it."""
+    told = []
+    held = {i: at for i, at in known.robot.locked.items() if i not in known.campaign.robot.locked}
+    names = known.robot.joint_names
+    for i in held:
+        others = {k: at for k, at in known.robot.locked.items() if k != i}
+        lost = lost_when_locked(replace(known.robot, locked=others), {i: held[i]}).lost
+        if lost:
+            told.append(
+                f"{_listed(lost)} cannot show while {names[i]} is held: let it move, and take it out of `locked` in "
+                "campaign.toml"
+            )
+    dropped = len(base_parameters(known.robot)) - len(known.names)
+    if dropped:
+        told.append(f"{dropped} base parameters left the model by the campaign's own rule, and are not judged")
+    payload = known.campaign.content.payload
+    if payload is not None and known.campaign.content.design.schedule != "payload-pair":
+        told.append(
+            'the payload is part of its link\'s parameters; schedule = "payload-pair", a run with it and one without, '
+            "tells the two apart"
+        )
+    return told
+
+
+def _repetitions(known: Known) -> Iterator[Candidate]:
+    """Repeat each run so far; logs of the same program are the same run."""
+    seen: set[str] = set()
+    for run in known.runs:
+        program = run.run.program
+        if program is not None and program in seen:
+            continue
+        seen.add(program or "")
+        told = None if program is None else program_seconds(known.campaign.folder, program)
+        yield Candidate(
+            f"run {run.run.name!r} once more",
+            "again",
+            run.seconds if told is None else told,
+            taught(known, run.motion, run.seconds, static=run.static),
+            again(known.campaign, run.run),
+        )
+
+
+def _motion(known: Known, setup: Setup, missing: Sequence[Aim], *, kind: str, seed: int) -> Candidate | str:
+    """Search a periodic motion that minimises what is missing, Σ σ²/target², given all that is known.
+
+    In the letters of `known.py`: tr (Lᵀ A L + Lᵀ G L)⁻¹ T = tr (A + G)⁻¹ L⁻ᵀ T L⁻¹.
+    """
+    if setup.design.excitation != "fourier" or setup.design.model != "dynamic":
+        return 'no new motion was sought: that is done for excitation = "fourier" and model = "dynamic"'
+    moving = moving_mask(setup.robot, setup.design.joints or None)
+    moving[list(known.robot.locked)] = False
+    names = tuple(aim.name for aim in missing if aim.kind == "parameter")
+    plan = RunPlan("further", "excitation", moving, "identify", "What is missing.")
+    pose = setup.pose.copy()
+    pose[list(known.robot.locked)] = list(known.robot.locked.values())
+    plain = replace(setup, pose=pose, design=setup.design.model_copy(update={"criterion": "condition"}))
+    problem = run_problem(plain, plan, ())
+    task = np.sum([aim.weight / aim.target**2 for aim in missing], axis=0)
+    task = np.linalg.solve(known.map.T, np.linalg.solve(known.map.T, task).T)
+    columns = base_parameters(known.robot).kept[known.place]
+    weights = np.where(plan.moving, 1.0 / known.noise.sigma, 0.0)
+    seconds = setup.excitation.measured * setup.excitation.period
+    problem = replace(
+        problem,
+        criterion=Criterion("path", task=0.5 * (task + task.T)),
+        model=DynamicModel(known.robot, columns, weights),
+        earlier=known.expected,
+        share=seconds * known.noise.rate_hz / problem.n_period,
+    )
+    found = solve(problem, Budget(evaluations=EVALUATIONS), seed=seed)
+    if not found.feasible:
+        return (
+            f"no new motion was found that keeps all limits within {EVALUATIONS} trials; excitor design searches longer"
+        )
+    chosen = trajectory(problem, found.candidates, int(np.argmax(found.violation <= 0.0)))
+    motion = steady(chosen, period_grid(chosen.excitation, FINE))
+    return Candidate(
+        "a new motion, sought for what is missing",
+        "motion",
+        chosen.excitation.duration + way_seconds(known.campaign.folder),
+        taught(known, motion, seconds),
+        further(known.campaign, list(names) or [aim.name for aim in worst_shown(known, missing)]),
+    )
+
+
+def worst_shown(known: Known, missing: Sequence[Aim]) -> list[Aim]:
+    """Where only torques miss their targets, find the parameters that contribute most to them."""
+    C = knowledge(known.given).covariance
+    task = np.sum([aim.weight / aim.target**2 for aim in missing], axis=0)
+    share = np.diag(C) * np.diag(task)
+    units = np.eye(len(known.names))
+    order = np.argsort(-share)[:5]
+    return [
+        Aim(known.names[k], "parameter", "", 0.0, float(np.sqrt(C[k, k])), 0.0, np.outer(units[k], units[k]))
+        for k in order
+    ]
+
+
+_SLOW = {"static": "poses held", "sweeps": "sweeps at constant speeds"}
+
+
+def _slow(known: Known, setup: Setup, missing: Sequence[Aim], *, kind: str, seed: int) -> Candidate | str:
+    """Make a slow run as the design stage would."""
+    moving = moving_mask(setup.robot, setup.design.joints or None)
+    moving[list(known.robot.locked)] = False
+    plan = RunPlan("further", "static" if kind == "static" else "sweep", moving, "identify", "What is missing.")
+    try:
+        run = make_slow_run(setup, plan, seed)[1]
+    except InfeasibleRun as error:
+        return f"{_SLOW[kind]}: {error}"
+    motion, seconds = measured_motion(run, _STEP), measured_duration(run)
+    return Candidate(
+        f"{_SLOW[kind]}",
+        kind,
+        run.duration,
+        taught(known, motion, seconds, static=kind == "static"),
+        further(known.campaign, kind),
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def program_seconds(folder: Path, program: str) -> float | None:
+    """Tell how long an emitted program, TARGET/NAME, takes, s; None where its manifest does not say."""
+    target, _, name = program.partition("/")
+    for entry in read_manifest(folder / PROGRAMS / target / MANIFEST).programs:
+        if entry.name == name:
+            return float(sum(getattr(entry.durations_s, stretch) for stretch in ("out", "main", "back")))
+    return None
+
+
+def way_seconds(folder: Path) -> float:
+    """Tell what moving to a start and back takes in the designed runs, s; 0 where nobody knows."""
+    if not (folder / FILE_design_json).is_file():
+        return 0.0
+    runs = [run for run in entries(read_design(folder), "runs") if isinstance(run, dict)]
+    ways = [[finite(T) or 0.0 for T in entries(subtable(run, "way"), "durations")] for run in runs]
+    return float(np.mean([2.0 * sum(way) for way in ways])) if ways else 0.0
+
+
+POSE_SECONDS = 2.0  # that a static pose was held: approached from both sides
+MOST_SAMPLES = 1500  # of a run, that are looked at
+
+
+def known_of(campaign: OpenCampaign) -> Known:
+    """Read the model and the logs of its runs; ExcitorError where it does not say how sure it is."""
+    if campaign.content.task == "payload":
+        raise ExcitorError(f"{campaign.folder}: is a payload campaign, whose runs are all planned; see its report")
+    model, path = read_previous_model(campaign.folder), campaign.folder / FILE
+    covariance = covariance_of(model, path)
+    wanted = [run for run in campaign.content.run if run.role == "identify"]
+    samples = [read_run(campaign, run) for run in wanted]
+    robot = with_locked(campaign, samples)
+    if model.robot != robot.name:
+        raise ExcitorError(f"{path}: is of {model.robot}, the campaign's robot is {robot.name}; identify again")
+    try:
+        full = information_from_covariance(robot, model.names, covariance)
+    except ValueError as error:
+        raise ExcitorError(f"{path}: {error}; identify the campaign again") from None
+    params, base = layout(robot), base_parameters(robot)
+    kept = {params.names[column]: k for k, column in enumerate(base.kept)} | {n: k for k, n in enumerate(base.names)}
+    place = np.array([kept[name] for name in model.names], dtype=np.int64)
+    given = restricted(full, place)
+    runs = tuple(learned(run, one) for run, one in zip(wanted, samples, strict=True))
+    raw = Noise(residuals_of(model, robot.joint_names, path), 1.0, dead_zone=slowest(campaign))
+    once = restricted(add(rows_say(robot, run.motion, raw, run.seconds, run.static) for run in runs), place)
+    noise, L = calibrated(raw, once, given)
+    A = once.matrix * noise.rate_hz
+    return Known(campaign, robot, model, place, given.names, given, noise, A, L, runs)
+
+
+def slowest(campaign: OpenCampaign) -> FloatArray | float:
+    """Tell the speeds below which joints' rows are left out."""
+    zone = rows_of(campaign).dead_zone
+    return 0.0 if zone is None else zone
+
+
+def taught(known: Known, motion: Motion, seconds: float, *, static: bool = False) -> Information:
+    """Tell what measuring a motion for so long would say of the model's parameters: Lᵀ G L."""
+    said = restricted(rows_say(known.robot, motion, known.noise, seconds, static), known.place)
+    matrix = known.map.T @ said.matrix @ known.map
+    matrix = 0.5 * (matrix + matrix.T)
+    return Information(said.names, matrix, matrix)
+
+
+def learned(run: Run, samples: Samples) -> Learned:
+    """Count what a run measured, all its repetitions; its motion is thinned."""
+    once = POSE_SECONDS * len(samples) if samples.static else len(samples) / samples.sample_rate_hz
+    every = max(1, len(samples) // MOST_SAMPLES)
+    motion = samples.motion
+    thin = Motion(motion.q[::every], motion.dq[::every], motion.ddq[::every])
+    return Learned(run, thin, samples.static, once * max(samples.repetitions, 1))
+
+
+def calibrated(raw: Noise, once: Information, given: Information) -> tuple[Noise, FloatArray]:
+    """Find how many rows a second count as independent, so that the runs explain the model's deviations; and L."""
+    obtained, told = sigmas(knowledge(given)), sigmas(knowledge(once))
+    if not np.isfinite(told).all():
+        names = ", ".join(name for name, sigma in zip(once.names, told, strict=True) if not np.isfinite(sigma))
+        raise ExcitorError(
+            f"the logs do not determine {names}, of which {FILE} is sure, so it is not of these logs; identify again"
+        )
+    rate = float(np.median(told / obtained)) ** 2
+    noise = replace(raw, rate_hz=rate, source=f"learned from {FILE}: {rate:.3g} independent rows a second")
+    scale = np.outer(obtained, obtained)
+    root, back = _roots(once.matrix * rate * scale)
+    middle = _roots(root @ (given.matrix * scale) @ root)[0]
+    return noise, back @ middle @ back * obtained[:, None] / obtained[None, :]
+
+
+def _roots(A: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Find A^(1/2) and A^(-1/2) of a positive definite matrix."""
+    values, V = np.linalg.eigh(0.5 * (A + A.T))
+    root = np.sqrt(np.maximum(values, values[-1] * np.finfo(float).eps))
+    return (V * root) @ V.T, (V / root) @ V.T
+
+
+def rows_say(robot: Robot, motion: Motion, noise: Noise, seconds: float, static: bool) -> Information:
+    """Tell what rows say of all base parameters; poses were held with velocities that are noise."""
+    if static:
+        still = np.zeros_like(motion.q)
+        motion = Motion(motion.q, still, still)
+    return information(robot, motion, noise, duration=seconds)
+
+
+def restricted(full: Information, place: IntArray) -> Information:
+    """Take what is said of some parameters, the others being what the model says of them: nothing."""
+    names = tuple(full.names[k] for k in place)
+    block = np.ix_(place, place)
+    return Information(names, full.matrix[block], full.scatter[block])
+
+
+MOST_TIMES = 1000  # that a run is repeated in thought
+TEACHES = 0.25  # of what is missing of a parameter, from which on a run is said to teach it
+
+
+def ranked(given: Information, aims: Sequence[Aim], candidates: Sequence[Candidate]) -> list[Ranked]:
+    """Rank candidates, best first."""
+    found = [_judged(given, aims, candidate) for candidate in candidates]
+    return sorted(found, key=lambda one: -one.rate)
+
+
+def expected(given: Information, aims: Sequence[Aim], more: Information) -> list[float]:
+    """Evaluate each aim's deviation once more is known."""
+    C = knowledge(add([given, more])).covariance
+    return [deviation(C, aim.weight) for aim in aims]
+
+
+def _judged(given: Information, aims: Sequence[Aim], candidate: Candidate) -> Ranked:
+    after = expected(given, aims, candidate.teaches)
+    gains = {aim.name: _gain(aim, sigma) for aim, sigma in zip(aims, after, strict=True) if not aim.met}
+    order = sorted(gains, key=lambda name: -gains[name])
+    return Ranked(
+        candidate,
+        tuple(after),
+        float(np.mean(list(gains.values()))),
+        _times(given, aims, candidate.teaches),
+        tuple(name for name in order if gains[name] >= TEACHES) or tuple(order[:1]),
+    )
+
+
+def _gain(aim: Aim, after: float) -> float:
+    return (aim.now**2 - max(after, aim.target) ** 2) / (aim.now**2 - aim.target**2)
+
+
+def _times(given: Information, aims: Sequence[Aim], more: Information) -> int | None:
+    """Count repetitions until every target is met; information only grows, so bisection finds it."""
+
+    def enough(k: int) -> bool:
+        after = expected(given, aims, repeated(more, float(k)))
+        return all(sigma <= MET * aim.target for aim, sigma in zip(aims, after, strict=True))
+
+    low, high = 0, 1
+    while not enough(high):
+        low, high = high, 2 * high
+        if low >= MOST_TIMES:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def again(campaign: OpenCampaign, run: Run) -> tuple[str, ...]:
+    """Say how a run is measured once more and identified together with what there is."""
+    folder, log = campaign.folder, _free(campaign, run)
+    first = (
+        f"run program {run.program} on the robot again; keep its recording as {log}"
+        if run.program
+        else f"record {run.name!r} again in the same way; keep the recording as {log}"
+    )
+    told = names_runs(campaign)
+    added = run.model_copy(update={"name": _unused(campaign, run.name), "log": log})
+    listed = [added] if told else [*campaign.content.run, added]
+    lines = [line for entry in listed for line in _run_lines(entry)]
+    return (first, "in campaign.toml, at its end:", *lines, f"excitor identify {folder}")
+
+
+def further(campaign: OpenCampaign, asked: Sequence[str] | str) -> tuple[str, ...]:
+    """Say how a further run is designed, so that those measured stay as they are."""
+    folder = campaign.folder
+    before = list(campaign.content.design.further)
+    entry = asked if isinstance(asked, str) else list(asked)
+    targets = sorted({run.program.partition("/")[0] for run in campaign.content.run if run.program})
+    lines = [
+        "in campaign.toml, under [design]:",
+        f"further = {json.dumps([*before, entry], ensure_ascii=False)}",
+        _design_command(folder),
+        f"excitor emit {folder} --target {targets[0] if targets else 'NAME'}",
+        f"run only the new program, further_{len(before) + 1}; put its recording beside the others",
+    ]
+    if isinstance(asked, str):
+        lines.append(
+            'in campaign.toml, under [identify]: weights = "joint and run", as slow runs have noise of their own'
+        )
+    return (*lines, f"excitor identify {folder}")
+
+
+def names_runs(campaign: OpenCampaign) -> bool:
+    """Tell whether campaign.toml names its runs, or takes logs where they lie."""
+    return "[[run]]" in campaign.text.replace(" ", "")
+
+
+def _design_command(folder: Path) -> str:
+    """Repeat the search's own budget and seed, which make the same motions again."""
+    words = ["excitor", "design", str(folder)]
+    if (folder / FILE_design_json).is_file():
+        settings = subtable(read_design(folder), "settings")
+        for key in ("seed", "evaluations"):
+            if isinstance(settings.get(key), int):
+                words += [f"--{key}", str(settings[key])]
+        if settings.get("seconds") is not None:
+            return (
+                f"{' '.join(words)} --seconds {settings['seconds']:g}   (a budget in seconds does not make the same "
+                "motions again: then all runs must be measured anew)"
+            )
+    return f"{' '.join(words)}   (the same seed and evaluations make the same motions again)"
+
+
+def _run_lines(run: Run) -> list[str]:
+    """Write a run as campaign.toml has it."""
+    given = run.model_dump(exclude_defaults=True)
+    return ["[[run]]", *(f"{key} = {_toml(value)}" for key, value in given.items())]
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def _free(campaign: OpenCampaign, run: Run) -> str:
+    """Find a name for the next recording beside the last one."""
+    path = Path(run.log)
+    taken = {entry.log for entry in campaign.content.run}
+    names = (path.with_name(f"{path.stem}_{k}{path.suffix}").as_posix() for k in range(2, 10_000))
+    return next(name for name in names if name not in taken and not (campaign.folder / name).exists())
+
+
+def _unused(campaign: OpenCampaign, name: str) -> str:
+    taken = {entry.name for entry in campaign.content.run}
+    return next(full for full in (f"{name} {k}" for k in range(2, 10_000)) if full not in taken)

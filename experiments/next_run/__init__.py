@@ -1,1 +1,0 @@
-"""Which run would teach most now, or whether enough is known."""

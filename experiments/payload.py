@@ -1,0 +1,678 @@
+"""What is known of the arm that carries the load, and how surely? An earlier campaign's model, or the robot's file.
+
+* What does the robot carry, and how sure is that? A payload campaign's load, losses and friction, with intervals.
+* What a payload identification leaves behind: model.json with the load, from which controllers' load data are made.
+* May the robot carry it? The load against the rated mass, and against what its wrist may turn and hold.
+* What did the motors do with and without the load? A payload campaign's logs, read, aligned, and taken to them.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from excitor.experiments.align.nouns import Alignment
+from excitor.experiments.campaign import OpenCampaign, Rated, Run
+from excitor.experiments.files import write_atomically
+from excitor.experiments.identification import finite, provenance
+from excitor.experiments.logs import MANIFEST, PROGRAMS, filter_sentences, read_run_aligned
+from excitor.experiments.manifest import read_manifest
+from excitor.experiments.model import FILE, SCHEMA
+from excitor.experiments.setup import assumed_noise, learned_robot, read_model_file
+from excitor.experiments.setup import loaded as with_load
+from excitor.identify.diagnose import Finding
+from excitor.identify.load.equations import (
+    Arm,
+    LoadRun,
+    LoadTask,
+    carried_from_joints,
+    equations,
+    exact_arm,
+    load_task,
+    motor_torque,
+    run_from_samples,
+)
+from excitor.identify.load.fit import (
+    CENTER_NAMES,
+    CENTER_UNITS,
+    REACH,
+    LoadAtCenter,
+    LoadEstimate,
+    at_center,
+    diagnose_load,
+    identify_consistent_load,
+    identify_load,
+    reweighed,
+)
+from excitor.identify.load.poses import Poses, StaticLoad, poses_from_samples, static_load
+from excitor.identify.samples import Samples, Step
+from excitor.robots.arrays import FloatArray
+from excitor.robots.base import base_parameters, random_motion
+from excitor.robots.errors import ExcitorError, RankDeficient, SolverFailed
+from excitor.robots.inertia import about_center_of_mass, from_center_of_mass
+from excitor.robots.parameters import layout
+from excitor.robots.robot import Robot
+
+_PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
+
+
+def known_arm(campaign: OpenCampaign) -> tuple[Arm, str]:
+    """Take the campaign's prior, or the robot file's numbers with the doubt that the campaign states; and say which."""
+    content, robot = campaign.content, campaign.robot
+    if content.prior is not None:
+        try:
+            return arm_of_model(campaign.folder, content.prior, robot), f"the arm as {content.prior} has it"
+        except ValueError as error:
+            raise ExcitorError(f"prior: {content.prior}: {error}") from None
+    links, rotors = content.arm.links_percent, content.arm.rotors_percent
+    if links == rotors == 0.0:
+        return exact_arm(robot), f"the arm as the file of {robot.name} has it, taken for exact"
+    told = f"the arm as the file of {robot.name} has it, links {links:g} % and rotors {rotors:g} % in doubt"
+    return doubted_arm(robot, links / 100.0, rotors / 100.0), told
+
+
+def arm_of_model(folder: Path, name: str, robot: Robot) -> Arm:
+    """Read base parameters and their covariance from a model.json; what regrouped is split as it was planned with.
+
+    Torques are those of the base parameters; the split tells links, whose torque gears lose some of, from rotors.
+    """
+    data = read_model_file(folder / name)
+    names, beta, C = _estimated(data)
+    base, params = base_parameters(robot), layout(robot)
+    place = {own.removesuffix("R"): k for k, own in enumerate(base.names)}
+    place |= {params.names[column]: k for k, column in enumerate(base.kept)}
+    strange = [name for name in names if name.removesuffix("R") not in place]
+    if strange:
+        raise ValueError(
+            f"{', '.join(strange[:5])} is no base parameter of {robot.name}; the arm must have been identified with "
+            "this very robot file"
+        )
+    rows = [place[name.removesuffix("R")] for name in names]
+    if len(set(rows)) < len(rows):
+        raise ValueError("names a base parameter twice")
+    split = learned_robot(folder, name, robot, elsewhere=True).chi if _has_bodies(data) else robot.chi
+    target = np.zeros(len(base.names))
+    target[rows] = beta
+    chi = np.array(split, dtype=float)
+    chi[base.kept] += target - base.values(chi)
+    full = np.zeros((len(params), len(params)))
+    columns = np.asarray(base.kept)[rows]
+    full[np.ix_(columns, columns)] = C
+    return Arm(chi, full)
+
+
+def doubted_arm(robot: Robot, links: float, rotors: float) -> Arm:
+    """Spread masses, centres and inertias about them, and rotors, each by a share of itself; friction is open anyway.
+
+    Cov φ = T diag(share · value)² Tᵀ, T = ∂φ/∂(m, c, I).
+    """
+    params = layout(robot)
+    C = np.zeros((len(params), len(params)))
+    for j in range(params.n_links):
+        columns = params.link(j)
+        phi = robot.chi[columns]
+        if phi[9] == 0.0:
+            spread = np.diag((links * phi) ** 2)
+        else:
+            values, T = _about_center(phi)
+            spread = T @ np.diag((links * values) ** 2) @ T.T
+        C[columns, columns] = spread
+    for column in set(params.rotor_columns):
+        C[column, column] = (rotors * robot.chi[column]) ** 2
+    return Arm(robot.chi, C)
+
+
+def _about_center(phi: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Write (m, c, I) and its derivative's inverse, ∂φ/∂(m, c, I); central differences of a cubic are exact enough."""
+    mass, center, inertia = about_center_of_mass(phi)
+    at = np.array([mass, *center, *(inertia[pair] for pair in _PAIRS)])
+    step = 1e-4
+    slope = [(_parameters(at + step * e) - _parameters(at - step * e)) / (2.0 * step) for e in np.eye(10)]
+    return at, np.column_stack(slope)
+
+
+def _parameters(values: FloatArray) -> FloatArray:
+    xx, xy, xz, yy, yz, zz = values[4:]
+    inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    return from_center_of_mass(float(values[0]), values[1:4], inertia)
+
+
+def _has_bodies(data: dict[str, Any]) -> bool:
+    standard = data.get("standard")
+    return isinstance(standard, dict) and "parameters" in standard
+
+
+def _estimated(data: dict[str, Any]) -> tuple[list[str], FloatArray, FloatArray]:
+    """Take names, values and covariance; ValueError where they are none."""
+    try:
+        names = [str(entry["name"]) for entry in data["parameters"]]
+        beta = np.array([entry["value"] for entry in data["parameters"]], dtype=float)
+        C = np.array(data["covariance"], dtype=float)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"is no whole model ({json.dumps(str(error))[:80]} is missing or wrong)") from None
+    if C.shape != (len(names), len(names)) or not (np.isfinite(beta).all() and np.isfinite(C).all()):
+        raise ValueError(f"has a covariance of {C.shape}, expected finite numbers for {len(names)} parameters")
+    scale = np.sqrt(np.maximum(np.diag(C), 0.0))
+    unit = C / np.outer(*(np.where(scale > 0.0, scale, 1.0),) * 2)
+    if np.abs(unit - unit.T).max(initial=0.0) > 1e-6 or np.linalg.eigvalsh(unit).min(initial=0.0) < -1e-6:
+        raise ValueError("has a covariance that is none: not symmetric, or with a negative variance")
+    return names, beta, C
+
+
+LEAST_SPREAD = 1e-3  # of a sample's noise: a pose's mean torque is never surer
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Predicted:
+    """How well torques are foretold in a run, motors' side, N m referred to the links."""
+
+    run: str
+    loaded: bool
+    unseen: bool
+    rms: FloatArray  # (n_axes,) of what is left
+    size: FloatArray  # (n_axes,) of the torques
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PayloadRuns:
+    """All runs of a payload campaign, torques on the motors' side."""
+
+    robot: Robot  # bare
+    known: tuple[LoadRun, ...]
+    unseen: tuple[LoadRun, ...]
+    poses: tuple[Poses, ...]
+    samples: Mapping[str, Samples]
+    loaded: Mapping[str, bool]  # run -> whether the load was on
+    alignments: Mapping[str, Alignment]
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class IdentifiedLoad:
+    """A load, and all it rests on."""
+
+    campaign: OpenCampaign
+    runs: PayloadRuns
+    arm: Arm
+    arm_source: str
+    findings: tuple[Finding, ...]
+    estimate: LoadEstimate | None  # none from poses alone
+    body: LoadEstimate | None  # physically consistent
+    refusal: str  # why there is no such body, where there is none
+    static: StaticLoad | None
+    static_refusal: str
+    predicted: tuple[Predicted, ...]
+
+    @property
+    def robot(self) -> Robot:
+        """The bare robot."""
+        return self.runs.robot
+
+    @property
+    def link(self) -> int:
+        """What carries the load."""
+        return self.robot.tool.link
+
+    @property
+    def load(self) -> LoadAtCenter | None:
+        """The load at its centre: a body's values where there is one, with the free estimate's intervals."""
+        chosen = self.body or self.estimate
+        return None if chosen is None else at_center(chosen.phi, self.covariance)
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Of the ten parameters, (10, 10)."""
+        assert self.estimate is not None
+        return self.estimate.covariance[:10, :10]
+
+
+def identify_payload(campaign: OpenCampaign, tell: Tell = lambda _: None) -> IdentifiedLoad:
+    """Identify what a payload campaign's robot carries; ExcitorError, or RankDeficient, where the data do not tell."""
+    arm, source = known_arm(campaign)
+    tell(source)
+    runs = read_runs(campaign)
+    tell(f"read {len(runs.samples)} runs, {sum(runs.loaded.values())} of them with the load")
+    for sentence in filter_sentences(runs.samples):
+        tell(sentence)
+    check_pairs(runs)
+    estimate = body = None
+    findings: tuple[Finding, ...] = ()
+    refusal = ""
+    predicted: tuple[Predicted, ...] = ()
+    if runs.known:
+        task, estimate, findings = estimated(runs, arm)
+        for finding in findings:
+            tell(f"{finding.level}: {finding}")
+        weighed = reweighed(runs.known, estimate)
+        body, refusal = consistent(task, weighed, estimate)
+        predicted = tuple(foretold(task, runs, run, estimate) for run in (*runs.known, *runs.unseen))
+    static, static_refusal = (None, "") if not runs.poses else from_poses(campaign, runs, arm, estimate)
+    return IdentifiedLoad(
+        campaign, runs, arm, source, findings, estimate, body, refusal, static, static_refusal, predicted
+    )
+
+
+def check_pairs(runs: PayloadRuns) -> None:
+    """Refuse campaigns without a loaded run; the bare one may be missing where the arm is known."""
+    if not any(run.loaded for run in runs.known) and not any(poses.loaded for poses in runs.poses):
+        raise ExcitorError('run: none with role = "identify" has the load on; record at least one')
+
+
+def estimated(runs: PayloadRuns, arm: Arm) -> tuple[LoadTask, LoadEstimate, tuple[Finding, ...]]:
+    """Estimate by noise, then by what was left over; bare runs correct the arm within its covariance."""
+    robot = runs.robot
+    lossless = bool((robot.drive.efficiency == 1.0).all())
+    task = load_task(
+        robot,
+        runs.known,
+        arm=arm,
+        efficiency=np.ones(robot.n_joints) if lossless else None,
+        learn_arm=bool(arm.covariance.any()) and any(not run.loaded for run in runs.known),
+    )
+    first = identify_load(task, runs.known)
+    weighed = reweighed(runs.known, first)
+    estimate = identify_load(task, weighed, start=first.values)
+    return task, estimate, diagnose_load(task, weighed, estimate.values)
+
+
+def consistent(task: LoadTask, runs: Sequence[LoadRun], estimate: LoadEstimate) -> tuple[LoadEstimate | None, str]:
+    """Find the body nearest to the data; where none is found, say why: nothing is projected."""
+    if estimate.load.consistency.holds:
+        return estimate, ""
+    try:
+        return identify_consistent_load(task, runs), ""
+    except (SolverFailed, RankDeficient) as error:
+        return None, str(error)
+
+
+def from_poses(
+    campaign: OpenCampaign, runs: PayloadRuns, arm: Arm, estimate: LoadEstimate | None
+) -> tuple[StaticLoad | None, str]:
+    """Weigh the load by poses held, with the gears' losses where motions told them."""
+    robot = runs.robot
+    efficiency = robot.drive.efficiency if estimate is None else estimate.efficiency
+    if not any(poses.loaded for poses in runs.poses):
+        return None, "no poses were held with the load"
+    spread = pose_noise(campaign, robot)
+    try:
+        first = static_load(robot, runs.poses, sigma=spread, arm=arm, efficiency=efficiency)
+        spread = spread * np.clip(first.rms, LEAST_SPREAD, 1.0)  # more than that, residuals widen intervals themselves
+        return static_load(robot, runs.poses, sigma=spread, arm=arm, efficiency=efficiency), ""
+    except RankDeficient as error:
+        if estimate is None:
+            raise
+        return None, str(error)
+
+
+def pose_noise(campaign: OpenCampaign, robot: Robot) -> FloatArray:
+    """Say how noisy motors' torques are beside each other; how noisy they are at all, what is left of poses tells."""
+    given = campaign.content.noise
+    sigma = assumed_noise(robot, given.rate_hz, given.inflation).sigma if given.torque is None else given.torque
+    if len(sigma) != robot.n_joints:
+        raise ExcitorError(f"noise.torque: has {len(sigma)} entries, expected one for each of {robot.n_joints} joints")
+    return np.asarray(np.sqrt(carried_from_joints(robot) ** 2 @ np.square(sigma)))
+
+
+def foretold(task: LoadTask, runs: PayloadRuns, run: LoadRun, estimate: LoadEstimate) -> Predicted:
+    """Compare a run's torques with those of the estimate."""
+    system = equations(task, [run])
+    left = system.tau - motor_torque(system, estimate.values)[0]
+    axes = np.flatnonzero(task.axes)
+
+    def rms(values: FloatArray) -> FloatArray:
+        return np.array([np.sqrt(np.mean(values[system.axis == axis] ** 2)) for axis in axes])
+
+    unseen = any(run is other for other in runs.unseen)
+    return Predicted(run.run, run.loaded, unseen, rms(left), rms(system.tau))
+
+
+NO_ARM = "a payload campaign identifies what the robot carries; its arm's model is the prior"
+
+
+def write_load(result: IdentifiedLoad) -> Path:
+    """Write model.json into the campaign's folder, whole or not at all."""
+    path = result.campaign.folder / FILE
+    write_atomically(path, json.dumps(load_model_data(result), indent=2, allow_nan=False) + "\n")
+    return path
+
+
+def load_model_data(result: IdentifiedLoad) -> dict[str, Any]:
+    """Write a load for scripts, with what it rests on."""
+    robot, estimate = result.robot, result.estimate
+    phi, C = parameters_of_load(result)
+    found = load_ratings(result)
+    return {
+        "schema": SCHEMA,
+        "task": "payload",
+        "robot": robot.name,
+        "parameters": [],
+        "standard": {"status": "none", "reason": NO_ARM},
+        "weights": [],
+        "payload": {
+            "link": robot.mechanism.link_names[result.link],
+            "frame": "link",
+            "phi": phi.tolist(),
+            "covariance": C.tolist(),
+        },
+        "load": {
+            "method": "poses held" if estimate is None else "motion",
+            "at_center": center_data(result),
+            "consistent": result.body is not None or estimate is None,
+            "refusal": result.refusal or None,
+            "static": static_data(result),
+            "efficiency": {
+                name: float(estimate.efficiency[k])
+                for k, name in enumerate(robot.joint_names)
+                if f"R {name}" in estimate.names
+            }
+            if estimate is not None
+            else {},
+            "unknowns": unknowns_data(result),
+            "condition": None if estimate is None else finite(estimate.condition),
+            "predicted": [
+                {
+                    "run": one.run,
+                    "loaded": one.loaded,
+                    "unseen": one.unseen,
+                    "rms": dict(zip(_axes(result), one.rms.tolist(), strict=True)),
+                    "relative": dict(zip(_axes(result), (one.rms / one.size).tolist(), strict=True)),
+                }
+                for one in result.predicted
+            ],
+            "rating": {"answer": answer_of(found), "quantities": [rating_data(one) for one in found]},
+        },
+        "arm": {"source": result.arm_source, "corrected": estimate is not None and "arm 1" in estimate.names},
+        "findings": [{"level": f.level, "what": f.what, "sentence": str(f)} for f in result.findings],
+        "processing": [{"step": step.name, **step.settings} for step in result.runs.steps],
+        "provenance": load_provenance(result),
+    }
+
+
+def parameters_of_load(result: IdentifiedLoad) -> tuple[FloatArray, FloatArray]:
+    """Take the ten parameters on the load's link, and their covariance; of poses, those of a point mass."""
+    if result.estimate is not None:
+        return (result.body or result.estimate).phi, result.covariance
+    assert result.static is not None  # nothing else is left
+    mass, center = result.static.mass, result.static.center
+    x, y, z = center
+    inertia = mass * np.array([y * y + z * z, -x * y, -x * z, x * x + z * z, -y * z, x * x + y * y])
+    J = np.zeros((10, 4))  # by mass and centre
+    J[:6, 0] = inertia / mass
+    J[:6, 1:] = mass * np.array(
+        [[0, 2 * y, 2 * z], [-y, -x, 0], [-z, 0, -x], [2 * x, 0, 2 * z], [0, -z, -y], [2 * x, 2 * y, 0]]
+    )
+    J[6:9, 0], J[6:9, 1:], J[9, 0] = center, mass * np.eye(3), 1.0
+    return np.array([*inertia, *(mass * center), mass]), J @ result.static.center_covariance @ J.T
+
+
+Answer = Literal["within", "over", "cannot tell"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """One quantity of the load beside what is allowed."""
+
+    what: str
+    unit: str
+    value: float
+    sigma: float
+    limit: float | None
+
+    @property
+    def answer(self) -> Answer:
+        """Tell whether the whole 95 % interval lies on one side of the limit."""
+        if self.limit is None:
+            return "cannot tell"
+        reach = REACH * self.sigma
+        if self.value + reach <= self.limit:
+            return "within"
+        return "over" if self.value - reach > self.limit else "cannot tell"
+
+    @property
+    def sentence(self) -> str:
+        """Say it."""
+        told = f"{self.what} is {self.value:.4g} ± {REACH * self.sigma:.2g} {self.unit}"
+        if self.limit is None:
+            return f"{told}; no rating is stated, so whether that is too much cannot be told"
+        beside = f"{told}, {100.0 * self.value / self.limit:.0f} % of the {self.limit:.4g} that are allowed"
+        why = {
+            "within": "within the rating",
+            "over": "over the rating",
+            "cannot tell": "its interval holds the limit, so it cannot be told",
+        }
+        return f"{beside}: {why[self.answer]}"
+
+
+def load_ratings(result: IdentifiedLoad) -> list[Rating]:
+    """Hold the load against what the robot may carry."""
+    phi, C = parameters_of_load(result)
+    return ratings(result.robot, result.campaign.content.rated, phi, C, inertia=result.estimate is not None)
+
+
+def center_data(result: IdentifiedLoad) -> list[dict[str, Any]]:
+    """Write mass, centre and inertia about it, with 95 % intervals."""
+    load, static = result.load, result.static
+    if load is not None:
+        values, sigma = load.values, load.sigma
+    else:
+        assert static is not None
+        values, sigma = np.array([static.mass, *static.center]), static.sigma
+    return [
+        {
+            "name": name,
+            "unit": unit,
+            "value": float(value),
+            "sigma": float(s),
+            "interval": [float(value - REACH * s), float(value + REACH * s)],
+        }
+        for name, unit, value, s in zip(CENTER_NAMES, CENTER_UNITS, values, sigma, strict=False)
+    ]
+
+
+def static_data(result: IdentifiedLoad) -> dict[str, Any] | None:
+    """Write what poses held tell, or why they tell nothing."""
+    static = result.static
+    if static is None:
+        return {"refusal": result.static_refusal} if result.static_refusal else None
+    return {"mass": static.mass, "center": static.center.tolist(), "sigma": static.sigma.tolist()}
+
+
+def unknowns_data(result: IdentifiedLoad) -> list[dict[str, Any]]:
+    """Write load, friction and efficiencies as they were estimated; the arm's deviations are not of interest."""
+    estimate = result.estimate
+    if estimate is None:
+        return []
+    listed = zip(estimate.names, estimate.units, estimate.values, estimate.sigma, strict=True)
+    return [
+        {"name": name, "unit": unit, "value": float(value), "sigma": float(sigma)}
+        for name, unit, value, sigma in listed
+        if not name.startswith("arm ")
+    ]
+
+
+def rating_data(one: Rating) -> dict[str, Any]:
+    """Write one comparison."""
+    return {
+        "what": one.what,
+        "unit": one.unit,
+        "value": one.value,
+        "sigma": one.sigma,
+        "limit": one.limit,
+        "answer": one.answer,
+        "sentence": one.sentence,
+    }
+
+
+def load_provenance(result: IdentifiedLoad) -> dict[str, Any]:
+    """Name versions and the hashes of everything that was read, the arm's model included."""
+    campaign = result.campaign
+    known: Mapping[str, Any] = provenance(campaign)
+    if campaign.content.prior is None:
+        return dict(known)
+    prior = campaign.folder / campaign.content.prior
+    return {**known, "prior": campaign.content.prior, "prior_sha256": hashlib.sha256(prior.read_bytes()).hexdigest()}
+
+
+def _axes(result: IdentifiedLoad) -> list[str]:
+    assert result.estimate is not None
+    return list(result.estimate.axes)
+
+
+POSES = 400
+WRIST = 3  # joints, from the last
+
+
+def ratings(robot: Robot, rated: Rated, phi: FloatArray, covariance: FloatArray, *, inertia: bool) -> list[Rating]:
+    """Compare mass, and for the last three joints inertia and moment, with what is rated; all at the worst pose.
+
+    `inertia`: whether it is known at all, which poses held do not tell.
+    """
+    check_joints(robot, rated)
+    mass = Rating("the load's mass", "kg", float(phi[9]), float(np.sqrt(max(float(covariance[9, 9]), 0.0))), rated.mass)
+    return [mass, *_about_axes(robot, rated, phi, covariance, inertia=inertia)]
+
+
+def check_joints(robot: Robot, rated: Rated) -> None:
+    """Refuse ratings of joints that there are not."""
+    for key, given in (("inertia", rated.inertia), ("moment", rated.moment)):
+        strange = [name for name in given if name not in robot.joint_names]
+        if strange:
+            known = ", ".join(robot.joint_names)
+            raise ExcitorError(f"rated.{key}: {strange[0]!r} is no joint of {robot.name}; it has {known}")
+
+
+def answer_of(found: list[Rating]) -> Answer:
+    """Sum up: over where one is, within where all that are rated are."""
+    rated = [rating.answer for rating in found if rating.limit is not None]
+    if "over" in rated:
+        return "over"
+    return "within" if rated and all(answer == "within" for answer in rated) else "cannot tell"
+
+
+def _about_axes(robot: Robot, rated: Rated, phi: FloatArray, C: FloatArray, *, inertia: bool) -> Iterator[Rating]:
+    q = random_motion(robot, POSES).q
+    rows = load_rows(robot, q)
+    g = float(np.linalg.norm(robot.mechanism.gravity))
+    wrist = range(max(0, robot.n_joints - WRIST), robot.n_joints)
+    for j in wrist:
+        name = robot.joint_names[j]
+        if robot.mechanism.prismatic[j]:
+            continue
+        if inertia:
+            worst: FloatArray = rows[int(np.argmax(rows[:, j] @ phi)), j]
+            about = f"the load's inertia about {name}"
+            spread = float(np.sqrt(max(float(worst @ C @ worst), 0.0)))
+            yield Rating(about, "kg m2", float(worst @ phi), spread, rated.inertia.get(name))
+        pose: FloatArray = rows[int(np.argmax(rows[:, j] @ _point(phi))), j]
+        value, slope = _moment(pose, phi, g)
+        spread = float(np.sqrt(max(float(slope @ C @ slope), 0.0)))
+        yield Rating(f"its weight's moment about {name}", "N m", value, spread, rated.moment.get(name))
+
+
+def load_rows(robot: Robot, q: FloatArray) -> FloatArray:
+    """Rows r with M_jj = r φ of a load on the tool's link, (n_poses, n_joints, 10)."""
+    rows = np.empty((len(q), robot.n_joints, 10))
+    for k in range(10):
+        phi = np.zeros((robot.mechanism.n_links, 10))
+        phi[robot.tool.link, k] = 1.0
+        rows[:, :, k] = np.diagonal(robot.mechanism.mass_matrix(q, phi), axis1=1, axis2=2)
+    return rows
+
+
+def _point(phi: FloatArray) -> FloatArray:
+    """Concentrate a load in its centre, (10,)."""
+    h, m = phi[6:9], phi[9]
+    x, y, z = h
+    flat = [y * y + z * z, -x * y, -x * z, x * x + z * z, -y * z, x * x + y * y, *(m * h), m * m]
+    return np.asarray(np.array(flat) / m)
+
+
+def _moment(row: FloatArray, phi: FloatArray, g: float) -> tuple[float, FloatArray]:
+    """m g d with m d² = row · point(φ), and its slope by central differences."""
+
+    def value(at: FloatArray) -> float:
+        return g * float(np.sqrt(max(float(row @ _point(at)) * float(at[9]), 0.0)))
+
+    step = 1e-5 * np.maximum(np.abs(phi), 1e-3 * abs(phi[9]))
+    slope = [(value(phi + s * e) - value(phi - s * e)) / (2.0 * s) for s, e in zip(step, np.eye(10), strict=True)]
+    return value(phi), np.array(slope)
+
+
+AGREE = 0.002  # s: delays of runs on one clock differ by less
+
+
+def read_runs(campaign: OpenCampaign) -> PayloadRuns:
+    """Read every run; a bare run that carries something, or one unlike its plan, is refused there."""
+    content = campaign.content
+    bare = replace(campaign.robot, payload=None)
+    planned = replace(learned_robot(campaign.folder, content.prior, bare, elsewhere=True), payload=None)
+    guess = with_load(planned, content.payload)
+    read = _aligned(campaign, guess, planned)
+    known: list[LoadRun] = []
+    unseen: list[LoadRun] = []
+    poses: list[Poses] = []
+    loads = {run.name: is_loaded(campaign, run) for run in content.run}
+    for number, run in enumerate(content.run):
+        on, found = loads[run.name], read[run.name][0]
+        if found.static:
+            poses.append(poses_from_samples(bare, found, loaded=on))
+            continue
+        made = replace(run_from_samples(bare, found), loaded=on, time=float(number))
+        (unseen if run.role == "validate" else known).append(made)
+    samples = {name: found for name, (found, _) in read.items()}
+    return PayloadRuns(
+        bare,
+        tuple(known),
+        tuple(unseen),
+        tuple(poses),
+        samples,
+        loads,
+        {name: alignment for name, (_, alignment) in read.items() if alignment is not None},
+        tuple(step for found in samples.values() for step in found.steps),
+    )
+
+
+def _aligned(campaign: OpenCampaign, guess: Robot, planned: Robot) -> dict[str, tuple[Samples, Alignment | None]]:
+    """Read all runs with one delay between torques and motion: it is the clock's, the same in every run.
+
+    A run that moves few joints, slowly, tells it badly: where runs disagree, it is noise that they tell, and counts
+    as 0.
+    """
+    made: dict[str, tuple[Samples, Alignment | None]] = {}
+    for run in campaign.content.run:
+        on = is_loaded(campaign, run)
+        made[run.name] = read_run_aligned(replace(campaign, robot=guess if on else planned), run, unknown_load=on)
+    late = [found.delay for samples, found in made.values() if found is not None and not samples.static]
+    if not late or np.ptp(late) <= AGREE:
+        return made
+    for run in campaign.content.run:
+        found = made[run.name][1]
+        if found is not None and found.delay != 0.0:
+            on = is_loaded(campaign, run)
+            as_run = replace(campaign, robot=guess if on else planned)
+            made[run.name] = read_run_aligned(as_run, run, unknown_load=on, found=replace(found, delay=0.0))
+    return made
+
+
+def is_loaded(campaign: OpenCampaign, run: Run) -> bool:
+    """Tell whether the load was on: as the run says, or as its program's manifest does."""
+    if run.program is None:
+        assert run.loaded is not None  # the campaign was checked
+        return run.loaded
+    target, _, name = run.program.partition("/")
+    path = campaign.folder / PROGRAMS / target / MANIFEST
+    planned = next((entry for entry in read_manifest(path).programs if entry.name == name), None)
+    if planned is None or planned.payload_kg is None:
+        raise ExcitorError(f"{path}: does not say whether {name!r} is run with the load; emit the programs again")
+    told = planned.payload_kg > 0.0
+    if run.loaded is not None and run.loaded != told:
+        raise ExcitorError(
+            f"run {run.name!r}: loaded is {str(run.loaded).lower()}, but its program was planned "
+            f"{'with' if told else 'without'} the load; one of them is wrong"
+        )
+    return told

@@ -1,1 +1,0 @@
-"""A payload campaign: the arm is known, what it carries is not."""

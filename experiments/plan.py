@@ -1,0 +1,1228 @@
+"""The design stage: plan the runs, make each one's motion, forecast what all of them will tell.
+
+* One periodic run of a campaign: its search problem, its search, and the best of what can be certified.
+* The search for one run's motion; where its first stage finds nothing that fits, it is asked why before going on.
+* Which runs a campaign asks for: a schedule, with poses, sweeps and a warm-up where it wants them.
+* Runs that are not periodic: warm-up, static poses, friction sweeps; made, and certified like the others.
+* A run picked from a front: condition against duration, torque and tool speed.
+* What survives a killed design: the state of each run's search, as plain arrays under a key of all its inputs.
+* Which runs tell a load? The same motion bare, loaded, loaded, bare, another one to validate, and poses held.
+* Torque runs of a campaign, for direct-drive arms without a controller: searched, certified by simulation.
+"""
+
+import contextlib
+import hashlib
+import io
+import os
+import shutil
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from excitor.design.certify.certificate import Certificate
+from excitor.design.certify.certify import certify, certify_slow
+from excitor.design.certify.limits import has_torque_model
+from excitor.design.constraints import Constraints
+from excitor.design.criteria import Criterion, DynamicModel, Model, PowerModel, values
+from excitor.design.explain import InfeasibleDesign
+from excitor.design.forecast import CONDITION, Check, Forecast, PlannedRun, forecast
+from excitor.design.motion import Excitation, Trajectory, period_grid, scaled, steady
+from excitor.design.pareto import Front, Objective, front
+from excitor.design.problem import Candidates, Problem, build_problem, candidates_of, evaluate, trajectory
+from excitor.design.schedule import (
+    VALIDATION_SEED,
+    RunPlan,
+    Schedule,
+    checked,
+    excited_columns,
+    moving_mask,
+    plan_runs,
+    run_constraints,
+    together,
+    with_slow_runs,
+)
+from excitor.design.search import Budget, Found, Keeper, Progress, State, solve
+from excitor.design.slow import (
+    InfeasibleRun,
+    SlowRun,
+    StaticPlan,
+    SweepPlan,
+    WarmUpPlan,
+    friction_sweeps,
+    measured_duration,
+    measured_motion,
+    static_poses,
+    warm_up,
+)
+from excitor.design.torque import (
+    CLEARANCE_SCALE,
+    CONDITION_SAMPLES,
+    SEARCH_SHARE,
+    SHARP_WIDTH,
+    FoundTorques,
+    Robustness,
+    TorqueCertificate,
+    TorqueExcitation,
+    TorqueProblem,
+    TorqueTrajectory,
+    certify_torques,
+    search_torques,
+    torque_problem,
+)
+from excitor.design.torque import (
+    measured_motion as measured_motion_torque,
+)
+from excitor.design.torque import (
+    scaled as scaled_torque,
+)
+from excitor.experiments.campaign import FILE, Design, InvalidCampaign, TorqueRuns
+from excitor.experiments.setup import Settings, Setup, is_bodiless, moving_links_without_volume
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray
+from excitor.robots.base import base_parameters, random_motion
+from excitor.robots.cell import adjacent_links
+from excitor.robots.dynamics import regressor
+from excitor.robots.errors import ExcitorError
+from excitor.robots.gram import condition_number, gram, stack
+from excitor.robots.parameters import layout, prior
+from excitor.robots.robot import Motion, Robot, posture
+from excitor.robots.simulate import with_friction_width
+
+FORECAST_SAMPLES = 600
+LEAST_ROBUST = 0.8  # of models drawn near the prior's
+_SLOW_STEP = 0.1  # s between the samples of a slow run that the forecast looks at
+
+Listener = Callable[[str, Progress], None]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DesignedRun:
+    """One run: its motion, how good it is, and what is proven of it."""
+
+    plan: RunPlan
+    robot: Robot  # with the payload of this run
+    problem: Problem
+    trajectory: Trajectory
+    condition: float  # by SVD on the fine grid, unweighted, column-normalised, this run alone
+    condition_weighted: float
+    spectrum: FloatArray  # singular values of the column-normalised matrix
+    correlation: FloatArray
+    columns: tuple[str, ...]
+    certificate: Certificate
+    found: Found
+    front: Front | None = None  # that the run was picked from
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DesignedSlowRun:
+    """A slow run, and what is proven of it."""
+
+    plan: RunPlan
+    run: SlowRun
+    certificate: Certificate
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DesignedTorqueRun:
+    """One run of torques, how good its simulated motion is, and what is known of it."""
+
+    plan: RunPlan
+    trajectory: TorqueTrajectory
+    problem: TorqueProblem
+    found: FoundTorques
+    proven: TorqueCertificate
+    certificate: Certificate  # the same in the form that all runs have; a simulation that ends well is no limit
+    condition_weighted: float
+    spectrum: FloatArray  # singular values of the column-normalised matrix
+    correlation: FloatArray
+    columns: tuple[str, ...]
+
+    @property
+    def condition(self) -> float:
+        """Condition number by SVD of the column-normalised matrix, finely simulated."""
+        return self.proven.condition
+
+    @property
+    def duration(self) -> float:
+        """How long the whole run takes, s."""
+        return float(self.proven.run.t[-1])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Designed:
+    """A campaign's design."""
+
+    setup: Setup
+    settings: Settings
+    runs: tuple[DesignedRun, ...]  # periodic ones
+    slow_runs: tuple[DesignedSlowRun, ...]
+    order: tuple[str, ...]  # in which all are executed
+    waiting: tuple[RunPlan, ...]  # to be designed once earlier runs have taught
+    forecast: Forecast
+    cpu_seconds: float
+    torque_runs: tuple[DesignedTorqueRun, ...] = ()  # instead of periodic ones
+
+    @property
+    def searched(self) -> list[DesignedRun | DesignedTorqueRun]:
+        """List the runs that a search made."""
+        return [*self.runs, *self.torque_runs]
+
+    @property
+    def certificates(self) -> dict[str, Certificate]:
+        """What is proven of each run, by its name."""
+        proven = {run.plan.name: run.certificate for run in self.runs}
+        proven |= {run.plan.name: run.certificate for run in self.torque_runs}
+        return proven | {slow.plan.name: slow.certificate for slow in self.slow_runs}
+
+    @property
+    def ready(self) -> bool:
+        """Tell whether every run's certificate holds."""
+        return all(certificate.ready for certificate in self.certificates.values())
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """What go or no-go rests on besides the certificate: the forecast, or a load's own matrix."""
+        return (*self._taught, *volume_checks(self.setup))
+
+    @property
+    def _taught(self) -> tuple[Check, ...]:
+        if not has_torque_model(self.setup.robot) and self.setup.design.schedule != "gentle-first":
+            return (*self.forecast.checks, _BLIND)
+        if self.torque_runs:
+            return (*self.forecast.checks, _robust(min(run.proven.robustness.share for run in self.torque_runs)))
+        if self.setup.design.schedule == "static-pair":
+            return (_weighs(self.setup, self.slow_runs),)
+        if self.setup.design.model != "load":
+            return self.forecast.checks
+        value = self.runs[0].condition
+        holds = value <= CONDITION
+        told = f"the condition number of the load's matrix is {value:.3g}, at most {CONDITION:g} is asked for"
+        return (Check("condition", value, CONDITION, holds, told),)
+
+    @property
+    def go(self) -> bool:
+        """Tell whether the design is whole, proven, and will teach enough."""
+        return self.ready and self.finished and all(check.holds for check in self.checks)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the design is a no-go, in sentences; empty where it is a go."""
+        told = [check.sentence for check in self.checks if not check.holds]
+        for name, certificate in self.certificates.items():
+            failing = [item.name for item in certificate.items if not item.holds]
+            if failing:
+                shown = ", ".join(failing[:5]) + (" and others" if len(failing) > 5 else "")
+                told.insert(0, f"Run {name!r} is not certified: {shown}")
+        if not self.finished:
+            again = "begins it again" if self.torque_runs else "goes on with it"
+            told.append(f"The search was interrupted; excitor design {again}")
+        return tuple(told)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What no certificate looked at, each said once."""
+        return tuple(dict.fromkeys(note for c in self.certificates.values() for note in c.notes))
+
+    @property
+    def finished(self) -> bool:
+        """Tell whether every run is there, and its search came to its end."""
+        whole = set(self.order) <= self.certificates.keys()
+        return whole and all(run.found.stopped == "budget spent" for run in self.searched)
+
+
+def volume_checks(setup: Setup) -> tuple[Check, ...]:
+    """Check that every moving link has a collision volume, where a zone or the self-collision check is about it."""
+    robot, scene = setup.robot, setup.constraints.scene
+    moving = _can_move(setup)
+    bare = [j for j in moving_links_without_volume(robot, moving) if not is_bodiless(setup.campaign.robot, j)]
+    zones = [zone.name for zone in (scene.zones if scene is not None else ()) if zone.bodies != "tool"]
+    itself = setup.campaign.content.cell.self_collision and _may_meet_itself(robot, bare)
+    if not bare or not (zones or itself):
+        return ()
+    shown = [robot.mechanism.link_names[j] for j in bare]
+    total = len(moving_links_without_volume(replace(robot, capsules=()), moving))
+    asked = [*(f"zone {name!r}" for name in zones), *(["[cell] self_collision"] if itself else [])]
+    less = [*(['bodies = "tool" in the zones'] if zones else []), *(["self_collision = false"] if itself else [])]
+    alone = zones and all(capsule.link < 0 for capsule in robot.capsules)
+    clear = "only the tool was kept clear" if alone else "nothing keeps them clear"
+    sentence = (
+        f"{' and '.join(asked)} ask for clear links, but {len(shown)} of {total} moving links of {robot.name} have no "
+        f"collision volume: {', '.join(shown)} (each named by the joint that moves it), so {clear}; "
+        f"{_how_to_add_volumes(setup)}; or state {' and '.join(less)} in campaign.toml, and keep the links clear "
+        "yourself"
+    )
+    return (Check("collision volumes", float(total - len(bare)), float(total), False, sentence),)
+
+
+def _can_move(setup: Setup) -> BoolArray:
+    """Joints that move in a run, or on the way from home to where a run holds them, (n_joints,)."""
+    free = np.ones(setup.robot.n_joints, dtype=bool)
+    free[list(setup.robot.locked)] = False
+    if setup.design.excitation == "torque" or setup.constraints.home is None:
+        return free  # joints that no torque drives swing along
+    stays = np.abs(setup.pose - setup.constraints.home) <= 1e-6
+    return np.asarray(free & (setup.excitation.moving | ~stays))
+
+
+def _may_meet_itself(robot: Robot, links: Sequence[int]) -> bool:
+    """Whether one of the links could meet another link or the base: one that no joint connects it with."""
+    adjacent = adjacent_links(robot)
+    others = range(-1, robot.mechanism.n_links)
+    return any(j != k and frozenset((j, k)) not in adjacent for j in links for k in others)
+
+
+def _how_to_add_volumes(setup: Setup) -> str:
+    source = setup.campaign.robot_source
+    if Path(source).suffix.lower() in (".urdf", ".xml"):
+        return f"give each a <collision> of box, cylinder or sphere in {source} (meshes are not read)"
+    table = "[[capsule]] with link, start, end and radius"
+    if Path(source).suffix.lower() == ".toml":
+        return f"give each a {table} in {source}"
+    return f"give each a {table} in a copy of the catalogue's {source}.toml, and name the copy in campaign.toml"
+
+
+_BLIND = Check(
+    "torque model",
+    0.0,
+    1.0,
+    False,
+    'masses of links are unknown, so no torque was judged at these speeds; schedule = "gentle-first" begins slowly',
+)
+
+
+def _weighs(setup: Setup, runs: Sequence[DesignedSlowRun]) -> Check:
+    """Ask that poses held tell a load's mass and centre apart, by all joints' torques."""
+    knots = np.concatenate([one.run.knots[1:][one.run.measured] for one in runs])
+    value = poses_condition(setup.robot, knots)
+    told = f"poses tell mass and centre with condition number {value:.3g}, at most {CONDITION:g} is asked for"
+    return Check("condition", value, CONDITION, value <= CONDITION, told)
+
+
+def _robust(share: float) -> Check:
+    """Ask that a motion which no controller holds keeps its limits for most models near the prior's."""
+    told = (
+        f"{share:.0%} of models near the prior's keep the limits, at least {LEAST_ROBUST:.0%} is asked for of torques "
+        "that no position controller holds"
+    )
+    return Check("robustness", share, LEAST_ROBUST, share >= LEAST_ROBUST, told)
+
+
+def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> Designed:
+    """Design all runs of a campaign; InfeasibleDesign tells what blocks where nothing fits."""
+    started = time.process_time()
+    if settings.fresh:
+        forget(setup.campaign.folder)
+    if setup.design.excitation == "torque":
+        return _design_torques(setup, settings, listen, started)
+    plans, waiting = planned_runs(setup)
+    runs: list[DesignedRun] = []
+    slow: list[DesignedSlowRun] = []
+    for index, plan in enumerate(plans):
+        twin = next((run for run in runs if run.plan.name == plan.same_as), None)
+        if plan.kind != "excitation":
+            slow.append(design_slow_run(setup, plan, settings.seed))
+        elif twin is not None:
+            runs.append(repeated_run(setup, plan, twin))
+        else:
+            tell = None if listen is None else _named(plan.name, listen)
+            try:
+                runs.append(design_run(setup, settings, index=index, plan=plan, before=runs, listen=tell))
+            except Stopped:
+                if not runs:
+                    raise
+                break  # asked to stop: the runs before are what there is
+            if runs[-1].found.stopped == "interrupted":
+                break
+    return Designed(
+        setup,
+        settings,
+        tuple(runs),
+        tuple(slow),
+        tuple(plan.name for plan in plans),
+        waiting,
+        forecast(
+            setup.robot,
+            _taught(runs, slow),
+            setup.noise,
+            target=setup.design.target_relative_sigma_percent / 100.0,
+        ),
+        time.process_time() - started,
+    )
+
+
+def _design_torques(setup: Setup, settings: Settings, listen: Listener | None, started: float) -> Designed:
+    """Design a campaign's torque runs, which are all it has; what they may be trusted with is remarked."""
+    setup, plans, runs = design_torque_runs(setup, settings, listen)
+    taught = [planned_torque_run(run, FORECAST_SAMPLES) for run in runs if run.plan.role == "identify"]
+    names = tuple(plan.name for plan in plans)
+    target = setup.design.target_relative_sigma_percent / 100.0
+    foreseen = forecast(setup.robot, taught, setup.noise, target=target)
+    cpu_seconds = time.process_time() - started
+    return Designed(setup, settings, (), (), names, (), foreseen, cpu_seconds, torque_runs=runs)
+
+
+def _named(name: str, listen: Listener) -> Callable[[Progress], None]:
+    return lambda progress: listen(name, progress)
+
+
+def _taught(runs: list[DesignedRun], slow: list[DesignedSlowRun]) -> list[PlannedRun]:
+    """Collect what identification will have."""
+    planned = []
+    for run in runs:
+        if run.plan.role == "identify":
+            excitation = run.trajectory.excitation
+            motion: Motion = steady(run.trajectory, period_grid(excitation, FORECAST_SAMPLES))
+            planned.append(PlannedRun(run.plan.name, motion, excitation.period, excitation.measured))
+    for one in slow:
+        if one.plan.role == "identify":
+            motion = measured_motion(one.run, _SLOW_STEP)
+            planned.append(PlannedRun(one.plan.name, motion, measured_duration(one.run), 1))
+    return planned
+
+
+FINE_SAMPLES = 2000  # of a period, for the final score
+VALIDATION_SHARE = 0.3  # of an excitation's budget: a validation run must be good, not best
+_SHRINK = (1.0, 0.99, 0.97, 0.93, 0.85, 0.7, 0.5, 0.3, 0.15)
+_FINALISTS = 3
+
+
+def design_run(
+    setup: Setup,
+    settings: Settings,
+    *,
+    index: int,
+    plan: RunPlan,
+    before: Sequence[DesignedRun],
+    listen: Callable[[Progress], None] | None = None,
+) -> DesignedRun:
+    """Search one run's motion, going on where a search of the same inputs was stopped."""
+    where = f"run {plan.name!r}"
+    if setup.design.front and plan.role == "identify" and not before:
+        chosen, problem, found = search_front(
+            setup, settings, plan=plan, problem_of=lambda one, run: run_problem(one, run, ()), listen=listen
+        )
+        if not found.feasible:
+            raise_infeasible(problem, where, settings.seed)
+        return replace(_finished(setup, plan, problem, found), front=chosen)
+    problem = run_problem(setup, plan, before)
+    budget, folder = _share(settings.budget, plan), setup.campaign.folder
+    stated = (setup.campaign.digest, settings.seed, budget, settings.method, index, plan.name)
+    key = key_of(*stated, _taught_periodic(before), _read_elsewhere(setup, problem))
+    try:
+        found = search_run(
+            problem,
+            budget,
+            settings,
+            where=where,
+            seed=settings.seed + 1_000_003 * index,
+            states={} if settings.fresh else recall(folder, index, key),
+            keep=lambda chain, state: keep(folder, index, chain, key=key, state=state),
+            listen=listen,
+        )
+    except InfeasibleDesign:
+        forget(folder)  # there is nothing to go on with
+        raise
+    return _finished(setup, plan, problem, found)
+
+
+def repeated_run(setup: Setup, plan: RunPlan, twin: DesignedRun) -> DesignedRun:
+    """Run the same motion again, perhaps with another payload: what is proven must be proven again."""
+    robot = run_robot(setup, plan)
+    if plan.payload == twin.plan.payload:
+        return replace(twin, plan=plan)
+    certificate = certify(
+        robot, twin.trajectory, setup.constraints, torque_model=torque_model(robot), way=twin.certificate.way
+    )
+    return replace(twin, plan=plan, robot=robot, certificate=certificate)
+
+
+def run_robot(setup: Setup, plan: RunPlan) -> Robot:
+    """Take the robot as it is in a run: a pair's unloaded runs are without the payload."""
+    return setup.robot if carries(setup, plan) else replace(setup.robot, payload=None)
+
+
+def carries(setup: Setup, plan: RunPlan) -> bool:
+    """Tell whether a run is made with the payload that the campaign states."""
+    return setup.design.schedule not in ("payload-pair", "static-pair") or plan.payload is not None
+
+
+def run_problem(setup: Setup, plan: RunPlan, before: Sequence[DesignedRun]) -> Problem:
+    """Set up one run's search: its joints, the columns it can show, and what runs before it told.
+
+    The search is made with the payload that the campaign states, where the run will be repeated with it.
+    """
+    if plan.parameters:
+        own = {"criterion": "sigma", "parameters": list(plan.parameters)}
+        setup = replace(setup, design=setup.design.model_copy(update=own))
+    robot = setup.robot
+    excitation = replace(setup.excitation, moving=plan.moving)
+    pose = np.where(plan.moving, 0.0, setup.pose)
+    columns = excited_columns(robot, plan.moving, base_parameters(robot).kept, np.where(plan.moving, np.nan, pose))
+    criterion = criterion_of(setup, columns)
+    model = model_of(setup, columns, criterion, plan)
+    columns = model.columns
+    problem = build_problem(
+        robot,
+        excitation,
+        constraints=limits_of(setup, plan),
+        criterion=criterion,
+        model=model,
+        pose=pose,
+    )
+    earlier = np.zeros((columns.size, columns.size))
+    for run in before if plan.role == "identify" else ():
+        if run.plan.role == "identify":
+            gram = _gram(model_of(setup, columns, criterion, run.plan), run.trajectory)
+            earlier += _samples(setup, run.trajectory.excitation) / FINE_SAMPLES * gram
+    return replace(problem, earlier=earlier, share=_samples(setup, excitation) / problem.n_period)
+
+
+def _samples(setup: Setup, excitation: Excitation) -> float:
+    """Count the samples that a run's measured periods bring."""
+    return excitation.measured * excitation.period * setup.noise.rate_hz
+
+
+def limits_of(setup: Setup, plan: RunPlan) -> Constraints:
+    """Take a run's constraints; torques that no prior model tells are not judged."""
+    constraints = run_constraints(plan, setup.constraints)
+    if has_torque_model(setup.robot):
+        return constraints
+    free = np.full(setup.robot.n_joints, np.inf)
+    return replace(constraints, limits=replace(constraints.limits, torque=free), torque_rms=free)
+
+
+def criterion_of(setup: Setup, columns: IntArray) -> Criterion:
+    """Build the criterion that the campaign asks for, over the columns that a run can show."""
+    kind = setup.design.criterion
+    if kind == "condition":
+        return Criterion("condition")
+    robot, base = setup.robot, base_parameters(setup.robot)
+    place = [list(base.kept).index(column) for column in columns]
+    if kind == "path":
+        from excitor.experiments.setup import task_motion
+
+        task = task_motion(setup)
+        return Criterion("path", task=gram(robot, task, columns) / (len(task) * robot.n_joints))
+    beta = base.values(prior(robot))[place]
+    if kind != "sigma":
+        return Criterion(kind, scale=_magnitudes(setup, columns, beta))
+    names = [base.names[k].removesuffix("R") for k in place]
+    wanted = [name.removesuffix("R") for name in setup.design.parameters]
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        told = f"{', '.join(missing)} is no base parameter that this run can show; those are {', '.join(names)}"
+        raise InvalidCampaign(setup.campaign.folder / FILE, [f"design.parameters: {told}"])
+    return Criterion(
+        "sigma", scale=_magnitudes(setup, columns, beta), chosen=tuple(names.index(name) for name in wanted)
+    )
+
+
+def model_of(setup: Setup, columns: IntArray, criterion: Criterion, plan: RunPlan) -> Model:
+    """Choose the matrix: unweighted for condition numbers, rows in units of their noise for everything else.
+
+    Torques of joints that stand still are not used.
+    """
+    if setup.design.model == "power":
+        return PowerModel(setup.robot, columns, None if criterion.kind == "condition" else setup.noise.sigma)
+    if setup.design.model == "load":
+        from excitor.design.criteria import load_model
+
+        return load_model(setup.robot, setup.robot.tool.link, moving=plan.moving)
+    weights = np.ones(setup.robot.n_joints) if criterion.kind == "condition" else 1.0 / setup.noise.sigma
+    return DynamicModel(setup.robot, columns, np.where(plan.moving, weights, 0.0))
+
+
+def _magnitudes(setup: Setup, columns: IntArray, beta: FloatArray) -> FloatArray:
+    """Say how large a parameter is, or may be without rising above the noise: max(|β|, σ / rms of its column)."""
+    motion = random_motion(setup.robot, 400)
+    square = np.diag(gram(setup.robot, motion, columns, 1.0 / setup.noise.sigma)) / len(motion)
+    return np.maximum(np.abs(beta), 1.0 / np.sqrt(np.maximum(square, 1e-300)))
+
+
+def _gram(model: Model, of: Trajectory) -> FloatArray:
+    """WᵀW of a run over the fine grid."""
+    motion = steady(of, period_grid(of.excitation, FINE_SAMPLES))
+    q, dq, ddq = (np.ascontiguousarray(x.T)[None] for x in (motion.q, motion.dq, motion.ddq))
+    return np.asarray(model.grams(q, dq, ddq, FINE_SAMPLES)[0])
+
+
+def _taught_periodic(before: Sequence[DesignedRun]) -> list[bytes]:
+    return [run.trajectory.sines.tobytes() + run.trajectory.cosines.tobytes() for run in before]
+
+
+def _read_elsewhere(setup: Setup, problem: Problem) -> list[bytes]:
+    """Collect what a search depends on beyond the campaign's text: an earlier model's parameters and noise, a task."""
+    scale, task = problem.criterion.scale, problem.criterion.task
+    arrays = (setup.robot.chi, setup.noise.sigma, scale, task)
+    return [b"" if array is None else array.tobytes() for array in arrays]
+
+
+def _finished(setup: Setup, plan: RunPlan, problem: Problem, found: Found) -> DesignedRun:
+    """Take the best finalist that can be certified, a little smaller if need be."""
+    order = [k for k in range(len(found.value)) if found.violation[k] <= 0.0]
+    scores = sorted((fine_value(problem, trajectory(problem, found.candidates, k)), k) for k in order)
+    best: tuple[float, Trajectory, Certificate] | None = None
+    for value, k in scores[:_FINALISTS]:
+        if best is not None and value >= best[0]:
+            break
+        for amplitude in _SHRINK:
+            trial = scaled(trajectory(problem, found.candidates, k), amplitude)
+            worth = fine_value(problem, trial)
+            if best is not None and worth >= best[0]:
+                break
+            certificate = _proven(setup, plan, trial)
+            if certificate.ready:
+                best = (worth, trial, certificate)
+                break
+    if best is None:
+        chosen = trajectory(problem, found.candidates, scores[0][1])
+        best = (scores[0][0], chosen, _proven(setup, plan, chosen))
+    return _described(setup, plan, problem, best[1], best[2], found)
+
+
+def _proven(setup: Setup, plan: RunPlan, chosen: Trajectory) -> Certificate:
+    """Prove a motion; that of a run without its pair's payload must hold with it, too, on the same way from home."""
+    robot, constraints = run_robot(setup, plan), run_constraints(plan, setup.constraints)
+    heavy = certify(setup.robot, chosen, constraints, torque_model=torque_model(setup.robot))
+    if carries(setup, plan) or not heavy.ready:
+        return heavy
+    return certify(robot, chosen, constraints, torque_model=torque_model(robot), way=heavy.way)
+
+
+def torque_model(robot: Robot) -> bool | None:
+    """Tell the certificate whether torques can be judged at all."""
+    return None if has_torque_model(robot) else False
+
+
+def fine_value(problem: Problem, candidate: Trajectory) -> float:
+    """Score a motion on the fine grid; condition numbers by SVD."""
+    if problem.criterion.kind == "condition" and not problem.earlier.any():
+        return condition_number(
+            problem.model.observation(steady(candidate, period_grid(candidate.excitation, FINE_SAMPLES)))
+        )
+    G = problem.earlier + problem.share * problem.n_period / FINE_SAMPLES * _gram(problem.model, candidate)
+    return float(values(problem.criterion, G[None])[0])
+
+
+def _described(
+    setup: Setup, plan: RunPlan, problem: Problem, chosen: Trajectory, certificate: Certificate, found: Found
+) -> DesignedRun:
+    motion = steady(chosen, period_grid(chosen.excitation, FINE_SAMPLES))
+    robot, columns = run_robot(setup, plan), problem.model.columns
+    one = Criterion("condition")
+    W = model_of(setup, columns, one, plan).observation(motion)
+    norms = np.linalg.norm(W, axis=0)
+    unit = W / np.where(norms > 0.0, norms, 1.0)
+    weights = np.where(plan.moving, 1.0 / setup.noise.sigma, 0.0)
+    weighted = W if setup.design.model != "dynamic" else DynamicModel(robot, columns, weights).observation(motion)
+    return DesignedRun(
+        plan,
+        robot,
+        problem,
+        chosen,
+        condition_number(W),
+        condition_number(weighted),
+        np.linalg.svd(unit, compute_uv=False),
+        unit.T @ unit,
+        _column_names(setup, columns),
+        certificate,
+        found,
+    )
+
+
+def _column_names(setup: Setup, columns: IntArray) -> tuple[str, ...]:
+    """Name columns: base parameters by their regrouping's name; beyond the parameters come efficiencies."""
+    robot, base, names = setup.robot, base_parameters(setup.robot), layout(setup.robot).names
+    known = dict(zip(base.kept.tolist(), base.names, strict=True)) if setup.design.model != "load" else {}
+    beyond = {len(names) + j: f"efficiency {name}" for j, name in enumerate(robot.joint_names)}
+    return tuple(known.get(k) or beyond.get(k) or names[k] for k in columns.tolist())
+
+
+def _share(budget: Budget, plan: RunPlan) -> Budget:
+    share = VALIDATION_SHARE if plan.role == "validate" else 1.0
+    if budget.counted:
+        return Budget(evaluations=max(1, round(share * budget.amount)))
+    return Budget(seconds=share * budget.amount)
+
+
+WHY_EVALUATIONS = 3000  # of each question why nothing fits: a report within ten seconds
+
+
+class Stopped(ExcitorError):
+    """A search that was interrupted before it had found anything that fits."""
+
+
+class _Begun(Exception):
+    """The first stage of a search is done."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+
+def search_run(
+    problem: Problem,
+    budget: Budget,
+    settings: Settings,
+    *,
+    where: str,
+    seed: int,
+    states: Mapping[int, State],
+    keep: Keeper,
+    listen: Callable[[Progress], None] | None = None,
+) -> Found:
+    """Search a motion, going on from earlier states; InfeasibleDesign tells what blocks where there is none.
+
+    The first stage is a pure function of the problem and the seed like all others, so it may be run by itself.
+    """
+    search = partial(solve, problem, budget, seed=seed, method=settings.method, listen=listen)
+    known = dict(states)
+
+    def begun(chain: int, state: State) -> None:
+        keep(chain, state)
+        raise _Begun(state)
+
+    try:
+        found = None if 0 in known else search(keep=begun)
+    except _Begun as first:
+        found, known[0] = None, first.state
+    if found is None:
+        known[0] = _helped(problem, known[0], where, settings.seed)
+        found = search(states=known, keep=keep, workers=settings.workers)
+    if not found.feasible:
+        if found.stopped == "interrupted":
+            raise Stopped(f"{where}: stopped before a motion was found that fits; the same command goes on")
+        raise_infeasible(problem, where, settings.seed)
+    return found
+
+
+def _helped(problem: Problem, first: State, where: str, seed: int) -> State:
+    """Where the first stage found nothing that fits, end in a report of why, or go on from what does fit."""
+    if first.done != 1 or (first.violation <= 0.0).any():
+        return first
+    from excitor.design.explain import InfeasibleDesign, explain
+
+    blocked = explain(problem, seed=seed, evaluations=WHY_EVALUATIONS)
+    if blocked.members or blocked.fits is None:
+        raise InfeasibleDesign(where, blocked)
+    fits = candidates_of([blocked.fits])
+    found = evaluate(problem, fits)
+    return replace(
+        first,
+        center=np.concatenate([first.center, fits.center]),
+        swing=np.concatenate([first.swing, fits.swing]),
+        value=np.append(first.value, found.value),
+        violation=np.append(first.violation, found.violation),
+    )
+
+
+def raise_infeasible(problem: Problem, where: str, seed: int) -> None:
+    """End a search without a feasible candidate in a report of what blocks."""
+    from excitor.design.explain import InfeasibleDesign, explain
+
+    raise InfeasibleDesign(where, explain(problem, seed=seed, evaluations=WHY_EVALUATIONS))
+
+
+def planned_runs(setup: Setup) -> tuple[Schedule, Schedule]:
+    """List the runs to design now, and those that must wait for what earlier ones teach."""
+    design, robot = setup.design, setup.robot
+    joints = design.joints or None
+    if design.schedule == "payload-pair" and robot.payload is None:
+        raise InvalidCampaign(
+            setup.campaign.folder / FILE,
+            ['design.schedule: is "payload-pair", but there is no [payload]; state its mass, centre and inertia'],
+        )
+    try:
+        if setup.campaign.content.task == "payload" or design.schedule == "static-pair":
+            dynamic, static = design.schedule == "payload-pair", design.static_poses > 0
+            return payload_runs(robot, joints, dynamic=dynamic, static=static), ()
+        if design.schedule == "single":
+            schedule: Schedule = tuple(run for run in together(robot, joints) if run.name == "excitation")
+        else:
+            schedule = plan_runs(robot, design.schedule, joints)
+        if not design.warm_up_minutes:
+            schedule = tuple(run for run in schedule if run.kind != "warm-up")
+        schedule = with_slow_runs(
+            robot, schedule, static=design.static_poses > 0, sweeps=design.friction_sweeps, joints=joints
+        )
+        schedule = (*schedule, *_further(setup))
+    except ValueError as error:
+        raise InvalidCampaign(setup.campaign.folder / FILE, [f"design.schedule: {error}"]) from None
+    waiting: list[RunPlan] = []
+    if not setup.learned:
+        for run in schedule:
+            after = {other.name for other in waiting}
+            if run.learns_from is not None or run.same_as in after or (waiting and run.role == "validate"):
+                waiting.append(run)
+    now = tuple(run for run in schedule if run not in waiting)
+    return checked(now), tuple(replace(run) for run in waiting)
+
+
+def _further(setup: Setup) -> Iterator[RunPlan]:
+    """Plan what is added to a campaign that was measured already; last, so that the runs before stay as they are."""
+    moving = moving_mask(setup.robot, setup.design.joints or None)
+    for k, asked in enumerate(setup.design.further, start=1):
+        if asked == "static":
+            yield RunPlan(f"further {k}", "static", moving, "identify", "More poses held: gravity alone.")
+        elif asked == "sweeps":
+            yield RunPlan(f"further {k}", "sweep", moving, "identify", "Constant speeds: friction alone.")
+        else:
+            note = f"What the runs before leave open or vague of {', '.join(asked)}."
+            yield RunPlan(f"further {k}", "excitation", moving, "identify", note, parameters=tuple(asked))
+
+
+FURTHER_POSES = 15  # of a further static run, where the campaign names no number
+
+
+def design_slow_run(setup: Setup, plan: RunPlan, seed: int) -> DesignedSlowRun:
+    """Make the run of a plan, and certify it; InfeasibleRun tells why there is none."""
+    robot, run, constraints = make_slow_run(setup, plan, seed)
+    robot = robot if carries(setup, plan) else replace(robot, payload=None)  # the same poses as with it
+    return DesignedSlowRun(plan, run, certify_slow(robot, run, constraints, torque_model=torque_model(robot)))
+
+
+def make_slow_run(setup: Setup, plan: RunPlan, seed: int) -> tuple[Robot, SlowRun, Constraints]:
+    """Make the run of a plan, with the robot as it is held and the limits that were kept."""
+    design, home, step = setup.design, setup.constraints.home, setup.design.controller_sample_s
+    assert home is not None
+    held = {int(j): float(home[j]) for j in np.flatnonzero(~plan.moving)}
+    robot = replace(setup.robot, locked={**setup.robot.locked, **held})
+    constraints = run_constraints(plan, setup.constraints)
+    if torque_model(robot) is False:
+        free = np.full(robot.n_joints, np.inf)
+        constraints = replace(constraints, limits=replace(constraints.limits, torque=free), torque_rms=free)
+    if plan.kind == "static":
+        poses = StaticPlan(step, n_poses=design.static_poses or FURTHER_POSES, seed=seed)
+        run = static_poses(robot, constraints, home=home, plan=poses, weights=1.0 / setup.noise.sigma)
+    elif plan.kind == "sweep":
+        run = friction_sweeps(robot, constraints, home=home, plan=SweepPlan(step))
+    else:
+        minutes = max(design.warm_up_minutes, 0.1)
+        run = warm_up(robot, constraints, home=home, plan=WarmUpPlan(step, minutes=minutes, seed=seed))
+    return robot, run, constraints
+
+
+_PERIODS = (0.5, 1.0, 2.0)  # of the campaign's own, where it lists none
+
+
+def search_front(
+    setup: Setup,
+    settings: Settings,
+    *,
+    plan: RunPlan,
+    problem_of: Callable[[Setup, RunPlan], Problem],
+    listen: Callable[[Progress], None] | None = None,
+) -> tuple[Front, Problem, Found]:
+    """Search the front that a campaign asks for, and take the run that is picked, or its knee."""
+    objectives: Sequence[Objective] = setup.design.front
+    problems = [problem_of(replace(setup, excitation=each), plan) for each in _excitations(setup)]
+    found = front(problems, objectives, settings.budget, seed=settings.seed, listen=listen)
+    if not len(found):
+        return found, problems[0], _as_found(found, 0, feasible=False)
+    k = found.chosen if settings.pick is None else settings.pick
+    if not 0 <= k < len(found):
+        raise InvalidCampaign(
+            setup.campaign.folder / FILE, [f"pick {k} is not on the front, which has runs 0 to {len(found) - 1}"]
+        )
+    return replace(found, chosen=k), problems[found.which[k]], _as_found(found, k)
+
+
+def _excitations(setup: Setup) -> list[Excitation]:
+    """List the excitations that differ in their period, whole numbers of controller samples."""
+    own, design = setup.excitation, setup.design
+    if "duration" not in design.front:
+        return [own]
+    made = []
+    for period in design.periods_s or [share * own.period for share in _PERIODS]:
+        whole = round(period / own.sample_time) * own.sample_time
+        if design.periods_s and abs(whole - period) > 1e-9 * period:
+            raise InvalidCampaign(
+                setup.campaign.folder / FILE,
+                [f"design.periods_s: {period:g} is no whole number of controller samples; {whole:g} would be"],
+            )
+        try:
+            made.append(replace(own, period=whole))
+        except ValueError as error:
+            raise InvalidCampaign(setup.campaign.folder / FILE, [f"design.periods_s: {error}"]) from None
+    return made
+
+
+def _as_found(found: Front, k: int, feasible: bool = True) -> Found:
+    """Take one run of a front as the end of a search."""
+    one = slice(k, k + 1) if feasible else slice(0, 0)
+    n = 1 if feasible else 0
+    return Found(
+        Candidates(found.center[one], found.swing[one]),
+        found.points[one, 0],
+        np.zeros(n),
+        found.evaluations,
+        found.seconds,
+        found.stopped,
+        np.empty((0, 4)),
+    )
+
+
+FOLDER = ".design"
+
+
+def key_of(*parts: object) -> str:
+    """Digest everything that a search depends on."""
+    return hashlib.sha256("\0".join(map(repr, parts)).encode()).hexdigest()
+
+
+def keep(folder: Path, run: int, chain: int, *, key: str, state: State) -> None:
+    """Write a chain's state, whole or not at all; a folder that cannot be written to only costs the checkpoint."""
+    buffer = io.BytesIO()
+    arrays: dict[str, Any] = {field.name: np.asarray(getattr(state, field.name)) for field in fields(State)}
+    np.savez(buffer, key=np.array(key), **arrays)
+    with contextlib.suppress(OSError):
+        (folder / FOLDER).mkdir(exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=folder / FOLDER)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(buffer.getvalue())
+            os.replace(temporary, folder / FOLDER / f"{_stem(run, key)}-{chain:04d}.npz")
+        except OSError:
+            os.unlink(temporary)
+
+
+def recall(folder: Path, run: int, key: str) -> dict[int, State]:
+    """Read the states of the same search's chains; those that cannot be used are begun again."""
+    found = {}
+    for path in sorted((folder / FOLDER).glob(f"{_stem(run, key)}-*.npz")):
+        state = _read(path, key)
+        if state is not None:
+            found[int(path.stem.rsplit("-", 1)[1])] = state
+    return found
+
+
+def forget(folder: Path) -> None:
+    """Remove all states: the design is written."""
+    shutil.rmtree(folder / FOLDER, ignore_errors=True)
+
+
+def _read(path: Path, key: str) -> State | None:
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            if str(data["key"]) != key:
+                return None
+            values = {field.name: data[field.name] for field in fields(State)}
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+    return State(**{name: value.item() if value.ndim == 0 else value for name, value in values.items()})
+
+
+def _stem(run: int, key: str) -> str:
+    return f"{run:03d}-{key[:16]}"
+
+
+WRIST_AND_ELBOW = 4  # joints, from the last: with fewer, a load's mass is lost
+
+
+def wrist_and_elbow(robot: Robot) -> tuple[str, ...]:
+    """Choose the joints that move: the last four of those that can."""
+    free = [name for i, name in enumerate(robot.joint_names) if i not in robot.locked]
+    return tuple(free[-WRIST_AND_ELBOW:])
+
+
+def payload_runs(robot: Robot, joints: Sequence[str] | None, *, dynamic: bool, static: bool) -> Schedule:
+    """Plan bare, loaded, loaded, bare: what drifts steadily cancels, and the load is put on and taken off once."""
+    moving = moving_mask(robot, joints)
+    bare = RunPlan("bare", "excitation", moving, "identify", "The arm without the load: what it takes by itself.")
+    poses = RunPlan("bare poses", "static", moving, "identify", "The bare arm rests in many poses: its own weight.")
+    loaded = replace(
+        bare, name="loaded", payload="known", same_as="bare", note="Mount the load first. The same motion with it."
+    )
+    runs = [
+        *([poses] if static else []),
+        *([bare, loaded, replace(loaded, name="loaded again", note="Once more with the load on.")] if dynamic else []),
+        *(
+            [replace(poses, name="loaded poses", payload="known", note="The same poses with the load: its weight.")]
+            if static
+            else []
+        ),
+    ]
+    if dynamic:
+        another = "Another motion with the load, which no estimate has seen: is it predicted?"
+        back = "Take the load off first. Without it again: what drifted meanwhile cancels."
+        runs += [
+            replace(
+                loaded,
+                name="validation",
+                role="validate",
+                same_as=None,
+                note=another,
+                seed_offset=VALIDATION_SEED,
+            ),
+            replace(bare, name="bare again", same_as="bare", note=back),
+        ]
+    return checked(tuple(runs))
+
+
+def poses_condition(robot: Robot, q: FloatArray) -> float:
+    """Condition number of the column-normalised torques by a load's first moments and mass, at poses (n, n_joints)."""
+    first = 10 * robot.tool.link
+    Y = regressor(robot, posture(q))[:, :, first + 6 : first + 10]
+    return condition_number(np.ascontiguousarray(Y.reshape(-1, 4)))
+
+
+MOST_SAMPLES = 30_000  # of a run: a hundred candidates of six joints then fill a gigabyte
+BAND = (1.0, 15.0)  # rad/s, where the campaign states none
+_TORQUE_SHRINK = (1.0, 0.97, 0.9, 0.75)  # amplitudes tried until the finer simulation keeps every limit
+_FEWEST = 100  # candidates of a validation, as far as the budget has them
+_REASONS = 5  # told of a search that found nothing
+_KEYS = {  # of the campaign, by how an error of the designer begins
+    "duration": "design.torque.duration_s",
+    "fade": "design.torque.fade_s",
+    "coast": "design.torque.coast_s",
+    "rate": "design.torque.rate",
+    "band": "design.torque.band_rad_s",
+    "sample_time": "design.controller_sample_s",
+    "start": "home_deg",
+    "torque limits": "limits.joint",
+    "a locked joint": "robot",
+}
+_WITHOUT_MEANING = (  # keys of periodic runs
+    "base_frequency_hz",
+    "harmonics",
+    "settle_s",
+    "ramp_s",
+    "warm_up_periods",
+    "measured_periods",
+    "hold_s",
+    "method",
+)
+
+
+def design_torque_runs(
+    setup: Setup, settings: Settings, listen: Callable[[str, Progress], None] | None = None
+) -> tuple[Setup, Schedule, tuple[DesignedTorqueRun, ...]]:
+    """Design all torque runs; the setup comes back with remarks on what they may be trusted with."""
+    problems = list(_conflicts(setup, settings))
+    if problems:
+        raise InvalidCampaign(setup.campaign.folder / FILE, problems)
+    problem = _problem(setup)
+    plans = planned_torque_runs(setup, problem.excitation.driven)
+    runs: list[DesignedTorqueRun] = []
+    for index, plan in enumerate(plans):
+        tell = None if listen is None else _named_torques(plan.name, listen)
+        try:
+            runs.append(_design(setup, settings, problem, plan=plan, index=index, listen=tell))
+        except (KeyboardInterrupt, Stopped):
+            if not runs:
+                raise Stopped(
+                    f"run {plan.name!r}: stopped before it was designed; the same command begins again"
+                ) from None
+            break  # asked to stop: the runs before are what there is
+        if runs[-1].found.stopped == "interrupted":
+            break
+    remarks = [f"run {run.plan.name!r}: {robustness_sentence(run.proven.robustness)}" for run in runs]
+    remarks = [*setup.remarks, *_ignored(setup.design), runs[0].proven.wording, *remarks]
+    return replace(setup, remarks=tuple(remarks)), plans, tuple(runs)
+
+
+def planned_torque_runs(setup: Setup, driven: BoolArray) -> Schedule:
+    """Plan an excitation, and a validation unless a single run is asked for; joints that do not push swing along."""
+    names = [name for name, pushes in zip(setup.robot.joint_names, driven, strict=True) if pushes]
+    who = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    everything = np.ones(driven.size, dtype=bool)
+    first = RunPlan(
+        "excitation", "excitation", everything, "identify", f"Torques in {who}, from rest, without a controller."
+    )
+    note = "Other torques, whose motion no estimate has seen: does the model predict it?"
+    second = replace(first, name="validation", role="validate", note=note, seed_offset=VALIDATION_SEED)
+    return checked((first,) if setup.design.schedule == "single" else (first, second))
+
+
+def planned_torque_run(run: DesignedTorqueRun, samples: int) -> PlannedRun:
+    """Say what identification will have of a run: its measured part as simulated, once."""
+    motion = measured_motion_torque(run.problem, run.proven.run, samples)
+    return PlannedRun(run.plan.name, motion, run.trajectory.excitation.duration, 1)
+
+
+def robustness_sentence(robust: Robustness) -> str:
+    """Say how many wrong models keep the limits, and what the others break."""
+    keep = round(robust.share * robust.n_models)
+    text = (
+        f"{keep} of {robust.n_models} models whose parameters are off by up to {robust.spread:.0%} keep every limit "
+        "under these torques"
+    )
+    if robust.breaks:
+        often = ", ".join(f"{name} ({share:.0%})" for name, share in robust.breaks[:3])
+        text += f"; broken most often: {often}. Smaller percentages in [limits] make more of them keep it"
+    return text + "."
+
+
+def _named_torques(name: str, listen: Callable[[str, Progress], None]) -> Callable[[Progress], None]:
+    return lambda progress: listen(name, progress)
+
+
+def _design(
+    setup: Setup,
+    settings: Settings,
+    problem: TorqueProblem,
+    *,
+    plan: RunPlan,
+    index: int,
+    listen: Callable[[Progress], None] | None,
+) -> DesignedTorqueRun:
+    """Search one run's torques, and take them a little smaller where the finer simulation breaks a limit."""
+    found = search_torques(
+        problem, evaluations=_evaluations(settings, plan), seed=settings.seed + 1_000_003 * index, listen=listen
+    )
+    if not found.feasible and found.stopped == "interrupted":
+        raise Stopped(plan.name)
+    if not found.feasible:
+        raise InfeasibleRun(
+            f"run {plan.name!r}: no candidate of {found.evaluations} keeps every limit; the best breaks",
+            [*_broken(problem, found), "search longer, or widen what is broken most"],
+        )
+    best: tuple[TorqueTrajectory, TorqueCertificate] | None = None
+    for amplitude in _TORQUE_SHRINK:
+        trial = scaled_torque(found.trajectory, amplitude)
+        proven = certify_torques(problem, trial)
+        if best is None or proven.ready:
+            best = trial, proven
+        if proven.ready:
+            break
+    assert best is not None
+    return _described_torques(setup, plan, problem, found, *best)
+
+
+def _evaluations(settings: Settings, plan: RunPlan) -> int:
+    """Take a run's part of the budget; a validation is worth less search, but must be found at all."""
+    whole = round(settings.budget.amount)
+    return whole if plan.role != "validate" else min(whole, max(_FEWEST, round(VALIDATION_SHARE * whole)))
+
+
+def _described_torques(
+    setup: Setup,
+    plan: RunPlan,
+    problem: TorqueProblem,
+    found: FoundTorques,
+    trajectory: TorqueTrajectory,
+    proven: TorqueCertificate,
+) -> DesignedTorqueRun:
+    """Evaluate what the simulated motion shows of the base parameters."""
+    motion: Motion = measured_motion_torque(problem, proven.run, CONDITION_SAMPLES)
+    W = regressor(with_friction_width(problem.sharp, SHARP_WIDTH), motion)[:, :, problem.columns]
+    rows = stack(W)
+    norms = np.linalg.norm(rows, axis=0)
+    unit = rows / np.where(norms > 0.0, norms, 1.0)
+    notes = (proven.wording, robustness_sentence(proven.robustness), "The run ends where friction stops the arm.")
+    return DesignedTorqueRun(
+        plan,
+        trajectory,
+        problem,
+        found,
+        proven,
+        Certificate(tuple(item for item in proven.items if item.name != "simulation" or not item.holds), notes),
+        condition_number(stack(W / setup.noise.sigma[:, None])),
+        np.linalg.svd(unit, compute_uv=False),
+        unit.T @ unit,
+        base_parameters(problem.robot).names,
+    )
+
+
+def _conflicts(setup: Setup, settings: Settings) -> Iterator[str]:
+    """Tell every setting that torque mode has no meaning for, each with its key path."""
+    design, robot = setup.design, setup.robot
+    given = design.torque or TorqueRuns()
+    if settings.budget.seconds is not None:
+        path = "design.seconds" if design.seconds is not None else "seconds"
+        yield f"{path}: torque runs are searched by evaluations, so that they can be made again; give evaluations"
+    for key, meant in (("schedule", ("together", "single")), ("criterion", ("condition",)), ("model", ("dynamic",))):
+        if getattr(design, key) not in meant:
+            words = " or ".join(f'"{word}"' for word in meant)
+            yield f'design.{key}: is "{getattr(design, key)}"; excitation = "torque" goes with {words}'
+    for key in ("joints", "locked_deg", "front", "static_poses", "friction_sweeps", "warm_up_minutes"):
+        if getattr(design, key):
+            other = "; name the joints that push in design.torque.driven" if key == "joints" else ""
+            yield f'design.{key}: needs a position controller, which excitation = "torque" goes without{other}'
+    for name in given.driven:
+        if name not in robot.joint_names:
+            known = ", ".join(robot.joint_names)
+            yield f"design.torque.driven: {name!r} is no joint of {robot.name}; its joints are {known}"
+    if not has_torque_model(robot):
+        yield (
+            f"prior: torque mode simulates the arm, and the masses of {robot.name} are not all stated; "
+            "give a prior model, or state them in the robot's file"
+        )
+    top = np.inf if design.max_frequency_hz is None else 2.0 * np.pi * design.max_frequency_hz
+    if given.band_rad_s is not None and given.band_rad_s[1] > top:
+        yield (
+            f"design.torque.band_rad_s: ends at {given.band_rad_s[1]:g} rad/s, above max_frequency_hz = "
+            f"{design.max_frequency_hz:g}, which is {top:.4g} rad/s"
+        )
+
+
+def _problem(setup: Setup) -> TorqueProblem:
+    """Set up the search problem; errors name the key that they are about."""
+    try:
+        excitation = _excitation(setup)
+        if excitation.n_samples > MOST_SAMPLES:
+            raise ValueError(
+                f"duration, fade and coast are {excitation.n_samples - 1} controller samples, expected fewer than "
+                f"{MOST_SAMPLES}; make the run shorter"
+            )
+        return torque_problem(setup.robot, excitation, constraints=setup.constraints)
+    except (ValueError, ExcitorError) as error:
+        sentence = str(error)
+        key = next((key for word, key in _KEYS.items() if sentence.startswith(word)), "design.torque")
+        raise InvalidCampaign(setup.campaign.folder / FILE, [f"{key}: {sentence}"]) from None
+
+
+def _excitation(setup: Setup) -> TorqueExcitation:
+    """Take what the campaign states; times that it does not state become whole numbers of controller samples."""
+    design, given = setup.design, setup.design.torque or TorqueRuns()
+    step, top = design.controller_sample_s, 2.0 * np.pi * (design.max_frequency_hz or np.inf)
+    times = {}
+    for name in ("duration", "fade", "coast"):
+        key = f"{name}_s"
+        time = getattr(given, key)
+        whole = round(time / step) * step
+        times[name] = time if key in given.model_fields_set and abs(time - whole) > 1e-9 * time else whole
+    names = setup.robot.joint_names
+    home = setup.constraints.home
+    assert home is not None
+    return TorqueExcitation(
+        sample_time=step,
+        driven=np.array([not given.driven or name in given.driven for name in names]),
+        start=home,
+        n_waves=given.n_waves,
+        band=(given.band_rad_s[0], given.band_rad_s[1]) if given.band_rad_s else (BAND[0], min(BAND[1], top)),
+        rate=given.rate,
+        **times,
+    )
+
+
+def _ignored(design: Design) -> list[str]:
+    stated = [key for key in _WITHOUT_MEANING if key in design.model_fields_set]
+    if not stated:
+        return []
+    return [f'excitation = "torque" makes no periodic run: {", ".join(stated)} of [design] do not count']
+
+
+def _broken(problem: TorqueProblem, found: FoundTorques) -> list[str]:
+    """Say which constraints the best candidate breaks most, and by how much."""
+    order = [int(k) for k in np.argsort(-found.g, kind="stable") if found.g[k] > 0.0]
+    return [_excess(problem.names[k], float(found.g[k])) for k in order[:_REASONS]]
+
+
+def _excess(name: str, g: float) -> str:
+    """Put one constraint's excess, a share of its limit, in words."""
+    if name == "simulation":
+        return "the simulation: the arm runs away"
+    if name.startswith("clearance"):
+        return f"{name}, by {1e3 * CLEARANCE_SCALE * g:.0f} mm"
+    if "position" in name:
+        return f"{name}, by {g:.0%} of half the joint's range"
+    if name.startswith("speed at the end"):
+        return f"{name}: the arm has not come to rest yet; design.torque.coast_s gives it more time"
+    over = f"{1.0 + g:.0f} times" if g > 1.0 else f"{1.0 + g:.0%} of"
+    return f"{name}: {over} what the search uses, which is {SEARCH_SHARE:.0%} of the limit"

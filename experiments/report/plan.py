@@ -1,0 +1,470 @@
+"""What the page draws of a run: its curves, and where its bodies are.
+
+* How a planned campaign becomes one self-contained page: motion, limits, search, certificate, forecast.
+* What the page's tables say: certificate rows by the smallest margin, forecast rows by how sure they are.
+* What plan.html shows of a design: sampled motions, torques, the robot's capsules in the cell, tables.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from excitor.design.approach import path_motion
+from excitor.design.certify.certificate import Certificate
+from excitor.design.motion import executed, executed_motion, phases
+from excitor.design.search import STAGES
+from excitor.design.slow import slow_motion, slow_series
+from excitor.design.torque import torque_phases
+from excitor.experiments.design_json import finite as finite_design_json
+from excitor.experiments.design_json import margin_data
+from excitor.experiments.plan import Designed, DesignedRun, DesignedSlowRun, DesignedTorqueRun
+from excitor.experiments.report.html import (
+    bar,
+    base_capsules,
+    embed,
+    entries,
+    finite,
+    frame_data,
+    frames,
+    joined_script,
+    moving_capsules,
+    percent,
+    script_hash,
+    seen,
+    show,
+    subtable,
+    text,
+    tier,
+    unit_words,
+)
+from excitor.experiments.setup import Setup
+from excitor.robots.arrays import FloatArray
+from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.robot import Motion, Robot
+
+DRAWN = ("phases", "time", "q", "dq", "ddq", "tau", "limits", "capsules", "history", "spectrum", "correlation")
+
+
+def motion_data(run: Mapping[str, Any]) -> dict[str, Any]:
+    """Choose what is drawn of a run."""
+    data = {key: run[key] for key in DRAWN if run.get(key) is not None}
+    return data | {key: frame_data(subtable(run, key)) for key in ("frames", "approach") if subtable(run, key)}
+
+
+SHARED_SCRIPTS = (
+    "camera.js",
+    "raster.js",
+    "zones.js",
+    "scene.js",
+    "svg.js",
+    "orbit.js",
+    "tables.js",
+    "matrix_charts.js",
+)
+SCRIPTS = ("motion_charts.js", "search_charts.js", "page.js")
+UNTITLED = "unnamed"
+
+
+def plan_page(plan: Mapping[str, Any]) -> str:
+    """Write a plan, given as plain data, as one HTML page; parts that are missing are left out."""
+    from jinja2 import Environment, StrictUndefined
+
+    script = joined_script(SHARED_SCRIPTS, SCRIPTS)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_finished
+    )
+    environment.filters.update(show=show, percent=percent, periods=periods)
+    return environment.from_string(text("page.html")).render(
+        **_head(plan),
+        runs=[_run(run, number) for number, run in enumerate(entries(plan, "runs"))],
+        forecast=_forecast(plan),
+        has_pareto=bool(entries(plan, "pareto")),
+        zones=_zones(plan),
+        campaign_text=_string(plan.get("campaign_text")),
+        style=text("page.css"),
+        script=script,
+        script_hash=script_hash(script),
+        data=embed(_data(plan)),
+    )
+
+
+def _finished(value: Any) -> Any:
+    """Let no text hide or turn what stands beside it; what is markup already stays as it is."""
+    return seen(value) if type(value) is str else value
+
+
+def _head(plan: Mapping[str, Any]) -> dict[str, Any]:
+    robot, verdict = subtable(plan, "robot"), subtable(plan, "verdict")
+    names = {_string(joint) for joint in entries(robot, "joints")}
+    return {
+        "name": _string(plan.get("name")) or UNTITLED,
+        "version": _string(plan.get("version")),
+        "robot": _string(robot.get("title")) or _string(robot.get("name")) or UNTITLED,
+        "n_joints": len(entries(robot, "joints")),
+        "go": verdict.get("go"),
+        "reasons": [_sentence(_string(reason), names) for reason in entries(verdict, "reasons")],
+    }
+
+
+def _run(run: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """Collect what the page says of a run in words and tables; its curves are data for the script."""
+    rows = certificate_rows(entries(run, "certificate"))
+    return {
+        "number": number,
+        "name": _string(run.get("name")) or f"run {number + 1}",
+        "kind": _string(run.get("kind")),
+        "note": _string(run.get("note")),
+        "duration": run.get("duration_s"),
+        "condition": run.get("condition"),
+        "condition_weighted": run.get("condition_weighted"),
+        "ready": run.get("ready"),
+        "certificate": rows,
+        "tightest": tightest(rows),
+        "has_motion": bool(entries(run, "time")),
+        "has_history": bool(entries(run, "history")),
+        "has_spectrum": bool(entries(run, "spectrum")),
+        "has_correlation": bool(entries(subtable(run, "correlation"), "names")),
+    }
+
+
+def _forecast(plan: Mapping[str, Any]) -> dict[str, Any] | None:
+    forecast = subtable(plan, "forecast")
+    if not forecast:
+        return None
+    rows = forecast_rows(entries(forecast, "parameters"))
+    robot = subtable(plan, "robot")
+    verdict = {_string(reason) for reason in entries(subtable(plan, "verdict"), "reasons")}  # which says them already
+    units = {
+        _string(joint): "N" if unit == "m" else "N m"
+        for joint, unit in zip(entries(robot, "joints"), entries(robot, "units"), strict=False)
+    }
+    return {
+        "noise": _string(forecast.get("noise")),
+        "rows": rows,
+        "tiers": tier_counts(rows),
+        "torque_error": [
+            {key: row.get(key) for key in ("joint", "sigma", "relative")}
+            | {"unit": units.get(_string(row.get("joint")), "N m or N")}
+            for row in entries(forecast, "torque_error")
+        ],
+        "sentences": [said for said in map(_string, entries(forecast, "sentences")) if said not in verdict],
+        "unidentifiable": [_string(name) for name in entries(forecast, "unidentifiable")],
+    }
+
+
+def _zones(plan: Mapping[str, Any]) -> list[dict[str, str]]:
+    return [
+        {key: _string(zone.get(key)) for key in ("name", "keep", "kind", "bodies")} for zone in entries(plan, "zones")
+    ]
+
+
+def _data(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Choose what the script draws."""
+    robot = subtable(plan, "robot")
+    return {
+        "joints": [_string(name) for name in entries(robot, "joints")],
+        "units": [_string(unit) for unit in entries(robot, "units")],
+        "zones": entries(plan, "zones"),
+        "base_capsules": entries(plan, "base_capsules"),
+        "runs": [motion_data(run) for run in entries(plan, "runs")],
+        "pareto": entries(plan, "pareto"),
+    }
+
+
+def _sentence(text: str, names: set[str]) -> str:
+    """Begin with a capital letter, but for what begins with a joint's name."""
+    return text if text.partition(" ")[0].strip(",:;") in names else text[:1].upper() + text[1:]
+
+
+def _string(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+MOST_PERIODS = 1000.0
+TIERS = {"good": "below 2 %", "fair": "2 to 10 %", "poor": "10 % and worse", "open": "not known"}
+
+
+def certificate_rows(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Sort what was proven: what fails first, then by margin relative to the limit."""
+    rows = [
+        {
+            "name": str(item.get("name", "")),
+            "unit": unit_words(item.get("unit")),
+            "limit": finite(item.get("limit")),
+            "worst": finite(item.get("worst")),
+            "margin": finite(item.get("margin")),
+            "relative": relative_margin(item),
+            "proof": str(item.get("proof") or ""),
+            "holds": bool(item.get("holds")),
+        }
+        for item in items
+    ]
+    return sorted(rows, key=lambda row: (row["holds"], math.inf if row["relative"] is None else row["relative"]))
+
+
+def relative_margin(item: Mapping[str, Any]) -> float | None:
+    """Divide a margin by its limit, or by the worst value where the limit is zero."""
+    margin, limit, worst = (finite(item.get(key)) for key in ("margin", "limit", "worst"))
+    scale = abs(limit) if limit else abs(worst or 0.0)
+    return None if margin is None or scale == 0.0 else margin / scale
+
+
+def tightest(rows: Sequence[Mapping[str, Any]], count: int = 6) -> list[dict[str, Any]]:
+    """Choose the rows with least margin, with the share of the limit that is left as a bar between 0 and 100."""
+    return [
+        {**row, "bar": round(100.0 * min(1.0, max(0.0, row["relative"])), 1)}
+        for row in rows
+        if row["relative"] is not None
+    ][:count]
+
+
+def forecast_rows(parameters: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Collect what is expected of each parameter, with its tier and the length of its bar in percent."""
+    numbers = ("prior", "sigma", "sigma_inflated", "relative", "relative_inflated", "periods_needed")
+    rows = []
+    for parameter in parameters:
+        row: dict[str, Any] = {key: finite(parameter.get(key)) for key in numbers}
+        row |= {key: str(parameter.get(key) or "") for key in ("name", "label")}
+        row["unit"] = unit_words(parameter.get("unit"))
+        deciding = row["relative"] if row["relative_inflated"] is None else row["relative_inflated"]
+        rows.append(row | {"tier": tier(deciding), "bar": bar(deciding), "deciding": deciding})
+    return rows
+
+
+def periods(needed: float | None) -> str:
+    """Write how many periods a parameter takes; nobody measures more than a thousand."""
+    return "over 1000" if needed is not None and needed > MOST_PERIODS else show(needed)
+
+
+def tier_counts(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Count parameters by tier, in order of the tiers, without empty ones."""
+    counts = Counter(row["tier"] for row in rows)
+    return [{"tier": key, "text": text, "count": counts[key]} for key, text in TIERS.items() if counts[key]]
+
+
+CHART_SAMPLES = 600
+FRAMES = 360
+WAY_FRAMES = 60
+_LONGEST_SHOWN = 600.0  # s of a slow run
+_CORRELATION_MOST = 90  # columns that a map can show
+
+
+def plan_data(designed: Designed) -> dict[str, Any]:
+    """Collect the page's data."""
+    setup, robot = designed.setup, designed.setup.robot
+    scene = setup.constraints.scene
+    return {
+        "name": setup.campaign.folder.resolve().name,
+        "version": version("excitor"),
+        "campaign_text": setup.campaign.text,
+        "robot": {
+            "name": robot.name,
+            "title": robot.title or robot.name,
+            "joints": list(robot.joint_names),
+            "units": ["m" if sliding else "rad" for sliding in robot.mechanism.prismatic],
+        },
+        "verdict": verdict(designed),
+        "zones": [
+            {
+                "name": zone.name,
+                "keep": zone.keep,
+                "kind": zone.shape.kind,
+                "T": zone.shape.T_base_shape.tolist(),
+                "size": zone.shape.size.tolist(),
+                "bodies": zone.bodies,
+            }
+            for zone in (scene.zones if scene is not None else ())
+        ],
+        "base_capsules": base_capsules(robot),
+        "runs": [
+            *(_run_plan_data(setup, run) for run in designed.runs if run.plan.same_as is None),
+            *(_torque(setup, run) for run in designed.torque_runs),
+            *(_slow(setup, run) for run in designed.slow_runs),
+        ],
+        "forecast": _forecast_plan_data(designed),
+        **_pareto(designed),
+    }
+
+
+def verdict(designed: Designed) -> dict[str, Any]:
+    """Say go or no-go, and why."""
+    go = designed.go
+    reasons = [check.sentence for check in designed.checks] if go else list(designed.reasons)
+    limits = [f"Not looked at, or not as stated: {note}" for note in designed.notes]
+    return {"go": go, "reasons": [*reasons, *designed.setup.remarks, *limits]}
+
+
+def _run_plan_data(setup: Setup, run: DesignedRun) -> dict[str, Any]:
+    robot, trajectory = run.robot, run.trajectory
+    excitation = trajectory.excitation
+    time = np.linspace(0.0, excitation.duration, CHART_SAMPLES)
+    frame_time = np.linspace(0.0, excitation.duration, FRAMES)
+    data = {
+        "name": run.plan.name,
+        "kind": run.plan.kind if run.plan.role == "identify" else "validation",
+        "note": run.plan.note,
+        "duration_s": excitation.duration,
+        "condition": finite_design_json(run.condition),
+        "condition_weighted": finite_design_json(run.condition_weighted),
+        "phases": [{"name": p.name, "start": p.start, "end": p.end} for p in phases(excitation)],
+        "history": _history(run),
+        "spectrum": [float(x) for x in run.spectrum],
+        "correlation": _correlation(run),
+        "frames": frames(robot, frame_time, executed(trajectory, frame_time)),
+    }
+    data |= _charts(setup, robot, time, executed_motion(trajectory, time)) | _proven(robot, run.certificate)
+    way = run.certificate.way
+    if way is not None and way.duration > 0.0:
+        t = np.linspace(0.0, way.duration, WAY_FRAMES)
+        data["approach"] = frames(robot, t, path_motion(way, t))
+    return data
+
+
+def _slow(setup: Setup, slow: DesignedSlowRun) -> dict[str, Any]:
+    run, robot = slow.run, setup.robot
+    shown = min(run.duration, _LONGEST_SHOWN)
+    time, frame_time = np.linspace(0.0, shown, CHART_SAMPLES), np.linspace(0.0, shown, FRAMES)
+    note = (
+        slow.plan.note if shown == run.duration else f"{slow.plan.note} Shown are the first {shown / 60:.0f} minutes."
+    )
+    return {
+        "name": slow.plan.name,
+        "kind": slow.plan.kind,
+        "note": note,
+        "duration_s": run.duration,
+        "phases": [],
+        "frames": frames(robot, frame_time, slow_series(run, frame_time)),
+        **_charts(setup, robot, time, slow_motion(run, time)),
+        **_proven(robot, slow.certificate),
+    }
+
+
+def _torque(setup: Setup, run: DesignedTorqueRun) -> dict[str, Any]:
+    """Show a torque run as it was simulated for its certificate, thinned."""
+    robot, simulated = setup.robot, run.proven.run
+    shown = np.linspace(0, simulated.t.size - 1, CHART_SAMPLES).round().astype(int)
+    drawn = np.linspace(0, simulated.t.size - 1, FRAMES).round().astype(int)
+    q, dq, ddq, tau = (x[0][:, shown].T for x in (simulated.q, simulated.dq, simulated.ddq, simulated.tau))
+    return {
+        "name": run.plan.name,
+        "kind": run.plan.kind if run.plan.role == "identify" else "validation",
+        "note": " ".join((run.plan.note, *run.certificate.notes)),
+        "duration_s": run.duration,
+        "condition": finite_design_json(run.condition),
+        "condition_weighted": finite_design_json(run.condition_weighted),
+        "phases": [{"name": p.name, "start": p.start, "end": p.end} for p in torque_phases(run.trajectory.excitation)],
+        "history": _history(run),
+        "spectrum": [float(x) for x in run.spectrum],
+        "correlation": _correlation(run),
+        "frames": frames(robot, simulated.t[drawn], simulated.q[0][:, drawn].T),
+        **_charts(setup, robot, simulated.t[shown], Motion(q, dq, ddq)),
+        "tau": tau.T.tolist(),
+        **_proven(robot, run.certificate),
+    }
+
+
+def _correlation(run: DesignedRun | DesignedTorqueRun) -> dict[str, Any]:
+    shown = min(len(run.columns), _CORRELATION_MOST)
+    return {
+        "names": list(run.columns[:shown]),
+        "matrix": np.round(run.correlation[:shown, :shown], 3).tolist(),
+    }
+
+
+def _charts(setup: Setup, robot: Robot, time: FloatArray, motion: Motion) -> dict[str, Any]:
+    limits = setup.constraints.limits
+    return {
+        "time": time.tolist(),
+        "q": motion.q.T.tolist(),
+        "dq": motion.dq.T.tolist(),
+        "ddq": motion.ddq.T.tolist(),
+        "tau": inverse_dynamics(robot, motion).T.tolist(),
+        "limits": {
+            "q": [
+                [finite_design_json(x) for x in pair] if np.isfinite(pair).all() else None for pair in limits.position
+            ],
+            "dq": [finite_design_json(x) for x in limits.velocity],
+            "ddq": [finite_design_json(x) for x in limits.acceleration],
+            "tau": [finite_design_json(x) for x in limits.torque],
+        },
+    }
+
+
+def _proven(robot: Robot, certificate: Certificate) -> dict[str, Any]:
+    return {
+        "capsules": moving_capsules(robot),
+        "certificate": [margin_data(item) for item in certificate.items],
+        "notes": list(certificate.notes),
+        "ready": certificate.ready,
+    }
+
+
+def _history(run: DesignedRun | DesignedTorqueRun) -> list[dict[str, Any]]:
+    return [
+        {
+            "evaluations": row[0],
+            "best": finite_design_json(row[1]),
+            "feasible_share": float(row[2]),
+            "stage": STAGES[int(row[3])],
+        }
+        for row in run.found.history
+    ]
+
+
+def _forecast_plan_data(designed: Designed) -> dict[str, Any]:
+    foreseen = designed.forecast
+    sentences: Sequence[str] = [*(check.sentence for check in designed.checks), *(a.sentence for a in foreseen.advice)]
+    return {
+        "noise": foreseen.noise,
+        "parameters": [
+            {
+                "name": p.name,
+                "unit": p.unit,
+                "prior": finite_design_json(p.value) if p.stated else None,
+                "sigma": finite_design_json(p.sigma),
+                "sigma_inflated": finite_design_json(p.sigma_inflated),
+                "relative": finite_design_json(p.relative),
+                "relative_inflated": finite_design_json(p.relative_inflated),
+                "periods_needed": finite_design_json(p.periods),
+                "label": "essential" if p.essential else "below the noise",
+            }
+            for p in foreseen.parameters
+        ],
+        "torque_error": [
+            {
+                "joint": t.joint,
+                "sigma": finite_design_json(t.error_inflated),
+                "relative": finite_design_json(_share(t.error_inflated, t.rms)),
+            }
+            for t in foreseen.torques
+        ],
+        "sentences": list(sentences),
+        "unidentifiable": list(foreseen.unidentifiable),
+    }
+
+
+def _pareto(designed: Designed) -> dict[str, Any]:
+    """List the front that the first run was picked from."""
+    front = designed.runs[0].front if designed.runs else None
+    if front is None:
+        return {}
+    names = {
+        "condition": "condition",
+        "duration": "duration_s",
+        "torque": "peak_torque_share",
+        "tool speed": "tool_speed_m_s",
+    }
+    points = [
+        {names.get(key, key): float(value) for key, value in zip(front.objectives, point, strict=True)}
+        | {"chosen": k == front.chosen}
+        for k, point in enumerate(front.points)
+    ]
+    return {"pareto": points}
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole > 0.0 else float("inf")

@@ -1,0 +1,652 @@
+"""From what campaign.toml says to what the designer needs: robot, excitation, constraints, noise, criterion.
+
+* Zones as people write them in campaign.toml, as the solids that distances are measured to; links they cannot see.
+* What noise a design may count on: typed, learned from an earlier model, or assumed and said so.
+* A task of the user's: joint positions over time in a CSV file, whose torques the model must predict well.
+* How long is searched, and from which seed: the campaign's settings, and what the command line states instead.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from excitor.design.certify.limits import has_torque_model
+from excitor.design.constraints import Constraints
+from excitor.design.motion import Excitation
+from excitor.design.search import Budget, Method
+from excitor.experiments import campaign
+from excitor.experiments.campaign import FILE, Design, InvalidCampaign, OpenCampaign, inside
+from excitor.experiments.model import read_model_json
+from excitor.identify.signals import differentiate
+from excitor.robots.arrays import BoolArray, FloatArray
+from excitor.robots.base import random_motion
+from excitor.robots.cell import Scene, Shape, Zone, scene_rows
+from excitor.robots.dynamics import inverse_dynamics, rigid_torque
+from excitor.robots.errors import ExcitorError
+from excitor.robots.files.schema import LARGEST
+from excitor.robots.inertia import change_frame, from_center_of_mass, roll_pitch_yaw, translation
+from excitor.robots.information import Noise
+from excitor.robots.parameters import layout
+from excitor.robots.robot import Limits, Motion, Payload, Robot, posture
+from excitor.robots.tree import Tree
+
+_KEYS = {  # of the campaign, by what an excitation calls them
+    "period": "design.base_frequency_hz",
+    "sample_time": "design.controller_sample_s",
+    "ramp": "design.ramp_s",
+    "settle": "design.settle_s",
+    "hold": "design.hold_s",
+    "harmonic": "design.harmonics",
+    "no joint": "design.joints",
+}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Setup:
+    """A campaign's design problem, before runs are planned."""
+
+    campaign: OpenCampaign
+    robot: Robot  # with the payload that the campaign states
+    design: Design
+    excitation: Excitation  # of a run in which all chosen joints move
+    constraints: Constraints
+    noise: Noise
+    pose: FloatArray  # (n_joints,): where a joint stands that does not move; NaN: the search tells
+    learned: bool  # whether the prior model comes from measurements
+    remarks: tuple[str, ...]  # what was assumed
+
+
+def set_up(campaign: OpenCampaign) -> Setup:
+    """Collect a design problem; InvalidCampaign tells everything that is wrong, each with its key path."""
+    problems: list[str] = []
+    remarks: list[str] = []
+    content, robot = campaign.content, campaign.robot
+    tell = _collector(problems)
+    with tell("prior"):
+        robot = learned_robot(campaign.folder, content.prior, robot, elsewhere=content.task == "payload")
+    with tell("payload"):
+        robot = loaded(robot, content.payload)
+    limits, torque_rms = robot.limits, np.full(robot.n_joints, np.inf)
+    with tell("limits"):
+        limits, torque_rms = _limits(robot, content.limits, problems)
+    home = _home(robot, content.home_deg, limits, problems, remarks)
+    scene = None
+    with tell("cell"):
+        scene = scene_of(robot, content.cell, problems)
+    moving = _moving(robot, content.design, problems)
+    pose = _pose(robot, content.design, moving, limits, problems)
+    excitation = _excitation(content.design, moving, problems)
+    noise = _noise(campaign, robot, problems, remarks)
+    if not has_torque_model(robot) and content.design.schedule != "gentle-first":
+        remarks.append(
+            "the masses of some links are unknown, so torques and their limits are not looked at; "
+            'schedule = "gentle-first" begins slowly and learns them'
+        )
+    if content.design.schedule == "locked-sequence" and content.design.criterion == "condition":
+        remarks.append(
+            "a locked sequence designed for its condition number teaches a power model less than one designed for "
+            'deviations: criterion = "a" or "path", with model = "power"'
+        )
+    if problems or excitation is None or noise is None or home is None:
+        raise InvalidCampaign(campaign.folder / FILE, problems)
+    constraints = Constraints(limits, torque_rms, scene, content.limits.tool_speed_m_s or np.inf, home)
+    _check_home(robot, constraints, campaign)
+    learned = content.prior is not None
+    return Setup(campaign, robot, content.design, excitation, constraints, noise, pose, learned, tuple(remarks))
+
+
+def _collector(problems: list[str]) -> Callable[[str], AbstractContextManager[None]]:
+    """Make a block's error a problem with a key path."""
+
+    @contextmanager
+    def tell(path: str) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, ExcitorError) as error:
+            problems.append(f"{path}: {error}")
+
+    return tell
+
+
+def loaded(robot: Robot, payload: campaign.Body | None) -> Robot:
+    """Hang the stated payload on the tool, instead of the robot file's own."""
+    if payload is None:
+        return robot
+    if robot.tool.link < 0:
+        raise ValueError("the tool rides on the base, so no joint carries a payload")
+    xx, xy, xz, yy, yz, zz = payload.inertia
+    tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    phi = from_center_of_mass(payload.mass, np.array(payload.center), tensor)
+    return replace(robot, payload=Payload(robot.tool.link, change_frame(phi, robot.tool.T_link_frame)))
+
+
+def _limits(robot: Robot, given: campaign.Limits, problems: list[str]) -> tuple[Limits, FloatArray]:
+    """Take the robot's limits, tighten them joint by joint, then take the margins off."""
+    own = robot.limits
+    position, velocity = own.position.copy(), own.velocity.copy()
+    acceleration, jerk, torque = own.acceleration.copy(), own.jerk.copy(), own.torque.copy()
+    stated_rms = np.full(robot.n_joints, np.inf)
+    rates = {"velocity": velocity, "acceleration": acceleration, "jerk": jerk}
+    for name, entry in given.joint.items():
+        path = f"limits.joint.{name}"
+        if name not in robot.joint_names:
+            problems.append(f"{path}: is no joint of {robot.name}; its joints are {', '.join(robot.joint_names)}")
+            continue
+        j = robot.joint_names.index(name)
+        sliding = bool(robot.mechanism.prismatic[j])
+        wrong = [
+            key
+            for key in type(entry).model_fields
+            if getattr(entry, key) is not None
+            and (key.endswith("_m") or "_m_" in key) != sliding
+            and "torque" not in key
+        ]
+        if wrong:
+            problems.append(f"{path}.{wrong[0]}: {name} {'slides' if sliding else 'turns'}; give the other unit")
+            continue
+        interval = entry.position_m if sliding else entry.position_deg
+        if interval is not None:
+            low, high = np.array(interval) * (1.0 if sliding else np.pi / 180.0)
+            if not low < high:
+                problems.append(f"{path}.position: goes from {interval[0]:g} to {interval[1]:g}; the lower comes first")
+            elif low < own.position[j, 0] - 1e-9 or high > own.position[j, 1] + 1e-9:
+                problems.append(
+                    f"{path}.position: {interval} goes beyond the robot's own limits; it may only be tighter"
+                )
+            position[j] = low, high
+        for quantity, array in rates.items():
+            value = _rate(entry, quantity, sliding)
+            if value is not None:
+                if value > array[j] * (1.0 + 1e-9):
+                    problems.append(f"{path}.{quantity}: exceeds the robot's own limit; it may only be tighter")
+                array[j] = value
+        if entry.torque is not None:
+            if entry.torque > torque[j] * (1.0 + 1e-9):
+                problems.append(f"{path}.torque: {entry.torque:g} exceeds the robot's own limit {torque[j]:g}")
+            torque[j] = entry.torque
+        if entry.torque_rms is not None:
+            stated_rms[j] = entry.torque_rms
+    margin = np.where(
+        robot.mechanism.prismatic, given.position_margin_deg * 1e-3, np.radians(given.position_margin_deg)
+    )
+    position = position + margin[:, None] * np.array([1.0, -1.0])
+    for name, (low, high) in zip(robot.joint_names, position, strict=True):
+        if not low < high:
+            problems.append(f"limits.position_margin_deg: leaves joint {name} no range")
+    share = np.inf if given.torque_rms_percent is None else given.torque_rms_percent / 100.0
+    limits = Limits(
+        position,
+        velocity * given.velocity_percent / 100.0,
+        acceleration * given.acceleration_percent / 100.0,
+        jerk * given.jerk_percent / 100.0,
+        torque * given.torque_percent / 100.0,
+    )
+    return limits, np.minimum(stated_rms, share * torque)
+
+
+def _rate(entry: campaign.JointLimits, quantity: str, sliding: bool) -> float | None:
+    unit = {"velocity": "s", "acceleration": "s2", "jerk": "s3"}[quantity]
+    value = getattr(entry, f"{quantity}_m_{unit}" if sliding else f"{quantity}_deg_{unit}")
+    return None if value is None else float(value if sliding else np.radians(value))
+
+
+def _home(
+    robot: Robot, given: list[float] | None, limits: Limits, problems: list[str], remarks: list[str]
+) -> FloatArray | None:
+    if given is None:
+        zero: FloatArray = np.clip(np.zeros(robot.n_joints), limits.position[:, 0], limits.position[:, 1])
+        zero[list(robot.locked)] = list(robot.locked.values())
+        remarks.append("home_deg is not given: every joint's zero, or its nearest limit, is taken as the home pose")
+        return zero
+    if len(given) != robot.n_joints:
+        problems.append(f"home_deg: has {len(given)} entries, expected one for each of {robot.n_joints} joints")
+        return None
+    home = pendant_to_si(robot, np.array(given))
+    allowed = si_to_pendant(robot, limits.position.T)
+    for j, name in enumerate(robot.joint_names):
+        if not limits.position[j, 0] <= home[j] <= limits.position[j, 1]:
+            low, high = allowed[:, j]
+            problems.append(
+                f"home_deg[{j + 1}]: {given[j]:g} is outside the position limits of {name}, which are {low:g} to "
+                f"{high:g} after their margin; move home, or widen them"
+            )
+        locked = robot.locked.get(j)
+        if locked is not None and abs(home[j] - locked) > 1e-6:
+            held = si_to_pendant(robot, np.full(robot.n_joints, locked))[j]
+            problems.append(f"home_deg[{j + 1}]: {given[j]:g}, but the robot's file locks {name} at {held:g}")
+    return home
+
+
+def pendant_to_si(robot: Robot, values: FloatArray) -> FloatArray:
+    """Turn degrees, millimetres for sliding joints, into rad and m."""
+    return np.asarray(np.where(robot.mechanism.prismatic, values * 1e-3, np.radians(values)))
+
+
+def si_to_pendant(robot: Robot, values: FloatArray) -> FloatArray:
+    """Turn rad and m into degrees, millimetres for sliding joints."""
+    return np.asarray(np.where(robot.mechanism.prismatic, values * 1e3, np.degrees(values)))
+
+
+def _moving(robot: Robot, design: campaign.Design, problems: list[str]) -> BoolArray:
+    unknown = [name for name in design.joints if name not in robot.joint_names]
+    for name in unknown:
+        problems.append(f"design.joints: {name!r} is no joint of {robot.name}; it has {', '.join(robot.joint_names)}")
+    moving = np.array([not design.joints or name in design.joints for name in robot.joint_names])
+    for name in design.joints:
+        if name in robot.joint_names and robot.joint_names.index(name) in robot.locked:
+            problems.append(f"design.joints: {name} is locked in the robot's file")
+    moving[list(robot.locked)] = False
+    if not moving.any() and not unknown:
+        problems.append("design.joints: none is left to move")
+    return moving
+
+
+def _pose(robot: Robot, design: campaign.Design, moving: BoolArray, limits: Limits, problems: list[str]) -> FloatArray:
+    pose = np.full(robot.n_joints, np.nan)
+    for j, value in robot.locked.items():
+        pose[j] = value
+    for name, value in design.locked_deg.items():
+        path = f"design.locked_deg.{name}"
+        if name not in robot.joint_names:
+            problems.append(f"{path}: is no joint of {robot.name}")
+            continue
+        j = robot.joint_names.index(name)
+        if moving[j] and design.joints:
+            problems.append(f"{path}: {name} is among design.joints, which move")
+        elif moving[j] and design.schedule != "locked-sequence" and design.excitation != "torque":
+            problems.append(f"{path}: {name} moves in every run; list in design.joints those that do, or remove this")
+        pose[j] = value * (1e-3 if robot.mechanism.prismatic[j] else np.pi / 180.0)
+        if not limits.position[j, 0] <= pose[j] <= limits.position[j, 1]:
+            problems.append(f"{path}: {value:g} is outside the position limits of {name} after their margin")
+    return pose
+
+
+def _excitation(design: campaign.Design, moving: BoolArray, problems: list[str]) -> Excitation | None:
+    if design.excitation == "torque":  # no Fourier run will be made: only which joints move is looked at
+        step = design.controller_sample_s
+        return Excitation(20.0 * step, step, (1,), moving) if moving.any() else None
+    harmonics = _harmonics(design, problems)
+    step = design.controller_sample_s
+    period = 1.0 / design.base_frequency_hz
+    whole = round(period / step)
+    if abs(period / step - whole) < 1e-6 * whole:
+        period = whole * step
+    if not harmonics or not moving.any():
+        return None
+    try:
+        return Excitation(
+            period,
+            step,
+            harmonics,
+            moving,
+            ramp=design.ramp_s,
+            settle=design.settle_s,
+            hold=design.hold_s,
+            warm_up=design.warm_up_periods,
+            measured=design.measured_periods,
+        )
+    except ValueError as error:
+        sentence = str(error)
+        key = next((key for word, key in _KEYS.items() if sentence.startswith(word)), "design")
+        if key == "design.base_frequency_hz" and whole:
+            sentence += f"; base_frequency_hz = {1.0 / (whole * step):.10g} has one"
+        problems.append(f"{key}: {sentence}")
+        return None
+
+
+def _harmonics(design: campaign.Design, problems: list[str]) -> tuple[int, ...]:
+    given = design.harmonics
+    harmonics = tuple(given) if isinstance(given, list) else tuple(range(1, given + 1))
+    if not harmonics:
+        problems.append("design.harmonics: is empty; give at least one")
+    if design.max_frequency_hz is None:
+        return harmonics
+    kept = tuple(k for k in harmonics if k * design.base_frequency_hz <= design.max_frequency_hz * (1.0 + 1e-9))
+    if isinstance(given, list) and kept != harmonics:
+        problems.append(
+            f"design.harmonics: {max(harmonics)} times {design.base_frequency_hz:g} Hz is above max_frequency_hz = "
+            f"{design.max_frequency_hz:g}"
+        )
+    if harmonics and not kept:
+        problems.append(
+            f"design.max_frequency_hz: {design.max_frequency_hz:g} is below the base frequency "
+            f"{design.base_frequency_hz:g}; no harmonic is left"
+        )
+    return kept
+
+
+def _noise(campaign: OpenCampaign, robot: Robot, problems: list[str], remarks: list[str]) -> Noise | None:
+    given = campaign.content.noise
+    if given.model is not None:
+        try:
+            return noise_of_model(campaign.folder, given, robot)
+        except (ValueError, ExcitorError) as error:
+            problems.append(f"noise.model: {error}")
+            return None
+    if given.torque is None:
+        noise = assumed_noise(robot, given.rate_hz, given.inflation)
+        remarks.append(f"noise.torque is not given: {noise.source}")
+        return noise
+    if len(given.torque) != robot.n_joints:
+        problems.append(
+            f"noise.torque: has {len(given.torque)} entries, expected one for each of {robot.n_joints} joints"
+        )
+        return None
+    return Noise(np.array(given.torque), given.rate_hz, given.inflation, source="typed in campaign.toml")
+
+
+def _check_home(robot: Robot, constraints: Constraints, campaign: OpenCampaign) -> None:
+    """Refuse a home pose that breaks the cell: no run could start from it."""
+    from excitor.robots.cell import clearances, required, row_names
+
+    problems = _home_torques(robot, constraints)
+    if problems:
+        raise InvalidCampaign(campaign.folder / FILE, problems)
+    if constraints.scene is None or constraints.home is None:
+        return
+    left = clearances(robot, constraints.scene, constraints.home[None])[0]
+    wanted = required(robot, constraints.scene)
+    problems = [
+        f"home_deg: at home, {name} has {1e3 * have:.0f} mm of clearance, expected {1e3 * need:.0f}; "
+        "move the home pose or the zone"
+        for name, have, need in zip(row_names(robot, constraints.scene), left, wanted, strict=True)
+        if have < need
+    ]
+    if problems:
+        raise InvalidCampaign(campaign.folder / FILE, problems)
+
+
+def _home_torques(robot: Robot, constraints: Constraints) -> list[str]:
+    """Find joints that cannot even hold the home pose within their torque limits."""
+    if constraints.home is None or not has_torque_model(robot):
+        return []
+    held = np.abs(rigid_torque(robot, posture(constraints.home[None])))[0]
+    return [
+        f"home_deg: at home, {name} takes {have:.3g} N m to hold, its limit is {most:.3g} after torque_percent; move "
+        "the home pose, or carry less"
+        for name, have, most in zip(robot.joint_names, held, constraints.limits.torque, strict=True)
+        if have > most
+    ]
+
+
+def scene_of(robot: Robot, cell: campaign.Cell, problems: list[str]) -> Scene | None:
+    """Build the scene of a cell; None where nothing is to be kept clear."""
+    names = [zone.name for zone in cell.zone]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        problems.append(f"cell.zone: the name {name!r} is used more than once")
+    zones = []
+    for k, entry in enumerate(cell.zone, start=1):
+        try:
+            zones.append(_zone(entry, cell.clearance_m))
+        except ValueError as error:
+            problems.append(f"cell.zone[{k}]: {error}")
+    if problems or not (zones or (cell.self_collision and robot.capsules)):
+        return None
+    scene = Scene(tuple(zones), cell.self_collision, cell.clearance_m, cell.tool_radius_m)
+    scene_rows(robot, scene)  # what does not fit the robot is told here
+    return scene
+
+
+def moving_links_without_volume(robot: Robot, moving: BoolArray) -> tuple[int, ...]:
+    """Find the links that have no capsule and that one of the `moving` joints (n_joints,) carries: their indices."""
+    covered = {capsule.link for capsule in robot.capsules}
+    jacobians = robot.mechanism.jacobians(random_motion(robot, 20).q)[..., moving]
+    speeds = np.abs(jacobians).max(axis=(0, 2, 3), initial=0.0)
+    return tuple(int(j) for j in np.flatnonzero(speeds > 1e-9) if j not in covered)
+
+
+def is_bodiless(robot: Robot, link: int) -> bool:
+    """Check whether the robot file states that a link is only a frame between axes.
+
+    Its mass and inertia are stated as 0, the joints that it carries turn about axes through its own, and neither the
+    tool nor a payload is mounted on it. A link of unknown mass has a body.
+    """
+    tree, own = robot.mechanism, slice(10 * link, 10 * link + 10)
+    if not isinstance(tree, Tree) or not robot.known[own].all() or robot.chi[own].any():
+        return False
+    if robot.tool.link == link or (robot.payload is not None and robot.payload.link == link):
+        return False
+    carried = np.flatnonzero(tree.parents == link)
+    lengths = np.linalg.norm([tree.after[link, :3, 3], *tree.before[carried, :3, 3]], axis=1)
+    return bool(lengths.max() < 1e-9 and not tree.sliding[carried].any())
+
+
+def _zone(entry: campaign.Zone, clearance: float) -> Zone:
+    shape = _shape(entry)
+    return Zone(
+        entry.name, shape, entry.keep, entry.bodies, clearance if entry.clearance_m is None else entry.clearance_m
+    )
+
+
+def _shape(entry: campaign.Zone) -> Shape:
+    if entry.shape == "box":
+        if entry.low is not None and entry.high is not None:
+            low, high = np.array(entry.low), np.array(entry.high)
+            return Shape("box", translation(*(0.5 * (low + high))), 0.5 * (high - low))
+        assert entry.center is not None
+        assert entry.size is not None
+        turn = roll_pitch_yaw(*np.radians(entry.rpy_deg or [0.0, 0.0, 0.0]))
+        return Shape("box", translation(*entry.center) @ turn, 0.5 * np.array(entry.size))
+    if entry.shape == "half-space":
+        assert entry.point is not None
+        assert entry.normal is not None
+        return Shape("half-space", translation(*entry.point) @ _upright(np.array(entry.normal)))
+    assert entry.center is not None
+    assert entry.radius is not None
+    if entry.shape == "sphere":
+        return Shape("sphere", translation(*entry.center), np.array([entry.radius, 0.0, 0.0]))
+    assert entry.height is not None
+    turn = _upright(np.array(entry.axis or [0.0, 0.0, 1.0]))
+    return Shape("cylinder", translation(*entry.center) @ turn, np.array([entry.radius, 0.5 * entry.height, 0.0]))
+
+
+def _upright(direction: FloatArray) -> FloatArray:
+    """Turn the z axis to a direction."""
+    z = direction / np.linalg.norm(direction)
+    aside = np.eye(3)[int(np.argmin(np.abs(z)))]
+    x = np.cross(aside, z)
+    x /= np.linalg.norm(x)
+    T = np.eye(4)
+    T[:3, :3] = np.column_stack([x, np.cross(z, x), z])
+    return T
+
+
+ASSUMED_SHARE = 0.02  # of a joint's torque limit, or of the torque it takes where none is stated
+_LARGEST_INFLATION = 1e3
+
+
+def assumed_noise(robot: Robot, rate_hz: float, inflation: float) -> Noise:
+    """Assume a share of what each joint can do: a guess, which the forecast names as such."""
+    tau = inverse_dynamics(robot, random_motion(robot, 200))
+    taken = np.sqrt(np.mean(tau**2, axis=0))
+    size = np.where(np.isfinite(robot.limits.torque), robot.limits.torque, taken)
+    sigma = ASSUMED_SHARE * np.where(size > 0.0, size, 1.0)
+    told = f"assumed: {100 * ASSUMED_SHARE:g} % of each joint's torque limit"
+    return Noise(sigma, rate_hz, inflation, source=told)
+
+
+def noise_of_model(folder: Path, given: campaign.Noise, robot: Robot) -> Noise:
+    """Take what an earlier identification left unexplained, and how far its intervals were from white ones."""
+    assert given.model is not None
+    if not inside(folder, given.model):
+        raise ValueError(f"{given.model!r} leaves the folder of the campaign; copy the model into it")
+    data = read_model_file(folder / given.model)
+    sigma = _residuals(data, robot)
+    ratios = _inflations(data, given.model)
+    learned = max(1.0, float(np.median(ratios))) if ratios else 1.0
+    if learned > _LARGEST_INFLATION:
+        raise ExcitorError(
+            f"{given.model}: its intervals are {learned:.3g} times wider than white ones; is it damaged?"
+        )
+    inflation = max(learned, given.inflation)
+    return Noise(
+        sigma,
+        given.rate_hz,
+        inflation,
+        source=f"learned from {given.model}, inflation {inflation:.2g}; {given.rate_hz:g} rows a second as stated",
+    )
+
+
+def learned_robot(folder: Path, name: str | None, robot: Robot, *, elsewhere: bool = False) -> Robot:
+    """Take an earlier model's physically consistent parameters as what is known of a robot beforehand.
+
+    `elsewhere`: the model may lie in another campaign's folder, such as the arm's.
+    """
+    if name is None:
+        return robot
+    if not elsewhere and not inside(folder, name):
+        raise ValueError(f"{name!r} leaves the folder of the campaign; copy the model into it")
+    data = read_model_file(folder / name)
+    standard = data.get("standard")
+    entries = standard.get("parameters") if isinstance(standard, dict) else None
+    if not isinstance(entries, list):
+        raise ExcitorError(f"{name} has no physically consistent parameters, which a prior must have")
+    params = layout(robot)
+    chi, known = robot.chi.copy(), robot.known.copy()
+    for entry in entries:
+        given = entry.get("value") if isinstance(entry, dict) else None
+        value = _number(given)
+        if value is None:
+            raise ExcitorError(
+                f"{name}: a parameter has value {repr(given)[:60]}, expected a number of at most {LARGEST:g} in size"
+            )
+        k = params.index(str(entry.get("name")))
+        chi[k], known[k] = value, True
+    if not set(params.names[: params.n_link_params]) <= {str(entry.get("name")) for entry in entries}:
+        raise ExcitorError(f"{name} is of another robot: it lacks parameters of {robot.name}")
+    return replace(robot, chi=chi, known=known)
+
+
+def read_model_file(path: Path) -> dict[str, Any]:
+    """Read a model.json as far as every use of it needs; ExcitorError where it is none."""
+    data = read_model_json(path)
+    if not isinstance(data.get("weights"), list):
+        raise ExcitorError(f"{path.name} is not a model that excitor identify wrote: it has no weights")
+    return data
+
+
+def _inflations(data: dict[str, Any], name: str) -> list[float]:
+    """Take how many times wider each parameter's interval was than a white one."""
+    entries = data.get("parameters", [])
+    ratios = []
+    for entry in entries if isinstance(entries, list) else [None]:
+        wide, white = (_number(entry.get(key)) if isinstance(entry, dict) else None for key in ("sigma", "sigma_white"))
+        if wide is None or white is None:
+            raise ExcitorError(
+                f"{name}: a parameter lacks sigma or sigma_white, or they are no numbers; is it damaged?"
+            )
+        if white > 0.0:
+            ratios.append(wide / white)
+    return ratios
+
+
+def _residuals(data: dict[str, Any], robot: Robot) -> FloatArray:
+    """Take each joint's residual deviation, the largest over the runs."""
+    sigma = np.zeros(robot.n_joints)
+    for entry in data["weights"]:
+        name = entry.get("joint") if isinstance(entry, dict) else None
+        if name not in robot.joint_names:
+            raise ExcitorError(f"the model is of another robot: {name!r} is no joint of {robot.name}")
+        value = _number(entry.get("sigma"))
+        if value is None or value <= 0.0:
+            told = repr(entry.get("sigma"))[:60]
+            raise ExcitorError(f"the model's sigma of {name} is {told}, expected a positive number")
+        j = robot.joint_names.index(str(name))
+        sigma[j] = max(sigma[j], value)
+    missing = [name for name, value in zip(robot.joint_names, sigma, strict=True) if value == 0.0]
+    if missing:
+        raise ExcitorError(f"the model has no sigma of {', '.join(missing)}")
+    return sigma
+
+
+def _number(value: object) -> float | None:
+    """Take a number of a size that can be computed with; None for everything else that JSON knows."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) <= LARGEST else None  # not a number compares false
+
+
+_LARGEST_FILE = 200_000_000
+_FEWEST = 10
+_MOST = 2000  # samples that the criterion looks at
+
+
+def task_motion(setup: Setup) -> Motion:
+    """Read the task: a header `t` (s) and the joints' names (degrees, mm), at least ten evenly spaced rows."""
+    name = setup.design.task
+    assert name is not None
+    folder = setup.campaign.folder
+    try:
+        if not inside(folder, name):
+            raise ExcitorError("leaves the folder of the campaign")
+        return _read(setup, name)
+    except (OSError, ValueError, ExcitorError) as error:
+        told = error.strerror if isinstance(error, OSError) else str(error)
+        raise InvalidCampaign(folder / FILE, [f"design.task: {name!r} {told}"]) from None
+
+
+def _read(setup: Setup, name: str) -> Motion:
+    path = setup.campaign.folder / name
+    if path.stat().st_size > _LARGEST_FILE:
+        raise ExcitorError("is too large for a task")
+    rows = list(csv.reader(io.StringIO(path.read_text("utf-8-sig"))))
+    wanted = ["t", *setup.robot.joint_names]
+    if not rows or [cell.strip() for cell in rows[0]] != wanted:
+        raise ExcitorError(f"has no header {', '.join(wanted)}")
+    values = np.empty((len(rows) - 1, len(wanted)))
+    for k, row in enumerate(rows[1:]):
+        try:
+            values[k] = [float(cell) for cell in row]
+        except ValueError:
+            raise ExcitorError(f"row {k + 2}: {','.join(row)[:60]!r} are not {len(wanted)} numbers") from None
+    if len(values) < _FEWEST or not np.isfinite(values).all():
+        raise ExcitorError(f"has {len(values)} rows, expected at least {_FEWEST}, all finite")
+    steps = np.diff(values[:, 0])
+    if not steps[0] > 0.0 or np.abs(steps - steps.mean()).max() > 0.01 * steps.mean():
+        raise ExcitorError("has uneven times; sample it evenly")
+    q = pendant_to_si(setup.robot, values[:, 1:])
+    rate = float(1.0 / steps.mean())
+    dq = differentiate(q, sample_rate_hz=rate)
+    ddq = differentiate(dq, sample_rate_hz=rate)
+    every = slice(2, -2, max(1, len(q) // _MOST))
+    return Motion(q[every], dq[every], ddq[every])
+
+
+DEFAULT_EVALUATIONS = 20_000
+DEFAULT_SIMULATIONS = 2_000  # of a torque run, each of whose candidates is simulated
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Seed, budget of each run, method, and whether an unfinished search is forgotten."""
+
+    seed: int
+    budget: Budget
+    method: Method
+    fresh: bool = False
+    workers: int = 1
+    pick: int | None = None  # which run of a front
+
+
+def settings_of(design: Design, given: Mapping[str, Any]) -> Settings:
+    """Take the campaign's settings, and instead of them what is given and not None."""
+    stated = {name: value for name, value in given.items() if value is not None}
+    evaluations, seconds = design.evaluations, design.seconds
+    if "evaluations" in stated or "seconds" in stated:
+        evaluations, seconds = stated.get("evaluations"), stated.get("seconds")
+    if evaluations is None and seconds is None:
+        evaluations = DEFAULT_SIMULATIONS if design.excitation == "torque" else DEFAULT_EVALUATIONS
+    return Settings(
+        seed=stated.get("seed", design.seed),
+        budget=Budget(evaluations, seconds),
+        method=design.method,
+        fresh=stated.get("fresh", False),
+        workers=stated.get("workers", 1),
+        pick=stated.get("pick"),
+    )

@@ -1,1 +1,0 @@
-"""`excitor simulate`: the virtual robot runs a campaign's programs, and logs come back."""

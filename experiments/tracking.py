@@ -1,0 +1,431 @@
+"""What would the identified model be worth as feed-forward? A simulation, as plain data for a report.
+
+[Volkmann2020] §IV.C compares tracking errors without a model and with models fed forward. Here a virtual robot
+follows, so that the comparison costs no robot time: it shows what the model can do, not what a robot will do.
+
+* How far from its reference a robot was: joint by joint, and at the tool.
+* What a virtual robot does along a reference: PD control, and torques of a model fed forward, or none.
+* The motion that is followed: a process or a validation run, at the steps of a servo loop, begun at rest.
+* The tracking section's data in a report: of in-process campaigns always, of others where it is asked for.
+* The virtual robot that follows: the one a campaign was simulated with, or one drawn from what the model leaves open.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from excitor.design.certify.limits import has_torque_model
+from excitor.design.motion import rise
+from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign
+from excitor.experiments.report.evidence import Evidence
+from excitor.experiments.setup import learned_robot, loaded, pendant_to_si, set_up, task_motion
+from excitor.experiments.simulate import TRUTH
+from excitor.experiments.virtual.robot import (
+    Settings,
+    Truth,
+    controller_of,
+    draw_truth,
+    plant_of,
+    springs,
+    with_unmodelled,
+)
+from excitor.identify.samples import Samples
+from excitor.robots.arrays import FloatArray, one_blas_thread
+from excitor.robots.base import base_parameters, random_motion
+from excitor.robots.dynamics import frame_pose, inverse_dynamics, mass_matrix
+from excitor.robots.errors import ExcitorError
+from excitor.robots.parameters import layout, prior
+from excitor.robots.robot import Motion, Robot
+from excitor.robots.simulate import with_friction_width
+from excitor.robots.tree import Tree
+
+PD, PRIOR, IDENTIFIED = "no model", "prior model", "identified model"
+STEP = 1e-3  # s, of the servo loop
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FittedModel:
+    """What was identified: base parameters by name, their covariance, and standard parameters that may be used."""
+
+    robot: Robot  # with the joints held that the model holds
+    names: tuple[str, ...]
+    values: FloatArray  # (n_names,)
+    covariance: FloatArray  # (n_names, n_names)
+    consistent: FloatArray | None  # (n_params,): of the parameters that left the model
+
+
+def in_process(campaign: OpenCampaign) -> bool:
+    """Tell whether the model is to serve one process: the campaign has a task, or learns from a process's cycles."""
+    return campaign.content.design.task is not None or any(run.cycle_s for run in campaign.content.run)
+
+
+def tracking_data(
+    campaign: OpenCampaign, fitted: FittedModel, runs: Sequence[Samples], *, seed: int = 0
+) -> dict[str, Any]:
+    """Simulate tracking; where it cannot be, say why. `runs` are those it may take the motion from, best first."""
+    try:
+        return _tracked(campaign, fitted, runs, seed)
+    except ExcitorError as error:
+        return {"refused": str(error)}
+
+
+def _tracked(campaign: OpenCampaign, fitted: FittedModel, runs: Sequence[Samples], seed: int) -> dict[str, Any]:
+    reference = _reference(campaign, runs)
+    known = loaded(learned_robot(campaign.folder, campaign.content.prior, campaign.robot), campaign.content.payload)
+    truth, body, told = _truth(campaign, known, fitted, seed)
+    identified = _standard(fitted)
+    controllers: dict[str, FloatArray] = {PD: np.zeros((len(reference.motion), known.n_joints))}
+    believed = prior(known) if has_torque_model(known) else None
+    if believed is not None:
+        controllers[PRIOR] = torques(known, reference, believed)
+    controllers[IDENTIFIED] = torques(fitted.robot, reference, identified)
+    gains = body.chi if believed is None else believed
+    wanted = reference.motion.q[reference.lead :]
+    errors = {
+        name: errors_of(known, wanted, followed(truth, body, reference, forward, gains))
+        for name, forward in controllers.items()
+    }
+    return {
+        "refused": None,
+        "motion": reference.name,
+        "seconds": reference.seconds,
+        "cut_after_s": reference.cut,
+        "robot": told,
+        "seed": seed,
+        "bandwidth_hz": truth.settings.bandwidth_hz,
+        "joints": list(known.joint_names),
+        "units": ["mm" if sliding else "deg" for sliding in known.mechanism.prismatic],
+        "controllers": [_data(known, name, found) for name, found in errors.items()],
+        "ratios": _ratios(errors),
+    }
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Reference:
+    """What is commanded; the first `lead` rows are the way into the motion, and are not judged."""
+
+    name: str
+    step: float  # s
+    motion: Motion  # (n_steps, n_joints)
+    lead: int
+    cut: float | None  # s after which the motion was left out; None: all of it is there
+
+    @property
+    def seconds(self) -> float:
+        """Tell how long the judged part takes."""
+        return float((len(self.motion) - self.lead) * self.step)
+
+
+def _reference(campaign: OpenCampaign, runs: Sequence[Samples]) -> Reference:
+    if campaign.content.design.task is not None:
+        return task_reference(campaign, STEP)
+    moving = [samples for samples in runs if not samples.static]
+    if not moving:
+        raise ExcitorError("no run moves, so there is no motion to follow")
+    return run_reference(moving[0], STEP)
+
+
+def _truth(campaign: OpenCampaign, known: Robot, fitted: FittedModel, seed: int) -> tuple[Truth, Robot, str]:
+    """Choose the robot that follows, with what it carries, and say which it is."""
+    truth = simulated_truth(campaign.folder, known)
+    if truth is not None:
+        return truth, known, "the virtual robot that the campaign's logs were simulated with (truth.json)"
+    base, place = base_parameters(fitted.robot), _place(fitted)
+    covariance: FloatArray = np.zeros((len(base), len(base)))
+    covariance[np.ix_(place, place)] = fitted.covariance
+    body = replace(fitted.robot, chi=_standard(fitted), payload=None, declared_base=None)
+    told = "a virtual robot drawn from what the identified model leaves open, with ripple that no model has"
+    try:
+        return drawn_truth(body, base.values(body.chi), covariance, seed=seed), body, told
+    except ImpossibleMasses:
+        if fitted.consistent is None:
+            raise
+    body = replace(body, chi=fitted.consistent)
+    told = (
+        "a virtual robot drawn about the physically consistent model, with ripple that no model has: the estimate's "
+        "own masses are none that a robot can have"
+    )
+    return drawn_truth(body, base.values(fitted.consistent), covariance, seed=seed), body, told
+
+
+def _standard(fitted: FittedModel) -> FloatArray:
+    """Write the identified model as parameters (n_params,): those that left it are as in the consistent one, or 0."""
+    base = base_parameters(fitted.robot)
+    beta = np.zeros(len(base)) if fitted.consistent is None else base.values(fitted.consistent)
+    beta[_place(fitted)] = fitted.values
+    return base.standard(beta)
+
+
+def _place(fitted: FittedModel) -> list[int]:
+    """Find the model's parameters among the base parameters."""
+    params, base = layout(fitted.robot), base_parameters(fitted.robot)
+    names = [params.names[column] for column in base.kept]
+    return [names.index(name) for name in fitted.names]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Errors:
+    """Tracking errors: rad or m of joints, m of the tool."""
+
+    rms: FloatArray  # (n_joints,)
+    peak: FloatArray  # (n_joints,)
+    varying: FloatArray  # (n_joints,): rms about the mean, which a controller that integrates would take away
+    tool_rms: float  # distance to where the tool should be at that time
+    tool_peak: float
+    path_rms: float  # distance to the path, whenever the tool should be there
+    path_peak: float
+
+
+def _data(robot: Robot, name: str, errors: Errors) -> dict[str, Any]:
+    factor = np.where(robot.mechanism.prismatic, 1e3, np.degrees(1.0))
+    joints = {key: (factor * getattr(errors, key)).tolist() for key in ("rms", "peak", "varying")}
+    tool = {key: 1e3 * getattr(errors, key) for key in ("tool_rms", "tool_peak", "path_rms", "path_peak")}
+    return {"feed_forward": name, **joints, **{f"{key}_mm": value for key, value in tool.items()}}
+
+
+def _ratios(errors: dict[str, Errors]) -> dict[str, Any]:
+    """Divide rms errors with the identified model by those without it, and with the prior one."""
+    best, out = errors[IDENTIFIED], {}
+    for name, key in ((PD, "to_no_model"), (PRIOR, "to_prior_model")):
+        other = errors.get(name)
+        if other is not None:
+            joints = np.divide(best.rms, other.rms, out=np.full(len(best.rms), np.nan), where=other.rms > 0.0)
+            out[key] = {
+                "joints": [float(x) if np.isfinite(x) else None for x in joints],
+                "tool": best.tool_rms / other.tool_rms if other.tool_rms > 0.0 else None,
+                "path": best.path_rms / other.path_rms if other.path_rms > 0.0 else None,
+            }
+    return out
+
+
+_NEAR = 200  # samples before and after, among which the nearest point of a path is looked for
+_POINTS = 4000  # of a motion, at least, whose distance to the path is found
+
+
+def errors_of(robot: Robot, wanted: FloatArray, q: FloatArray) -> Errors:
+    """Compare positions with those wanted, (n, n_joints) both."""
+    e = q - wanted
+    there, should = (frame_pose(robot, x)[:, :3, 3] for x in (q, wanted))
+    now, path = np.linalg.norm(there - should, axis=1), path_distances(there, should)
+    rms, varying = np.sqrt(np.mean(e**2, axis=0)), np.std(e, axis=0)
+    return Errors(rms, np.abs(e).max(axis=0), varying, _rms(now), float(now.max()), _rms(path), float(path.max()))
+
+
+def path_distances(points: FloatArray, path: FloatArray, near: int = _NEAR) -> FloatArray:
+    """Find the distance of some of the points to the straight pieces of a path near where they should be.
+
+    Both are sampled alike; a point is looked for among the pieces at most `near` samples away.
+    """
+    n = len(points)
+    which = np.arange(0, n, max(1, n // _POINTS))
+    best = np.full(len(which), np.inf)
+    for shift in range(-near, near):
+        k = np.flatnonzero((which + shift >= 0) & (which + shift + 1 < n))
+        at = which[k]
+        a, way = path[at + shift], path[at + shift + 1] - path[at + shift]
+        length = np.einsum("ij,ij->i", way, way)
+        along = np.einsum("ij,ij->i", points[at] - a, way) / np.where(length > 0.0, length, 1.0)
+        beyond = points[at] - a - np.clip(along, 0.0, 1.0)[:, None] * way
+        best[k] = np.minimum(best[k], np.einsum("ij,ij->i", beyond, beyond))
+    return np.asarray(np.sqrt(best))
+
+
+def _rms(x: FloatArray) -> float:
+    return float(np.sqrt(np.mean(x**2)))
+
+
+WIDTH = 0.01  # rad/s or m/s over which the sign of fed-forward friction changes
+
+
+def torques(robot: Robot, reference: Reference, chi: FloatArray) -> FloatArray:
+    """Evaluate what a model feeds forward, (n_steps, n_joints): of what is commanded, not of what is measured."""
+    smooth = with_friction_width(robot, WIDTH)
+    return np.ascontiguousarray(inverse_dynamics(smooth, reference.motion, chi))
+
+
+@one_blas_thread()
+def followed(truth: Truth, robot: Robot, reference: Reference, forward: FloatArray, gains: FloatArray) -> FloatArray:
+    """Simulate the closed loop; positions of the judged part, (n_judged, n_joints).
+
+    `robot` carries what the truth carries; the controller's gains are tuned on the parameters `gains`. ExcitorError
+    where the robot gets out of control.
+    """
+    from excitor.robots.kernel import steps as loop
+
+    tuned = replace(robot, chi=gains, payload=None, declared_base=None)
+    controller = controller_of(truth, tuned, reference.motion, forward, reference.step)
+    out = np.zeros((loop.N_SIGNALS_CLOSED_LOOP, len(reference.motion), robot.n_joints))
+    out[loop.TEMPERATURE, 0] = truth.temperature
+    motion = reference.motion
+    commanded = (np.ascontiguousarray(motion.q), np.ascontiguousarray(motion.dq), forward)
+    done = loop.run_closed_loop(plant_of(truth, robot), controller, commanded, out)
+    if done < len(motion):
+        raise ExcitorError(f"{robot.name}: got out of control {done * reference.step:.3g} s after it had begun")
+    return np.ascontiguousarray(out[loop.POSITION_CLOSED_LOOP, reference.lead :])
+
+
+LONGEST = 40.0  # s of a motion that are looked at
+LEAD = 1.0  # s, before the motion
+_REST = 0.5  # s of it at rest, while controllers settle
+
+
+def reference_of(name: str, times: FloatArray, q: FloatArray, step: float) -> Reference:
+    """Put a motion, positions q (n, n_joints) at rising times, on a servo loop's clock."""
+    from scipy.interpolate import CubicSpline
+
+    if len(times) < 4:
+        raise ExcitorError(f"{name}: has {len(times)} samples, expected at least 4 to follow")
+    duration = float(times[-1] - times[0])
+    cut = LONGEST if duration > LONGEST else None
+    spline = CubicSpline(times - times[0], q, axis=0)
+    t = step * np.arange(int(min(duration, LONGEST) / step) + 1)
+    q, dq, ddq = (spline(t, order) for order in range(3))
+    n, still = round(LEAD / step), round(_REST / step)
+    s = (np.arange(n) - still) / (n - still)
+    span = LEAD - _REST
+    share, push = np.where(s > 0.0, rise(s, 0), 0.0), np.where(s > 0.0, rise(s, 1), 0.0) / span
+    before = np.cumsum(share[::-1])[::-1] * step + 0.5 * step * (1.0 - share)
+    lead = (q[0] - before[:, None] * dq[0], share[:, None] * dq[0], push[:, None] * dq[0])
+    whole = (np.concatenate([a, b]) for a, b in zip(lead, (q, dq, ddq), strict=True))
+    return Reference(name, step, Motion(*whole), n, cut)
+
+
+def task_reference(campaign: OpenCampaign, step: float) -> Reference:
+    """Take the campaign's task."""
+    setup = set_up(campaign)
+    task_motion(setup)  # which says what is wrong with it
+    name = str(setup.design.task)
+    try:
+        table = np.loadtxt(campaign.folder / name, delimiter=",", skiprows=1, encoding="utf-8-sig", ndmin=2)
+    except (OSError, ValueError) as error:
+        raise InvalidCampaign(campaign.folder / FILE, [f"design.task: {name!r} {error}"]) from None
+    return reference_of(f"task {name}", table[:, 0], pendant_to_si(setup.robot, table[:, 1:]), step)
+
+
+def run_reference(samples: Samples, step: float) -> Reference:
+    """Take the motion of a run, as it was measured."""
+    times = np.arange(len(samples)) / samples.sample_rate_hz
+    return reference_of(f"run {samples.run!r}", times, samples.motion.q, step)
+
+
+def reported_tracking(evidence: Evidence, asked: bool) -> dict[str, Any] | None:
+    """Simulate tracking of a process, or of the validation motion; None where the campaign has no use for it."""
+    identified = evidence.identified
+    if not (asked or in_process(identified.campaign)):
+        return None
+    estimate, consistent = identified.estimate, identified.consistent
+    fitted = FittedModel(
+        evidence.robot,
+        tuple(estimate.names),
+        estimate.values,
+        identified.intervals.covariance,
+        None if consistent is None else consistent.chi,
+    )
+    cycles = {run.name for run in identified.campaign.content.run if run.cycle_s}
+    order = sorted(evidence.runs, key=lambda run: (run.samples.run not in cycles, run.role != "validate"))
+    return tracking_data(identified.campaign, fitted, [run.samples for run in order])
+
+
+POSES = 300  # in which a drawn robot's mass matrix is looked at
+LEAST = 1e-4  # smallest eigenvalue of a mass matrix of unit diagonal
+_DRAWS = 40
+_CLOSER = 0.5  # by which draws come closer to the estimate where none of them is a robot
+_LARGEST = 10_000_000  # bytes
+
+
+class ImpossibleMasses(ExcitorError):
+    """Base parameters whose mass matrix is not positive."""
+
+
+def simulated_truth(folder: Path, robot: Robot) -> Truth | None:
+    """Take the robot that the campaign's logs were simulated with; None where they were not, or it is another robot."""
+    data = _read(folder / TRUTH)
+    if data is None or data.get("robot") != robot.name:
+        return None
+    try:
+        given: dict[str, Any] = dict(data["settings"])
+        given = {key: tuple(x) if isinstance(x, list) else x for key, x in given.items()}
+        truth = draw_truth(robot, int(data["seed"]), Settings(**given))
+        written = np.array([entry["value"] for entry in data["parameters"]], dtype=float)
+    except (KeyError, TypeError, ValueError, ExcitorError):
+        return None
+    same = written.shape == truth.chi.shape and np.allclose(written, truth.chi, rtol=1e-9, atol=1e-12)
+    return truth if same else None
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        if path.stat().st_size > _LARGEST:
+            return None
+        data = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def drawn_truth(robot: Robot, beta: FloatArray, covariance: FloatArray, *, seed: int) -> Truth:
+    """Draw a robot from the model's uncertainty; ExcitorError where the model's masses are none a robot can have.
+
+    `beta` (n_base,) are all base parameters of the robot, without a payload of its own; `covariance` is theirs.
+    """
+    settings = Settings(stuck=tuple(robot.locked))
+    rng = np.random.default_rng([seed, 0x7472])
+    chi = _possible(robot, beta, covariance, rng)
+    n = len(layout(robot))
+    full, all_chi = with_unmodelled(robot, chi, rng, settings)
+    loss = (1.0 - robot.drive.efficiency)[:, None] * np.exp(settings.loss * rng.normal(size=(robot.n_joints, 2)))
+    stiffness, damping = springs(robot, chi[:n], settings)
+    return Truth(
+        full,
+        all_chi,
+        np.clip(1.0 - loss, 0.05, 1.0),
+        robot.drive.torque_from_current,
+        stiffness,
+        damping,
+        np.full(robot.n_joints, settings.ambient),
+        settings,
+        seed,
+    )
+
+
+def _possible(robot: Robot, beta: FloatArray, covariance: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Draw parameters whose mass matrix is positive and whose friction resists."""
+    if not isinstance(robot.mechanism, Tree):
+        raise ExcitorError(f"{robot.name}: closed chains cannot be simulated under a controller yet")
+    base = base_parameters(robot)
+    poses = random_motion(robot, POSES, robot.locked).q
+    if not _is_robot(robot, base.standard(beta), poses):
+        raise ImpossibleMasses(
+            f"{robot.name}: the identified masses make no positive mass matrix in every pose, so no virtual robot has "
+            "them; measure more, or reduce the model"
+        )
+    values, V = np.linalg.eigh(0.5 * (covariance + covariance.T))
+    half = V * np.sqrt(np.maximum(values, 0.0))
+    for share in (1.0, _CLOSER, _CLOSER**2, _CLOSER**3, 0.0):
+        for _ in range(_DRAWS):
+            chi = _resisting(robot, base.standard(beta + share * half @ rng.normal(size=len(beta))))
+            if _is_robot(robot, chi, poses):
+                return chi
+    return _resisting(robot, base.standard(beta))
+
+
+def _is_robot(robot: Robot, chi: FloatArray, poses: FloatArray) -> bool:
+    moving = [i for i in range(robot.n_joints) if i not in robot.locked]
+    M = mass_matrix(robot, poses, chi)[:, moving][:, :, moving]
+    size = np.einsum("bii->bi", M)
+    if not (size > 0.0).all():
+        return False
+    unit = M / np.sqrt(size[:, :, None] * size[:, None, :])
+    return bool(np.linalg.eigvalsh(0.5 * (unit + unit.transpose(0, 2, 1)))[:, 0].min() > LEAST)
+
+
+def _resisting(robot: Robot, chi: FloatArray) -> FloatArray:
+    """Let no friction drive a joint."""
+    for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
+        if term.model in ("viscous", "coulomb", "sqrt", "stribeck", "maxwell-slip"):
+            chi[column] = max(chi[column], 0.0)
+    return chi

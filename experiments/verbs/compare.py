@@ -1,0 +1,95 @@
+"""The verb `compare`: all methods on one campaign's data, into compare.html and compare.json.
+
+* What `excitor compare` shows a person: the recommendation, the table, what to believe.
+"""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from excitor.experiments.campaign import FILE, open_campaign
+from excitor.experiments.compare import compare, error_words, outcome
+from excitor.experiments.files import write_atomically
+from excitor.experiments.report.comparison import compare_data, compare_page
+from excitor.experiments.report.html import NONE, entries, seen, show, subtable
+
+PAGE, DATA = "compare.html", "compare.json"
+
+
+def run_compare(folder: Path, as_json: bool, methods: Sequence[str] = ()) -> None:
+    """Compare methods and write what came of it; all of them unless some are named."""
+    campaign = open_campaign(folder)
+    compared = compare(campaign, methods, lambda sentence: typer.echo(sentence, err=True))
+    data = compare_data(compared)
+    texts = {PAGE: compare_page(data), DATA: json.dumps(data, indent=2, allow_nan=False) + "\n"}
+    for name, text in texts.items():  # the data last: they tell that the page is up to date
+        write_atomically(campaign.folder / name, text)
+        typer.echo(f"wrote {campaign.folder / name}", err=True)
+    if as_json:
+        typer.echo(json.dumps(data, indent=2, allow_nan=False))
+        return
+    print_compared(data)
+    typer.echo(f"\nLook at {campaign.folder / PAGE}")
+    taken = compared.recommendation.method
+    if taken is not None and taken != campaign.content.identify.method:
+        once = shlex.join(["excitor", "identify", str(folder), "--method", taken])
+        typer.echo(f'To take this model: method = "{taken}" under [identify] in {FILE}; or, once, {once}')
+
+
+def print_compared(data: Mapping[str, Any]) -> None:
+    """Print a comparison, given as compare.json has it."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    console, advice = Console(), subtable(data, "recommendation")
+    console.print(_table(data))
+    for words, names in _outcomes(data).items():
+        console.print(escape(f"{', '.join(names)}: {seen(words)}"), style="dim")
+    console.print()
+    colour = "red" if advice.get("method") is None else "yellow" if advice.get("careful") else "green"
+    console.print(escape(seen(str(advice.get("headline", "")))), style=f"bold {colour}")
+    for sentence in entries(advice, "reasons"):
+        console.print(escape(seen(str(sentence))))
+    substitute = subtable(data, "runs").get("substitute")
+    if substitute:
+        console.print(escape(f"{substitute}."), style="yellow")
+    for sentence in entries(data, "beliefs"):
+        console.print(f"- {escape(seen(str(sentence)))}")
+
+
+def _table(data: Mapping[str, Any]) -> Any:
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
+    from rich.table import Table
+
+    title = "Errors |τ - τ̂| / |τ| on runs that no method was fitted to"
+    made = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("", "held out", "training", "parameters", "consistent", "CPU, s"):
+        made.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+    for entry in entries(data, "methods"):
+        words = [
+            error_words(subtable(entry, "held_out").get("total")),
+            error_words(subtable(entry, "training").get("total")),
+            str(entry.get("n_parameters") or NONE),
+            error_words(subtable(entry, "consistent").get("total")),
+            show(entry.get("cpu_s"), 2),
+        ]
+        made.add_row(str(entry.get("name")), *(escape(seen(word)) for word in words))
+    for name, found in subtable(data, "baselines").items():
+        made.add_row(name, error_words(found.get("total")), style="dim")
+    if data.get("noise"):
+        made.add_row("noise alone", error_words(subtable(data, "noise").get("total")), style="dim")
+    return made
+
+
+def _outcomes(data: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Collect what came of methods, those of the same outcome together."""
+    told: dict[str, list[str]] = {}
+    for entry in entries(data, "methods"):
+        if words := outcome(data, entry):
+            told.setdefault(words, []).append(str(entry.get("name")))
+    return told

@@ -1,0 +1,155 @@
+"""The two verbs: run the stage, tell the result, say whether all is well.
+
+* What `emit` and `verify` tell: a table for people, one object for scripts.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from excitor.experiments.emit import Emitted, Listen, Planned, Verified, emit, verify_folder
+
+
+def run_emit(folder: Path, targets: Sequence[str], as_json: bool, **given: Any) -> bool:
+    """Write programs; False where a target cannot run the design, or a program fails its check."""
+    with running() as listen:
+        planned, emitted = emit(folder, targets, listen=listen, **given)
+    if as_json:
+        typer.echo(json.dumps(emitted_data(planned, emitted), indent=2, allow_nan=False))
+    else:
+        print_emitted(planned, emitted)
+    return all(one.good for one in emitted)
+
+
+def run_verify(folder: Path, as_json: bool) -> bool:
+    """Run programs again; False where one fails."""
+    with running() as listen:
+        _, found = verify_folder(folder, listen)
+    good = all(verified.good for verified in found)
+    if as_json:
+        typer.echo(json.dumps({"ok": good, "files": verified_data(found)}, indent=2, allow_nan=False))
+    else:
+        print_verified(found)
+    return good
+
+
+def verified_data(found: Sequence[Verified]) -> list[dict[str, Any]]:
+    """List programs for scripts."""
+    return [entry for verified in found for entry in _entries(verified)]
+
+
+def _entries(verified: Verified) -> Iterator[dict[str, Any]]:
+    for judged, verdict in zip(verified.judged, verified.verdicts, strict=True):
+        done = verdict.executed
+        bounds = done.conditions if done is not None else None
+        yield {
+            "file": f"{verified.target.name}/{verdict.program}",
+            "target": verified.target.name,
+            "timing_class": verified.target.timing,
+            "run": judged.plan.run,
+            "dry": judged.plan.dry,
+            "ok": verdict.good and not verified.problems,
+            "problems": [*verified.problems, *verdict.problems],
+            "max_position_error_rad": _number(verdict.max_position_error),
+            "interpolated_position_error_rad": _number(done.interpolated_position_error) if done else None,
+            "acceleration_error": _number(done.acceleration_error) if done else None,
+            "limits_hold": done.limits_hold if done is not None else None,
+            "condition_planned": _number(verdict.condition_planned),
+            "condition_executed": _number(bounds[1]) if bounds else None,
+            "condition_executed_range": [_number(x) for x in bounds] if bounds else None,
+            "assumed": done.assumed if done is not None else "",
+        }
+
+
+def emitted_data(planned: Planned, emitted: Sequence[Emitted]) -> dict[str, Any]:
+    """Say for scripts what was written."""
+    return {
+        "ok": all(one.good for one in emitted),
+        "go": planned.go,
+        "reasons": list(planned.no_go),
+        "notes": list(planned.notes),
+        "targets": [
+            {
+                "target": one.name,
+                "folder": str(one.folder) if one.folder else None,
+                "refused": one.refused,
+                "note": one.note,
+            }
+            for one in emitted
+        ],
+        "files": verified_data([one.verified for one in emitted if one.verified is not None]),
+    }
+
+
+def print_emitted(planned: Planned, emitted: Sequence[Emitted]) -> None:
+    """Show what was written, and how each program did."""
+    print_verified([one.verified for one in emitted if one.verified is not None])
+    for one in emitted:
+        typer.echo(f"wrote {one.folder}" if one.folder else one.refused)
+        if one.note:
+            typer.echo(f"note: {one.note}")
+    for note in planned.notes:
+        typer.echo(f"note: {note}")
+    if not planned.go:
+        typer.echo("note: the design is a no-go, emitted on purpose; its pages, programs and manifests say so")
+        for reason in planned.no_go:
+            typer.echo(f"  {reason}")
+    written = [one.folder for one in emitted if one.folder is not None]
+    if written:
+        typer.echo(f"\nRead {_page(written)} before anything runs. The dry run comes first.")
+
+
+def print_verified(found: Sequence[Verified]) -> None:
+    """Show a row per program, and every problem in words."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("program", no_wrap=True)
+    for head in ("class", "error", "limits", "condition", "executed", ""):
+        table.add_column(head)
+    for entry in verified_data(found):
+        done = entry["condition_executed_range"]
+        table.add_row(
+            entry["file"],
+            entry["timing_class"],
+            "" if entry["max_position_error_rad"] is None else f"{entry['max_position_error_rad']:.1e} rad",
+            {True: "hold", False: "broken", None: "not looked at"}[entry["limits_hold"]],
+            "" if entry["condition_planned"] is None else f"{entry['condition_planned']:.3f}",
+            "" if not done else f"{done[0]:.3f}" if done[1] - done[0] < 5e-4 else f"{done[0]:.3f} to {done[1]:.3f}",
+            "✓" if entry["ok"] else "fails",
+        )
+    Console().print(table)
+    for verified in found:
+        for problem in verified.problems:
+            typer.echo(f"{verified.target.name}: {problem}")
+        for verdict in verified.verdicts:
+            for problem in verdict.problems:
+                typer.echo(f"{verified.target.name}/{verdict.program}: {problem}")
+        assumed = {verdict.executed.assumed for verdict in verified.verdicts if verdict.executed is not None}
+        for sentence in sorted(assumed - {""}):
+            typer.echo(f"{verified.target.name}: assumed: {sentence}")
+
+
+@contextmanager
+def running() -> Iterator[Listen]:
+    """Show on stderr which program runs."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status("") as status:
+        yield lambda sentence: status.update(sentence)
+
+
+def _page(folders: Sequence[Path]) -> str:
+    """Name the operator's page, or what all of them are called."""
+    own = [folder for folder in folders if folder.name != "csv"] or list(folders)
+    return str(own[0] / "README.md") if len(own) == 1 else f"{own[0].parent}/NAME/README.md"
+
+
+def _number(value: float | None) -> float | None:
+    return float(value) if value is not None and abs(value) < float("inf") else None

@@ -1,0 +1,99 @@
+"""The verb `next`: print what would teach most, or that enough is known."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from excitor.experiments.next_run import Advised, Aim, advise, advised_data
+from excitor.experiments.report.html import NONE, show
+from excitor.experiments.verbs.emit import running
+
+_SHOWN = 12  # rows of what is missing
+_NAMES = 6  # in a cell
+
+
+def run_next(folder: Path, as_json: bool, *, seed: int = 0) -> None:
+    """Advise, and print it."""
+    with running() as tell:
+        advised = advise(folder, seed=seed, tell=tell, warn=lambda sentence: typer.echo(sentence, err=True))
+    if as_json:
+        typer.echo(json.dumps(advised_data(advised), indent=2, allow_nan=False))
+    else:
+        print_advised(advised)
+
+
+def print_advised(advised: Advised) -> None:
+    """Tell people: the sentence, what could be run, what of it is expected, how the best is done."""
+    with _console() as console:
+        if advised.ranked:
+            console.print(_candidates(advised))
+            console.print(_missing(advised))
+    typer.echo(advised.sentence)
+    if advised.ranked:
+        typer.echo("\nHow:")
+        for line in advised.ranked[0].candidate.how:
+            typer.echo(f"  {line}")
+    for note in advised.notes:
+        typer.echo(f"note: {note}.")
+
+
+def _candidates(advised: Advised) -> Table:
+    table = Table(title="What could be run, most gain per second first")
+    for heading in (
+        "what",
+        "robot time",
+        "closes of what is missing",
+        "a minute",
+        "times until met",
+        "teaches",
+    ):
+        table.add_column(heading)
+    for one in advised.ranked:
+        table.add_row(
+            Text(one.candidate.what),
+            f"{one.candidate.seconds / 60.0:.1f} min",
+            f"{100.0 * one.gain:.0f} %",
+            f"{6000.0 * one.rate:.2g} %",
+            NONE if one.times is None else str(one.times),
+            Text(_several(one.teaches)),
+        )
+    return table
+
+
+def _missing(advised: Advised) -> Table:
+    """List what misses its target, as it is and as it is expected after each run."""
+    table = Table(title="What misses its target: standard deviations")
+    best = advised.ranked[:3]
+    for heading in ("", "size", "now", "target", *(f"after {one.candidate.what}" for one in best), "unit"):
+        table.add_column(Text(heading))
+    index = {aim.name: k for k, aim in enumerate(advised.aims)}
+    for aim in advised.missing[:_SHOWN]:
+        after = [_marked(aim, one.expected[index[aim.name]]) for one in best]
+        table.add_row(Text(aim.name), show(aim.size, 3), show(aim.now, 3), show(aim.target, 3), *after, aim.unit)
+    rest = len(advised.missing) - _SHOWN
+    if rest > 0:
+        table.caption = f"and {rest} more; --json lists all"
+    return table
+
+
+def _marked(aim: Aim, sigma: float) -> Text:
+    return Text(show(sigma, 3), style="green" if sigma <= aim.target else "")
+
+
+def _several(names: tuple[str, ...]) -> str:
+    rest = len(names) - _NAMES
+    return ", ".join(names[:_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+
+
+@contextmanager
+def _console() -> Iterator[Console]:
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, 140)
+    yield console

@@ -1,0 +1,391 @@
+"""The verb `robots`: list them, show one, write its model as code.
+
+* What `excitor robots` says of a robot: joints, limits, base parameters, what no torque shows, what looks wrong.
+* What `excitor robots` writes of a robot's model: code, closed forms, and what evaluating it costs.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+
+from excitor.robots.arrays import FloatArray
+from excitor.robots.base import Base, LockedLoss, base_parameters, declared_transform, lost_when_locked, regroupings
+from excitor.robots.errors import ExcitorError, RankDeficient
+from excitor.robots.lint import Finding, lint
+from excitor.robots.load import load_with_notes, stretch
+from excitor.robots.parameters import layout, prior
+from excitor.robots.robot import Robot
+
+
+def show_model(source: str, export: str | None, equations: bool, out: Path | None, as_json: bool) -> None:
+    """Write code, equations or operation counts of a robot's model."""
+    robot, warnings = model(source)
+    for warning in warnings:
+        typer.echo(warning, err=True)
+    if export is not None:
+        write(code(robot, export), out, as_json)
+    elif equations:
+        write(equations_code(robot), out, as_json)
+    elif as_json:
+        typer.echo(json.dumps(counts(robot), indent=2))
+    else:
+        print_counts(counts(robot), typer.echo)
+
+
+def list_robots(as_json: bool) -> None:
+    """List the catalogue."""
+    from excitor.robots.load import catalog_names, load
+
+    found = [load(name) for name in catalog_names()]
+    if as_json:
+        rows = [{"name": robot.name, "title": robot.title, "n_joints": robot.n_joints} for robot in found]
+        typer.echo(json.dumps({"robots": rows}, indent=2))
+        return
+    for robot in found:
+        typer.echo(f"{robot.name:10} {robot.n_joints} joints   {robot.title}")
+    typer.echo("\nShow one with: excitor robots NAME. Your own: a .toml or .urdf file.")
+
+
+def show_robot(source: str, lock: list[str], as_json: bool) -> bool:
+    """Show one robot; False if it should not be used as it is."""
+    page = robot_page(source, lock)
+    if as_json:
+        typer.echo(json.dumps(as_data(page), indent=2, allow_nan=False))
+    else:
+        print_page(page)
+    return not page.has_errors
+
+
+def write(text: str, out: Path | None, as_json: bool) -> None:
+    """Write text to a file or to the screen."""
+    from excitor.experiments.files import write_atomically
+
+    if out is not None:
+        write_atomically(out, text)
+        typer.echo(f"wrote {out}", err=True)
+    if as_json:
+        typer.echo(json.dumps({"out": None if out is None else str(out), "text": text}, indent=2))
+    elif out is None:
+        typer.echo(text)
+
+
+@dataclass(frozen=True)
+class RobotPage:
+    """Everything there is to show of one robot."""
+
+    robot: Robot
+    base: Base
+    numbers: tuple[str, ...]  # regroupings with numbers
+    forms: tuple[str, ...]  # regroupings in the robot's named lengths
+    findings: tuple[Finding, ...]
+    locked: LockedLoss | None
+    held: Mapping[int, float]  # where joints are locked, by the file or for this page
+    declared: str | None
+
+    @property
+    def has_errors(self) -> bool:
+        """Tell whether the robot should not be used as it is."""
+        return any(finding.level == "error" for finding in self.findings)
+
+
+def robot_page(source: str, locked: Sequence[str] = ()) -> RobotPage:
+    """Load a robot and find out about it, also with joints locked at the middle of their range."""
+    robot, notes = load_with_notes(source)
+    base = base_parameters(robot)
+    positions = {**lock_positions(robot, locked), **robot.locked}
+    loss = lost_when_locked(replace(robot, locked={}), positions) if locked else None
+    return RobotPage(
+        robot=robot,
+        base=base,
+        numbers=regroupings(robot, base),
+        forms=regroupings(robot, base, stretch(source)),
+        findings=lint(robot, notes),
+        locked=loss,
+        held=positions,
+        declared=declared_sentence(robot, base),
+    )
+
+
+def lock_positions(robot: Robot, names: Sequence[str]) -> dict[int, float]:
+    """Hold joints at the middle of their range, or at 0 where it has no end."""
+    positions = {}
+    for name in names:
+        if name not in robot.joint_names:
+            raise ValueError(f"--lock {name}: no joint has that name; expected some of {', '.join(robot.joint_names)}")
+        i = robot.joint_names.index(name)
+        interval = robot.limits.position[i]
+        positions[i] = float(interval.mean()) if np.isfinite(interval).all() else 0.0
+    return positions
+
+
+def as_data(page: RobotPage) -> dict[str, Any]:
+    """Write a page for scripts; infinite limits are null."""
+    robot, base = page.robot, page.base
+    limits = robot.limits
+    data: dict[str, Any] = {
+        "name": robot.name,
+        "title": robot.title,
+        "joints": [
+            {"name": name, "kind": kind, "unit": unit, "locked": page.held.get(i)}
+            for i, (name, kind, unit) in enumerate(joint_kinds(robot))
+        ],
+        "links": list(robot.mechanism.link_names),
+        "limits": {
+            "position": [[_finite(low), _finite(high)] for low, high in limits.position],
+            **{
+                quantity: [_finite(x) for x in getattr(limits, quantity)]
+                for quantity in ("velocity", "acceleration", "jerk", "torque")
+            },
+        },
+        "base_parameters": [
+            {
+                "name": name,
+                "regrouping": number,
+                "closed_form": form,
+                "unit": unit,
+                "prior": value,
+                "terms": _terms(robot, row),
+            }
+            for name, number, form, unit, value, row in zip(
+                base.names,
+                page.numbers,
+                page.forms,
+                base.units,
+                prior_values(robot, base),
+                base.regrouping,
+                strict=True,
+            )
+        ],
+        "declared_base": page.declared,
+        "unidentifiable": list(base.without_effect),
+        "only_combined": list(base.only_combined),
+        "rank": {
+            "count": len(base),
+            "last_kept": base.gap[0],
+            "first_dropped": base.gap[1],
+            "tolerance": base.tolerance,
+        },
+        "findings": [
+            {"level": finding.level, "where": finding.where, "sentence": finding.sentence} for finding in page.findings
+        ],
+    }
+    if page.locked is not None:
+        data["locked"] = {
+            "base_parameters": [
+                {"name": name, "regrouping": form}
+                for name, form in zip(page.locked.base.names, regroupings(robot, page.locked.base), strict=True)
+            ],
+            "lost": list(page.locked.lost),
+        }
+    return data
+
+
+def prior_values(robot: Robot, base: Base) -> list[float | None]:
+    """Evaluate base parameters from what is known beforehand; None where a part is not known."""
+    values = base.values(np.where(robot.assumed_zero, 0.0, prior(robot)))
+    unknown = (base.regrouping != 0.0) @ (~robot.known & ~robot.assumed_zero)
+    return [None if part else float(value) for value, part in zip(values, unknown, strict=True)]
+
+
+def declared_sentence(robot: Robot, base: Base) -> str | None:
+    """Say whether the base set that the robot declares spans the same space; lint says why where it does not."""
+    if robot.declared_base is None:
+        return None
+    count = len(robot.declared_base.names)
+    try:
+        declared_transform(robot, base)
+    except RankDeficient:
+        return f"Declared base set: {count} parameters, which do not span the same space"
+    return f"Declared base set: {count} parameters, spanning the same space ({robot.declared_base.source})"
+
+
+def joint_kinds(robot: Robot) -> list[tuple[str, str, str]]:
+    """List joints with their kind and unit."""
+    return [
+        (name, "prismatic" if slides else "revolute", "m" if slides else "rad")
+        for name, slides in zip(robot.joint_names, robot.mechanism.prismatic, strict=True)
+    ]
+
+
+def print_page(page: RobotPage) -> None:
+    """Print a page for people."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console()
+    robot, base = page.robot, page.base
+    console.print(f"[bold]{escape(robot.title or robot.name)}[/]  {robot.n_joints} joints, {len(base)} base parameters")
+    console.print(_limits_table(page))
+    console.print(_base_table(page))
+    console.print(
+        f"Rank {len(base)}: last kept column {base.gap[0]:.1e}, first dropped {base.gap[1]:.1e} "
+        f"(relative residuals; tolerance {base.tolerance:g})",
+        style="dim",
+    )
+    if base.without_effect:
+        console.print(f"No torque shows: {', '.join(base.without_effect)}")
+    if base.only_combined:
+        console.print(f"Seen only as parts of base parameters: {', '.join(base.only_combined)}")
+    if page.declared is not None:
+        console.print(escape(page.declared))
+    if page.locked is not None:
+        print_locked(page, page.locked, console.print)
+    for finding in page.findings:
+        color = {"error": "red", "warning": "yellow"}.get(finding.level, "dim")
+        console.print(f"[{color}]{finding.level}[/] {escape(finding.where)}: {escape(finding.sentence)}")
+
+
+def print_locked(page: RobotPage, locked: LockedLoss, echo: Callable[[str], Any]) -> None:
+    """Say what runs with the joints so held can tell, and what not."""
+    from rich.markup import escape
+
+    echo(f"\nWith these joints locked, {len(locked.base)} combinations can be told:")
+    forms = regroupings(page.robot, locked.base)
+    echo(escape("; ".join(form for form in forms) or "none"))
+    echo(f"Not told, of the robot's base parameters: {escape(', '.join(locked.lost)) or 'none'}")
+
+
+def _limits_table(page: RobotPage) -> Any:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title="Joints", title_justify="left")
+    for heading in ("joint", "position", "velocity", "acceleration", "torque", "locked at"):
+        table.add_column(heading, justify="left" if heading == "joint" else "right")
+    robot, limits = page.robot, page.robot.limits
+    for i, (name, kind, _) in enumerate(joint_kinds(robot)):
+        scale, unit = (1.0, "m") if kind == "prismatic" else (180.0 / np.pi, "°")
+        force = "N" if kind == "prismatic" else "N m"
+        low, high = scale * limits.position[i]
+        table.add_row(
+            escape(name),
+            f"{low:.6g} … {high:.6g} {unit}" if np.isfinite(low) or np.isfinite(high) else "free",
+            _limit(scale * limits.velocity[i], f"{unit}/s"),
+            _limit(scale * limits.acceleration[i], f"{unit}/s²"),
+            _limit(limits.torque[i], force),
+            f"{scale * page.held[i]:.6g} {unit}" if i in page.held else "",
+        )
+    return table
+
+
+def _base_table(page: RobotPage) -> Any:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title="Base parameters", title_justify="left")
+    for heading in ("name", "regroups", "prior", "unit"):
+        table.add_column(heading, justify="right" if heading == "prior" else "left")
+    values = prior_values(page.robot, page.base)
+    for name, form, value, unit in zip(page.base.names, page.forms, values, page.base.units, strict=True):
+        known = "" if value is None else f"{value:.4g}"
+        table.add_row(escape(name), escape("" if form == name else form), known, unit)
+    return table
+
+
+def _limit(value: float, unit: str) -> str:
+    return f"{value:.6g} {unit}" if np.isfinite(value) else "not given"
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _terms(robot: Robot, row: FloatArray) -> Mapping[str, float]:
+    names = layout(robot).names
+    return {names[k]: float(row[k]) for k in np.flatnonzero(row)}
+
+
+def model(source: str) -> tuple[Robot, list[str]]:
+    """Load a robot whose model may be written, and what its reader must know; ExcitorError if it must not."""
+    robot, notes = load_with_notes(source)
+    errors = [finding for finding in lint(robot, notes) if finding.level == "error"]
+    if errors:
+        reasons = "\n".join(f"{finding.where}: {finding.sentence}" for finding in errors)
+        raise ExcitorError(f"{source}: no model is written of a robot that cannot be right:\n{reasons}")
+    unknown = unknown_parameters(robot)
+    warnings = [f"taken as 0 because the file does not give them: {', '.join(unknown)}"] if unknown else []
+    # held joints still feel torque: the model is that of the free robot
+    return replace(robot, locked={}), warnings
+
+
+def unknown_parameters(robot: Robot) -> list[str]:
+    """Name the parameters that torques show and the robot's file does not give."""
+    base = base_parameters(replace(robot, locked={}))
+    needed = np.any(base.regrouping != 0.0, axis=0) & ~robot.known & ~robot.assumed_zero
+    return [name for name, missing in zip(layout(robot).names, needed, strict=True) if missing]
+
+
+def code(robot: Robot, language: str) -> str:
+    """Write the inverse dynamics in a language, with a note of what went in."""
+    from excitor.robots.codegen import SIGN_WIDTH, comment_lines, inverse_dynamics_code
+
+    base = base_parameters(robot)
+    chi = base.standard(base.values(np.where(robot.assumed_zero, 0.0, prior(robot))))
+    text = inverse_dynamics_code(robot, language, chi=chi)
+    lines = [
+        f"Written by Excitor {version('excitor')} for {robot.name}; joints in order: {', '.join(robot.joint_names)}",
+        "SI units and radians, torques on the joint side"
+        + ("" if robot.payload is None else "; the payload is counted with its link"),
+        f"Signs of velocities are smoothed: tanh(v / width), width {SIGN_WIDTH:g} where the robot states none",
+    ]
+    unknown = unknown_parameters(robot)
+    if unknown:
+        lines.append(f"Taken as 0 because the robot file does not give them: {', '.join(unknown)}")
+    lines += [f"{name} = {text_}" for name, text_ in base_legend(robot)]
+    return "\n".join(comment_lines(line, language) for line in lines) + "\n" + text
+
+
+def equations_code(robot: Robot) -> str:
+    """Write M, c, g and friction in closed form, its parameters being base parameters."""
+    from excitor.robots.symbolic import closed_form, text
+
+    printed = text(closed_form(robot, kept=base_names(robot)))
+    legend = base_legend(robot)
+    for name, _ in legend:
+        printed = re.sub(rf"\b{re.escape(name.removesuffix('R'))}\b", name, printed)
+    if not legend:
+        return printed
+    return printed + "\nwhere\n" + "".join(f"{name} = {form}\n" for name, form in legend)
+
+
+def base_legend(robot: Robot) -> list[tuple[str, str]]:
+    """Say what the regrouped parameters stand for."""
+    base = base_parameters(robot)
+    forms = regroupings(robot, base)
+    return [(name, form) for name, form in zip(base.names, forms, strict=True) if name.endswith("R") and form != name]
+
+
+def counts(robot: Robot) -> dict[str, Any]:
+    """Count the operations of the dynamic and of the power model, side by side."""
+    from excitor.robots.codegen import operation_counts
+
+    kept = base_names(robot)
+    return {"name": robot.name, "columns": len(kept), **asdict(operation_counts(robot, kept=kept))}
+
+
+def print_counts(data: dict[str, Any], echo: Callable[[str], Any]) -> None:
+    """Print counts as a small table."""
+    rows = {
+        "torque": "inverse dynamics, parameters known",
+        "regressor": "dynamic model: Y with tau = Y beta",
+        "energy": "power model: h with H = h beta",
+        "power": "power model: dh/dt and friction power",
+    }
+    echo(f"{data['name']}, {data['columns']} base parameters, operations a sample")
+    echo(f"{'':40} {'+':>6} {'*':>6} {'sin, tanh, …':>14}")
+    for key, title in rows.items():
+        count = data[key]
+        echo(f"{title:40} {count['additions']:6d} {count['multiplications']:6d} {count['functions']:14d}")
+
+
+def base_names(robot: Robot) -> list[str]:
+    """Name the standard parameters that base parameters are grouped on."""
+    names = layout(robot).names
+    return [names[k] for k in base_parameters(robot).kept]

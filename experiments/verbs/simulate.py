@@ -1,0 +1,79 @@
+"""The verb: run the stage, tell what was written and what was not."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from excitor.experiments.simulate import TRUTH, Asked, Simulated, simulate
+from excitor.experiments.verbs.emit import running
+
+
+def run_simulate(
+    folder: Path,
+    as_json: bool,
+    *,
+    targets: Sequence[str] = (),
+    fault: Sequence[str] = (),
+    seed: int = 0,
+    dry: bool = False,
+    fresh: bool = False,
+    log_format: str | None = None,
+) -> bool:
+    """Simulate; False where a target that was asked for by its name, or every one, cannot be logged."""
+    asked = Asked(seed, tuple(fault), dry, fresh, log_format)
+    with running() as listen:
+        made = simulate(folder, targets, asked, listen)
+    good = all(one.folder is not None for one in made if one.target in targets) and any(one.folder for one in made)
+    if as_json:
+        typer.echo(json.dumps(simulated_data(folder, made, good), indent=2, allow_nan=False))
+    else:
+        print_simulated(folder, made)
+    return good
+
+
+def simulated_data(folder: Path, made: Sequence[Simulated], good: bool) -> dict[str, Any]:
+    """Say for scripts what was written."""
+    written = [one for one in made if one.folder is not None]
+    return {
+        "ok": good,
+        "truth": str(folder / TRUTH) if written else None,
+        "targets": [
+            {
+                "target": one.target,
+                "folder": str(one.folder) if one.folder else None,
+                "refused": one.refused,
+                "log_format": one.data.get("log_format"),
+                "log": one.data.get("log"),
+                "seed": one.data.get("seed"),
+                "faults": one.data.get("faults", []),
+                "logs": [
+                    {**{key: run[key] for key in ("program", "run", "role", "dry", "rows")}, "log": _log(one, run)}
+                    for run in one.data.get("programs", [])
+                ],
+            }
+            for one in made
+        ],
+    }
+
+
+def print_simulated(folder: Path, made: Sequence[Simulated]) -> None:
+    """Tell people what was written, and what is wrong with it on purpose."""
+    for one in made:
+        if one.folder is None:
+            typer.echo(one.refused)
+            continue
+        logs = one.data["programs"]
+        typer.echo(f"wrote {one.folder}: {len(logs)} logs, {sum(run['rows'] for run in logs)} rows recorded")
+    written = [one for one in made if one.folder is not None]
+    for fault in written[0].data["faults"] if written else []:
+        where = f" ({', '.join(fault['joints'])})" if fault["joints"] else ""
+        typer.echo(f"fault: {fault['sentence']}{where}")
+    if written:
+        typer.echo(f"The truth is in {folder / TRUTH}; identification does not read it.")
+
+
+def _log(one: Simulated, run: dict[str, Any]) -> str:
+    return str(one.folder / run["log"]) if one.folder else ""

@@ -1,0 +1,117 @@
+"""`excitor watch`: follow logs, learn from each cycle, and say when the robot is not what it was."""
+
+import json
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from excitor.experiments.campaign import open_campaign
+from excitor.experiments.watch.session import MOST_ALARMS, Session, doubt_sentence, open_basis, take, told_data
+from excitor.experiments.watch.sources import (
+    Screen,
+    Source,
+    Tell,
+    open_source,
+    print_summary,
+    read_state,
+    summary_data,
+    write_state,
+)
+from excitor.robots.errors import ExcitorError
+
+
+@dataclass(slots=True)
+class Seen:
+    """What one call has seen; it grows while it watches."""
+
+    cycles: int = 0
+    alarms: list[dict[str, Any]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    doubted: set[str] = field(default_factory=set)  # processes whose torques the model does not explain
+
+
+def run_watch(
+    folder: Path,
+    log: Path | None = None,
+    *,
+    once: bool = False,
+    interval: float = 1.0,
+    as_json: bool = False,
+    lines: bool = False,
+    tell: Tell = lambda sentence: print(sentence, file=sys.stderr),
+) -> int:
+    """Watch until interrupted, or `once` what is there; return the exit code.
+
+    `as_json` prints one JSON object at the end, and watches once; `lines` prints one a cycle as they come, and the
+    summary as the last one. 1 where, watching once, an alarm was raised or a log could not be used.
+    """
+    if not 0.0 < interval <= 86400.0:
+        raise ExcitorError(f"interval is {interval:g} s, expected a time above 0 and at most a day")
+    once = once or (as_json and not lines)
+    campaign = open_campaign(folder)
+    basis = open_basis(campaign)
+    session, before, note = read_state(basis)
+    if note:
+        tell(note)
+    source = open_source(campaign, log, before)
+    seen = Seen()
+    live = sys.stdout.isatty() and not as_json
+    with Screen(session, tell, lines=lines, live=live) as screen:
+        try:
+            _watch(session, source, screen, seen, once=once, interval=interval)
+        except KeyboardInterrupt:
+            tell("watching has ended")
+    if not session.cycles and not seen.problems:
+        tell(f"{source.path}: no whole cycle yet")
+    data = summary_data(session, seen.cycles, seen.alarms, seen.problems)
+    if lines:
+        print(json.dumps(data, allow_nan=False))
+    elif as_json:
+        print(json.dumps(data, indent=2, allow_nan=False))
+    else:
+        print_summary(session)
+    return int(once and bool(seen.alarms or seen.problems))
+
+
+def _watch(session: Session, source: Source, screen: Screen, seen: Seen, *, once: bool, interval: float) -> None:
+    """Look again and again."""
+    looks = 0
+    while True:
+        _look(session, source, screen, seen)
+        screen.refresh()
+        looks += 1
+        if once and (looks > 1 or not source.waits):
+            return
+        time.sleep(interval)
+
+
+def _problem(screen: Screen, seen: Seen, problem: str) -> None:
+    """Tell what cannot be used, and remember the last ones."""
+    screen.tell(problem)
+    seen.problems = [*seen.problems, problem][-MOST_ALARMS:]
+
+
+def _look(session: Session, source: Source, screen: Screen, seen: Seen) -> None:
+    """Take what is new; after each batch, what was learned is on the disk."""
+    for batch in source.news():
+        for note in batch.notes:
+            screen.tell(note)
+        for problem in batch.problems:
+            _problem(screen, seen, problem)
+        for samples, log, t in batch.cycles:
+            try:
+                told = take(session, samples, process=batch.process, log=log, t=t, clock=t + batch.ahead)
+            except (ExcitorError, ValueError) as error:  # one cycle must not end the watch
+                _problem(screen, seen, str(error))
+                continue
+            seen.cycles += 1
+            if told.foreign and told.process not in seen.doubted:
+                seen.doubted.add(told.process)
+                _problem(screen, seen, doubt_sentence(told))
+            screen.cycle(told)
+            if told.verdict.alarms or told.verdict.confirmed:
+                seen.alarms = [*seen.alarms, told_data(session.basis, told)][-MOST_ALARMS:]
+        session.left_out = source.left_out
+        write_state(session, source.data())

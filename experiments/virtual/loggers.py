@@ -1,0 +1,880 @@
+"""Which logger belongs to which controller, what it needs of a robot, and what must be declared to read its logs.
+
+* Lines of a second RAPID task: time in ms, test signals 4000 (positions) and 4002 (torques), blanks between them.
+* Logs of our EGM client: commands, measured and planned joints by packet, torques as test signals or as torqueRef.
+* Joint recordings of KAREL programs: ms and deg in padded cells; neither torques nor currents.
+* What a vendor's format carries, as data; and a recording as that vendor's controller shows it.
+* States of 1 kHz joint interfaces, as our client keeps them: the run alone, torque sensors at the joints.
+* Logs of our Stream Motion client: commands, joint angles and motor currents, by time stamps of 2 ms.
+* Traces in DIAdem form: a header and a binary file for the axes, and a pair for every drive, at different rates.
+* numpy archives of a recorder of somebody's own: arrays of all joints.
+* Tables of a recorder of somebody's own: time, positions, and currents, or else torques, of the motors.
+* ROS 2 bags, MCAP or SQLite: joint states, what the trajectory controller says, and the speed scaling.
+* Logs of our ROS 2 client: joint states of the run by their stamps, and when it began.
+* Logs of our RSI server: reference, measured axes and motor currents by the controller's clock, in ms.
+* Scope exports: tabs, blocks of headings, a time base for each group of channels, and a decimal comma at times.
+* RTDE recordings as our recorder writes them: every field of a row, commas, seconds since the controller started.
+"""
+
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from excitor.design.programs.plan import BACK, END, MEASURED, OUT, WARM_UP, Plan
+from excitor.design.programs.registry import target as target_of
+from excitor.design.programs.target import Target, axes_of, fitting_steps, to_axes
+from excitor.experiments.virtual.machine import Recorded, currents, with_rows
+from excitor.experiments.virtual.robot import Settings, noise_scale
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.errors import ExcitorError
+from excitor.robots.friction import joint_torques, motor_torques
+from excitor.robots.parameters import prior
+from excitor.robots.robot import Motion, Robot
+
+# The first is what the target's page asks for.
+OF_TARGET: Mapping[str, tuple[str, ...]] = {
+    "csv": ("csv", "npz"),
+    "urscript": ("ur_rtde",),
+    "rapid": ("egm", "egm_torque"),
+    "rapid-move": ("abb_text",),
+    "twincat": ("twincat_scope",),
+    "twincat-cam": ("twincat_scope",),
+    "franka": ("franka",),
+    "ros2": ("ros2_csv", "ros_mcap", "ros_sqlite3"),
+    "krl": ("kuka_trace",),
+    "krl-rsi": ("rsi",),
+    "fanuc-j519": ("j519",),
+    "val3": ("csv", "npz"),
+    "fanuc": ("csv", "fanuc_csv"),
+}
+
+
+class CannotLog(ExcitorError):
+    """A robot whose drives do not have what a logger carries."""
+
+
+# What drives tell: motors' currents; torques at the motors; those brought to the joints by the gears; sensors there.
+Effort = Literal["current", "motor torque", "joint torque", "torque sensor"]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A logger's format. Patterns of channels hold {axis}, its number {k} from 1, {j} from 0, or {m}: n_joints + k."""
+
+    name: str
+    title: str  # of the logger, for sentences
+    reader: str  # as `excitor.identify.logs.readers` calls it
+    position: str  # channels of measured positions, as the reader names them
+    efforts: Mapping[Effort, str] = field(default_factory=dict)  # the first that a robot has is written
+    suffix: str = ".csv"  # after the program's name: of the file or folder that is handed to the reader
+    whole: bool = True  # ways out and back are logged too
+    lead: float = 0.3  # s logged before and after the run, where they are not
+    even: bool = False  # the file has no time stamps that could tell jitter
+    marks: bool = True
+    step: float | None = None  # s between rows; None: the controller's own
+    per_mille: bool = False  # torques are in thousandths of `rated`
+    time: str | None = None  # the column of time, where the reader does not know it
+
+
+def format_of(target: str, name: str | None = None) -> Format:
+    """Look up a target's log format; by default the one that its page asks for."""
+    known = OF_TARGET[target_of(target).name]
+    if name is not None and name not in known:
+        raise ExcitorError(f"{target}: has no log format {name!r}; it has {', '.join(known)}")
+    wanted = name or known[0]
+    return _logger(wanted)[0]
+
+
+def refusal(target: str, robot: Robot, name: str | None = None) -> str:
+    """Say why no model can come of a target's logs of a robot; empty where one can."""
+    try:
+        _promised(target, format_of(target, name), robot)
+    except CannotLog as error:
+        return str(error)
+    return ""
+
+
+def declared_for(target: str, robot: Robot, name: str | None = None) -> dict[str, object]:
+    """Write what campaign.toml's [log] must say for a target's logs to be read; CannotLog where no torque is in them.
+
+    What is read is along the controller's axes, as of real logs; programs/TARGET/manifest.json tells what they are.
+    """
+    form = format_of(target, name)
+    return declared(form, target_of(target), robot, _promised(target, form, robot))
+
+
+def settings_for(target: str, form: Format, plan: Plan, settings: Settings) -> Settings:
+    """Let a virtual robot's logger keep the time of a format, and its joints have the sensors that it carries."""
+    step = form.step
+    if step is None and target_of(target).spacing is None:
+        step = fitting_steps(plan, target_of(target))[0]
+    return replace(
+        settings,
+        log_step=step if settings.log_step is None else settings.log_step,
+        jitter=0.0 if form.even else settings.jitter,
+        joint_sensors=settings.joint_sensors or list(form.efforts) == ["torque sensor"],
+    )
+
+
+def write(
+    recorded: Recorded, folder: Path, name: str, *, target: str, format: str | None = None, seed: int = 0
+) -> list[Path]:
+    """Write a program's log as a target's logger does; the first path is the one to read.
+
+    CannotLog where the format carries what this robot's drives do not tell. A format without torques is written.
+    """
+    form = format_of(target, format)
+    kind = _there(target, form, recorded)
+    return _logger(form.name)[1](show(recorded, target_of(target), form, seed, kind), folder, name)
+
+
+def _there(target: str, form: Format, recorded: Recorded) -> Effort | None:
+    """Choose the first effort that was recorded."""
+    if not form.efforts:
+        return None
+    for kind in form.efforts:
+        if not np.isnan(measured(recorded, kind)).any():
+            return kind
+    raise _lacking(target, form, recorded.robot)
+
+
+def _promised(target: str, form: Format, robot: Robot) -> Effort:
+    """Choose the effort that a virtual robot's log will have; sensors at joints only where nothing else will do."""
+    known = not np.isnan(robot.drive.torque_from_current).any()
+    for kind in form.efforts:
+        if kind in ("motor torque", "joint torque") or (kind == "current" and known):
+            return kind
+    if "torque sensor" in form.efforts:
+        return "torque sensor"
+    raise _lacking(target, form, robot)
+
+
+def _lacking(target: str, form: Format, robot: Robot) -> CannotLog:
+    others = "choose another target, such as csv"
+    if not form.efforts:
+        told = f"{target}: {form.title} writes positions only, and no model can come of them; use another of its logs"
+        return CannotLog(f"{told} ({', '.join(OF_TARGET[target_of(target).name])}), or {others}")
+    if "current" in form.efforts:
+        return CannotLog(
+            f"{target} logs motor currents; {robot.name}'s file has no current law, so no torque can come of them; "
+            f"state torque_from_current in its drives, or {others}"
+        )
+    return CannotLog(
+        f"{target} logs torque sensors at the joints, which {robot.name} was simulated without; set joint_sensors, "
+        f"or {others}"
+    )
+
+
+class Writer(Protocol):
+    """A module of `writers`."""
+
+    FORMATS: tuple[Format, ...]
+
+    def write(self, shown: "Shown", folder: Path, name: str) -> list[Path]:
+        """Write the files of one program, the one that is handed to a reader first."""
+
+
+FORMATS_ABB_TEXT = (
+    Format(
+        "abb_text", "the task that sends test signals", "abb_text", "signal_{k}", {"motor torque": "signal_{m}"},
+        suffix=".txt", marks=False, step=0.004,
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Shown:
+    """A recording in a controller's axes and units, without the rows that its logger leaves out."""
+
+    format: Format
+    robot: Robot
+    seed: int
+    axes: tuple[str, ...]
+    degrees: bool  # deg and mm rather than rad and m
+    t: FloatArray  # (n,), s
+    mark: IntArray  # (n,)
+    reference: FloatArray  # (n, n_axes)
+    reference_velocity: FloatArray
+    position: FloatArray
+    velocity: FloatArray
+    motor: FloatArray  # (n, n_joints), rad or m of the motors
+    effort: FloatArray  # (n, n_joints); no columns where the format carries none
+    effort_kind: Effort | None
+    model: FloatArray  # (n, n_joints): what the controller's own model says; never to be identified from
+    temperature: FloatArray  # (n, n_joints), °C
+    scaling: FloatArray  # (n,)
+
+    def __post_init__(self) -> None:
+        wide = ("reference", "reference_velocity", "position", "velocity", "motor", "model", "temperature")
+        freeze(self, finite=False, order="C", t="n", mark="int: n", scaling="n", **dict.fromkeys(wide, "n n_joints"))
+        freeze(self, finite=False, effort=f"{len(self.t)} n_efforts")
+
+    @property
+    def step(self) -> float:
+        """The interval between rows, s: the median, jitter aside, of controllers that count tenths of a millisecond."""
+        return float(np.round(np.median(np.diff(self.t)), 4))
+
+    @property
+    def running(self) -> BoolArray:
+        """Tell which rows belong to the run itself."""
+        return in_run(self.mark)
+
+    @property
+    def since(self) -> FloatArray:
+        """Tell how long the run has been going on, s."""
+        return np.asarray(self.t - self.t[np.argmax(self.running)])
+
+    @property
+    def part(self) -> IntArray:
+        """Count the parts of the run, from 1; 0 outside."""
+        begins = self.running & np.concatenate([[True], np.diff(self.mark) != 0])
+        return np.where(self.running, np.cumsum(begins), 0)
+
+    @property
+    def period(self) -> IntArray:
+        """Number the periods as clients do, warm-up and measured ones alike; 0 outside."""
+        measured, warm = self.mark >= MEASURED, self.mark >= WARM_UP
+        return np.where(measured, self.mark - MEASURED, np.where(warm, self.mark - WARM_UP, 0))
+
+
+def write_abb_text(shown: Shown, folder: Path, name: str) -> list[Path]:
+    """Write `t_ms q1 .. q6 tau1 .. tau6`, without headings."""
+    path = folder / f"{name}.txt"
+    table = np.column_stack([1e3 * shown.t, shown.position, shown.effort])
+    line = " ".join(["%.3f", *["%.6f"] * (table.shape[1] - 1)]) + "\n"
+    with path.open("w", encoding="ascii", newline="") as file:
+        file.writelines(line % tuple(row) for row in table.tolist())
+    return [path]
+
+
+_STEP = 0.004  # s between the controller's packets
+FORMATS_EGM = (
+    Format(
+        "egm", "the EGM client", "abb_text", "pos_{axis}_deg", {"motor torque": "test_{k}"}, even=True, step=_STEP
+    ),
+    Format(
+        "egm_torque", "the EGM client", "abb_text", "pos_{axis}_deg", {"motor torque": "torque_{k}"}, even=True,
+        step=_STEP,
+    ),
+)  # fmt: skip
+FIRST_PACKET = 5000
+_PHASES = {0: "rest", OUT: "out", BACK: "back", END: "done"}
+
+
+def write_egm(shown: Shown, folder: Path, name: str) -> list[Path]:
+    """Write a row a packet; packets are numbered, and their numbers are the time."""
+    count = np.round((shown.t - shown.t[0]) / shown.step).astype(np.int64)
+    pattern = shown.format.efforts["motor torque"]
+    head = ["time_s", "controller_ms", "packet", "computer_s", "phase", "mark", "period"]
+    head += [f"{kind}_{axis}_deg" for kind in ("ref", "pos", "planned") for axis in shown.axes]
+    head += ["motors_on", "egm_running", "utilization_percent", *named(pattern, shown.axes)]
+    columns: list[Column] = [
+        ("%.3f", shown.step * count),
+        ("%.0f", np.round(1e3 * shown.step * count) + 4 * FIRST_PACKET),
+        ("%.0f", FIRST_PACKET + count),
+        ("%.6f", shown.t + 100.0),
+        ("%s", [_PHASES.get(mark, "main") for mark in shown.mark.tolist()]),
+        ("%.0f", shown.mark),
+        ("%.0f", shown.period),
+        ("%.9f", np.hstack([shown.reference, shown.position, shown.reference])),
+        ("%.0f", np.ones((len(count), 2))),
+        ("%.6g", np.full(len(count), 10.0)),
+        ("%.9g", shown.effort),
+    ]
+    return [write_rows(folder / f"{name}.csv", head, columns)]
+
+
+FORMATS_FANUC_CSV = (Format("fanuc_csv", "the KAREL recorder", "fanuc_csv", "J{k}", marks=False, step=0.008),)
+
+
+def write_fanuc_csv(shown: Shown, folder: Path, name: str) -> list[Path]:
+    """Write `timestamp,J1,...`."""
+    columns: list[Column] = [("%2.0f", np.round(1e3 * shown.t)), ("%9.4f", shown.position)]
+    return [write_rows(folder / f"{name}.csv", ["timestamp", *named("J{k}", shown.axes)], columns)]
+
+
+Column = tuple[str, FloatArray | IntArray | list[str]]  # of a table: how its cells are written, and what
+
+
+def show(recorded: Recorded, target: Target, form: Format, seed: int, kind: Effort | None) -> Shown:
+    """Bring a recording to a controller's axes; `kind` is which of the format's efforts this robot has."""
+    robot = recorded.robot
+    model = model_torque(recorded)  # before rows are left out: it needs accelerations
+    if not form.whole:
+        kept = rows_of_run(recorded.t, recorded.mark, form.lead)
+        recorded, model = with_rows(recorded, kept), model[kept]
+    return Shown(
+        format=form,
+        robot=robot,
+        seed=seed,
+        axes=axes_of(robot, target).names,
+        degrees=target.angle_unit == "deg",
+        t=recorded.t,
+        mark=recorded.mark if form.marks else np.zeros_like(recorded.mark),
+        reference=to_axes(robot, target, recorded.q_reference),
+        reference_velocity=to_axes(robot, target, recorded.dq_reference, 1),
+        position=to_axes(robot, target, recorded.q),
+        velocity=to_axes(robot, target, recorded.dq, 1),
+        motor=recorded.q_motor,
+        effort=np.zeros((len(recorded.t), 0)) if kind is None else efforts(recorded, target, form, kind),
+        effort_kind=kind,
+        model=model,
+        temperature=recorded.temperature,
+        scaling=recorded.speed_scaling,
+    )
+
+
+def measured(recorded: Recorded, kind: Effort) -> FloatArray:
+    """Find what drives tell, (n, n_joints), A or N m (N), in the senses of joints or motors; NaN where they do not."""
+    if kind == "joint torque":
+        return joint_torques(recorded.robot, recorded.torque_motor)
+    known = {
+        "current": recorded.current,
+        "motor torque": recorded.torque_motor,
+        "torque sensor": recorded.torque_joint,
+    }
+    return known[kind]
+
+
+def efforts(recorded: Recorded, target: Target, form: Format, kind: Effort) -> FloatArray:
+    """Find what a format writes of the drives: at joints along the controller's axes, else in the motors' senses."""
+    values = measured(recorded, kind)
+    if kind in ("joint torque", "torque sensor"):  # power is the same: τ_axes = M⁻ᵀ τ
+        values = np.linalg.solve(axes_of(recorded.robot, target).matrix.T, values.T).T
+    return values / rated(recorded.robot) * 1e3 if form.per_mille else values
+
+
+def rated(robot: Robot) -> FloatArray:
+    """Tell the torque that a virtual robot's drives call rated, N m at the motors, (n_joints,)."""
+    return noise_scale(replace(robot, payload=None, locked={}))
+
+
+def model_torque(recorded: Recorded) -> FloatArray:
+    """Compute what the controller's own model says of the commanded motion, (n, n_joints): the prior's torque."""
+    acceleration = np.gradient(recorded.dq_reference, recorded.t, axis=0)
+    motion = Motion(recorded.q_reference, recorded.dq_reference, acceleration)
+    return inverse_dynamics(recorded.robot, motion, prior(recorded.robot))
+
+
+def in_run(mark: IntArray) -> BoolArray:
+    """Tell which rows belong to the run itself, not to ways or to standing still."""
+    return np.asarray((mark != 0) & (mark != OUT) & (mark != BACK) & (mark != END))
+
+
+def rows_of_run(t: FloatArray, mark: IntArray, lead: float) -> BoolArray:
+    """Keep the run, and some standing still before and after it."""
+    run = np.flatnonzero(in_run(mark))
+    if not run.size:
+        return np.ones(len(t), dtype=bool)
+    near = (t >= t[run[0]] - lead) & (t <= t[run[-1]] + lead)
+    return np.asarray(near & (mark != OUT) & (mark != BACK))
+
+
+def named(pattern: str, axes: Sequence[str]) -> list[str]:
+    """Name a channel of every axis."""
+    return [pattern.format(axis=axis, k=j + 1, j=j, m=len(axes) + j + 1) for j, axis in enumerate(axes)]
+
+
+def declared(form: Format, target: Target, robot: Robot, kind: Effort | None) -> dict[str, object]:
+    """Write the [log] table with which identification reads a format: what its files do not say themselves.
+
+    Positions, and torques at the joints, come out along the controller's axes; the manifest tells what those are.
+    """
+    axes = axes_of(robot, target)
+    position: dict[str, object] = {"kind": "position", "side": "joint", "columns": named(form.position, axes.names)}
+    if target.angle_unit == "rad" or not robot.mechanism.prismatic.any():
+        position["unit"] = target.angle_unit
+    table: dict[str, object] = {"format": form.reader, "signals": [position]}
+    if form.time is not None:
+        table["time"] = form.time
+    if kind is not None:
+        columns = named(form.efforts[kind], axes.names)
+        table["signals"] = [position, _effort_entry(form, robot, kind, columns)]
+    return table
+
+
+def _effort_entry(form: Format, robot: Robot, kind: Effort, columns: list[str]) -> dict[str, object]:
+    at_joints = kind in ("joint torque", "torque sensor")
+    entry: dict[str, object] = {
+        "kind": "current" if kind == "current" else "torque",
+        "side": "joint" if at_joints else "motor",
+        "unit": "A" if kind == "current" else "N m",
+        "columns": columns,
+    }
+    if form.per_mille:
+        entry["scale"] = (1e-3 * rated(robot)).tolist()
+    return entry
+
+
+def write_rows(path: Path, head: Sequence[str], columns: Iterable[Column], end: str = "\n") -> Path:
+    """Write a table separated by commas: headings, if any, and columns, each with how its cells are written."""
+    forms: list[str] = []
+    cells: list[list[float] | list[str]] = []
+    for form, values in columns:
+        if isinstance(values, list):
+            found: list[list[float]] | list[list[str]] = [values]
+        else:
+            found = np.asarray(values, dtype=np.float64).reshape(len(values), -1).T.tolist()
+        forms += [form] * len(found)
+        cells += found
+    line = ",".join(forms) + end
+    with path.open("w", encoding="utf-8", newline="") as file:
+        if head:
+            file.write(",".join(head) + end)
+        file.writelines(line % row for row in zip(*cells, strict=True))
+    return path
+
+
+FORMATS_FRANKA = (
+    Format(
+        "franka", "the 1 kHz client", "franka_csv", "q[{j}]", {"torque sensor": "tau_J[{j}]"},
+        whole=False, lead=0.0, step=0.001,
+    ),
+)  # fmt: skip
+STARTED = 500.0  # s: how long the controller had been on
+
+
+def write_franka(shown: Shown, folder: Path, name: str) -> list[Path]:
+    """Write `time,t,part,mark,q[0],...`; motors' angles are divided by their gears, as such controllers show them."""
+    zero = np.zeros_like(shown.effort)
+    tables = {
+        "q": shown.position,
+        "dq": shown.velocity,
+        "q_d": shown.reference,
+        "dq_d": shown.reference_velocity,
+        "tau_J": shown.effort,
+        "tau_J_d": shown.model,
+        "dtau_J": np.gradient(shown.effort, shown.t, axis=0),
+        "theta": shown.position,
+        "dtheta": shown.velocity,
+        "tau_ext_hat_filtered": zero,
+    }
+    head = ["time", "t", "part", "mark", *(f"{name}[{j}]" for name in tables for j in range(len(shown.axes)))]
+    columns: list[Column] = [
+        ("%.3f", STARTED + shown.t),
+        ("%.3f", shown.since),
+        ("%.0f", shown.part),
+        ("%.0f", shown.mark),
+        ("%.12g", np.hstack(list(tables.values()))),
+    ]
+    return [write_rows(folder / f"{name}.csv", head, columns)]
+
+
+FORMATS_J519 = (
+    Format(
+        "j519", "the Stream Motion client", "fanuc_csv", "J{k}_deg", {"current": "current_J{k}_A"},
+        step=0.008,
+    ),
+)  # fmt: skip
+_RESOLUTION = 2.0  # ms of time stamps
+_STRETCHES = {0: "rest", OUT: "out", BACK: "back", END: "rest"}
+
+
+def write_j519(shown: Shown, folder: Path, name: str) -> list[Path]:
+    """Write `time_stamp_ms,sequence,stretch,part,mark,command_J1_deg,...`."""
+    head = ["time_stamp_ms", "sequence", "stretch", "part", "mark"]
+    head += [c for kind in ("command_J{k}_deg", "J{k}_deg", "current_J{k}_A") for c in named(kind, shown.axes)]
+    head += ["safety_scale"]
+    # The status carries 32-bit numbers: seven digits.
+    columns: list[Column] = [
+        ("%.0f", _RESOLUTION * np.round(1e3 * shown.t / _RESOLUTION)),
+        ("%.0f", np.round((shown.t - shown.t[0]) / shown.step)),
+        ("%s", [_STRETCHES.get(mark, "main") for mark in shown.mark.tolist()]),
+        ("%.0f", shown.part),
+        ("%.0f", shown.mark),
+        ("%.9g", shown.reference),
+        ("%.7g", np.hstack([shown.position, shown.effort, shown.scaling[:, None]])),
+    ]
+    return [write_rows(folder / f"{name}.csv", head, columns, "\r\n")]
+
+
+FORMATS_KUKA_TRACE = (
+    Format(
+        "kuka_trace", "the trace", "kuka_trace", "KRCIpo/AxisPos_Act{k}",
+        {"motor torque": "NextGenDrive#{k}/Istmoment"},
+        suffix="", whole=False, lead=1.0, even=True, marks=False, step=0.004,
+    ),
+)  # fmt: skip
+SLOWER = 3  # axes are recorded every so many rows of the drives
+_KELVIN = 273.15  # added to temperatures in the binary files, and taken off by their header
+
+
+@dataclass(frozen=True, eq=False)
+class _Trace:
+    name: str
+    unit: str
+    values: FloatArray  # (n,)
+    offset: float = 0.0
+    factor: float = 1.0
+
+
+def write_kuka_trace(shown: Shown, folder: Path, name: str) -> list[Path]:
+    """Write a folder: the axes' pair, and those of the drives."""
+    place = folder / name
+    place.mkdir()
+    slow = slice(None, None, SLOWER)
+    axes = [
+        _Trace(f"{kind}{k + 1}", unit, values[slow, k])
+        for kind, unit, values in (
+            ("AxisPos_CmdIpo", "°", shown.reference),
+            ("AxisVel_CmdIpo", "°/s", shown.reference_velocity),
+            ("AxisPos_Act", "°", shown.position),
+            ("AxisVel_Act", "°/s", shown.velocity),
+        )
+        for k in range(len(shown.axes))
+    ]
+    _pair(place / f"{name}_KRCIpo", axes, SLOWER * shown.step)
+    for k in range(len(shown.axes)):
+        _pair(place / f"{name}_NextGenDrive#{k + 1}", _drive(shown, k), shown.step)
+    return [place]
+
+
+def _drive(shown: Shown, k: int) -> list[_Trace]:
+    return [
+        _Trace("Istposition", "rad", shown.motor[:, k]),
+        _Trace("Motortemperatur", "°C", shown.temperature[:, k], -_KELVIN),
+        _Trace("Istmoment", "Nm", shown.effort[:, k]),
+    ]
+
+
+def _pair(stem: Path, traces: list[_Trace], step: float) -> None:
+    """Write a header of code and value, and the rows of its channels one after the other."""
+    header, data = stem.with_name(stem.name + ".dat"), stem.with_name(stem.name + ".r64")
+    n = len(traces[0].values)
+    lines = ["DIAEXTENDED", *_channel((200, "Zeit"), (202, "s"), (210, "IMPLIZIT"), (220, n), (240, 0), (241, step))]
+    for column, trace in enumerate(traces, start=1):
+        lines += _channel(
+            (200, trace.name), (202, trace.unit), (210, "EXPLIZIT"), (211, data.name), (213, "BLOCK"),
+            (214, "REAL64"), (220, n), (221, column), (240, trace.offset), (241, trace.factor),
+        )  # fmt: skip
+    header.write_bytes("".join(f"{line}\r\n" for line in lines).encode("latin-1"))
+    raw = [((trace.values - trace.offset) / trace.factor).tolist() for trace in traces]
+    with data.open("wb") as file:
+        file.writelines(struct.pack(f"<{len(row)}d", *row) for row in zip(*raw, strict=True))
+
+
+def _channel(*codes: tuple[int, object]) -> list[str]:
+    return ["#BEGINCHANNELHEADER", *(f"{code},{value}" for code, value in codes), "#ENDCHANNELHEADER"]
+
+
+FORMATS_NPZ = (
+    Format(
+        "npz", "a recorder of your own", "npz", "q[{j}]", {"current": "current[{j}]", "motor torque": "tau[{j}]"},
+        suffix=".npz", time="t",
+    ),
+)  # fmt: skip
+
+
+def write_npz(shown: Shown, folder: Path, name: str) -> list[Path]:
+    """Write t, mark, q, dq, and current or tau."""
+    path = folder / f"{name}.npz"
+    drives = {"current" if shown.effort_kind == "current" else "tau": shown.effort}
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, t=shown.t, mark=shown.mark, q=shown.position, dq=shown.velocity, **drives)
+    return [path]
+
+
+FORMATS_PLAIN_CSV = (
+    Format(
+        "csv", "a recorder of your own", "csv", "q_{k}", {"current": "current_{k}", "motor torque": "tau_{k}"},
+        time="t",
+    ),
+)  # fmt: skip
+
+
+def write_plain_csv(shown: Shown, folder: Path, name: str) -> list[Path]:
+    """Write `t,mark,q_1,...,tau_1,...`."""
+    assert shown.effort_kind is not None
+    effort = shown.format.efforts[shown.effort_kind]
+    head = ["t", "mark", *named("q_{k}", shown.axes), *named(effort, shown.axes)]
+    columns: list[Column] = [
+        ("%.9f", shown.t),
+        ("%.0f", shown.mark),
+        ("%.12g", shown.position),
+        ("%.12g", shown.effort),
+    ]
+    return [write_rows(folder / f"{name}.csv", head, columns)]
+
+
+_EFFORT = "/joint_states effort:{axis}"
+_CHANNELS = ("/joint_states position:{axis}", {"torque sensor": _EFFORT, "joint torque": _EFFORT})
+FORMATS_ROS_BAG = (
+    Format("ros_mcap", "a bag", "ros_bag", *_CHANNELS, suffix="", marks=False),  # type: ignore[arg-type]
+    Format("ros_sqlite3", "a bag", "ros_bag", *_CHANNELS, suffix="", marks=False),  # type: ignore[arg-type]
+)
+STARTED_ROS_BAG = 10**18  # ns since 1970, fixed: files of one seed are the same
+_RARER, _RAREST = 2, 10  # controller states and speed scaling come every so many joint states
+
+_STATE = "control_msgs/msg/JointTrajectoryControllerState"
+_POINTS = ("reference", "feedback", "error", "output")
+# As control_msgs has defined it since Jazzy.
+_DEFINITION = "\n".join(
+    [
+        "std_msgs/Header header",
+        "string[] joint_names",
+        *(f"trajectory_msgs/JointTrajectoryPoint {name}" for name in _POINTS),
+        "string[] multi_dof_joint_names",
+        *(f"trajectory_msgs/MultiDOFJointTrajectoryPoint multi_dof_{name}" for name in _POINTS),
+        "float64 speed_scaling_factor",
+        "",
+    ]
+)
+
+
+def write_ros_bag(shown: Shown, folder: Path, name: str) -> list[Path]:
+    """Write a folder with a bag."""
+    from rosbags.rosbag2 import StoragePlugin, Writer
+
+    plugin = StoragePlugin.MCAP if shown.format.name == "ros_mcap" else StoragePlugin.SQLITE3
+    make = _Messages(_store(), list(shown.axes))
+    stamps = [STARTED_ROS_BAG + round(1e9 * t) for t in shown.t.tolist()]
+    empty = np.zeros(0)
+    with Writer(folder / name, version=9, storage_plugin=plugin) as bag:
+        topics = {
+            kind: bag.add_connection(topic, kind, typestore=make.store)
+            for topic, kind in (
+                ("/joint_states", "sensor_msgs/msg/JointState"),
+                ("/joint_trajectory_controller/controller_state", _STATE),
+                ("/speed_scaling_state_broadcaster/speed_scaling", "std_msgs/msg/Float64"),
+            )
+        }
+        for k, stamp in enumerate(stamps):
+            position, velocity = shown.position[k], shown.velocity[k]
+            told = {"sensor_msgs/msg/JointState": make.joint_state(stamp, position, velocity, shown.effort[k])}
+            if k % _RARER == 0:
+                wanted = make.point(shown.reference[k], shown.reference_velocity[k])
+                error = make.point(shown.reference[k] - position, shown.reference_velocity[k] - velocity)
+                points = (wanted, make.point(position, velocity), error, make.point(empty, empty))
+                told[_STATE] = make.state(stamp, points, float(shown.scaling[k]))
+            if k % _RAREST == 0:
+                told["std_msgs/msg/Float64"] = make.number(100.0 * float(shown.scaling[k]))
+            for kind, message in told.items():
+                bag.write(topics[kind], stamp, make.store.serialize_cdr(message, kind))
+    return [folder / name]
+
+
+@cache
+def _store() -> Any:
+    from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
+    store = get_typestore(Stores.ROS2_JAZZY)
+    store.register(get_types_from_msg(_DEFINITION, _STATE))
+    return store
+
+
+@dataclass(frozen=True)
+class _Messages:
+    """Makes messages of the joints that a driver names."""
+
+    store: Any
+    names: list[str]
+
+    def header(self, stamp: int) -> Any:
+        time = self._type("builtin_interfaces/msg/Time")(sec=stamp // 10**9, nanosec=stamp % 10**9)
+        return self._type("std_msgs/msg/Header")(stamp=time, frame_id="")
+
+    def joint_state(self, stamp: int, *values: FloatArray) -> Any:
+        return self._type("sensor_msgs/msg/JointState")(self.header(stamp), self.names, *values)
+
+    def point(self, positions: FloatArray, velocities: FloatArray) -> Any:
+        none = np.zeros(0)
+        start = self._type("builtin_interfaces/msg/Duration")(sec=0, nanosec=0)
+        return self._type("trajectory_msgs/msg/JointTrajectoryPoint")(positions, velocities, none, none, start)
+
+    def state(self, stamp: int, points: tuple[Any, ...], scaling: float) -> Any:
+        start = self._type("builtin_interfaces/msg/Duration")(sec=0, nanosec=0)
+        free = self._type("trajectory_msgs/msg/MultiDOFJointTrajectoryPoint")([], [], [], start)
+        return self._type(_STATE)(self.header(stamp), self.names, *points, [], free, free, free, free, scaling)
+
+    def number(self, value: float) -> Any:
+        return self._type("std_msgs/msg/Float64")(value)
+
+    def _type(self, name: str) -> Any:
+        return self.store.types[name]
+
+
+FORMATS_ROS_CSV = (
+    Format(
+        "ros2_csv", "the ROS 2 client", "client_csv", "position:{axis}",
+        {"torque sensor": "effort:{axis}", "joint torque": "effort:{axis}"}, whole=False,
+    ),
+)  # fmt: skip
+STARTED_ROS_CSV = 10**9  # s: stamps count from 1970, and a fixed time keeps files the same
+
+
+def write_ros_csv(shown: Shown, folder: Path, name: str) -> list[Path]:
+    """Write `time,t,speed_scaling,mark,position:a,...`; before the run `t` is empty."""
+    head = ["time", "t", "speed_scaling", "mark"]
+    head += [cell for kind in ("position", "velocity", "effort") for cell in named(kind + ":{axis}", shown.axes)]
+    begun = shown.t >= shown.t[np.argmax(shown.running)]
+    columns: list[Column] = [
+        ("%.9f", STARTED_ROS_CSV + shown.t),
+        ("%s", [f"{t:.9f}" if there else "" for t, there in zip(shown.since.tolist(), begun.tolist(), strict=True)]),
+        ("%.17g", shown.scaling),
+        ("%.0f", shown.mark),
+        ("%.17g", np.hstack([shown.position, shown.velocity, shown.effort])),
+    ]
+    return [write_rows(folder / f"{name}.csv", head, columns, "\r\n")]
+
+
+FORMATS_RSI = (Format("rsi", "the RSI server", "client_csv", "actual_{axis}", {"current": "current_{axis}"}),)
+
+
+def write_rsi(shown: Shown, folder: Path, name: str) -> list[Path]:
+    """Write `time_s,mark,period,reference_A1,...`."""
+    head = ["time_s", "mark", "period"]
+    head += [cell for kind in ("reference", "actual", "current") for cell in named(kind + "_{axis}", shown.axes)]
+    columns: list[Column] = [
+        ("%.3f", shown.t),
+        ("%.0f", shown.mark),
+        ("%.0f", shown.period),
+        ("%.9f", shown.reference),
+        ("%.6f", shown.position),
+        ("%.6f", shown.effort),
+    ]
+    return [write_rows(folder / f"{name}.csv", head, columns)]
+
+
+_POSITION, _TORQUE = "MAIN.stAxes[{k}].NcToPlc.ActPos", "MAIN.aTorque[{k}]"
+FORMATS_TWINCAT_SCOPE = (
+    Format(
+        "twincat_scope", "the Scope", "twincat_scope", _POSITION, {"motor torque": _TORQUE},
+        whole=False, lead=1.0, per_mille=True,
+    ),
+)  # fmt: skip
+# 1 January 2000: a fixed day keeps files of one seed the same.
+_DAY, _TICKS = ("Samstag, 1. Januar 2000", "00:00:00.000"), 125_911_584_000_000_000
+_RARER_TWINCAT_SCOPE = 4  # set positions are recorded every so many rows
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Channels on one time base."""
+
+    t: FloatArray  # (n,), s
+    names: Sequence[str]
+    units: Sequence[str]
+    type: str
+    values: FloatArray | IntArray  # (n, n_channels)
+    form: str
+
+
+def write_twincat_scope(shown: Shown, folder: Path, name: str) -> list[Path]:
+    """Write an export; seeds that are odd have a decimal comma."""
+    groups = _groups(shown)
+    length = len(shown.t)
+    head = [
+        f"Name\t{name}",
+        f"File\t{name}.svdx",
+        "\t".join(("Starttime of export", str(_TICKS), *_DAY)),
+        "\t".join(("Endtime of export", str(_TICKS + round(1e7 * float(shown.t[-1]))), *_DAY)),
+        "",
+        "",
+        *(_titles(groups, title) for title in ("Name", "SymbolComment", "Data-Type", "SampleTime[ms]", "Unit")),
+        "",
+    ]
+    blocks = [_cells(group, length) for group in groups]
+    body = ("\t".join(cells) for cells in zip(*blocks, strict=True))
+    comma = bool(shown.seed % 2)
+    path = folder / f"{name}.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.writelines(line + "\n" for line in head)
+        file.writelines((line.replace(".", ",") if comma else line) + "\n" for line in body)
+        file.write("EOF\n")
+    return [path]
+
+
+def _groups(shown: Shown) -> list[_Group]:
+    turning = ["mm" if slides else "deg" for slides in shown.robot.mechanism.prismatic]
+    rare = slice(None, None, _RARER_TWINCAT_SCOPE)
+    n = len(shown.axes)
+    set_position = named(_POSITION.replace("Act", "Set"), shown.axes)
+    return [
+        _Group(shown.t, named(_POSITION, shown.axes), turning, "REAL64", shown.position, "%.9f"),
+        _Group(shown.t, named(_TORQUE, shown.axes), ["(None)"] * n, "INT16", np.round(shown.effort), "%.0f"),
+        _Group(shown.t, ["MAIN.fbRun.nMark"], ["(None)"], "INT32", shown.mark[:, None], "%.0f"),
+        _Group(shown.t[rare], set_position, turning, "REAL64", shown.reference[rare], "%.9f"),
+    ]
+
+
+def _titles(groups: Sequence[_Group], title: str) -> str:
+    """Write a row of headings: its title over every time base, then what it says of each channel."""
+    cells: list[str] = []
+    for group in groups:
+        step = f"{1e3 * float(np.median(np.diff(group.t))):.3g}"
+        said = {
+            "Name": group.names,
+            "Data-Type": [group.type] * len(group.names),
+            "SampleTime[ms]": [step] * len(group.names),
+            "Unit": [unit if unit.startswith("(") else f"({unit})" for unit in group.units],
+        }
+        cells += [title, *said.get(title, [""] * len(group.names))]
+    return "\t".join(cells)
+
+
+def _cells(group: _Group, length: int) -> list[str]:
+    """Write a group's part of every row; where it has ended, blanks."""
+    line = "\t".join(["%.6f", *[group.form] * len(group.names)])
+    rows = np.column_stack([1e3 * group.t, group.values]).tolist()
+    blank = "\t".join([" "] * (1 + len(group.names)))
+    return [line % tuple(row) for row in rows] + [blank] * (length - len(rows))
+
+
+FORMATS_UR_RTDE = (
+    Format("ur_rtde", "the RTDE recorder", "ur_rtde", "actual_q_{j}", {"current": "actual_current_{j}"}),
+)
+STARTED_UR_RTDE = 1000.0  # s: how long the controller had been on
+_PLAYING = 2  # runtime_state
+
+
+def write_ur_rtde(shown: Shown, folder: Path, name: str) -> list[Path]:
+    """Write `timestamp,target_q_0,...`."""
+    n = len(shown.axes)
+    wide = ["target_q", "target_qd", "target_qdd", "target_current", "target_moment"]
+    wide += ["actual_q", "actual_qd", "actual_current", "joint_temperatures"]
+    head = ["timestamp", *(f"{field}_{j}" for field in wide for j in range(n))]
+    head += ["speed_scaling", "target_speed_fraction", "runtime_state", "output_int_register_24"]
+    target_current = currents(shown.robot.drive.torque_from_current, motor_torques(shown.robot, shown.model))
+    tables = (
+        shown.reference,
+        shown.reference_velocity,
+        np.gradient(shown.reference_velocity, shown.t, axis=0),
+        target_current,
+        shown.model,
+        shown.position,
+        shown.velocity,
+        shown.effort,
+        shown.temperature,
+        np.column_stack([shown.scaling, shown.scaling]),
+    )
+    columns: list[Column] = [("%.17g", STARTED_UR_RTDE + shown.t), *(("%.17g", table) for table in tables)]
+    columns += [("%.0f", np.full(len(shown.t), _PLAYING)), ("%.0f", shown.mark)]
+    return [write_rows(folder / f"{name}.csv", head, columns)]
+
+
+Write = Callable[[Shown, Path, str], list[Path]]
+_LOGGERS: tuple[tuple[Sequence[Format], Write], ...] = (
+    (FORMATS_ABB_TEXT, write_abb_text),
+    (FORMATS_EGM, write_egm),
+    (FORMATS_FANUC_CSV, write_fanuc_csv),
+    (FORMATS_FRANKA, write_franka),
+    (FORMATS_J519, write_j519),
+    (FORMATS_KUKA_TRACE, write_kuka_trace),
+    (FORMATS_NPZ, write_npz),
+    (FORMATS_PLAIN_CSV, write_plain_csv),
+    (FORMATS_ROS_BAG, write_ros_bag),
+    (FORMATS_ROS_CSV, write_ros_csv),
+    (FORMATS_RSI, write_rsi),
+    (FORMATS_TWINCAT_SCOPE, write_twincat_scope),
+    (FORMATS_UR_RTDE, write_ur_rtde),
+)
+
+
+def _logger(name: str) -> tuple[Format, Write]:
+    return next((form, write) for forms, write in _LOGGERS for form in forms if form.name == name)

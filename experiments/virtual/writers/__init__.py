@@ -1,1 +1,0 @@
-"""How is what a virtual robot recorded written as vendors' loggers write it? One module a format."""
