@@ -1,7 +1,7 @@
 """The command line: verbs, options, exit codes. Each verb's work is elsewhere and imported when it is called.
 
 * The verb that hands a model on: `export`.
-* The verbs that measure: `bench` against what is installed beside us, `study` against what papers print.
+* The verb that reproduces papers: `study`.
 * The verbs that take a second look at a model: `compare` how it was estimated, `watch` whether it still holds.
 """
 
@@ -479,49 +479,9 @@ def export(
 register(app)
 
 
-class Bench(StrEnum):
-    """What can be measured."""
-
-    physics = "physics"
-    identify = "identify"
-    design = "design"
-    programs = "programs"
-    chain = "chain"
-    faults = "faults"
-    readers = "readers"
-    payload = "payload"
-    estimators = "estimators"
-    compare = "compare"
-    watch = "watch"
-
-
 def register_measure(app: typer.Typer) -> None:
     """Add the verbs to the command line."""
-    for verb in (bench, study):
-        app.command()(verb)
-
-
-def bench(
-    name: Annotated[Bench, typer.Argument(help="What to measure.")] = Bench.physics,
-    full: Annotated[bool, typer.Option("--full", help="Measure as often as the targets ask for.")] = False,
-    data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Of compare: folder of the published recordings.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Measure our speed against what is installed beside us, as ratios in one run; exit 1 if a target is missed.
-
-    \b
-    Examples:
-      excitor bench physics --json
-      excitor bench compare --data recordings/
-    """
-    from importlib import import_module
-
-    if data is not None and name is not Bench.compare:
-        raise typer.BadParameter("--data goes with compare")
-    given = {} if data is None else {"data": data}
-    show_report(import_module(f"excitor.experiments.bench.{name.value}").run(full, **given), as_json)
+    app.command()(study)
 
 
 def study(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from excitor.experiments.bench.chain import truth_of
+from benchmarks.chain import truth_of
 from excitor.experiments.cli import app
 
 SETTINGS = """

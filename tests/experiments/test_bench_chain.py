@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from excitor.experiments.bench import chain
+from benchmarks import chain
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.emit import emit
 from excitor.experiments.identification import identify, noise_share

@@ -5,16 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks import faults
 from excitor.design.programs.plan import Move, Rounds
-from excitor.experiments.bench import faults
-from excitor.experiments.bench.faults_campaigns import campaign, log_campaign, read_campaign
-from excitor.experiments.bench.faults_named import WANTED, named
 from excitor.experiments.identification import examine
 from excitor.experiments.logs import read_aligned
 from excitor.experiments.virtual.loggers import declared_for
 from excitor.experiments.virtual.machine import CHANNELS, FAULTS
 from excitor.identify.diagnose import usable
 from excitor.identify.logs.table import ColumnMap
+from tests.faults import WANTED, campaign, log_campaign, named, read_campaign
 
 JOINTS = ("j1", "j2", "j11")
 FLIPPED = replace(FAULTS["flipped-sign"], channel="torque", joints=(1,))

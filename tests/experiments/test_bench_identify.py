@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from excitor.experiments.bench import identify
+from benchmarks import identify
 from excitor.experiments.studies import tx40
 from excitor.identify.estimate import compress
 from excitor.identify.reduce import essential

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from excitor.experiments.bench import physics
+from benchmarks import physics
 from excitor.experiments.figures import Figure, Report, to_json
 from excitor.robots.dynamics import regressor
 from excitor.robots.gram import condition_number, stack

@@ -4,8 +4,8 @@ from itertools import islice
 
 import pytest
 
+from benchmarks import programs
 from excitor.design.programs import registry
-from excitor.experiments.bench import programs
 
 
 @pytest.fixture(scope="module")

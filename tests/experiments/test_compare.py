@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import compare as bench
 from excitor.experiments import compare as comparing
 from excitor.experiments import compare as simulated
-from excitor.experiments.bench import compare as bench
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.compare import (
     Bias,

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.experiments.bench.watch_day import (
+from benchmarks.watch import (
     LOG_HZ,
     NO_LOAD,
     begin_day,

@@ -360,7 +360,7 @@ def test_scs_agrees_where_it_is_asked_for():
 
 
 def test_all_rows_give_what_the_triangle_gives():
-    from excitor.experiments.bench.identify_sdp import measure_sdp
+    from benchmarks.identify import measure_sdp
 
     ratio, context = measure_sdp(n_samples=400)
     assert ratio > 1.0

@@ -5,14 +5,11 @@ import time
 
 import pytest
 
-from excitor.experiments.bench.malformed import CASES, RTDE
-from excitor.experiments.bench.malformed_every import Malformed, all_malformed
-from excitor.experiments.bench.malformed_told import LARGEST, SLOWEST, answers, ask_all
-from excitor.experiments.bench.reader_seeds import SEEDS
-from excitor.experiments.bench.readers import fuzz
+from benchmarks.readers import fuzz
 from excitor.identify.logs import read as readers
 from excitor.identify.logs.read import FORMATS, read_raw
 from excitor.robots.errors import InvalidLog
+from tests.damaged_logs import CASES, LARGEST, RTDE, SEEDS, SLOWEST, Malformed, all_malformed, answers, ask_all
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -73,7 +70,7 @@ def test_an_answer_that_is_no_sentence_is_found(monkeypatch, raised, wrong):
     def written(folder):
         return folder / "log"
 
-    monkeypatch.setattr("excitor.experiments.bench.malformed_told.read_raw", reads)
+    monkeypatch.setattr("tests.damaged_logs.read_raw", reads)
     found, _ = answers([Malformed("x", None, written, "words")])
     assert wrong in found[0].wrong
 
@@ -104,7 +101,7 @@ def test_the_fuzz_finds_what_is_no_sentence(monkeypatch):
         except InvalidLog:
             raise KeyError("found") from None
 
-    monkeypatch.setattr("excitor.experiments.bench.readers.read_raw", fails)
+    monkeypatch.setattr("benchmarks.readers.read_raw", fails)
     found = fuzz("csv", 0.3, seed=0)
     assert found.failures
     assert "KeyError: 'found'" in found.failures[0]

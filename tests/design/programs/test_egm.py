@@ -14,6 +14,7 @@ import time
 import numpy as np
 import pytest
 
+from benchmarks.programs import measure_egm as measure
 from excitor.design.programs.clients import egm_client
 from excitor.design.programs.clients.egm_client import ALIGN, REST, STEP, EgmClient, write_log
 from excitor.design.programs.clients.egm_packets import Robot, command, fields
@@ -23,7 +24,6 @@ from excitor.design.programs.rapid.egm import TARGET
 from excitor.design.programs.rapid.egm_controller import FIRST_PACKET, FakeController, robot_message, sensor_message
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import in_axes
-from excitor.experiments.bench.programs_egm import measure
 
 
 @pytest.fixture

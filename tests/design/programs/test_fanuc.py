@@ -14,8 +14,8 @@ from excitor.design.programs.plan import duration, marks, planned
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
 from excitor.design.programs.verify import Judge, verify
 from excitor.design.programs.way_points import Speeds, series_legs, top_speeds
-from excitor.experiments.bench.mutations.fanuc import mutations
 from excitor.robots.robot import ControllerAxes
+from tests.mutations.fanuc import mutations
 
 FOREIGN = Path(__file__).parent / "foreign" / "fanuc"
 HOSTILE = '] ;\n  99:J P[1] 100% FINE ;\n/END"\u202e' + "z" * 300

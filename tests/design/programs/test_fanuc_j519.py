@@ -28,8 +28,8 @@ from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
 from excitor.design.programs.target import check as check_plan
 from excitor.design.programs.verify import Judge, verify
-from excitor.experiments.bench.mutations.fanuc_j519 import mutations
 from excitor.robots.robot import ControllerAxes
+from tests.mutations.fanuc_j519 import mutations
 
 HOSTILE = '] ;\n  99:J P[1] 100% FINE ;\n/END"\u202e' + "z" * 300
 PLANS = {

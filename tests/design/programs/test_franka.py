@@ -24,7 +24,7 @@ from excitor.design.programs.interpolate import differences, worst_position
 from excitor.design.programs.plan import marks, planned
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError
 from excitor.design.programs.target import check as fits
-from excitor.experiments.bench.mutations.franka import mutations
+from tests.mutations.franka import mutations
 
 HOSTILE = '"}\n\x1b]0;x\x07\u202e' + "y" * 300
 SHORT = {"period": 2.0, "ramp": 1.0, "measured": 1, "warm_up": 0}

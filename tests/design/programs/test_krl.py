@@ -15,7 +15,7 @@ from excitor.design.programs.plan import Move, Plan, duration, planned
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
 from excitor.design.programs.target import check as check_plan
 from excitor.design.programs.verify import Judge, verify
-from excitor.experiments.bench.mutations.krl import mutations
+from tests.mutations.krl import mutations
 
 FOREIGN = Path(__file__).parent / "foreign" / "krl"
 HOSTILE = 'x"\r\nEND\r\n;FOLD "); PTP {A1 0} é END ' + "long " * 60

@@ -13,7 +13,7 @@ from excitor.design.programs.plan import Stretches, duration, marks, planned
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
 from excitor.design.programs.target import check as check_plan
 from excitor.design.programs.verify import Judge, verify
-from excitor.experiments.bench.mutations.krl_rsi import mutations
+from tests.mutations.krl_rsi import mutations
 
 HOSTILE = 'x"\r\n<!ENTITY a> ]]> ;END é ' + "long " * 60
 SHORT = {"period": 1.0, "ramp": 0.4, "measured": 1, "warm_up": 0, "harmonics": (1, 3), "swing": 0.08}

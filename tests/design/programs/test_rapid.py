@@ -13,7 +13,7 @@ from excitor.design.programs.rapid.egm import TARGET, emit
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError, in_axes, program_names, to_axes
 from excitor.design.programs.target import check as check_target
 from excitor.design.programs.verify import Judge, verify
-from excitor.experiments.bench.mutations.rapid import mutations
+from tests.mutations.rapid import mutations
 
 SHORT = {"period": 0.8, "ramp": 0.4, "measured": 1, "swing": 0.02}
 HOSTILE = ['"; EXIT; !', "x\nENDMODULE\n", "PROC", "v100", "fine", "ß-Ω-日本", "a" * 300, "42", "!", "exHome", "%%%"]

@@ -20,7 +20,7 @@ from excitor.design.programs.target import (
 )
 from excitor.design.programs.target import check as check_target
 from excitor.design.programs.verify import Judge, verify
-from excitor.experiments.bench.mutations.rapid_move import mutations
+from tests.mutations.rapid_move import mutations
 
 SHORT = {"period": 0.8, "ramp": 0.4, "measured": 1, "swing": 0.02}
 

@@ -19,7 +19,7 @@ from excitor.design.programs.ros2 import emit as ros2
 from excitor.design.programs.ros2.emit import TARGET
 from excitor.design.programs.ros2.language import read_yaml
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
-from excitor.experiments.bench.mutations.ros2 import mutations
+from tests.mutations.ros2 import mutations
 
 FOREIGN = Path(__file__).parent / "foreign" / "ros2"
 HOSTILE = 'x"]\n- !!python/object: {y: "\u202e}\'# */\n\x1b[2J' + "z" * 300

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.programs import measure_rsi as measure
 from excitor.design.programs.clients import rsi_server
 from excitor.design.programs.clients.rsi_server import RsiServer, read_packet, serve, write_log
 from excitor.design.programs.clients.run_motion import Run
@@ -16,7 +17,6 @@ from excitor.design.programs.krl.rsi_controller import Break, parsed
 from excitor.design.programs.plan import duration, planned
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import to_axes
-from excitor.experiments.bench.programs_rsi import measure
 
 FIRST = 987_654_320
 

@@ -16,7 +16,7 @@ from excitor.design.programs.twincat.plc import Cell
 from excitor.design.programs.twincat.setpoints import TARGET, emit
 from excitor.design.programs.twincat.setpoints_controller import execute
 from excitor.design.programs.verify import Judge, verify
-from excitor.experiments.bench.mutations.twincat import mutations
+from tests.mutations.twincat import mutations
 
 
 def machine(plan, **given):

@@ -15,7 +15,7 @@ from excitor.design.programs.twincat.cam import TARGET, emit
 from excitor.design.programs.twincat.cam_controller import execute
 from excitor.design.programs.twincat.plc import Cam, Camming, Cell, quintic
 from excitor.design.programs.verify import Judge, verify
-from excitor.experiments.bench.mutations.twincat_cam import mutations
+from tests.mutations.twincat_cam import mutations
 
 
 def machine(plan, **given):

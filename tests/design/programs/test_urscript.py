@@ -11,7 +11,7 @@ from excitor.design.programs.target import CannotDrive, Machine, ProgramError, c
 from excitor.design.programs.urscript.controller import Controller, execute
 from excitor.design.programs.urscript.emit import TARGET, deceleration, emit
 from excitor.design.programs.urscript.language import Clock, Halt, load
-from excitor.experiments.bench.mutations.urscript import mutations
+from tests.mutations.urscript import mutations
 
 FOREIGN = Path(__file__).parent / "foreign" / "urscript"
 TOLERANCE = 1e-8  # rad: the bar of class A in float64

@@ -13,7 +13,7 @@ from excitor.design.programs.val3 import controller as check
 from excitor.design.programs.val3 import emit as val3
 from excitor.design.programs.val3.emit import TARGET
 from excitor.design.programs.verify import Judge, verify
-from excitor.experiments.bench.mutations.val3 import mutations
+from tests.mutations.val3 import mutations
 
 FOREIGN = Path(__file__).parent / "foreign" / "val3"
 HOSTILE = '"]]></Code>\r\nend\n<!ENTITY x>\u202e call stop() // */ ' + "z" * 300

@@ -7,8 +7,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from importlib import resources
 from importlib.metadata import version
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -92,7 +92,7 @@ def run(full: bool = False) -> Report:
 
 def six_axis() -> Robot:
     """Load the bench robot."""
-    text = (resources.files("excitor.experiments.bench") / "six_axis.toml").read_text("utf-8")
+    text = Path(__file__).with_name("six_axis.toml").read_text("utf-8")
     return robot_from_toml(text, "six_axis.toml")
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from excitor.experiments.bench.mutations.twincat import Edit, edited
+from tests.mutations.twincat import Edit, edited
 
 _NUMBER = r"(-?\d+\.\d+)"
 

@@ -5,11 +5,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from excitor.experiments.bench.malformed_told import LARGEST, SLOWEST, ask_all
-from excitor.experiments.bench.reader_seeds import SEEDS
 from excitor.experiments.figures import Figure, Report
 from excitor.identify.logs.read import FORMATS, read_raw, sniff
 from excitor.robots.errors import ExcitorError, InvalidLog
+from tests.damaged_logs import LARGEST, SEEDS, SLOWEST, ask_all
 
 LEAST_MALFORMED = 40
 FULL, PART = 60.0, 5.0  # s a reader

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 
 from excitor.design.motion import Trajectory
-from excitor.experiments.bench.faults_campaigns import Campaign, campaign, log_campaign, read_campaign
-from excitor.experiments.bench.faults_named import named
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.identification import UnusableData, examine
 from excitor.experiments.virtual.loggers import format_of
@@ -20,6 +18,7 @@ from excitor.experiments.virtual.robot import QUIET, draw_truth
 from excitor.identify.diagnose import usable
 from excitor.robots.arrays import one_blas_thread
 from excitor.robots.errors import ExcitorError
+from tests.faults import Campaign, campaign, log_campaign, named, read_campaign
 
 INJECTED, HEALTHY = 50, 100
 TENTH = 10

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from excitor.experiments.bench.mutations.krl import COMMON, Edit, instead, without
+from tests.mutations.krl import COMMON, Edit, instead, without
 
 Change = Callable[[dict[str, Any]], None]
 

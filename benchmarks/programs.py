@@ -1,0 +1,455 @@
+"""The programs' bench: mutations that must be caught, what emitting and verifying costs, what streaming keeps to.
+
+* How the EGM client does in real time: a controller over loopback UDP is late, loses packets and falls silent.
+* The RSI server as a process of its own against a fake controller in real time: late, lost and silent packets.
+"""
+
+import csv
+import heapq
+import importlib
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from excitor.design.motion import Excitation, Trajectory
+from excitor.design.programs import registry
+from excitor.design.programs.clients import egm_client, rsi_server
+from excitor.design.programs.krl.rsi import TARGET as TARGET_rsi
+from excitor.design.programs.package import Package, package
+from excitor.design.programs.plan import Move, Plan, Stretches, duration, planned
+from excitor.design.programs.rapid.egm import TARGET
+from excitor.design.programs.rapid.egm_controller import FIRST_PACKET, FakeController, sensor_message
+from excitor.design.programs.run_json import run_json
+from excitor.design.programs.target import in_axes, to_axes
+from excitor.design.programs.verify import verify
+from excitor.experiments.campaign import open_campaign
+from excitor.experiments.emit import Judged, emit, own_files, plans_of
+from excitor.experiments.figures import Figure, Report
+from excitor.experiments.plan import design
+from excitor.experiments.setup import set_up, settings_of
+from excitor.experiments.verbs.design import write_all
+from excitor.robots.arrays import FloatArray, one_blas_thread
+from excitor.robots.load import load
+
+LEAST = 15  # mutations of each target
+SHORT = """robot = "{robot}"
+home_deg = {home}
+[payload]
+mass = 1.0
+center = [0.0, 0.0, 0.05]
+inertia = [0.002, 0, 0, 0.002, 0, 0.002]
+[design]
+schedule = "single"
+base_frequency_hz = 0.5
+harmonics = 3
+ramp_s = 1.0
+settle_s = 0.4
+hold_s = 0.4
+warm_up_periods = 1
+measured_periods = 2
+controller_sample_s = 0.008
+"""
+HOME = [10.0, 20.0, -30.0, 15.0, 25.0, -20.0, 5.0]  # deg: all different, so that swapping any two is an error
+LONG = """robot = "tx40"
+[design]
+schedule = "single"
+measured_periods = 10
+controller_sample_s = 0.008
+"""
+
+
+def run(full: bool = False) -> Report:
+    """Measure mutations, cost and streams; `full` tries every mutation and streams for 20 s, else a part of it."""
+    figures: list[Figure] = []
+    context: dict[str, Any] = {}
+    with one_blas_thread(), tempfile.TemporaryDirectory(prefix="excitor-bench-") as folder:
+        for name, part in (("mutations", mutations), ("cost", cost)):
+            start = time.process_time()
+            measured = part(Path(folder), full)
+            figures += measured["figures"]
+            context[name] = {**measured["context"], "cpu_s": round(time.process_time() - start, 1)}
+    measured = streams(full)
+    return Report("bench", "programs", [*figures, *measured["figures"]], context | {"streams": measured["context"]})
+
+
+def mutations(folder: Path, full: bool) -> dict[str, Any]:
+    """Change each target's programs in many ways, and count how often `verify` notices; no digest helps it."""
+    total, caught = 0, 0
+    told: dict[str, Any] = {}
+    for name in registry.NAMES:
+        robot = "iiwa" if registry.target(name).joints == 7 else "tx40"
+        made, judged = short_package(folder / robot, robot, name)
+        found = list(noticed(made, judged, mutated(made, full)))
+        missed, count = [label for label, noticed in found if not noticed], len(found)
+        told[name] = {"mutations": count, "missed": missed}
+        total, caught = total + count, caught + count - len(missed)
+    return {
+        "figures": [
+            Figure("programs.mutations_total", float(total), "", float(LEAST * len(registry.NAMES)), "at least"),
+            Figure("programs.mutations_caught", float(caught), "", float(total), "equal"),
+        ],
+        "context": told,
+    }
+
+
+def cost(folder: Path, full: bool) -> dict[str, Any]:
+    """Emit and verify a 10 s, 10-period design of six joints for every target that can drive it."""
+    where = _designed(folder / "long", LONG)
+    start = time.process_time()
+    _, emitted = emit(where, ["all"], approximate=True, spacing=None, loss=1.0, listen=lambda _: None, allow=["no-go"])
+    spent = time.process_time() - start
+    bad = [one.refused for one in emitted if one.folder is None and one.name != "franka"]
+    script = where / "programs" / "urscript" / "excitation.script"
+    size = float(script.stat().st_size) if script.exists() else float("nan")
+    return {
+        "figures": [
+            Figure("programs.emit_verify_cpu_s", spent, "s CPU", 60.0, "at most"),
+            Figure("programs.refused", float(len(bad)), "", 0.0, "equal"),
+            Figure("programs.urscript_bytes", size, "bytes", 6000.0, "at most"),
+        ],
+        "context": {"refused": bad, "written": [one.name for one in emitted if one.folder is not None], "full": full},
+    }
+
+
+def streams(full: bool) -> dict[str, Any]:
+    """Talk to fake controllers over loopback in real time, some packets late and some lost."""
+    figures: list[Figure] = []
+    told: dict[str, Any] = {}
+    for name, measured in (("egm", measure_egm), ("rsi", measure_rsi)):
+        found = measured(20.0 if full else 3.0, 0.05, 0.01, 0)
+        told[name] = found
+        figures += [
+            Figure(f"programs.{name}.error_deg", found["max_error_deg"], "deg", 1e-4, "at most"),
+            Figure(f"programs.{name}.stops_on_silence", float(found["stopped"]), "", 1.0, "equal"),
+            Figure(f"programs.{name}.resumes_by_itself", float(found["resumed"]), "", 0.0, "equal"),
+            Figure(f"programs.{name}.turnaround_us", found["turnaround_us_median"], "µs"),
+            Figure(f"programs.{name}.turnaround_us_p999", found["turnaround_us_p999"], "µs"),
+        ]
+    return {"figures": figures, "context": told}
+
+
+def noticed(
+    made: Package, judged: Judged, changed: Iterable[tuple[str, Mapping[str, str]]]
+) -> Iterator[tuple[str, bool]]:
+    """Tell of each changed program whether running it shows that it is wrong."""
+    executor, name = registry.executor(made.target.name), made.programs[0].name
+    for label, files in changed:
+        own = own_files(files, name, [name], made.target)
+        verdict = verify(judged.plan, made.target, executor, files=own, name=name, judge=judged.judge)
+        yield label, not verdict.good
+
+
+def mutated(made: Package, full: bool) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Take every mutation; a run that is not full takes the first fifteen of each target."""
+    module = made.target.name.replace("-", "_")
+    source = importlib.import_module(f"tests.mutations.{module}")
+    yield from islice(source.mutations(made.texts, made.programs[0].name), None if full else LEAST)
+
+
+def short_package(folder: Path, robot: str, name: str) -> tuple[Package, Judged]:
+    """Write the program of one short run, not its dry run."""
+    where = (
+        folder
+        if (folder / "design.json").exists()
+        else _designed(folder, SHORT.format(robot=robot, home=HOME[: load(robot).n_joints]))
+    )
+    judged = next(one for one in plans_of(open_campaign(where, "design")).programs if not one.plan.dry)
+    return package(registry.emitter(name), [judged.plan]), judged
+
+
+def _designed(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "campaign.toml").write_text(text, "utf-8")
+    setup = set_up(open_campaign(folder, "design"))
+    write_all(design(setup, settings_of(setup.design, {"evaluations": 2000})))
+    return folder
+
+
+_STEP = 0.004  # s
+_LATEST = 3  # steps that a packet may be late
+_ROBOT = "tx40"
+_AFTER = 0.5  # s for which the controller sends again after its silence
+
+
+@dataclass(slots=True)
+class _Wire:
+    """The controller's end: some packets and answers are late, some are lost."""
+
+    sock: socket.socket
+    peer: tuple[str, int]
+    robot: FakeController
+    late: float
+    lost: float
+    random: np.random.Generator
+    sent: dict[int, float] = field(default_factory=dict)  # packet -> when, those in time
+    turnaround: list[float] = field(default_factory=list)  # s
+    delivered: dict[int, list[float]] = field(default_factory=dict)  # packet -> joints
+    outgoing: list[tuple[float, int, bytes]] = field(default_factory=list)
+
+    def run(self, seconds: float) -> None:
+        """Send a packet every 4 ms, take answers meanwhile."""
+        start = time.perf_counter()
+        for k in range(round(seconds / _STEP)):
+            self._send(self.robot.packet(), FIRST_PACKET + self.robot.sent - 1)
+            self._until(start + (k + 1) * _STEP)
+
+    def _send(self, packet: bytes, number: int) -> None:
+        draw, now = self.random.random(), time.perf_counter()
+        if draw < self.lost:
+            return
+        if draw < self.lost + self.late:
+            heapq.heappush(self.outgoing, (now + self.random.uniform(0.0, _LATEST * _STEP), number, packet))
+            return
+        self.sock.sendto(packet, self.peer)
+        self.sent[number] = now
+
+    def _until(self, end: float) -> None:
+        while True:
+            now = time.perf_counter()
+            while self.outgoing and self.outgoing[0][0] <= now:
+                self.sock.sendto(heapq.heappop(self.outgoing)[2], self.peer)
+            due = min([end, *(item[0] for item in self.outgoing[:1])])
+            if now >= end:
+                return
+            if select.select([self.sock], [], [], max(due - now, 0.0))[0]:
+                self._take(self.sock.recv(4096))
+
+    def _take(self, answer: bytes) -> None:
+        number = sensor_message(answer)[0]
+        if number in self.sent:
+            self.turnaround.append(time.perf_counter() - self.sent[number])
+        if self.random.random() < self.lost:
+            return
+        self.robot.take(answer)
+        self.delivered[number] = self.robot.reference
+
+
+def measure_egm(seconds: float, late: float, lost: float, seed: int) -> dict[str, float | str | bool]:
+    """Stream for some time, then fall silent, then send again: errors in deg, times in µs, as measured here."""
+    plan = _plan(seconds)
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        run, log = Path(folder) / "run.json", Path(folder) / "log.csv"
+        run.write_text(run_json(plan, TARGET))
+        command = [sys.executable, egm_client.__file__, str(run), "--port", "0"]
+        command += ["--listen", "127.0.0.1", "--controller", "127.0.0.1"]
+        with subprocess.Popen([*command, "--log", str(log)], stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdout is not None
+                port = int(process.stdout.readline().split("port ")[1].split(";")[0])
+                robot = FakeController([float(x) for x in in_axes(plan, TARGET).home])
+                sock.bind(("127.0.0.1", 0))
+                wire = _Wire(sock, ("127.0.0.1", port), robot, late, lost, np.random.default_rng(seed))
+                wire.run(seconds)
+                before = len(robot.told)
+                time.sleep(2.0 * egm_client.SILENCE)
+                wire.run(_AFTER)
+                said = process.communicate(timeout=10.0)[0]
+            finally:
+                process.kill()
+        return _found(plan, wire, log, {
+            "resumed": float(len(robot.told) - before > 0),
+            "stopped": process.returncode == 1 and "stopped: no packet" in said,
+        })  # fmt: skip
+
+
+def _found(plan: Plan, wire: _Wire, log: Path, told: dict[str, float | str | bool]) -> dict[str, float | str | bool]:
+    with log.open() as file:
+        rows = list(csv.DictReader(file))
+    packets = np.array([int(row["packet"]) for row in rows])
+    here = np.array([float(row["computer_s"]) for row in rows])
+    on_time = np.isin(packets, list(wire.sent))
+    beat = np.diff(here[on_time]) - _STEP * np.diff(packets[on_time])
+    numbers = np.array(sorted(wire.delivered))
+    wanted = _due(plan, (numbers - packets[0]) * _STEP)
+    off = np.abs(np.array([wire.delivered[int(k)] for k in numbers]) - wanted)
+    return {
+        "packets": float(wire.robot.sent),
+        "delivered": float(len(numbers)),
+        "logged": float(len(rows)),
+        "max_error_deg": float(off.max()),
+        "turnaround_us_median": 1e6 * float(np.median(wire.turnaround)),
+        "turnaround_us_p999": 1e6 * float(np.quantile(wire.turnaround, 0.999)),
+        "jitter_us_median": 1e6 * float(np.median(np.abs(beat))),
+        "jitter_us_p999": 1e6 * float(np.quantile(np.abs(beat), 0.999)),
+        **told,
+    }
+
+
+def _due(plan: Plan, t: FloatArray) -> FloatArray:
+    """Where the joints must be t s after the first packet, deg: a second at home, the way out, a rest, the run."""
+    axes = in_axes(plan, TARGET)
+    way = sum(move.duration for move in plan.out)
+    begun = egm_client.ALIGN + way + egm_client.REST
+    out = planned(axes, "out", np.clip(t - egm_client.ALIGN, 0.0, way))
+    return np.where((t < begun)[:, None], out, planned(axes, "main", np.maximum(t - begun, 0.0)))
+
+
+def _plan(seconds: float) -> Plan:
+    """Plan a run that is longer than the controller sends."""
+    robot = load(_ROBOT)
+    n, random = robot.n_joints, np.random.default_rng(5)
+    home = np.zeros(n)
+    start = home + 0.1
+    excitation = Excitation(
+        2.0, _STEP, (1, 2, 3, 4, 5), np.ones(n, dtype=bool), ramp=0.4, settle=0.2, hold=0.2, warm_up=0,
+        measured=int(np.ceil(seconds / 2.0)) + 1,
+    )  # fmt: skip
+    sines, cosines = 0.05 * random.normal(size=(2, n, 5)) / np.arange(1, 6)
+    body = Trajectory(excitation, start, sines, cosines)
+    return Plan("bench", "egm", "none", robot, home, (Move(start, 0.4),), body, _STEP)
+
+
+STEP = 4  # ms
+SILENCE = 0.7  # s without a packet, after which some more are sent
+AFTER = 0.6  # s of packets after it
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What came back."""
+
+    sent: dict[int, float] = field(default_factory=dict)  # ipoc -> s
+    answers: dict[int, tuple[FloatArray, float]] = field(default_factory=dict)  # ipoc -> corrections, s it took
+    correction: FloatArray = field(default_factory=lambda: np.zeros(6))  # the last one: where the robot is
+
+
+def measure_rsi(seconds: float, late: float, lost: float, seed: int) -> dict[str, float]:
+    """Stream for a time, fall silent, send again: errors in deg, times in us, 1 for what happened, else 0.
+
+    A late packet leaves the controller up to three cycles after its time, a lost one never.
+    """
+    plan = _rsi_plan(seconds)
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder, "loop.json")
+        run.write_text(run_json(plan, TARGET_rsi), encoding="utf-8")
+        command = [sys.executable, str(Path(rsi_server.__file__)), str(run), "--port", "0"]
+        command += ["--listen", "127.0.0.1", "--controller", "127.0.0.1"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdout is not None
+                port = int(process.stdout.readline().rsplit(" ", 1)[1])
+                before, after = _talk(port, plan, list(_schedule(seconds, late, lost, seed)))
+                told = process.communicate(timeout=20.0)[0]
+            finally:
+                process.kill()
+        rows = len(Path(folder, "loop_log.csv").read_text(encoding="utf-8").splitlines()) - 1
+    return _report(plan, before, after, rows, told)
+
+
+def _schedule(seconds: float, late: float, lost: float, seed: int) -> Iterator[tuple[float, int]]:
+    """List (when it leaves, number) of every packet that is sent."""
+    random = np.random.default_rng(seed)
+    for k in range(round(1e3 * seconds / STEP)):
+        chance = random.uniform()
+        if chance < lost and k:
+            continue
+        delayed = random.uniform(0.25, 3.0) * STEP if chance < lost + late else 0.0
+        yield 1e-3 * (k * STEP + delayed), k
+
+
+def _talk(port: int, plan: Plan, schedule: list[tuple[float, int]]) -> tuple[_Heard, _Heard]:
+    first = 4_208_163_634
+    home = in_axes(plan, TARGET_rsi).home
+    before = _Heard()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+        end.connect(("127.0.0.1", port))
+        _send(end, before, schedule, first, home)
+        time.sleep(SILENCE)
+        after = _Heard(correction=before.correction)
+        last = max(k for _, k in schedule) + round(1e3 * SILENCE / STEP)
+        again = [(1e-3 * k * STEP, last + k) for k in range(round(1e3 * AFTER / STEP))]
+        _send(end, after, again, first, home)
+    return before, after
+
+
+def _send(end: socket.socket, heard: _Heard, schedule: list[tuple[float, int]], first: int, home: FloatArray) -> None:
+    """Send every packet at its time, and take answers in between."""
+    waiting = list(schedule)
+    heapq.heapify(waiting)
+    begun = time.perf_counter()
+    while waiting:
+        due, k = waiting[0]
+        left = begun + due - time.perf_counter()
+        if left <= 0.0:
+            heapq.heappop(waiting)
+            ipoc = first + k * STEP
+            axes = " ".join(f'A{k}="{x:.4f}"' for k, x in enumerate(home + heard.correction, start=1))
+            packet = f'<Rob Type="KUKA"><AIPos {axes}/><Delay D="0"/><IPOC>{ipoc}</IPOC></Rob>'.encode()
+            heard.sent[ipoc] = time.perf_counter()
+            end.send(packet)
+        _receive(end, heard, max(min(left, 1e-3), 1e-5))
+    until = time.perf_counter() + 0.1
+    while time.perf_counter() < until:
+        _receive(end, heard, 0.02)
+
+
+def _receive(end: socket.socket, heard: _Heard, wait: float) -> None:
+    end.settimeout(wait)
+    try:
+        text = end.recv(4096).decode("ascii")
+    except TimeoutError:
+        return
+    now = time.perf_counter()
+    ipoc = int(text.partition("<IPOC>")[2].partition("<")[0])
+    values = [float(text.partition(f' A{k}="')[2].partition('"')[0]) for k in range(1, 7)]
+    heard.correction = np.array(values)
+    if ipoc in heard.sent:
+        heard.answers[ipoc] = (heard.correction, 1e6 * (now - heard.sent[ipoc]))
+
+
+def _report(plan: Plan, before: _Heard, after: _Heard, rows: int, told: str) -> dict[str, float]:
+    first = min(before.sent)
+    ipocs = np.array(sorted(before.answers))
+    found = np.array([before.answers[ipoc][0] for ipoc in ipocs])
+    off = np.abs(found - _expected(plan, 1e-3 * (ipocs - first)))
+    took = np.array([before.answers[ipoc][1] for ipoc in ipocs])
+    held = np.array([after.answers[ipoc][0] for ipoc in sorted(after.answers)])
+    return {
+        "packets": float(len(before.sent)),
+        "answered": float(len(ipocs)),
+        "max_error_deg": float(off.max()),
+        "turnaround_us_median": float(np.median(took)),
+        "turnaround_us_p999": float(np.quantile(took, 0.999)),
+        "turnaround_us_worst": float(took.max()),
+        "logged": float(rows),
+        "stopped": float("stopping: the controller was silent" in told),
+        "answered_after_silence": float(len(held)),
+        "resumed": float(np.abs(held - held[0]).max() > 0.0),
+        "jump_after_silence_deg": float(np.abs(held[0] - found[-1]).max()),
+    }
+
+
+def _expected(plan: Plan, t: FloatArray) -> FloatArray:
+    """Evaluate what the axes must be told, by the library and not by the server."""
+    home = in_axes(plan, TARGET_rsi).home
+    out, begin = np.zeros((len(t), 6)), rsi_server.REST
+    for name in Stretches:
+        length = duration(plan, name)
+        inside = t >= begin - 0.5 * rsi_server.REST
+        q = planned(plan, name, np.clip(t[inside] - begin, 0.0, length))
+        out[inside] = to_axes(plan.robot, TARGET_rsi, q) - home
+        begin += length + rsi_server.REST
+    return out
+
+
+def _rsi_plan(seconds: float) -> Plan:
+    """Make a run that is still going on when the controller falls silent."""
+    robot = load("kr150")
+    center = np.array([0.0, -0.2, 0.3, 0.1, 0.4, 0.0])
+    periods = max(1, int(np.ceil(seconds / 4.0)))
+    excitation = Excitation(
+        4.0, 0.004, (1, 2, 3, 4, 5), np.ones(6, dtype=bool), ramp=2.0, settle=0.4, hold=1.0, measured=periods
+    )
+    waves = 0.1 * np.random.default_rng(7).normal(size=(2, 6, 5)) / np.arange(1, 6)
+    body = Trajectory(excitation, center, waves[0], waves[1])
+    return Plan("loopback", "loop", "none", robot, center + 0.05, (Move(center, 0.6),), body, 0.004)
