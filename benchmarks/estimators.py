@@ -175,7 +175,8 @@ def measure_instruments(full: bool) -> tuple[list[Figure], dict[str, Any]]:
     spent = time.process_time() - began
     return figures_of(noisy, clean), {
         "what": (
-            f"{n} draws each of noisy and clean encoders: {IV_SECONDS:g} s of random moves, servo of {IV_BANDWIDTH_HZ:g} Hz"
+            f"{n} draws each of noisy and clean encoders: {IV_SECONDS:g} s of random moves, "
+            f"servo of {IV_BANDWIDTH_HZ:g} Hz"
         ),
         "noise": (
             f"quantisation of {BITS} bits a motor turn through the gears, as white noise of "

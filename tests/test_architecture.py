@@ -33,17 +33,15 @@ def test_imports_follow_the_house(path):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_files_stay_short_and_say_what_they_answer(path):
-    text = path.read_text()
-    assert text.count("\n") <= 400, "past 400 lines it is two files"
-    assert ast.get_docstring(ast.parse(text)), "the first line says which question the file answers"
+def test_files_have_a_docstring(path):
+    assert ast.get_docstring(ast.parse(path.read_text())), "the first line says what the file is about"
 
 
 def test_library_names_no_robot():
     """Robots are data: no library code knows one by name."""
     from excitor.robots.load import catalog_names
 
-    about_one_robot = {"studies", "bench"}  # and the demo
+    about_one_robot = {"studies"}  # and the demo
     for path in MODULES:
         if about_one_robot & set(path.parts) or path.name == "demo.py":
             continue
