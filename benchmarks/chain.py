@@ -20,11 +20,11 @@ from excitor.experiments.campaign import OpenCampaign, open_campaign
 from excitor.experiments.emit import emit
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.identification import Identified, held_out_equations, identify, noise_share
+from excitor.experiments.log_formats import OF_TARGET
 from excitor.experiments.plan import design
 from excitor.experiments.setup import set_up, settings_of
 from excitor.experiments.simulate import Asked, simulate
 from excitor.experiments.verbs.design import write_all
-from excitor.experiments.virtual.loggers import OF_TARGET
 from excitor.identify.logs.table import ColumnMap
 from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.errors import ExcitorError

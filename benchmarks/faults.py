@@ -12,7 +12,7 @@ import numpy as np
 from excitor.design.motion import Trajectory
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.identification import UnusableData, examine
-from excitor.experiments.virtual.loggers import format_of
+from excitor.experiments.log_formats import format_of
 from excitor.experiments.virtual.machine import CHANNELS, FAULTS, Fault, aimed, run_program
 from excitor.experiments.virtual.robot import QUIET, draw_truth
 from excitor.identify.diagnose import usable

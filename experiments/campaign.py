@@ -373,7 +373,7 @@ def open_campaign(folder: Path, stage: Literal["design", "identify"] = "identify
 
 def _runs_of_programs(folder: Path) -> list[Run]:
     """Take the logs that lie beside emitted programs, where the file names no runs."""
-    from excitor.experiments.logs import found_logs
+    from excitor.experiments.manifest import found_logs
 
     found = found_logs(folder)
     several = len({log.program.partition("/")[0] for log in found}) > 1

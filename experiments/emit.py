@@ -1,44 +1,38 @@
 """`excitor emit` and `excitor verify`: programs are written when they pass, and can be run again at any time.
 
 * From a campaign's design to plans of programs, each with what its motion is held against.
-* design.json as programs need it: every key checked, whoever wrote the file.
 """
 
-import hashlib
-import json
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from excitor.design.certify.certify import DRY_RUN, certify_slow
 from excitor.design.constraints import Constraints
 from excitor.design.criteria import Criterion
 from excitor.design.motion import Excitation, Trajectory, scaled
 from excitor.design.programs import registry
-from excitor.design.programs.package import MANIFEST, PAGE, Package, digests, folder_files, package, program_names_of
+from excitor.design.programs.package import PAGE, Package, package, program_names_of
 from excitor.design.programs.plan import Move, Plan, Rounds
 from excitor.design.programs.target import CannotDrive, Target
 from excitor.design.programs.verify import Judge, Verdict, client_text, verify
 from excitor.design.schedule import RunPlan, run_constraints
 from excitor.design.slow import SlowKind, SlowRun
 from excitor.experiments.campaign import OpenCampaign, open_campaign
-from excitor.experiments.design_json import FILE, read_design
+from excitor.experiments.design_json import FILE, MovesRun, PeriodicRun, design_digest, no_go_reasons, open_design
 from excitor.experiments.files import new_folder, swap
+from excitor.experiments.log_formats import refusal
+from excitor.experiments.manifest import MANIFEST, PROGRAMS, changed_files, folder_files
 from excitor.experiments.plan import carries, limits_of, model_of, planned_runs, run_problem, run_robot, torque_model
 from excitor.experiments.setup import Setup, set_up
-from excitor.experiments.virtual.loggers import refusal
 from excitor.robots.errors import ExcitorError
-from excitor.robots.files.schema import sentences
 from excitor.robots.gram import condition_number
 from excitor.robots.robot import Motion
 
-FOLDER = "programs"
 NO_GO = "no-go"  # the refusal that can be overridden, by --allow
 LARGEST_FILE = 200_000_000  # bytes: no program of ours comes near
 Listen = Callable[[str], None]
@@ -194,7 +188,7 @@ def _write(campaign: OpenCampaign, made: Package) -> Path:
     """Write a target's folder under a temporary name, then put it in the place of the old one."""
     inputs = {"design.json": design_digest(campaign.folder), "campaign": campaign.digest}
     contents = folder_files(made, inputs)
-    parent = campaign.folder / FOLDER
+    parent = campaign.folder / PROGRAMS
     folder = parent / made.target.name
     try:
         parent.mkdir(exist_ok=True)
@@ -216,7 +210,7 @@ def verify_folder(folder: Path, listen: Listen) -> tuple[Planned, list[Verified]
     """Run everything under programs/ against the campaign's design."""
     campaign = open_campaign(folder, "design")
     planned = plans_of(campaign)
-    parent = campaign.folder / FOLDER
+    parent = campaign.folder / PROGRAMS
     names = [name for name in registry.NAMES if (parent / name).is_dir()]
     if not names:
         raise ExcitorError(f"{parent}: has no programs; run excitor emit {folder} --target NAME first")
@@ -227,7 +221,7 @@ def verify_folder(folder: Path, listen: Listen) -> tuple[Planned, list[Verified]
 
 
 def _verify_one(campaign: OpenCampaign, planned: Planned, name: str, listen: Listen) -> Verified:
-    folder = campaign.folder / FOLDER / name
+    folder = campaign.folder / PROGRAMS / name
     target = registry.target(name)
     contents = _contents(folder)
     problems = _folder_problems(campaign, target, contents)
@@ -280,39 +274,14 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 def stale_programs(campaign: OpenCampaign, name: str) -> list[str]:
     """Say why a target's folder is not what emit would write of the campaign now; nothing where it is."""
-    folder = campaign.folder / FOLDER / name
+    folder = campaign.folder / PROGRAMS / name
     if not folder.is_dir():
         return [f"{folder}: has no programs; run excitor emit {campaign.folder} --target {name} first"]
     return _folder_problems(campaign, registry.target(name), _contents(folder))
 
 
 def _folder_problems(campaign: OpenCampaign, target: Target, contents: Mapping[str, bytes]) -> list[str]:
-    return [*_manifest_problems(campaign, contents), *_client_problems(target, contents)]
-
-
-def _manifest_problems(campaign: OpenCampaign, contents: Mapping[str, bytes]) -> list[str]:
-    """Compare the files with what the manifest says was written, and from what."""
-    try:
-        data: dict[str, Any] = json.loads(contents.get(MANIFEST, b"").decode("utf-8"))
-        listed = {str(entry["name"]): str(entry["sha256"]) for entry in data["files"]}
-        made_from = str(data["made_from_sha256"]["design.json"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return [f"{MANIFEST}: is missing, or no manifest; emit the programs again"]
-    problems = []
-    if made_from != design_digest(campaign.folder):
-        problems.append(f"{MANIFEST}: these programs were made from another design.json; emit them again")
-    found = {
-        entry["name"]: entry["sha256"]
-        for entry in digests({name: content for name, content in contents.items() if name != MANIFEST})
-    }
-    problems += [f"{name}: is missing" for name in listed if name not in found]
-    problems += [f"{name}: was not written by emit; remove it" for name in found if name not in listed]
-    problems += [
-        f"{name}: was changed since it was emitted; emit it again"
-        for name, digest in found.items()
-        if listed.get(name, digest) != digest
-    ]
-    return problems
+    return [*changed_files(contents, design_digest(campaign.folder)), *_client_problems(target, contents)]
 
 
 def _client_problems(target: Target, contents: Mapping[str, bytes]) -> list[str]:
@@ -359,54 +328,6 @@ def plans_of(campaign: OpenCampaign, loss: float | None = None) -> Planned:
     return Planned(campaign.folder, tuple(made), no_go, tuple(notes))
 
 
-Step = Annotated[FiniteFloat, Field(gt=0.0, le=1e6)]
-Row = Annotated[list[FiniteFloat], Field(max_length=100)]
-Rows = Annotated[list[Row], Field(max_length=200_000)]
-Text = Annotated[str, Field(min_length=1, max_length=200)]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-Time = Annotated[FiniteFloat, Field(ge=0.0, le=1e6)]
-
-
-class Phase(_Part):
-    """A part of a run, in s from its start."""
-
-    name: Literal["settle", "ramp-in", "warm-up", "measured", "ramp-out", "hold"]
-    start: Time
-    end: Time
-
-
-class Way(_Part):
-    """The way from home to the start."""
-
-    waypoints: Rows
-    durations: list[Time]
-
-
-class PeriodicRun(_Part):
-    """A Fourier series."""
-
-    name: Text
-    role: Literal["identify", "validate", "none"]
-    payload: str | None
-    ready: bool
-    period: Step
-    sample_time: Step
-    harmonics: Annotated[list[int], Field(max_length=1000)]
-    moving: list[bool]
-    phases: list[Phase]
-    warm_up_periods: Annotated[int, Field(ge=0, le=100_000)]
-    measured_periods: Annotated[int, Field(ge=1, le=100_000)]
-    center: Row
-    sines: Rows
-    cosines: Rows
-    way: Way | None
-
-
 def _periodic(setup: Setup, run_plan: RunPlan, run: PeriodicRun) -> list[Judged]:
     """Plan the dry run, then the run."""
     spans = {phase.name: phase.end - phase.start for phase in run.phases}
@@ -441,20 +362,6 @@ def _periodic(setup: Setup, run_plan: RunPlan, run: PeriodicRun) -> list[Judged]
     judge = Judge(limits_of(setup, run_plan), score)
     dry = replace(plan, body=scaled(body, DRY_RUN), dry=True)
     return [Judged(dry, judge), Judged(plan, judge)]
-
-
-class MovesRun(_Part):
-    """Moves from knot to knot."""
-
-    name: Text
-    kind: str
-    role: Literal["identify", "validate", "none"]
-    ready: bool
-    sample_time: Step
-    knots: Rows
-    durations: Annotated[list[Time], Field(max_length=200_000)]
-    blends: Annotated[list[Time], Field(max_length=200_000)]
-    measured: Annotated[list[bool], Field(max_length=200_000)]
 
 
 def _moves(setup: Setup, run_plan: RunPlan, run: MovesRun) -> list[Judged]:
@@ -541,67 +448,3 @@ def _told(folder: Path, run: str) -> Iterator[None]:
         raise
     except (ValueError, IndexError, KeyError) as error:
         raise ExcitorError(f"{folder / FILE}: run {run!r} {error}; design the campaign again") from None
-
-
-class TorqueRun(_Part):
-    """Torques; no position program can command them."""
-
-    name: Text
-
-
-class Provenance(_Part):
-    """What a design was made from."""
-
-    inputs_sha256: str
-
-
-class DesignFile(_Part):
-    """The parts of design.json that programs are made of."""
-
-    robot: str
-    joints: list[str]
-    ready: bool
-    go: bool
-    reasons: list[str] = []  # why it is a no-go
-    home: Row | None
-    order: list[str]
-    runs: list[PeriodicRun]
-    slow_runs: list[MovesRun]
-    torque_runs: list[TorqueRun]
-    provenance: Provenance
-
-
-def open_design(folder: Path, inputs_sha256: str) -> DesignFile:
-    """Read a campaign's design; one of another campaign.toml, or one that is not certified, is refused."""
-    path, design = folder / FILE, parse_design(folder)
-    if design.provenance.inputs_sha256 != inputs_sha256:
-        raise ExcitorError(
-            f"{path}: was made from another campaign.toml or robot; run excitor design {folder} again, then emit"
-        )
-    if not design.ready:
-        raise ExcitorError(
-            f"{path}: not every limit of this design is proven to hold, so no program is made of it; "
-            f"plan.html shows which, and excitor design {folder} searches again"
-        )
-    return design
-
-
-def parse_design(folder: Path) -> DesignFile:
-    """Read a campaign's design as it stands, whatever it was made from; ExcitorError where it is damaged."""
-    try:
-        return DesignFile.model_validate(read_design(folder))
-    except ValidationError as error:
-        told = "; ".join(sentences(list(error.errors(include_url=False)))[:5])
-        raise ExcitorError(f"{folder / FILE}: {told}; design the campaign again") from None
-
-
-def no_go_reasons(design: DesignFile) -> tuple[str, ...]:
-    """Why a design is a no-go, in sentences; empty where it is a go."""
-    if design.go:
-        return ()
-    return tuple(design.reasons) or ("plan.html says why",)
-
-
-def design_digest(folder: Path) -> str:
-    """Digest design.json as it is."""
-    return hashlib.sha256((folder / FILE).read_bytes()).hexdigest()

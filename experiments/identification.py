@@ -21,7 +21,8 @@ from excitor.design.motion import Trajectory
 from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import FILE, OpenCampaign
 from excitor.experiments.files import write_atomically
-from excitor.experiments.logs import MANIFEST, PROGRAMS, filter_sentences, read_run_aligned
+from excitor.experiments.logs import filter_sentences, read_run_aligned
+from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.model import SCHEMA
 from excitor.identify.closed_loop import set_up_replay, simulate_runs
 from excitor.identify.consistent import ConsistentEstimate, consistent_fit, consistent_of, standard_columns

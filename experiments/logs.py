@@ -11,13 +11,20 @@ from pathlib import Path
 import numpy as np
 
 from excitor.design.motion import Trajectory
-from excitor.design.programs import registry
 from excitor.experiments.align.align import align
 from excitor.experiments.align.nouns import Alignment, MeasuredRun
 from excitor.experiments.align.windows import AlignedPeriods, aligned_samples, aligned_windows, usable
 from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign, Processing, Run
-from excitor.experiments.manifest import Manifest, expected_of, read_manifest
-from excitor.experiments.virtual.loggers import declared_for
+from excitor.experiments.log_formats import declared_for
+from excitor.experiments.manifest import (
+    MANIFEST,
+    PROGRAMS,
+    Manifest,
+    ProgramLog,
+    expected_of,
+    manifests_of,
+    read_manifest,
+)
 from excitor.identify.diagnose import several
 from excitor.identify.log import Log, Measured, Quantity, Recording, joint_side
 from excitor.identify.logs.matlab import Fields, read_matlab_means
@@ -31,7 +38,6 @@ from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.friction import torque_from_current
 from excitor.robots.robot import Motion, Robot, posture
 
-PROGRAMS, LOGS, MANIFEST = "programs", "logs", "manifest.json"
 STATED = "stated in campaign.toml"  # why a cut-off is what it is
 _CUTOFF = 4.0  # times the highest planned frequency: what the robot adds to its plan while it follows
 _LEAST_CUTOFF = 2.0  # Hz
@@ -45,37 +51,6 @@ class Cutoff:
 
     hz: float
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramLog:
-    """A program's run, and where its log lies; paths from the campaign's folder."""
-
-    program: str  # target/name
-    log: str
-    role: str
-    run: str
-
-
-def found_logs(folder: Path) -> list[ProgramLog]:
-    """List the logs that lie where they are expected: logs/TARGET/PROGRAM.*, beside programs/TARGET."""
-    found: list[ProgramLog] = []
-    for target in registry.NAMES:
-        logs, manifest = folder / LOGS / target, folder / PROGRAMS / target / MANIFEST
-        if not logs.is_dir() or not manifest.is_file():
-            continue
-        for entry in read_manifest(manifest).programs:
-            if entry.dry or entry.role == "none":
-                continue
-            logged = sorted(path for path in logs.iterdir() if path.name == entry.name or path.stem == entry.name)
-            if len(logged) > 1:
-                names = ", ".join(path.name for path in logged)
-                raise InvalidLog(str(logs), f"has more than one log of {entry.name}: {names}; keep one of them here")
-            found += [
-                ProgramLog(f"{target}/{entry.name}", path.relative_to(folder).as_posix(), entry.role, entry.run)
-                for path in logged
-            ]
-    return found
 
 
 def declared_by(target: str, robot: Robot) -> ColumnMap:
@@ -340,10 +315,8 @@ def planned_bands(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
     It is that of the highest harmonic. Moves that are measured as they go speed up within a blend B, as half a period
     of 1 / (2 B) does. They come from design.json; where there is none, from the manifests of programs.
     """
-    from excitor.design.programs import registry
     from excitor.experiments.design_json import FILE as DESIGN
-    from excitor.experiments.emit import parse_design
-    from excitor.experiments.manifest import read_manifest
+    from excitor.experiments.design_json import parse_design
 
     series: dict[str, float] = {}
     moves: dict[str, float] = {}
@@ -354,8 +327,7 @@ def planned_bands(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
             blends = _travelling(slow.knots, slow.blends, slow.measured)
             moves |= {slow.name: 0.5 / min(blends)} if blends else {}
         return series, moves
-    manifests = [folder / PROGRAMS / target / MANIFEST for target in registry.NAMES]
-    for entry in (entry for path in manifests if path.is_file() for entry in read_manifest(path).programs):
+    for entry in (entry for path in manifests_of(folder).values() for entry in read_manifest(path).programs):
         if entry.dry:
             continue
         if entry.series is not None:

@@ -1,5 +1,13 @@
-"""What was a program to do? manifest.json, read strictly: it may be a stranger's."""
+"""manifest.json: the one module that writes and reads what a target's programs do. It is read strictly.
 
+A manifest may be a stranger's; what a program was to make the joints do, and which logs there are, follows from it.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -7,12 +15,17 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
 from excitor.design.motion import Excitation, Trajectory, phases
-from excitor.design.programs.package import FORMAT, VERSION
-from excitor.design.programs.plan import Move, Rounds
+from excitor.design.programs import registry
+from excitor.design.programs.package import Package, encoded_files
+from excitor.design.programs.package import Program as EmittedProgram
+from excitor.design.programs.plan import Move, Plan, Rounds, Stretches, duration, marks
+from excitor.design.programs.target import axes_of, fitting_steps, units
 from excitor.experiments.align.nouns import Expected
-from excitor.robots.errors import ExcitorError
+from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.files.schema import sentences
 
+FORMAT, VERSION = "excitor-manifest", 1
+PROGRAMS, LOGS, MANIFEST = "programs", "logs", "manifest.json"
 LARGEST_FILE = 100_000_000  # bytes
 MOST_JOINTS = 100
 MOST_MOVES = 100_000  # repeats counted
@@ -263,4 +276,169 @@ def _check_times(entry: Program, made: Expected) -> None:
         raise ValueError("moves no joint")
 
 
-assert (FORMAT, VERSION) == ("excitor-manifest", 1)
+def manifests_of(folder: Path) -> dict[str, Path]:
+    """Find the manifests of a campaign's folder, by their targets."""
+    paths = {target: folder / PROGRAMS / target / MANIFEST for target in registry.NAMES}
+    return {target: path for target, path in paths.items() if path.is_file()}
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramLog:
+    """A program's run, and where its log lies; paths from the campaign's folder."""
+
+    program: str  # target/name
+    log: str
+    role: str
+    run: str
+
+
+def found_logs(folder: Path) -> list[ProgramLog]:
+    """List the logs that lie where they are expected: logs/TARGET/PROGRAM.*, beside programs/TARGET."""
+    found: list[ProgramLog] = []
+    for target, manifest in manifests_of(folder).items():
+        logs = folder / LOGS / target
+        if not logs.is_dir():
+            continue
+        for entry in read_manifest(manifest).programs:
+            if entry.dry or entry.role == "none":
+                continue
+            logged = sorted(path for path in logs.iterdir() if path.name == entry.name or path.stem == entry.name)
+            if len(logged) > 1:
+                names = ", ".join(path.name for path in logged)
+                raise InvalidLog(str(logs), f"has more than one log of {entry.name}: {names}; keep one of them here")
+            found += [
+                ProgramLog(f"{target}/{entry.name}", path.relative_to(folder).as_posix(), entry.role, entry.run)
+                for path in logged
+            ]
+    return found
+
+
+def folder_files(made: Package, inputs: Mapping[str, str]) -> dict[str, bytes]:
+    """Encode every file of the folder; the manifest has their digests and those of what they were made from."""
+    contents = encoded_files(made)
+    manifest = manifest_data(made, inputs) | {"files": digests(contents)}
+    contents[MANIFEST] = (json.dumps(manifest, indent=1, allow_nan=False) + "\n").encode()
+    return contents
+
+
+def digests(contents: Mapping[str, bytes]) -> list[dict[str, Any]]:
+    """List files with their SHA-256."""
+    return [{"name": name, "sha256": hashlib.sha256(content).hexdigest()} for name, content in sorted(contents.items())]
+
+
+def changed_files(contents: Mapping[str, bytes], design_digest: str) -> list[str]:
+    """Compare a folder's files with what its manifest says was written, and from which design.json."""
+    try:
+        manifest = parse_manifest(contents.get(MANIFEST, b""))
+        made_from = manifest.made_from_sha256["design.json"]
+    except (InvalidManifest, KeyError):
+        return [f"{MANIFEST}: is missing, or no manifest; emit the programs again"]
+    listed = {entry.name: entry.sha256 for entry in manifest.files}
+    problems = []
+    if made_from != design_digest:
+        problems.append(f"{MANIFEST}: these programs were made from another design.json; emit them again")
+    found = {
+        entry["name"]: entry["sha256"]
+        for entry in digests({name: content for name, content in contents.items() if name != MANIFEST})
+    }
+    problems += [f"{name}: is missing" for name in listed if name not in found]
+    problems += [f"{name}: was not written by emit; remove it" for name in found if name not in listed]
+    problems += [
+        f"{name}: was changed since it was emitted; emit it again"
+        for name, digest in found.items()
+        if listed.get(name, digest) != digest
+    ]
+    return problems
+
+
+def manifest_data(made: Package, inputs: Mapping[str, str]) -> dict[str, Any]:
+    """Describe a folder of programs: joints in rad and m, times in s from the start of each program's run."""
+    target, robot = made.target, made.programs[0].plan.robot
+    axes = axes_of(robot, target)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "excitor": version("excitor"),
+        "made_from_sha256": dict(inputs),
+        "go": not made.programs[0].plan.no_go,
+        "allowed": ["no-go"] if made.programs[0].plan.no_go else [],
+        "reasons": list(made.programs[0].plan.no_go),
+        "target": target.name,
+        "timing_class": target.timing,
+        "approximate": target.approximate,
+        "spacing_s": made.spacing or target.spacing,
+        "robot": robot.name,
+        "joints": list(robot.joint_names),
+        "units": {
+            "position": ["m" if slides else "rad" for slides in robot.mechanism.prismatic],
+            "time": "s",
+        },
+        "axes": {
+            "names": list(axes.names),
+            "matrix": axes.matrix.tolist(),
+            "zero": axes.zero.tolist(),
+            "units_per_rad_or_m": units(robot, target).tolist(),
+            "stated_by_the_robot": (target.controller or target.name) in robot.controllers,
+        },
+        "limits": {
+            "position": [[_finite(x) for x in pair] for pair in robot.limits.position],
+            "velocity": [_finite(x) for x in robot.limits.velocity],
+            "acceleration": [_finite(x) for x in robot.limits.acceleration],
+            "jerk": [_finite(x) for x in robot.limits.jerk],
+        },
+        "marks": target.marks,
+        "identification": target.advice,
+        "assumed": target.assumed,
+        "programs": [_program_data(program, made) for program in made.programs],
+    }
+
+
+def _program_data(program: EmittedProgram, made: Package) -> dict[str, Any]:
+    plan = program.plan
+    return {
+        "name": program.name,
+        "run": plan.run,
+        "role": plan.role,
+        "dry": plan.dry,
+        "payload_kg": plan.payload,
+        "files": sorted(program.files),
+        "control_steps_s": list(fitting_steps(plan, made.target)) if made.target.spacing is None else None,
+        "home": plan.home.tolist(),
+        "start": plan.start.tolist(),
+        "durations_s": {name: duration(plan, name) for name in Stretches},
+        "out": _moves_data(plan.out),
+        "back": _moves_data(plan.back),
+        "marks": [{"t": t, "mark": mark} for t, mark in marks(plan)],
+        **_body_data(plan),
+    }
+
+
+def _body_data(plan: Plan) -> dict[str, Any]:
+    if not isinstance(plan.body, Trajectory):
+        return {"kind": "moves", "moves": _moves_data(plan.body.moves), "repeats": plan.body.repeats}
+    excitation = plan.body.excitation
+    return {
+        "kind": "series",
+        "series": {
+            "period_s": excitation.period,
+            "harmonics": list(excitation.harmonics),
+            "center": plan.body.center.tolist(),
+            "sines": plan.body.sines.tolist(),
+            "cosines": plan.body.cosines.tolist(),
+        },
+        "warm_up_periods": excitation.warm_up,
+        "measured_periods": excitation.measured,
+        "phases": [{"name": phase.name, "start": phase.start, "end": phase.end} for phase in phases(excitation)],
+        "envelope": "35 s^4 - 84 s^5 + 70 s^6 - 20 s^7",
+    }
+
+
+def _moves_data(moves: tuple[Move, ...]) -> list[dict[str, Any]]:
+    return [
+        {"to": move.to.tolist(), "duration": move.duration, "blend": move.blend, "measured": move.measured}
+        for move in moves
+    ]
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -28,8 +28,8 @@ from excitor.experiments.campaign import InvalidCampaign, OpenCampaign, Run, ope
 from excitor.experiments.design_json import FILE as FILE_design_json
 from excitor.experiments.design_json import read_design
 from excitor.experiments.identification import rows_of, with_locked
-from excitor.experiments.logs import MANIFEST, PROGRAMS, read_run
-from excitor.experiments.manifest import read_manifest
+from excitor.experiments.logs import read_run
+from excitor.experiments.manifest import MANIFEST, PROGRAMS, read_manifest
 from excitor.experiments.model import FILE, ModelFile, covariance_of, read_previous_model, residuals_of
 from excitor.experiments.plan import make_slow_run, run_problem
 from excitor.experiments.report.html import entries, finite, subtable

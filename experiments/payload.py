@@ -19,8 +19,8 @@ from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import OpenCampaign, Rated, Run
 from excitor.experiments.files import write_atomically
 from excitor.experiments.identification import finite, provenance
-from excitor.experiments.logs import MANIFEST, PROGRAMS, filter_sentences, read_run_aligned
-from excitor.experiments.manifest import read_manifest
+from excitor.experiments.logs import filter_sentences, read_run_aligned
+from excitor.experiments.manifest import MANIFEST, PROGRAMS, read_manifest
 from excitor.experiments.model import FILE, SCHEMA
 from excitor.experiments.setup import assumed_noise, learned_robot, read_model_file
 from excitor.experiments.setup import loaded as with_load

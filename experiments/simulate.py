@@ -18,13 +18,15 @@ from typing import Any
 import numpy as np
 
 from excitor.design.programs import registry
-from excitor.design.programs.package import MANIFEST, program_names_of
+from excitor.design.programs.package import program_names_of
 from excitor.design.programs.plan import MEASURED, Plan
 from excitor.experiments.campaign import OpenCampaign, inside, open_campaign
-from excitor.experiments.emit import FOLDER as PROGRAMS
-from excitor.experiments.emit import design_digest, plans_of, stale_programs
+from excitor.experiments.design_json import design_digest
+from excitor.experiments.emit import plans_of, stale_programs
 from excitor.experiments.files import new_folder, swap, write_atomically
-from excitor.experiments.virtual.loggers import declared_for, format_of, refusal, settings_for, write
+from excitor.experiments.log_formats import declared_for, format_of, refusal
+from excitor.experiments.manifest import MANIFEST, PROGRAMS
+from excitor.experiments.virtual.loggers import settings_for, write
 from excitor.experiments.virtual.machine import CHANNELS, FAULTS, Fault, Recorded, aimed, run_program
 from excitor.experiments.virtual.robot import Settings, Truth, draw_truth, true_parameters, truth_data
 from excitor.robots.base import base_parameters

@@ -10,9 +10,8 @@ from typing import Any
 from excitor.design.programs import registry
 from excitor.experiments.campaign import OpenCampaign, open_campaign
 from excitor.experiments.design_json import FILE as DESIGN
-from excitor.experiments.design_json import read_design
-from excitor.experiments.emit import design_digest
-from excitor.experiments.logs import LOGS, MANIFEST, PROGRAMS, found_logs
+from excitor.experiments.design_json import design_digest, read_design
+from excitor.experiments.manifest import LOGS, MANIFEST, PROGRAMS, InvalidManifest, found_logs, read_manifest
 from excitor.robots.errors import ExcitorError
 
 
@@ -79,9 +78,8 @@ def _programs(campaign: OpenCampaign, current: bool) -> Iterator[Stage]:
     for name in emitted:
         where, remedy = f"{PROGRAMS}/{name}", f"excitor emit {folder} --target {name}"
         try:
-            manifest = json.loads((folder / PROGRAMS / name / MANIFEST).read_text("utf-8"))
-            made_from = manifest["made_from_sha256"]["design.json"]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            made_from = read_manifest(folder / PROGRAMS / name / MANIFEST).made_from_sha256["design.json"]
+        except (InvalidManifest, KeyError):
             yield Stage(where, "unusable", "its manifest.json is missing, or no manifest", remedy)
             continue
         if not (folder / DESIGN).exists() or made_from != design_digest(folder):

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from excitor.robots.errors import InvalidRobot
-from excitor.robots.files.schema import Description, sentences
-from excitor.robots.files.toml import Reading, assemble
+from excitor.robots.files.toml import robot_from_data
 from excitor.robots.robot import Robot
 
 LARGEST_FILE = 2_000_000  # bytes; a robot is one page
@@ -106,18 +104,3 @@ def toml_data(text: str, source: str | Path) -> dict[str, Any]:
         raise InvalidRobot(source, ["nests tables too deeply to be read; a robot needs three levels"]) from None
     except (ValueError, OverflowError) as error:
         raise InvalidRobot(source, [f"is not TOML that can be read: {str(error)[:200]}"]) from None
-
-
-def robot_from_data(data: dict[str, Any], source: str | Path) -> Robot:
-    """Build a robot from the content of a robot file."""
-    try:
-        description = Description.model_validate(data)
-    except ValidationError as error:
-        raise InvalidRobot(source, sentences(list(error.errors(include_url=False)))) from None
-    except (OverflowError, RecursionError) as error:
-        raise InvalidRobot(source, [f"holds a value that cannot be read: {error}"]) from None
-    reading = Reading(description, [])
-    robot = assemble(reading)
-    if robot is None:
-        raise InvalidRobot(source, reading.problems)
-    return robot

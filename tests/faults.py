@@ -13,10 +13,12 @@ import numpy as np
 
 from excitor.design.motion import Excitation, Trajectory, period_grid, scaled, steady
 from excitor.design.programs import registry
-from excitor.design.programs.package import MANIFEST, manifest_data, package, program_names_of
+from excitor.design.programs.package import package, program_names_of
 from excitor.design.programs.plan import Move, Plan, Rounds
-from excitor.experiments.logs import LOGS, PROGRAMS, ProgramLog, read_aligned
-from excitor.experiments.virtual.loggers import declared_for, format_of, settings_for, write
+from excitor.experiments.log_formats import declared_for, format_of
+from excitor.experiments.logs import read_aligned
+from excitor.experiments.manifest import LOGS, MANIFEST, PROGRAMS, ProgramLog, manifest_data
+from excitor.experiments.virtual.loggers import settings_for, write
 from excitor.experiments.virtual.machine import Fault, run_program
 from excitor.experiments.virtual.robot import Settings, draw_truth
 from excitor.identify.logs.table import ColumnMap

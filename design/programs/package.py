@@ -1,21 +1,12 @@
-"""All files of a target's folder: programs, clients, an operator's page and a manifest.
+"""Programs of a campaign for one controller, the clients that run them, and a page for whoever stands at the robot."""
 
-* manifest.json: what a target's programs do, for whoever reads the logs that come back.
-* The page for whoever stands at the robot: what to load, what will move and how far, what to compare beforehand.
-"""
-
-import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 
-from excitor.design.motion import Trajectory, phases
-from excitor.design.programs.plan import Move, Plan, Stretches, duration, marks, planned
+from excitor.design.programs.plan import Plan, Stretches, duration, planned
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import (
     NO_GO,
@@ -29,13 +20,12 @@ from excitor.design.programs.target import (
     fixed,
     program_names,
     to_axes,
-    units,
 )
 from excitor.design.programs.verify import client_text
 from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import frame_pose
 
-MANIFEST, PAGE = "manifest.json", "README.md"
+PAGE = "README.md"
 DRY = "_dry"
 
 
@@ -87,118 +77,15 @@ def program_names_of(plans: Sequence[Plan], target: Target) -> list[str]:
     return [named[plan.run] + (DRY if plan.dry else "") for plan in plans]
 
 
-def folder_files(made: Package, inputs: Mapping[str, str]) -> dict[str, bytes]:
-    """Encode every file of the folder; the manifest has their digests and those of what they were made from."""
+def encoded_files(made: Package) -> dict[str, bytes]:
+    """Encode every file of the folder but the manifest, which has their digests."""
     contents = {name: text.encode(_encoding(made.target, name)) for name, text in made.texts.items()}
     contents[PAGE] = operator_page(made).encode()
-    manifest = manifest_data(made, inputs) | {"files": digests(contents)}
-    contents[MANIFEST] = (json.dumps(manifest, indent=1, allow_nan=False) + "\n").encode()
     return contents
-
-
-def digests(contents: Mapping[str, bytes]) -> list[dict[str, Any]]:
-    """List files with their SHA-256."""
-    return [{"name": name, "sha256": hashlib.sha256(content).hexdigest()} for name, content in sorted(contents.items())]
 
 
 def _encoding(target: Target, name: str) -> str:
     return "utf-8" if name.endswith((".json", ".py", ".csv")) else target.encoding
-
-
-FORMAT, VERSION = "excitor-manifest", 1
-
-
-def manifest_data(made: "Package", inputs: "Mapping[str, str]") -> dict[str, Any]:
-    """Describe a folder of programs: joints in rad and m, times in s from the start of each program's run."""
-    target, robot = made.target, made.programs[0].plan.robot
-    axes = axes_of(robot, target)
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "excitor": version("excitor"),
-        "made_from_sha256": dict(inputs),
-        "go": not made.programs[0].plan.no_go,
-        "allowed": ["no-go"] if made.programs[0].plan.no_go else [],
-        "reasons": list(made.programs[0].plan.no_go),
-        "target": target.name,
-        "timing_class": target.timing,
-        "approximate": target.approximate,
-        "spacing_s": made.spacing or target.spacing,
-        "robot": robot.name,
-        "joints": list(robot.joint_names),
-        "units": {
-            "position": ["m" if slides else "rad" for slides in robot.mechanism.prismatic],
-            "time": "s",
-        },
-        "axes": {
-            "names": list(axes.names),
-            "matrix": axes.matrix.tolist(),
-            "zero": axes.zero.tolist(),
-            "units_per_rad_or_m": units(robot, target).tolist(),
-            "stated_by_the_robot": (target.controller or target.name) in robot.controllers,
-        },
-        "limits": {
-            "position": [[_finite(x) for x in pair] for pair in robot.limits.position],
-            "velocity": [_finite(x) for x in robot.limits.velocity],
-            "acceleration": [_finite(x) for x in robot.limits.acceleration],
-            "jerk": [_finite(x) for x in robot.limits.jerk],
-        },
-        "marks": target.marks,
-        "identification": target.advice,
-        "assumed": target.assumed,
-        "programs": [_program(program, made) for program in made.programs],
-    }
-
-
-def _program(program: "Program", made: "Package") -> dict[str, Any]:
-    plan = program.plan
-    return {
-        "name": program.name,
-        "run": plan.run,
-        "role": plan.role,
-        "dry": plan.dry,
-        "payload_kg": plan.payload,
-        "files": sorted(program.files),
-        "control_steps_s": list(fitting_steps(plan, made.target)) if made.target.spacing is None else None,
-        "home": plan.home.tolist(),
-        "start": plan.start.tolist(),
-        "durations_s": {name: duration(plan, name) for name in Stretches},
-        "out": _moves(plan.out),
-        "back": _moves(plan.back),
-        "marks": [{"t": t, "mark": mark} for t, mark in marks(plan)],
-        **_body(plan),
-    }
-
-
-def _body(plan: Plan) -> dict[str, Any]:
-    if not isinstance(plan.body, Trajectory):
-        return {"kind": "moves", "moves": _moves(plan.body.moves), "repeats": plan.body.repeats}
-    excitation = plan.body.excitation
-    return {
-        "kind": "series",
-        "series": {
-            "period_s": excitation.period,
-            "harmonics": list(excitation.harmonics),
-            "center": plan.body.center.tolist(),
-            "sines": plan.body.sines.tolist(),
-            "cosines": plan.body.cosines.tolist(),
-        },
-        "warm_up_periods": excitation.warm_up,
-        "measured_periods": excitation.measured,
-        "phases": [{"name": phase.name, "start": phase.start, "end": phase.end} for phase in phases(excitation)],
-        "envelope": "35 s^4 - 84 s^5 + 70 s^6 - 20 s^7",
-    }
-
-
-def _moves(moves: tuple[Move, ...]) -> list[dict[str, Any]]:
-    return [
-        {"to": move.to.tolist(), "duration": move.duration, "blend": move.blend, "measured": move.measured}
-        for move in moves
-    ]
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 _REFUSED = {

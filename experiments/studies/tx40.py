@@ -31,8 +31,9 @@ from excitor.robots.arrays import FloatArray
 from excitor.robots.base import base_parameters, declared_transform
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError, InvalidLog
+from excitor.robots.files.toml import robot_from_data
 from excitor.robots.friction import joint_positions, joint_torques
-from excitor.robots.load import load, robot_from_data, robot_text
+from excitor.robots.load import load, robot_text
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import FrictionTerm, Motion, Robot
 

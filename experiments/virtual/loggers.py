@@ -1,9 +1,8 @@
-"""Which logger belongs to which controller, what it needs of a robot, and what must be declared to read its logs.
+"""Logs of a virtual robot, written as each vendor's logger writes them; `log_formats` says what they hold.
 
 * Lines of a second RAPID task: time in ms, test signals 4000 (positions) and 4002 (torques), blanks between them.
 * Logs of our EGM client: commands, measured and planned joints by packet, torques as test signals or as torqueRef.
 * Joint recordings of KAREL programs: ms and deg in padded cells; neither torques nor currents.
-* What a vendor's format carries, as data; and a recording as that vendor's controller shows it.
 * States of 1 kHz joint interfaces, as our client keeps them: the run alone, torque sensors at the joints.
 * Logs of our Stream Motion client: commands, joint angles and motor currents, by time stamps of 2 ms.
 * Traces in DIAdem form: a header and a binary file for the axes, and a pair for every drive, at different rates.
@@ -18,95 +17,33 @@
 
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import numpy as np
 
 from excitor.design.programs.plan import BACK, END, MEASURED, OUT, WARM_UP, Plan
 from excitor.design.programs.registry import target as target_of
 from excitor.design.programs.target import Target, axes_of, fitting_steps, to_axes
+from excitor.experiments.log_formats import (
+    SCOPE_POSITION,
+    SCOPE_TORQUE,
+    Effort,
+    Format,
+    format_of,
+    lacking_effort,
+    named,
+    rated_torque,
+)
 from excitor.experiments.virtual.machine import Recorded, currents, with_rows
-from excitor.experiments.virtual.robot import Settings, noise_scale
+from excitor.experiments.virtual.robot import Settings
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.dynamics import inverse_dynamics
-from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import joint_torques, motor_torques
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion, Robot
-
-# The first is what the target's page asks for.
-OF_TARGET: Mapping[str, tuple[str, ...]] = {
-    "csv": ("csv", "npz"),
-    "urscript": ("ur_rtde",),
-    "rapid": ("egm", "egm_torque"),
-    "rapid-move": ("abb_text",),
-    "twincat": ("twincat_scope",),
-    "twincat-cam": ("twincat_scope",),
-    "franka": ("franka",),
-    "ros2": ("ros2_csv", "ros_mcap", "ros_sqlite3"),
-    "krl": ("kuka_trace",),
-    "krl-rsi": ("rsi",),
-    "fanuc-j519": ("j519",),
-    "val3": ("csv", "npz"),
-    "fanuc": ("csv", "fanuc_csv"),
-}
-
-
-class CannotLog(ExcitorError):
-    """A robot whose drives do not have what a logger carries."""
-
-
-# What drives tell: motors' currents; torques at the motors; those brought to the joints by the gears; sensors there.
-Effort = Literal["current", "motor torque", "joint torque", "torque sensor"]
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """A logger's format. Patterns of channels hold {axis}, its number {k} from 1, {j} from 0, or {m}: n_joints + k."""
-
-    name: str
-    title: str  # of the logger, for sentences
-    reader: str  # as `excitor.identify.logs.readers` calls it
-    position: str  # channels of measured positions, as the reader names them
-    efforts: Mapping[Effort, str] = field(default_factory=dict)  # the first that a robot has is written
-    suffix: str = ".csv"  # after the program's name: of the file or folder that is handed to the reader
-    whole: bool = True  # ways out and back are logged too
-    lead: float = 0.3  # s logged before and after the run, where they are not
-    even: bool = False  # the file has no time stamps that could tell jitter
-    marks: bool = True
-    step: float | None = None  # s between rows; None: the controller's own
-    per_mille: bool = False  # torques are in thousandths of `rated`
-    time: str | None = None  # the column of time, where the reader does not know it
-
-
-def format_of(target: str, name: str | None = None) -> Format:
-    """Look up a target's log format; by default the one that its page asks for."""
-    known = OF_TARGET[target_of(target).name]
-    if name is not None and name not in known:
-        raise ExcitorError(f"{target}: has no log format {name!r}; it has {', '.join(known)}")
-    wanted = name or known[0]
-    return _logger(wanted)[0]
-
-
-def refusal(target: str, robot: Robot, name: str | None = None) -> str:
-    """Say why no model can come of a target's logs of a robot; empty where one can."""
-    try:
-        _promised(target, format_of(target, name), robot)
-    except CannotLog as error:
-        return str(error)
-    return ""
-
-
-def declared_for(target: str, robot: Robot, name: str | None = None) -> dict[str, object]:
-    """Write what campaign.toml's [log] must say for a target's logs to be read; CannotLog where no torque is in them.
-
-    What is read is along the controller's axes, as of real logs; programs/TARGET/manifest.json tells what they are.
-    """
-    form = format_of(target, name)
-    return declared(form, target_of(target), robot, _promised(target, form, robot))
 
 
 def settings_for(target: str, form: Format, plan: Plan, settings: Settings) -> Settings:
@@ -131,7 +68,7 @@ def write(
     """
     form = format_of(target, format)
     kind = _there(target, form, recorded)
-    return _logger(form.name)[1](show(recorded, target_of(target), form, seed, kind), folder, name)
+    return _WRITERS[form.name](show(recorded, target_of(target), form, seed, kind), folder, name)
 
 
 def _there(target: str, form: Format, recorded: Recorded) -> Effort | None:
@@ -141,51 +78,7 @@ def _there(target: str, form: Format, recorded: Recorded) -> Effort | None:
     for kind in form.efforts:
         if not np.isnan(measured(recorded, kind)).any():
             return kind
-    raise _lacking(target, form, recorded.robot)
-
-
-def _promised(target: str, form: Format, robot: Robot) -> Effort:
-    """Choose the effort that a virtual robot's log will have; sensors at joints only where nothing else will do."""
-    known = not np.isnan(robot.drive.torque_from_current).any()
-    for kind in form.efforts:
-        if kind in ("motor torque", "joint torque") or (kind == "current" and known):
-            return kind
-    if "torque sensor" in form.efforts:
-        return "torque sensor"
-    raise _lacking(target, form, robot)
-
-
-def _lacking(target: str, form: Format, robot: Robot) -> CannotLog:
-    others = "choose another target, such as csv"
-    if not form.efforts:
-        told = f"{target}: {form.title} writes positions only, and no model can come of them; use another of its logs"
-        return CannotLog(f"{told} ({', '.join(OF_TARGET[target_of(target).name])}), or {others}")
-    if "current" in form.efforts:
-        return CannotLog(
-            f"{target} logs motor currents; {robot.name}'s file has no current law, so no torque can come of them; "
-            f"state torque_from_current in its drives, or {others}"
-        )
-    return CannotLog(
-        f"{target} logs torque sensors at the joints, which {robot.name} was simulated without; set joint_sensors, "
-        f"or {others}"
-    )
-
-
-class Writer(Protocol):
-    """A module of `writers`."""
-
-    FORMATS: tuple[Format, ...]
-
-    def write(self, shown: "Shown", folder: Path, name: str) -> list[Path]:
-        """Write the files of one program, the one that is handed to a reader first."""
-
-
-FORMATS_ABB_TEXT = (
-    Format(
-        "abb_text", "the task that sends test signals", "abb_text", "signal_{k}", {"motor torque": "signal_{m}"},
-        suffix=".txt", marks=False, step=0.004,
-    ),
-)  # fmt: skip
+    raise lacking_effort(target, form, recorded.robot)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -253,16 +146,6 @@ def write_abb_text(shown: Shown, folder: Path, name: str) -> list[Path]:
     return [path]
 
 
-_STEP = 0.004  # s between the controller's packets
-FORMATS_EGM = (
-    Format(
-        "egm", "the EGM client", "abb_text", "pos_{axis}_deg", {"motor torque": "test_{k}"}, even=True, step=_STEP
-    ),
-    Format(
-        "egm_torque", "the EGM client", "abb_text", "pos_{axis}_deg", {"motor torque": "torque_{k}"}, even=True,
-        step=_STEP,
-    ),
-)  # fmt: skip
 FIRST_PACKET = 5000
 _PHASES = {0: "rest", OUT: "out", BACK: "back", END: "done"}
 
@@ -288,9 +171,6 @@ def write_egm(shown: Shown, folder: Path, name: str) -> list[Path]:
         ("%.9g", shown.effort),
     ]
     return [write_rows(folder / f"{name}.csv", head, columns)]
-
-
-FORMATS_FANUC_CSV = (Format("fanuc_csv", "the KAREL recorder", "fanuc_csv", "J{k}", marks=False, step=0.008),)
 
 
 def write_fanuc_csv(shown: Shown, folder: Path, name: str) -> list[Path]:
@@ -347,12 +227,7 @@ def efforts(recorded: Recorded, target: Target, form: Format, kind: Effort) -> F
     values = measured(recorded, kind)
     if kind in ("joint torque", "torque sensor"):  # power is the same: τ_axes = M⁻ᵀ τ
         values = np.linalg.solve(axes_of(recorded.robot, target).matrix.T, values.T).T
-    return values / rated(recorded.robot) * 1e3 if form.per_mille else values
-
-
-def rated(robot: Robot) -> FloatArray:
-    """Tell the torque that a virtual robot's drives call rated, N m at the motors, (n_joints,)."""
-    return noise_scale(replace(robot, payload=None, locked={}))
+    return values / rated_torque(recorded.robot) * 1e3 if form.per_mille else values
 
 
 def model_torque(recorded: Recorded) -> FloatArray:
@@ -376,42 +251,6 @@ def rows_of_run(t: FloatArray, mark: IntArray, lead: float) -> BoolArray:
     return np.asarray(near & (mark != OUT) & (mark != BACK))
 
 
-def named(pattern: str, axes: Sequence[str]) -> list[str]:
-    """Name a channel of every axis."""
-    return [pattern.format(axis=axis, k=j + 1, j=j, m=len(axes) + j + 1) for j, axis in enumerate(axes)]
-
-
-def declared(form: Format, target: Target, robot: Robot, kind: Effort | None) -> dict[str, object]:
-    """Write the [log] table with which identification reads a format: what its files do not say themselves.
-
-    Positions, and torques at the joints, come out along the controller's axes; the manifest tells what those are.
-    """
-    axes = axes_of(robot, target)
-    position: dict[str, object] = {"kind": "position", "side": "joint", "columns": named(form.position, axes.names)}
-    if target.angle_unit == "rad" or not robot.mechanism.prismatic.any():
-        position["unit"] = target.angle_unit
-    table: dict[str, object] = {"format": form.reader, "signals": [position]}
-    if form.time is not None:
-        table["time"] = form.time
-    if kind is not None:
-        columns = named(form.efforts[kind], axes.names)
-        table["signals"] = [position, _effort_entry(form, robot, kind, columns)]
-    return table
-
-
-def _effort_entry(form: Format, robot: Robot, kind: Effort, columns: list[str]) -> dict[str, object]:
-    at_joints = kind in ("joint torque", "torque sensor")
-    entry: dict[str, object] = {
-        "kind": "current" if kind == "current" else "torque",
-        "side": "joint" if at_joints else "motor",
-        "unit": "A" if kind == "current" else "N m",
-        "columns": columns,
-    }
-    if form.per_mille:
-        entry["scale"] = (1e-3 * rated(robot)).tolist()
-    return entry
-
-
 def write_rows(path: Path, head: Sequence[str], columns: Iterable[Column], end: str = "\n") -> Path:
     """Write a table separated by commas: headings, if any, and columns, each with how its cells are written."""
     forms: list[str] = []
@@ -431,12 +270,6 @@ def write_rows(path: Path, head: Sequence[str], columns: Iterable[Column], end: 
     return path
 
 
-FORMATS_FRANKA = (
-    Format(
-        "franka", "the 1 kHz client", "franka_csv", "q[{j}]", {"torque sensor": "tau_J[{j}]"},
-        whole=False, lead=0.0, step=0.001,
-    ),
-)  # fmt: skip
 STARTED = 500.0  # s: how long the controller had been on
 
 
@@ -466,12 +299,6 @@ def write_franka(shown: Shown, folder: Path, name: str) -> list[Path]:
     return [write_rows(folder / f"{name}.csv", head, columns)]
 
 
-FORMATS_J519 = (
-    Format(
-        "j519", "the Stream Motion client", "fanuc_csv", "J{k}_deg", {"current": "current_J{k}_A"},
-        step=0.008,
-    ),
-)  # fmt: skip
 _RESOLUTION = 2.0  # ms of time stamps
 _STRETCHES = {0: "rest", OUT: "out", BACK: "back", END: "rest"}
 
@@ -494,13 +321,6 @@ def write_j519(shown: Shown, folder: Path, name: str) -> list[Path]:
     return [write_rows(folder / f"{name}.csv", head, columns, "\r\n")]
 
 
-FORMATS_KUKA_TRACE = (
-    Format(
-        "kuka_trace", "the trace", "kuka_trace", "KRCIpo/AxisPos_Act{k}",
-        {"motor torque": "NextGenDrive#{k}/Istmoment"},
-        suffix="", whole=False, lead=1.0, even=True, marks=False, step=0.004,
-    ),
-)  # fmt: skip
 SLOWER = 3  # axes are recorded every so many rows of the drives
 _KELVIN = 273.15  # added to temperatures in the binary files, and taken off by their header
 
@@ -563,14 +383,6 @@ def _channel(*codes: tuple[int, object]) -> list[str]:
     return ["#BEGINCHANNELHEADER", *(f"{code},{value}" for code, value in codes), "#ENDCHANNELHEADER"]
 
 
-FORMATS_NPZ = (
-    Format(
-        "npz", "a recorder of your own", "npz", "q[{j}]", {"current": "current[{j}]", "motor torque": "tau[{j}]"},
-        suffix=".npz", time="t",
-    ),
-)  # fmt: skip
-
-
 def write_npz(shown: Shown, folder: Path, name: str) -> list[Path]:
     """Write t, mark, q, dq, and current or tau."""
     path = folder / f"{name}.npz"
@@ -578,14 +390,6 @@ def write_npz(shown: Shown, folder: Path, name: str) -> list[Path]:
     with path.open("wb") as file:
         np.savez(file, allow_pickle=False, t=shown.t, mark=shown.mark, q=shown.position, dq=shown.velocity, **drives)
     return [path]
-
-
-FORMATS_PLAIN_CSV = (
-    Format(
-        "csv", "a recorder of your own", "csv", "q_{k}", {"current": "current_{k}", "motor torque": "tau_{k}"},
-        time="t",
-    ),
-)  # fmt: skip
 
 
 def write_plain_csv(shown: Shown, folder: Path, name: str) -> list[Path]:
@@ -602,12 +406,6 @@ def write_plain_csv(shown: Shown, folder: Path, name: str) -> list[Path]:
     return [write_rows(folder / f"{name}.csv", head, columns)]
 
 
-_EFFORT = "/joint_states effort:{axis}"
-_CHANNELS = ("/joint_states position:{axis}", {"torque sensor": _EFFORT, "joint torque": _EFFORT})
-FORMATS_ROS_BAG = (
-    Format("ros_mcap", "a bag", "ros_bag", *_CHANNELS, suffix="", marks=False),  # type: ignore[arg-type]
-    Format("ros_sqlite3", "a bag", "ros_bag", *_CHANNELS, suffix="", marks=False),  # type: ignore[arg-type]
-)
 STARTED_ROS_BAG = 10**18  # ns since 1970, fixed: files of one seed are the same
 _RARER, _RAREST = 2, 10  # controller states and speed scaling come every so many joint states
 
@@ -699,12 +497,6 @@ class _Messages:
         return self.store.types[name]
 
 
-FORMATS_ROS_CSV = (
-    Format(
-        "ros2_csv", "the ROS 2 client", "client_csv", "position:{axis}",
-        {"torque sensor": "effort:{axis}", "joint torque": "effort:{axis}"}, whole=False,
-    ),
-)  # fmt: skip
 STARTED_ROS_CSV = 10**9  # s: stamps count from 1970, and a fixed time keeps files the same
 
 
@@ -723,9 +515,6 @@ def write_ros_csv(shown: Shown, folder: Path, name: str) -> list[Path]:
     return [write_rows(folder / f"{name}.csv", head, columns, "\r\n")]
 
 
-FORMATS_RSI = (Format("rsi", "the RSI server", "client_csv", "actual_{axis}", {"current": "current_{axis}"}),)
-
-
 def write_rsi(shown: Shown, folder: Path, name: str) -> list[Path]:
     """Write `time_s,mark,period,reference_A1,...`."""
     head = ["time_s", "mark", "period"]
@@ -741,13 +530,6 @@ def write_rsi(shown: Shown, folder: Path, name: str) -> list[Path]:
     return [write_rows(folder / f"{name}.csv", head, columns)]
 
 
-_POSITION, _TORQUE = "MAIN.stAxes[{k}].NcToPlc.ActPos", "MAIN.aTorque[{k}]"
-FORMATS_TWINCAT_SCOPE = (
-    Format(
-        "twincat_scope", "the Scope", "twincat_scope", _POSITION, {"motor torque": _TORQUE},
-        whole=False, lead=1.0, per_mille=True,
-    ),
-)  # fmt: skip
 # 1 January 2000: a fixed day keeps files of one seed the same.
 _DAY, _TICKS = ("Samstag, 1. Januar 2000", "00:00:00.000"), 125_911_584_000_000_000
 _RARER_TWINCAT_SCOPE = 4  # set positions are recorded every so many rows
@@ -794,10 +576,10 @@ def _groups(shown: Shown) -> list[_Group]:
     turning = ["mm" if slides else "deg" for slides in shown.robot.mechanism.prismatic]
     rare = slice(None, None, _RARER_TWINCAT_SCOPE)
     n = len(shown.axes)
-    set_position = named(_POSITION.replace("Act", "Set"), shown.axes)
+    set_position = named(SCOPE_POSITION.replace("Act", "Set"), shown.axes)
     return [
-        _Group(shown.t, named(_POSITION, shown.axes), turning, "REAL64", shown.position, "%.9f"),
-        _Group(shown.t, named(_TORQUE, shown.axes), ["(None)"] * n, "INT16", np.round(shown.effort), "%.0f"),
+        _Group(shown.t, named(SCOPE_POSITION, shown.axes), turning, "REAL64", shown.position, "%.9f"),
+        _Group(shown.t, named(SCOPE_TORQUE, shown.axes), ["(None)"] * n, "INT16", np.round(shown.effort), "%.0f"),
         _Group(shown.t, ["MAIN.fbRun.nMark"], ["(None)"], "INT32", shown.mark[:, None], "%.0f"),
         _Group(shown.t[rare], set_position, turning, "REAL64", shown.reference[rare], "%.9f"),
     ]
@@ -826,9 +608,6 @@ def _cells(group: _Group, length: int) -> list[str]:
     return [line % tuple(row) for row in rows] + [blank] * (length - len(rows))
 
 
-FORMATS_UR_RTDE = (
-    Format("ur_rtde", "the RTDE recorder", "ur_rtde", "actual_q_{j}", {"current": "actual_current_{j}"}),
-)
 STARTED_UR_RTDE = 1000.0  # s: how long the controller had been on
 _PLAYING = 2  # runtime_state
 
@@ -859,22 +638,20 @@ def write_ur_rtde(shown: Shown, folder: Path, name: str) -> list[Path]:
 
 
 Write = Callable[[Shown, Path, str], list[Path]]
-_LOGGERS: tuple[tuple[Sequence[Format], Write], ...] = (
-    (FORMATS_ABB_TEXT, write_abb_text),
-    (FORMATS_EGM, write_egm),
-    (FORMATS_FANUC_CSV, write_fanuc_csv),
-    (FORMATS_FRANKA, write_franka),
-    (FORMATS_J519, write_j519),
-    (FORMATS_KUKA_TRACE, write_kuka_trace),
-    (FORMATS_NPZ, write_npz),
-    (FORMATS_PLAIN_CSV, write_plain_csv),
-    (FORMATS_ROS_BAG, write_ros_bag),
-    (FORMATS_ROS_CSV, write_ros_csv),
-    (FORMATS_RSI, write_rsi),
-    (FORMATS_TWINCAT_SCOPE, write_twincat_scope),
-    (FORMATS_UR_RTDE, write_ur_rtde),
-)
-
-
-def _logger(name: str) -> tuple[Format, Write]:
-    return next((form, write) for forms, write in _LOGGERS for form in forms if form.name == name)
+_WRITERS: Mapping[str, Write] = {
+    "abb_text": write_abb_text,
+    "egm": write_egm,
+    "egm_torque": write_egm,
+    "fanuc_csv": write_fanuc_csv,
+    "franka": write_franka,
+    "j519": write_j519,
+    "kuka_trace": write_kuka_trace,
+    "npz": write_npz,
+    "csv": write_plain_csv,
+    "ros_mcap": write_ros_bag,
+    "ros_sqlite3": write_ros_bag,
+    "ros2_csv": write_ros_csv,
+    "rsi": write_rsi,
+    "twincat_scope": write_twincat_scope,
+    "ur_rtde": write_ur_rtde,
+}

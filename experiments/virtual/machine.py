@@ -25,14 +25,13 @@ from excitor.design.programs.plan import (
     marks,
     planned,
 )
+from excitor.experiments.log_formats import motor_torque_scale, torque_scale
 from excitor.experiments.virtual.robot import (
     Settings,
     Truth,
     controller_of,
     encoder_steps,
-    noise_scale,
     plant_of,
-    torque_scale,
 )
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.dynamics import frame_jacobian, inverse_dynamics, rigid_torque
@@ -306,7 +305,7 @@ def motor_side(
 
     Where there is no law, there are no currents, and torques are what the drives say. Noise is of currents.
     """
-    scale = noise_scale(robot)
+    scale = motor_torque_scale(robot)
     white, slow = truth.settings.white * scale, truth.settings.slow * scale
     if np.isnan(truth.torque_from_current).any():
         return np.full(torque.shape, np.nan), with_noise(torque, rng, white=white, slow=slow)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.linalg
 
+from excitor.experiments.log_formats import torque_scale
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.base import random_motion
-from excitor.robots.dynamics import inverse_dynamics, mass_matrix, rigid_torque, rotor_matrix
+from excitor.robots.dynamics import mass_matrix, rigid_torque, rotor_matrix
 from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import (
     about_center_of_mass,
@@ -37,7 +38,7 @@ _FORMAT = {"format": "excitor-truth", "version": 1}
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Spreads are standard deviations; torque shares are of what a joint can give (`truth.torque_scale`).
+    """Spreads are standard deviations; torque shares are of what a joint can give (`torque_scale`).
 
     Noise-free and without quirks: `QUIET`. Temperatures in °C, times in s.
     """
@@ -327,12 +328,6 @@ def springs(robot: Robot, chi: FloatArray, settings: Settings) -> tuple[FloatArr
     return omega**2 * inertia, 2.0 * settings.resonance_damping * omega * inertia
 
 
-def torque_scale(robot: Robot) -> FloatArray:
-    """Tell what each joint can give: its torque limit, or else three times what the prior takes in random states."""
-    typical = 3.0 * np.sqrt(np.mean(inverse_dynamics(robot, random_motion(robot, 100), robot.chi) ** 2, axis=0))
-    return np.where(np.isfinite(robot.limits.torque), robot.limits.torque, np.maximum(typical, 1e-3))
-
-
 def speed_scale(robot: Robot) -> FloatArray:
     """Tell how fast each joint can be; 1 rad/s or m/s where no limit is stated."""
     return np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, 1.0)
@@ -473,13 +468,6 @@ def substeps(truth: Truth, poses: FloatArray, step: float) -> int:
             fastest = np.abs(np.linalg.eigvals(np.linalg.solve(M, K) + joined)).max()
             longest = min(longest, SPRING_STEP / float(np.sqrt(fastest)))
     return max(1, int(np.ceil(step / longest - 1e-9)))
-
-
-def noise_scale(robot: Robot) -> FloatArray:
-    """Tell what each joint can give, at its motor."""
-    gears = np.abs(robot.drive.motor_from_joint)
-    own = np.where(np.diagonal(gears) > 0.0, np.diagonal(gears), gears.max(axis=1))
-    return np.asarray(torque_scale(robot) / own)
 
 
 SPREAD = 0.3  # of mass and centre at most; lengths stretch by half of it

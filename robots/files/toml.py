@@ -9,11 +9,15 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.closed_chain import ClosedLoop, Closure, closure_jacobian, size, solve, sought, tolerance
+from excitor.robots.errors import InvalidRobot
 from excitor.robots.files import schema
 from excitor.robots.files.schema import combination, number
 from excitor.robots.inertia import (
@@ -927,3 +931,18 @@ def renumbered(parts: Parts, description: schema.Description, platform: schema.P
         if j in numbers
     )
     return Skeleton(skeleton.links, frames, bodies, tuple(skeleton.coordinates[i] for i in parts.actuated))
+
+
+def robot_from_data(data: dict[str, Any], source: str | Path) -> Robot:
+    """Build a robot from the content of a robot file."""
+    try:
+        description = schema.Description.model_validate(data)
+    except ValidationError as error:
+        raise InvalidRobot(source, schema.sentences(list(error.errors(include_url=False)))) from None
+    except (OverflowError, RecursionError) as error:
+        raise InvalidRobot(source, [f"holds a value that cannot be read: {error}"]) from None
+    reading = Reading(description, [])
+    robot = assemble(reading)
+    if robot is None:
+        raise InvalidRobot(source, reading.problems)
+    return robot

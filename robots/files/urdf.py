@@ -21,6 +21,7 @@ import numpy as np
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError, InvalidRobot
 from excitor.robots.files.schema import LARGEST, MOST_JOINTS
+from excitor.robots.files.toml import robot_from_data
 from excitor.robots.inertia import (
     about_center_of_mass,
     change_frame,
@@ -28,7 +29,6 @@ from excitor.robots.inertia import (
     roll_pitch_yaw,
     translation,
 )
-from excitor.robots.load import robot_from_data
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
 

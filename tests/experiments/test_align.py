@@ -10,12 +10,12 @@ from scipy.signal import lfilter
 
 from excitor.design.motion import Excitation, Trajectory, steady
 from excitor.design.programs import csv
-from excitor.design.programs.package import manifest_data, package
+from excitor.design.programs.package import package
 from excitor.design.programs.plan import Move, Plan, Rounds, duration, marks, planned
 from excitor.experiments.align.align import align
 from excitor.experiments.align.nouns import MeasuredRun, Misaligned
 from excitor.experiments.align.windows import aligned_samples, aligned_windows, usable
-from excitor.experiments.manifest import InvalidManifest, expected_of, parse_manifest, read_manifest
+from excitor.experiments.manifest import InvalidManifest, expected_of, manifest_data, parse_manifest, read_manifest
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
 from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import change_frame, from_center_of_mass

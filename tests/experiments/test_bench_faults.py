@@ -8,8 +8,8 @@ import pytest
 from benchmarks import faults
 from excitor.design.programs.plan import Move, Rounds
 from excitor.experiments.identification import examine
+from excitor.experiments.log_formats import declared_for
 from excitor.experiments.logs import read_aligned
-from excitor.experiments.virtual.loggers import declared_for
 from excitor.experiments.virtual.machine import CHANNELS, FAULTS
 from excitor.identify.diagnose import usable
 from excitor.identify.logs.table import ColumnMap

@@ -16,11 +16,12 @@ from typer.testing import CliRunner
 from benchmarks.watch import LOWPASS_HZ, draw_day, write_campaign
 from excitor.design.motion import Excitation, Trajectory, steady
 from excitor.design.programs import csv
-from excitor.design.programs.package import manifest_data, package
+from excitor.design.programs.package import package
 from excitor.design.programs.plan import Move, Plan, Rounds
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.logs import planned_bands, planned_cutoff, read_run
+from excitor.experiments.manifest import manifest_data
 from excitor.experiments.watch.session import open_basis
 from excitor.robots.dynamics import rigid_torque
 from excitor.robots.errors import ExcitorError

@@ -10,6 +10,7 @@ from scipy.stats import chi2
 
 from excitor.design.motion import Excitation, Trajectory
 from excitor.design.programs.plan import BACK, END, MEASURED, OUT, Move, Plan, duration, planned
+from excitor.experiments.log_formats import motor_torque_scale, torque_scale
 from excitor.experiments.virtual.machine import (
     CHANNELS,
     FAULTS,
@@ -27,8 +28,6 @@ from excitor.experiments.virtual.robot import (
     Settings,
     draw_truth,
     encoder_steps,
-    noise_scale,
-    torque_scale,
     true_parameters,
     truth_data,
 )
@@ -267,7 +266,7 @@ def test_noise_quanta_jitter_and_losses_are_what_was_asked(wrist):
     assert np.abs(turns - np.round(turns)).max() < 1e-6
     assert encoder_steps(replace(truth, settings=asked), plan.robot)[0] == pytest.approx(2 * np.pi / 65536 * 0.32)
     clean = CubicSpline(quiet.t, quiet.torque_motor)(noisy.t / (1.0 + 1e-4))
-    sizes = np.std(noisy.torque_motor - clean, axis=0) / noise_scale(plan.robot)
+    sizes = np.std(noisy.torque_motor - clean, axis=0) / motor_torque_scale(plan.robot)
     assert sizes == pytest.approx(np.hypot(0.03, 0.01), rel=0.15)
     count = len(quiet.t)
     assert 0.01 < 1.0 - len(noisy.t) / count < 0.03

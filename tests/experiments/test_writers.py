@@ -9,15 +9,8 @@ import pytest
 from excitor.design.motion import Excitation, Trajectory
 from excitor.design.programs import registry
 from excitor.design.programs.plan import BACK, END, OUT, Move, Plan
-from excitor.experiments.virtual.loggers import (
-    OF_TARGET,
-    CannotLog,
-    declared_for,
-    format_of,
-    refusal,
-    settings_for,
-    write,
-)
+from excitor.experiments.log_formats import OF_TARGET, CannotLog, declared_for, format_of, refusal
+from excitor.experiments.virtual.loggers import settings_for, write
 from excitor.experiments.virtual.machine import run_program
 from excitor.experiments.virtual.robot import Settings, draw_truth
 from excitor.identify.log import joint_side

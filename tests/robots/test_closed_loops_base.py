@@ -9,8 +9,9 @@ import pytest
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.dynamics import inverse_dynamics, regressor
 from excitor.robots.files.schema import combination
+from excitor.robots.files.toml import robot_from_data
 from excitor.robots.inertia import change_frame
-from excitor.robots.load import load, robot_from_data, robot_text
+from excitor.robots.load import load, robot_text
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Payload
 

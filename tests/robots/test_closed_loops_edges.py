@@ -11,9 +11,10 @@ from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.closed_chain import ClosedLoop, complete, find_legs, forward_geometry, inverse_geometry, opened
 from excitor.robots.dynamics import energy_regressor, inverse_dynamics, regressor
 from excitor.robots.errors import InvalidRobot, NotAssembled
+from excitor.robots.files.toml import robot_from_data
 from excitor.robots.gram import gram, gram_gradient
 from excitor.robots.lint import lint
-from excitor.robots.load import load, robot_from_data, robot_text
+from excitor.robots.load import load, robot_text
 from excitor.robots.parameters import layout, prior
 from excitor.robots.population import population_grams, population_torques
 from excitor.robots.robot import Motion, Payload, posture

@@ -9,9 +9,10 @@ import pytest
 
 from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import frame_pose, inverse_dynamics, link_poses
+from excitor.robots.files.toml import robot_from_data
 from excitor.robots.friction import motor_positions
 from excitor.robots.inertia import change_frame, from_center_of_mass
-from excitor.robots.load import catalog_names, load, load_with_notes, robot_from_data, stretch
+from excitor.robots.load import catalog_names, load, load_with_notes, stretch
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from excitor.robots.files.toml import robot_from_data
 from excitor.robots.files.urdf import read_urdf, robot_from_urdf
 from excitor.robots.lint import Finding, lint
-from excitor.robots.load import catalog_names, load, robot_from_data
+from excitor.robots.load import catalog_names, load
 
 
 @pytest.mark.parametrize("name", catalog_names())

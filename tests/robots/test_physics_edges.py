@@ -116,7 +116,7 @@ def test_sliding_links_keep_their_mass_and_let_inertia_regroup():
 
 
 def polar_arm():
-    from excitor.robots.load import robot_from_data
+    from excitor.robots.files.toml import robot_from_data
 
     def joint(name, kind, alpha, r):
         return {"name": name, "kind": kind, "mdh": {"alpha_deg": alpha, "d": 0, "theta_deg": 0, "r": r}}
@@ -515,7 +515,7 @@ def test_too_few_samples_have_no_condition():
 @pytest.mark.parametrize("tilt", [1e-4, 1e-3, 0.1])
 def test_a_tilted_axis_keeps_its_own_inertia(tilt):
     """A hair of tilt must not make XX1 of ten thousand times ZZ1."""
-    from excitor.robots.load import robot_from_data
+    from excitor.robots.files.toml import robot_from_data
 
     axis = [float(np.sin(tilt)), 0.0, float(np.cos(tilt))]
     joints = [
@@ -530,7 +530,7 @@ def test_a_tilted_axis_keeps_its_own_inertia(tilt):
 
 def test_a_ball_screws_rotor_hides_nothing():
     """Its column is ten million times a link's: rounding of one kind is not compared with another."""
-    from excitor.robots.load import robot_from_data
+    from excitor.robots.files.toml import robot_from_data
 
     def count(turns):
         joints = [

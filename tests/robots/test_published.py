@@ -7,7 +7,8 @@ import pytest
 
 from excitor.robots import dynamics
 from excitor.robots.base import base_parameters, declared_transform, regroupings
-from excitor.robots.load import load, robot_from_data, robot_text, stretch
+from excitor.robots.files.toml import robot_from_data
+from excitor.robots.load import load, robot_text, stretch
 from excitor.robots.parameters import layout
 from excitor.robots.robot import FrictionTerm, Motion
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from excitor.design.programs.package import folder_files, package
+from excitor.design.programs.package import package
 from excitor.design.programs.registry import NAMES, emitter, executor
 from excitor.design.programs.verify import Judge, verify
-from excitor.experiments.manifest import parse_manifest
+from excitor.experiments.manifest import folder_files, parse_manifest
 
 STAMP = "NO-GO DESIGN EMITTED ON PURPOSE"
 WITHOUT_COMMENTS = (".json", ".csv")  # the manifest speaks for these

@@ -1,0 +1,230 @@
+"""What the logs of each target hold: vendors' formats as data, and what campaign.toml must declare to read them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+
+from excitor.design.programs.registry import target as target_of
+from excitor.design.programs.target import Target, axes_of
+from excitor.robots.arrays import FloatArray
+from excitor.robots.base import random_motion
+from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.errors import ExcitorError
+from excitor.robots.robot import Robot
+
+# The first is what the target's page asks for.
+OF_TARGET: Mapping[str, tuple[str, ...]] = {
+    "csv": ("csv", "npz"),
+    "urscript": ("ur_rtde",),
+    "rapid": ("egm", "egm_torque"),
+    "rapid-move": ("abb_text",),
+    "twincat": ("twincat_scope",),
+    "twincat-cam": ("twincat_scope",),
+    "franka": ("franka",),
+    "ros2": ("ros2_csv", "ros_mcap", "ros_sqlite3"),
+    "krl": ("kuka_trace",),
+    "krl-rsi": ("rsi",),
+    "fanuc-j519": ("j519",),
+    "val3": ("csv", "npz"),
+    "fanuc": ("csv", "fanuc_csv"),
+}
+
+
+class CannotLog(ExcitorError):
+    """A robot whose drives do not have what a logger carries."""
+
+
+# What drives tell: motors' currents; torques at the motors; those brought to the joints by the gears; sensors there.
+Effort = Literal["current", "motor torque", "joint torque", "torque sensor"]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A logger's format. Patterns of channels hold {axis}, its number {k} from 1, {j} from 0, or {m}: n_joints + k."""
+
+    name: str
+    title: str  # of the logger, for sentences
+    reader: str  # as `excitor.identify.logs.read` calls it
+    position: str  # channels of measured positions, as the reader names them
+    efforts: Mapping[Effort, str] = field(default_factory=dict)  # the first that a robot has is written
+    suffix: str = ".csv"  # after the program's name: of the file or folder that is handed to the reader
+    whole: bool = True  # ways out and back are logged too
+    lead: float = 0.3  # s logged before and after the run, where they are not
+    even: bool = False  # the file has no time stamps that could tell jitter
+    marks: bool = True
+    step: float | None = None  # s between rows; None: the controller's own
+    per_mille: bool = False  # torques are in thousandths of `rated_torque`
+    time: str | None = None  # the column of time, where the reader does not know it
+
+
+SCOPE_POSITION, SCOPE_TORQUE = "MAIN.stAxes[{k}].NcToPlc.ActPos", "MAIN.aTorque[{k}]"
+_EGM_STEP = 0.004  # s between the controller's packets
+_ROS_EFFORT = "/joint_states effort:{axis}"
+_ROS_EFFORTS: Mapping[Effort, str] = {"torque sensor": _ROS_EFFORT, "joint torque": _ROS_EFFORT}
+_CLIENT_EFFORTS: Mapping[Effort, str] = {"torque sensor": "effort:{axis}", "joint torque": "effort:{axis}"}
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {
+        form.name: form
+        for form in (
+            Format(
+                "abb_text", "the task that sends test signals", "abb_text", "signal_{k}",
+                {"motor torque": "signal_{m}"}, suffix=".txt", marks=False, step=0.004,
+            ),
+            Format(
+                "egm", "the EGM client", "abb_text", "pos_{axis}_deg", {"motor torque": "test_{k}"}, even=True,
+                step=_EGM_STEP,
+            ),
+            Format(
+                "egm_torque", "the EGM client", "abb_text", "pos_{axis}_deg", {"motor torque": "torque_{k}"},
+                even=True, step=_EGM_STEP,
+            ),
+            Format("fanuc_csv", "the KAREL recorder", "fanuc_csv", "J{k}", marks=False, step=0.008),
+            Format(
+                "franka", "the 1 kHz client", "franka_csv", "q[{j}]", {"torque sensor": "tau_J[{j}]"}, whole=False,
+                lead=0.0, step=0.001,
+            ),
+            Format(
+                "j519", "the Stream Motion client", "fanuc_csv", "J{k}_deg", {"current": "current_J{k}_A"}, step=0.008,
+            ),
+            Format(
+                "kuka_trace", "the trace", "kuka_trace", "KRCIpo/AxisPos_Act{k}",
+                {"motor torque": "NextGenDrive#{k}/Istmoment"}, suffix="", whole=False, lead=1.0, even=True,
+                marks=False, step=0.004,
+            ),
+            Format(
+                "npz", "a recorder of your own", "npz", "q[{j}]",
+                {"current": "current[{j}]", "motor torque": "tau[{j}]"}, suffix=".npz", time="t",
+            ),
+            Format(
+                "csv", "a recorder of your own", "csv", "q_{k}", {"current": "current_{k}", "motor torque": "tau_{k}"},
+                time="t",
+            ),
+            Format(
+                "ros_mcap", "a bag", "ros_bag", "/joint_states position:{axis}", _ROS_EFFORTS, suffix="", marks=False,
+            ),
+            Format(
+                "ros_sqlite3", "a bag", "ros_bag", "/joint_states position:{axis}", _ROS_EFFORTS, suffix="",
+                marks=False,
+            ),
+            Format("ros2_csv", "the ROS 2 client", "client_csv", "position:{axis}", _CLIENT_EFFORTS, whole=False),
+            Format("rsi", "the RSI server", "client_csv", "actual_{axis}", {"current": "current_{axis}"}),
+            Format(
+                "twincat_scope", "the Scope", "twincat_scope", SCOPE_POSITION,
+                {"motor torque": SCOPE_TORQUE}, whole=False, lead=1.0, per_mille=True,
+            ),
+            Format("ur_rtde", "the RTDE recorder", "ur_rtde", "actual_q_{j}", {"current": "actual_current_{j}"}),
+        )
+    }
+)  # fmt: skip
+
+
+def format_of(target: str, name: str | None = None) -> Format:
+    """Look up a target's log format; by default the one that its page asks for."""
+    known = OF_TARGET[target_of(target).name]
+    if name is not None and name not in known:
+        raise ExcitorError(f"{target}: has no log format {name!r}; it has {', '.join(known)}")
+    return FORMATS[name or known[0]]
+
+
+def refusal(target: str, robot: Robot, name: str | None = None) -> str:
+    """Say why no model can come of a target's logs of a robot; empty where one can."""
+    try:
+        promised_effort(target, format_of(target, name), robot)
+    except CannotLog as error:
+        return str(error)
+    return ""
+
+
+def declared_for(target: str, robot: Robot, name: str | None = None) -> dict[str, object]:
+    """Write what campaign.toml's [log] must say for a target's logs to be read; CannotLog where no torque is in them.
+
+    What is read is along the controller's axes, as of real logs; programs/TARGET/manifest.json tells what they are.
+    """
+    form = format_of(target, name)
+    return declared(form, target_of(target), robot, promised_effort(target, form, robot))
+
+
+def promised_effort(target: str, form: Format, robot: Robot) -> Effort:
+    """Choose the effort that a virtual robot's log will have; sensors at joints only where nothing else will do."""
+    known = not np.isnan(robot.drive.torque_from_current).any()
+    for kind in form.efforts:
+        if kind in ("motor torque", "joint torque") or (kind == "current" and known):
+            return kind
+    if "torque sensor" in form.efforts:
+        return "torque sensor"
+    raise lacking_effort(target, form, robot)
+
+
+def lacking_effort(target: str, form: Format, robot: Robot) -> CannotLog:
+    """Explain which effort a format carries that a robot's drives do not tell."""
+    others = "choose another target, such as csv"
+    if not form.efforts:
+        told = f"{target}: {form.title} writes positions only, and no model can come of them; use another of its logs"
+        return CannotLog(f"{told} ({', '.join(OF_TARGET[target_of(target).name])}), or {others}")
+    if "current" in form.efforts:
+        return CannotLog(
+            f"{target} logs motor currents; {robot.name}'s file has no current law, so no torque can come of them; "
+            f"state torque_from_current in its drives, or {others}"
+        )
+    return CannotLog(
+        f"{target} logs torque sensors at the joints, which {robot.name} was simulated without; set joint_sensors, "
+        f"or {others}"
+    )
+
+
+def named(pattern: str, axes: Sequence[str]) -> list[str]:
+    """Name a channel of every axis."""
+    return [pattern.format(axis=axis, k=j + 1, j=j, m=len(axes) + j + 1) for j, axis in enumerate(axes)]
+
+
+def declared(form: Format, target: Target, robot: Robot, kind: Effort | None) -> dict[str, object]:
+    """Write the [log] table with which identification reads a format: what its files do not say themselves.
+
+    Positions, and torques at the joints, come out along the controller's axes; the manifest tells what those are.
+    """
+    axes = axes_of(robot, target)
+    position: dict[str, object] = {"kind": "position", "side": "joint", "columns": named(form.position, axes.names)}
+    if target.angle_unit == "rad" or not robot.mechanism.prismatic.any():
+        position["unit"] = target.angle_unit
+    table: dict[str, object] = {"format": form.reader, "signals": [position]}
+    if form.time is not None:
+        table["time"] = form.time
+    if kind is not None:
+        columns = named(form.efforts[kind], axes.names)
+        table["signals"] = [position, _effort_entry(form, robot, kind, columns)]
+    return table
+
+
+def _effort_entry(form: Format, robot: Robot, kind: Effort, columns: list[str]) -> dict[str, object]:
+    at_joints = kind in ("joint torque", "torque sensor")
+    entry: dict[str, object] = {
+        "kind": "current" if kind == "current" else "torque",
+        "side": "joint" if at_joints else "motor",
+        "unit": "A" if kind == "current" else "N m",
+        "columns": columns,
+    }
+    if form.per_mille:
+        entry["scale"] = (1e-3 * rated_torque(robot)).tolist()
+    return entry
+
+
+def rated_torque(robot: Robot) -> FloatArray:
+    """Tell the torque that a virtual robot's drives call rated, N m at the motors, (n_joints,)."""
+    return motor_torque_scale(replace(robot, payload=None, locked={}))
+
+
+def motor_torque_scale(robot: Robot) -> FloatArray:
+    """Tell what each joint can give, at its motor."""
+    gears = np.abs(robot.drive.motor_from_joint)
+    own = np.where(np.diagonal(gears) > 0.0, np.diagonal(gears), gears.max(axis=1))
+    return np.asarray(torque_scale(robot) / own)
+
+
+def torque_scale(robot: Robot) -> FloatArray:
+    """Tell what each joint can give: its torque limit, or else three times what the prior takes in random states."""
+    typical = 3.0 * np.sqrt(np.mean(inverse_dynamics(robot, random_motion(robot, 100), robot.chi) ** 2, axis=0))
+    return np.where(np.isfinite(robot.limits.torque), robot.limits.torque, np.maximum(typical, 1e-3))
