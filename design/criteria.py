@@ -17,6 +17,7 @@ import numpy as np
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, locked
 from excitor.robots.base import base_parameters, declared_transform
 from excitor.robots.dynamics import power_regressor, regressor
+from excitor.robots.friction import friction_model, has_true_sign
 from excitor.robots.gram import gram_gradient, stack
 from excitor.robots.load_torques import carried_from_joints, driving_side, friction_columns, gear_losses, motor_speeds
 from excitor.robots.parameters import layout, prior
@@ -458,6 +459,6 @@ def _stepped(model: LoadModel) -> BoolArray:
     stepped = [
         column
         for term, column in zip(model.robot.drive.friction, params.friction_columns, strict=True)
-        if term.model == "coulomb" and term.width == 0.0
+        if friction_model(term).shape == "sign" and has_true_sign(term)
     ]
     return np.isin(model.columns, stepped)

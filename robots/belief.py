@@ -17,13 +17,13 @@ import scipy.linalg
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.dynamics import link_poses
+from excitor.robots.friction import friction_model
 from excitor.robots.inertia import check_consistency, parameters_of, pseudo_inertia
 from excitor.robots.information import Information, worth
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Robot
 
 FLOOR = 1e-3  # how thin a prior body may be: a belief without thickness could not be changed by any data
-_FREE_SIGN = ("offset", "ripple-sin", "ripple-cos")
 _GRAVITY = 9.81
 _WATER = 1000.0  # kg/m³
 
@@ -205,7 +205,7 @@ def _positive(robot: Robot) -> BoolArray:
     positive = np.zeros(len(params), dtype=bool)
     positive[list(params.rotor_columns)] = True
     for term, column in zip(robot.drive.friction, params.friction_columns, strict=True):
-        positive[column] |= term.model not in _FREE_SIGN
+        positive[column] |= friction_model(term).dissipates
     return positive
 
 
