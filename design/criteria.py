@@ -17,7 +17,9 @@ import numpy as np
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, locked
 from excitor.robots.base import base_parameters, declared_transform
 from excitor.robots.dynamics import power_regressor, regressor
+from excitor.robots.friction import friction_model, has_true_sign
 from excitor.robots.gram import gram_gradient, stack
+from excitor.robots.load_torques import carried_from_joints, driving_side, friction_columns, gear_losses, motor_speeds
 from excitor.robots.parameters import layout, prior
 from excitor.robots.population import population_grams
 from excitor.robots.robot import Motion, Robot
@@ -402,16 +404,9 @@ def load_model(
         raise ValueError(f"link is {link}, expected 0 to {robot.mechanism.n_links - 1} of {robot.name}")
     if not moving.any():
         raise ValueError("no axis moves, so no load shows; let some move")
-    params = layout(robot)
-    reach = np.abs(_motor_from_torque(robot))[moving]
-    friction = [
-        column
-        for term, column in zip(robot.drive.friction, params.friction_columns, strict=True)
-        if (reach @ term.acts != 0.0).any() and (term.senses[moving] != 0.0).any()
-    ]
-    own = [10 * link + np.arange(10), np.array(sorted(set(friction)), dtype=np.int64)]
+    own = [10 * link + np.arange(10), friction_columns(robot, moving)]
     if efficiencies:
-        own.append(len(params) + np.flatnonzero(moving))
+        own.append(len(layout(robot)) + np.flatnonzero(moving))
     rows = np.ones(robot.n_joints) if weights is None else np.asarray(weights, dtype=float)
     return LoadModel(robot, link, moving, rows, np.concatenate(own), efficiencies)
 
@@ -430,7 +425,7 @@ def carried_torques(robot: Robot, motion: Motion) -> FloatArray:
     """
     params = layout(robot)
     phi = prior(robot)[: params.n_link_params].reshape(-1, 10)
-    return np.asarray(robot.mechanism.inverse_dynamics(motion, phi) @ _motor_from_torque(robot).T)
+    return np.asarray(robot.mechanism.inverse_dynamics(motion, phi) @ carried_from_joints(robot).T)
 
 
 def _blocks(model: LoadModel, motion: Motion, driving: FloatArray) -> FloatArray:
@@ -443,34 +438,19 @@ def _blocks(model: LoadModel, motion: Motion, driving: FloatArray) -> FloatArray
     n_own = int((model.columns < n_params).sum())
     Y = regressor(robot, motion)[:, :, model.columns[:n_own]]
     W = np.zeros((len(motion), int(moving.sum()), len(model.columns)))
-    W[:, :, :n_own] = np.einsum("ij,kjc->kic", _motor_from_torque(robot)[moving], Y)
+    W[:, :, :n_own] = np.einsum("ij,kjc->kic", carried_from_joints(robot)[moving], Y)
     R = np.broadcast_to(robot.drive.efficiency, driving.shape)
-    loss = np.where(driving > 0.0, 1.0 / R, np.where(driving < 0.0, R, 1.0))
-    W[:, :, :10] *= loss[:, moving, None]
+    gain, slope = gear_losses(carried_torques(robot, motion), driving, R)
+    W[:, :, :10] *= gain[:, moving, None]
     if model.efficiencies:
-        tau = carried_torques(robot, motion)
-        slope = np.where(driving > 0.0, -tau / R**2, np.where(driving < 0.0, tau, 0.0))[:, moving]
-        own = np.arange(slope.shape[1])
-        W[:, own, n_own + own] = slope
+        own = np.arange(int(moving.sum()))
+        W[:, own, n_own + own] = slope[:, moving]
     return np.asarray(W * model.weights[None, moving, None])
 
 
 def _driving(model: LoadModel, motion: Motion) -> FloatArray:
-    """Tell which motors drive (1), are driven (-1) or stand still (0), by the prior, (n_samples, n_joints)."""
-    speed = motion.dq @ model.robot.drive.motor_from_joint.T
-    speed = speed * np.sign(np.diag(_ratios(model.robot)))
-    return np.asarray(np.sign(carried_torques(model.robot, motion) * speed))
-
-
-def _motor_from_torque(robot: Robot) -> FloatArray:
-    """Take joint torques to motor torques referred to the link side: τ' = A τ, A = ratio · N⁻ᵀ."""
-    return np.asarray(_ratios(robot) @ np.linalg.inv(robot.drive.motor_from_joint.T))
-
-
-def _ratios(robot: Robot) -> FloatArray:
-    """Collect how often each motor turns for one turn of its own axis, as a diagonal matrix; 1 if it has none."""
-    own = np.diag(robot.drive.motor_from_joint)
-    return np.diag(np.where(own != 0.0, own, 1.0))
+    """Which motors drive (1), are driven (-1) or stand still (0), by the prior, (n_samples, n_joints)."""
+    return driving_side(carried_torques(model.robot, motion), motor_speeds(model.robot, motion.dq))
 
 
 def _stepped(model: LoadModel) -> BoolArray:
@@ -479,6 +459,6 @@ def _stepped(model: LoadModel) -> BoolArray:
     stepped = [
         column
         for term, column in zip(model.robot.drive.friction, params.friction_columns, strict=True)
-        if term.model == "coulomb" and term.width == 0.0
+        if friction_model(term).shape == "sign" and has_true_sign(term)
     ]
     return np.isin(model.columns, stepped)

@@ -18,7 +18,7 @@ import scipy.linalg
 
 from excitor.robots.arrays import BoolArray, FloatArray, one_blas_thread
 from excitor.robots.base import base_parameters, lost_when_locked, random_motion
-from excitor.robots.belief import StandardForecast, belief, forecast_standard
+from excitor.robots.belief import Prior, StandardForecast, coordinates, forecast_standard
 from excitor.robots.dynamics import inverse_dynamics, regressor
 from excitor.robots.gram import condition_number
 from excitor.robots.information import (
@@ -155,6 +155,7 @@ def forecast(
     out_of_reach = _out_of_reach(robot, runs, known)
     essential = [p for p in parameters if p.essential and p.name not in out_of_reach]
     checks = judge([(p.name, p.relative_inflated, p.stated) for p in essential], judged, joints)
+    believed = coordinates(robot, Prior(), torque_sizes(robot, rows, noise), level=None)
     return Forecast(
         robot=robot.name,
         noise=noise.source,
@@ -162,7 +163,7 @@ def forecast(
         n_periods=sum(run.n_periods for run in runs),
         target=target,
         parameters=parameters,
-        standard=forecast_standard(robot, total, belief(robot, torque_sizes(robot, rows, noise))),
+        standard=forecast_standard(robot, total, believed),
         torques=torques,
         condition=condition,
         condition_weighted=known.condition,

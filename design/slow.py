@@ -23,6 +23,7 @@ from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.cell import clearances, required, row_names
 from excitor.robots.dynamics import frame_jacobian, inverse_dynamics, regressor
 from excitor.robots.errors import ExcitorError
+from excitor.robots.friction import friction_model
 from excitor.robots.gram import condition_number, stack
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot, posture
@@ -550,7 +551,7 @@ def static_columns(robot: Robot, q: FloatArray) -> IntArray:
     norms = np.linalg.norm(W, axis=0)
     shown = norms > _TOLERANCE * norms.max(initial=0.0)
     for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
-        if term.model == "maxwell-slip":  # what it holds depends on how the pose was reached
+        if friction_model(term).memory:  # what it holds depends on how the pose was reached
             shown[column] = False
     columns = np.flatnonzero(shown)
     if not len(columns):

@@ -24,6 +24,7 @@ from excitor.robots.base import base_parameters
 from excitor.robots.cell import clearances, required, row_names, tool_speeds
 from excitor.robots.dynamics import inverse_dynamics, mass_matrix, regressor
 from excitor.robots.errors import ExcitorError
+from excitor.robots.friction import friction_model
 from excitor.robots.gram import condition_number, stack
 from excitor.robots.parameters import layout, prior
 from excitor.robots.population import population_clearances, population_grams, population_tool_speeds
@@ -359,11 +360,11 @@ def _poses(robot: Robot, constraints: Constraints) -> FloatArray:
 
 
 def _check_rest(robot: Robot, excitation: TorqueExcitation) -> None:
-    """Refuse a start that the arm would fall from: its weight must not exceed Coulomb friction."""
+    """Refuse a start that the arm would fall from: its weight must not exceed dry friction."""
     weight = np.abs(inverse_dynamics(robot, posture(excitation.start[None]))[0])
     held = np.zeros(robot.n_joints)
     for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
-        if term.model == "coulomb":
+        if friction_model(term).sticks:
             held += np.abs(term.acts) * robot.chi[column]
     for name, needs, has in zip(robot.joint_names, weight, held, strict=True):
         if needs > has + 1e-9 + 1e-3 * needs:

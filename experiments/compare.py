@@ -54,6 +54,7 @@ from excitor.identify.validate import (
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError
+from excitor.robots.friction import friction_model
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
 
@@ -393,7 +394,7 @@ def judge_answer(prepared: Prepared, answer: Answer) -> Judged | None:
 
 def driving(robot: Robot, estimate: Estimate) -> tuple[str, ...]:
     """Name friction whose estimate is below 0."""
-    resists = {term.parameter for term in robot.drive.friction if term.model in ("viscous", "coulomb")}
+    resists = {term.parameter for term in robot.drive.friction if friction_model(term).sign == "positive"}
     return tuple(name for name in estimate.names if name in resists and estimate.value(name) < 0.0)
 
 

@@ -49,6 +49,7 @@ from excitor.robots.base import base_parameters, random_motion, regroupings
 from excitor.robots.codegen import inverse_dynamics_code
 from excitor.robots.dynamics import mass_matrix
 from excitor.robots.errors import ExcitorError, RankDeficient, SolverFailed
+from excitor.robots.friction import friction_model
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.simulate import Servo, servo_for
@@ -200,7 +201,7 @@ def equations(campaign: OpenCampaign, runs: list[Samples], *, judging: bool = Fa
 
 def impossible_friction(robot: Robot, intervals: Intervals) -> tuple[Finding, ...]:
     """Refuse friction that drives: its interval lies below 0, as a wrong sign, scale or clock makes it."""
-    resists = {term.parameter for term in robot.drive.friction if term.model in ("viscous", "coulomb")}
+    resists = {term.parameter for term in robot.drive.friction if friction_model(term).sign == "positive"}
     return tuple(
         Finding(
             "unusable",

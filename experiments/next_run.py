@@ -40,6 +40,7 @@ from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.base import base_parameters, lost_when_locked
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import ExcitorError
+from excitor.robots.friction import friction_model
 from excitor.robots.information import (
     Information,
     Noise,
@@ -342,7 +343,7 @@ def slow_kinds(known: Known, missing: Sequence[Aim]) -> list[str]:
     """Choose the slow runs that show what is missing: poses gravity and offsets, sweeps friction."""
     params, base = layout(known.robot), base_parameters(known.robot)
     friction = {params.names[k] for k in params.friction_columns}
-    offsets = {t.parameter for t in known.robot.drive.friction if t.model == "offset"}
+    offsets = {t.parameter for t in known.robot.drive.friction if friction_model(t).shape == "constant"}
     names = [params.names[base.kept[known.place[known.names.index(a.name)]]] for a in missing if a.kind == "parameter"]
     links = params.names[: params.n_link_params]
     weight = any(name in links and name.startswith(_GRAVITY) for name in names) or bool(offsets & set(names))

@@ -29,7 +29,6 @@ from excitor.identify.load.equations import (
     Arm,
     LoadRun,
     LoadTask,
-    carried_from_joints,
     equations,
     exact_arm,
     load_task,
@@ -54,6 +53,7 @@ from excitor.robots.arrays import FloatArray
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.errors import ExcitorError, RankDeficient, SolverFailed
 from excitor.robots.inertia import about_center_of_mass, from_center_of_mass
+from excitor.robots.load_torques import carried_from_joints
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
 

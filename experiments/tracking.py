@@ -38,6 +38,7 @@ from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.dynamics import frame_pose, inverse_dynamics, mass_matrix
 from excitor.robots.errors import ExcitorError
+from excitor.robots.friction import friction_model
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.simulate import with_friction_width
@@ -426,6 +427,6 @@ def _is_robot(robot: Robot, chi: FloatArray, poses: FloatArray) -> bool:
 def _resisting(robot: Robot, chi: FloatArray) -> FloatArray:
     """Let no friction drive a joint."""
     for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
-        if term.model in ("viscous", "coulomb", "sqrt", "stribeck", "maxwell-slip"):
+        if friction_model(term).dissipates:
             chi[column] = max(chi[column], 0.0)
     return chi

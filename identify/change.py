@@ -19,6 +19,7 @@ from excitor.identify.estimate import triangle
 from excitor.identify.regression import Regression, Rows, dynamic_regression
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.friction import friction_model
 from excitor.robots.parameters import LINK_COMPONENTS, layout
 from excitor.robots.robot import Robot
 
@@ -399,7 +400,7 @@ def watched(robot: Robot, names: Sequence[str], values: FloatArray, sigma: Float
         own = _friction_of(robot, j, set(friction))
         friction += own
         terms = zip(robot.drive.friction, params.friction_columns, strict=True)
-        has_offset = any(term.model == "offset" and column in own for term, column in terms)
+        has_offset = any(friction_model(term).shape == "constant" and column in own for term, column in terms)
         names_j, units_j = [params.names[k] for k in own], [params.units[k] for k in own]
         if not has_offset:
             offsets.append(j)

@@ -18,6 +18,7 @@ from excitor.robots.arrays import BoolArray, FloatArray, IntArray, one_blas_thre
 from excitor.robots.base import lost_when_locked
 from excitor.robots.dynamics import inverse_dynamics, regressor, rigid_torque
 from excitor.robots.errors import NotAssembled
+from excitor.robots.friction import friction_model
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import FrictionTerm, Motion, Robot
 
@@ -514,13 +515,19 @@ def check_reversals(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
     for term in robot.drive.friction:
         senses = np.where(moves, term.senses, 0.0)
         key = tuple(senses)
-        if term.model not in ("coulomb", "stribeck", "sqrt") or not senses.any() or key in seen:
+        if not _is_dry(term) or not senses.any() or key in seen:
             continue
         seen.append(key)
         count = reversals([run.motion.dq @ senses for run in runs])
         if count < 2:
             found.append(_reversal_finding(robot, term, count))
     return found
+
+
+def _is_dry(term: FrictionTerm) -> bool:
+    """Tell whether a term looks like an offset as long as the motion does not reverse."""
+    row = friction_model(term)
+    return row.reverses and not row.load
 
 
 def reversals(velocities: Sequence[FloatArray]) -> int:
@@ -570,11 +577,11 @@ def _derivative_finding(
 def _reversal_finding(robot: Robot, term: FrictionTerm, count: int) -> Finding:
     joints = [name for name, sense in zip(robot.joint_names, term.senses, strict=True) if sense]
     terms = [other for other in robot.drive.friction if np.array_equal(other.senses, term.senses)]
-    dry = [other.parameter for other in terms if other.model in ("coulomb", "stribeck", "sqrt")]
+    dry = [other.parameter for other in terms if _is_dry(other)]
     offsets = [
         other.parameter
         for other in robot.drive.friction
-        if other.model == "offset" and np.any((other.acts != 0.0) & (term.acts != 0.0))
+        if friction_model(other).shape == "constant" and np.any((other.acts != 0.0) & (term.acts != 0.0))
     ]
     rival = several(offsets) if offsets else "an offset that the model does not have"
     who = "joint" if len(joints) == 1 else "the motor of joints"

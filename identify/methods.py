@@ -60,6 +60,7 @@ from excitor.identify.validate import standard_parameters
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError, RankDeficient
+from excitor.robots.friction import friction_model
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.simulate import Followed, Servo
@@ -691,7 +692,7 @@ def _curvature(W: FloatArray, corrected: FloatArray, C: FloatArray, residual: Fl
 
 def exact_columns(problem: Problem) -> BoolArray:
     """Mark columns that hold no motion: those of offsets, (n_columns,)."""
-    offsets = {term.parameter for term in problem.robot.drive.friction if term.model == "offset"}
+    offsets = {term.parameter for term in problem.robot.drive.friction if friction_model(term).shape == "constant"}
     return np.array([name in offsets for name in problem.regression.names])
 
 

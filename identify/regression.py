@@ -17,8 +17,9 @@ from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import power_regressor, regressor
 from excitor.robots.errors import ExcitorError
+from excitor.robots.friction import friction_model
 from excitor.robots.parameters import layout
-from excitor.robots.robot import SIGNED, FrictionTerm, Motion, Robot
+from excitor.robots.robot import FrictionTerm, Motion, Robot
 
 Kind = Literal["dynamic", "filtered dynamic", "energy", "power", "filtered power"]
 Decimation = Callable[[FloatArray], FloatArray]  # thins any array along its first axis, always in the same way
@@ -283,7 +284,7 @@ def subset(robot: Robot, runs: Sequence[Samples], size: int = SIZE) -> Subset:
         np.concatenate([m.ddq[k] for m, k in chosen]),
     )
     base = base_parameters(robot)
-    slipping = {term.parameter for term in robot.drive.friction if term.model == "maxwell-slip"}  # need every sample
+    slipping = {term.parameter for term in robot.drive.friction if friction_model(term).memory}  # need every sample
     params = layout(robot)
     columns = np.array([k for k in base.kept if params.names[k] not in slipping], dtype=np.int64)
     return Subset(
@@ -323,7 +324,7 @@ def _turning_reversals(robot: Robot) -> Iterator[FrictionTerm]:
     known: set[bytes] = set()
     for term in robot.drive.friction:
         key = term.senses.tobytes() + term.acts.tobytes()
-        if term.model in SIGNED and key not in known:
+        if friction_model(term).reverses and key not in known:
             known.add(key)
             yield term
 

@@ -21,6 +21,7 @@ from excitor.robots.arrays import BoolArray, FloatArray, IntArray, check_shape, 
 from excitor.robots.base import random_positions
 from excitor.robots.dynamics import inverse_dynamics, mass_matrix, rigid_torque
 from excitor.robots.errors import ExcitorError
+from excitor.robots.friction import friction_model
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot, posture
 from excitor.robots.simulate import WIDTH, Method, Servo, integrate_held
@@ -401,7 +402,7 @@ def friction_doubts(robot: Robot, chi: FloatArray) -> tuple[str, ...]:
     """Name friction that would drive the robot instead of braking it."""
     names = []
     for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
-        brakes = term.model not in ("offset", "ripple-sin", "ripple-cos", "stribeck")
+        brakes = friction_model(term).sign == "positive"
         if brakes and np.array_equal(term.senses, term.acts) and chi[column] < 0.0 and term.parameter not in names:
             names.append(term.parameter)
     if not names:

@@ -19,6 +19,7 @@ from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import ExcitorError, RankDeficient
+from excitor.robots.friction import friction_model
 from excitor.robots.gram import stack
 from excitor.robots.parameters import LINK_COMPONENTS, Layout, layout
 from excitor.robots.robot import CanBeSingular, Motion, Robot
@@ -117,8 +118,9 @@ def observation(robot: Robot, held: Mapping[int, float], seed: int = 0) -> Float
     rng = np.random.default_rng(seed + 1)
     Y = regressor(robot, motion, rng.normal(size=motion.q.shape)).copy()
     for term, column in zip(robot.drive.friction, params.friction_columns, strict=True):
-        if term.model == "maxwell-slip":  # random positions would only ever saturate it
-            Y[:, :, column] = rng.uniform(-1.0, 1.0, size=(n_samples, 1)) * term.acts
+        row = friction_model(term)
+        if row.memory and np.isfinite(row.bounds).all():  # random positions would only ever saturate it
+            Y[:, :, column] = rng.uniform(*row.bounds, size=(n_samples, 1)) * term.acts
     moving = [i for i in range(robot.n_joints) if i not in held]
     return stack(Y[:, moving, :])
 

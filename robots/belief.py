@@ -4,8 +4,8 @@ The prior body of a link is its pseudo-inertia P0 = L Lᵀ; any other body is se
 it is the prior ([Wensing2017], [Lee2020]). In X a unit step means "as different as the prior is large", whatever the
 units, the size of the link or where its frame lies. Rotor inertias and friction are divided by their own sizes.
 
-* Which parameters the data determined, and which only the prior.
-* Standard parameters under the consistent prior: how far data will move what is believed of each link.
+One rule for what a robot is forecast to be known by and for the model that is fitted to its data: `coordinates` gives
+bodies and widths, `shares` and `labels` compare what data alone and the prior alone know of each parameter.
 """
 
 from dataclasses import dataclass
@@ -17,14 +17,15 @@ import scipy.linalg
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.dynamics import link_poses
+from excitor.robots.friction import friction_model
 from excitor.robots.inertia import check_consistency, parameters_of, pseudo_inertia
 from excitor.robots.information import Information, worth
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Robot
 
 FLOOR = 1e-3  # how thin a prior body may be: a belief without thickness could not be changed by any data
-_FREE_SIGN = ("offset", "ripple-sin", "ripple-cos")
 _GRAVITY = 9.81
+_WATER = 1000.0  # kg/m³
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -81,11 +82,12 @@ class Coordinates:
         freeze(self, positive="bool: n_free")
 
 
-def coordinates(robot: Robot, belief: Prior, torque_size: FloatArray, level: float) -> Coordinates:
+def coordinates(robot: Robot, belief: Prior, torque_size: FloatArray, level: float | None) -> Coordinates:
     """Choose coordinates of all parameters that are not assumed zero.
 
     `torque_size` (n_params,) is how large each parameter would be if it alone made its joints' torques (0: not
-    seen), `level` the largest rms torque of a joint; both stand in where nothing is known.
+    seen), `level` the largest rms torque of a joint, None before any was measured; both stand in where nothing is
+    known.
     """
     params = layout(robot)
     chi, known = _believed(robot, belief)
@@ -138,11 +140,12 @@ def _believed(robot: Robot, belief: Prior) -> tuple[FloatArray, BoolArray]:
     return np.where(robot.assumed_zero, 0.0, chi), known
 
 
-def _generic_bodies(robot: Robot, chi: FloatArray, known: BoolArray, level: float) -> FloatArray:
+def _generic_bodies(robot: Robot, chi: FloatArray, known: BoolArray, level: float | None) -> FloatArray:
     """Invent a body for each link, (n_links, 10): known mass and centre, else the mean mass, or one that fits torques.
 
-    The largest torque is taken for that of all links at half the reach; each link's mass then sits one n-th of the
-    reach around its frame's origin (radius of gyration).
+    Each link's mass sits one n-th of the reach around its frame's origin (radius of gyration). Where no mass is
+    known, the largest torque is taken for that of all links at half the reach; before any torque was measured, a link
+    is as heavy as water in a ball of that radius.
     """
     n = layout(robot).n_links
     q = random_motion(robot, 50, robot.locked).q
@@ -150,7 +153,12 @@ def _generic_bodies(robot: Robot, chi: FloatArray, known: BoolArray, level: floa
     reach = max(float(np.linalg.norm(origins - origins[:, :1], axis=2).max()), 0.1)
     phi, given = chi[: 10 * n].reshape(n, 10), known[: 10 * n].reshape(n, 10)
     weighed = given[:, 9] & (phi[:, 9] > 0.0)
-    mean = float(phi[weighed, 9].mean()) if weighed.any() else 2.0 * max(level, 1e-3) / (_GRAVITY * reach * n)
+    if weighed.any():
+        mean = float(phi[weighed, 9].mean())
+    elif level is not None:
+        mean = 2.0 * max(level, 1e-3) / (_GRAVITY * reach * n)
+    else:
+        mean = _WATER * 4.0 / 3.0 * np.pi * (reach / n) ** 3
     bodies = np.empty((n, 10))
     for j in range(n):
         m = float(phi[j, 9]) if weighed[j] else mean
@@ -160,7 +168,9 @@ def _generic_bodies(robot: Robot, chi: FloatArray, known: BoolArray, level: floa
         P[:3, 3] = P[3, :3] = h
         P[3, 3] = m
         bodies[j] = parameters_of(P)
-    return np.where(robot.assumed_zero[: 10 * n].reshape(n, 10), 0.0, bodies)
+    left = np.where(robot.assumed_zero[: 10 * n].reshape(n, 10), 0.0, bodies)
+    is_body = [check_consistency(phi).relative_margin > 0.0 for phi in left]  # not where a diagonal is assumed zero
+    return np.where(np.array(is_body)[:, None], left, bodies)
 
 
 def _whiten(P0: FloatArray, entries: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -195,7 +205,7 @@ def _positive(robot: Robot) -> BoolArray:
     positive = np.zeros(len(params), dtype=bool)
     positive[list(params.rotor_columns)] = True
     for term, column in zip(robot.drive.friction, params.friction_columns, strict=True):
-        positive[column] |= term.model not in _FREE_SIGN
+        positive[column] |= friction_model(term).dissipates
     return positive
 
 
@@ -241,10 +251,6 @@ def labels(share: FloatArray, assumed_zero: BoolArray) -> tuple[Label, ...]:
     )
 
 
-WIDTH = 1.0  # of the belief: ±100 %
-_WATER = 1000.0  # kg/m³
-
-
 @dataclass(frozen=True, slots=True)
 class StandardForecast:
     """What will be known of one standard parameter, the payload counted with its link."""
@@ -259,102 +265,34 @@ class StandardForecast:
     label: Label
 
 
-def forecast_standard(robot: Robot, total: Information, B: FloatArray) -> tuple[StandardForecast, ...]:
-    """Forecast every standard parameter from what is believed (`belief`) and what runs say."""
+def forecast_standard(robot: Robot, total: Information, believed: Coordinates) -> tuple[StandardForecast, ...]:
+    """Forecast every standard parameter from what is believed and what runs say."""
     params, chi = layout(robot), prior(robot)
-    K = base_parameters(robot).regrouping @ B
-    sigma, _ = _posterior(K, B, total.matrix)
-    inflated, share = _posterior(K, B, worth(total).matrix)
+    K = base_parameters(robot).regrouping[:, believed.columns] @ believed.B
+    white, inflated = (shares(_root(K, each.matrix), believed.B, 1.0) for each in (total, worth(total)))
+    sigma, sigma_inflated, sigma_prior, share = np.zeros((4, len(params)))
+    sigma[believed.columns] = np.sqrt(np.diag(white.covariance))
+    sigma_inflated[believed.columns] = np.sqrt(np.diag(inflated.covariance))
+    sigma_prior[believed.columns] = np.linalg.norm(believed.B, axis=1)
+    share[believed.columns] = inflated.share
     return tuple(
         StandardForecast(
             name=params.names[k],
             unit=params.units[k],
             value=float(chi[k]),
-            sigma_prior=float(np.linalg.norm(B[k])),
+            sigma_prior=float(sigma_prior[k]),
             sigma=float(sigma[k]),
-            sigma_inflated=float(inflated[k]),
+            sigma_inflated=float(sigma_inflated[k]),
             share=float(share[k]),
-            label=_label(float(share[k]), bool(robot.assumed_zero[k])),
+            label=label,
         )
-        for k in range(len(params))
+        for k, label in enumerate(labels(share, robot.assumed_zero))
     )
 
 
-def belief(robot: Robot, torque_size: FloatArray) -> FloatArray:
-    """Find B (n_params, n_free) with B Bᵀ the belief's covariance: χ = χ0 + B v, v of unit variance.
-
-    `torque_size` (n_params,) is how large each parameter would be if it alone made its joints' torques (0: not seen);
-    it stands in for the size of friction and of drives of which nothing is known.
-    """
-    params, chi = layout(robot), prior(robot)
-    B = np.zeros((len(params), len(params)))
-    bodies = _bodies(robot)
-    for j in range(params.n_links):
-        free = np.flatnonzero(~robot.assumed_zero[params.link(j)])
-        if len(free):
-            solved = [np.linalg.solve(bodies[j], pseudo_inertia(unit)) for unit in np.eye(10)[free]]
-            H = np.array([[np.trace(a @ b) for b in solved] for a in solved])
-            size = np.sqrt(np.diag(H))  # scaled first: inertias and masses are decades apart
-            factor = np.linalg.cholesky(0.5 * (H + H.T) / np.outer(size, size))
-            half = scipy.linalg.solve_triangular(factor, np.eye(len(free)), lower=True).T / size[:, None]
-            B[np.ix_(10 * j + free, 10 * j + free)] = WIDTH * half
-    drives = np.arange(params.n_link_params, len(params))
-    sizes = _drive_sizes_forecast_prior(robot, chi, torque_size)
-    B[drives, drives] = np.where(robot.assumed_zero, 0.0, WIDTH * sizes)[drives]
-    return B[:, B.any(axis=0)]
-
-
-def _drive_sizes_forecast_prior(robot: Robot, chi: FloatArray, torque_size: FloatArray) -> FloatArray:
-    """Take a rotor for as large as believed; friction, which wears and warms, for what would explain all torques."""
-    friction = np.zeros(len(chi), dtype=bool)
-    friction[list(layout(robot).friction_columns)] = True
-    sizes = np.where(friction | (chi == 0.0), np.maximum(np.abs(chi), torque_size), np.abs(chi))
-    return np.where(sizes == 0.0, 1.0, sizes)
-
-
-def _posterior(K: FloatArray, B: FloatArray, matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Evaluate σ and the data's share of each parameter's precision.
-
-    As the consistent fit labels them: p_data = 1 / (c (KᵀFK)⁻¹ cᵀ), p_prior = 1 / (c cᵀ) for c = eᵀB, nothing else
-    believed; the share is p_data / (p_data + p_prior).
-    """
+def _root(K: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Find A with AᵀA = Kᵀ matrix K, rounding errors left out."""
     F = K.T @ matrix @ K
     values, V = np.linalg.eigh(0.5 * (F + F.T))
     values = np.where(values > len(values) * np.finfo(float).eps * max(float(values[-1]), 0.0), values, 0.0)
-    squares, along = np.sum(B**2, axis=1), (B @ V) ** 2
-    alone = along @ (1.0 / (values + _VAGUE))
-    share = np.divide(squares, squares + alone, out=np.zeros(len(B)), where=squares > 0.0)
-    return np.sqrt(along @ (1.0 / (values + 1.0))), share
-
-
-def _bodies(robot: Robot) -> FloatArray:
-    """Give each link a body P0 (n_links, 4, 4): the prior's where it is one, else a ball of the likely mass.
-
-    The ball's radius of gyration is the n-th part of the reach. Without any known mass, a link is as heavy as water
-    in a ball of that radius.
-    """
-    n = layout(robot).n_links
-    origins = link_poses(robot, random_motion(robot, 50, robot.locked).q)[:, :, :3, 3]
-    radius = max(float(np.linalg.norm(origins - origins[:, :1], axis=2).max()), 0.1) / n
-    phi, known = prior(robot)[: 10 * n].reshape(n, 10), (robot.known | robot.assumed_zero)[: 10 * n].reshape(n, 10)
-    weighed = known[:, 9] & (phi[:, 9] > 0.0)
-    likely = float(phi[weighed, 9].mean()) if weighed.any() else _WATER * 4.0 / 3.0 * np.pi * radius**3
-    mass = np.where(weighed, phi[:, 9], likely)
-    return np.array([_body(phi[j], known[j], mass=float(mass[j]), radius=radius) for j in range(n)])
-
-
-def _body(phi: FloatArray, known: BoolArray, *, mass: float, radius: float) -> FloatArray:
-    if known.all() and phi[9] > 0.0 and check_consistency(phi).relative_margin >= FLOOR:
-        return pseudo_inertia(phi)
-    h = phi[6:9] if known[6:].all() and phi[9] > 0.0 else np.zeros(3)
-    P = np.empty((4, 4))
-    P[:3, :3] = np.outer(h, h) / mass + mass * radius**2 * np.eye(3)
-    P[:3, 3] = P[3, :3] = h
-    P[3, 3] = mass
-    return P
-
-
-def _label(share: float, assumed_zero: bool) -> Label:
-    if assumed_zero:
-        return "assumed zero"
-    return "data-determined" if share > HALF else "prior-dominated"
+    return np.asarray(np.sqrt(values)[:, None] * V.T)

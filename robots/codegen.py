@@ -19,6 +19,7 @@ import numpy as np
 
 from excitor.robots.arrays import FloatArray, check_shape
 from excitor.robots.errors import ExcitorError
+from excitor.robots.friction import friction_model, has_true_sign, refuse_foreign
 from excitor.robots.kernel.reference import (
     Coordinates,
     DriveAlgebra,
@@ -37,7 +38,7 @@ from excitor.robots.kernel.reference import (
     torques,
 )
 from excitor.robots.parameters import layout, prior
-from excitor.robots.robot import SIGNED, FrictionTerm, Robot
+from excitor.robots.robot import FrictionTerm, Robot
 from excitor.robots.tree import Tree
 
 SIGN_WIDTH = 1e-3  # rad/s or m/s: [Volkmann2020] §IV feeds tanh(1000 dq) forward instead of sgn(dq)
@@ -114,10 +115,7 @@ def smoothed(robot: Robot, sign_width: float) -> Robot:
     """Give every sharp sign of a velocity a width: sgn v becomes tanh(v / width). Feedforward must not jump."""
     if not (np.isfinite(sign_width) and sign_width > 0.0):
         raise ValueError(f"sign_width is {sign_width}, expected a positive velocity in rad/s or m/s")
-    friction = tuple(
-        replace(term, width=sign_width) if term.width == 0.0 and term.model in SIGNED else term
-        for term in robot.drive.friction
-    )
+    friction = tuple(replace(term, width=sign_width) if has_true_sign(term) else term for term in robot.drive.friction)
     return replace(robot, drive=replace(robot.drive, friction=friction))
 
 
@@ -516,6 +514,7 @@ def start_trace(robot: Robot, wanted: Collection[int]) -> Trace:
         raise ExcitorError(
             f"{robot.name} has closed loops, which are closed by iteration; code is written for open chains only"
         )
+    refuse_foreign(robot, "generated code", wanted)
     graph = Graph()
     q, dq, ddq = ([graph.input(name, i) for i in range(robot.n_joints)] for name in ("q", "dq", "ddq"))
     return Trace(robot, robot.mechanism, graph, (q, dq, ddq), _algebra(graph), frozenset(wanted))
@@ -528,7 +527,7 @@ def traced_torque(trace: Trace) -> list[Node]:
     rigid = _with_elements(torques(trace.tree, trace.at, phi, trace.algebra), _rotors(trace), chi)
 
     def given(term: FrictionTerm) -> Scalar:
-        if term.model == "load":
+        if friction_model(term).load:
             return trace.graph.call("abs", dot(numbers(term.acts, trace.algebra), rigid))
         raise ExcitorError(
             f"{trace.robot.name}: friction {term.parameter!r} is a Maxwell-slip element, whose torque depends on the "

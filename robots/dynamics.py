@@ -12,7 +12,7 @@ import numpy as np
 
 from excitor.robots.arrays import FloatArray, IntArray, check_shape, freeze
 from excitor.robots.errors import ExcitorError
-from excitor.robots.friction import drive_columns, friction_power_columns
+from excitor.robots.friction import drive_columns, friction_model, friction_power_columns, smooth_sign
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Frame, Motion, Robot
 
@@ -112,10 +112,9 @@ def load_friction_slope(robot: Robot, motion: Motion, chi: FloatArray) -> FloatA
     rigid = rigid_torque(robot, motion, chi)
     slope = np.tile(np.eye(robot.n_joints), (len(motion), 1, 1))
     for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
-        if term.model == "load":
+        if friction_model(term).load:
             v = motion.dq @ term.senses
-            s = np.sign(v) if term.width == 0.0 else np.tanh(v / term.width)
-            side = chi[column] * s * np.sign(rigid @ term.acts)
+            side = chi[column] * smooth_sign(v, term.width) * np.sign(rigid @ term.acts)
             slope += side[:, None, None] * np.outer(term.acts, term.acts)
     return slope
 
@@ -133,7 +132,7 @@ def solve_mass_matrix(robot: Robot, M: FloatArray, tau: FloatArray) -> FloatArra
 
 def has_load_friction(robot: Robot) -> bool:
     """Tell whether any friction depends on the torque carried."""
-    return any(term.model == "load" for term in robot.drive.friction)
+    return any(friction_model(term).load for term in robot.drive.friction)
 
 
 def energy(robot: Robot, motion: Motion, chi: FloatArray | None = None) -> FloatArray:

@@ -1,37 +1,389 @@
-"""Motors, gears and friction: the columns they add, and the way between currents, motors and joints."""
+"""Friction models, motors and gears: the columns they add, and the way between currents, motors and joints.
 
+`TABLE` holds one row for each friction column: its formula, and what may be assumed of it. Whoever needs to know
+whether a term brakes, turns with the direction of motion or depends on the past asks the row. A built-in row has a
+compiled column in `kernel.drive`; a law from elsewhere is added by `register_friction` and evaluated in numpy.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 
 from excitor.robots.arrays import FloatArray, check_shape
+from excitor.robots.errors import ExcitorError
 from excitor.robots.kernel import drive as kernel
 from excitor.robots.parameters import layout
 from excitor.robots.robot import FrictionTerm, Motion, Robot, RotorInertia
 from excitor.robots.tree import samples
 
-_MODELS = {
-    "viscous": kernel.VISCOUS,
-    "coulomb": kernel.COULOMB,
-    "offset": kernel.OFFSET,
-    "sqrt": kernel.SQRT,
-    "stribeck": kernel.STRIBECK,
-    "load": kernel.LOAD,
-    "maxwell-slip": kernel.STATE,
-    "ripple-sin": kernel.RIPPLE_SIN,
-    "ripple-cos": kernel.RIPPLE_COS,
-}
+Range = tuple[FloatArray, FloatArray]  # lowest, highest
+Sign = Literal["positive", "excess", "any"]
+Shape = Literal["constant", "linear", "sign", "curve"]
+_TORQUE = ("N m", "N")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FrictionModel:
+    """One row of the friction table: g of a term whose torque is acts · F · g, and what may be assumed of g and F.
+
+    `column` evaluates g along a run, (n_samples,), from the sensed position p = senses @ q and velocity
+    v = senses @ dq, and the carried torque acts @ τ. `enclose` bounds g over ranges of the three.
+
+    `sign` of F: "positive" where a negative F cannot be; "excess" where F is counted beside another term, so that F < 0
+    may still brake; "any" where F may have either sign.
+    """
+
+    name: str
+    column: Callable[[FrictionTerm, FloatArray, FloatArray, FloatArray], FloatArray]
+    enclose: Callable[[FrictionTerm, Range, Range, Range], Range]
+    element: str  # how robot files call it; a model of several columns has several rows
+    suffix: str = ""  # of the column's parameter
+    prefix: str = ""  # of the parameter of a joint where a robot file lists it for all joints: Fv1, Fv2, …
+    units: tuple[str, str] = _TORQUE  # of F where the joint turns, where it slides
+    sign: Sign = "any"
+    dissipates: bool = False  # v g ≥ 0 in every sample; with memory, over every closed cycle
+    memory: bool = False  # g depends on what came before: samples must be whole runs in order
+    load: bool = False  # g grows with the torque carried
+    reverses: bool = False  # g changes sign with v, steeply where the width is small
+    sticks: bool = False  # |g| tends to 1 at rest, so that F holds a joint
+    shape: Shape = "curve"  # of g: 1, v, s(v), or anything else
+    grows: float = 0.0  # |g| ~ |v|^grows at the speeds of a robot
+    needs_scale: bool = False
+    bounds: tuple[float, float] = (-np.inf, np.inf)  # of g
+    steepest: Callable[[FrictionTerm], float] = lambda term: 0.0  # largest |∂g/∂v|
+    compiled: int | None = None  # the kernel's column; None: numpy only
+
+
+def _one(term: FrictionTerm, p: FloatArray, v: FloatArray, carried: FloatArray) -> FloatArray:
+    return np.ones(len(v))
+
+
+def _velocity(term: FrictionTerm, p: FloatArray, v: FloatArray, carried: FloatArray) -> FloatArray:
+    return v
+
+
+def _sign(term: FrictionTerm, p: FloatArray, v: FloatArray, carried: FloatArray) -> FloatArray:
+    return smooth_sign(v, term.width)
+
+
+def _root(term: FrictionTerm, p: FloatArray, v: FloatArray, carried: FloatArray) -> FloatArray:
+    return np.asarray(smooth_sign(v, term.width) * np.sqrt(np.abs(v)))
+
+
+def _falling(term: FrictionTerm, p: FloatArray, v: FloatArray, carried: FloatArray) -> FloatArray:
+    return np.asarray(smooth_sign(v, term.width) * np.exp(-np.abs(v) / term.scale))
+
+
+def _loaded(term: FrictionTerm, p: FloatArray, v: FloatArray, carried: FloatArray) -> FloatArray:
+    return np.asarray(smooth_sign(v, term.width) * np.abs(carried))
+
+
+def _slip(term: FrictionTerm, p: FloatArray, v: FloatArray, carried: FloatArray) -> FloatArray:
+    z = np.empty(len(p))
+    kernel.slip_state(p, term.scale, term.warm_up, z)
+    return z
+
+
+def _sine(term: FrictionTerm, p: FloatArray, v: FloatArray, carried: FloatArray) -> FloatArray:
+    return np.asarray(np.sin(term.scale * p))
+
+
+def _cosine(term: FrictionTerm, p: FloatArray, v: FloatArray, carried: FloatArray) -> FloatArray:
+    return np.asarray(np.cos(term.scale * p))
+
+
+def _rising_within(term: FrictionTerm, p: Range, v: Range, carried: Range) -> Range:
+    """Enclose a g that never falls as v rises, and depends on nothing else."""
+    column = friction_model(term).column
+    return column(term, v[0], v[0], v[0]), column(term, v[1], v[1], v[1])
+
+
+def _falling_within(term: FrictionTerm, p: Range, v: Range, carried: Range) -> Range:
+    size = _magnitude(v)
+    return _product(_sign_within(term, v), (np.exp(-size[1] / term.scale), np.exp(-size[0] / term.scale)))
+
+
+def _loaded_within(term: FrictionTerm, p: Range, v: Range, carried: Range) -> Range:
+    return _product(_sign_within(term, v), _magnitude(carried))
+
+
+def _sine_within(term: FrictionTerm, p: Range, v: Range, carried: Range) -> Range:
+    quarter = 0.5 * np.pi
+    return _cosine_range(term.scale * p[0] - quarter, term.scale * p[1] - quarter)
+
+
+def _cosine_within(term: FrictionTerm, p: Range, v: Range, carried: Range) -> Range:
+    return _cosine_range(term.scale * p[0], term.scale * p[1])
+
+
+def _within_bounds(term: FrictionTerm, p: Range, v: Range, carried: Range) -> Range:
+    low, high = friction_model(term).bounds
+    return np.full(len(v[0]), low), np.full(len(v[0]), high)
+
+
+def _sign_within(term: FrictionTerm, v: Range) -> Range:
+    return smooth_sign(v[0], term.width), smooth_sign(v[1], term.width)
+
+
+def smooth_sign(v: FloatArray, width: float) -> FloatArray:
+    """Evaluate s(v) = sign v, or tanh(v / width) where a width is stated."""
+    return np.asarray(np.sign(v) if width == 0.0 else np.tanh(v / width))
+
+
+def _magnitude(values: Range) -> Range:
+    low, high = values
+    return np.maximum(0.0, np.maximum(low, -high)), np.maximum(np.abs(low), np.abs(high))
+
+
+def _product(x: Range, y: Range) -> Range:
+    products = np.stack([x[0] * y[0], x[0] * y[1], x[1] * y[0], x[1] * y[1]])
+    return products.min(axis=0), products.max(axis=0)
+
+
+def _cosine_range(low: FloatArray, high: FloatArray) -> Range:
+    """Enclose cos over [low, high]: 1 where a multiple of 2π lies inside, -1 where an odd multiple of π does."""
+    ends = np.cos(low), np.cos(high)
+    turn = 2.0 * np.pi
+    crest = np.floor(high / turn) >= np.ceil(low / turn)
+    trough = np.floor((high - np.pi) / turn) >= np.ceil((low - np.pi) / turn)
+    return np.where(trough, -1.0, np.minimum(*ends)), np.where(crest, 1.0, np.maximum(*ends))
+
+
+def _by_width(term: FrictionTerm) -> float:
+    return 1.0 / term.width if term.width > 0.0 else 0.0
+
+
+def _by_root_of_width(term: FrictionTerm) -> float:
+    return float(0.9 / np.sqrt(term.width)) if term.width > 0.0 else 0.0  # the steepest place of tanh(x) √x
+
+
+_UNIT = (-1.0, 1.0)
+_BUILT_IN = (
+    FrictionModel(
+        name="viscous", element="viscous", prefix="Fv", units=("N m s/rad", "N s/m"), column=_velocity,
+        enclose=_rising_within, sign="positive", dissipates=True, shape="linear", grows=1.0,
+        steepest=lambda term: 1.0, compiled=kernel.VISCOUS,
+    ),
+    FrictionModel(
+        name="coulomb", element="coulomb", prefix="Fc", column=_sign, enclose=_rising_within, sign="positive",
+        dissipates=True, reverses=True, sticks=True, shape="sign", bounds=_UNIT, steepest=_by_width,
+        compiled=kernel.COULOMB,
+    ),
+    FrictionModel(
+        name="offset", element="offset", prefix="off", column=_one, enclose=_within_bounds, shape="constant",
+        bounds=(1.0, 1.0), compiled=kernel.OFFSET,
+    ),
+    FrictionModel(
+        name="sqrt", element="sqrt", prefix="Fq", units=("N m (s/rad)^0.5", "N (s/m)^0.5"), column=_root,
+        enclose=_rising_within, sign="positive", dissipates=True, reverses=True, grows=0.5,
+        steepest=_by_root_of_width, compiled=kernel.SQRT,
+    ),
+    FrictionModel(
+        name="stribeck", element="stribeck", column=_falling, enclose=_falling_within, sign="excess", dissipates=True,
+        reverses=True, sticks=True, needs_scale=True, bounds=_UNIT, steepest=_by_width, compiled=kernel.STRIBECK,
+    ),
+    FrictionModel(
+        name="load", element="load", units=("1", "1"), column=_loaded, enclose=_loaded_within, sign="positive",
+        dissipates=True, load=True, reverses=True, compiled=kernel.LOAD,
+    ),
+    FrictionModel(
+        name="maxwell-slip", element="maxwell-slip", column=_slip, enclose=_within_bounds, sign="positive",
+        dissipates=True, memory=True, needs_scale=True, bounds=_UNIT, compiled=kernel.STATE,
+    ),
+    FrictionModel(
+        name="ripple-sin", element="ripple", suffix="s", column=_sine, enclose=_sine_within, needs_scale=True,
+        bounds=_UNIT, compiled=kernel.RIPPLE_SIN,
+    ),
+    FrictionModel(
+        name="ripple-cos", element="ripple", suffix="c", column=_cosine, enclose=_cosine_within, needs_scale=True,
+        bounds=_UNIT, compiled=kernel.RIPPLE_COS,
+    ),
+)  # fmt: skip
+TABLE: dict[str, FrictionModel] = {row.name: row for row in _BUILT_IN}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FrictionLaw:
+    """A friction law from elsewhere, of k columns: torque acts · Σ_k F_k g_k. Robot files name it as a model.
+
+    `columns(dq, q, term)` gives g (n_samples, k) along a run, from the sensed velocity and position, (n_samples,) each,
+    and the term, whose `width`, `scale` and `warm_up` are the robot file's. The rest is what `FrictionModel` says, an
+    entry a column. `bounds` of g are what certified torques rest on where g is not `rising`.
+    """
+
+    name: str
+    columns: Callable[[FloatArray, FloatArray, FrictionTerm], FloatArray]
+    names: tuple[str, ...] = ("",)  # appended to the parameter's name; one column needs none
+    units: tuple[tuple[str, str], ...] = (_TORQUE,)
+    signs: tuple[Sign, ...] = ("any",)
+    bounds: tuple[tuple[float, float], ...] = ((-np.inf, np.inf),)
+    dissipates: bool = False
+    memory: bool = False
+    reverses: bool = False
+    rising: bool = False  # every g never falls as v rises, and depends on nothing else
+    needs_scale: bool = False
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        k = len(self.names)
+        for key in ("units", "signs", "bounds"):
+            if len(getattr(self, key)) != k:
+                count = len(getattr(self, key))
+                raise ValueError(
+                    f"friction law {self.name!r}: {key} has {count} entries, expected {k}, one for each name"
+                )
+        if not self.name or k != len(set(self.names)) or not k:
+            raise ValueError(
+                f"friction law {self.name!r} has the columns {self.names}; give it a name, and each column"
+            )
+
+
+def register_friction(law: FrictionLaw) -> None:
+    """Add a law to the table. ValueError where its name is taken, or its columns are not what it claims of them."""
+    rows = [_row_of(law, k) for k in range(len(law.names))]
+    taken = {row.name for row in TABLE.values()} | {row.element for row in TABLE.values()}
+    clash = sorted(taken & {law.name, *(row.name for row in rows)})
+    if clash:
+        raise ValueError(f"friction law {law.name!r}: {', '.join(clash)} is taken; call the law otherwise")
+    _check_law(law)
+    TABLE.update({row.name: row for row in rows})
+
+
+def forget_friction(name: str) -> None:
+    """Take a registered law out of the table."""
+    rows = [row for row in TABLE.values() if row.element == name]
+    if not rows or any(row.compiled is not None for row in rows):
+        raise ValueError(f"no friction law {name!r} is registered")
+    for row in rows:
+        del TABLE[row.name]
+
+
+def friction_model(term: FrictionTerm) -> FrictionModel:
+    """Find a term's row of the table."""
+    try:
+        return TABLE[term.model]
+    except KeyError:
+        raise ValueError(
+            f"friction {term.parameter!r} is {term.model!r}, which no row of the friction table describes "
+            f"({', '.join(TABLE)}); register its law before the robot is used"
+        ) from None
+
+
+def element_rows(element: str) -> tuple[FrictionModel, ...]:
+    """List the columns of a model as robot files call it."""
+    return tuple(row for row in TABLE.values() if row.element == element)
+
+
+def element_names(*, at_every_joint: bool = False) -> tuple[str, ...]:
+    """List how robot files may call friction; those alone that can be listed for every joint."""
+    return tuple(dict.fromkeys(row.element for row in TABLE.values() if row.prefix or not at_every_joint))
+
+
+def has_true_sign(term: FrictionTerm) -> bool:
+    """Tell whether a term jumps with the direction of motion."""
+    return friction_model(term).reverses and term.width == 0.0
+
+
+def foreign_terms(robot: Robot, columns: Collection[int] | None = None) -> tuple[FrictionTerm, ...]:
+    """List friction of registered laws, which compiled code does not know; of chosen columns where given."""
+    places = zip(robot.drive.friction, layout(robot).friction_columns, strict=True)
+    return tuple(
+        term
+        for term, column in places
+        if friction_model(term).compiled is None and (columns is None or column in columns)
+    )
+
+
+def refuse_foreign(robot: Robot, purpose: str, columns: Collection[int] | None = None) -> None:
+    """Refuse friction of registered laws where formulas of built-in ones alone are known."""
+    terms = foreign_terms(robot, columns)
+    if terms:
+        names = ", ".join(f"{term.parameter!r} ({term.model})" for term in terms)
+        raise ExcitorError(
+            f"{robot.name}: friction {names} is a registered law, evaluated in numpy alone, and {purpose} needs a "
+            "built-in formula; leave it out of this robot, or replace it by built-in terms"
+        )
+
+
+def _row_of(law: FrictionLaw, k: int) -> FrictionModel:
+    def column(term: FrictionTerm, p: FloatArray, v: FloatArray, carried: FloatArray) -> FloatArray:
+        return _law_columns(law, term, p, v)[:, k]
+
+    def steepest(term: FrictionTerm) -> float:
+        v = np.concatenate([-np.geomspace(10.0, 1e-6, 400), np.geomspace(1e-6, 10.0, 400)])
+        g = column(term, np.zeros(len(v)), v, v)
+        return float(np.abs(np.diff(g) / np.diff(v)).max())
+
+    return FrictionModel(
+        name=f"{law.name}-{law.names[k]}" if len(law.names) > 1 else law.name,
+        element=law.name,
+        suffix=law.names[k],
+        prefix=law.prefix,
+        units=law.units[k],
+        column=column,
+        enclose=_rising_within if law.rising else _within_bounds,
+        sign=law.signs[k],
+        dissipates=law.dissipates,
+        memory=law.memory,
+        reverses=law.reverses,
+        needs_scale=law.needs_scale,
+        bounds=law.bounds[k],
+        steepest=steepest,
+    )
+
+
+def _law_columns(law: FrictionLaw, term: FrictionTerm, p: FloatArray, v: FloatArray) -> FloatArray:
+    g = np.asarray(law.columns(v, p, term), dtype=float)
+    if g.shape != (len(v), len(law.names)):
+        raise ExcitorError(
+            f"friction law {law.name!r}: columns gave shape {g.shape}, expected {(len(v), len(law.names))}: a row for "
+            "each sample, a column for each name"
+        )
+    if not np.isfinite(g).all():
+        raise ExcitorError(
+            f"friction law {law.name!r}: columns gave numbers that are not finite; give one for every speed"
+        )
+    return g
+
+
+def _check_law(law: FrictionLaw) -> None:
+    """Compare what a law claims with its columns along two turns of a sine, at a few speeds."""
+    t = np.linspace(0.0, 4.0 * np.pi, 801)
+    for speed in (0.01, 1.0, 10.0):
+        p, v = -speed * np.cos(t), speed * np.sin(t)
+        one = np.ones(1)
+        g = _law_columns(law, FrictionTerm("F", law.name, one, one, width=0.01, scale=1.0), p, v)
+        power = v[:, None] * g
+        low, high = np.array(law.bounds).T
+        brakes = power[400:].mean(axis=0) >= -1e-9 if law.memory else (power >= 0.0).all(axis=0)
+        order = np.argsort(v, kind="stable")
+        wrong = [
+            (law.dissipates and not brakes.all(), "dissipates", "drives"),
+            (bool(((g < low) | (g > high)).any()), "stays within its bounds", "leaves them"),
+            (law.rising and bool((np.diff(g[order], axis=0) < -1e-12).any()), "is rising", "falls"),
+        ]
+        for fails, claim, fact in wrong:
+            if fails:
+                raise ValueError(
+                    f"friction law {law.name!r} claims that it {claim}, and {fact} along p = -{speed:g} cos t, "
+                    f"v = {speed:g} sin t; correct the law, or what it claims"
+                )
 
 
 @lru_cache(maxsize=64)
 def drive_elements(robot: Robot) -> kernel.Elements:
-    """Pack rotors, then friction terms, for the kernel."""
+    """Pack rotors, then friction terms, for the kernel; laws it does not know enter by their values."""
     params = layout(robot)
     rotors, friction = robot.drive.rotors, robot.drive.friction
     elements: list[RotorInertia | FrictionTerm] = [*rotors, *friction]
+    known = [friction_model(term).compiled for term in friction]
+    models = [kernel.STATE if code is None else code for code in known]
     shape = (len(elements), robot.n_joints)
     return kernel.Elements(
-        model=np.array([kernel.ROTOR] * len(rotors) + [_MODELS[term.model] for term in friction], dtype=np.int64),
+        model=np.array([kernel.ROTOR] * len(rotors) + models, dtype=np.int64),
         column=np.array([*params.rotor_columns, *params.friction_columns], dtype=np.int64) - params.n_link_params,
         senses=np.array([element.senses for element in elements]).reshape(shape),
         acts=np.array([element.acts for element in elements]).reshape(shape),
@@ -52,23 +404,29 @@ def friction_power_columns(robot: Robot, motion: Motion, load: FloatArray, out: 
     for e, (term, column) in enumerate(
         zip(robot.drive.friction, layout(robot).friction_columns, strict=True), start=len(robot.drive.rotors)
     ):
-        kernel.element_values(elements, e, samples(motion, robot.n_joints), 0, value)
-        if term.model == "load":
-            value *= np.abs(load @ term.acts)
-        elif term.model == "maxwell-slip":
+        if elements.model[e] == kernel.STATE:
             value[:] = states[e]
+        else:
+            kernel.element_values(elements, e, samples(motion, robot.n_joints), 0, value)
+        if friction_model(term).load:
+            value *= np.abs(load @ term.acts)
         out[:, column] += (motion.dq @ term.acts) * value
 
 
 def slip_states(robot: Robot, motion: Motion) -> FloatArray:
-    """Run every Maxwell-slip element through the samples, (n_elements, n_samples); no rows if there is none."""
-    friction = robot.drive.friction
-    if not any(term.model == "maxwell-slip" for term in friction):
+    """Evaluate what enters the kernel by its values, (n_elements, n_samples): memories, and registered laws.
+
+    No rows if there is none.
+    """
+    friction, n_rotors = robot.drive.friction, len(robot.drive.rotors)
+    by_value = drive_elements(robot).model[n_rotors:] == kernel.STATE
+    if not by_value.any():
         return np.empty((0, 0))
-    states = np.zeros((len(robot.drive.rotors) + len(friction), len(motion)))
-    for e, term in enumerate(friction, start=len(robot.drive.rotors)):
-        if term.model == "maxwell-slip":
-            kernel.slip_state(motion.q @ term.senses, term.scale, term.warm_up, states[e])
+    states = np.zeros((n_rotors + len(friction), len(motion)))
+    for e in np.flatnonzero(by_value):
+        term = friction[e]
+        v = motion.dq @ term.senses
+        states[n_rotors + e] = friction_model(term).column(term, motion.q @ term.senses, v, v)
     return states
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from excitor.robots.arrays import FloatArray, IntArray, check_shape
 from excitor.robots.dynamics import friction_load, regressor
-from excitor.robots.friction import drive_elements, slip_states
+from excitor.robots.friction import drive_elements, foreign_terms, friction_model, slip_states
 from excitor.robots.kernel.accumulate import Drive, Packing, fill_gram, pack
 from excitor.robots.kernel.drive import LOAD, OFFSET, STATE, element_slopes, signal
 from excitor.robots.parameters import layout
@@ -53,7 +53,7 @@ def gram_gradient(
     check_shape(np.asarray(gram_bar), f"{columns.size} {columns.size}", "gram_bar")
     out = (np.empty(shape), np.empty(shape), np.empty(shape))
     symmetric = 0.5 * (gram_bar + gram_bar.T)
-    if not isinstance(mechanism, Tree):
+    if not isinstance(mechanism, Tree) or foreign_terms(robot):
         return gram_gradient_by_differences(robot, motion, columns, weights, symmetric)
     packed = packing(robot, columns, weights)
     fill_gram_gradient(chain(mechanism), _drive(robot, motion), packed, samples(motion, robot.n_joints), symmetric, out)
@@ -171,4 +171,19 @@ def _of_drives(robot: Robot, motion: Motion, bar: FloatArray) -> Gradient:
             slope *= np.abs(load @ elements.acts[e])
         push = (bar[:, :, column] @ elements.acts[e]) * slope
         out[signal(elements, e)][:] += push[:, None] * elements.senses[e]
+    _add_foreign(robot, motion, bar, out)
     return out
+
+
+def _add_foreign(robot: Robot, motion: Motion, bar: FloatArray, out: Gradient) -> None:
+    """Add slopes of registered friction laws by central differences; what they remember counts as given."""
+    params = layout(robot)
+    for term, column in zip(robot.drive.friction, params.friction_columns, strict=True):
+        row = friction_model(term)
+        if row.compiled is not None or row.memory:
+            continue
+        p, v = motion.q @ term.senses, motion.dq @ term.senses
+        push = bar[:, :, column - params.n_link_params] @ term.acts
+        for kind, (dp, dv) in enumerate(((_STEP, 0.0), (0.0, _STEP))):
+            change = row.column(term, p + dp, v + dv, v) - row.column(term, p - dp, v - dv, v)
+            out[kind][:] += (push * change / (2.0 * _STEP))[:, None] * term.senses

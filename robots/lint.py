@@ -16,6 +16,7 @@ from excitor.robots.base import TOLERANCE, base_parameters, declared_transform, 
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import frame_pose, mass_matrix
 from excitor.robots.errors import RankDeficient
+from excitor.robots.friction import foreign_terms, friction_model
 from excitor.robots.inertia import Consistency, check_consistency, inverse
 from excitor.robots.parameters import layout
 from excitor.robots.robot import ControllerAxes, FrictionTerm, Robot, RotorInertia
@@ -25,7 +26,6 @@ Level = Literal["error", "warning", "note"]
 _LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 _POSITION_ERROR = 1e-3  # m; an operator reads tenths of a millimetre, and a data sheet gives millimetres
 _FAINT = 1e-4  # columns of the regressor of real robots are within a factor 30 of each other
-_NEVER_NEGATIVE = ("viscous", "coulomb", "sqrt", "load", "maxwell-slip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +174,16 @@ def _drive(robot: Robot) -> Iterator[Finding]:
                 "so its power does not balance; leave out `acts` unless a paper prints it so"
             )
             yield Finding("warning", where, sentence)
-        never = isinstance(element, RotorInertia) or element.model in _NEVER_NEGATIVE
+        never = isinstance(element, RotorInertia) or friction_model(element).sign == "positive"
         if never and robot.known[column] and robot.chi[column] < 0.0:
             sentence = f"is {robot.chi[column]:g}, expected 0 or more; check its sign, and which way its motor turns"
             yield Finding("error", where, sentence)
+    for term in foreign_terms(robot):
+        sentence = (
+            f"is {term.model!r}, a registered law that is evaluated in numpy: designs are searched candidate by "
+            "candidate and gradients found by differences, which takes several times as long as built-in friction does"
+        )
+        yield Finding("note", f"friction {term.parameter!r}", sentence)
 
 
 def _controllers(robot: Robot) -> Iterator[Finding]:

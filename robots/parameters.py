@@ -12,8 +12,6 @@ from excitor.robots.robot import DriveTrain, FrictionTerm, Robot, RotorInertia
 LINK_COMPONENTS = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
 LINK_UNITS = ("kg m2",) * 6 + ("kg m",) * 3 + ("kg",)
 
-_FRICTION_UNITS = {"viscous": ("N m s/rad", "N s/m"), "sqrt": ("N m (s/rad)^0.5", "N (s/m)^0.5"), "load": ("1", "1")}
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Layout:
@@ -91,7 +89,9 @@ def element_unit(element: RotorInertia | FrictionTerm, sliding: bool) -> str:
     """Name the unit of a rotor inertia or friction parameter."""
     if isinstance(element, RotorInertia):
         return "kg" if sliding else "kg m2"
-    return _FRICTION_UNITS.get(element.model, ("N m", "N"))[sliding]
+    from excitor.robots.friction import friction_model  # which needs the layout of its columns from here
+
+    return friction_model(element).units[sliding]
 
 
 def prior(robot: Robot) -> FloatArray:

@@ -17,7 +17,7 @@ from excitor.robots.arrays import FloatArray, IntArray, check_shape
 from excitor.robots.cell import Scene, clearances, scene_rows, tool_speeds
 from excitor.robots.dynamics import inverse_dynamics, rotor_matrix
 from excitor.robots.errors import NotAssembled
-from excitor.robots.friction import drive_elements
+from excitor.robots.friction import drive_elements, friction_model
 from excitor.robots.gram import gram, packing, selection
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
@@ -154,9 +154,10 @@ def _efforts(robot: Robot, chi: FloatArray) -> "Efforts":
     others = np.zeros(len(robot.drive.rotors) + len(robot.drive.friction))
     elements = zip(robot.drive.friction, params.friction_columns, strict=True)
     for e, (term, column) in enumerate(elements, start=len(robot.drive.rotors)):
-        if term.model == "offset":
+        shape = friction_model(term).shape
+        if shape == "constant":
             offset += chi[column] * term.acts
-        elif term.model == "viscous":
+        elif shape == "linear":
             damping += chi[column] * np.outer(term.acts, term.senses)
         else:
             others[e] = chi[column]
@@ -173,8 +174,9 @@ def _first_samples(count: int | None, n_samples: int, name: str) -> int:
 
 
 def _has_history(robot: Robot) -> bool:
-    """Tell whether friction needs more than a sample's motion: the load carried, or what came before."""
-    return any(term.model in ("load", "maxwell-slip") for term in robot.drive.friction)
+    """Tell whether friction needs more than a sample's motion: the load carried, what came before, or numpy."""
+    rows = [friction_model(term) for term in robot.drive.friction]
+    return any(row.load or row.memory or row.compiled is None for row in rows)
 
 
 def _one_by_one(motions: tuple[FloatArray, ...]) -> list[Motion]:

@@ -5,16 +5,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from excitor.robots.arrays import BoolArray, FloatArray, freeze
-
-FrictionModel = Literal[
-    "viscous", "coulomb", "offset", "sqrt", "stribeck", "load", "maxwell-slip", "ripple-sin", "ripple-cos"
-]
-SIGNED: tuple[FrictionModel, ...] = ("coulomb", "sqrt", "stribeck", "load")  # models that know a direction
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -56,7 +51,7 @@ class RotorInertia:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FrictionTerm:
-    """One friction column: torque acts · F · g(v), with v = senses @ dq.
+    """One friction column: torque acts · F · g(v), with v = senses @ dq; `friction.TABLE` has a row for each model.
 
     viscous       g = v                       coulomb     g = s(v)
     offset        g = 1                       sqrt        g = s(v) √|v|
@@ -69,7 +64,7 @@ class FrictionTerm:
     """
 
     parameter: str
-    model: FrictionModel
+    model: str
     senses: FloatArray  # (n_joints,)
     acts: FloatArray  # (n_joints,), equal to `senses` where power balances
     width: float = 0.0

@@ -27,13 +27,13 @@ from excitor.robots.dynamics import (
     solve_mass_matrix,
 )
 from excitor.robots.errors import ExcitorError, NotAssembled
-from excitor.robots.friction import drive_elements
+from excitor.robots.friction import drive_elements, foreign_terms, friction_model, has_true_sign, refuse_foreign
 from excitor.robots.kernel.columns import fill_mass_matrix, fill_torque
 from excitor.robots.kernel.compile import Chain
 from excitor.robots.kernel.drive import Elements, fill_drive
 from excitor.robots.kernel.plant import Closing
 from excitor.robots.parameters import layout, prior
-from excitor.robots.robot import SIGNED, CanBeSingular, FrictionTerm, Motion, Robot
+from excitor.robots.robot import CanBeSingular, FrictionTerm, Motion, Robot
 from excitor.robots.tree import Tree, chain
 
 if TYPE_CHECKING:
@@ -138,29 +138,19 @@ def with_friction_width(robot: Robot, width: float) -> Robot:
     """
     if not 0.0 < width < np.inf:
         raise ValueError(f"width is {width}, expected a positive velocity, such as 0.005 rad/s")
-    terms = tuple(
-        replace(term, width=width) if term.model in SIGNED and term.width == 0.0 else term
-        for term in robot.drive.friction
-    )
+    terms = tuple(replace(term, width=width) if has_true_sign(term) else term for term in robot.drive.friction)
     return replace(robot, drive=replace(robot.drive, friction=terms))
 
 
 def friction_rate(robot: Robot, q: FloatArray, chi: FloatArray | None = None) -> float:
     """Fastest decay that friction causes at rest in any of the poses q: max eig M⁻¹ ∂τ/∂dq, 1/s.
 
-    Load-dependent friction is left out.
+    Load-dependent friction is left out, and so are true signs.
     """
     chi = prior(robot) if chi is None else chi
     damping = np.zeros((robot.n_joints, robot.n_joints))
     for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
-        slope = 0.0
-        if term.model == "viscous":
-            slope = 1.0
-        elif term.model in ("coulomb", "stribeck") and term.width > 0.0:
-            slope = 1.0 / term.width
-        elif term.model == "sqrt" and term.width > 0.0:
-            slope = 0.9 / np.sqrt(term.width)  # the steepest place of tanh(x) √x
-        damping += chi[column] * slope * np.outer(term.acts, term.senses)
+        damping += chi[column] * friction_model(term).steepest(term) * np.outer(term.acts, term.senses)
     M = mass_matrix(robot, q, chi)
     rates = np.linalg.eigvals(np.linalg.solve(M, np.broadcast_to(damping, M.shape)))
     return float(np.abs(rates).max(initial=0.0))
@@ -172,16 +162,21 @@ def stable_substeps(robot: Robot, sample_time: float, q: FloatArray) -> int:
 
 
 def _check_friction(robot: Robot, steps: Steps) -> None:
+    _check_memory(robot)
     for term in robot.drive.friction:
-        if term.model == "maxwell-slip":
-            raise ValueError(
-                f"friction {term.parameter!r} remembers where it slipped, which simulation does not follow; "
-                "replace it by a smoothed coulomb term"
-            )
-        if term.model in SIGNED and term.width == 0.0:
+        if has_true_sign(term):
             raise ValueError(
                 f"friction {term.parameter!r} has a true sign, at which steps of {steps.sample_time / steps.substeps:g}"
                 " s chatter; simulate with_friction_width(robot, 0.005), or state a sign_width"
+            )
+
+
+def _check_memory(robot: Robot) -> None:
+    for term in robot.drive.friction:
+        if friction_model(term).memory:
+            raise ValueError(
+                f"friction {term.parameter!r} remembers where it slipped, which simulation does not follow; "
+                "replace it by a smoothed coulomb term"
             )
 
 
@@ -228,11 +223,11 @@ def _accelerations(robot: Robot, chi: FloatArray | None, n_runs: int) -> _Accele
         check_shape(chi, f"{n_runs} {n_params}", "chi")
         if has_load_friction(robot):
             raise ValueError("load-dependent friction takes one chi for all runs; simulate them one after another")
-        if isinstance(robot.mechanism, Tree):
+        if isinstance(robot.mechanism, Tree) and not foreign_terms(robot):
             return _of_trees(robot, chi)
         return _within_reach(robot, _of_many(robot, chi))
     check_shape(chi, str(n_params), "chi")
-    if isinstance(robot.mechanism, Tree) and not has_load_friction(robot):
+    if isinstance(robot.mechanism, Tree) and not has_load_friction(robot) and not foreign_terms(robot):
         return _of_tree(robot, chi, n_runs)
 
     def general(q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
@@ -338,7 +333,6 @@ State = tuple[FloatArray, FloatArray]  # positions and velocities, each (n_joint
 RELATIVE, ABSOLUTE = 1e-7, 1e-10  # errors of a step that rk45 allows
 _MOST_STEPS = 2000  # of rk45 in one sample
 _LOST = 1e4  # rad/s or m/s
-_DRY = ("coulomb", "stribeck")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -385,15 +379,17 @@ def integrate_held(
 ) -> Followed:
     """Simulate a robot with parameters chi (the prior where not given) under torques (n_samples, n_joints).
 
-    `substeps` are those of rk4 between two torques: as many as `steps_a_sample` counts where not given.
+    `substeps` are those of rk4 between two torques: as many as `steps_a_sample` counts where not given. Friction of
+    registered laws, which compiled rk4 does not know, is stepped by rk45, at many times the cost.
     """
     if method == "events":
         return integrate_sticking(robot, tau, start=start, rate_hz=rate_hz, chi=chi)[0]
     tau, start = _checked(robot, tau, start)
     robot, chi = smoothed(robot, width), prior(robot) if chi is None else chi
-    plant, step = plain_plant(robot, chi), 1.0 / rate_hz
-    if method == "rk45":
-        return _rk45(plant, tau, start, step)
+    step = 1.0 / rate_hz
+    if method == "rk45" or foreign_terms(robot):
+        return _rk45(_held_accelerations(robot, chi), tau, start, step)
+    plant = plain_plant(robot, chi)
     from excitor.robots.kernel import steps as held
 
     out = np.zeros((held.N_SIGNALS, *tau.shape))
@@ -422,7 +418,7 @@ def integrate_sticking(
     names, dry = dry_friction(robot, chi)
     slippery = chi.copy()
     for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
-        if term.model in _DRY:
+        if friction_model(term).sticks:
             slippery[column] = 0.0
     step = 1.0 / rate_hz
     out, sense = np.zeros((held.N_SIGNALS, *tau.shape)), np.zeros((len(tau), len(names)), dtype=np.int64)
@@ -438,11 +434,12 @@ def dry_friction(robot: Robot, chi: FloatArray) -> tuple[tuple[str, ...], "Dry"]
 
     groups: dict[tuple[bytes, bytes], list[tuple[FrictionTerm, float]]] = {}
     for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
-        if term.model in ("load", "maxwell-slip"):
+        row = friction_model(term)
+        if row.load or row.memory:
             raise ExcitorError(
                 f"friction {term.parameter!r} is {term.model}, whose sticking is not simulated by events; use rk4"
             )
-        if term.model in _DRY:
+        if row.sticks:
             if chi[column] < 0.0:
                 raise ExcitorError(
                     f"friction {term.parameter!r} is {chi[column]:.3g}; nothing sticks by negative friction; use rk4"
@@ -450,25 +447,45 @@ def dry_friction(robot: Robot, chi: FloatArray) -> tuple[tuple[str, ...], "Dry"]
             groups.setdefault((term.senses.tobytes(), term.acts.tobytes()), []).append((term, chi[column]))
     held = [group for group in groups.values() if sum(value for _, value in group) > 0.0]
     shape = (len(held), robot.n_joints)
-    falling = [[(term, value) for term, value in group if term.model == "stribeck"] for group in held]
+    falling = [[(term, value) for term, value in group if friction_model(term).shape != "sign"] for group in held]
     crowded = [group[1][0].parameter for group in falling if len(group) > 1]
     if crowded:
         raise ExcitorError(f"friction {crowded[0]!r} is a second stribeck term of one joint; use rk4")
     dry = Dry(
         senses=np.array([group[0][0].senses for group in held]).reshape(shape),
         acts=np.array([group[0][0].acts for group in held]).reshape(shape),
-        level=np.array([sum(value for term, value in group if term.model == "coulomb") for group in held], dtype=float),
+        level=np.array([_level(group) for group in held], dtype=float),
         more=np.array([group[0][1] if group else 0.0 for group in falling], dtype=float),
         scale=np.array([group[0][0].scale if group else 1.0 for group in falling], dtype=float),
     )
     return tuple(group[0][0].parameter for group in held), dry
 
 
-def _rk45(plant: "Plant", tau: FloatArray, start: State, step: float) -> Followed:
+def _level(group: list[tuple[FrictionTerm, float]]) -> float:
+    return sum(value for term, value in group if friction_model(term).shape == "sign")
+
+
+def _held_accelerations(robot: Robot, chi: FloatArray) -> Callable[[FloatArray, FloatArray, FloatArray], FloatArray]:
+    """Choose how rk45 finds ddq (n_joints,): by compiled code, or in numpy where friction is a registered law's."""
+    if foreign_terms(robot):
+        _check_memory(robot)
+        return lambda q, dq, tau: forward_dynamics(robot, q[None], dq=dq[None], tau=tau[None], chi=chi)[0]
+    from excitor.robots.kernel.steps import accelerations_at
+
+    plant = plain_plant(robot, chi)
+    return lambda q, dq, tau: accelerations_at(plant, (q, dq), tau)
+
+
+def _rk45(
+    accelerations: Callable[[FloatArray, FloatArray, FloatArray], FloatArray],
+    tau: FloatArray,
+    start: State,
+    step: float,
+) -> Followed:
     """Step scipy's integrator from sample to sample; its first step is the last one's length."""
     from scipy.integrate import RK45
 
-    from excitor.robots.kernel.steps import N_SIGNALS, accelerations_at
+    from excitor.robots.kernel.steps import N_SIGNALS
 
     n = tau.shape[1]
     out = np.zeros((N_SIGNALS, *tau.shape))
@@ -476,7 +493,7 @@ def _rk45(plant: "Plant", tau: FloatArray, start: State, step: float) -> Followe
     for k, torque in enumerate(tau):
 
         def rates(t: float, y: NDArray[np.float64], torque: FloatArray = torque) -> NDArray[np.float64]:
-            ddq = accelerations_at(plant, (y[:n].copy(), y[n:].copy()), torque)
+            ddq = accelerations(y[:n].copy(), y[n:].copy(), torque)
             return np.asarray(np.concatenate([y[n:], ddq]), dtype=np.float64)
 
         ddq = rates(0.0, state)[n:]
@@ -615,7 +632,7 @@ def follow_many(
 
 def smoothed(robot: Robot, width: float = WIDTH) -> Robot:
     """Smooth true signs of friction, where there are any: the robot that `follow` simulates."""
-    if any(term.model in SIGNED and term.width == 0.0 for term in robot.drive.friction):
+    if any(has_true_sign(term) for term in robot.drive.friction):
         return with_friction_width(robot, width)
     return robot
 
@@ -710,5 +727,6 @@ def plain_plant(robot: Robot, chi: FloatArray) -> "Plant":
 
 def friction_elements(robot: Robot) -> Elements:
     """Take the friction terms out of a robot's packed drive elements."""
+    refuse_foreign(robot, "simulation of a plant")
     packed, n_rotors = drive_elements(robot), len(robot.drive.rotors)
     return packed._replace(**{name: np.ascontiguousarray(part[n_rotors:]) for name, part in packed._asdict().items()})

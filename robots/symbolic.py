@@ -9,6 +9,7 @@ import sympy
 from sympy.simplify.fu import TR8
 
 from excitor.robots.errors import ExcitorError
+from excitor.robots.friction import refuse_foreign
 from excitor.robots.kernel.reference import Coordinates, DriveAlgebra, energy_columns, friction_elements, numbers
 from excitor.robots.parameters import layout
 from excitor.robots.robot import FrictionTerm, Robot
@@ -163,6 +164,7 @@ def _friction(robot: Robot, chi: Mapping[int, Expression], at: Coordinates, alge
             "leave it out of `kept`"
         )
 
+    refuse_foreign(robot, "a closed form", chi)
     f = sympy.zeros(robot.n_joints, 1)
     for element in friction_elements(robot, at, chi, given=given, algebra=algebra):
         f += chi[element.column] * sympy.Matrix(element.torque).applyfunc(_exact)

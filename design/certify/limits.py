@@ -14,6 +14,7 @@ from excitor.design.motion import Piece, Spans, even_spans
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import rigid_torque, rotor_matrix
+from excitor.robots.friction import Range, friction_model
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import FrictionTerm, Limits, Robot
 from excitor.robots.tree import Tree
@@ -226,8 +227,6 @@ def _unit(robot: Robot, joint: int) -> str:
     return "N" if robot.mechanism.prismatic[joint] else "N m"
 
 
-Range = tuple[FloatArray, FloatArray]  # lowest, highest
-
 _STANDSTILL = 1e-12  # of a joint's largest velocity
 
 
@@ -268,7 +267,7 @@ def root_mean_square(upper: FloatArray, part: Spans) -> FloatArray:
 def _largest(robot: Robot, chi: FloatArray, smooth: Range, sensed: _Sensed) -> FloatArray:
     low, high = smooth[0].copy(), smooth[1].copy()
     for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
-        if term.model in ("viscous", "offset"):
+        if friction_model(term).shape in ("linear", "constant"):
             continue
         g = _friction(term, sensed)
         for joint in np.flatnonzero(term.acts):
@@ -282,32 +281,18 @@ def _linear_friction(robot: Robot, chi: FloatArray) -> Range:
     """Collect viscous friction as a matrix on dq, and offsets as a vector."""
     viscous, offset = np.zeros((robot.n_joints, robot.n_joints)), np.zeros(robot.n_joints)
     for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
-        if term.model == "viscous":
+        shape = friction_model(term).shape
+        if shape == "linear":
             viscous += chi[column] * np.outer(term.acts, term.senses)
-        elif term.model == "offset":
+        elif shape == "constant":
             offset += chi[column] * term.acts
     return viscous, offset
 
 
 def _friction(term: FrictionTerm, sensed: _Sensed) -> Range:
-    """Enclose g of a friction term (`robots.robot.FrictionTerm`)."""
-    n = len(sensed.dq[0])
-    if term.model == "maxwell-slip":  # its state depends on all that went before
-        return np.full(n, -1.0), np.full(n, 1.0)
-    if term.model in ("ripple-sin", "ripple-cos"):
-        low, high = _combine(term.scale * term.senses, sensed.q)
-        shift = 0.0 if term.model == "ripple-cos" else -0.5 * np.pi
-        return _cosine(low + shift, high + shift)
-    low, high = _combine(term.senses, sensed.dq)
-    if term.model == "sqrt":  # rises with v
-        return _sign(low, term.width) * np.sqrt(np.abs(low)), _sign(high, term.width) * np.sqrt(np.abs(high))
-    sign = _sign(low, term.width), _sign(high, term.width)
-    if term.model == "coulomb":
-        return sign
-    if term.model == "stribeck":
-        size = _magnitude((low, high))
-        return _product(sign, (np.exp(-size[1] / term.scale), np.exp(-size[0] / term.scale)))
-    return _product(sign, _magnitude(_combine(term.acts, sensed.rigid)))
+    """Enclose g of a friction term by its row of the friction table."""
+    p, v = _combine(term.senses, sensed.q), _combine(term.senses, sensed.dq)
+    return friction_model(term).enclose(term, p, v, _combine(term.acts, sensed.rigid))
 
 
 def _combine(weights: FloatArray, values: Range) -> Range:
@@ -317,26 +302,3 @@ def _combine(weights: FloatArray, values: Range) -> Range:
 
 def _scale(factor: float, values: Range) -> Range:
     return (factor * values[0], factor * values[1]) if factor >= 0.0 else (factor * values[1], factor * values[0])
-
-
-def _magnitude(values: Range) -> Range:
-    low, high = values
-    return np.maximum(0.0, np.maximum(low, -high)), np.maximum(np.abs(low), np.abs(high))
-
-
-def _product(x: Range, y: Range) -> Range:
-    products = np.stack([x[0] * y[0], x[0] * y[1], x[1] * y[0], x[1] * y[1]])
-    return products.min(axis=0), products.max(axis=0)
-
-
-def _sign(v: FloatArray, width: float) -> FloatArray:
-    return np.sign(v) if width == 0.0 else np.tanh(v / width)
-
-
-def _cosine(low: FloatArray, high: FloatArray) -> Range:
-    """Enclose cos over [low, high]: 1 where a multiple of 2π lies inside, -1 where an odd multiple of π does."""
-    ends = np.cos(low), np.cos(high)
-    turn = 2.0 * np.pi
-    crest = np.floor(high / turn) >= np.ceil(low / turn)
-    trough = np.floor((high - np.pi) / turn) >= np.ceil((low - np.pi) / turn)
-    return np.where(trough, -1.0, np.minimum(*ends)), np.where(crest, 1.0, np.maximum(*ends))

@@ -17,6 +17,7 @@ import numpy as np
 from excitor.experiments.export.load import quaternion
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
+from excitor.robots.friction import friction_model
 from excitor.robots.inertia import (
     about_center_of_mass,
     change_frame,
@@ -495,7 +496,7 @@ def _stated(file: ReadMjcf, body: Body, where: str) -> FloatArray:
 
 
 ATTRIBUTES = ("damping", "frictionloss", "armature")
-_KINDS = {"viscous": "damping", "coulomb": "frictionloss"}
+_KINDS = {"linear": "damping", "sign": "frictionloss"}  # by the shape of a friction term
 
 
 @dataclass(slots=True)
@@ -513,7 +514,7 @@ def drive_of(robot: Robot, chi: FloatArray) -> Drive:
     for rotor, column in zip(rotors, params.rotor_columns, strict=True):
         _add(robot, total, rotor, "armature", float(chi[column]))
     for term, column in zip(friction, params.friction_columns, strict=True):
-        kind = _KINDS.get(term.model)
+        kind = _KINDS.get(friction_model(term).shape)
         if chi[column] == 0.0:
             continue
         if kind is None:

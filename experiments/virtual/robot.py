@@ -16,6 +16,7 @@ from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.base import random_motion
 from excitor.robots.dynamics import mass_matrix, rigid_torque, rotor_matrix
 from excitor.robots.errors import ExcitorError
+from excitor.robots.friction import friction_model, has_true_sign
 from excitor.robots.inertia import (
     about_center_of_mass,
     check_consistency,
@@ -24,7 +25,7 @@ from excitor.robots.inertia import (
     pseudo_inertia,
 )
 from excitor.robots.parameters import layout, prior
-from excitor.robots.robot import SIGNED, CanBeSingular, FrictionTerm, Motion, Robot, posture
+from excitor.robots.robot import CanBeSingular, FrictionTerm, Motion, Robot, posture
 from excitor.robots.simulate import friction_elements, links_of
 
 if TYPE_CHECKING:
@@ -253,11 +254,11 @@ def draw_drives(robot: Robot, chi: FloatArray, rng: np.random.Generator, setting
     for place, term in dict(zip(params.friction_columns, robot.drive.friction, strict=True)).items():
         joint = int(np.argmax(np.abs(term.acts)))
         draw = rng.normal()
-        if term.model in ("offset", "ripple-sin", "ripple-cos"):
+        row = friction_model(term)
+        if not row.dissipates:
             chi[place] = robot.chi[place] + 0.02 * settings.friction * scale[joint] * draw
             continue
-        plain = {"viscous": 1.0 / speed[joint], "sqrt": speed[joint] ** -0.5, "load": 1.0 / scale[joint]}
-        guess = 0.03 * scale[joint] * plain.get(term.model, 1.0)
+        guess = 0.03 * scale[joint] * speed[joint] ** -row.grows / (scale[joint] if row.load else 1.0)
         stated = robot.chi[place] if robot.known[place] else guess
         chi[place] = stated * np.exp(settings.friction * draw)
 
@@ -275,11 +276,11 @@ def with_unmodelled(
         acts = gear / np.abs(gear).max()
         if settings.ripple > 0.0:
             for model, part in (("ripple-sin", np.cos(phases[i])), ("ripple-cos", np.sin(phases[i]))):
-                term = FrictionTerm(f"unmodelled {model} {name}", model, senses, acts)  # type: ignore[arg-type]
+                term = FrictionTerm(f"unmodelled {model} {name}", model, senses, acts)
                 more.append((term, settings.ripple * scale[i] * part))
     if settings.stribeck > 0.0:
         for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
-            if term.model == "coulomb":
+            if friction_model(term).shape == "sign":
                 joint = int(np.argmax(np.abs(term.acts)))
                 added = replace(
                     term, parameter=f"unmodelled stribeck {term.parameter}", model="stribeck", scale=0.03 * speed[joint]
@@ -302,7 +303,7 @@ def with_unmodelled(
 
 def wide(term: FrictionTerm, speed: FloatArray) -> FrictionTerm:
     """Give a true sign the width that integration needs."""
-    if term.model not in SIGNED or term.width > 0.0:
+    if not has_true_sign(term):
         return term
     return replace(term, width=SIGN_WIDTH * float(np.abs(term.senses) @ speed))
 
@@ -310,9 +311,9 @@ def wide(term: FrictionTerm, speed: FloatArray) -> FrictionTerm:
 def warmth(truth: Truth) -> FloatArray:
     """Find the share of each friction term that is lost a kelvin, (n_terms,)."""
     settings = truth.settings
-    lost = {"viscous": settings.viscous_drift, "sqrt": settings.viscous_drift}
-    lost |= dict.fromkeys(("coulomb", "stribeck", "load", "maxwell-slip"), settings.coulomb_drift)
-    return np.array([lost.get(term.model, 0.0) / settings.heating for term in truth.robot.drive.friction])
+    rows = [friction_model(term) for term in truth.robot.drive.friction]
+    lost = [settings.viscous_drift if row.grows > 0.0 else settings.coulomb_drift for row in rows]
+    return np.array([share * row.dissipates / settings.heating for share, row in zip(lost, rows, strict=True)])
 
 
 def springs(robot: Robot, chi: FloatArray, settings: Settings) -> tuple[FloatArray, FloatArray]:
@@ -395,8 +396,8 @@ def friction_power(truth: Truth, speed: FloatArray) -> FloatArray:
     power = np.zeros(len(speed))
     for term, column in zip(truth.robot.drive.friction, layout(truth.robot).friction_columns, strict=True):
         joint = int(np.argmax(np.abs(term.acts)))
-        v = abs(term.senses[joint]) * speed[joint]
-        size = {"viscous": v, "sqrt": np.sqrt(v), "coulomb": 1.0, "maxwell-slip": 1.0}.get(term.model, 0.0)
+        v, row = abs(term.senses[joint]) * speed[joint], friction_model(term)
+        size = v**row.grows if row.sign == "positive" and not row.load else 0.0
         power[joint] += abs(truth.chi[column] * term.acts[joint]) * size * speed[joint]
     return power
 

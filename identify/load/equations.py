@@ -25,7 +25,15 @@ from excitor.identify.signals import channels
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import regressor
-from excitor.robots.friction import joint_positions, motor_torques, torque_from_current
+from excitor.robots.friction import joint_positions, torque_from_current
+from excitor.robots.load_torques import (
+    carried_from_joints,
+    driving_side,
+    friction_columns,
+    gear_losses,
+    motor_speeds,
+    own_ratios,
+)
 from excitor.robots.parameters import LINK_COMPONENTS, LINK_UNITS, layout
 from excitor.robots.robot import Motion, Robot
 
@@ -169,7 +177,7 @@ def motor_torque(system: Equations, theta: FloatArray) -> tuple[FloatArray, Floa
     learns = where.arm.stop > where.arm.start
     if learns:
         carried = carried + system.arm_carried @ theta[where.arm]
-    gain, slope = _transmission(system, carried, efficiencies(system, theta))
+    gain, slope = _losses(system, carried, efficiencies(system, theta))
     F = gain * carried + system.driven + system.friction @ theta[where.friction]
     J = np.empty((len(system), len(where)))
     J[:, where.load] = gain[:, None] * system.load
@@ -185,7 +193,7 @@ def arm_slope(system: Equations, theta: FloatArray) -> FloatArray:
     """∂F/∂z of the arm's deviations in units of their standard deviations, (n_rows, n_arm)."""
     where = system.unknowns
     carried = system.carried + system.load @ theta[where.load]
-    gain, _ = _transmission(system, carried, efficiencies(system, theta))
+    gain, _ = _losses(system, carried, efficiencies(system, theta))
     return np.asarray(gain[:, None] * system.arm_carried + system.arm_driven)
 
 
@@ -246,12 +254,9 @@ def arm_uncertainty(arm: Arm, friction: Sequence[int]) -> FloatArray:
     return C
 
 
-def _transmission(system: Equations, carried: FloatArray, R: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Tell what a carried torque is multiplied by, and ∂F/∂R, (n_rows,) each; at standstill there is no loss."""
-    power, r = carried * system.speed, R[system.axis]
-    gain = np.where(power > 0.0, 1.0 / r, np.where(power < 0.0, r, 1.0))
-    slope = np.where(power > 0.0, -carried / r**2, np.where(power < 0.0, carried, 0.0))
-    return gain, slope
+def _losses(system: Equations, carried: FloatArray, R: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Gain of the carried torque, and ∂F/∂R, (n_rows,) each."""
+    return gear_losses(carried, driving_side(carried, system.speed), R[system.axis])
 
 
 def _block(task: LoadTask, run: LoadRun, root: FloatArray, drift: FloatArray) -> dict[str, FloatArray]:
@@ -350,22 +355,6 @@ def moving_axes(runs: Sequence[LoadRun]) -> BoolArray:
     return np.asarray(np.any([np.ptp(run.motion.q, axis=0) > STILL for run in runs], axis=0))
 
 
-def own_ratios(robot: Robot) -> FloatArray:
-    """Count how often each motor turns for one turn of its own axis, (n_joints,); 1 where it has none."""
-    own = np.diag(robot.drive.motor_from_joint)
-    return np.asarray(np.where(own != 0.0, own, 1.0))
-
-
-def carried_from_joints(robot: Robot) -> FloatArray:
-    """Matrix A of τ' = A τ, from joint torques to those of motors referred to the link side: [Swevers2002] eq. (10)."""
-    return motor_torques(robot, np.eye(robot.n_joints)).T * own_ratios(robot)[:, None]
-
-
-def motor_speeds(robot: Robot, dq: FloatArray) -> FloatArray:
-    """Speeds of the motors referred to the link side, (n_samples, n_joints)."""
-    return np.asarray(dq @ robot.drive.motor_from_joint.T / own_ratios(robot))
-
-
 def abba(n_blocks: int = 1) -> tuple[bool, ...]:
     """Order runs as bare, loaded, loaded, bare: whatever drifts steadily is then the same with the load as without."""
     if n_blocks < 1:
@@ -444,17 +433,6 @@ def load_task(
     if len(arm.chi) != len(layout(robot)):
         raise ValueError(f"the arm has {len(arm.chi)} parameters, expected {len(layout(robot))} of {robot.name}")
     return LoadTask(robot, arm, link, axes, efficiency, friction_columns(robot, axes), drift, learn_arm)
-
-
-def friction_columns(robot: Robot, axes: BoolArray) -> IntArray:
-    """List the friction parameters that show in the motors of some axes while these move."""
-    A = carried_from_joints(robot)[axes]
-    found = [
-        column
-        for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True)
-        if (np.abs(A @ term.acts) > 1e-9).any() and (term.senses[axes] != 0.0).any()
-    ]
-    return np.array(sorted(set(found)), dtype=np.int64)
 
 
 def unknowns(task: LoadTask, runs: Sequence[LoadRun], n_arm: int) -> Unknowns:

@@ -26,7 +26,6 @@ from excitor.identify.load.equations import (
     LoadRun,
     LoadTask,
     arm_slope,
-    carried_from_joints,
     efficiencies,
     equations,
     linear_start,
@@ -39,6 +38,7 @@ from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import ExcitorError, RankDeficient, SolverFailed
 from excitor.robots.inertia import Consistency, check_consistency, parameters_of, pseudo_inertia, tensor
+from excitor.robots.load_torques import carried_from_joints
 from excitor.robots.parameters import LINK_COMPONENTS, layout
 
 

@@ -12,12 +12,13 @@ import numpy as np
 import scipy.linalg
 
 from excitor.identify.diagnose import several
-from excitor.identify.load.equations import Arm, carried_from_joints, exact_arm
+from excitor.identify.load.equations import Arm, exact_arm
 from excitor.identify.load.fit import rank_words
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.dynamics import regressor
 from excitor.robots.errors import RankDeficient
+from excitor.robots.load_torques import carried_from_joints
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot, posture
 

@@ -36,7 +36,28 @@ Interval = Annotated[list[Finite], Field(min_length=2, max_length=2)]
 NotNegative = Annotated[Finite, Field(ge=0.0)]
 Positive = Annotated[Finite, Field(gt=0.0)]
 Combination = Annotated[dict[Name, Number], Field(min_length=1)]
-Model = Literal["viscous", "coulomb", "offset", "sqrt", "stribeck", "load", "maxwell-slip", "ripple"]
+
+
+def _check_model(value: str) -> str:
+    return _one_of(value, at_every_joint=False)
+
+
+def _check_term(value: str) -> str:
+    return _one_of(value, at_every_joint=True)
+
+
+def _one_of(value: str, *, at_every_joint: bool) -> str:
+    from excitor.robots.friction import element_names
+
+    names = element_names(at_every_joint=at_every_joint)
+    if value not in names:
+        expected = ", ".join(f"'{name}'" for name in names[:-1])
+        raise ValueError(f"is {value!r:.60}, expected {expected} or '{names[-1]}'")
+    return value
+
+
+Model = Annotated[str, AfterValidator(_check_model)]
+Term = Annotated[str, AfterValidator(_check_term)]
 
 
 class Table(BaseModel):
@@ -197,7 +218,7 @@ class Friction(Table):
     """Friction of every joint (or of every motor, felt at the joints), and elements of their own."""
 
     at: Literal["joints", "motors"] = "joints"
-    terms: list[Literal["viscous", "coulomb", "offset", "sqrt"]] = []
+    terms: list[Term] = []
     sign_width: NotNegative = 0.0
     element: list[FrictionElement] = []
 

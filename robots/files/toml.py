@@ -20,6 +20,7 @@ from excitor.robots.closed_chain import ClosedLoop, Closure, closure_jacobian, s
 from excitor.robots.errors import InvalidRobot
 from excitor.robots.files import schema
 from excitor.robots.files.schema import combination, number
+from excitor.robots.friction import element_rows
 from excitor.robots.inertia import (
     change_frame,
     frame_change_matrix,
@@ -37,7 +38,6 @@ from excitor.robots.robot import (
     DeclaredBase,
     DriveTrain,
     Frame,
-    FrictionModel,
     FrictionTerm,
     Limits,
     Mechanism,
@@ -516,10 +516,6 @@ def build_tree(skeleton: Skeleton, reading: Reading) -> Tree:
     )
 
 
-# How parameters of whole-robot terms are called: Fv1, Fc1, off1, …
-_NAMES: dict[str, str] = {"viscous": "Fv", "coulomb": "Fc", "offset": "off", "sqrt": "Fq"}
-
-
 def build_drive(mechanism: Mechanism, reading: Reading) -> DriveTrain:
     """Build the drive train."""
     drive = reading.description.drive
@@ -631,30 +627,28 @@ def common_friction(mechanism: Mechanism, motor_from_joint: FloatArray, reading:
         reading.note("friction.terms", f"is {friction.terms}, which says one twice; keep each once")
     rows = motor_senses(motor_from_joint) if friction.at == "motors" else np.eye(mechanism.n_joints)
     return [
-        FrictionTerm(f"{_NAMES[model]}{i + 1}", model, rows[i], rows[i], width=friction.sign_width)
+        FrictionTerm(f"{row.prefix}{i + 1}{row.suffix}", row.name, rows[i], rows[i], width=friction.sign_width)
         for i in range(mechanism.n_joints)
-        for model in friction.terms
+        for element in friction.terms
+        for row in element_rows(element)
     ]
 
 
 def own_friction(mechanism: Mechanism, reading: Reading) -> list[FrictionTerm]:
-    """Read friction elements with senses of their own; a ripple becomes a sine and a cosine."""
+    """Read friction elements with senses of their own, a term for each column: a ripple is a sine and a cosine."""
     friction = reading.description.friction
     terms = []
     for k, entry in enumerate(friction.element):
         path = f"friction.element[{k + 1}]"
         senses, acts = sense_and_act(entry, mechanism, path, reading)
-        if entry.model in ("stribeck", "maxwell-slip", "ripple") and entry.scale is None:
+        rows = element_rows(entry.model)
+        if rows[0].needs_scale and entry.scale is None:
             reading.note(f"{path}.scale", f"is missing; {entry.model} needs it")
-        models: dict[str, FrictionModel]
-        if entry.model == "ripple":
-            models = {f"{entry.parameter}s": "ripple-sin", f"{entry.parameter}c": "ripple-cos"}
-        else:
-            models = {entry.parameter: entry.model}
+        names = {f"{entry.parameter}{row.suffix}": row.name for row in rows}
         width = friction.sign_width if entry.sign_width is None else entry.sign_width
         terms += [
             FrictionTerm(name, model, senses, acts, width=width, scale=entry.scale or 1.0, warm_up=entry.warm_up)
-            for name, model in models.items()
+            for name, model in names.items()
         ]
     return terms
 

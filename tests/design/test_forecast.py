@@ -223,10 +223,12 @@ def test_labels_follow_what_torques_show(planned, told):
 
 def test_belief_is_the_metric_of_the_entropic_prior(planned):
     """The covariance of the belief is the inverse Hessian of tr X - log det X, here by differences."""
-    from excitor.robots.belief import belief
+    from excitor.robots.belief import Prior, coordinates
 
     robot, h = planned.robot, 1e-4
-    B = belief(robot, np.zeros(len(layout(robot))))
+    believed = coordinates(robot, Prior(), np.zeros(len(layout(robot))), level=None)
+    B = np.zeros((len(layout(robot)), len(believed.columns)))
+    B[believed.columns] = believed.B
     j = layout(robot).link(3)
     phi = prior(robot)[j]
     C = (B @ B.T)[j, j]

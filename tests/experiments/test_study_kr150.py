@@ -23,10 +23,11 @@ from excitor.experiments.studies import (
     kr150 as kr150_recipe,
 )
 from excitor.experiments.studies.kr150 import Body, coupling, currents, motor_torques, newton_euler
-from excitor.identify.load.equations import LoadRun, exact_arm, load_task, own_ratios
+from excitor.identify.load.equations import LoadRun, exact_arm, load_task
 from excitor.identify.load.fit import identify_load
 from excitor.robots.dynamics import rigid_torque
 from excitor.robots.load import load
+from excitor.robots.load_torques import own_ratios
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion
 

@@ -12,14 +12,11 @@ from excitor.identify.load.equations import (
     Periods,
     abba,
     arm_from_base,
-    carried_from_joints,
     equations,
     exact_arm,
     linear_start,
     load_task,
-    motor_speeds,
     motor_torque,
-    own_ratios,
     run_from_currents,
     run_from_samples,
 )
@@ -41,6 +38,7 @@ from excitor.robots.errors import ExcitorError, RankDeficient
 from excitor.robots.friction import motor_positions, motor_torques
 from excitor.robots.inertia import from_center_of_mass
 from excitor.robots.load import load
+from excitor.robots.load_torques import carried_from_joints, motor_speeds, own_ratios
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion
 

@@ -3,11 +3,17 @@
 import numpy as np
 import pytest
 
-from excitor.identify.load.equations import LoadRun, carried_from_joints, equations, load_task, motor_torque
+from excitor.identify.load.equations import (
+    LoadRun,
+    equations,
+    load_task,
+    motor_torque,
+)
 from excitor.identify.load.fit import identify_consistent_load, identify_load, nearest_body
 from excitor.robots.dynamics import regressor
 from excitor.robots.inertia import check_consistency, from_center_of_mass, pseudo_inertia
 from excitor.robots.load import load
+from excitor.robots.load_torques import carried_from_joints
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion
 

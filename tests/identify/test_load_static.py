@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from excitor.identify.load.equations import Arm, carried_from_joints
+from excitor.identify.load.equations import Arm
 from excitor.identify.load.poses import Poses, poses_from_samples, static_load
 from excitor.identify.samples import Samples
 from excitor.robots.dynamics import rigid_torque
 from excitor.robots.errors import RankDeficient
 from excitor.robots.inertia import from_center_of_mass
 from excitor.robots.load import load
+from excitor.robots.load_torques import carried_from_joints
 from excitor.robots.parameters import layout
 from excitor.robots.robot import posture
 
