@@ -230,7 +230,7 @@ def emit(
 
     Each program is run on a virtual clock first; one that is not what was planned is not written. A no-go design is
     refused; with --allow no-go its pages, programs and manifests say that it is one. Targets: urscript, rapid, twincat,
-    twincat-cam, franka, ros2, krl, krl-rsi, fanuc-j519, csv; with --approximate also rapid-move, val3, fanuc.
+    franka, ros2, krl, krl-rsi, fanuc-j519, csv; with --approximate also rapid-move, val3, fanuc.
 
     Example: excitor emit my-cell --target urscript --target ros2
     """
