@@ -916,7 +916,6 @@ def _trial(outcome: Outcome) -> str:
 
 RUNS_QRC350_PATH = ("desired", "without_model", "process_model")
 WINDOW = ((1341.0, 1343.0), (235.0, 250.0))  # mm, x and y of the printed figure
-EXTREMES = ("max_x", "min_x", "max_y", "min_y", "min_x_in_window")
 
 
 def paths_mm(recordings: Recordings) -> dict[str, FloatArray]:
