@@ -89,7 +89,7 @@ def design_sequence(robot: Robot, evaluations: int) -> Designed:
     plans = [run for run in locked_sequence(robot) if run.role == "identify"]
     for period, plan in zip(PERIODS, plans, strict=True):
         harmonics = tuple(range(1, round(HIGHEST_HZ * period) + 1))
-        excitation = Excitation(period, 1.0 / study.RATE_TX40_VIRTUAL, harmonics, plan.moving, ramp=RAMP)
+        excitation = Excitation(period, 1.0 / study.VIRTUAL_RATE, harmonics, plan.moving, ramp=RAMP)
         n_samples = max(192, 24 * harmonics[-1])
         problem = build_problem(
             robot,
@@ -951,7 +951,7 @@ def row_sigma(n_joints: int) -> FloatArray:
     """Measure the standard deviation of the torque noise that processing leaves, (n_joints,)."""
     rng = np.random.default_rng(TASK_SEED)
     noise = with_noise(np.zeros((60_000, n_joints)), rng, white=study.WHITE, slow=study.SLOW)
-    return np.asarray(study.thin_tx40_virtual(noise).std(axis=0))
+    return np.asarray(study.thin_virtual(noise).std(axis=0))
 
 
 def realise(known: Virtual, runs: list[Trajectory], seed: int) -> dict[str, CaseResult]:
@@ -960,7 +960,7 @@ def realise(known: Virtual, runs: list[Trajectory], seed: int) -> dict[str, Case
     rng = np.random.default_rng([seed, 1])
     logs = []
     for k, run in enumerate(runs):
-        motion = steady(run, period_grid(run.excitation, round(run.excitation.period * study.RATE_TX40_VIRTUAL)))
+        motion = steady(run, period_grid(run.excitation, round(run.excitation.period * study.VIRTUAL_RATE)))
         logs.append(study.measured(known.robot, known.chi, f"run {k}", rng, motion=motion))
     cases = {1: "dynamic, single run", 2: "dynamic, undesigned sequence"}
     cases |= {3: "power, single run", 4: "power, undesigned sequence"}

@@ -14,20 +14,14 @@ import numpy as np
 
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.studies.tx40 import (
-    DEAD_ZONE_TX40_VIRTUAL as DEAD_ZONE,
-)
-from excitor.experiments.studies.tx40 import (
-    RATE_TX40_VIRTUAL as RATE,
-)
-from excitor.experiments.studies.tx40 import (
     SLOW,
+    VIRTUAL_DEAD_ZONE,
+    VIRTUAL_RATE,
     WHITE,
     Virtual,
     random_moves,
+    thin_virtual,
     virtual,
-)
-from excitor.experiments.studies.tx40 import (
-    thin_tx40_virtual as thin_tx40,
 )
 from excitor.experiments.virtual import machine as sensors
 from excitor.identify.closed_loop import DidimResult, didim
@@ -91,9 +85,9 @@ def measure_didim(full: bool) -> tuple[list[Figure], dict[str, Any]]:
     ]
     context = {
         "what": (
-            f"{n} draws: {SECONDS:g} s of random moves at {RATE:g} Hz, servo of {BANDWIDTH_HZ:g} Hz tuned on inertias "
-            f"off by up to {DETUNED:g} times, encoder noise {ENCODER_NOISE:g} rad, torque noise white and slow; "
-            f"converged counts those that take at most {WITHIN} iterations from inertia alone"
+            f"{n} draws: {SECONDS:g} s of random moves at {VIRTUAL_RATE:g} Hz, servo of {BANDWIDTH_HZ:g} Hz tuned on "
+            f"inertias off by up to {DETUNED:g} times, encoder noise {ENCODER_NOISE:g} rad, torque noise white and "
+            f"slow; converged counts those that take at most {WITHIN} iterations from inertia alone"
         ),
         "iterations_spread": [min(r.iterations for r in results), max(r.iterations for r in results)],
         "parameter_error_spread_percent": [round(min(errors), 2), round(max(errors), 2)] if errors else [],
@@ -107,20 +101,20 @@ def draw(known: Virtual, seed: int) -> Draw:
     """Run the virtual robot under its servo and measure it."""
     rng = np.random.default_rng([seed, 8])
     reference = random_moves(rng, SECONDS, 0)
-    tuned = servo_for(known.robot, reference, bandwidth_hz=BANDWIDTH_HZ, chi=known.chi, rate_hz=RATE)
+    tuned = servo_for(known.robot, reference, bandwidth_hz=BANDWIDTH_HZ, chi=known.chi, rate_hz=VIRTUAL_RATE)
     off = DETUNED ** rng.uniform(-1.0, 1.0, known.robot.n_joints)
-    servo = Servo(tuned.kp * off, tuned.kd * off, RATE)
+    servo = Servo(tuned.kp * off, tuned.kd * off, VIRTUAL_RATE)
     seen = rng.normal(scale=ENCODER_NOISE, size=reference.q.shape)
     done = follow(known.robot, reference, servo, chi=known.chi, seen_noise=seen)
     if done.diverged:
         raise ExcitorError(f"draw {seed}: the virtual robot got out of control {done.diverged_at:.3g} s into its run")
     tau = sensors.with_noise(done.tau, rng, white=WHITE, slow=SLOW)
-    return Draw(Samples("run", _seen(done.motion.q + seen), tau, RATE), reference, servo)
+    return Draw(Samples("run", _seen(done.motion.q + seen), tau, VIRTUAL_RATE), reference, servo)
 
 
 def fit(known: Virtual, drawn: Draw, start: FloatArray | None = None) -> DidimResult:
     """Fit the base parameters to one draw."""
-    rows = Rows(decimate=thin_tx40, dead_zone=np.full(known.robot.n_joints, DEAD_ZONE))
+    rows = Rows(decimate=thin_virtual, dead_zone=np.full(known.robot.n_joints, VIRTUAL_DEAD_ZONE))
     references = {drawn.run.run: drawn.reference}
     return didim(known.robot, [drawn.run], drawn.servo, references=references, start=start, rows=rows)
 
@@ -141,8 +135,8 @@ def parameter_error(known: Virtual, estimate: Estimate) -> float:
 
 
 def _seen(q: FloatArray) -> Motion:
-    dq = differentiate(q, sample_rate_hz=RATE)
-    return Motion(q, dq, differentiate(dq, sample_rate_hz=RATE))
+    dq = differentiate(q, sample_rate_hz=VIRTUAL_RATE)
+    return Motion(q, dq, differentiate(dq, sample_rate_hz=VIRTUAL_RATE))
 
 
 IV_DRAWS, IV_FEW = 100, 10
@@ -234,9 +228,9 @@ def draw_noisy(known: Virtual, seed: int, noise: float) -> Problem:
     if done.diverged:
         raise ExcitorError(f"draw {seed}: the virtual robot got out of control {done.diverged_at:.3g} s into its run")
     tau = sensors.with_noise(done.tau, rng, white=TORQUE_NOISE * WHITE, slow=TORQUE_NOISE * SLOW)
-    run, later = at_motion(central("run", done.motion.q + seen, tau, RATE), Scheme("dynamic", hold="first"))
+    run, later = at_motion(central("run", done.motion.q + seen, tau, VIRTUAL_RATE), Scheme("dynamic", hold="first"))
     robot = smoothed(known.robot)  # friction turns in the equations as it does in the robot
-    rows = Rows(decimate=thin, dead_zone=np.full(robot.n_joints, DEAD_ZONE))
+    rows = Rows(decimate=thin, dead_zone=np.full(robot.n_joints, VIRTUAL_DEAD_ZONE))
     first = 1 + later  # the ends have no differences
     told = Motion(reference.q[first:], reference.dq[first:], reference.ddq[first:])
     regression = dynamic_regression(robot, [run], rows=rows)
@@ -246,7 +240,9 @@ def draw_noisy(known: Virtual, seed: int, noise: float) -> Problem:
 def motion_of(known: Virtual, rng: np.random.Generator) -> tuple[Motion, Servo]:
     """Draw random moves, and tune a servo on them."""
     reference = random_moves(rng, IV_SECONDS, 0)
-    return reference, servo_for(known.robot, reference, bandwidth_hz=IV_BANDWIDTH_HZ, chi=known.chi, rate_hz=RATE)
+    return reference, servo_for(
+        known.robot, reference, bandwidth_hz=IV_BANDWIDTH_HZ, chi=known.chi, rate_hz=VIRTUAL_RATE
+    )
 
 
 def encoder_noise(known: Virtual) -> FloatArray:
@@ -268,7 +264,7 @@ def errors(told: Answer, truth: FloatArray) -> FloatArray:
 
 
 def thin(x: FloatArray) -> FloatArray:
-    """Thin from RATE to 500 Hz."""
+    """Thin from VIRTUAL_RATE to 500 Hz."""
     flat = x.reshape(len(x), -1)
     thinned = decimate(flat, 2)
     return thinned.reshape(len(thinned), *x.shape[1:])

@@ -24,7 +24,7 @@ import numpy as np
 from excitor.design.motion import Excitation, Trajectory
 from excitor.design.programs import registry
 from excitor.design.programs.clients import egm_client, rsi_server
-from excitor.design.programs.krl.rsi import TARGET as TARGET_rsi
+from excitor.design.programs.krl.rsi import TARGET as RSI
 from excitor.design.programs.package import Package, package
 from excitor.design.programs.plan import Move, Plan, Stretches, duration, planned
 from excitor.design.programs.rapid.egm import TARGET
@@ -331,7 +331,7 @@ def measure_rsi(seconds: float, late: float, lost: float, seed: int) -> dict[str
     plan = _rsi_plan(seconds)
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder, "loop.json")
-        run.write_text(run_json(plan, TARGET_rsi), encoding="utf-8")
+        run.write_text(run_json(plan, RSI), encoding="utf-8")
         command = [sys.executable, str(Path(rsi_server.__file__)), str(run), "--port", "0"]
         command += ["--listen", "127.0.0.1", "--controller", "127.0.0.1"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -359,7 +359,7 @@ def _schedule(seconds: float, late: float, lost: float, seed: int) -> Iterator[t
 
 def _talk(port: int, plan: Plan, schedule: list[tuple[float, int]]) -> tuple[_Heard, _Heard]:
     first = 4_208_163_634
-    home = in_axes(plan, TARGET_rsi).home
+    home = in_axes(plan, RSI).home
     before = _Heard()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
         end.connect(("127.0.0.1", port))
@@ -431,13 +431,13 @@ def _report(plan: Plan, before: _Heard, after: _Heard, rows: int, told: str) -> 
 
 def _expected(plan: Plan, t: FloatArray) -> FloatArray:
     """Evaluate what the axes must be told, by the library and not by the server."""
-    home = in_axes(plan, TARGET_rsi).home
+    home = in_axes(plan, RSI).home
     out, begin = np.zeros((len(t), 6)), rsi_server.REST
     for name in Stretches:
         length = duration(plan, name)
         inside = t >= begin - 0.5 * rsi_server.REST
         q = planned(plan, name, np.clip(t[inside] - begin, 0.0, length))
-        out[inside] = to_axes(plan.robot, TARGET_rsi, q) - home
+        out[inside] = to_axes(plan.robot, RSI, q) - home
         begin += length + rsi_server.REST
     return out
 

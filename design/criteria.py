@@ -411,13 +411,6 @@ def load_model(
     return LoadModel(robot, link, moving, rows, np.concatenate(own), efficiencies)
 
 
-def unknown_names(model: LoadModel) -> tuple[str, ...]:
-    """Name the unknowns in the order of the columns; efficiencies are called R and their axis."""
-    params = layout(model.robot)
-    axes = [f"R {name}" for name in model.robot.joint_names]
-    return tuple((*params.names, *axes)[column] for column in model.columns)
-
-
 def carried_torques(robot: Robot, motion: Motion) -> FloatArray:
     """Compute τ', what links and load ask of the motors before losses, (n_samples, n_joints).
 

@@ -10,7 +10,7 @@ from excitor.design.constraints import Constraints, Margins, reduced
 from excitor.design.criteria import Model
 from excitor.design.motion import Trajectory, period_grid, steady
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
-from excitor.robots.base import TOLERANCE, base_parameters, lost_when_locked, observation, random_motion
+from excitor.robots.base import TOLERANCE, observation, random_motion
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
 
@@ -211,12 +211,6 @@ def excited_columns(robot: Robot, moving: BoolArray, kept: IntArray, pose: Float
             basis = np.column_stack([basis, rest / size])
             chosen.append(int(kept[k]))
     return np.array(chosen, dtype=np.int64)
-
-
-def revealed(robot: Robot, moving: BoolArray, pose: FloatArray | None = None) -> tuple[str, ...]:
-    """Name the base parameters that a run determines with only some joints moving."""
-    lost = set(lost_when_locked(robot, _held(robot, moving, pose)).lost)
-    return tuple(name for name in base_parameters(robot).names if name not in lost)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -24,7 +24,7 @@ from excitor.robots.cell import clearances, required, row_names
 from excitor.robots.dynamics import frame_jacobian, inverse_dynamics, regressor
 from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import friction_model
-from excitor.robots.gram import condition_number, stack
+from excitor.robots.gram import stack
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot, posture
 
@@ -559,11 +559,6 @@ def static_columns(robot: Robot, q: FloatArray) -> IntArray:
     _, R, order = scipy.linalg.qr(W[:, columns] / norms[columns], mode="economic", pivoting=True)
     pivots = np.abs(np.diag(R))
     return np.sort(columns[order[: int(np.count_nonzero(pivots > _TOLERANCE * pivots[0]))]])
-
-
-def static_condition(robot: Robot, q: FloatArray, columns: IntArray) -> float:
-    """Condition number of the column-normalised regressor at rest in the poses q."""
-    return condition_number(stack(regressor(robot, posture(q))[:, :, columns]))
 
 
 def d_optimal(W: FloatArray, k: int) -> IntArray:

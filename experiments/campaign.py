@@ -81,7 +81,7 @@ class Matlab(Table):
     variance: str | None = None
 
 
-PositiveSchema = Annotated[FiniteFloat, Field(gt=0.0, le=1e9)]
+BoundedPositive = Annotated[FiniteFloat, Field(gt=0.0, le=1e9)]
 NotNegative = Annotated[FiniteFloat, Field(ge=0.0, le=1e9)]
 Percent = Annotated[FiniteFloat, Field(ge=0.1, le=100.0)]
 Coordinate = Annotated[FiniteFloat, Field(ge=-1e6, le=1e6)]
@@ -105,10 +105,10 @@ class Zone(Table):
     low: Vector | None = None
     high: Vector | None = None
     center: Vector | None = None
-    size: Annotated[list[PositiveSchema], Field(min_length=3, max_length=3)] | None = None
+    size: Annotated[list[BoundedPositive], Field(min_length=3, max_length=3)] | None = None
     rpy_deg: Vector | None = None
-    radius: PositiveSchema | None = None
-    height: PositiveSchema | None = None
+    radius: BoundedPositive | None = None
+    height: BoundedPositive | None = None
     axis: Vector | None = None
     point: Vector | None = None
     normal: Vector | None = None
@@ -152,14 +152,14 @@ class JointLimits(Table):
 
     position_deg: Annotated[list[FiniteFloat], Field(min_length=2, max_length=2)] | None = None
     position_m: Annotated[list[FiniteFloat], Field(min_length=2, max_length=2)] | None = None
-    velocity_deg_s: PositiveSchema | None = None
-    velocity_m_s: PositiveSchema | None = None
-    acceleration_deg_s2: PositiveSchema | None = None
-    acceleration_m_s2: PositiveSchema | None = None
-    jerk_deg_s3: PositiveSchema | None = None
-    jerk_m_s3: PositiveSchema | None = None
-    torque: PositiveSchema | None = None
-    torque_rms: PositiveSchema | None = None
+    velocity_deg_s: BoundedPositive | None = None
+    velocity_m_s: BoundedPositive | None = None
+    acceleration_deg_s2: BoundedPositive | None = None
+    acceleration_m_s2: BoundedPositive | None = None
+    jerk_deg_s3: BoundedPositive | None = None
+    jerk_m_s3: BoundedPositive | None = None
+    torque: BoundedPositive | None = None
+    torque_rms: BoundedPositive | None = None
 
 
 class Limits(Table):
@@ -171,14 +171,14 @@ class Limits(Table):
     jerk_percent: Percent = 90.0
     torque_percent: Percent = 80.0
     torque_rms_percent: Percent | None = None  # of the peak limit, over a period
-    tool_speed_m_s: PositiveSchema | None = None
+    tool_speed_m_s: BoundedPositive | None = None
     joint: dict[Name, JointLimits] = {}
 
 
 class Body(Table):
     """A payload of known parameters in the tool's frame: mass kg, centre m, inertia about it (xx xy xz yy yz zz)."""
 
-    mass: PositiveSchema
+    mass: BoundedPositive
     center: Vector = [0.0, 0.0, 0.0]
     inertia: Annotated[list[FiniteFloat], Field(min_length=6, max_length=6)] = [0.0] * 6
 
@@ -193,16 +193,16 @@ class Arm(Table):
 class Rated(Table):
     """What the robot may carry, from its data sheet; inertias and moments about joints' axes, at the worst pose."""
 
-    mass: PositiveSchema | None = None  # kg
-    inertia: dict[Name, PositiveSchema] = {}  # kg m2
-    moment: dict[Name, PositiveSchema] = {}  # N m, of the load's weight
+    mass: BoundedPositive | None = None  # kg
+    inertia: dict[Name, BoundedPositive] = {}  # kg m2
+    moment: dict[Name, BoundedPositive] = {}  # N m, of the load's weight
 
 
 class Noise(Table):
     """What the measurements will be like."""
 
-    torque: Annotated[list[PositiveSchema], Field(max_length=100)] | None = None  # per joint, N m (N), one sample
-    rate_hz: PositiveSchema = 100.0  # rows per second that are independent
+    torque: Annotated[list[BoundedPositive], Field(max_length=100)] | None = None  # per joint, N m (N), one sample
+    rate_hz: BoundedPositive = 100.0  # rows per second that are independent
     inflation: Annotated[FiniteFloat, Field(ge=1.0, le=1e3)] = 1.0  # how much wider intervals were than white ones
     model: str | None = None  # a model.json of earlier: its residuals are the noise
 
@@ -218,8 +218,8 @@ class TorqueRuns(Table):
 
     duration_s: Annotated[FiniteFloat, Field(gt=0.0, le=600.0)] = 10.0  # of the measured part
     n_waves: Annotated[int, Field(ge=1, le=20)] = 2  # in each motor
-    band_rad_s: Annotated[list[PositiveSchema], Field(min_length=2, max_length=2)] | None = None  # not given: 1 to 15
-    rate: PositiveSchema = 0.5  # 1/s^3: how soon the constant part comes
+    band_rad_s: Annotated[list[BoundedPositive], Field(min_length=2, max_length=2)] | None = None  # not given: 1 to 15
+    rate: BoundedPositive = 0.5  # 1/s^3: how soon the constant part comes
     fade_s: Annotated[FiniteFloat, Field(ge=0.0, le=60.0)] = 1.0  # in which the torques vanish afterwards
     coast_s: Annotated[FiniteFloat, Field(ge=0.0, le=60.0)] = 2.0  # in which friction brings the arm to rest
     driven: Annotated[list[Name], Field(max_length=100)] = []  # joints whose motors push; none named: all
@@ -244,12 +244,12 @@ class Design(Table):
     )
     joints: list[Name] = []  # that move; none named: all
     locked_deg: dict[Name, Coordinate] = {}  # where joints stand that do not move (sliding: mm); else the search tells
-    base_frequency_hz: PositiveSchema = 0.1
+    base_frequency_hz: BoundedPositive = 0.1
     harmonics: Annotated[int, Field(ge=1, le=100)] | list[Annotated[int, Field(ge=1, le=1000)]] = 5
-    max_frequency_hz: PositiveSchema | None = None  # below the first resonance
-    controller_sample_s: PositiveSchema = 0.004
+    max_frequency_hz: BoundedPositive | None = None  # below the first resonance
+    controller_sample_s: BoundedPositive = 0.004
     settle_s: NotNegative = 2.0
-    ramp_s: PositiveSchema = 5.0
+    ramp_s: BoundedPositive = 5.0
     warm_up_periods: Whole = 1
     measured_periods: Annotated[int, Field(ge=1, le=10_000)] = 5
     hold_s: NotNegative = 2.0
@@ -258,7 +258,7 @@ class Design(Table):
     task: str | None = None  # of the path criterion: a CSV of joint positions over time
     model: Literal["dynamic", "power", "load"] = "dynamic"
     front: Annotated[list[Literal["condition", "duration", "torque", "tool speed"]], Field(max_length=4)] = []
-    periods_s: Annotated[list[PositiveSchema], Field(max_length=10)] = []  # of a front over duration
+    periods_s: Annotated[list[BoundedPositive], Field(max_length=10)] = []  # of a front over duration
     static_poses: Annotated[int, Field(ge=0, le=200)] = 0
     friction_sweeps: bool = False
     further: Annotated[
@@ -269,7 +269,7 @@ class Design(Table):
     method: Literal["hybrid", "ga", "plain-ga"] = "hybrid"
     seed: Annotated[int, Field(ge=0, le=2**31)] = 0
     evaluations: Annotated[int, Field(ge=1, le=10**10)] | None = None
-    seconds: PositiveSchema | None = None
+    seconds: BoundedPositive | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

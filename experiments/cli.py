@@ -230,7 +230,7 @@ def emit(
 
     Each program is run on a virtual clock first; one that is not what was planned is not written. A no-go design is
     refused; with --allow no-go its pages, programs and manifests say that it is one. Targets: urscript, rapid, twincat,
-    twincat-cam, franka, ros2, krl, krl-rsi, fanuc-j519, csv; with --approximate also rapid-move, val3, fanuc.
+    franka, ros2, krl, krl-rsi, fanuc-j519, csv; with --approximate also rapid-move, val3, fanuc.
 
     Example: excitor emit my-cell --target urscript --target ros2
     """
@@ -408,11 +408,7 @@ class Form(StrEnum):
     ur = "ur"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to the command line."""
-    app.command()(export)
-
-
+@app.command()
 def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a model.json.")],
     format: Annotated[list[Form] | None, typer.Option("--format", help="Repeatable; none: list them.")] = None,
@@ -476,14 +472,7 @@ def export(
             typer.echo(f"  {note}")
 
 
-register(app)
-
-
-def register_measure(app: typer.Typer) -> None:
-    """Add the verbs to the command line."""
-    app.command()(study)
-
-
+@app.command()
 def study(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which paper; none: list them.")] = None,
     data: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the published recordings.")] = None,
@@ -522,15 +511,7 @@ def show_report(report: "Report", as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-register_measure(app)
-
-
-def register_second(app: typer.Typer) -> None:
-    """Add the verbs to the command line."""
-    for verb in (compare, watch):
-        app.command()(verb)
-
-
+@app.command()
 def compare(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
     method: Annotated[
@@ -555,6 +536,7 @@ def compare(
     run_compare(folder, as_json, method or ())
 
 
+@app.command()
 def watch(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A campaign's folder with a model.json.")],
     log: Annotated[
@@ -590,8 +572,6 @@ def watch(
     if code:
         raise typer.Exit(code)
 
-
-register_second(app)
 
 if __name__ == "__main__":
     main()

@@ -809,7 +809,7 @@ def points(difference: float) -> str:
 
 
 CHANCE = 0.05  # of the parameters may differ by chance
-LATE_BELIEVE = 1e-4  # s
+LATE_BEYOND_RESOLUTION = 1e-4  # s
 VAGUE = 1.5  # times the error of the model taken: far worse
 REWARDED = 1.3  # times the error: instruments that predict worse than that are wrong, not unbiased
 MEASURED = ("plain", "outliers", "weights", "prior")  # take the measured motion for the true one, and differ from iv
@@ -922,7 +922,7 @@ def _timing(signs: Symptoms, _: Bias | None) -> str:
         "Momentum, energy and power weigh the same samples in another way than torques do, and so what filters left "
         "and the moment at which a torque was sampled."
     )
-    if signs.late is not None and abs(signs.late) > LATE_BELIEVE:
+    if signs.late is not None and abs(signs.late) > LATE_BEYOND_RESOLUTION:
         when = "after" if signs.late > 0.0 else "before"
         return (
             f"{said} Torques seem to come {show(1e3 * abs(signs.late), 2)} ms {when} their motion, which alone can "
@@ -989,13 +989,13 @@ def _measured(_: Symptoms, __: Bias | None) -> str:
     )
 
 
-def _unweighted_believe(_: Symptoms, __: Bias | None) -> str:
+def _without_weights(_: Symptoms, __: Bias | None) -> str:
     return "ols does without weights, so that joints with large torques decide also over the parameters of the others."
 
 
 EXPLANATIONS = {
     "measured": _measured,
-    "unweighted": _unweighted_believe,
+    "unweighted": _without_weights,
     "instruments": _instruments,
     "simulated": _simulated,
     "timing": _timing,

@@ -22,7 +22,6 @@ OF_TARGET: Mapping[str, tuple[str, ...]] = {
     "rapid": ("egm", "egm_torque"),
     "rapid-move": ("abb_text",),
     "twincat": ("twincat_scope",),
-    "twincat-cam": ("twincat_scope",),
     "franka": ("franka",),
     "ros2": ("ros2_csv", "ros_mcap", "ros_sqlite3"),
     "krl": ("kuka_trace",),

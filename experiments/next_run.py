@@ -23,9 +23,9 @@ from excitor.design.problem import trajectory
 from excitor.design.schedule import RunPlan, moving_mask
 from excitor.design.search import Budget, solve
 from excitor.design.slow import InfeasibleRun, measured_duration, measured_motion
-from excitor.experiments.campaign import FILE as FILE_campaign
+from excitor.experiments.campaign import FILE as CAMPAIGN_FILE
 from excitor.experiments.campaign import InvalidCampaign, OpenCampaign, Run, open_campaign
-from excitor.experiments.design_json import FILE as FILE_design_json
+from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.design_json import read_design
 from excitor.experiments.identification import rows_of, with_locked
 from excitor.experiments.logs import read_run
@@ -304,7 +304,7 @@ def named(known: Known) -> tuple[int, ...]:
     strange = [name for name in wanted if name not in own]
     if strange:
         told = f"{', '.join(strange)} is no parameter of the model, which has {', '.join(own)}"
-        raise InvalidCampaign(known.campaign.folder / FILE_campaign, [f"targets.parameters: {told}"])
+        raise InvalidCampaign(known.campaign.folder / CAMPAIGN_FILE, [f"targets.parameters: {told}"])
     return tuple(own.index(name) for name in wanted)
 
 
@@ -487,7 +487,7 @@ def program_seconds(folder: Path, program: str) -> float | None:
 
 def way_seconds(folder: Path) -> float:
     """Tell what moving to a start and back takes in the designed runs, s; 0 where nobody knows."""
-    if not (folder / FILE_design_json).is_file():
+    if not (folder / DESIGN).is_file():
         return 0.0
     runs = [run for run in entries(read_design(folder), "runs") if isinstance(run, dict)]
     ways = [[finite(T) or 0.0 for T in entries(subtable(run, "way"), "durations")] for run in runs]
@@ -680,7 +680,7 @@ def names_runs(campaign: OpenCampaign) -> bool:
 def _design_command(folder: Path) -> str:
     """Repeat the search's own budget and seed, which make the same motions again."""
     words = ["excitor", "design", str(folder)]
-    if (folder / FILE_design_json).is_file():
+    if (folder / DESIGN).is_file():
         settings = subtable(read_design(folder), "settings")
         for key in ("seed", "evaluations"):
             if isinstance(settings.get(key), int):

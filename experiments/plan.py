@@ -77,10 +77,10 @@ from excitor.design.torque import (
     torque_problem,
 )
 from excitor.design.torque import (
-    measured_motion as measured_motion_torque,
+    measured_motion as simulated_motion,
 )
 from excitor.design.torque import (
-    scaled as scaled_torque,
+    scaled as scaled_amplitude,
 )
 from excitor.experiments.campaign import FILE, Design, InvalidCampaign, TorqueRuns
 from excitor.experiments.setup import Settings, Setup, is_bodiless, moving_links_without_volume
@@ -413,7 +413,7 @@ def design_run(
     problem = run_problem(setup, plan, before)
     budget, folder = _share(settings.budget, plan), setup.campaign.folder
     stated = (setup.campaign.digest, settings.seed, budget, settings.method, index, plan.name)
-    key = key_of(*stated, _taught_periodic(before), _read_elsewhere(setup, problem))
+    key = key_of(*stated, _coefficients(before), _read_elsewhere(setup, problem))
     try:
         found = search_run(
             problem,
@@ -552,7 +552,7 @@ def _gram(model: Model, of: Trajectory) -> FloatArray:
     return np.asarray(model.grams(q, dq, ddq, FINE_SAMPLES)[0])
 
 
-def _taught_periodic(before: Sequence[DesignedRun]) -> list[bytes]:
+def _coefficients(before: Sequence[DesignedRun]) -> list[bytes]:
     return [run.trajectory.sines.tobytes() + run.trajectory.cosines.tobytes() for run in before]
 
 
@@ -1010,7 +1010,7 @@ def design_torque_runs(
     plans = planned_torque_runs(setup, problem.excitation.driven)
     runs: list[DesignedTorqueRun] = []
     for index, plan in enumerate(plans):
-        tell = None if listen is None else _named_torques(plan.name, listen)
+        tell = None if listen is None else _named_torque_run(plan.name, listen)
         try:
             runs.append(_design(setup, settings, problem, plan=plan, index=index, listen=tell))
         except (KeyboardInterrupt, Stopped):
@@ -1041,7 +1041,7 @@ def planned_torque_runs(setup: Setup, driven: BoolArray) -> Schedule:
 
 def planned_torque_run(run: DesignedTorqueRun, samples: int) -> PlannedRun:
     """Say what identification will have of a run: its measured part as simulated, once."""
-    motion = measured_motion_torque(run.problem, run.proven.run, samples)
+    motion = simulated_motion(run.problem, run.proven.run, samples)
     return PlannedRun(run.plan.name, motion, run.trajectory.excitation.duration, 1)
 
 
@@ -1058,7 +1058,7 @@ def robustness_sentence(robust: Robustness) -> str:
     return text + "."
 
 
-def _named_torques(name: str, listen: Callable[[str, Progress], None]) -> Callable[[Progress], None]:
+def _named_torque_run(name: str, listen: Callable[[str, Progress], None]) -> Callable[[Progress], None]:
     return lambda progress: listen(name, progress)
 
 
@@ -1084,14 +1084,14 @@ def _design(
         )
     best: tuple[TorqueTrajectory, TorqueCertificate] | None = None
     for amplitude in _TORQUE_SHRINK:
-        trial = scaled_torque(found.trajectory, amplitude)
+        trial = scaled_amplitude(found.trajectory, amplitude)
         proven = certify_torques(problem, trial)
         if best is None or proven.ready:
             best = trial, proven
         if proven.ready:
             break
     assert best is not None
-    return _described_torques(setup, plan, problem, found, *best)
+    return _describe_torque_run(setup, plan, problem, found, *best)
 
 
 def _evaluations(settings: Settings, plan: RunPlan) -> int:
@@ -1100,7 +1100,7 @@ def _evaluations(settings: Settings, plan: RunPlan) -> int:
     return whole if plan.role != "validate" else min(whole, max(_FEWEST, round(VALIDATION_SHARE * whole)))
 
 
-def _described_torques(
+def _describe_torque_run(
     setup: Setup,
     plan: RunPlan,
     problem: TorqueProblem,
@@ -1109,7 +1109,7 @@ def _described_torques(
     proven: TorqueCertificate,
 ) -> DesignedTorqueRun:
     """Evaluate what the simulated motion shows of the base parameters."""
-    motion: Motion = measured_motion_torque(problem, proven.run, CONDITION_SAMPLES)
+    motion: Motion = simulated_motion(problem, proven.run, CONDITION_SAMPLES)
     W = regressor(with_friction_width(problem.sharp, SHARP_WIDTH), motion)[:, :, problem.columns]
     rows = stack(W)
     norms = np.linalg.norm(rows, axis=0)

@@ -550,21 +550,6 @@ class DriveRun:
         freeze(self, signal=" ".join(str(size) for size in self.motion.q.shape))
 
 
-def laws_of(robot: Robot) -> tuple[Law, ...]:
-    """Take the drives' laws from the robot's own description of its motors."""
-    coefficients = robot.drive.torque_from_current
-    unknown = [
-        name for name, c in zip(robot.joint_names, coefficients, strict=True) if np.isnan(c).any() or not c.any()
-    ]
-    if unknown:
-        raise ValueError(
-            f"{robot.name}: no torque_from_current is given for the motors of {', '.join(unknown)}; "
-            "state it in the robot's file, or give laws with a-priori gains"
-        )
-    powers = [tuple(int(k) for k in np.flatnonzero(c)) for c in coefficients]
-    return tuple(Law(p, c[list(p)]) for p, c in zip(powers, coefficients, strict=True))
-
-
 @one_blas_thread()
 def gain_system(robot: Robot, runs: Sequence[DriveRun], laws: Sequence[Law], *, rows: Rows | None = None) -> GainSystem:
     """Set up the equations in base parameters; W, V and the load's columns are decimated alike."""

@@ -237,11 +237,6 @@ def _check_rank(R: FloatArray, names: tuple[str, ...]) -> None:
     )
 
 
-def indices_of(estimate: Estimate, names: tuple[str, ...]) -> IntArray:
-    """Find an estimate's parameters in a list of names."""
-    return np.array([names.index(name) for name in estimate.names], dtype=np.int64)
-
-
 @one_blas_thread()
 def compress(regression: Regression, row_weights: FloatArray | None = None) -> Factors:
     """Compress equations, each row multiplied by its weight first."""

@@ -310,7 +310,7 @@ def near_reversals(
     """
     marked = np.zeros(dq.shape, dtype=bool)
     reach = int(np.ceil(within * rate))
-    for term in _turning_reversals(robot):
+    for term in _friction_directions(robot):
         v = dq @ term.senses
         turns = _widened(v[1:] * v[:-1] <= 0.0, reach)
         if slow is not None:
@@ -319,7 +319,7 @@ def near_reversals(
     return marked
 
 
-def _turning_reversals(robot: Robot) -> Iterator[FrictionTerm]:
+def _friction_directions(robot: Robot) -> Iterator[FrictionTerm]:
     """Take each direction of friction once."""
     known: set[bytes] = set()
     for term in robot.drive.friction:

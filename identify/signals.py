@@ -89,7 +89,7 @@ def decimate(x: FloatArray, factors: int | Sequence[int], *, unit_gain: bool = F
     A stage is a Chebyshev filter of the first kind, order 8, ripple 0.05 dB, cut-off 0.8 of the new Nyquist
     frequency, run forward and backward. x is (n_samples, …); the result has ceil(n / factor) samples per stage.
     A filter of even order lets a constant through at the bottom of its ripple: -0.1 dB (0.9886) per stage, which no
-    estimate feels as long as both sides of the equations are treated alike (`decimate_together`), but thresholds do.
+    estimate feels as long as both sides of the equations are treated alike, but thresholds do.
     `unit_gain` corrects it; published row counts want it off. Settings: factors (spelled "10x10"), unit_gain.
     """
     x = np.asarray(x, dtype=np.float64)
@@ -101,19 +101,6 @@ def decimate(x: FloatArray, factors: int | Sequence[int], *, unit_gain: bool = F
     for factor in _checked_factors(factors):
         rows = _decimate_stage(rows, factor, unit_gain)
     return rows.reshape(len(rows), *x.shape[1:])
-
-
-def decimate_together(
-    *arrays: FloatArray, factors: int | Sequence[int], unit_gain: bool = False
-) -> tuple[FloatArray, ...]:
-    """Decimate the two sides of the equations alike: y, W and whatever belongs to the same n_samples.
-
-    y = W χ holds after decimation because every column of W went through the filter y went through.
-    """
-    lengths = [len(array) for array in arrays]
-    if not arrays or len(set(lengths)) > 1:
-        raise ValueError(f"arrays have {lengths or 'no'} samples, expected one or more arrays of the same n_samples")
-    return tuple(decimate(array, factors, unit_gain=unit_gain) for array in arrays)
 
 
 def moving_mask(dq: FloatArray, threshold: ArrayLike) -> BoolArray:

@@ -292,12 +292,6 @@ def _within(row: FloatArray, rows: FloatArray) -> bool:
     return bool(np.linalg.norm(rest) < 1e-6 * np.linalg.norm(row))
 
 
-def visible_columns(robot: Robot) -> BoolArray:
-    """Mark the parameters that take part in any base parameter."""
-    base = base_parameters(robot)
-    return np.asarray(np.any(base.regrouping != 0.0, axis=0))
-
-
 _DEGREE = {"kg m2": 2, "kg m": 1, "kg": 0}
 _AGREEMENT = 1e-9  # relative; the numbers come from a QR of random states
 _FACTORS = {1.0: "", 2.0: "2 ", 0.5: "0.5 ", 4.0: "4 ", 1.5: "1.5 ", 3.0: "3 "}

@@ -529,11 +529,11 @@ def solve_legs(loop: ClosedLoop, legs: tuple[Leg, ...], x: FloatArray) -> tuple[
     for leg in legs:
         T = poses[:, leg.link]
         target = (T[:, :3, :3] @ leg.point + T[:, :3, 3]) @ leg.directions.T
-        q[:, leg.joint], short[:, leg.joint] = _solve_legs(leg, leg.path[0] - target)
+        q[:, leg.joint], short[:, leg.joint] = _solve_leg(leg, leg.path[0] - target)
     return q, short
 
 
-def _solve_legs(leg: Leg, d: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _solve_leg(leg: Leg, d: FloatArray) -> tuple[FloatArray, FloatArray]:
     _, u, v = leg.path
     if leg.slides:
         along = d @ v / (v @ v)

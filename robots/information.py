@@ -5,7 +5,7 @@ be A⁻¹. Real residuals repeat and resemble their neighbours, which `inflation
 scatter S = Σ_runs W_bᵀ Σ⁻¹ K² W_b. Both add up over runs.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,16 +60,6 @@ def noise_data(noise: Noise) -> dict[str, Any]:
         "dead_zone": noise.per_joint("dead_zone").tolist(),
         "source": noise.source,
     }
-
-
-def noise_from_data(data: Mapping[str, Any]) -> Noise:
-    """Read noise from plain data; inflation, dead zone and source may be missing."""
-    fields = ("sigma", "rate_hz", "inflation", "dead_zone", "source")
-    strange, absent = sorted(set(data) - set(fields)), [name for name in fields[:2] if name not in data]
-    if strange or absent:
-        told = [f"has no {name}" for name in absent] + [f"has {name!r}, which noise does not" for name in strange]
-        raise ValueError(f"the noise data {' and '.join(told)}; expected {', '.join(fields)}")
-    return Noise(**{name: data[name] for name in fields if name in data})
 
 
 @dataclass(frozen=True, eq=False, slots=True)

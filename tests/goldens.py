@@ -252,7 +252,7 @@ name = "C"
 log = "trajectory_c.mat"
 role = "validate"
 """
-EXACT = ("csv", "urscript", "rapid", "twincat", "franka", "ros2", "krl", "krl-rsi", "twincat-cam", "fanuc-j519")
+EXACT = ("csv", "urscript", "rapid", "twincat", "franka", "ros2", "krl", "krl-rsi", "fanuc-j519")
 APPROXIMATE = ("rapid-move", "val3", "fanuc")
 METHODS = ("ols", "wls", "irls", "ridge", "tls", "rls", "ml", "iv", "filtered dynamic", "energy", "power")
 EXPORTS = ("mjcf", "urdf", "py", "c")

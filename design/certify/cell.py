@@ -104,7 +104,7 @@ def _where(worst: Worst, row: int) -> str:
 
 
 _EFFORT = Effort(n_first=1000, share=0.25, most_spans=20_000)
-_CLOSE_CERTIFY_CLOSED = 1e-2  # how sharply a distance is bounded where little is spare
+_DISTANCE_TOLERANCE = 1e-2  # how sharply a distance is bounded where little is spare
 
 
 def singularity_margins(robot: Robot, pieces: tuple[Piece, ...], least: float) -> list[Margin]:
@@ -123,7 +123,7 @@ def singularity_margins(robot: Robot, pieces: tuple[Piece, ...], least: float) -
         return limit - lowest, limit - at_samples
 
     none = np.zeros(len(names))
-    worst = worst_case(pieces, bound, limit=none, slack=none + _CLOSE_CERTIFY_CLOSED, effort=_EFFORT)
+    worst = worst_case(pieces, bound, limit=none, slack=none + _DISTANCE_TOLERANCE, effort=_EFFORT)
     return [
         above(
             name,

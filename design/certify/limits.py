@@ -119,7 +119,7 @@ def _bound(part: Spans) -> tuple[FloatArray, FloatArray]:
     return np.concatenate([high, -low, *inside], axis=1), np.concatenate([q, -q, *at_ends], axis=1)
 
 
-_EFFORT_CERTIFY_TORQUE = Effort(n_first=2000)
+_TORQUE_EFFORT = Effort(n_first=2000)
 _FIRST_RMS, _MOST_RMS = 4096, 32768
 
 
@@ -146,7 +146,7 @@ def peak_margins(robot: Robot, pieces: tuple[Piece, ...], limit: FloatArray, tru
         return largest_torques(robot, chi, part)
 
     slack = np.where(stated, 5e-3 * np.where(stated, limit, 0.0), np.inf)
-    worst = worst_case(pieces, bound, limit=limit, slack=slack, effort=_EFFORT_CERTIFY_TORQUE)
+    worst = worst_case(pieces, bound, limit=limit, slack=slack, effort=_TORQUE_EFFORT)
     proof = f"prior model, {worst.n_spans} intervals, smallest {1e3 * worst.smallest:.3g} ms: ends + h²/8·max|f''|"
     if robot.drive.friction:
         proof += ", friction by its range over each interval"

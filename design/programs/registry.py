@@ -17,13 +17,15 @@ _MODULES = {
     "ros2": ("ros2.emit", "ros2.controller"),
     "krl": ("krl.spline", "krl.spline_controller"),
     "krl-rsi": ("krl.rsi", "krl.rsi_controller"),
-    "twincat-cam": ("twincat.cam", "twincat.cam_controller"),
     "fanuc-j519": ("fanuc.stream", "fanuc.stream_controller"),
     "rapid-move": ("rapid.move", "rapid.move_controller"),
     "val3": ("val3.emit", "val3.controller"),
     "fanuc": ("fanuc.tp", "fanuc.tp_controller"),
 }
 NAMES = tuple(_MODULES)
+_REMOVED = {
+    "twincat-cam": "twincat-cam was removed; twincat commands the same motion at every cycle: use --target twincat",
+}
 
 
 def emitter(name: str) -> Emitter:
@@ -42,6 +44,8 @@ def target(name: str) -> Target:
 
 
 def _module(name: str, role: int) -> ModuleType:
+    if name in _REMOVED:
+        raise ExcitorError(_REMOVED[name])
     if name not in NAMES:
         raise ExcitorError(f"there is no target {name!r}; targets are {', '.join(NAMES)}")
     return import_module(f"excitor.design.programs.{_MODULES[name][role]}")

@@ -230,10 +230,6 @@ class Execution:
     events: tuple[str, ...] = ()  # in order: "log on", "log off", "out", "main", "back"
     halted: str = ""  # the message with which it refused to go on; empty where it ran to its end
 
-    def without_marks(self) -> "Execution":
-        """Forget the marks."""
-        return replace(self, marks=())
-
 
 class Executor(Protocol):
     """A module of `checks`: runs the files of one program, or raises ProgramError."""

@@ -337,7 +337,7 @@ REVERSED = 1.5  # times that a channel's misfit must shrink before its sign is s
 INDEPENDENT = 60  # samples of a run: the rest repeat the same errors
 SENSED = 2.0  # times that the prior of links alone must be nearer, in the median joint's variance
 _LEAST, _MOST = 1e-3, 10.0  # a misfit below is as good as none; one above says no more
-_NEAR_TORQUES = np.log(1.6)  # of a factor that names a unit
+_TORQUE_NEAR = np.log(1.6)  # of a factor that names a unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +363,7 @@ class _Model:
 
 
 @dataclass(frozen=True, slots=True)
-class _FitTorques:
+class _TorqueFit:
     scale: float  # of the channel over the prior
     misfit: float  # left, over the channel's variance: above 1 where the least that is expected is too much
 
@@ -421,8 +421,8 @@ def _checked(expected: Expected, run: MeasuredRun, robot: Robot, samples: Sample
     judged = moving & np.array([name not in dead for name in expected.joints])
     model, tau = _model(robot, run, samples), on_side(robot, run.effort_side, samples.tau)
     gains = np.ones(robot.n_joints) if run.gains is None else run.gains
-    order, gain = _order_torques(_cross_fits(model, tau, gains, run.effort == "torque"), judged)
-    checks += _order_checks_torques(expected, order)
+    order, gain = _torque_order(_cross_fits(model, tau, gains, run.effort == "torque"), judged)
+    checks += _torque_order_checks(expected, order)
     for j in np.flatnonzero(judged):
         channel = tau[:, order[j]] * (gains[j] / gains[order[j]])
         checks.append(_sign_and_scale(expected, robot, run, int(j), model, channel))
@@ -459,7 +459,7 @@ def _cross_fits(model: _Model, tau: FloatArray, gains: FloatArray, scaled: bool)
     return misfit
 
 
-def _fit(model: _Model, j: int, tau: FloatArray, scaled: bool) -> _FitTorques:
+def _fit(model: _Model, j: int, tau: FloatArray, scaled: bool) -> _TorqueFit:
     """Fit a channel by s (rigid + offset) + friction that brakes, s within SCALES of the prior where `scaled`."""
     from scipy.optimize import lsq_linear
 
@@ -475,10 +475,10 @@ def _fit(model: _Model, j: int, tau: FloatArray, scaled: bool) -> _FitTorques:
     bounds = ([low / typical, 0.0, 0.0, -np.inf], [max(high, 1e-12) / typical, np.inf, np.inf, np.inf])
     found = lsq_linear(columns, tau / typical, bounds)
     left = 2.0 * float(found.cost) * typical**2
-    return _FitTorques(float(found.x[0]) * typical / size, min(_MOST, left / varies))
+    return _TorqueFit(float(found.x[0]) * typical / size, min(_MOST, left / varies))
 
 
-def _order_torques(misfit: FloatArray, judged: BoolArray) -> tuple[IntArray, float]:
+def _torque_order(misfit: FloatArray, judged: BoolArray) -> tuple[IntArray, float]:
     """Choose the channel of each joint: its own, unless an exchange explains torques far better; and by how much."""
     own = np.arange(len(misfit))
     value = -np.log(np.maximum(misfit, _LEAST))
@@ -490,7 +490,7 @@ def _order_torques(misfit: FloatArray, judged: BoolArray) -> tuple[IntArray, flo
     return (order, gain) if gain > EXCHANGED else (own, 0.0)
 
 
-def _order_checks_torques(expected: Expected, order: IntArray) -> list[Check]:
+def _torque_order_checks(expected: Expected, order: IntArray) -> list[Check]:
     wrong = np.flatnonzero(order != np.arange(len(order)))
     told = "torque channels are in the model's order"
     if wrong.size:
@@ -519,7 +519,7 @@ def _sign_and_scale(
     factor, sign, doubt = _factor(model, j, tau)
     cause = meaning = remedy = ""
     if run.effort == "torque" and (abs(factor) + doubt < SCALES[0] or abs(factor) - doubt > SCALES[1]):
-        cause, meaning, remedy = _meaning_torques(robot, run, j, abs(factor), doubt)
+        cause, meaning, remedy = _torque_meaning(robot, run, j, abs(factor), doubt)
     if sign < 0.0:
         meaning = f"{meaning}; its sign is reversed" if meaning else ": its sign is reversed"
         cause, remedy = cause or "flipped sign", f"{remedy}, and reverse the sign" if remedy else "reverse its sign"
@@ -551,7 +551,7 @@ def _factor(model: _Model, j: int, tau: FloatArray) -> tuple[float, float, float
     return sign * abs(factor), sign, doubt
 
 
-def _meaning_torques(robot: Robot, run: MeasuredRun, j: int, factor: float, doubt: float) -> tuple[str, str, str]:
+def _torque_meaning(robot: Robot, run: MeasuredRun, j: int, factor: float, doubt: float) -> tuple[str, str, str]:
     """Name what a torque's factor comes from: cause, the words for it, the remedy."""
     gears = robot.drive.motor_from_joint[j]
     gear, limit = abs(float(gears[j] or gears[np.argmax(np.abs(gears))])), float(robot.limits.torque[j])
@@ -566,7 +566,7 @@ def _meaning_torques(robot: Robot, run: MeasuredRun, j: int, factor: float, doub
         known[gear] = ("missing gear", "the gear ratio is in it once too often", "divide by the gear ratio")
         known[1.0 / gear] = ("missing gear", "it is the motor's, before the gear", "multiply by the gear ratio")
     nearest = min(known, key=lambda scale: abs(np.log(factor / scale)) if factor > 0.0 else np.inf)
-    if factor <= 0.0 or abs(np.log(factor / nearest)) > max(_NEAR_TORQUES, np.log1p(doubt / factor)):
+    if factor <= 0.0 or abs(np.log(factor / nearest)) > max(_TORQUE_NEAR, np.log1p(doubt / factor)):
         return "scale", ", which no unit explains: is it a current?", "check unit and prior masses"
     cause, told, remedy = known[nearest]
     return cause, f": {told}", remedy
@@ -618,7 +618,7 @@ def check_saturation(found: Alignment, run: MeasuredRun, robot: Robot, channels:
         name = found.expected.joints[j]
         ends = _sure(cut, int(turns[:, j].sum()), series) and cut.saved > AFFECTED * clearest
         if not ends and channels.strays[j]:
-            cut, ends = _stays_saturation(on_side(robot, "motor", run.tau)[:, j])
+            cut, ends = _stays_at_end(on_side(robot, "motor", run.tau)[:, j])
         checks.append(_check(name, cut, ends, name in held))
     return checks
 
@@ -643,7 +643,7 @@ def _turning(robot: Robot, told: Followed) -> BoolArray:
     return np.asarray(speed > SLOW * speed.max(axis=0))
 
 
-def _stays_saturation(tau: FloatArray) -> tuple[_Cut, bool]:
+def _stays_at_end(tau: FloatArray) -> tuple[_Cut, bool]:
     """Tell whether a drive whose joint does not follow stays at its end, whatever the motion needs."""
     level, share = _piled(np.abs(tau))
     return _Cut(level, np.inf, np.inf, share), share > PILED
@@ -761,8 +761,8 @@ def _check(name: str, cut: _Cut, ends: bool, held: bool) -> Check:
 
 
 SPREAD = 0.1  # of masses and first moments about the prior; twice that of inertias and rotors
-EVIDENCE_PAYLOAD = 10.0  # below which nothing is said: healthy runs save 3 at most
-LEAST_PAYLOAD = 0.02  # of the mass of all links: too little to matter
+PAYLOAD_EVIDENCE = 10.0  # below which nothing is said: healthy runs save 3 at most
+LEAST_MASS = 0.02  # of the mass of all links: too little to matter
 REACH = 0.1  # m, of a load's centre from the flange
 ROWS = 400  # samples that are looked at
 
@@ -778,7 +778,7 @@ class Load:
 
     def sure(self, robot: Robot) -> bool:
         """Tell whether it is more than chance, and than nothing."""
-        return self.evidence > EVIDENCE_PAYLOAD and abs(self.mass) > self.least(robot)
+        return self.evidence > PAYLOAD_EVIDENCE and abs(self.mass) > self.least(robot)
 
     def possible(self, robot: Robot) -> bool:
         """Tell whether a body is left of the last link and its load: no load takes off more than there is."""
@@ -787,7 +787,7 @@ class Load:
     def least(self, robot: Robot) -> float:
         """From which mass on something is said, kg."""
         masses = float(np.abs(prior(robot)[9 : layout(robot).n_link_params : 10]).sum())
-        return max(LEAST_PAYLOAD * masses, self.sigma)
+        return max(LEAST_MASS * masses, self.sigma)
 
 
 def can_weigh(run: MeasuredRun, robot: Robot) -> bool:
@@ -841,7 +841,7 @@ def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
     A = _sided(robot, run, columns)
     b = on_side(robot, run.effort_side, residual)
     weights = _weights(A, b, on_side(robot, run.effort_side, data.tau))
-    weights = weights * _turning_payload(data.motion.dq)
+    weights = weights * _moving_joints(data.motion.dq)
     A, b = (A * weights[:, :, None]).reshape(-1, A.shape[2]), (b * weights).ravel()
     load = Load(0.0, np.inf)
     moments = 0.01 * params.n_links
@@ -853,7 +853,7 @@ def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
     return load
 
 
-def _turning_payload(dq: FloatArray) -> BoolArray:
+def _moving_joints(dq: FloatArray) -> BoolArray:
     """Leave out joints while they stand: what friction holds there is not known."""
     fastest = np.abs(dq).max(axis=0)
     return np.asarray((np.abs(dq) > SLOW * fastest) | (fastest == 0.0))

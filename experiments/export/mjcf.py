@@ -329,7 +329,7 @@ class _Reader:
 
 
 _NEAR = 1e-4  # m, and rad: files give five digits or so
-_SAME_MJCF_FILL = {"hinge": False, "slide": True}
+_SLIDES = {"hinge": False, "slide": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,7 +405,7 @@ def _pairs(file: ReadMjcf, tree: Tree, where: str) -> list[_Pair]:
         if len(body.joints) > 1:
             raise ExcitorError(f"{where}: body {body.name!r} has several joints; give each a body of its own")
         kind = pair.joint.attributes.get("type", "hinge")
-        if _SAME_MJCF_FILL.get(kind) != bool(tree.sliding[pair.link]):
+        if _SLIDES.get(kind) != bool(tree.sliding[pair.link]):
             told = "slides" if tree.sliding[pair.link] else "turns"
             raise ExcitorError(f"{where}: joint {name!r} is of type {kind[:20]}, but the robot's {told}")
         above = body.parent

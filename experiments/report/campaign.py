@@ -237,13 +237,13 @@ def planned_section(data: Mapping[str, Any]) -> Markup:
     planned, robot = subtable(data, "planned"), subtable(data, "robot")
     if not planned:
         return Markup("")
-    parts: list[Markup] = [element("h3", "Runs"), _runs_campaign(planned)]
+    parts: list[Markup] = [element("h3", "Runs"), _runs_table(planned)]
     for made in (_tracking(planned, robot), _noise(planned, robot), _deviations(planned)):
         parts += made
     return card("planned", "Planned and achieved", *parts)
 
 
-def _runs_campaign(planned: Mapping[str, Any]) -> Markup:
+def _runs_table(planned: Mapping[str, Any]) -> Markup:
     headings = [
         ("run", ""),
         ("", ""),
@@ -319,10 +319,10 @@ def _deviations(planned: Mapping[str, Any]) -> list[Markup]:
         f"{planned.get('within')} of {planned.get('compared')} parameters are known as well as foreseen, within a "
         f"factor of 2; the median of obtained over expected is {show(planned.get('median_ratio'), 3)}."
     )
-    return [element("h3", "Standard deviations of parameters"), element("p", sentence), _parameters_campaign(planned)]
+    return [element("h3", "Standard deviations of parameters"), element("p", sentence), _parameters_table(planned)]
 
 
-def _parameters_campaign(planned: Mapping[str, Any]) -> Markup:
+def _parameters_table(planned: Mapping[str, Any]) -> Markup:
     headings = [("parameter", ""), ("expected", "n"), ("obtained", "n"), ("unit", ""), ("obtained / expected", "n")]
     rows = [
         (
@@ -527,14 +527,14 @@ def tracking_section(data: Mapping[str, Any]) -> Markup:
         return card("tracking", title, element("p", f"No tracking was simulated: {tracking['refused']}"))
     controllers = [found for found in entries(tracking, "controllers") if isinstance(found, Mapping)]
     parts = [
-        element("p", _told_tracking(tracking)),
+        element("p", _tracking_sentence(tracking)),
         _table(tracking, controllers),
         element("p", _limits(tracking), class_="hint"),
     ]
     return card("tracking", title, *parts, hint="Simulated: a virtual robot under PD control, torques fed forward.")
 
 
-def _told_tracking(tracking: Mapping[str, Any]) -> str:
+def _tracking_sentence(tracking: Mapping[str, Any]) -> str:
     """Say in a sentence what the model brings at the tool."""
     ratios = subtable(tracking, "ratios")
     words = [
@@ -557,14 +557,14 @@ def _table(tracking: Mapping[str, Any], controllers: list[Mapping[str, Any]]) ->
     for j, joint in enumerate(entries(tracking, "joints")):
         pairs = [(entries(found, "rms")[j], entries(found, "peak")[j]) for found in controllers]
         shares = [entries(subtable(ratios, key), "joints")[j] for key in beside]
-        rows.append(_row_tracking(str(joint), pairs, str(units[j]), shares))
+        rows.append(_tracking_row(str(joint), pairs, str(units[j]), shares))
     for name, rms, peak, key in TOOL:
         pairs = [(found.get(rms), found.get(peak)) for found in controllers]
-        rows.append(_row_tracking(name, pairs, "mm", [subtable(ratios, which).get(key) for which in beside]))
+        rows.append(_tracking_row(name, pairs, "mm", [subtable(ratios, which).get(key) for which in beside]))
     return html_table(headings, rows)
 
 
-def _row_tracking(name: str, pairs: list[tuple[Any, Any]], unit: str, shares: list[Any]) -> tuple[str, list[Any]]:
+def _tracking_row(name: str, pairs: list[tuple[Any, Any]], unit: str, shares: list[Any]) -> tuple[str, list[Any]]:
     numbers = [number_cell(show(value, 3), value) for pair in pairs for value in pair]
     ratios = [number_cell(show(share, 3), share) for share in shares]
     return "", [element("b", name), *numbers, Cell(unit_words(unit), "u"), *ratios]

@@ -265,7 +265,6 @@ def _headline(go: bool | None) -> str:
 def _method(method: str) -> str:
     words = {
         "bootstrap": "a bootstrap of blocks of time",
-        "effective": "counting what residuals are worth",
         "spectral": "the spectrum of residuals and of what differs between repetitions",
     }
     return words.get(method, "trusting that residuals are white")

@@ -206,7 +206,7 @@ class Setting:
 
 
 def _draw(setting: Setting, seed: int) -> Draw:
-    robot, system = equations_parallel_virtual(setting, seed)
+    robot, system = virtual_equations(setting, seed)
     known = truth(robot)
     result = drive_gains(system)
     smaller, removed = without_faint_parameters(system, Trust().ratio)
@@ -259,7 +259,7 @@ def coverage(name: str, draws: int, per_figure: int) -> tuple[float, float]:
     clean = Setting(**{**vars(setting), "signal": 0.0})
     gains, parameters = [], []
     for number in range(draws // per_figure):
-        robot, system = equations_parallel_virtual(clean, 1000 + number)
+        robot, system = virtual_equations(clean, 1000 + number)
         known, rng = truth(robot), np.random.default_rng(2000 + number)
         true = np.concatenate([[known.parameters[name] for name in system.names], known.gains])
         for _ in range(per_figure):
@@ -406,7 +406,7 @@ def equations(seed: int, seconds: float = SECONDS) -> tuple[FloatArray, GainSyst
     rng = np.random.default_rng(seed)
     runs = [_run(robot, gains, body=carried, rng=rng, seconds=seconds) for carried in (None, body)]
     laws = [Law((1,), np.array([g * (1.0 + BELIEVED * rng.choice([-1.0, 1.0]))])) for g in gains]
-    rows = Rows(decimate=tx40.thin_tx40_virtual, dead_zone=np.full(robot.n_joints, tx40.DEAD_ZONE_TX40_VIRTUAL))
+    rows = Rows(decimate=tx40.thin_virtual, dead_zone=np.full(robot.n_joints, tx40.VIRTUAL_DEAD_ZONE))
     return gains, gain_system(robot, runs, laws, rows=rows)
 
 
@@ -420,7 +420,7 @@ def _run(
     tau = inverse_dynamics(robot, motion, chi)
     tau = machine.with_noise(tau, rng, white=tx40.WHITE, slow=tx40.SLOW)
     noisy = motion.q + rng.normal(scale=tx40.POSITION_NOISE, size=motion.q.shape)
-    q = lowpass(noisy, sample_rate_hz=tx40.RATE_TX40_VIRTUAL, cutoff_hz=CUTOFF, true_cutoff=False)
+    q = lowpass(noisy, sample_rate_hz=tx40.VIRTUAL_RATE, cutoff_hz=CUTOFF, true_cutoff=False)
     seen, cut = tx40.differentiated(q), slice(ENDS, -ENDS)
     name = "unloaded" if body is None else "loaded"
     signal = motor_torques(robot, tau)[cut] / gains
@@ -434,12 +434,12 @@ def _truth(robot: Robot) -> FloatArray:
 
 
 RATE = 1000.0
-SECONDS_PARALLEL_VIRTUAL = 20
-CUTOFF_PARALLEL_VIRTUAL = 40.0
+VIRTUAL_SECONDS = 20
+VIRTUAL_CUTOFF = 40.0
 STEP = 20  # decimation, to 50 Hz
 FREQUENCY, HARMONICS = 0.5, 5
 MASS_ONLY = np.arange(10) == 9
-BELIEVED_PARALLEL_VIRTUAL = np.array([1.10, 0.90, 1.08])  # a-priori gains over the true ones
+VIRTUAL_BELIEVED = np.array([1.10, 0.90, 1.08])  # a-priori gains over the true ones
 
 
 SETTINGS: Mapping[str, Setting] = {
@@ -457,14 +457,14 @@ def truth(robot: Robot) -> Known:
     return Known(values, robot.drive.torque_from_current[:, 1])
 
 
-def equations_parallel_virtual(setting: Setting, seed: int) -> tuple[Robot, GainSystem]:
+def virtual_equations(setting: Setting, seed: int) -> tuple[Robot, GainSystem]:
     """Draw motions without and with the load, measure them, and set up the equations with wrong a-priori gains."""
     robot = load(setting.robot)
     rng = np.random.default_rng(seed)
     weight = KnownLoad("weighed body", -1, setting.load * MASS_ONLY, MASS_ONLY)
     runs = [measured(robot, setting, figure(robot, setting, rng), body, rng) for body in (None, weight)]
     gains = truth(robot).gains
-    laws = [Law((1,), np.array([g])) for g in gains * BELIEVED_PARALLEL_VIRTUAL[: len(gains)]]
+    laws = [Law((1,), np.array([g])) for g in gains * VIRTUAL_BELIEVED[: len(gains)]]
     return robot, gain_system(robot, runs, laws, rows=Rows(decimate=thin))
 
 
@@ -493,11 +493,11 @@ def measured(
     chi = robot.chi.copy()
     if body is not None:
         chi[layout(robot).link(robot.mechanism.n_links - 1)] += body.phi
-    repeats = round(SECONDS_PARALLEL_VIRTUAL * FREQUENCY)
+    repeats = round(VIRTUAL_SECONDS * FREQUENCY)
     signal = np.tile(motor_torques(robot, inverse_dynamics(robot, period, chi)) / truth(robot).gains, (repeats, 1))
     signal += rng.normal(scale=setting.signal, size=signal.shape)
     noisy = np.tile(period.q, (repeats, 1)) + rng.normal(scale=setting.encoder, size=signal.shape)
-    q = lowpass(noisy, sample_rate_hz=RATE, cutoff_hz=CUTOFF_PARALLEL_VIRTUAL, true_cutoff=False)
+    q = lowpass(noisy, sample_rate_hz=RATE, cutoff_hz=VIRTUAL_CUTOFF, true_cutoff=False)
     dq = differentiate(q, sample_rate_hz=RATE)
     ddq = differentiate(dq, sample_rate_hz=RATE)
     cut = slice(ENDS, -ENDS)
@@ -512,7 +512,7 @@ def thin(x: FloatArray) -> FloatArray:
 
 def noisy_again(system: GainSystem, setting: Setting, rng: np.random.Generator) -> GainSystem:
     """Add noise of the signals to equations that have none, filtered as the signals were; one gain a drive."""
-    n_samples = SECONDS_PARALLEL_VIRTUAL * round(RATE) - 2 * ENDS
+    n_samples = VIRTUAL_SECONDS * round(RATE) - 2 * ENDS
     V = system.V.copy()
     for run in np.unique(system.run):
         noise = thin(rng.normal(scale=setting.signal, size=(n_samples, len(system.laws))))

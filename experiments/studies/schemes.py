@@ -131,7 +131,7 @@ def tx40_case(seed: int) -> Case:
         tx40.measured(known.robot, known.chi, name, rng, motion=tx40.random_moves(rng, seconds, 0))
         for name, seconds in (("moves", 24.0), ("unseen", 8.0))
     ]
-    rows = Rows(decimate=tx40.thin_tx40_virtual, dead_zone=np.full(known.robot.n_joints, tx40.DEAD_ZONE_TX40_VIRTUAL))
+    rows = Rows(decimate=tx40.thin_virtual, dead_zone=np.full(known.robot.n_joints, tx40.VIRTUAL_DEAD_ZONE))
     large = np.abs(known.truth) > LARGE
     return Case(known.robot, (runs[0],), runs[1], rows, known.T, known.truth, large)
 
@@ -155,7 +155,7 @@ def _delta_run(robot: Robot, setting: parallel.Setting, name: str, rng: np.rando
     tau = np.tile(inverse_dynamics(robot, period), (PERIODS, 1))
     tau += joint_torques(robot, rng.normal(size=tau.shape) * setting.signal * robot.drive.torque_from_current[:, 1])
     noisy = np.tile(period.q, (PERIODS, 1)) + rng.normal(scale=setting.encoder, size=tau.shape)
-    q = lowpass(noisy, sample_rate_hz=rate, cutoff_hz=parallel.CUTOFF_PARALLEL_VIRTUAL, true_cutoff=False)
+    q = lowpass(noisy, sample_rate_hz=rate, cutoff_hz=parallel.VIRTUAL_CUTOFF, true_cutoff=False)
     dq = differentiate(q, sample_rate_hz=rate)
     ddq = differentiate(dq, sample_rate_hz=rate)
     cut = slice(ends, -ends)

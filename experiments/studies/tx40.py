@@ -475,13 +475,13 @@ TRUTH = {
     "off6": 0.13, "Fvm6": 0.608, "Fsm6": 1.95, "Iam6": 0.0116,
 }  # fmt: skip
 
-RATE_TX40_VIRTUAL = 1000.0
+VIRTUAL_RATE = 1000.0
 BOX_DEG = 0.9 * np.array([[-100, 120], [-4, 110], [-135, 30], [-240, 80], [-90, 108], [-200, 200]])
 SPEED = 0.85 * np.array([5.0, 5.0, 7.0, 7.2, 5.6, 11.6])
 WHITE = np.array([6.0, 6.0, 4.0, 1.5, 2.0, 1.2])
 SLOW = np.array([1.3, 1.3, 0.9, 0.42, 0.6, 0.42])
 POSITION_NOISE = 2e-6
-DEAD_ZONE_TX40_VIRTUAL = 0.03
+VIRTUAL_DEAD_ZONE = 0.03
 RATIO = 20.0
 
 
@@ -546,7 +546,7 @@ def fit_cases(seed: int) -> Fitted:
 
 def equations(known: Virtual, model: Callable[..., Regression], runs: list[Samples]) -> Regression:
     """Set up the equations of runs in the declared parameters."""
-    rows = Rows(decimate=thin_tx40_virtual, dead_zone=np.full(6, DEAD_ZONE_TX40_VIRTUAL))
+    rows = Rows(decimate=thin_virtual, dead_zone=np.full(6, VIRTUAL_DEAD_ZONE))
     return combine(model(known.robot, runs, rows=rows), known.T, known.names, [""] * len(known.names))
 
 
@@ -561,7 +561,7 @@ def virtual_regression(seed: int) -> Regression:
     base = base_parameters(robot)
     truth = np.array([TRUTH.get(name, 0.0) for name in declared_names(robot)])
     chi = base.standard(np.linalg.solve(declared_transform(robot, base), truth))
-    rows = Rows(decimate=thin_tx40_virtual, dead_zone=np.full(6, DEAD_ZONE_TX40_VIRTUAL))
+    rows = Rows(decimate=thin_virtual, dead_zone=np.full(6, VIRTUAL_DEAD_ZONE))
     run = _run(robot, chi, "single", np.random.default_rng(seed), seconds=9.0, locked=0)
     return dynamic_regression(robot, [run], rows=rows)
 
@@ -592,20 +592,20 @@ def measured(robot: Robot, chi: FloatArray, name: str, rng: np.random.Generator,
     """Measure a motion sampled at RATE, with noise on torques and positions, and process it."""
     tau = machine.with_noise(inverse_dynamics(robot, motion, chi), rng, white=WHITE, slow=SLOW)
     noisy = motion.q + rng.normal(scale=POSITION_NOISE, size=motion.q.shape)
-    seen = differentiated(lowpass(noisy, sample_rate_hz=RATE_TX40_VIRTUAL, cutoff_hz=60.0, true_cutoff=False))
+    seen = differentiated(lowpass(noisy, sample_rate_hz=VIRTUAL_RATE, cutoff_hz=60.0, true_cutoff=False))
     cut = slice(100, -100)
-    return Samples(name, Motion(seen.q[cut], seen.dq[cut], seen.ddq[cut]), tau[cut], RATE_TX40_VIRTUAL)
+    return Samples(name, Motion(seen.q[cut], seen.dq[cut], seen.ddq[cut]), tau[cut], VIRTUAL_RATE)
 
 
 def random_moves(rng: np.random.Generator, seconds: float, locked: int) -> Motion:
     """Smooth quintic moves to random targets, as an interpolator would."""
     q = quintic_moves(rng, seconds, locked)
-    return differentiated(lowpass(q, sample_rate_hz=RATE_TX40_VIRTUAL, cutoff_hz=25.0, order=2, true_cutoff=False))
+    return differentiated(lowpass(q, sample_rate_hz=VIRTUAL_RATE, cutoff_hz=25.0, order=2, true_cutoff=False))
 
 
 def quintic_moves(rng: np.random.Generator, seconds: float, locked: int) -> FloatArray:
     """Let each moving joint make quintic moves of its own to random targets, (n_samples, 6)."""
-    n = int(seconds * RATE_TX40_VIRTUAL)
+    n = int(seconds * VIRTUAL_RATE)
     q = np.tile(np.radians(BOX_DEG.mean(axis=1)), (n, 1))
     for j in range(locked, 6):
         low, high = np.radians(BOX_DEG[j])
@@ -613,7 +613,7 @@ def quintic_moves(rng: np.random.Generator, seconds: float, locked: int) -> Floa
         while at < n:
             target = float(rng.uniform(low, high))
             duration = max(0.25, 1.875 * abs(target - position) / SPEED[j] * float(rng.uniform(1.0, 1.6)))
-            s = np.arange(int(duration * RATE_TX40_VIRTUAL)) / (duration * RATE_TX40_VIRTUAL)
+            s = np.arange(int(duration * VIRTUAL_RATE)) / (duration * VIRTUAL_RATE)
             move = position + (target - position) * (10 * s**3 - 15 * s**4 + 6 * s**5)
             fits = min(len(move), n - at)
             q[at : at + fits, j] = move[:fits]
@@ -623,11 +623,11 @@ def quintic_moves(rng: np.random.Generator, seconds: float, locked: int) -> Floa
 
 def differentiated(q: FloatArray) -> Motion:
     """Differentiate positions twice."""
-    dq = differentiate(q, sample_rate_hz=RATE_TX40_VIRTUAL)
-    return Motion(q, dq, differentiate(dq, sample_rate_hz=RATE_TX40_VIRTUAL))
+    dq = differentiate(q, sample_rate_hz=VIRTUAL_RATE)
+    return Motion(q, dq, differentiate(dq, sample_rate_hz=VIRTUAL_RATE))
 
 
-def thin_tx40_virtual(x: FloatArray) -> FloatArray:
+def thin_virtual(x: FloatArray) -> FloatArray:
     """Decimate from RATE to 50 Hz, in stages of 5 and 4."""
     flat = x.reshape(len(x), -1)
     thinned = decimate(flat, (5, 4))

@@ -469,14 +469,6 @@ CHANNELS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def random_fault(seed: int, plan: Plan | None = None) -> Fault:
-    """Draw one of the faults, and how it shows; of those that can show, where a plan is given."""
-    rng = np.random.default_rng([seed, 0x66])
-    names = [name for name in FAULTS if plan is None or len(_open_to(name, plan)) >= _wanted(name)]
-    name = str(rng.choice(names))
-    return replace(FAULTS[name], channel=str(rng.choice(CHANNELS.get(name, ("",)))))
-
-
 def aimed(fault: Fault | str, plan: Plan, seed: int) -> Fault:
     """Choose what is open: joints in which the fault can show in this plan, channel, size; ValueError if none can."""
     if isinstance(fault, str):

@@ -23,7 +23,6 @@ from excitor.identify.periods import average_periods, harmonic_motion
 from excitor.identify.samples import Samples, Step
 from excitor.identify.signals import channels
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
-from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import regressor
 from excitor.robots.friction import joint_positions, torque_from_current
 from excitor.robots.load_torques import (
@@ -372,29 +371,6 @@ def exact_arm(robot: Robot, chi: FloatArray | None = None) -> Arm:
     """Take the arm for exactly known, by default as the robot's own prior with no payload."""
     chi = robot.chi if chi is None else np.asarray(chi, dtype=float)
     return Arm(chi, np.zeros((len(chi), len(chi))))
-
-
-def arm_from_base(robot: Robot, names: Sequence[str], beta: FloatArray, covariance: FloatArray) -> Arm:
-    """Take the arm as an earlier campaign estimated it: base parameters by name, and their covariance.
-
-    Base parameters at their own columns and 0 elsewhere give the same torques; those not named are 0.
-    """
-    base, params = base_parameters(robot), layout(robot)
-    place = {params.names[column]: int(column) for column in base.kept}
-    place |= {name: int(column) for name, column in zip(base.names, base.kept, strict=True)}
-    strange = [name for name in names if name not in place]
-    if strange:
-        raise ValueError(
-            f"{', '.join(strange)} is no base parameter of {robot.name}; the arm must have been identified with this "
-            f"very robot file, whose base parameters are {', '.join(base.names)}"
-        )
-    if len({place[name] for name in names}) < len(names):
-        raise ValueError("a base parameter of the arm is named twice; name each once")
-    columns = [place[name] for name in names]
-    chi, C = np.zeros(len(params)), np.zeros((len(params), len(params)))
-    chi[columns] = beta
-    C[np.ix_(columns, columns)] = covariance
-    return Arm(chi, C)
 
 
 def load_task(

@@ -260,11 +260,6 @@ def check_full(R: FloatArray, names: Sequence[str]) -> None:
         raise RankDeficient(f"the motions do not separate {', '.join(undetermined)}", undetermined)
 
 
-def corrected_arm(estimate: LoadEstimate, system: Equations) -> FloatArray:
-    """Tell the arm's parameters as the data have corrected them, (n_params,)."""
-    return np.asarray(system.task.arm.chi + system.arm_root @ estimate.values[system.unknowns.arm])
-
-
 def _solve_gram(R: FloatArray, right: FloatArray) -> FloatArray:
     """(RᵀR)⁻¹ times the right-hand side."""
     return np.asarray(scipy.linalg.solve_triangular(R, scipy.linalg.solve_triangular(R, right, trans="T")))

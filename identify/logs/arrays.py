@@ -198,7 +198,7 @@ def _bound() -> None:
 
 Arrays = tuple[dict[str, FloatArray], list[str]]
 _DEEPEST = 8
-_MOST_APART_READING = 2000  # arrays
+_MOST_ARRAYS = 2000  # arrays
 
 
 class Unreadable(Exception):
@@ -276,7 +276,7 @@ def _column(column: Any) -> FloatArray:
 
 
 def _check_size(numbers: int, arrays: int) -> None:
-    if numbers > MOST_NUMBERS or arrays > _MOST_APART_READING:
+    if numbers > MOST_NUMBERS or arrays > _MOST_ARRAYS:
         raise Unreadable(f"holds {numbers} numbers in {arrays} arrays, more than a log of one run; cut it into runs")
 
 

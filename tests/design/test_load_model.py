@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from excitor.design.constraints import Constraints
-from excitor.design.criteria import Criterion, carried_torques, load_model, unknown_names
+from excitor.design.criteria import Criterion, carried_torques, load_model
 from excitor.design.motion import Excitation, Trajectory, period_grid, steady
 from excitor.design.problem import build_problem, decode, encode, evaluate
 from excitor.design.search import objective_slope
@@ -150,8 +150,10 @@ def test_population_is_its_members(robot):
     assert G[1] == pytest.approx(W.T @ W)
 
 
-def test_unknowns_have_names(robot):
-    names = unknown_names(load_model(robot, 5, moving=np.arange(6) >= 4))
+def test_unknowns_are_the_load_friction_and_efficiencies_of_what_moves(robot):
+    model = load_model(robot, 5, moving=np.arange(6) >= 4)
+    every = (*layout(robot).names, *(f"R {name}" for name in robot.joint_names))
+    names = tuple(every[column] for column in model.columns)
     assert names == ("XX6", "XY6", "XZ6", "YY6", "YZ6", "ZZ6", "MX6", "MY6", "MZ6", "M6", *names[10:])
     assert names[10:] == ("Fv5", "Fc5", "Fv6", "Fc6", "R A5", "R A6")
 

@@ -17,7 +17,6 @@ from excitor.design.schedule import (
     moving_mask,
     payload_pair,
     plan_runs,
-    revealed,
     run_constraints,
     subset,
     together,
@@ -133,15 +132,6 @@ def test_excited_columns_are_as_many_as_the_locked_robot_has_base_parameters(rob
         counts.append(len(columns))
     assert counts[0] == len(kept)
     assert counts == sorted(counts, reverse=True)
-
-
-def test_revealed_parameters_are_fewer_the_more_is_locked(robot):
-    everything = base_parameters(robot).names
-    assert revealed(robot, np.ones(6, dtype=bool)) == everything
-    last = revealed(robot, np.arange(6) == 5)
-    assert {"off6", "MX6", "MY6"} <= set(last)
-    assert not {"Fv6", "Fvm6"} & set(last), "the coupling's friction turns with joint 6 alone when joint 5 stands"
-    assert not any(name.endswith(("1", "2", "3")) for name in last)
 
 
 def test_earlier_runs_add_up(robot, kept):

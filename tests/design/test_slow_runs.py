@@ -26,15 +26,14 @@ from excitor.design.slow import (
     slow_pieces,
     slow_series,
     static_columns,
-    static_condition,
     static_poses,
     static_rows,
     warm_up,
 )
 from excitor.robots.base import base_parameters
 from excitor.robots.cell import Scene, Shape, Zone, clearances, required, tool_speeds
-from excitor.robots.dynamics import inverse_dynamics
-from excitor.robots.gram import gram
+from excitor.robots.dynamics import inverse_dynamics, regressor
+from excitor.robots.gram import condition_number, gram, stack
 from excitor.robots.load import load
 from excitor.robots.robot import posture
 
@@ -182,6 +181,11 @@ def test_static_poses_are_approached_from_both_sides(runs):
     motion = measured_motion(run, 0.1)
     assert len(motion) == 64
     assert not motion.dq.any()
+
+
+def static_condition(robot, q, columns):
+    """Condition number of the column-normalised regressor at rest in the poses q."""
+    return condition_number(stack(regressor(robot, posture(q))[:, :, columns]))
 
 
 def test_chosen_poses_beat_random_ones(robot, runs):

@@ -220,6 +220,7 @@ def test_a_longer_motion_than_certified_breaks_its_limits(copy):
 
 def test_unknown_and_approximate_targets_are_refused(copy):
     assert "there is no target 'abb'" in call("emit", copy, "--target", "abb", code=1)
+    assert "use --target twincat" in call("emit", copy, "--target", "twincat-cam", code=1)
     assert "--approximate" in call("emit", copy, "--target", "val3", code=1)
     answer = json.loads(call("emit", copy, "--target", "urscript", "--target", "franka", "--json", code=1))
     refused = {one["target"]: one["refused"] for one in answer["targets"]}

@@ -53,14 +53,14 @@ def test_five_bar_gains_are_right_and_least_squares_is_low():
 
 def test_noise_drawn_again_differs_only_in_signals():
     setting = parallel_virtual.SETTINGS["five_bar"]
-    _, system = parallel_virtual.equations_parallel_virtual(replace(setting, signal=0.0), 0)
+    _, system = parallel_virtual.virtual_equations(replace(setting, signal=0.0), 0)
     first, second = (parallel_virtual.noisy_again(system, setting, np.random.default_rng(k)) for k in (0, 1))
     difference = first.V - system.V
     assert np.array_equal(difference != 0.0, system.V != 0.0)
     assert not np.array_equal(first.V, second.V)
     filtered = np.std(difference[difference != 0.0])
     assert 0.1 * setting.signal < filtered < 0.3 * setting.signal  # 20 of 500 Hz remain: √(20/500) = 0.2
-    _, direct = parallel_virtual.equations_parallel_virtual(setting, 0)
+    _, direct = parallel_virtual.virtual_equations(setting, 0)
     assert np.std((direct.V - system.V)[direct.V != 0.0]) == pytest.approx(filtered, rel=0.1)
 
 
@@ -81,7 +81,7 @@ def test_full_legs_fail_with_all_columns_noisy_and_the_gap_says_so():
 def test_parameters_leave_only_where_the_gap_demands_it():
     """Full legs and signals noisier than the study's: the gap falls below its limit, and elimination cures it."""
     loud = replace(parallel_virtual.SETTINGS["orthoglide_full"], signal=0.2)
-    robot, system = parallel_virtual.equations_parallel_virtual(loud, 2)
+    robot, system = parallel_virtual.virtual_equations(loud, 2)
     result = drive_gains(system)
     assert result.gap_of_all < 5.0 < result.fit.gap
     assert len(result.removed) > 20

@@ -160,7 +160,7 @@ def test_figures_and_what_is_told(recordings, theta):
     """Searches that hardly begin: all is reported, and judged by the bars."""
     values = {run: each.values for run, each in theta.items()}
     designs = qrc350_design.design(recordings, values, qrc350_design.Effort(1, 400))
-    figures = {figure.name: figure for figure in qrc350_design_figures.figures_qrc350_design_figures(designs)}
+    figures = {figure.name: figure for figure in qrc350_design_figures.design_figures(designs)}
     assert [figures[f"qrc350.design.{run}"].holds for run in ("a", "b")] == [True, True]
     bars = {name: figures[f"qrc350.design.{name}"].target for name in ("full", "restrained", "restrained_exact")}
     assert bars == {"full": 3.6, "restrained": 4.0, "restrained_exact": None}

@@ -18,7 +18,6 @@ from excitor.identify.drive_gains import (
     frobenius_fit,
     gain_system,
     known_load_fit,
-    laws_of,
     signal_fit,
     without_faint_parameters,
 )
@@ -306,8 +305,5 @@ def test_mistakes_are_told_in_sentences(five_bar):
         Law((1, 1), np.ones(2))
     with pytest.raises(ValueError, match="maker states"):
         Law((1,), np.zeros(1))
-    with pytest.raises(ValueError, match="no torque_from_current"):
-        laws_of(load("rotradi"))
     with pytest.raises(ValueError, match="gap above 1"):
         Trust(gap=0.5)
-    assert [law.prior[0] for law in laws_of(five_bar)] == GAINS.tolist()

@@ -11,7 +11,6 @@ from excitor.identify.load.equations import (
     LoadRun,
     Periods,
     abba,
-    arm_from_base,
     equations,
     exact_arm,
     linear_start,
@@ -32,7 +31,6 @@ from excitor.identify.load.fit import (
     reweighed,
 )
 from excitor.identify.samples import Samples, Step
-from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
 from excitor.robots.errors import ExcitorError, RankDeficient
 from excitor.robots.friction import motor_positions, motor_torques
@@ -222,20 +220,6 @@ def test_doubt_about_the_arm_is_what_errors_of_the_arm_do(kr150):
     scatter = np.std([estimate.values[:10] for estimate in estimates], axis=0)
     told = np.sqrt(np.diag(estimates[0].arm_covariance))[:10]
     np.testing.assert_allclose(told, scatter, rtol=0.35)  # of 60 draws, a deviation is known to 9 %
-
-
-def test_an_arm_known_by_its_base_parameters_is_the_same_arm(kr150):
-    phi = body("kr150")
-    run = run_of(kr150, phi)
-    base = base_parameters(kr150)
-    arm = arm_from_base(kr150, base.names, base.values(kr150.chi), np.eye(len(base)) * 1e-8)
-    task = load_task(kr150, [run], arm=arm)
-    assert equations(task, [run]).arm_root.shape[1] < len(base)  # friction counts as unknown
-    lossless = run_of(kr150, phi, R=np.ones(6))
-    estimate = identify_load(load_task(kr150, [lossless], arm=arm, efficiency=np.ones(6)), [lossless])
-    np.testing.assert_allclose(estimate.phi, phi, atol=1e-6 * phi[9])
-    with pytest.raises(ValueError, match=r"XX9 is no base parameter of kr150; the arm must"):
-        arm_from_base(kr150, ["XX9"], np.zeros(1), np.eye(1))
 
 
 def test_axes_3_to_6_tell_all_22_and_the_wrist_alone_not_the_mass(kr150):

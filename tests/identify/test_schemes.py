@@ -15,14 +15,11 @@ from excitor.identify.schemes import (
     held_pieces,
     integral,
     lagged,
-    least_squares,
-    scan_cutoff,
     scheme_delay,
     scheme_regression,
     switching,
     times,
 )
-from excitor.identify.validate import open_loop
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
@@ -331,58 +328,6 @@ def test_a_rotor_without_energy_is_refused_where_energy_is_asked_for():
     with pytest.raises(ExcitorError, match="rotor 'Ia' senses another motion"):
         scheme_regression(robot, [run], Scheme("filtered power"))
     assert left(robot, run, Scheme("filtered dynamic", hold="first")) < 1e-2
-
-
-def test_the_cutoff_is_that_of_the_nearest_simulation(held_run):
-    """Published timing, seen through the response: a filter that is too fast lets the errors of differences pass."""
-    robot, tau, q, _, rate = held_run
-    dq = np.gradient(q, 1.0 / rate, axis=0)
-    recorded = [Samples("run", Motion(q[:800], dq[:800], 0.0 * q[:800]), tau[:800], rate, phase=0.0)]
-    identified = [backward("run", q, tau, rate)]
-    cutoffs = (0.5, 9.0, 300.0)
-    found = scan_cutoff(robot, identified, Scheme("filtered dynamic"), cutoffs=cutoffs, recorded=recorded)
-    assert tuple(trial.cutoff for trial in found.trials) == cutoffs
-    assert found.best.error == min(trial.error for trial in found.trials)
-    for trial in found.trials:
-        simulated = open_loop(robot, base_parameters(robot).standard(trial.estimate.values), recorded).runs[0]
-        away = np.sqrt(np.mean((simulated.q - recorded[0].motion.q) ** 2, axis=0)) / recorded[0].motion.q.std(axis=0)
-        assert trial.error == pytest.approx(away.mean(), rel=1e-12)
-    assert max(found.trials, key=lambda trial: trial.error).cutoff == 300.0
-
-    def backwards(regression):
-        estimate = least_squares(regression)
-        return replace(estimate, values=-estimate.values)
-
-    with pytest.raises(ExcitorError, match="no cut-off of 9 rad/s gives a model that can be simulated"):
-        scan_cutoff(robot, identified, Scheme("power"), cutoffs=[9.0], recorded=recorded, fit=backwards)
-    motion = Motion(np.zeros((9, 3)), np.zeros((9, 3)), np.zeros((9, 3)))
-    with pytest.raises(ExcitorError, match="nothing moves in run 'still'"):
-        scan_cutoff(
-            robot, identified, Scheme("power"), cutoffs=cutoffs, recorded=[Samples("still", motion, tau[:9], 9.0)]
-        )
-    with pytest.raises(ExcitorError, match="no cut-offs to try"):
-        scan_cutoff(robot, identified, Scheme("power"), cutoffs=[], recorded=recorded)
-
-
-def test_what_is_late_in_the_scheme_is_late_in_the_simulation(held_run):
-    """Torques that act 1.6 samples late, simulated as if they acted at once, lead elsewhere."""
-    robot, tau, _, q, rate = held_run
-    dq = np.gradient(q, 1.0 / rate, axis=0)
-    recorded = [Samples("run", Motion(q[:400], dq[:400], 0.0 * q[:400]), tau[:400], rate, phase=0.0)]
-    scheme, identified = Scheme("filtered dynamic", hold="first", delay=1.6 / rate), [mid_sample("run", q, tau, rate)]
-    told = scan_cutoff(robot, identified, scheme, cutoffs=[9.0], recorded=recorded)
-    estimate = told.best.estimate
-
-    def prompt(regression):
-        return estimate
-
-    untold = scan_cutoff(robot, identified, replace(scheme, delay=0.0), cutoffs=[9.0], recorded=recorded, fit=prompt)
-    assert told.best.error < 0.2 * untold.best.error
-    uneven = replace(scheme, delay=(0.0, 0.1, 0.0))
-    with pytest.raises(ExcitorError, match="a delay for each joint"):
-        scan_cutoff(robot, identified, uneven, cutoffs=[9.0], recorded=recorded)
-    with pytest.raises(ExcitorError, match="before torques so delayed act"):
-        scan_cutoff(robot, identified, replace(scheme, delay=1.0), cutoffs=[9.0], recorded=recorded)
 
 
 @pytest.mark.parametrize("kind", ["energy", "filtered power"])

@@ -9,7 +9,6 @@ from excitor.identify.samples import Step
 from excitor.identify.signals import (
     any_moving_mask,
     decimate,
-    decimate_together,
     differentiate,
     lowpass,
     lowpass_design_hz,
@@ -128,7 +127,7 @@ def test_both_sides_decimated_together_still_agree():
     rng = np.random.default_rng(0)
     W = rng.normal(size=(3000, 3, 37)).cumsum(axis=0)
     chi = rng.normal(size=37)
-    y, thin = decimate_together(W @ chi, W, factors=(5, 2))
+    y, thin = decimate(W @ chi, (5, 2)), decimate(W, (5, 2))
     assert thin.shape == (300, 3, 37)
     np.testing.assert_allclose(thin @ chi, y, atol=1e-9 * np.abs(y).max())
     alone = decimate(W[:, 1, 8][:, None], (5, 2))
@@ -222,8 +221,6 @@ BAD[7, 1] = np.nan
         (lambda: decimate(GOOD, (10, 10)), "x has 10 samples, expected more than 27 for a stage of decimation"),
         (lambda: decimate(BAD, 2), "x holds values that are not finite; repair"),
         (lambda: decimate(np.array(1.0), 2), r"x has shape \(\), expected \(n_samples, ...\)"),
-        (lambda: decimate_together(GOOD, GOOD[:50], factors=2), r"arrays have \[100, 50\] samples, expected"),
-        (lambda: decimate_together(factors=2), "arrays have no samples, expected"),
         (lambda: moving_mask(GOOD, [0.1, 0.1, 0.1]), "threshold is .*, expected one speed ≥ 0 or 2 of them"),
         (lambda: moving_mask(GOOD, -0.1), "threshold is -0.1, expected one speed ≥ 0"),
         (lambda: moving_mask(GOOD, np.nan), "threshold is nan, expected one speed ≥ 0"),
@@ -252,7 +249,7 @@ def test_rows_of_the_recorded_tx40():
     )
     q = lowpass(joint_positions(robot, q_motor), sample_rate_hz=5000.0, cutoff_hz=50.0, true_cutoff=False)
     dq = differentiate(q, sample_rate_hz=5000.0)
-    tau, dq = decimate_together(joint_torques(robot, tau_motor)[50:-50], dq[50:-50], factors=(10, 10))
+    tau, dq = (decimate(x[50:-50], (10, 10)) for x in (joint_torques(robot, tau_motor), dq))
     threshold = 0.01 * robot.limits.velocity
     kept = moving_mask(dq, threshold)
     assert kept.sum(axis=0).tolist() == [349, 347, 344, 346, 346, 342]

@@ -17,7 +17,6 @@ from excitor.robots.information import (
     information_from_covariance,
     knowledge,
     noise_data,
-    noise_from_data,
     open_combinations,
     repeated,
     sigmas,
@@ -168,11 +167,11 @@ def test_what_was_known_before_adds(robot):
     assert len(known.unidentifiable) == 58
 
 
-def test_noise_survives_plain_data():
+def test_noise_is_written_joint_by_joint():
     noise = Noise(SIGMA, 100.0, inflation=2.0, dead_zone=np.arange(6) / 10.0, source="model.json of Tuesday")
-    back = noise_from_data(noise_data(noise))
-    assert noise_data(back) == noise_data(noise)
-    assert noise_from_data({"sigma": [1.0, 2.0], "rate_hz": 10.0}).per_joint("inflation").tolist() == [1.0, 1.0]
+    data = noise_data(noise)
+    assert data["inflation"] == [2.0] * 6
+    assert noise_data(Noise(**data)) == data
 
 
 @pytest.mark.parametrize(
@@ -184,8 +183,6 @@ def test_noise_survives_plain_data():
         (lambda: Noise(np.ones(2), 10.0, inflation=np.ones(3)), "shape"),
         (lambda: Noise(np.ones(2), 10.0, dead_zone=-1.0), "dead_zone"),
         (lambda: Noise(np.array([1.0, np.nan]), 10.0), "finite"),
-        (lambda: noise_from_data({"sigma": [1.0]}), "has no rate_hz"),
-        (lambda: noise_from_data({"sigma": [1.0], "rate_hz": 1.0, "colour": 1}), "has 'colour'"),
         (lambda: add([]), "at least one run"),
         (lambda: Information(("a",), np.eye(2), np.eye(2)), "shape"),
     ],

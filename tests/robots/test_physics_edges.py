@@ -14,7 +14,6 @@ from excitor.robots.base import (
     lost_when_locked,
     observation,
     random_motion,
-    visible_columns,
 )
 from excitor.robots.errors import RankDeficient
 from excitor.robots.inertia import check_consistency, from_center_of_mass
@@ -70,10 +69,11 @@ def test_assumed_zeros_are_no_parameters_without_effect():
     assert not zero & {*base_parameters(robot).without_effect, *base_parameters(robot).only_combined}
 
 
-def test_visible_columns_are_those_of_any_base_parameter():
+def test_parameters_without_effect_take_part_in_no_base_parameter():
     robot = load("tx40")
-    hidden = {n for n, v in zip(layout(robot).names, visible_columns(robot), strict=False) if not v}
-    assert hidden == set(base_parameters(robot).without_effect)
+    base = base_parameters(robot)
+    hidden = {n for n, column in zip(layout(robot).names, base.regrouping.T, strict=True) if not column.any()}
+    assert hidden == set(base.without_effect)
 
 
 def test_a_declared_set_with_a_row_twice_is_refused():

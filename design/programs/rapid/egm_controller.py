@@ -206,7 +206,7 @@ def loopback(client: EgmClient) -> Iterator[Callable[[bytes], bytes | None]]:
 
 
 LAG = 5  # packets until a joint is where it was told to be
-MOTORS_ON, MOTORS_OFF = 1, 2
+MOTORS_ON = 1
 STOPPED, RUNNING = 2, 3  # of mciState
 STANDS = 1e-6  # deg
 FIRST_PACKET, FIRST_MS = 4711, 987_654  # a controller that has been on for a while

@@ -311,7 +311,6 @@ class Module:
 
 
 _COMPARE = ("=", "<>", "<", ">", "<=", ">=")
-_SECTIONS = ("ERROR", "UNDO", "BACKWARD")
 
 
 def parse(file: str, text: str) -> Module:

@@ -1,19 +1,15 @@
-"""A PLC with an operator and a Scope: calls the emitted program in every cycle, and notes what happens.
+"""A PLC with an operator and a Scope on a virtual clock: ideal NC axes as the library Tc2_MC2 shows them.
 
-* Beckhoff's NC axes as the library Tc2_MC2 shows them, ideal and on a virtual clock.
-* Beckhoff's camming (Tc2_MC2_Camming) over ideal axes: tables and couplings.
-* Beckhoff's moves from point to point (Tc2_MC2) over ideal axes: speeding up, cruising, slowing down.
+The emitted program is called in every cycle.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import sqrt
 from typing import Any
 
 from excitor.design.programs.plan import BACK, HOLD, OUT, RAMP_IN, RAMP_OUT, SETTLE, WARM_UP, StretchName
 from excitor.design.programs.target import Machine, ProgramError
 from excitor.design.programs.twincat.parse import (
-    ADDRESS,
     BOOL,
     DINT,
     INT,
@@ -59,9 +55,6 @@ class Axis:
     failed: bool = False
     external: bool = False
     pending: list[tuple[int, bool]] = field(default_factory=list)  # switching of external set points
-    job: "Callable[[Axis], None] | None" = None  # what moves it, each cycle
-    coupled: bool = False
-    queued: bool = False  # a cam table waits
     fed: int = -1  # the cycle of the last external set point
 
     @property
@@ -80,11 +73,9 @@ class Axis:
         """Update Status, as the action ReadStatus does."""
         status, ready = self.status, self.ready
         status[_S["operational"]], status[_S["error"]], status[_S["disabled"]] = ready, self.failed, not ready
-        status[_S["extsetpointgenenabled"]], status[_S["coupled"]] = self.external, self.coupled
-        status[_S["camtablequeued"]] = self.coupled and self.queued
-        still = self.velocity == 0.0 and (self.job is None or self.coupled)
-        status[_S["notmoving"]] = status[_S["standstill"]] = still
-        status[_S["moving"]], status[_S["hasjob"]] = not still, self.job is not None
+        status[_S["extsetpointgenenabled"]] = self.external
+        still = self.velocity == 0.0
+        status[_S["notmoving"]], status[_S["standstill"]], status[_S["moving"]] = still, still, not still
 
 
 class Controller:
@@ -119,8 +110,6 @@ class Controller:
                 axis.external = axis.pending.pop(0)[1]
             if axis.external:
                 self._follow(axis)
-            elif axis.job is not None:
-                axis.job(axis)
             axis.show()
 
     def _follow(self, axis: Axis) -> None:
@@ -154,7 +143,7 @@ class Controller:
         )  # fmt: skip
         index = Routine("GETCURTASKINDEXEX", (), DINT, lambda: 1)
         types: dict[str, Type] = {"AXIS_REF": self.axis_ref, **{block.name: block for block in blocks}}
-        types.update({type.name: type for type in (POSITION_TYPE, BUFFER_MODE, DIRECTION)})
+        types[POSITION_TYPE.name] = POSITION_TYPE
         shared: dict[str, tuple[Type, Any]] = {"TwinCAT_SystemInfoVarList": (tasks, None)}
         return Library(types, {feed.name: feed, index.name: index}, dict(CONSTANTS), shared)
 
@@ -214,19 +203,12 @@ class Controller:
 
 
 class Cell:
-    """One program on one controller; `library` adds blocks to those of the axes."""
+    """One program on one controller."""
 
-    def __init__(
-        self,
-        files: Mapping[str, str],
-        name: str,
-        machine: Machine,
-        library: Callable[[Controller], Library] | None = None,
-    ) -> None:
+    def __init__(self, files: Mapping[str, str], name: str, machine: Machine) -> None:
         self.machine = machine
         self.controller = Controller(machine.step, machine.automatic)
-        made = library(self.controller) if library is not None else self.controller.library()
-        project = Project(files, made)
+        project = Project(files, self.controller.library())
         self.file = f"{name}.st"
         wanted = f"prg_{name}".lower()
         if wanted not in project.programs:
@@ -320,15 +302,9 @@ JUMP = 1e-2  # deg or mm that a set point may lie off what velocities announce: 
 FULL = 1_000_000  # PlcToNc.Override of 100 %
 
 POSITION_TYPE = Scalar("E_PositionType", "int", INT.low, INT.high)
-BUFFER_MODE = Scalar("MC_BufferMode", "int", INT.low, INT.high)
-DIRECTION = Scalar("MC_Direction", "int", INT.low, INT.high)
 CONSTANTS: dict[str, tuple[Type, Any]] = {
     "POSITIONTYPE_ABSOLUTE": (POSITION_TYPE, 1),
     "POSITIONTYPE_RELATIVE": (POSITION_TYPE, 2),
-    "MC_Aborting": (BUFFER_MODE, 0),
-    "MC_Buffered": (BUFFER_MODE, 1),
-    "MC_Positive_Direction": (DIRECTION, 1),
-    "MC_Negative_Direction": (DIRECTION, 3),
 }
 
 
@@ -379,11 +355,6 @@ def block(
     return record
 
 
-def done() -> dict[str, Scalar]:
-    """List the outputs of a command."""
-    return {"Done": BOOL, "Busy": BOOL, "Active": BOOL, "CommandAborted": BOOL, "Error": BOOL, "ErrorID": UDINT}
-
-
 def edge(B: Frame) -> bool:
     """Whether the first input has just become TRUE."""
     rising, B[-2] = B[0] and not B[-2], B[0]
@@ -421,375 +392,3 @@ def standard_blocks(step: float) -> list[Record]:
         block("TOF", timer, {}, times, off_delay),
         block("CTU", {"CU": BOOL, "RESET": BOOL, "PV": INT}, {}, {"Q": BOOL, "CV": INT}, count_up),
     ]
-
-
-QUINTIC, MOTION_POINT, MOTION_FUNCTION = 15, 8, 22
-AT_MASTER = 2  # MC_CAMACTIVATION_ATMASTERAXISPOS
-_ENUMS = {
-    "MC_MotionFunctionType": {"MOTIONFUNCTYPE_POLYNOM1": 1, "MOTIONFUNCTYPE_POLYNOM3": 3, "MOTIONFUNCTYPE_POLYNOM5": 5,
-                              "MOTIONFUNCTYPE_POLYNOM5_MM": QUINTIC, "MOTIONFUNCTYPE_POLYNOM7_MM": 24},
-    "MC_MotionPointType": {"MOTIONPOINTTYPE_IGNORE": 0, "MOTIONPOINTTYPE_REST": 1, "MOTIONPOINTTYPE_VELOCITY": 2,
-                           "MOTIONPOINTTYPE_TURN": 4, "MOTIONPOINTTYPE_MOTION": MOTION_POINT},
-    "MC_TableType": {"MC_TABLETYPE_EQUIDISTANT": 10, "MC_TABLETYPE_NONEQUIDISTANT": 11,
-                     "MC_TABLETYPE_MOTIONFUNCTION": MOTION_FUNCTION},
-    "MC_CamActivationMode": {"MC_CAMACTIVATION_INSTANTANEOUS": 0, "MC_CAMACTIVATION_ATMASTERCAMPOS": 1,
-                             "MC_CAMACTIVATION_ATMASTERAXISPOS": AT_MASTER, "MC_CAMACTIVATION_NEXTCYCLE": 3},
-    "MC_StartMode": {"MC_STARTMODE_ABSOLUTE": 1, "MC_STARTMODE_RELATIVE": 2, "MC_STARTMODE_MASTERABS_SLAVEREL": 3,
-                     "MC_STARTMODE_MASTERREL_SLAVEABS": 4},
-}  # fmt: skip
-ENUMS = {name: Scalar(name, "int", INT.low, INT.high) for name in _ENUMS}
-
-
-@dataclass(frozen=True)
-class Cam:
-    """A table: rows of master, position, velocity and acceleration."""
-
-    rows: tuple[tuple[float, float, float, float], ...]
-    periodic: bool
-
-    @property
-    def span(self) -> float:
-        """How far the master goes in it."""
-        return self.rows[-1][0] - self.rows[0][0]
-
-    def at(self, master: float) -> tuple[float, float, float]:
-        """Evaluate the quintic through the points next to a master position."""
-        first = self.rows[0][0]
-        x = first + (master - first) % self.span if self.periodic else master
-        if not first - 1e-6 <= x <= self.rows[-1][0] + 1e-6:
-            raise ProgramError("PLC", None, f"the master is at {x:g}, outside its cam table")
-        low, high = 0, len(self.rows) - 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.rows[middle][0] <= x else (low, middle)
-        return quintic(self.rows[low], self.rows[high], x)
-
-
-def quintic(a: tuple[float, ...], b: tuple[float, ...], x: float) -> tuple[float, float, float]:
-    """Join two points (x, p, v, a) by a polynomial of fifth order: position, velocity, acceleration at x."""
-    h = b[0] - a[0]
-    s = (x - a[0]) / h
-    v0, v1, a0, a1 = a[2] * h, b[2] * h, a[3] * h * h, b[3] * h * h
-    d = b[1] - a[1] - v0 - 0.5 * a0
-    e, f = v1 - v0 - a0, a1 - a0
-    c3, c4, c5 = 10.0 * d - 4.0 * e + 0.5 * f, -15.0 * d + 7.0 * e - f, 6.0 * d - 3.0 * e + 0.5 * f
-    position = a[1] + s * (v0 + s * (0.5 * a0 + s * (c3 + s * (c4 + s * c5))))
-    velocity = (v0 + s * (a0 + s * (3.0 * c3 + s * (4.0 * c4 + s * 5.0 * c5)))) / h
-    acceleration = (a0 + s * (6.0 * c3 + s * (12.0 * c4 + s * 20.0 * c5))) / (h * h)
-    return position, velocity, acceleration
-
-
-@dataclass
-class Coupling:
-    """A cam in use by an axis, or waiting: from which master position on, and where the master's 0 of it lies."""
-
-    cam: Cam
-    begin: float
-    offset: float
-    number: int
-
-
-@dataclass
-class Slave:
-    """An axis that follows cams, and all those that it has followed."""
-
-    axis: Axis
-    master: Axis
-    active: Coupling | None = None
-    queued: list[Coupling] = field(default_factory=list)
-    past: list[Coupling] = field(default_factory=list)
-
-    def follow(self, axis: Axis) -> None:
-        """Take the position that the cam has for the master."""
-        x, v = self.master.position, self.master.velocity
-        while self.queued and self.queued[0].begin <= x + 1e-12:
-            self.active = self.queued.pop(0)
-            self.past.append(self.active)
-        axis.queued = bool(self.queued)
-        if self.active is None:
-            return
-        p, slope, bend = self.active.cam.at(x - self.active.offset)
-        axis.position, axis.velocity = p, slope * v
-        axis.acceleration = bend * v * v + slope * self.master.acceleration
-
-
-class Camming:
-    """The tables and couplings of a controller."""
-
-    def __init__(self, controller: Controller) -> None:
-        self.controller = controller
-        self.cams: dict[int, Cam] = {}
-        self.slaves: dict[int, Slave] = {}  # by the axis' identity
-        self.point = structure("MC_MotionFunctionPoint", {
-            "PointIndex": UDINT, "FunctionType": ENUMS["MC_MotionFunctionType"],
-            "PointType": ENUMS["MC_MotionPointType"], "RelIndexNextPoint": UDINT, "MasterPos": LREAL,
-            "SlavePos": LREAL, "SlaveVelo": LREAL, "SlaveAcc": LREAL, "SlaveJerk": LREAL,
-        })  # fmt: skip
-        self.reference = structure("MC_CAM_REF", {
-            "pArray": ADDRESS, "ArraySize": UDINT, "TableType": ENUMS["MC_TableType"], "NoOfRows": UDINT,
-            "NoOfColumns": UDINT,
-        })  # fmt: skip
-        self.options = structure(
-            "ST_CamInOptions", {"ActivationMode": ENUMS["MC_CamActivationMode"], "ActivationPosition": LREAL}
-        )
-
-    def library(self) -> Library:
-        """Add camming to what the axes bring along."""
-        made = self.controller.library()
-        types: list[Any] = [self.point, self.reference, self.options, *ENUMS.values()]
-        blocks = [self._select(), self._cam_in(), self._cam_out()]
-        blocks += [move_block(self.controller), halt_block(self.controller)]
-        blocks.append(halt_block(self.controller, "MC_Stop"))
-        made.types.update({type.name: type for type in [*types, *blocks]})
-        made.types["MC_CAM_ID"] = UDINT
-        for name, values in _ENUMS.items():
-            made.constants.update({key: (ENUMS[name], value) for key, value in values.items()})
-        return made
-
-    def _select(self) -> Record:
-        def select(B: Frame) -> None:
-            if edge(B):
-                self.cams[B[2]] = self._read(B[3], B[1])
-                B[5] = True
-            elif B[0] and B[5]:
-                B[4], B[5] = True, False
-            if not B[0]:
-                B[4] = B[5] = False
-
-        inputs = {"Execute": BOOL, "Periodic": BOOL, "CamTableID": UDINT}
-        return block("MC_CamTableSelect", inputs, {"CamTable": self.reference}, done(), select)
-
-    def _read(self, table: Frame, periodic: bool) -> Cam:
-        points, _, kind, rows, columns = table
-        if not isinstance(points, list) or kind != MOTION_FUNCTION or columns != 1 or not 2 <= rows <= len(points):
-            raise ProgramError("PLC", None, "a cam table is no motion function of at least 2 points within its array")
-        found: list[tuple[float, float, float, float]] = []
-        for k, point in enumerate(points[:rows]):
-            index, function, what, following, master, position, velocity, acceleration, _ = point
-            if (index, function, what, following) != (k + 1, QUINTIC, MOTION_POINT, 1):
-                raise ProgramError("PLC", None, f"point {k + 1} of a cam table is no point of a quintic")
-            if found and master <= found[-1][0]:
-                raise ProgramError("PLC", None, f"the master does not rise at point {k + 1} of a cam table")
-            found.append((master, position, velocity, acceleration))
-        if periodic and any(abs(x - y) > 1e-6 for x, y in zip(found[0][1:], found[-1][1:], strict=True)):
-            raise ProgramError("PLC", None, "a periodic cam table does not end as it begins")
-        return Cam(tuple(found), periodic)
-
-    def _cam_in(self) -> Record:
-        def couple(B: Frame) -> None:
-            if edge(B):
-                axis = self.controller.of(B[7])
-                B[12] = not axis.ready or not self.controller.of(B[6]).ready
-                B[-3] = None if B[12] else (self._couple(B), self.controller.cycle + ENABLING)
-            B[8] = bool(B[0] and B[-3] and self._in_use(B))
-            B[9] = B[0] and not B[8]
-            B[12] = B[0] and B[12]
-
-        inputs: dict[str, Type] = {
-            "Execute": BOOL, "MasterOffset": LREAL, "SlaveOffset": LREAL, "StartMode": ENUMS["MC_StartMode"],
-            "CamTableID": UDINT, "Options": self.options,
-        }  # fmt: skip
-        references = {"Master": self.controller.axis_ref, "Slave": self.controller.axis_ref}
-        outputs = {
-            "InSync": BOOL,
-            "Busy": BOOL,
-            "Active": BOOL,
-            "CommandAborted": BOOL,
-            "Error": BOOL,
-            "ErrorID": UDINT,
-        }
-        return block("MC_CamIn", inputs, references, outputs, couple)
-
-    def _in_use(self, B: Frame) -> bool:
-        """Whether an axis follows the cam that was commanded."""
-        axis, (coupling, due) = self.controller.of(B[7]), B[-3]
-        return axis.coupled and self.slaves[id(axis)].active is coupling and self.controller.cycle >= due
-
-    def _couple(self, B: Frame) -> Coupling:
-        _, offset, lift, mode, number, options = B[:6]
-        master, axis = self.controller.of(B[6]), self.controller.of(B[7])
-        if number not in self.cams:
-            raise ProgramError("PLC", None, f"cam table {number} has not been loaded")
-        if mode != 1 or lift != 0.0:
-            raise ProgramError("PLC", None, "cams are coupled at absolute positions only here")
-        slave = self.slaves.setdefault(id(axis), Slave(axis, master))
-        later = options[0] == AT_MASTER
-        coupling = Coupling(self.cams[number], options[1] if later else master.position, offset, number)
-        if later:
-            self._queue(slave, coupling)
-        else:
-            p, v, a = coupling.cam.at(master.position - offset)
-            if abs(p - axis.position) > 1e-6 or abs(v) + abs(a) > 1e-6:
-                raise ProgramError("PLC", None, f"coupling makes an axis jump from {axis.position:g} to {p:g}")
-            slave.active = coupling
-            slave.queued.clear()
-            slave.past.append(coupling)
-        slave.master, axis.coupled, axis.job = master, True, slave.follow
-        return coupling
-
-    @staticmethod
-    def _queue(slave: Slave, then: Coupling) -> None:
-        if slave.active is None:
-            raise ProgramError("PLC", None, "a cam is queued where none is in use")
-        if then.begin < slave.master.position:
-            raise ProgramError("PLC", None, f"a cam is to begin at {then.begin:g}, which has passed")
-        now = slave.queued[-1] if slave.queued else slave.active
-        before, after = now.cam.at(then.begin - now.offset), then.cam.at(then.begin - then.offset)
-        if any(abs(x - y) > 1e-5 * max(1.0, abs(x)) for x, y in zip(before, after, strict=True)):
-            raise ProgramError("PLC", None, f"tables do not meet at {then.begin:g}: {before[0]:g} and {after[0]:g}")
-        slave.queued.append(then)
-
-    def _cam_out(self) -> Record:
-        def uncouple(B: Frame) -> None:
-            axis = self.controller.of(B[1])
-            slave = self.slaves.get(id(axis))
-            if edge(B) and slave is not None and axis.coupled:
-                if axis.velocity != 0.0:
-                    raise ProgramError("PLC", None, "an axis is uncoupled while it moves, and would go on for ever")
-                slave.active, axis.job, axis.coupled = None, None, False
-                slave.queued.clear()
-            B[2] = B[0]
-
-        return block("MC_CamOut", {"Execute": BOOL}, {"Slave": self.controller.axis_ref}, done(), uncouple)
-
-
-SOFT = 0.5  # an axis' own jerk, as a multiple of the acceleration, where a command states none
-
-
-@dataclass(frozen=True)
-class Ramp:
-    """Speeding up from rest to a velocity by a limited acceleration and jerk."""
-
-    velocity: float
-    acceleration: float
-    jerk: float
-
-    @property
-    def rise(self) -> float:
-        """How long the acceleration itself rises."""
-        return min(self.acceleration / self.jerk, sqrt(self.velocity / self.jerk))
-
-    @property
-    def time(self) -> float:
-        """How long it takes; half of it times the velocity is the way."""
-        return self.velocity / (self.jerk * self.rise) + self.rise if self.velocity > 0.0 else 0.0
-
-    def at(self, t: float) -> tuple[float, float, float]:
-        """Way, velocity and acceleration after a time."""
-        v, j, rise, left = self.velocity, self.jerk, self.rise, self.time - t
-        if left <= 0.0:
-            return v * (t - 0.5 * self.time), v, 0.0
-        if left < rise:
-            return v * (0.5 * self.time - left) + j * left**3 / 6.0, v - 0.5 * j * left * left, j * left
-        early, u = min(t, rise), max(t - rise, 0.0)
-        speed = 0.5 * j * early * early
-        return j * early**3 / 6.0 + speed * u + 0.5 * j * rise * u * u, speed + j * rise * u, j * early
-
-
-class Travel:
-    """A move from rest to a position; the override slows its time down."""
-
-    def __init__(self, axis: Axis, target: float, ramp: Ramp, step: float) -> None:
-        self.begin, self.target, self.step, self.t = axis.position, target, step, 0.0
-        self.way = abs(target - axis.position)
-        self.ramp = _reachable(ramp, self.way)
-        speed = self.ramp.velocity
-        self.time = self.ramp.time + self.way / speed if self.way > 1e-12 else 0.0
-
-    def advance(self, axis: Axis) -> None:
-        """Move for a cycle."""
-        rate = axis.to_nc[4] / FULL
-        self.t += self.step * rate
-        if self.t >= self.time - 1e-12:
-            axis.position, axis.velocity, axis.acceleration, axis.job = self.target, 0.0, 0.0, None
-            return
-        side = 1.0 if self.target > self.begin else -1.0
-        late = self.t > 0.5 * self.time
-        way, speed, change = self.ramp.at(self.time - self.t if late else self.t)
-        axis.position = self.target - side * way if late else self.begin + side * way
-        axis.velocity, axis.acceleration = side * rate * speed, side * rate * rate * (-change if late else change)
-
-
-def _reachable(ramp: Ramp, way: float) -> Ramp:
-    """Lower the velocity until speeding up and slowing down fit into the way."""
-    low, high = 0.0, ramp.velocity
-    if ramp.time * ramp.velocity <= way:
-        return ramp
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        fits = Ramp(middle, ramp.acceleration, ramp.jerk).time * middle <= way
-        low, high = (middle, high) if fits else (low, middle)
-    return Ramp(max(low, 1e-12), ramp.acceleration, ramp.jerk)
-
-
-class Halt:
-    """Slowing down from any velocity by a limited deceleration and jerk."""
-
-    def __init__(self, axis: Axis, deceleration: float, jerk: float, step: float) -> None:
-        self.side = 1.0 if axis.velocity > 0.0 else -1.0
-        speed = abs(axis.velocity)
-        slowing = min(max(-self.side * axis.acceleration, 0.0), deceleration, sqrt(2.0 * jerk * speed))
-        self.ramp = Ramp(speed + 0.5 * slowing * slowing / jerk, deceleration, jerk)  # one that is here right now
-        self.left, self.step = self.ramp.time - slowing / jerk, step
-        self.end = axis.position + self.side * self.ramp.at(self.left)[0]
-
-    def advance(self, axis: Axis) -> None:
-        """Slow down for a cycle."""
-        self.left -= self.step
-        if self.left <= 1e-12:
-            axis.position, axis.velocity, axis.acceleration, axis.job = self.end, 0.0, 0.0, None
-            return
-        way, speed, change = self.ramp.at(self.left)
-        axis.position, axis.velocity = self.end - self.side * way, self.side * speed
-        axis.acceleration = -self.side * change
-
-
-def move_block(controller: Controller) -> Record:
-    """Make MC_MoveAbsolute."""
-
-    def start(B: Frame, axis: Axis) -> Callable[[Axis], None]:
-        if axis.coupled or axis.external or axis.velocity != 0.0:
-            raise ProgramError("PLC", None, "MC_MoveAbsolute finds an axis that is not ready for it")
-        if min(B[2:5]) <= 0.0 or B[3] != B[4]:
-            raise ProgramError("PLC", None, "MC_MoveAbsolute wants a velocity, and the same acceleration both ways")
-        return Travel(axis, B[1], Ramp(B[2], B[3], B[5] or SOFT * B[3]), controller.step).advance
-
-    def move(B: Frame) -> None:
-        axis = controller.of(B[6])
-        if edge(B):
-            B[11] = not axis.ready
-            B[8] = axis.ready
-            if axis.ready:
-                B[-3] = axis.job = start(B, axis)
-        _finish(B, axis, 7)
-
-    inputs = {"Execute": BOOL, "Position": LREAL, "Velocity": LREAL, "Acceleration": LREAL, "Deceleration": LREAL,
-              "Jerk": LREAL}  # fmt: skip
-    return block("MC_MoveAbsolute", inputs, {"Axis": controller.axis_ref}, done(), move)
-
-
-def halt_block(controller: Controller, name: str = "MC_Halt") -> Record:
-    """Make MC_Halt or MC_Stop: both uncouple an axis and slow it down, whatever it does."""
-
-    def halt(B: Frame) -> None:
-        axis = controller.of(B[3])
-        if edge(B):
-            if B[1] <= 0.0:
-                raise ProgramError("PLC", None, f"{name} wants a deceleration")
-            axis.coupled = False
-            B[-3] = axis.job = Halt(axis, B[1], B[2] or SOFT * B[1], controller.step).advance
-            B[5] = True
-        _finish(B, axis, 4)
-
-    inputs = {"Execute": BOOL, "Deceleration": LREAL, "Jerk": LREAL}
-    return block(name, inputs, {"Axis": controller.axis_ref}, done(), halt)
-
-
-def _finish(B: Frame, axis: Axis, first: int) -> None:
-    """Tell by Done, at `first`, and those behind it, how far a command is."""
-    if not B[0]:
-        B[first : first + 5] = [False] * 5
-    elif B[first + 1] and axis.job is None:
-        B[first], B[first + 1] = True, False
-    elif B[first + 1] and axis.job is not B[-3]:
-        B[first + 1], B[first + 3] = False, True

@@ -977,7 +977,7 @@ def _statement(node: Node, scope: Scope) -> list[Step]:
         return _count(node, scope)
     if node.data == "assign":
         return [_assign(node, scope)]
-    return [Step(_MAKERS_ST_STATEMENTS[str(node.data)](node, scope))]
+    return [Step(_STATEMENTS[str(node.data)](node, scope))]
 
 
 def _sequence(steps: Iterable[Step]) -> Work:
@@ -1233,7 +1233,7 @@ def _leave(node: Node, scope: Scope) -> Work:
     return leave
 
 
-_MAKERS_ST_STATEMENTS: dict[str, Callable[[Node, Scope], Work]] = {
+_STATEMENTS: dict[str, Callable[[Node, Scope], Work]] = {
     "invoke": invoke, "choose": _choose, "select": _select, "while_true": _while, "until_true": _while,
     "leave": _leave,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What both TwinCAT targets write alike: header, numbers, the checks before a start, and the program around a block."""
+"""Parts of a TwinCAT program: header, numbers, the checks before a start, and the program around a block."""
 
 from collections.abc import Sequence
 
@@ -28,11 +28,6 @@ LOADING = (
     "To clear an axis error, use Reset in the NC axis' Online tab (or MC_Reset); to go home, jog each axis there with "
     "the keys or the target position in the same tab, while no run is on.",
 )
-
-POWER_LINES = """  fbPower[iAxis](
-    Enable := bPower, Enable_Positive := bPower, Enable_Negative := bPower, Override := fOverride, Axis := {axis}
-  );
-"""
 
 
 def header(plan: Plan, target: Target) -> list[str]:
@@ -77,7 +72,7 @@ def constants(name: str, kind: str, rows: Sequence[Sequence[object]], note: str 
     return [f"  {name} : ARRAY[{bounds}] OF {kind} := [{tail}", *lines, "  ];"]
 
 
-def interface(plan: Plan, more: str = "") -> list[str]:
+def interface(plan: Plan) -> list[str]:
     """Declare inputs and outputs of a block."""
     payload = []
     if plan.payload is not None:
@@ -100,15 +95,14 @@ def interface(plan: Plan, more: str = "") -> list[str]:
         "END_VAR",
         "VAR_IN_OUT",
         f"  stAxes : ARRAY[1..{plan.robot.n_joints}] OF AXIS_REF;",
-        *([more] if more else []),
         "END_VAR",
     ]
 
 
-def preflight(plan: Plan, first_state: int, special: Sequence[str] = (), reset: Sequence[str] = ()) -> list[str]:
-    """Check everything at a rising edge of bRun; Nothing moves after a message.
+def preflight(plan: Plan, first_state: int, special: Sequence[str] = ()) -> list[str]:
+    """Check everything at a rising edge of bRun; nothing moves after a message.
 
-    `special`, `reset`: lines of one target, that check and that set back.
+    `special` lines add checks.
     """
     n = plan.robot.n_joints
     payload = []
@@ -147,7 +141,6 @@ def preflight(plan: Plan, first_state: int, special: Sequence[str] = (), reset: 
         "  IF sMessage = '' THEN",
         "    bBusy := TRUE;",
         "    bSlow := FALSE;",
-        *reset,
         "    nStep := 0;",
         f"    nState := {first_state};",
         "  ELSE",
@@ -158,23 +151,15 @@ def preflight(plan: Plan, first_state: int, special: Sequence[str] = (), reset: 
     ]
 
 
-def program(plan: Plan, name: str, master: bool = False) -> list[str]:
+def program(plan: Plan, name: str) -> list[str]:
     """Write the program that switches power and calls the block."""
     n = plan.robot.n_joints
     payload = plan.payload is not None
-    powered = [
-        "fbPowerMaster(",
-        "  Enable := bPower, Enable_Positive := bPower, Enable_Negative := bPower, Override := fOverride,",
-        "  Axis := stMaster",
-        ");",
-    ]
     return [
         f"PROGRAM PRG_{name}",
         "VAR",
         f"  stAxes : ARRAY[1..{n}] OF AXIS_REF;  (* link each one to its NC axis *)",
-        *(["  stMaster : AXIS_REF;  (* link to a virtual NC axis: its position is time in s *)"] if master else []),
         f"  fbPower : ARRAY[1..{n}] OF MC_Power;",
-        *(["  fbPowerMaster : MC_Power;"] if master else []),
         f"  fbRun : FB_{name};",
         "  bPower : BOOL;  (* operator: power on *)",
         "  bRun : BOOL;  (* operator: start; FALSE stops *)",
@@ -191,14 +176,15 @@ def program(plan: Plan, name: str, master: bool = False) -> list[str]:
         "  iAxis : DINT;",
         "END_VAR",
         f"FOR iAxis := 1 TO {n} DO",
-        *POWER_LINES.format(axis="stAxes[iAxis]").rstrip("\n").split("\n"),
+        "  fbPower[iAxis](",
+        "    Enable := bPower, Enable_Positive := bPower, Enable_Negative := bPower, Override := fOverride, "
+        "Axis := stAxes[iAxis]",
+        "  );",
         "END_FOR;",
-        *(powered if master else []),
         "fbRun(",
         "  bRun := bRun,",
         "  bLoggerRunning := bLoggerRunning,",
         *(["  nPayloadGrams := nPayloadGrams,"] if payload else []),
-        *(["  stMaster := stMaster,"] if master else []),
         "  stAxes := stAxes",
         ");",
         "bLog := fbRun.bLog;",
