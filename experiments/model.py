@@ -1,168 +1,496 @@
-"""Where a model lies, and how it is read back: model.json as plain data. What of it is used, each user checks.
+"""model.json: what an identification found, how sure it is, and what it rests on; written and read here alone."""
 
-* What does a campaign's model.json say? Read back for its exports, checked against the robot.
-* What does a model.json say of its own certainty? Values, covariance and residuals, checked.
-"""
-
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from excitor.experiments.files import read_json
-from excitor.robots.arrays import FloatArray
+from excitor.experiments.files import read_json, write_atomically
+from excitor.robots.arrays import FloatArray, freeze
+from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
-from excitor.robots.files.schema import sentences
+from excitor.robots.files.schema import LARGEST, sentences
+from excitor.robots.load import catalog_names, load
 from excitor.robots.parameters import layout
-from excitor.robots.robot import Robot
+from excitor.robots.robot import Motion, Robot
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FILE = "model.json"
 SCHEMA = 1
+MADE_BY = "excitor identify"
+CAMPAIGN = "campaign.toml"
 
 
-def read_model_json(path: Path) -> dict[str, Any]:
-    """Read a model that identification wrote."""
-    return read_json(path, SCHEMA, made_by="excitor identify")
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """The standard deviation that weighted a joint's equations in a run."""
+
+    joint: str
+    run: int  # its place among the runs that were fitted to; -1: all of them
+    sigma: float
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class ReadModel:
-    """A model.json of a robot."""
+class Standard:
+    """The physically consistent standard parameters."""
 
-    path: Path
-    robot: Robot
-    chi: FloatArray  # (n_params,): the base parameters' values, 0 for what regrouped
-    standard: FloatArray | None  # (n_params,): physically consistent
-    labels: tuple[str, ...]  # of the standard parameters: "data" or "prior"
-    refusal: str  # why there are no standard parameters, where there are none
-    data: Mapping[str, Any]
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    values: FloatArray  # (n_params,)
+    labels: tuple[str, ...]  # how far each is the data's doing
+    status: str = ""  # of the solver
+    solver: str = ""
+    loss: float = np.nan  # what consistency costs: relative increase of the weighted residual
+    eigenvalues: FloatArray = field(default_factory=lambda: np.empty(0))  # (n_bodies,), smallest of each pseudo-inertia
+    covariances: Mapping[str, FloatArray] = field(default_factory=dict)  # link -> (10, 10)
+    sigma: FloatArray | None = None  # (n_params,); None: the file is of an older version
+    share: FloatArray | None = None  # (n_params,): of what data alone and the prior alone know of it, the data's part
+    active: tuple[str, ...] = ()  # parameters that lie on a bound
+    links: tuple[str, ...] = ()  # that have a body
+
+    def __post_init__(self) -> None:
+        freeze(self, values="n_params", eigenvalues="n_bodies")
+        if self.sigma is not None:
+            freeze(self, sigma=str(len(self.values)))
+        if self.share is not None:
+            freeze(self, share=str(len(self.values)))
+
+    def to_json(self) -> dict[str, Any]:
+        """Write it as model.json has it."""
+        return {
+            "status": self.status,
+            "solver": self.solver,
+            "loss": self.loss,
+            "smallest_eigenvalues": self.eigenvalues.tolist(),
+            "parameters": [self._entry(k) for k in range(len(self.names))],
+            "link_covariances": {name: C.tolist() for name, C in self.covariances.items()},
+            **({} if self.share is None else {"on_a_bound": list(self.active), "bodies": list(self.links)}),
+        }
+
+    def _entry(self, k: int) -> dict[str, Any]:
+        entry = {"name": self.names[k], "unit": self.units[k], "value": float(self.values[k]), "label": self.labels[k]}
+        more = {"sigma": self.sigma, "share": self.share}
+        return entry | {key: float(given[k]) for key, given in more.items() if given is not None}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Fitted:
+    """How base parameters and their intervals were found."""
+
+    equations: int
+    settings: Mapping[str, float | str]
+    intervals: str  # the method of the intervals
+    interval_settings: Mapping[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """Write it as model.json has it."""
+        return {
+            "equations": self.equations,
+            "settings": dict(self.settings),
+            "intervals": {"method": self.intervals, "settings": dict(self.interval_settings)},
+        }
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Model:
+    """A model.json. Of a payload campaign, `payload`, `load` and `arm` hold what the robot carries."""
+
+    robot_name: str
+    method: str = ""
+    task: str = "arm"  # or "payload"
+    names: tuple[str, ...] = ()  # of the base parameters
+    units: tuple[str, ...] = ()
+    regroupings: tuple[str, ...] = ()
+    values: FloatArray = field(default_factory=lambda: np.empty(0))  # (n_base,)
+    sigma_white: FloatArray = field(default_factory=lambda: np.empty(0))  # (n_base,), of white residuals
+    sigma: FloatArray = field(default_factory=lambda: np.empty(0))  # (n_base,); NaN: the file does not say
+    low: FloatArray = field(default_factory=lambda: np.empty(0))  # (n_base,), of the 95 % interval
+    high: FloatArray = field(default_factory=lambda: np.empty(0))
+    covariance: FloatArray | None = None  # (n_base, n_base)
+    standard: Standard | None = None
+    refusal: str = ""  # why there are no standard parameters
+    condition: float | None = None
+    smallest_inertia: float | None = None  # of the estimated M(q) over random poses, as an eigenvalue
+    singular_values: FloatArray = field(default_factory=lambda: np.empty(0))
+    weights: tuple[Weight, ...] = ()
+    training: Mapping[str, Any] | None = None  # torque errors on the runs fitted to
+    held_out: Mapping[str, Any] | None = None  # and on the others
+    reduction: Mapping[str, Any] | None = None
+    fitted: Fitted | None = None  # None: the file is of an older version
+    payload: Any = None
+    load: Mapping[str, Any] | None = None
+    arm: Mapping[str, Any] | None = None
+    findings: tuple[Mapping[str, Any], ...] = ()
+    processing: tuple[Mapping[str, Any], ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    path: Path | None = None  # where it was read
+    robot: Robot | None = None
+
+    def __post_init__(self) -> None:
+        freeze(self, finite=False, values="n", sigma_white="n", sigma="n", low="n", high="n", singular_values="m")
+        if self.covariance is not None:
+            freeze(self, covariance=f"{len(self.names)} {len(self.names)}")
+
+    def __repr__(self) -> str:
+        """Name the figures that matter in one line."""
+        if self.task == "payload":
+            return f"Model(what {self.robot_name} carries)"
+        told = [f"{len(self.names)} parameters by {self.method or 'an unnamed method'}"]
+        for name, validation in (("held_out", self.held_out), ("training", self.training)):
+            error = dict((validation or {}).get("figures", {})).get(f"{name}_relative_error")
+            told += [] if error is None else [f"{name.replace('_', '-')} torque error {100.0 * error:.3g} %"]
+        told += [] if self.condition is None else [f"condition {self.condition:.3g}"]
+        told.append("no consistent parameters" if self.standard is None else "physically consistent")
+        return f"Model({self.robot_name}: {', '.join(told)})"
+
+    @property
+    def where(self) -> str:
+        """The file, for sentences about it."""
+        return str(self.path or FILE)
+
+    @property
+    def inflation(self) -> FloatArray:
+        """How many times wider the intervals are than white residuals would make them, (n_base,)."""
+        return self.sigma / self.sigma_white
+
+    @property
+    def chi(self) -> FloatArray:
+        """The base parameters on the robot, (n_params,): 0 for what regrouped."""
+        self._check_arm()
+        return self._placed(self.names, self.values)
 
     def consistent(self) -> FloatArray:
-        """Take the physically consistent parameters; ExcitorError where there are none."""
+        """Take the physically consistent parameters, (n_params,); ExcitorError where there are none."""
+        self._check_arm()
         if self.standard is None:
-            raise ExcitorError(f"{self.path}: holds no physically consistent model ({self.refusal})")
-        return self.standard
+            raise ExcitorError(f"{self.where}: holds no physically consistent model ({self.refusal})")
+        return self._placed(self.standard.names, self.standard.values)
 
+    def labels(self) -> tuple[str, ...]:
+        """Label every parameter of the robot by how far it is the data's doing; "" where nobody says."""
+        known = {} if self.standard is None else dict(zip(self.standard.names, self.standard.labels, strict=True))
+        return tuple(known.get(name, "") for name in layout(self.own_robot()).names)
 
-def read_model(folder: Path, robot: Robot, *, arm: bool = True) -> ReadModel:
-    """Read the model of a campaign's folder; a payload campaign's, which has no arm, where none is wanted."""
-    path = folder / FILE
-    data = read_model_json(path)
-    if arm and data.get("task") == "payload":
-        raise ExcitorError(f"{path}: is of what the robot carries; the arm's model is in the campaign of its prior")
-    try:
-        chi, _ = _values(robot, data["parameters"], path)
-        known = data["standard"]
-        whole = "parameters" in known
-        standard, labels = _values(robot, known["parameters"], path) if whole else (None, ())
-        return ReadModel(path, robot, chi, standard, labels, str(known.get("reason", "")), data)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ExcitorError(f"{path}: is no whole model ({error!r} is missing or wrong); identify again") from None
+    def torque(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
+        """Torques of the physically consistent model, N m or N; each array (n_joints,) or (n_samples, n_joints)."""
+        chi = self.consistent()
+        motion = Motion(*(np.atleast_2d(np.asarray(x, dtype=float)) for x in (q, dq, ddq)))
+        return inverse_dynamics(self.own_robot(), motion, chi).reshape(np.shape(q))
 
+    def own_robot(self) -> Robot:
+        """Take the robot that the model was read with, else that of the campaign beside it or of the catalogue."""
+        robot = self.robot or _robot_of(self.path, self.robot_name)
+        if robot is None:
+            raise ExcitorError(
+                f"{self.where}: its robot, {self.robot_name!r}, is neither in the catalogue nor named by a "
+                f"{CAMPAIGN} beside it; give the robot: read_model(path, robot)"
+            )
+        return robot
 
-def _values(robot: Robot, entries: Any, path: Path) -> tuple[FloatArray, tuple[str, ...]]:
-    names = layout(robot).names
-    chi = np.zeros(len(names))
-    labels = [""] * len(names)
-    for entry in entries:
-        name, value = str(entry["name"]), entry["value"]
-        if name not in names:
-            raise ExcitorError(f"{path}: parameter {name[:80]!r} is not one of {robot.name}; identify again")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
-            raise ExcitorError(f"{path}: parameter {name} is {str(value)[:80]!r}, expected a number; identify again")
-        chi[names.index(name)] = value
-        labels[names.index(name)] = str(entry.get("label", ""))
-    return chi, tuple(labels)
+    def known_covariance(self) -> FloatArray:
+        """Take the base parameters' covariance, (n_base, n_base); ExcitorError where there is none."""
+        if self.covariance is None:
+            raise ExcitorError(
+                f"{self.where}: has no covariance, so nobody knows how sure it is; identify the campaign again"
+            )
+        return self.covariance
+
+    def known_sigma(self) -> FloatArray:
+        """Take the base parameters' standard deviations, (n_base,); ExcitorError where they are not all there."""
+        if not np.isfinite(self.sigma).all():
+            raise ExcitorError(f"{self.where}: a parameter has no sigma; identify the campaign again")
+        return self.sigma
+
+    def residuals(self, joints: Sequence[str]) -> FloatArray:
+        """Take what is left unexplained of each joint's torque, rms over runs, (n_joints,)."""
+        squares = np.zeros(len(joints))
+        for j, name in enumerate(joints):
+            found = [weight.sigma for weight in self.weights if weight.joint == name]
+            squares[j] = np.mean(np.square(found)) if found else 0.0
+        if not squares.any():
+            raise ExcitorError(f"{self.where}: its weights name no joint of this robot; identify the campaign again")
+        return np.sqrt(np.where(squares > 0.0, squares, squares.max()))
+
+    def to_frame(self) -> "pd.DataFrame":
+        """List the base parameters: name, value, std, lower, upper, unit, label, regrouping."""
+        import pandas as pd
+
+        known = {} if self.standard is None else dict(zip(self.standard.names, self.standard.labels, strict=True))
+        columns = {
+            "name": self.names,
+            "value": self.values,
+            "std": self.sigma,
+            "lower": self.low,
+            "upper": self.high,
+            "unit": self.units,
+            "label": [known.get(name, "") for name in self.names],
+            "regrouping": self.regroupings,
+        }
+        return pd.DataFrame(columns)
+
+    def to_json(self) -> dict[str, Any]:
+        """Write it as model.json has it."""
+        head: dict[str, Any] = {"schema": SCHEMA}
+        standard = {"status": "none", "reason": self.refusal} if self.standard is None else self.standard.to_json()
+        tail = {
+            "findings": [dict(finding) for finding in self.findings],
+            "processing": [dict(step) for step in self.processing],
+            "provenance": dict(self.provenance),
+        }
+        weights = [{"joint": w.joint, "run": w.run, "sigma": w.sigma} for w in self.weights]
+        if self.task == "payload":
+            head |= {"task": self.task, "robot": self.robot_name, "parameters": [], "standard": standard}
+            return head | {"weights": weights, "payload": self.payload, "load": self.load, "arm": self.arm} | tail
+        own = {
+            "robot": self.robot_name,
+            "method": self.method,
+            "parameters": [self._entry(k) for k in range(len(self.names))],
+            "covariance": None if self.covariance is None else self.covariance.tolist(),
+            "standard": standard,
+            "rank": len(self.names),
+            "condition": self.condition,
+            "smallest_mass_matrix_eigenvalue": self.smallest_inertia,
+            "singular_values": self.singular_values.tolist(),
+            "weights": weights,
+            **({} if self.fitted is None else {"fit": self.fitted.to_json()}),
+            "training": self.training,
+            "held_out": self.held_out,
+            "reduction": self.reduction,
+        }
+        return head | own | ({} if self.payload is None else {"payload": self.payload}) | tail
+
+    def save(self, folder: Path) -> Path:
+        """Write model.json into a folder, whole or not at all."""
+        path = folder / FILE
+        write_atomically(path, json.dumps(self.to_json(), indent=2, allow_nan=False) + "\n")
+        return path
+
+    def _entry(self, k: int) -> dict[str, Any]:
+        numbers = {"value": self.values[k], "sigma_white": self.sigma_white[k], "sigma": self.sigma[k]}
+        return {
+            "name": self.names[k],
+            "regrouping": self.regroupings[k],
+            "unit": self.units[k],
+            **{key: float(x) if np.isfinite(x) else None for key, x in numbers.items()},
+            "interval": [float(self.low[k]), float(self.high[k])] if np.isfinite(self.low[k]) else None,
+        }
+
+    def _check_arm(self) -> None:
+        if self.task == "payload":
+            raise ExcitorError(
+                f"{self.where}: is of what the robot carries; the arm's model is in the campaign of its prior"
+            )
+
+    def _placed(self, names: Sequence[str], values: FloatArray) -> FloatArray:
+        robot = self.own_robot()
+        params = layout(robot)
+        strange = [name for name in names if name not in params.names]
+        if strange:
+            raise ExcitorError(
+                f"{self.where}: parameter {strange[0][:80]!r} is not one of {robot.name}; identify again"
+            )
+        chi = np.zeros(len(params))
+        chi[params.indices(list(names))] = values
+        return chi
 
 
 Size = Annotated[FiniteFloat, Field(ge=0.0, le=1e30)]
 Value = Annotated[FiniteFloat, Field(ge=-1e30, le=1e30)]
 Text = Annotated[str, Field(max_length=200)]
+Table = dict[str, Any]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
 
-class ModelParameter(_Part):
-    """A base parameter."""
+class _Parameter(_Part):
+    """A base parameter; what is not there is of an older version."""
 
     name: Text
-    unit: Text
+    regrouping: Annotated[str, Field(max_length=100_000)] = ""
+    unit: Text = ""
     value: Value
-    sigma: Size
+    sigma_white: Size | None = None
+    sigma: Size | None = None
+    interval: Annotated[list[Value], Field(min_length=2, max_length=2)] | None = None
 
 
-class Weight(_Part):
-    """What was left unexplained of a joint's torque."""
+class _StandardParameter(_Part):
+    name: Text
+    unit: Text = ""
+    value: Annotated[FiniteFloat, Field(ge=-LARGEST, le=LARGEST)]
+    label: Text = ""
+    sigma: Size | None = None
+    share: Value | None = None
 
+
+class _Standard(_Part):
+    """The consistent parameters, or the reason why there are none."""
+
+    reason: str = ""
+    status: str = ""
+    solver: str = ""
+    loss: Value | None = None
+    smallest_eigenvalues: Annotated[list[Value], Field(max_length=1000)] = []
+    parameters: Annotated[list[_StandardParameter], Field(max_length=5000)] | None = None
+    link_covariances: dict[
+        Text, Annotated[list[Annotated[list[Value], Field(max_length=10)]], Field(max_length=10)]
+    ] = {}
+    on_a_bound: list[Text] = []
+    bodies: list[Text] = []
+
+
+class _Weight(_Part):
     joint: Text
+    run: int = -1
     sigma: Annotated[FiniteFloat, Field(gt=0.0, le=1e30)]
 
 
-class StandardParameter(_Part):
-    """A physically consistent parameter."""
-
-    name: Text
-    value: Value
+class _Intervals(_Part):
+    method: Text
+    settings: dict[str, float]
 
 
-class Standard(_Part):
-    """The physically consistent model, where there is one."""
+class _Fit(_Part):
+    equations: int
+    settings: dict[str, float | str]
+    intervals: _Intervals
 
-    parameters: Annotated[list[StandardParameter], Field(max_length=5000)] = []
 
-
-class ModelFile(_Part):
-    """What is read of a model."""
-
-    robot: Text
-    parameters: Annotated[list[ModelParameter], Field(min_length=1, max_length=2000)]
+class _File(_Part):
+    robot: Text = ""
+    method: Text = ""
+    task: Text = "arm"
+    parameters: Annotated[list[_Parameter], Field(max_length=2000)]
     covariance: Annotated[list[list[Value]], Field(max_length=2000)] | None = None
-    weights: Annotated[list[Weight], Field(min_length=1, max_length=10_000)]
-    standard: Standard = Standard()
+    standard: _Standard | None = None
+    condition: Value | None = None
+    smallest_mass_matrix_eigenvalue: Value | None = None
+    singular_values: Annotated[list[Value], Field(max_length=2000)] = []
+    weights: Annotated[list[_Weight], Field(max_length=10_000)]
+    fit: _Fit | None = None
+    training: Table | None = None
+    held_out: Table | None = None
+    reduction: Table | None = None
+    payload: Any = None
+    load: Table | None = None
+    arm: Table | None = None
+    findings: list[Table] = []
+    processing: list[Table] = []
+    provenance: Table = {}
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Name the base parameters that were fitted."""
-        return tuple(parameter.name for parameter in self.parameters)
 
-    @property
-    def values(self) -> FloatArray:
-        """Collect the base parameters, (n_names,)."""
-        return np.array([parameter.value for parameter in self.parameters])
+def read_model(path: Path | str, robot: Robot | None = None) -> Model:
+    """Read a model.json; ExcitorError says in sentences what is wrong with it.
 
-
-def read_previous_model(folder: Path) -> ModelFile:
-    """Read a campaign's model; ExcitorError says in sentences what is wrong with it."""
-    path = folder / FILE
-    data = read_model_json(path)
+    Without a robot, that of the campaign beside the file is taken, else the catalogue's of that name.
+    """
+    path = Path(path)
+    data = read_json(path, SCHEMA, made_by=MADE_BY)
     try:
-        return ModelFile.model_validate(data)
+        file = _File.model_validate(data)
     except ValidationError as error:
         told = "; ".join(sentences(list(error.errors(include_url=False)))[:5])
-        raise ExcitorError(f"{path}: {told}; identify the campaign again") from None
+        raise ExcitorError(f"{path}: is no whole model: {told}; identify the campaign again") from None
+    return _model(file, path, robot)
 
 
-def covariance_of(model: ModelFile, path: Path) -> FloatArray:
-    """Take the base parameters' covariance, (n_names, n_names); ExcitorError where there is none."""
-    n = len(model.names)
-    if model.covariance is None:
-        raise ExcitorError(f"{path}: has no covariance, so nobody knows how sure it is; identify the campaign again")
-    if len(model.covariance) != n or any(len(row) != n for row in model.covariance):
+def _model(file: _File, path: Path, robot: Robot | None) -> Model:
+    listed, standard = file.parameters, file.standard or _Standard()
+    intervals = [entry.interval or [np.nan, np.nan] for entry in listed]
+    return Model(
+        robot_name=file.robot,
+        method=file.method,
+        task=file.task,
+        names=tuple(entry.name for entry in listed),
+        units=tuple(entry.unit for entry in listed),
+        regroupings=tuple(entry.regrouping or entry.name for entry in listed),
+        values=np.array([entry.value for entry in listed]),
+        sigma_white=_numbers([entry.sigma_white for entry in listed]),
+        sigma=_numbers([entry.sigma for entry in listed]),
+        low=np.array([low for low, _ in intervals]),
+        high=np.array([high for _, high in intervals]),
+        covariance=_covariance(file, path),
+        standard=_standard(standard, path),
+        refusal=standard.reason,
+        condition=file.condition,
+        smallest_inertia=file.smallest_mass_matrix_eigenvalue,
+        singular_values=np.array(file.singular_values),
+        weights=tuple(Weight(entry.joint, entry.run, entry.sigma) for entry in file.weights),
+        training=file.training,
+        held_out=file.held_out,
+        reduction=file.reduction,
+        fitted=_fitted(file.fit),
+        payload=file.payload,
+        load=file.load,
+        arm=file.arm,
+        findings=tuple(file.findings),
+        processing=tuple(file.processing),
+        provenance=file.provenance,
+        path=path,
+        robot=robot,
+    )
+
+
+def _numbers(given: list[float | None]) -> FloatArray:
+    return np.array([np.nan if x is None else x for x in given])
+
+
+def _covariance(file: _File, path: Path) -> FloatArray | None:
+    n = len(file.parameters)
+    if file.covariance is None:
+        return None
+    if len(file.covariance) != n or any(len(row) != n for row in file.covariance):
         raise ExcitorError(f"{path}: its covariance is not {n} x {n}, one row a parameter; identify the campaign again")
-    return np.array(model.covariance)
+    return np.array(file.covariance).reshape(n, n)
 
 
-def residuals_of(model: ModelFile, joints: tuple[str, ...], path: Path) -> FloatArray:
-    """Take what is left unexplained of each joint's torque, rms over runs, (n_joints,)."""
-    squares = np.zeros(len(joints))
-    for j, name in enumerate(joints):
-        found = [weight.sigma for weight in model.weights if weight.joint == name]
-        squares[j] = np.mean(np.square(found)) if found else 0.0
-    if not squares.any():
-        raise ExcitorError(f"{path}: its weights name no joint of this robot; identify the campaign again")
-    return np.sqrt(np.where(squares > 0.0, squares, squares.max()))
+def _standard(given: _Standard, path: Path) -> Standard | None:
+    listed = given.parameters
+    if listed is None:
+        return None
+    for name, C in given.link_covariances.items():
+        if len(C) != 10 or any(len(row) != 10 for row in C):
+            raise ExcitorError(f"{path}: standard.link_covariances.{name}: expected 10 x 10 numbers; identify again")
+    whole = bool(listed) and all(entry.sigma is not None and entry.share is not None for entry in listed)
+    return Standard(
+        names=tuple(entry.name for entry in listed),
+        units=tuple(entry.unit for entry in listed),
+        values=np.array([entry.value for entry in listed]),
+        labels=tuple(entry.label for entry in listed),
+        status=given.status,
+        solver=given.solver,
+        loss=np.nan if given.loss is None else given.loss,
+        eigenvalues=np.array(given.smallest_eigenvalues),
+        covariances={name: np.array(C) for name, C in given.link_covariances.items()},
+        sigma=_numbers([entry.sigma for entry in listed]) if whole else None,
+        share=_numbers([entry.share for entry in listed]) if whole else None,
+        active=tuple(given.on_a_bound),
+        links=tuple(given.bodies),
+    )
+
+
+def _fitted(given: _Fit | None) -> Fitted | None:
+    if given is None:
+        return None
+    return Fitted(given.equations, given.settings, given.intervals.method, given.intervals.settings)
+
+
+def _robot_of(path: Path | None, name: str) -> Robot | None:
+    """Load the robot that the campaign beside a model names, else the catalogue's of that name."""
+    if path is not None and (campaign := path.parent / CAMPAIGN).is_file():
+        try:
+            name = str(tomllib.loads(campaign.read_text("utf-8-sig")).get("robot", name))
+        except (OSError, ValueError):
+            return None
+        if name not in catalog_names() and (path.parent / name).is_file():
+            return load(path.parent / name)
+    return load(name) if name in catalog_names() else None

@@ -30,7 +30,7 @@ from excitor.experiments.design_json import read_design
 from excitor.experiments.identification import rows_of, with_locked
 from excitor.experiments.logs import read_run
 from excitor.experiments.manifest import MANIFEST, PROGRAMS, read_manifest
-from excitor.experiments.model import FILE, ModelFile, covariance_of, read_previous_model, residuals_of
+from excitor.experiments.model import FILE, Model, read_model
 from excitor.experiments.plan import make_slow_run, run_problem
 from excitor.experiments.report.html import entries, finite, subtable
 from excitor.experiments.setup import Setup, set_up
@@ -95,7 +95,7 @@ class Known:
 
     campaign: OpenCampaign
     robot: Robot  # with the joints held that the model holds
-    model: ModelFile
+    model: Model
     place: IntArray  # (n_names,): of the model's parameters among the robot's base parameters
     names: tuple[str, ...]  # as base parameters, regrouped ones with their R
     given: Information  # of `names`
@@ -502,13 +502,14 @@ def known_of(campaign: OpenCampaign) -> Known:
     """Read the model and the logs of its runs; ExcitorError where it does not say how sure it is."""
     if campaign.content.task == "payload":
         raise ExcitorError(f"{campaign.folder}: is a payload campaign, whose runs are all planned; see its report")
-    model, path = read_previous_model(campaign.folder), campaign.folder / FILE
-    covariance = covariance_of(model, path)
+    path = campaign.folder / FILE
+    model = read_model(path)
+    covariance = model.known_covariance()
     wanted = [run for run in campaign.content.run if run.role == "identify"]
     samples = [read_run(campaign, run) for run in wanted]
     robot = with_locked(campaign, samples)
-    if model.robot != robot.name:
-        raise ExcitorError(f"{path}: is of {model.robot}, the campaign's robot is {robot.name}; identify again")
+    if model.robot_name != robot.name:
+        raise ExcitorError(f"{path}: is of {model.robot_name}, the campaign's robot is {robot.name}; identify again")
     try:
         full = information_from_covariance(robot, model.names, covariance)
     except ValueError as error:
@@ -518,7 +519,7 @@ def known_of(campaign: OpenCampaign) -> Known:
     place = np.array([kept[name] for name in model.names], dtype=np.int64)
     given = restricted(full, place)
     runs = tuple(learned(run, one) for run, one in zip(wanted, samples, strict=True))
-    raw = Noise(residuals_of(model, robot.joint_names, path), 1.0, dead_zone=slowest(campaign))
+    raw = Noise(model.residuals(robot.joint_names), 1.0, dead_zone=slowest(campaign))
     once = restricted(add(rows_say(robot, run.motion, raw, run.seconds, run.static) for run in runs), place)
     noise, L = calibrated(raw, once, given)
     A = once.matrix * noise.rate_hz

@@ -21,8 +21,8 @@ from excitor.experiments.files import write_atomically
 from excitor.experiments.identification import finite, provenance
 from excitor.experiments.logs import filter_sentences, read_run_aligned
 from excitor.experiments.manifest import MANIFEST, PROGRAMS, read_manifest
-from excitor.experiments.model import FILE, SCHEMA
-from excitor.experiments.setup import assumed_noise, learned_robot, read_model_file
+from excitor.experiments.model import FILE, SCHEMA, Model, read_model
+from excitor.experiments.setup import assumed_noise, learned_robot
 from excitor.experiments.setup import loaded as with_load
 from excitor.identify.diagnose import Finding
 from excitor.identify.load.equations import (
@@ -66,7 +66,7 @@ def known_arm(campaign: OpenCampaign) -> tuple[Arm, str]:
     if content.prior is not None:
         try:
             return arm_of_model(campaign.folder, content.prior, robot), f"the arm as {content.prior} has it"
-        except ValueError as error:
+        except (ValueError, ExcitorError) as error:
             raise ExcitorError(f"prior: {content.prior}: {error}") from None
     links, rotors = content.arm.links_percent, content.arm.rotors_percent
     if links == rotors == 0.0:
@@ -80,8 +80,8 @@ def arm_of_model(folder: Path, name: str, robot: Robot) -> Arm:
 
     Torques are those of the base parameters; the split tells links, whose torque gears lose some of, from rotors.
     """
-    data = read_model_file(folder / name)
-    names, beta, C = _estimated(data)
+    model = read_model(folder / name, robot)
+    names, beta, C = model.names, model.values, _covariance(model)
     base, params = base_parameters(robot), layout(robot)
     place = {own.removesuffix("R"): k for k, own in enumerate(base.names)}
     place |= {params.names[column]: k for k, column in enumerate(base.kept)}
@@ -94,7 +94,7 @@ def arm_of_model(folder: Path, name: str, robot: Robot) -> Arm:
     rows = [place[name.removesuffix("R")] for name in names]
     if len(set(rows)) < len(rows):
         raise ValueError("names a base parameter twice")
-    split = learned_robot(folder, name, robot, elsewhere=True).chi if _has_bodies(data) else robot.chi
+    split = robot.chi if model.standard is None else learned_robot(folder, name, robot, elsewhere=True).chi
     target = np.zeros(len(base.names))
     target[rows] = beta
     chi = np.array(split, dtype=float)
@@ -141,26 +141,14 @@ def _parameters(values: FloatArray) -> FloatArray:
     return from_center_of_mass(float(values[0]), values[1:4], inertia)
 
 
-def _has_bodies(data: dict[str, Any]) -> bool:
-    standard = data.get("standard")
-    return isinstance(standard, dict) and "parameters" in standard
-
-
-def _estimated(data: dict[str, Any]) -> tuple[list[str], FloatArray, FloatArray]:
-    """Take names, values and covariance; ValueError where they are none."""
-    try:
-        names = [str(entry["name"]) for entry in data["parameters"]]
-        beta = np.array([entry["value"] for entry in data["parameters"]], dtype=float)
-        C = np.array(data["covariance"], dtype=float)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"is no whole model ({json.dumps(str(error))[:80]} is missing or wrong)") from None
-    if C.shape != (len(names), len(names)) or not (np.isfinite(beta).all() and np.isfinite(C).all()):
-        raise ValueError(f"has a covariance of {C.shape}, expected finite numbers for {len(names)} parameters")
+def _covariance(model: Model) -> FloatArray:
+    """Take the covariance of the base parameters; ValueError where it is none."""
+    C = model.known_covariance()
     scale = np.sqrt(np.maximum(np.diag(C), 0.0))
     unit = C / np.outer(*(np.where(scale > 0.0, scale, 1.0),) * 2)
     if np.abs(unit - unit.T).max(initial=0.0) > 1e-6 or np.linalg.eigvalsh(unit).min(initial=0.0) < -1e-6:
         raise ValueError("has a covariance that is none: not symmetric, or with a negative variance")
-    return names, beta, C
+    return C
 
 
 LEAST_SPREAD = 1e-3  # of a sample's noise: a pose's mean torque is never surer

@@ -22,14 +22,13 @@ from excitor.design.motion import Excitation
 from excitor.design.search import Budget, Method
 from excitor.experiments import campaign
 from excitor.experiments.campaign import FILE, Design, InvalidCampaign, OpenCampaign, inside
-from excitor.experiments.model import read_model_json
+from excitor.experiments.model import Model, read_model
 from excitor.identify.signals import differentiate
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.base import random_motion
 from excitor.robots.cell import Scene, Shape, Zone, scene_rows
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
 from excitor.robots.errors import ExcitorError
-from excitor.robots.files.schema import LARGEST
 from excitor.robots.inertia import change_frame, from_center_of_mass, roll_pitch_yaw, translation
 from excitor.robots.information import Noise
 from excitor.robots.parameters import layout
@@ -476,10 +475,10 @@ def noise_of_model(folder: Path, given: campaign.Noise, robot: Robot) -> Noise:
     assert given.model is not None
     if not inside(folder, given.model):
         raise ValueError(f"{given.model!r} leaves the folder of the campaign; copy the model into it")
-    data = read_model_file(folder / given.model)
-    sigma = _residuals(data, robot)
-    ratios = _inflations(data, given.model)
-    learned = max(1.0, float(np.median(ratios))) if ratios else 1.0
+    model = read_model(folder / given.model, robot)
+    sigma = _residuals(model, robot)
+    ratios = _inflations(model, given.model)
+    learned = max(1.0, float(np.median(ratios))) if len(ratios) else 1.0
     if learned > _LARGEST_INFLATION:
         raise ExcitorError(
             f"{given.model}: its intervals are {learned:.3g} times wider than white ones; is it damaged?"
@@ -502,74 +501,38 @@ def learned_robot(folder: Path, name: str | None, robot: Robot, *, elsewhere: bo
         return robot
     if not elsewhere and not inside(folder, name):
         raise ValueError(f"{name!r} leaves the folder of the campaign; copy the model into it")
-    data = read_model_file(folder / name)
-    standard = data.get("standard")
-    entries = standard.get("parameters") if isinstance(standard, dict) else None
-    if not isinstance(entries, list):
+    standard = read_model(folder / name, robot).standard
+    if standard is None:
         raise ExcitorError(f"{name} has no physically consistent parameters, which a prior must have")
     params = layout(robot)
-    chi, known = robot.chi.copy(), robot.known.copy()
-    for entry in entries:
-        given = entry.get("value") if isinstance(entry, dict) else None
-        value = _number(given)
-        if value is None:
-            raise ExcitorError(
-                f"{name}: a parameter has value {repr(given)[:60]}, expected a number of at most {LARGEST:g} in size"
-            )
-        k = params.index(str(entry.get("name")))
-        chi[k], known[k] = value, True
-    if not set(params.names[: params.n_link_params]) <= {str(entry.get("name")) for entry in entries}:
+    if not set(params.names[: params.n_link_params]) <= set(standard.names):
         raise ExcitorError(f"{name} is of another robot: it lacks parameters of {robot.name}")
+    chi, known = robot.chi.copy(), robot.known.copy()
+    columns = params.indices(list(standard.names))
+    chi[columns], known[columns] = standard.values, True
     return replace(robot, chi=chi, known=known)
 
 
-def read_model_file(path: Path) -> dict[str, Any]:
-    """Read a model.json as far as every use of it needs; ExcitorError where it is none."""
-    data = read_model_json(path)
-    if not isinstance(data.get("weights"), list):
-        raise ExcitorError(f"{path.name} is not a model that excitor identify wrote: it has no weights")
-    return data
-
-
-def _inflations(data: dict[str, Any], name: str) -> list[float]:
+def _inflations(model: Model, name: str) -> FloatArray:
     """Take how many times wider each parameter's interval was than a white one."""
-    entries = data.get("parameters", [])
-    ratios = []
-    for entry in entries if isinstance(entries, list) else [None]:
-        wide, white = (_number(entry.get(key)) if isinstance(entry, dict) else None for key in ("sigma", "sigma_white"))
-        if wide is None or white is None:
-            raise ExcitorError(
-                f"{name}: a parameter lacks sigma or sigma_white, or they are no numbers; is it damaged?"
-            )
-        if white > 0.0:
-            ratios.append(wide / white)
-    return ratios
+    if not np.isfinite([model.sigma, model.sigma_white]).all():
+        raise ExcitorError(f"{name}: a parameter lacks sigma or sigma_white; is it damaged?")
+    sure = model.sigma_white > 0.0
+    return np.asarray(model.sigma[sure] / model.sigma_white[sure])
 
 
-def _residuals(data: dict[str, Any], robot: Robot) -> FloatArray:
+def _residuals(model: Model, robot: Robot) -> FloatArray:
     """Take each joint's residual deviation, the largest over the runs."""
     sigma = np.zeros(robot.n_joints)
-    for entry in data["weights"]:
-        name = entry.get("joint") if isinstance(entry, dict) else None
-        if name not in robot.joint_names:
-            raise ExcitorError(f"the model is of another robot: {name!r} is no joint of {robot.name}")
-        value = _number(entry.get("sigma"))
-        if value is None or value <= 0.0:
-            told = repr(entry.get("sigma"))[:60]
-            raise ExcitorError(f"the model's sigma of {name} is {told}, expected a positive number")
-        j = robot.joint_names.index(str(name))
-        sigma[j] = max(sigma[j], value)
+    for weight in model.weights:
+        if weight.joint not in robot.joint_names:
+            raise ExcitorError(f"the model is of another robot: {weight.joint!r} is no joint of {robot.name}")
+        j = robot.joint_names.index(weight.joint)
+        sigma[j] = max(sigma[j], weight.sigma)
     missing = [name for name, value in zip(robot.joint_names, sigma, strict=True) if value == 0.0]
     if missing:
         raise ExcitorError(f"the model has no sigma of {', '.join(missing)}")
     return sigma
-
-
-def _number(value: object) -> float | None:
-    """Take a number of a size that can be computed with; None for everything else that JSON knows."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if abs(value) <= LARGEST else None  # not a number compares false
 
 
 _LARGEST_FILE = 200_000_000

@@ -85,7 +85,7 @@ def doubts(campaign: OpenCampaign) -> list[str]:
 def _mjcf(campaign: OpenCampaign, asked: Asked) -> Exported:
     from excitor.experiments.export.mjcf import filled_mjcf, written_mjcf
 
-    chi = read_model(campaign.folder, campaign.robot).consistent()
+    chi = read_model(campaign.folder / FILE, campaign.robot).consistent()
     if asked.mjcf is None:
         text, left_out = written_mjcf(campaign.robot, chi)
         return Exported("mjcf", "model.xml", text.encode(), _left_out(left_out))
@@ -120,7 +120,7 @@ def _load(controller: str) -> Callable[[OpenCampaign, Asked], Exported]:
 def _parquet(campaign: OpenCampaign, asked: Asked) -> Exported:
     from excitor.experiments.export.samples import samples_parquet
 
-    model = read_model(campaign.folder, campaign.robot)
+    model = read_model(campaign.folder / FILE, campaign.robot)
     return Exported("parquet", "samples.parquet", samples_parquet(campaign, model))
 
 
@@ -130,7 +130,7 @@ def _urdf(campaign: OpenCampaign, asked: Asked) -> Exported:
     source = Path(campaign.robot_source)
     if source.suffix.lower() not in (".urdf", ".xml"):
         raise ExcitorError(f"{campaign.robot.name}: did not come from a URDF, so that there is none to fill")
-    chi = read_model(campaign.folder, campaign.robot).consistent()
+    chi = read_model(campaign.folder / FILE, campaign.robot).consistent()
     return Exported("urdf", "model.urdf", filled_urdf(read_text(source), campaign.robot, chi).encode())
 
 
@@ -138,7 +138,7 @@ def _code(name: str, language: str) -> Callable[[OpenCampaign, Asked], Exported]
     def made(campaign: OpenCampaign, asked: Asked) -> Exported:
         from excitor.robots.codegen import inverse_dynamics_code
 
-        model = read_model(campaign.folder, campaign.robot)
+        model = read_model(campaign.folder / FILE, campaign.robot)
         text = inverse_dynamics_code(campaign.robot, language, chi=model.chi)
         return Exported(name, f"model.{name}", text.encode())
 

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from excitor.design.programs.krl.text import RESERVED as KRL_WORDS
 from excitor.design.programs.rapid.text import RESERVED as RAPID_WORDS
 from excitor.design.programs.target import comment, fixed, safe_name
 from excitor.experiments.campaign import OpenCampaign
-from excitor.experiments.model import FILE, ReadModel, read_model
+from excitor.experiments.model import FILE, Model, read_model
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import (
@@ -460,8 +459,8 @@ def find_load(campaign: OpenCampaign, wanted: Wanted) -> Load:
     robot = campaign.robot
     place = flange_of(robot, wanted.flange)
     if wanted.from_link is not None:
-        phi, covariance, origin = _of_link(read_model(campaign.folder, robot), wanted.from_link, place)
-    elif (model := _model(campaign)) is not None and model.data.get("payload"):
+        phi, covariance, origin = _of_link(read_model(campaign.folder / FILE, robot), wanted.from_link, place)
+    elif (model := _model(campaign)) is not None and model.payload:
         phi, covariance, origin = _identified(model, place)
     elif campaign.content.payload is not None and campaign.content.task == "arm":
         phi, covariance, origin = _stated(campaign, place)
@@ -479,8 +478,8 @@ def find_load(campaign: OpenCampaign, wanted: Wanted) -> Load:
     return load
 
 
-def _model(campaign: OpenCampaign) -> ReadModel | None:
-    return read_model(campaign.folder, campaign.robot, arm=False) if (campaign.folder / FILE).exists() else None
+def _model(campaign: OpenCampaign) -> Model | None:
+    return read_model(campaign.folder / FILE, campaign.robot) if (campaign.folder / FILE).exists() else None
 
 
 def flange_of(robot: Robot, name: str | None) -> Frame:
@@ -510,26 +509,27 @@ def _stated(campaign: OpenCampaign, place: Frame) -> Found:
     return phi, None, Origin("payload", "stated in campaign.toml", place.name, T)
 
 
-def _of_link(model: ReadModel, name: str, place: Frame) -> Found:
+def _of_link(model: Model, name: str, place: Frame) -> Found:
     """Take what moves with a link as one body: the link, its tool and its payload."""
-    robot = model.robot
+    robot, chi = model.own_robot(), model.consistent()
     names = robot.mechanism.link_names
     if name not in names:
         raise ExcitorError(f"--from-link: no link is named {name!r}; expected one of {', '.join(names)}")
     j = names.index(name)
     columns = layout(robot).link(j)
-    guessed = model.labels[columns].count("prior")
+    guessed = model.labels()[columns].count("prior")
     source = f"all that moves with link {name}, from model.json" + (
         f"; {guessed} of its 10 parameters are the prior's, not the data's" if guessed else ""
     )
-    covariance = model.data["standard"].get("link_covariances", {}).get(name)
-    read = None if covariance is None else _square(covariance, f"{model.path}: standard.link_covariances.{name}")
-    return model.consistent()[columns], read, Origin(name, source, place.name, _to(place, j))
+    covariance = None if model.standard is None else model.standard.covariances.get(name)
+    if covariance is not None:
+        check_covariance(covariance, f"{model.where}: standard.link_covariances.{name}")
+    return chi[columns], covariance, Origin(name, source, place.name, _to(place, j))
 
 
-def _identified(model: ReadModel, place: Frame) -> Found:
+def _identified(model: Model, place: Frame) -> Found:
     """Read the block payload: link, frame, phi (10), covariance (10 x 10); frame is "link", or a frame on that link."""
-    robot, path, block = model.robot, model.path, model.data["payload"]
+    robot, path, block = model.own_robot(), model.where, model.payload
     if not isinstance(block, dict):
         raise ExcitorError(f"{path}: payload is {str(block)[:80]!r}, expected link, frame, phi and covariance")
     missing = [key for key in ("link", "frame", "phi", "covariance") if key not in block]
@@ -544,7 +544,7 @@ def _identified(model: ReadModel, place: Frame) -> Found:
     return phi, covariance, Origin("payload", "identified, from model.json", place.name, T)
 
 
-def _own(robot: Robot, link: int, block: dict[str, Any], path: Path) -> FloatArray:
+def _own(robot: Robot, link: int, block: dict[str, Any], path: str) -> FloatArray:
     if block["frame"] == LINK:
         return np.eye(4)
     for frame in (robot.tool, *robot.frames):

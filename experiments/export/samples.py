@@ -11,7 +11,7 @@ import numpy as np
 from excitor.experiments.campaign import OpenCampaign
 from excitor.experiments.identification import rows_of, with_locked
 from excitor.experiments.logs import read_run
-from excitor.experiments.model import ReadModel
+from excitor.experiments.model import Model
 from excitor.identify.regression import dynamic_regression
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray
@@ -20,7 +20,7 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Robot
 
 
-def samples_parquet(campaign: OpenCampaign, model: ReadModel) -> bytes:
+def samples_parquet(campaign: OpenCampaign, model: Model) -> bytes:
     """Read the runs as identify does, and write a row for each sample; joints' columns end in their number from 1.
 
     Weights are 1/σ² of the residuals that identify found, and 0 where a torque took no part: in runs that validate,
@@ -37,7 +37,7 @@ def samples_parquet(campaign: OpenCampaign, model: ReadModel) -> bytes:
     roles: dict[str, str] = {run.name: run.role for run in campaign.content.run}
     robot = with_locked(campaign, list(runs.values()))
     campaign = replace(campaign, robot=robot)
-    sigmas = _sigmas(model, robot)
+    sigmas = {(weight.joint, weight.run): weight.sigma for weight in model.weights}  # a run of -1 stands for all
     parts = [_columns(campaign, model, runs[name], roles[name], sigmas) for name in runs]
     columns = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     texts = {key: pa.array(values, pa.string()) for key, values in columns.items() if values.dtype.kind == "U"}
@@ -47,16 +47,8 @@ def samples_parquet(campaign: OpenCampaign, model: ReadModel) -> bytes:
     return buffer.getvalue()
 
 
-def _sigmas(model: ReadModel, robot: Robot) -> Mapping[tuple[str, int], float]:
-    """Read the deviation of each joint's residuals; a run of -1 stands for all of them."""
-    try:
-        return {(str(e["joint"]), int(e["run"])): float(e["sigma"]) for e in model.data["weights"]}
-    except (KeyError, TypeError, ValueError):
-        raise ExcitorError(f"{model.path}: its weights cannot be read; identify again") from None
-
-
 def _columns(
-    campaign: OpenCampaign, model: ReadModel, samples: Samples, role: str, sigmas: Mapping[tuple[str, int], float]
+    campaign: OpenCampaign, model: Model, samples: Samples, role: str, sigmas: Mapping[tuple[str, int], float]
 ) -> dict[str, Any]:
     robot, motion, n = campaign.robot, samples.motion, len(samples)
     predicted = inverse_dynamics(robot, motion, model.chi)
@@ -95,7 +87,7 @@ def _weights(
     return weights
 
 
-def _told(robot: Robot, model: ReadModel) -> dict[str, str]:
+def _told(robot: Robot, model: Model) -> dict[str, str]:
     import json
 
     sliding = [bool(x) for x in robot.mechanism.prismatic]
@@ -104,5 +96,5 @@ def _told(robot: Robot, model: ReadModel) -> dict[str, str]:
         "robot": robot.name,
         "joints": json.dumps(list(robot.joint_names)),
         "units": json.dumps(["m, m/s, m/s2, N" if x else "rad, rad/s, rad/s2, N m" for x in sliding]),
-        "model_provenance": json.dumps(model.data.get("provenance", {})),
+        "model_provenance": json.dumps(model.provenance),
     }

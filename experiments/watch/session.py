@@ -14,7 +14,7 @@ import numpy as np
 from excitor.experiments.campaign import OpenCampaign, Run
 from excitor.experiments.identification import rows_of
 from excitor.experiments.logs import check_cutoffs, cutoff_of, declared_by, differentiated, filtered
-from excitor.experiments.model import FILE, ModelFile, read_previous_model, residuals_of
+from excitor.experiments.model import FILE, Model, read_model
 from excitor.identify.change import (
     Alarm,
     Detector,
@@ -51,7 +51,7 @@ class Basis:
     """What a watch holds cycles against; nothing of it changes."""
 
     campaign: OpenCampaign
-    model: ModelFile
+    model: Model
     model_digest: str
     what: Watched
     rows: Rows
@@ -92,11 +92,14 @@ def open_basis(campaign: OpenCampaign) -> Basis:
         raise ExcitorError(f"{campaign.folder}: has means of MATLAB files, which show no single cycles; watch logs")
     check_cutoffs(campaign, [run for run in campaign.content.run if run.period_s or run.cycle_s])
     path = campaign.folder / FILE
-    model = read_previous_model(campaign.folder)
     robot = campaign.robot
-    if model.robot != robot.name:
-        raise ExcitorError(f"{path}: is of {model.robot!r}, this campaign's robot is {robot.name!r}; identify again")
-    sigma = residuals_of(model, robot.joint_names, path)
+    model = read_model(path, robot)
+    model.known_sigma()
+    if model.robot_name != robot.name:
+        raise ExcitorError(
+            f"{path}: is of {model.robot_name!r}, this campaign's robot is {robot.name!r}; identify again"
+        )
+    sigma = model.residuals(robot.joint_names)
     try:
         what = watched(_with_held(campaign, robot), model.names, model.values, sigma)
     except ValueError as error:
@@ -108,8 +111,9 @@ def open_basis(campaign: OpenCampaign) -> Basis:
 def begin_session(basis: Basis) -> Session:
     """Start from the model: believed, but loosely."""
     values = basis.model.values
-    spread = np.array([parameter.sigma for parameter in basis.model.parameters])
-    doubt = np.maximum(DOUBT * spread, LEAST_DOUBT * np.maximum(np.abs(values), np.abs(values).max(initial=1.0) * 1e-3))
+    doubt = np.maximum(
+        DOUBT * basis.model.sigma, LEAST_DOUBT * np.maximum(np.abs(values), np.abs(values).max(initial=1.0) * 1e-3)
+    )
     return Session(basis, start(basis.model.names, variance=doubt**2, values=values))
 
 
@@ -221,19 +225,18 @@ def drift(session: Session) -> list[dict[str, Any]]:
     """
     model = session.basis.model
     sigma = np.sqrt(np.diag(covariance(session.estimate))) * max(1.0, noise_scale(session.estimate))
-    on_file = np.array([parameter.sigma for parameter in model.parameters])
-    both = np.sqrt(sigma**2 + on_file**2)
+    both = np.sqrt(sigma**2 + model.sigma**2)
     away = np.divide(session.estimate.values - model.values, both, out=np.zeros_like(both), where=both > 0.0)
     return [
         {
-            "name": parameter.name,
-            "unit": parameter.unit,
-            "value": float(value),
-            "sigma": float(s),
-            "model": parameter.value,
-            "drift_sigmas": float(d),
+            "name": name,
+            "unit": model.units[k],
+            "value": float(session.estimate.values[k]),
+            "sigma": float(sigma[k]),
+            "model": float(model.values[k]),
+            "drift_sigmas": float(away[k]),
         }
-        for parameter, value, s, d in zip(model.parameters, session.estimate.values, sigma, away, strict=True)
+        for k, name in enumerate(model.names)
     ]
 
 

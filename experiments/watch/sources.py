@@ -697,7 +697,7 @@ def watch_table(session: Session, most: int | None = None) -> "Table":
     state = f"; still learning what is healthy: {', '.join(learning)}" if learning else ""
     other = f", {session.left_out} of another motion left out" if session.left_out else ""
     table = Table(
-        title=escape(f"{session.basis.model.robot}: {session.cycles} cycles, {alarms}{other}{state}"),
+        title=escape(f"{session.basis.model.robot_name}: {session.cycles} cycles, {alarms}{other}{state}"),
         title_justify="left",
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
@@ -747,7 +747,7 @@ def summary_data(session: Session, new: int, told: list[dict[str, Any]], problem
     """Write what was seen for scripts: of this call, and in all."""
     return {
         "watch": str(session.basis.campaign.folder),
-        "robot": session.basis.model.robot,
+        "robot": session.basis.model.robot_name,
         "new_cycles": new,
         "cycles": session.cycles,
         "left_out": session.left_out,

@@ -539,7 +539,7 @@ def model_json(robot, sigmas, inflations=(), scale=None):
         {
             "schema": 1,
             "weights": [{"joint": name, "sigma": s} for s_of in sigmas for name, s in s_of.items()],
-            "parameters": [{"sigma": x, "sigma_white": 1.0} for x in inflations],
+            "parameters": [{"name": "M1", "value": 1.0, "sigma": x, "sigma_white": 1.0} for x in inflations],
             "standard": {"parameters": parameters},
         }
     )

@@ -252,7 +252,7 @@ def test_a_stale_model_is_said_to_be(folder):
         (lambda path: path.write_text(re.sub(r'"name": "\w+"', '"name": "XX9"', path.read_text())), "'XX9' is not one"),
         (
             lambda path: path.write_text(re.sub(r'"value": \S+,', '"value": "1",', path.read_text())),
-            "expected a number",
+            "expected a valid number",
         ),
     ],
 )

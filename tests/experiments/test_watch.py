@@ -438,7 +438,7 @@ def test_names_with_brackets_are_shown(cell, day, cycles, capsys):
     """Brackets are markup to what draws the table, and an end without a beginning is an error to it."""
     (cell / "live.csv").write_text(text(day, cycles[:3]))
     basis = open_basis(open_campaign(cell))
-    session = begin_session(replace(basis, model=basis.model.model_copy(update={"robot": "[/red] arm [bold]"})))
+    session = begin_session(replace(basis, model=replace(basis.model, robot_name="[/red] arm [bold]")))
     session.left_out = 3
     print_summary(session)
     session.cycles = 1
