@@ -71,7 +71,6 @@ def block_bootstrap(
     regression: Regression,
     estimate: Estimate,
     *,
-    row_weights: FloatArray | None = None,
     system: "Whitened | None" = None,
     block: int | None = None,
     draws: int = 1000,
@@ -84,7 +83,7 @@ def block_bootstrap(
     blocks' normal equations; rows are never touched again. Weights stay those of the estimate. Estimates that are no
     plain least squares bring the `system` that tells how they move with their rows' errors.
     """
-    system = system or Whitened.of(regression, estimate, row_weights)
+    system = system or Whitened.of(regression, estimate)
     asked = max(entry.block for entry in whiteness(regression, system.residual)) if block is None else float(block)
     longest = max(_n_samples(regression) // LEAST_BLOCKS, 1)
     length = int(np.ceil(asked)) if block is not None else int(min(np.ceil(asked), longest))
@@ -126,7 +125,7 @@ class Whitened:
     residual: FloatArray  # (n_rows,)
 
     @classmethod
-    def of(cls, regression: Regression, estimate: Estimate, row_weights: FloatArray | None) -> "Whitened":
+    def of(cls, regression: Regression, estimate: Estimate, row_weights: FloatArray | None = None) -> "Whitened":
         """Weight a regression's rows as the estimate did."""
         if estimate.method not in LINEAR:
             raise ValueError(
@@ -545,7 +544,8 @@ def honest_intervals(
 ) -> Intervals:
     """Find 95 % intervals that do not trust residuals to be white: by bands, widened by blocks of time."""
     by_band = spectral_intervals(regression, estimate, runs, row_weights=row_weights, system=system)
-    by_block = block_bootstrap(regression, estimate, row_weights=row_weights, system=system, draws=DRAWS)
+    system = system or Whitened.of(regression, estimate, row_weights)
+    by_block = block_bootstrap(regression, estimate, system=system, draws=DRAWS)
     return wider(by_band, by_block)
 
 

@@ -425,10 +425,11 @@ def _placed(file: ReadMjcf, tree: Tree, pairs: list[_Pair], where: str) -> Float
     for pair in pairs:
         unit = 1.0 if tree.sliding[pair.link] else file.compiler.unit
         q[pair.link] = unit * numbers(pair.joint.attributes.get("ref", "0"), 1, where)[0]
-    poses, screws = tree.poses(q[None])[0], tree.jacobians(q[None])[0]
+    poses, jacobians = tree.poses(q[None])[0], tree.jacobians(q[None])[0]
+    screws = [np.stack([J[:3, j], J[3:, j]], axis=1) for j, J in enumerate(jacobians)]  # columns: linear, angular
     best: tuple[float, str, FloatArray] = (np.inf, "", poses)
     for T in _bases(file, pairs):
-        gaps = [_gap(file, tree, pair, T @ poses[pair.link], T[:3, :3], screws, where) for pair in pairs]
+        gaps = [_gap(file, tree, pair, T @ poses[pair.link], T[:3, :3] @ screws[pair.link], where) for pair in pairs]
         worst = int(np.argmax(gaps))
         if gaps[worst] < best[0]:
             best = gaps[worst], pairs[worst].joint.name, T @ poses
@@ -450,14 +451,12 @@ def _bases(file: ReadMjcf, pairs: list[_Pair]) -> list[FloatArray]:
     return bases
 
 
-def _gap(
-    file: ReadMjcf, tree: Tree, pair: _Pair, T_world_link: FloatArray, R: FloatArray, screws: FloatArray, where: str
-) -> float:
+def _gap(file: ReadMjcf, tree: Tree, pair: _Pair, T_world_link: FloatArray, screw: FloatArray, where: str) -> float:
     """Measure how far two axes are apart: the angle between them, and for hinges the distance of the lines."""
     j, T = pair.link, file.bodies[pair.body].T_world_body
     own = numbers(pair.joint.attributes.get("axis", "0 0 1"), 3, where)
     axis = T[:3, :3] @ own / max(float(np.linalg.norm(own)), 1e-12)
-    linear, angular = R @ screws[j, :3, j], R @ screws[j, 3:, j]
+    linear, angular = screw.T
     if tree.sliding[j]:
         return float(np.linalg.norm(np.cross(axis, linear)))
     point = T[:3, :3] @ numbers(pair.joint.attributes.get("pos", "0 0 0"), 3, where) + T[:3, 3]

@@ -378,12 +378,11 @@ def load_task(
     runs: Sequence[LoadRun],
     *,
     arm: Arm | None = None,
-    link: int | None = None,
     efficiency: FloatArray | None = None,
     drift: Drift = "none",
     learn_arm: bool = False,
 ) -> LoadTask:
-    """Ask for a load on a link, by default the tool's, from the axes that move in the runs.
+    """Ask for a load on the tool's link, from the axes that move in the runs.
 
     A payload that the robot states is left out of the arm: it may be the very load that is asked for.
     """
@@ -396,9 +395,6 @@ def load_task(
             )
     if not any(run.loaded for run in runs):
         raise ValueError("no run has the load on; mark those that do as loaded")
-    link = robot.tool.link if link is None else link
-    if not 0 <= link < robot.mechanism.n_links:
-        raise ValueError(f"link is {link}, expected 0 to {robot.mechanism.n_links - 1} of {robot.name}")
     axes = moving_axes(runs)
     axes[list(robot.locked)] = False
     if not axes.any():
@@ -408,7 +404,7 @@ def load_task(
     arm = exact_arm(robot) if arm is None else arm
     if len(arm.chi) != len(layout(robot)):
         raise ValueError(f"the arm has {len(arm.chi)} parameters, expected {len(layout(robot))} of {robot.name}")
-    return LoadTask(robot, arm, link, axes, efficiency, friction_columns(robot, axes), drift, learn_arm)
+    return LoadTask(robot, arm, robot.tool.link, axes, efficiency, friction_columns(robot, axes), drift, learn_arm)
 
 
 def unknowns(task: LoadTask, runs: Sequence[LoadRun], n_arm: int) -> Unknowns:

@@ -7,7 +7,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -148,28 +148,29 @@ def _parsed(
     try:
         return np.loadtxt(clean, delimiter=dialect.separator, ndmin=2, usecols=kept, comments=None)
     except ValueError as error:
-        raise _bad_cell(path, lines, rows, kept, dialect, missing, str(error)) from None
+        table = {int(rows[k]): dialect.split(lines[k]) for k in _suspects(str(error), len(lines))}
+        raise _bad_cell(path, table, kept, dialect, missing) or InvalidLog(
+            path, f"is no table of numbers: {str(error)[:120]}"
+        ) from None
+
+
+def _suspects(message: str, n_lines: int) -> list[int]:
+    """Lines to search for a bad cell: first those near the row that the parser names."""
+    found = _AT_ROW.search(message)
+    near = range(max(int(found[1]) - 2, 0), min(int(found[1]) + 2, n_lines)) if found else range(0)
+    return [*near, *range(min(n_lines, 10_000))]
 
 
 def _bad_cell(
-    path: Path,
-    lines: list[str],
-    rows: IntArray,
-    kept: list[int],
-    dialect: Dialect,
-    missing: bool,
-    told: str,
-) -> InvalidLog:
-    """Find the cell that is no number, near the row that the parser names."""
-    found = _AT_ROW.search(told)
-    near = range(max(int(found[1]) - 2, 0), min(int(found[1]) + 2, len(lines))) if found else range(0)
-    for k in [*near, *range(min(len(lines), 10_000))]:
-        cells = dialect.split(lines[k])
+    path: Path, table: Mapping[int, Sequence[str]], kept: list[int], dialect: Dialect, missing: bool
+) -> InvalidLog | None:
+    """Find the first cell that is no number; the keys of the table are rows of the file."""
+    for row, cells in table.items():
         for column in kept:
             if not _is_value(cells[column], dialect, missing):
                 what = f"is {cells[column].strip()[:40]!r}" if cells[column].strip() else "is empty"
-                return InvalidLog(path, f"column {column + 1} {what}, expected a number", int(rows[k]))
-    return InvalidLog(path, f"is no table of numbers: {told[:120]}")
+                return InvalidLog(path, f"column {column + 1} {what}, expected a number", row)
+    return None
 
 
 LARGEST_VALUE = 1e12  # in any unit anybody writes

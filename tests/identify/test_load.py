@@ -377,8 +377,6 @@ def test_bad_questions_are_sentences(kr150):
         load_task(kr150, [])
     with pytest.raises(ValueError, match="no run has the load on"):
         load_task(kr150, [replace(run, loaded=False)])
-    with pytest.raises(ValueError, match="link is 9, expected 0 to 5"):
-        load_task(kr150, [run], link=9)
     with pytest.raises(ValueError, match="no axis moves"):
         load_task(kr150, [run_of(kr150, phi, n=50, moved=())])
     with pytest.raises(ValueError, match="learn_arm needs an arm with a covariance"):
