@@ -350,7 +350,7 @@ def write_model(result: Identified) -> list[Path]:
     robot = result.campaign.robot
     chi = standard_parameters(robot, result.estimate)
     texts = {"model.json": json.dumps(model_data(result), indent=2, allow_nan=False) + "\n"}
-    if isinstance(robot.mechanism, Tree):
+    if not code_note(result):
         texts["model.c"] = inverse_dynamics_code(robot, "c", chi=chi)
         texts["model.py"] = inverse_dynamics_code(robot, "python", chi=chi)
     if Path(str(result.campaign.robot_source)).suffix.lower() in (".urdf", ".xml") and result.consistent is not None:
@@ -365,12 +365,20 @@ def write_model(result: Identified) -> list[Path]:
 
 def code_note(result: Identified) -> str:
     """Say why no code of the model is written, if so."""
-    if isinstance(result.campaign.robot.mechanism, Tree):
-        return ""
-    return (
-        f"no model.c and model.py: {result.campaign.robot.name} has closed loops, which are closed by iteration; "
-        "code is written for open chains only, so use model.json"
-    )
+    robot = result.campaign.robot
+    if not isinstance(robot.mechanism, Tree):
+        return (
+            f"no model.c and model.py: {robot.name} has closed loops, which are closed by iteration; "
+            "code is written for open chains only, so use model.json"
+        )
+    rows = {term.parameter: friction_model(term) for term in robot.drive.friction}
+    unwritten = [name for name, row in rows.items() if row.memory or row.compiled is None]
+    if unwritten:
+        return (
+            f"no model.c and model.py: friction {', '.join(unwritten)} of {robot.name} remembers, or is a registered "
+            "law; code holds formulas of one instant, so use model.json"
+        )
+    return ""
 
 
 def model_data(result: Identified) -> dict[str, Any]:

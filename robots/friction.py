@@ -297,6 +297,13 @@ def foreign_terms(robot: Robot, columns: Collection[int] | None = None) -> tuple
     )
 
 
+def unbounded_terms(robot: Robot) -> tuple[FrictionTerm, ...]:
+    """List friction whose values nothing bounds, even where the motion is bounded."""
+    ranges = (-np.ones(1), np.ones(1))
+    enclosed = [friction_model(term).enclose(term, ranges, ranges, ranges) for term in robot.drive.friction]
+    return tuple(term for term, ends in zip(robot.drive.friction, enclosed, strict=True) if not np.isfinite(ends).all())
+
+
 def refuse_foreign(robot: Robot, purpose: str, columns: Collection[int] | None = None) -> None:
     """Refuse friction of registered laws where formulas of built-in ones alone are known."""
     terms = foreign_terms(robot, columns)

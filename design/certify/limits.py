@@ -14,7 +14,7 @@ from excitor.design.motion import Piece, Spans, even_spans
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import rigid_torque, rotor_matrix
-from excitor.robots.friction import Range, friction_model
+from excitor.robots.friction import Range, friction_model, unbounded_terms
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import FrictionTerm, Limits, Robot
 from excitor.robots.tree import Tree
@@ -212,6 +212,12 @@ def _no_model(robot: Robot, trusted: bool) -> str:
         return (
             "no prior model: the masses of some links are unknown, so the torque is not proven; state them, "
             "or let this run be gentle and do without torque limits"
+        )
+    loose = ", ".join(f"{term.parameter!r} ({term.model})" for term in unbounded_terms(robot))
+    if loose:
+        return (
+            f"friction {loose} is a registered law that states no bounds, so no torque between samples is bounded; "
+            "state the bounds of its columns, or that they are rising"
         )
     return ""
 
