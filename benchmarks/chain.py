@@ -17,15 +17,15 @@ import scipy.stats
 
 from excitor.design.programs import registry
 from excitor.experiments.campaign import OpenCampaign, open_campaign
-from excitor.experiments.emit import emit
+from excitor.experiments.emit import Request, emit
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.identification import Identified, held_out_equations, identify, noise_share
 from excitor.experiments.log_formats import OF_TARGET
 from excitor.experiments.plan import design
-from excitor.experiments.setup import set_up, settings_of
+from excitor.experiments.setup import Overrides, set_up, settings_of
 from excitor.experiments.simulate import Asked, simulate
 from excitor.experiments.verbs.design import write_all
-from excitor.identify.logs.table import ColumnMap
+from excitor.identify.logs.declared import ColumnMap
 from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.errors import ExcitorError
 
@@ -109,7 +109,7 @@ def designed(where: Path, robot: str) -> Path:
     where.mkdir(parents=True)
     (where / "campaign.toml").write_text(CAMPAIGN.format(robot=robot), "utf-8")
     setup = set_up(open_campaign(where, "design"))
-    write_all(design(setup, settings_of(setup.design, {"evaluations": EVALUATIONS})))
+    write_all(design(setup, settings_of(setup.design, Overrides(evaluations=EVALUATIONS))))
     return where
 
 
@@ -118,7 +118,7 @@ def of_target(campaign: Path, robot: str, target: str, forms: list[str]) -> list
     """Chain a controller's log formats, in a copy of the campaign."""
     where = campaign.with_name(f"{robot}-{target}")
     shutil.copytree(campaign, where)
-    _, emitted = emit(where, [target], approximate=True, spacing=None, loss=1.0, listen=lambda _: None, allow=["no-go"])
+    _, emitted = emit(where, Request((target,), approximate=True, loss=1.0, allow=("no-go",)), lambda _: None)
     made = next(one for one in emitted if one.name == target)
     pairs = [Pair(robot, target, form) for form in forms]
     if made.folder is not None:

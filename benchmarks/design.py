@@ -90,17 +90,15 @@ def design_sequence(robot: Robot, evaluations: int) -> Designed:
     for period, plan in zip(PERIODS, plans, strict=True):
         harmonics = tuple(range(1, round(HIGHEST_HZ * period) + 1))
         excitation = Excitation(period, 1.0 / study.VIRTUAL_RATE, harmonics, plan.moving, ramp=RAMP)
-        n_samples = max(192, 24 * harmonics[-1])
         problem = build_problem(
             robot,
             excitation,
             constraints=constraints,
             criterion=criterion,
             model=model,
-            earlier=earlier_gram(columns, runs),
-            share=period * ROWS_HZ / n_samples,
-            n_samples=n_samples,
         )
+        share = period * ROWS_HZ / problem.n_period
+        problem = replace(problem, earlier=earlier_gram(columns, runs), share=share)
         found = solve(problem, Budget(evaluations=evaluations), seed=plan.seed_offset)
         assert found.feasible, f"no feasible motion for {plan.name}"
         runs.append(EarlierRun(model, trajectory(problem, found.candidates), period * ROWS_HZ))

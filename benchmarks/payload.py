@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.campaign import Arm, OpenCampaign, open_campaign
-from excitor.experiments.emit import emit
+from excitor.experiments.emit import Request, emit
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.init import begin
 from excitor.experiments.payload import IdentifiedLoad, doubted_arm, identify_payload, write_load
@@ -122,8 +122,8 @@ def designed(where: Path, case: Case) -> Path:
     path = begin(folder, case.robot, "payload", model)
     path.write_text(with_guess(path.read_text("utf-8"), case), "utf-8")
     setup = set_up(open_campaign(folder, "design"))
-    write_all(design(setup, settings_of(setup.design, {})))
-    emit(folder, [case.target], approximate=False, spacing=None, loss=0.05, listen=lambda _: None, allow=["no-go"])
+    write_all(design(setup, settings_of(setup.design)))
+    emit(folder, Request((case.target,), allow=("no-go",)), lambda _: None)
     return folder
 
 

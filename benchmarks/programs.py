@@ -33,10 +33,10 @@ from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import in_axes, to_axes
 from excitor.design.programs.verify import verify
 from excitor.experiments.campaign import open_campaign
-from excitor.experiments.emit import Judged, emit, own_files, plans_of
+from excitor.experiments.emit import Judged, Request, emit, own_files, plans_of
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.plan import design
-from excitor.experiments.setup import set_up, settings_of
+from excitor.experiments.setup import Overrides, set_up, settings_of
 from excitor.experiments.verbs.design import write_all
 from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.load import load
@@ -106,7 +106,7 @@ def cost(folder: Path, full: bool) -> dict[str, Any]:
     """Emit and verify a 10 s, 10-period design of six joints for every target that can drive it."""
     where = _designed(folder / "long", LONG)
     start = time.process_time()
-    _, emitted = emit(where, ["all"], approximate=True, spacing=None, loss=1.0, listen=lambda _: None, allow=["no-go"])
+    _, emitted = emit(where, Request(("all",), approximate=True, loss=1.0, allow=("no-go",)), lambda _: None)
     spent = time.process_time() - start
     bad = [one.refused for one in emitted if one.folder is None and one.name != "franka"]
     script = where / "programs" / "urscript" / "excitation.script"
@@ -171,7 +171,7 @@ def _designed(folder: Path, text: str) -> Path:
     folder.mkdir(parents=True)
     (folder / "campaign.toml").write_text(text, "utf-8")
     setup = set_up(open_campaign(folder, "design"))
-    write_all(design(setup, settings_of(setup.design, {"evaluations": 2000})))
+    write_all(design(setup, settings_of(setup.design, Overrides(evaluations=2000))))
     return folder
 
 

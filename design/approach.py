@@ -1,9 +1,8 @@
 """The way from one pose to another, through a cell: straight if that is clear, else around what stands there.
 
 A way is a list of poses joined by straight lines in joint space; the robot starts and stops on each line with the
-envelope that the ramps use, slowly. Lines are proven clear by a Lipschitz bound on what moves.
-
-* Whether a closed chain stays assembled, away from singularities, and clear of its cell along a stretch of motion.
+envelope that the ramps use, slowly. Lines are proven clear by a Lipschitz bound on what moves, and closed chains are
+proven to stay assembled, away from singularities.
 """
 
 from dataclasses import dataclass
@@ -68,6 +67,14 @@ class BlockedPose(ExcitorError):
         super().__init__(message)
 
 
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How many poses are drawn where the straight way is blocked, and from which seed."""
+
+    attempts: int = 3000
+    seed: int = 0
+
+
 def approach(
     robot: Robot,
     start: FloatArray,
@@ -75,10 +82,10 @@ def approach(
     constraints: Constraints,
     *,
     sample_time: float = 0.004,
-    seed: int = 0,
-    attempts: int = 3000,
+    sampling: Sampling | None = None,
 ) -> Path | NoPath:
     """Find a way between two poses that keeps to the joint limits and the cell; BlockedPose if one of them is in it."""
+    sampling = sampling or Sampling()
     start, goal = np.asarray(start, dtype=float), np.asarray(goal, dtype=float)
     for name, pose in (("start", start), ("goal", goal)):
         rows = blocked(robot, pose, constraints)
@@ -94,12 +101,12 @@ def approach(
     if is_clear(robot, constraints, start, goal):
         poses = np.stack([start, goal])
     else:
-        rng = np.random.default_rng(seed)
-        found = _connect(robot, constraints, np.stack([start, goal]), rng, attempts)
+        rng = np.random.default_rng(sampling.seed)
+        found = _connect(robot, constraints, np.stack([start, goal]), rng, sampling.attempts)
         if found is None:
             return NoPath(
-                f"no way between the two poses was found in {attempts} attempts: the straight one is blocked by "
-                f"{', '.join(_blocking(robot, constraints, start, goal))}"
+                f"no way between the two poses was found in {sampling.attempts} attempts: the straight one is blocked "
+                f"by {', '.join(_blocking(robot, constraints, start, goal))}"
             )
         poses = _shortened(robot, constraints, found, rng)
     return timed(robot, poses, constraints, sample_time)

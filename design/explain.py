@@ -667,17 +667,15 @@ def relaxed(problem: Problem, relaxations: Sequence[Relaxation]) -> Problem:
             pose = np.where(np.isnan(pose), pose, relaxation.after)
         else:
             constraints = _changed(problem, constraints, relaxation)
-    return build_problem(
+    changed = build_problem(
         problem.robot,
         problem.excitation,
         constraints=constraints,
         criterion=problem.criterion,
         model=problem.model,
         pose=pose,
-        earlier=problem.earlier,
-        share=problem.share,
-        n_samples=problem.n_period,
     )
+    return replace(changed, earlier=problem.earlier, share=problem.share)
 
 
 def keeps(problem: Problem, candidate: Candidates, groups: Sequence[str] | None = None) -> bool:

@@ -2,9 +2,7 @@
 
 All functions are pure and work on a whole population at once. Design variables are scaled to about ±1: for each
 moving joint where it swings about, then the amplitudes of its sines and cosines; for each joint that waits for a
-pose, that pose.
-
-* Constraints at the samples where they are nearly reached: smooth functions of the design, with their slopes.
+pose, that pose. Constraints at the samples where they are nearly reached have slopes, for the last stage of a search.
 """
 
 from collections.abc import Callable
@@ -27,6 +25,7 @@ DRY_RUN = 0.15  # share of the amplitude that a dry run swings
 CLEARANCE_SCALE = 0.1  # m of missing clearance that weigh like a limit doubled
 SEARCH_CLEARANCE = 0.001  # m kept beyond what is required, for what happens between the samples
 SEARCH_SHARE = 0.995  # of limits without a bound between the samples
+N_SAMPLES = 192  # of a period, at least
 _WAY_SAMPLES = 24  # of the straight way from home to the start
 
 
@@ -85,14 +84,14 @@ def build_problem(
     criterion: Criterion,
     model: Model,
     pose: FloatArray | None = None,
-    earlier: FloatArray | None = None,
-    share: float = 1.0,
-    n_samples: int = 192,
 ) -> Problem:
-    """Collect a search problem; joints that do not move stand at `pose`, or where the search puts them."""
+    """Collect a search problem; joints that do not move stand at `pose`, or where the search puts them.
+
+    What earlier runs told, and how much a sample of this one counts, is put in by `replace(problem, earlier=, share=)`.
+    """
     _check_limits(robot, excitation, constraints)
     still = np.where(excitation.moving, 0.0, np.nan if pose is None else pose)
-    n_period = max(n_samples, 24 * excitation.harmonics[-1])
+    n_period = max(N_SAMPLES, 24 * excitation.harmonics[-1])
     limits, jerk_limited = constraints.limits, bool(np.isfinite(constraints.limits.jerk).any())
     basis = tuple(_basis(excitation, n_period, order) for order in range(4 if jerk_limited else 3))
     factor = float(np.cos(np.pi * excitation.harmonics[-1] / n_period))
@@ -113,8 +112,8 @@ def build_problem(
         constraints=constraints,
         criterion=criterion,
         model=model,
-        earlier=np.zeros((columns, columns)) if earlier is None else earlier,
-        share=share,
+        earlier=np.zeros((columns, columns)),
+        share=1.0,
         pose=still,
         n_period=n_period,
         basis=basis,

@@ -1,14 +1,8 @@
 """Search for the best motion: genetic algorithm, then CMA-ES, then SLSQP, in chains that differ in their seed only.
 
 A stage is a pure function of the problem, the seed, the chain and what the stage before left. So a search can go on
-after any stage, chains can run in processes of their own, and neither changes what is found.
-
-* The stages of a search. The one file that knows pymoo's single-objective algorithms.
-* What a search may spend, where it stands, and what it has found.
-* Chains of a search in processes of their own.
-* Where a search starts: motions that keep every constraint, as far as there are any.
-* How motions that break a constraint are made to keep it: drawn together about a pose that is known to be good.
-* The last stage of a search: SLSQP on the smooth criterion with exact gradients, on constraints that are near.
+after any stage, chains can run in processes of their own, and neither changes what is found. This is the one file
+that knows pymoo's single-objective algorithms.
 """
 
 import multiprocessing
@@ -143,94 +137,101 @@ class Progress:
 Listener = Callable[[Progress], None]
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Search:
+    """Everything that decides what is found, whoever runs the chains and in how many parts."""
+
+    problem: Problem
+    budget: Budget
+    seed: int = 0
+    method: Method = "hybrid"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "budget", self.budget.for_size(self.problem.n_design))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Observer:
+    """Who hears of a search: `listen` of its progress, `keep` of a chain's state after every stage."""
+
+    listen: Listener | None = None
+    keep: Keeper | None = None
+
+
 def solve(
     problem: Problem,
     budget: Budget,
     *,
     seed: int = 0,
     method: Method = "hybrid",
-    states: Mapping[int, State] | None = None,
     listen: Listener | None = None,
-    keep: Keeper | None = None,
     workers: int = 1,
 ) -> Found:
-    """Search within a budget.
+    """Search within a budget; see `run_search`."""
+    return run_search(Search(problem, budget, seed, method), observer=Observer(listen), workers=workers)
 
-    `states` are those of chains begun earlier, to go on from; `keep` hears of every stage that is finished. Workers
-    are processes: they share counted evaluations, and spend seconds each. A keyboard interrupt ends the search with
-    what it has.
+
+def run_search(
+    search: Search,
+    states: Mapping[int, State] | None = None,
+    *,
+    observer: Observer | None = None,
+    workers: int = 1,
+    until_stage: int | None = None,
+) -> Found:
+    """Run a search, or go on with one whose chains have `states`.
+
+    With `until_stage`, only the first chain is run, and no further than to the end of that stage (1 is the first).
+    Workers are processes: they share counted evaluations, and spend seconds each. A keyboard interrupt ends the
+    search with what it has.
     """
-    states, budget = dict(states or {}), budget.for_size(problem.n_design)
-    n_chains = budget.chains * (1 if budget.counted else workers)
+    states, observer = dict(states or {}), observer or Observer()
+    n_chains = search.budget.chains * (1 if search.budget.counted else workers) if until_stage is None else 1
     interrupted = False
     if workers > 1 and n_chains > 1:
-        interrupted = run_chains(problem, budget, seed, method, states, n_chains, workers, keep)
+        interrupted = run_chains(search, states, n_chains, workers, observer.keep)
     else:
         with one_blas_thread():
             for chain in range(n_chains):
-                states[chain], whole = run_chain(
-                    problem,
-                    budget,
-                    seed=seed,
-                    method=method,
-                    chain=chain,
-                    state=states.get(chain),
-                    listen=listen,
-                    keep=keep,
-                    known=_best(states.values()),
-                )
+                state = states.get(chain) or empty_state(search.problem)
+                heard = replace(observer, listen=_told_the_best(observer.listen, _best(states.values())))
+                states[chain], whole = run_chain(search, chain, state, heard, until_stage)
                 if not whole:
                     interrupted = True
                     break
-    return _collected(problem, [states[chain] for chain in sorted(states)], interrupted)
+    return _collected(search.problem, [states[chain] for chain in sorted(states)], interrupted)
+
+
+def _told_the_best(listen: Listener | None, known: float) -> Listener | None:
+    """Let a listener to one chain hear of the best value of the chains before it, too."""
+    return None if listen is None else lambda progress: listen(replace(progress, best=min(progress.best, known)))
 
 
 def run_chain(
-    problem: Problem,
-    budget: Budget,
-    *,
-    seed: int,
-    method: Method,
-    chain: int,
-    state: State | None = None,
-    listen: Listener | None = None,
-    keep: Keeper | None = None,
-    known: float = float("inf"),
+    search: Search, chain: int, state: State, observer: Observer, until_stage: int | None = None
 ) -> tuple[State, bool]:
-    """Run a chain to its end; False tells that it was interrupted."""
-    state = empty_state(problem) if state is None else state
-    while state.done < len(STAGES):
-        state, whole = advance(
-            problem, budget, seed=seed, method=method, chain=chain, state=state, listen=listen, known=known
-        )
+    """Run a chain to its end, or to that of a stage; False tells that it was interrupted."""
+    while state.done < (len(STAGES) if until_stage is None else until_stage):
+        state, whole = advance(search, chain, state, observer.listen)
         if not whole:
             return state, False
-        if keep is not None:
-            keep(chain, state)
+        if observer.keep is not None:
+            observer.keep(chain, state)
     return state, True
 
 
-def advance(
-    problem: Problem,
-    budget: Budget,
-    *,
-    seed: int,
-    method: Method,
-    chain: int,
-    state: State,
-    listen: Listener | None = None,
-    known: float = float("inf"),
-) -> tuple[State, bool]:
+def advance(search: Search, chain: int, state: State, listen: Listener | None = None) -> tuple[State, bool]:
     """Run the next stage of a chain; False tells that it was interrupted."""
     stage = state.done
-    ledger = Ledger(problem, budget, stage, chain, _allowance(budget, method, state), state, listen, known)
-    random = np.random.default_rng([seed, chain, stage])
+    allowance = _allowance(search.budget, search.method, state)
+    ledger = Ledger(search.problem, search.budget, stage, chain, allowance, state, listen)
+    random = np.random.default_rng([search.seed, chain, stage])
     start = _leader(state)
     whole = True
     try:
         if ledger.allowance > 0.0:
             if stage == 0:
-                genetic(ledger, random, method)
+                genetic(ledger, random, search.method)
             elif start is not None:
                 (evolution if stage == 1 else polishing)(ledger, random, start)
     except KeyboardInterrupt:
@@ -267,7 +268,6 @@ class Ledger:
     allowance: float  # of this stage, in evaluations or seconds
     before: State
     listen: Listener | None
-    known: float  # best of other chains, to tell
     anchor: FloatArray | None = None  # a pose about which small motions keep all constraints
     evaluations: int = 0
     started: float = field(default_factory=time.process_time)
@@ -319,7 +319,7 @@ class Ledger:
             self.budget.chains,
             total,
             min((self.chain + done / (self.budget.amount / self.budget.chains)) / self.budget.chains, 1.0),
-            min(best, before, self.known),
+            min(best, before),
             feasible_share,
         )
 
@@ -596,34 +596,27 @@ def empty_state(problem: Problem) -> State:
     return State(0, 0, 0.0, center, swing, none, none, np.empty((0, 4)))
 
 
-_problem: list[Problem] = []  # of a worker process, sent once
+_search: list[Search] = []  # of a worker process, sent once
 
 
 def run_chains(
-    problem: Problem,
-    budget: Budget,
-    seed: int,
-    method: Method,
-    states: dict[int, State],
-    n_chains: int,
-    workers: int,
-    keep: object = None,
+    search: Search, states: dict[int, State], n_chains: int, workers: int, keep: Keeper | None = None
 ) -> bool:
     """Run all chains that are not finished, filling `states`; True tells that they were interrupted."""
     context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks of compiled code
-    pool = ProcessPoolExecutor(min(workers, n_chains), context, _receive, (problem,))
+    pool = ProcessPoolExecutor(min(workers, n_chains), context, _receive, (search,))
     open_: dict[Future[State], int] = {}
     try:
         for chain in range(n_chains):
             state = states.get(chain)
             if state is None or state.done < len(STAGES):
-                open_[pool.submit(_continue_chain, budget, seed, method, chain, state)] = chain
+                open_[pool.submit(_run_in_worker, chain, state)] = chain
         while open_:
             finished, _ = wait(open_, return_when=FIRST_COMPLETED)
             for future in finished:
                 chain = open_.pop(future)
                 states[chain] = future.result()
-                if callable(keep):
+                if keep is not None:
                     keep(chain, states[chain])
     except KeyboardInterrupt:
         for child in multiprocessing.active_children():
@@ -634,15 +627,15 @@ def run_chains(
     return False
 
 
-def _receive(problem: Problem) -> None:
+def _receive(search: Search) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is asked to stop, and ends its children
-    _problem[:] = [problem]
+    _search[:] = [search]
 
 
-def _continue_chain(budget: Budget, seed: int, method: Method, chain: int, state: State | None) -> State:
-
+def _run_in_worker(chain: int, state: State | None) -> State:
+    search = _search[0]
     with one_blas_thread():
-        return run_chain(_problem[0], budget, seed=seed, method=method, chain=chain, state=state)[0]
+        return run_chain(search, chain, state or empty_state(search.problem), Observer())[0]
 
 
 _AMPLITUDES = (1.0, 0.6, 0.35, 0.2, 0.1, 0.05, 0.02)

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 import scipy.linalg
 
-from excitor.design.approach import BlockedPose, NoPath, approach, blocked, is_clear
+from excitor.design.approach import BlockedPose, NoPath, Sampling, approach, blocked, is_clear
 from excitor.design.constraints import Constraints, row_excesses, row_limits, row_values
 from excitor.design.motion import RISE_MOST, Piece, rise
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
@@ -454,7 +454,7 @@ def way(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArray) ->
     if is_clear(robot, constraints, a, b):
         return [b]
     try:
-        found = approach(robot, a, b, constraints, attempts=_ATTEMPTS)
+        found = approach(robot, a, b, constraints, sampling=Sampling(_ATTEMPTS))
     except BlockedPose:
         return None
     return None if isinstance(found, NoPath) else list(found.waypoints[1:])

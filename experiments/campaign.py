@@ -1,10 +1,8 @@
-"""A campaign: a folder with a campaign.toml, the only file a person writes. Read strictly, all errors at once.
-
-* What campaign.toml says about the cell, the limits and the design: keys, types, units.
-"""
+"""campaign.toml, the only file a person writes: its keys, types and units. Read strictly, all errors at once."""
 
 import hashlib
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -13,9 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError,
 
 from excitor.design.programs.registry import NAMES as TARGETS
 from excitor.experiments.files import mend
-from excitor.identify.logs.read import FORMATS
-from excitor.identify.logs.table import ColumnMap
-from excitor.identify.reduce import Acceptance
+from excitor.identify.logs.declared import FORMATS, ColumnMap
 from excitor.robots.errors import ExcitorError, InvalidRobot
 from excitor.robots.files.schema import sentences
 from excitor.robots.load import catalog_names, load, read_text, robot_text
@@ -65,7 +61,9 @@ class Identification(Table):
     method: Annotated[str, Field(max_length=80)] = "wls"  # of those that `excitor compare` compares
     weights: Literal["joint", "joint and run"] = "joint"
     essential_ratio: Annotated[FiniteFloat, Field(gt=1.0)] | None = None
-    acceptance: Acceptance | None = None  # reduce by sensitivity, judged on these data
+    acceptance: Literal["training", "validation", "cross-validated"] | None = (
+        None  # reduce by sensitivity, judged on these data
+    )
     tolerance: Annotated[FiniteFloat, Field(ge=1.0)] = 1.05  # how much a joint's error may grow by the reduction
     consistent: bool = True
 
@@ -390,59 +388,89 @@ def _runs_of_programs(folder: Path) -> list[Run]:
 
 def _problems(folder: Path, content: Campaign, stage: Literal["design", "identify"]) -> list[str]:
     """Check what types cannot; a campaign that is only being designed needs no logs yet."""
-    problems = []
-    robot_known = content.robot in catalog_names()
-    if not robot_known and not inside(folder, content.robot):
-        problems.append(f"robot: {content.robot!r} is neither in the catalogue nor inside this folder")
-    elif not robot_known and not (folder / content.robot).is_file():
-        problems.append(
-            f"robot: {content.robot!r} is neither in the catalogue ({', '.join(catalog_names())}) nor a file in "
-            "this folder"
-        )
-    problems += planning_problems(content)
+    problems = [*_robot_problems(folder, content.robot), *planning_problems(content)]
     if stage == "design" and not content.run:
         return problems
+    return [
+        *problems,
+        *_source_problems(content),
+        *(problem for k, run in enumerate(content.run, start=1) for problem in _way_problems(folder, content, k, run)),
+        *_signal_problems(content.log),
+        *load_problems(folder, content),
+        *_overwritten(content),
+        *_measured_twice(folder, content),
+        *_run_problems(folder, content.run),
+        *_identify_problems(content),
+    ]
+
+
+def _robot_problems(folder: Path, robot: str) -> Iterator[str]:
+    """Check that the robot can be found."""
+    if robot in catalog_names():
+        return
+    if not inside(folder, robot):
+        yield f"robot: {robot!r} is neither in the catalogue nor inside this folder"
+    elif not (folder / robot).is_file():
+        yield (f"robot: {robot!r} is neither in the catalogue ({', '.join(catalog_names())}) nor a file in this folder")
+
+
+def _source_problems(content: Campaign) -> Iterator[str]:
+    """Check that there are runs, and that something says what their logs hold."""
     if not content.run:
-        problems.append("run: is missing, and no logs lie in logs/TARGET/PROGRAM.*; name each run and its log")
-    of_programs = bool(content.run) and all(run.program is not None for run in content.run)
+        yield "run: is missing, and no logs lie in logs/TARGET/PROGRAM.*; name each run and its log"
+        return
+    of_programs = all(run.program is not None for run in content.run)
     neither = content.log is None and content.matlab is None
-    if content.run and (content.log is None) == (content.matlab is None) and not (of_programs and neither):
-        problems.append("needs one of [log], what the logs hold, and [matlab], the fields of MATLAB files")
-    for k, run in enumerate(content.run, start=1):
-        if run.drop_periods and run.period_s is None:
-            problems.append(f"run[{k}].drop_periods: goes with period_s, which is not given")
-        if (run.from_s, run.to_s) != (None, None) and (run.period_s or run.cycle_s or run.static or content.matlab):
-            problems.append(f"run[{k}]: from_s and to_s go with plain runs only; cut this one's log instead")
-        ways = [key for key in ("period_s", "cycle_s", "static", "program") if getattr(run, key)]
-        if run.program is not None:
-            problems += _program_problems(folder, k, run.program)
-        if len(ways) > 1:
-            problems.append(f"run[{k}]: gives {' and '.join(ways)}; a run is one of them")
-    if content.log is not None and content.log.format not in (None, *FORMATS):
-        problems.append(f"log.format: is {content.log.format!r}, expected one of {', '.join(FORMATS)}")
-    kinds = [entry.kind for entry in content.log.signals] if content.log is not None else []
+    if (content.log is None) == (content.matlab is None) and not (of_programs and neither):
+        yield "needs one of [log], what the logs hold, and [matlab], the fields of MATLAB files"
+
+
+def _way_problems(folder: Path, content: Campaign, k: int, run: Run) -> Iterator[str]:
+    """Check that a run is processed in one way, and that what goes with another is not stated."""
+    if run.drop_periods and run.period_s is None:
+        yield f"run[{k}].drop_periods: goes with period_s, which is not given"
+    if (run.from_s, run.to_s) != (None, None) and (run.period_s or run.cycle_s or run.static or content.matlab):
+        yield f"run[{k}]: from_s and to_s go with plain runs only; cut this one's log instead"
+    if run.program is not None:
+        yield from _program_problems(folder, k, run.program)
+    ways = [key for key in ("period_s", "cycle_s", "static", "program") if getattr(run, key)]
+    if len(ways) > 1:
+        yield f"run[{k}]: gives {' and '.join(ways)}; a run is one of them"
+
+
+def _signal_problems(log: ColumnMap | None) -> Iterator[str]:
+    """Check what is declared of logs."""
+    if log is None:
+        return
+    if log.format not in (None, *FORMATS):
+        yield f"log.format: is {log.format!r}, expected one of {', '.join(FORMATS)}"
+    kinds = [entry.kind for entry in log.signals]
     if len(set(kinds)) < len(kinds) or {"torque", "current"} <= set(kinds):
-        problems.append(f"log.signals: are {', '.join(kinds)}; give each kind once, and torque or current")
-    problems += load_problems(folder, content)
-    problems += _overwritten(content)
-    problems += _measured_twice(folder, content)
-    names = [run.name for run in content.run]
+        yield f"log.signals: are {', '.join(kinds)}; give each kind once, and torque or current"
+
+
+def _run_problems(folder: Path, runs: list[Run]) -> Iterator[str]:
+    """Check the names of runs, and where in which logs they lie."""
+    names = [run.name for run in runs]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        problems.append(f"run: the name {name!r} is used more than once")
-    for k, run in enumerate(content.run, start=1):
+        yield f"run: the name {name!r} is used more than once"
+    for k, run in enumerate(runs, start=1):
         if not inside(folder, run.log):
-            problems.append(f"run[{k}].log: {run.log!r} leaves the folder of the campaign")
+            yield f"run[{k}].log: {run.log!r} leaves the folder of the campaign"
         if run.from_s is not None and run.to_s is not None and run.from_s >= run.to_s:
-            problems.append(f"run[{k}]: goes from {run.from_s:g} to {run.to_s:g} s; the start comes first")
+            yield f"run[{k}]: goes from {run.from_s:g} to {run.to_s:g} s; the start comes first"
+
+
+def _identify_problems(content: Campaign) -> Iterator[str]:
+    """Check what is to be fitted, and that there are runs to fit it to."""
     settings = content.identify
-    problems += method_problems(settings)
+    yield from method_problems(settings)
     if settings.essential_ratio is not None and settings.acceptance is not None:
-        problems.append("identify: gives both essential_ratio and acceptance; reduce one way")
+        yield "identify: gives both essential_ratio and acceptance; reduce one way"
     if settings.acceptance == "validation" and not any(run.role == "validate" for run in content.run):
-        problems.append('identify.acceptance: is "validation", but no run has role = "validate"')
+        yield 'identify.acceptance: is "validation", but no run has role = "validate"'
     if content.run and not any(run.role == "identify" for run in content.run):
-        problems.append('run: none has role = "identify"; one must')
-    return problems
+        yield 'run: none has role = "identify"; one must'
 
 
 def _program_problems(folder: Path, k: int, program: str) -> list[str]:

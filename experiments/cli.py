@@ -185,14 +185,13 @@ def design(
       excitor design my-cell
       excitor design my-cell --seconds 30 --seed 1 --fresh
     """
+    from excitor.experiments.setup import Overrides
     from excitor.experiments.verbs.design import run_design
 
     if evaluations is not None and seconds is not None:
         raise typer.BadParameter("--evaluations and --seconds do not go together; a budget is one of them")
     announce_compilation()
-    code = run_design(
-        folder, as_json, seed=seed, evaluations=evaluations, seconds=seconds, workers=workers, fresh=fresh, pick=pick
-    )
+    code = run_design(folder, as_json, Overrides(seed, evaluations, seconds, workers, fresh, pick))
     if code:
         raise typer.Exit(code)
 
@@ -234,11 +233,12 @@ def emit(
 
     Example: excitor emit my-cell --target urscript --target ros2
     """
+    from excitor.experiments.emit import Request
     from excitor.experiments.verbs.emit import run_emit
 
     announce_compilation()
-    given = {"approximate": approximate, "spacing": spacing, "loss": loss / 100.0, "motion_only": motion_only}
-    if not run_emit(folder, target, as_json, allow=[one.value for one in allow or ()], **given):
+    allowed = tuple(one.value for one in allow or ())
+    if not run_emit(folder, Request(tuple(target), approximate, spacing, loss / 100.0, motion_only, allowed), as_json):
         raise typer.Exit(1)
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from excitor.experiments.campaign import open_campaign
-from excitor.experiments.emit import emit, verify_folder
+from excitor.experiments.emit import Request, emit, verify_folder
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.identification import Identified, identify, noise_share, write_model
 from excitor.experiments.init import begin
 from excitor.experiments.plan import Designed, design
 from excitor.experiments.report.data import write_report
 from excitor.experiments.report.evidence import chain_commands, simulated_runs
-from excitor.experiments.setup import set_up, settings_of
+from excitor.experiments.setup import Overrides, set_up, settings_of
 from excitor.experiments.simulate import Asked, simulate
 from excitor.experiments.verbs.design import print_designed, progress, write_all
 from excitor.experiments.verbs.identify import print_identified
@@ -100,7 +100,7 @@ def _designed(folder: Path, quiet: bool) -> tuple[Designed, Path]:
             text = text.replace(there, wanted, 1)
         path.write_text(text, "utf-8")
         setup = set_up(open_campaign(folder, "design"))
-        settings = settings_of(setup.design, {"evaluations": EVALUATIONS})
+        settings = settings_of(setup.design, Overrides(evaluations=EVALUATIONS))
         if quiet:
             designed = design(setup, settings)
         else:
@@ -114,7 +114,7 @@ def _designed(folder: Path, quiet: bool) -> tuple[Designed, Path]:
 def _programs(folder: Path, quiet: bool) -> Path:
     """Write programs, and run them again as they lie there."""
     with _stage(f"excitor emit {folder} --target {TARGET}, then excitor verify {folder}", quiet):
-        _, emitted = emit(folder, [TARGET], approximate=False, spacing=None, loss=0.05, listen=lambda _: None)
+        _, emitted = emit(folder, Request((TARGET,)), lambda _: None)
         made = next(one for one in emitted if one.name == TARGET)
         if made.folder is None:
             raise ExcitorError(f"{folder}: {made.refused}")

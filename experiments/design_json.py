@@ -13,7 +13,8 @@ from excitor.design.certify.certificate import Margin
 from excitor.design.forecast import forecast_data
 from excitor.design.motion import phases
 from excitor.design.pareto import Front
-from excitor.design.torque import torque_phases
+from excitor.design.search import Found
+from excitor.design.torque import FoundTorques, Robustness, torque_phases
 from excitor.experiments.files import read_json, write_atomically
 from excitor.experiments.plan import Designed, DesignedRun, DesignedSlowRun, DesignedTorqueRun
 from excitor.robots.base import regroupings
@@ -99,11 +100,7 @@ def run_data(run: DesignedRun) -> dict[str, Any]:
         "certificate": [margin_data(item) for item in run.certificate.items],
         "notes": list(run.certificate.notes),
         "way": way_data(run),
-        "search": {
-            "evaluations": run.found.evaluations,
-            "stopped": run.found.stopped,
-            "history": [[finite(x) for x in row] for row in run.found.history],
-        },
+        "search": search_data(run.found),
     }
 
 
@@ -143,7 +140,6 @@ def slow_data(slow: DesignedSlowRun) -> dict[str, Any]:
 def torque_data(run: DesignedTorqueRun) -> dict[str, Any]:
     """Write a run of torques in N m and N, each held from one sample to the next; waves in rad/s and rad."""
     plan, trajectory, excitation, proven = run.plan, run.trajectory, run.trajectory.excitation, run.proven
-    robust = proven.robustness
     return {
         "name": plan.name,
         "kind": plan.kind,
@@ -171,19 +167,29 @@ def torque_data(run: DesignedTorqueRun) -> dict[str, Any]:
         "certificate": [margin_data(item) for item in run.certificate.items],
         "wording": proven.wording,
         "finest_step": proven.finest_step,
-        "robustness": {
-            "spread": robust.spread,
-            "n_models": robust.n_models,
-            "share": robust.share,
-            "diverged": robust.diverged,
-            "breaks": [{"name": name, "share": share} for name, share in robust.breaks],
-        },
+        "robustness": robustness_data(proven.robustness),
         "notes": list(run.certificate.notes),
-        "search": {
-            "evaluations": run.found.evaluations,
-            "stopped": run.found.stopped,
-            "history": [[finite(x) for x in row] for row in run.found.history],
-        },
+        "search": search_data(run.found),
+    }
+
+
+def robustness_data(robust: Robustness) -> dict[str, Any]:
+    """Write how many of the models near the prior's keep the limits, and which ones the others break."""
+    return {
+        "spread": robust.spread,
+        "n_models": robust.n_models,
+        "share": robust.share,
+        "diverged": robust.diverged,
+        "breaks": [{"name": name, "share": share} for name, share in robust.breaks],
+    }
+
+
+def search_data(found: Found | FoundTorques) -> dict[str, Any]:
+    """Write how a search went."""
+    return {
+        "evaluations": found.evaluations,
+        "stopped": found.stopped,
+        "history": [[finite(x) for x in row] for row in found.history],
     }
 
 

@@ -1,10 +1,7 @@
-"""`excitor emit` and `excitor verify`: programs are written when they pass, and can be run again at any time.
-
-* From a campaign's design to plans of programs, each with what its motion is held against.
-"""
+"""Programs of a campaign's design: written when they pass their own execution, and verified again at any time."""
 
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from excitor.design.certify.certify import DRY_RUN, certify_slow
-from excitor.design.constraints import Constraints
 from excitor.design.criteria import Criterion
 from excitor.design.motion import Excitation, Trajectory, scaled
 from excitor.design.programs import registry
@@ -20,7 +16,7 @@ from excitor.design.programs.package import PAGE, Package, package, program_name
 from excitor.design.programs.plan import Move, Plan, Rounds
 from excitor.design.programs.target import CannotDrive, Target
 from excitor.design.programs.verify import Judge, Verdict, client_text, verify
-from excitor.design.schedule import RunPlan, run_constraints
+from excitor.design.schedule import RunPlan
 from excitor.design.slow import SlowKind, SlowRun
 from excitor.experiments.campaign import OpenCampaign, open_campaign
 from excitor.experiments.design_json import FILE, MovesRun, PeriodicRun, design_digest, no_go_reasons, open_design
@@ -93,38 +89,49 @@ class Planned:
         return not self.no_go
 
 
-def emit(
-    folder: Path,
-    targets: Sequence[str],
-    *,
-    approximate: bool,
-    spacing: float | None,
-    loss: float,
-    listen: Listen,
-    motion_only: bool = False,
-    allow: Collection[str] = (),
-) -> tuple[Planned, list[Emitted]]:
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Which programs are to be written."""
+
+    targets: tuple[str, ...]  # by name, or "all"
+    approximate: bool = False  # for controllers, too, that keep times only roughly
+    spacing: float | None = None  # between points of a table, s; None: the target's own
+    loss: float = 0.05  # share by which the condition number may grow in execution
+    motion_only: bool = False  # for controllers, too, whose logs can become no model
+    allow: tuple[str, ...] = ()  # refusals that are overridden
+
+
+def emit(folder: Path, request: Request, listen: Listen) -> tuple[Planned, list[Emitted]]:
     """Write the programs of a campaign's design for controllers; what fails its own check is not written.
 
-    A no-go design is refused unless `allow` names "no-go"; its pages, programs and manifests then say so.
+    A no-go design is refused unless the request allows "no-go"; its pages, programs and manifests then say so.
     Nor is a program whose controller logs neither torques nor currents of this robot that a model could come of,
     unless the campaign declares a log of its own, or motion is all that is wanted.
     """
-    names = chosen(targets, approximate)
-    unknown = [name for name in allow if name != NO_GO]
+    names = chosen(request.targets, request.approximate)
+    unknown = [name for name in request.allow if name != NO_GO]
     if unknown:
         raise ExcitorError(f"allow: {unknown[0]!r} is no refusal that can be overridden; expected {NO_GO!r}")
     campaign = open_campaign(folder, "design")
-    planned = plans_of(campaign, loss)
-    if planned.no_go and NO_GO not in allow:
+    planned = plans_of(campaign, request.loss)
+    if planned.no_go and NO_GO not in request.allow:
         raise ExcitorError(_refused(campaign, planned.no_go))
     robot = planned.programs[0].plan.robot
     told = {name: "" if campaign.content.log is not None else refusal(name, robot) for name in names}
     made = [
-        _emit_one(campaign, planned, name, _spacing(name, spacing, names), listen, "" if motion_only else told[name])
+        _emit_one(
+            campaign,
+            planned,
+            name,
+            _spacing(name, request.spacing, names),
+            listen,
+            "" if request.motion_only else told[name],
+        )
         for name in names
     ]
-    return planned, [replace(one, asked=one.name in targets, note=told[one.name] if one.folder else "") for one in made]
+    return planned, [
+        replace(one, asked=one.name in request.targets, note=told[one.name] if one.folder else "") for one in made
+    ]
 
 
 def _refused(campaign: OpenCampaign, reasons: Sequence[str]) -> str:
@@ -367,7 +374,7 @@ def _periodic(setup: Setup, run_plan: RunPlan, run: PeriodicRun) -> list[Judged]
 def _moves(setup: Setup, run_plan: RunPlan, run: MovesRun) -> list[Judged]:
     """Plan a run of moves; its dry run only if that is proven to be clear, which the design did not look at."""
     robot = run_robot(setup, run_plan)
-    constraints = _slow_constraints(setup, run_plan)
+    constraints = limits_of(setup, run_plan)
     full = SlowRun(
         _KINDS[run.kind],
         run.sample_time,
@@ -413,14 +420,6 @@ def score_of(setup: Setup, run_plan: RunPlan) -> Callable[[Motion], float]:
     problem = run_problem(setup, run_plan, ())
     model = model_of(setup, problem.model.columns, Criterion("condition"), run_plan)
     return lambda motion: condition_number(model.observation(motion))
-
-
-def _slow_constraints(setup: Setup, run_plan: RunPlan) -> Constraints:
-    constraints = run_constraints(run_plan, setup.constraints)
-    if torque_model(setup.robot) is False:
-        free = np.full(setup.robot.n_joints, np.inf)
-        constraints = replace(constraints, limits=replace(constraints.limits, torque=free), torque_rms=free)
-    return constraints
 
 
 def _payload(setup: Setup, run_plan: RunPlan) -> float | None:

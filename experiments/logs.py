@@ -1,7 +1,4 @@
-"""Logs of emitted programs: which there are, whether they show their plan, and what of them counts.
-
-* From a run's log to samples: to the joint side, filtered, averaged where it repeats, differentiated, cut.
-"""
+"""From a run's log to samples: aligned with its plan, filtered, averaged where it repeats, differentiated, cut."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,9 +24,9 @@ from excitor.experiments.manifest import (
 )
 from excitor.identify.diagnose import several
 from excitor.identify.log import Log, Measured, Quantity, Recording, joint_side
+from excitor.identify.logs.declared import ColumnMap
 from excitor.identify.logs.matlab import Fields, read_matlab_means
 from excitor.identify.logs.read import read_log
-from excitor.identify.logs.table import ColumnMap
 from excitor.identify.periods import average_cycles, average_periods, find_cycles, periodic_lowpass
 from excitor.identify.samples import Samples, Step, repeated
 from excitor.identify.signals import differentiate, lowpass, pose_averages

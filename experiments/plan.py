@@ -1,13 +1,7 @@
-"""The design stage: plan the runs, make each one's motion, forecast what all of them will tell.
+"""The design stage: plan the runs of a campaign, search, certify and describe each, and forecast what all will teach.
 
-* One periodic run of a campaign: its search problem, its search, and the best of what can be certified.
-* The search for one run's motion; where its first stage finds nothing that fits, it is asked why before going on.
-* Which runs a campaign asks for: a schedule, with poses, sweeps and a warm-up where it wants them.
-* Runs that are not periodic: warm-up, static poses, friction sweeps; made, and certified like the others.
-* A run picked from a front: condition against duration, torque and tool speed.
-* What survives a killed design: the state of each run's search, as plain arrays under a key of all its inputs.
-* Which runs tell a load? The same motion bare, loaded, loaded, bare, another one to validate, and poses held.
-* Torque runs of a campaign, for direct-drive arms without a controller: searched, certified by simulation.
+Periodic runs are searched, slow ones (warm-up, poses, sweeps) constructed, torque runs searched by simulation. The
+state of a search is kept in the campaign's folder until the design is finished.
 """
 
 import contextlib
@@ -20,7 +14,6 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +41,7 @@ from excitor.design.schedule import (
     together,
     with_slow_runs,
 )
-from excitor.design.search import Budget, Found, Keeper, Progress, State, solve
+from excitor.design.search import Budget, Found, Keeper, Observer, Progress, Search, State, run_search
 from excitor.design.slow import (
     InfeasibleRun,
     SlowRun,
@@ -415,15 +408,12 @@ def design_run(
     stated = (setup.campaign.digest, settings.seed, budget, settings.method, index, plan.name)
     key = key_of(*stated, _coefficients(before), _read_elsewhere(setup, problem))
     try:
-        found = search_run(
-            problem,
-            budget,
+        found = search_motion(
+            Search(problem, budget, settings.seed + 1_000_003 * index, settings.method),
             settings,
             where=where,
-            seed=settings.seed + 1_000_003 * index,
             states={} if settings.fresh else recall(folder, index, key),
-            keep=lambda chain, state: keep(folder, index, chain, key=key, state=state),
-            listen=listen,
+            observer=Observer(listen, lambda chain, state: keep(folder, index, chain, key=key, state=state)),
         )
     except InfeasibleDesign:
         forget(folder)  # there is nothing to go on with
@@ -658,47 +648,37 @@ class Stopped(ExcitorError):
     """A search that was interrupted before it had found anything that fits."""
 
 
-class _Begun(Exception):
-    """The first stage of a search is done."""
-
-    def __init__(self, state: State) -> None:
-        self.state = state
-
-
-def search_run(
-    problem: Problem,
-    budget: Budget,
-    settings: Settings,
-    *,
-    where: str,
-    seed: int,
-    states: Mapping[int, State],
-    keep: Keeper,
-    listen: Callable[[Progress], None] | None = None,
+def search_motion(
+    search: Search, settings: Settings, *, where: str, states: Mapping[int, State], observer: Observer
 ) -> Found:
     """Search a motion, going on from earlier states; InfeasibleDesign tells what blocks where there is none.
 
-    The first stage is a pure function of the problem and the seed like all others, so it may be run by itself.
+    The first stage is run by itself: where it finds nothing that fits, it is asked why before the search goes on.
     """
-    search = partial(solve, problem, budget, seed=seed, method=settings.method, listen=listen)
-    known = dict(states)
-
-    def begun(chain: int, state: State) -> None:
-        keep(chain, state)
-        raise _Begun(state)
-
-    try:
-        found = None if 0 in known else search(keep=begun)
-    except _Begun as first:
-        found, known[0] = None, first.state
-    if found is None:
+    problem, known = search.problem, dict(states)
+    found = None
+    if 0 not in known:
+        found = run_search(search, observer=replace(observer, keep=_both(observer.keep, known)), until_stage=1)
+    if 0 in known:
         known[0] = _helped(problem, known[0], where, settings.seed)
-        found = search(states=known, keep=keep, workers=settings.workers)
+        found = run_search(search, known, observer=observer, workers=settings.workers)
+    assert found is not None
     if not found.feasible:
         if found.stopped == "interrupted":
             raise Stopped(f"{where}: stopped before a motion was found that fits; the same command goes on")
         raise_infeasible(problem, where, settings.seed)
     return found
+
+
+def _both(keep: Keeper | None, known: dict[int, State]) -> Keeper:
+    """Keep a state, and remember it."""
+
+    def kept(chain: int, state: State) -> None:
+        known[chain] = state
+        if keep is not None:
+            keep(chain, state)
+
+    return kept
 
 
 def _helped(problem: Problem, first: State, where: str, seed: int) -> State:
@@ -782,7 +762,7 @@ FURTHER_POSES = 15  # of a further static run, where the campaign names no numbe
 def design_slow_run(setup: Setup, plan: RunPlan, seed: int) -> DesignedSlowRun:
     """Make the run of a plan, and certify it; InfeasibleRun tells why there is none."""
     robot, run, constraints = make_slow_run(setup, plan, seed)
-    robot = robot if carries(setup, plan) else replace(robot, payload=None)  # the same poses as with it
+    robot = replace(run_robot(setup, plan), locked=robot.locked)  # the same poses as with the payload
     return DesignedSlowRun(plan, run, certify_slow(robot, run, constraints, torque_model=torque_model(robot)))
 
 
@@ -792,10 +772,7 @@ def make_slow_run(setup: Setup, plan: RunPlan, seed: int) -> tuple[Robot, SlowRu
     assert home is not None
     held = {int(j): float(home[j]) for j in np.flatnonzero(~plan.moving)}
     robot = replace(setup.robot, locked={**setup.robot.locked, **held})
-    constraints = run_constraints(plan, setup.constraints)
-    if torque_model(robot) is False:
-        free = np.full(robot.n_joints, np.inf)
-        constraints = replace(constraints, limits=replace(constraints.limits, torque=free), torque_rms=free)
+    constraints = limits_of(setup, plan)
     if plan.kind == "static":
         poses = StaticPlan(step, n_poses=design.static_poses or FURTHER_POSES, seed=seed)
         run = static_poses(robot, constraints, home=home, plan=poses, weights=1.0 / setup.noise.sigma)

@@ -1,18 +1,14 @@
-"""From what campaign.toml says to what the designer needs: robot, excitation, constraints, noise, criterion.
+"""From what campaign.toml states to what the designer needs: robot, excitation, constraints, noise and settings.
 
-* Zones as people write them in campaign.toml, as the solids that distances are measured to; links they cannot see.
-* What noise a design may count on: typed, learned from an earlier model, or assumed and said so.
-* A task of the user's: joint positions over time in a CSV file, whose torques the model must predict well.
-* How long is searched, and from which seed: the campaign's settings, and what the command line states instead.
+What is not stated is assumed, and each assumption is a remark; everything that is wrong is told at once.
 """
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +19,6 @@ from excitor.design.search import Budget, Method
 from excitor.experiments import campaign
 from excitor.experiments.campaign import FILE, Design, InvalidCampaign, OpenCampaign, inside
 from excitor.experiments.model import Model, read_model
-from excitor.identify.signals import differentiate
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.base import random_motion
 from excitor.robots.cell import Scene, Shape, Zone, scene_rows
@@ -128,65 +123,66 @@ def loaded(robot: Robot, payload: campaign.Body | None) -> Robot:
 def _limits(robot: Robot, given: campaign.Limits, problems: list[str]) -> tuple[Limits, FloatArray]:
     """Take the robot's limits, tighten them joint by joint, then take the margins off."""
     own = robot.limits
-    position, velocity = own.position.copy(), own.velocity.copy()
-    acceleration, jerk, torque = own.acceleration.copy(), own.jerk.copy(), own.torque.copy()
-    stated_rms = np.full(robot.n_joints, np.inf)
-    rates = {"velocity": velocity, "acceleration": acceleration, "jerk": jerk}
+    tight = {name: getattr(own, name).copy() for name in ("position", "velocity", "acceleration", "jerk", "torque")}
+    tight["torque_rms"] = np.full(robot.n_joints, np.inf)
     for name, entry in given.joint.items():
         path = f"limits.joint.{name}"
         if name not in robot.joint_names:
             problems.append(f"{path}: is no joint of {robot.name}; its joints are {', '.join(robot.joint_names)}")
             continue
-        j = robot.joint_names.index(name)
-        sliding = bool(robot.mechanism.prismatic[j])
-        wrong = [
-            key
-            for key in type(entry).model_fields
-            if getattr(entry, key) is not None
-            and (key.endswith("_m") or "_m_" in key) != sliding
-            and "torque" not in key
-        ]
-        if wrong:
-            problems.append(f"{path}.{wrong[0]}: {name} {'slides' if sliding else 'turns'}; give the other unit")
-            continue
-        interval = entry.position_m if sliding else entry.position_deg
-        if interval is not None:
-            low, high = np.array(interval) * (1.0 if sliding else np.pi / 180.0)
-            if not low < high:
-                problems.append(f"{path}.position: goes from {interval[0]:g} to {interval[1]:g}; the lower comes first")
-            elif low < own.position[j, 0] - 1e-9 or high > own.position[j, 1] + 1e-9:
-                problems.append(
-                    f"{path}.position: {interval} goes beyond the robot's own limits; it may only be tighter"
-                )
-            position[j] = low, high
-        for quantity, array in rates.items():
-            value = _rate(entry, quantity, sliding)
-            if value is not None:
-                if value > array[j] * (1.0 + 1e-9):
-                    problems.append(f"{path}.{quantity}: exceeds the robot's own limit; it may only be tighter")
-                array[j] = value
-        if entry.torque is not None:
-            if entry.torque > torque[j] * (1.0 + 1e-9):
-                problems.append(f"{path}.torque: {entry.torque:g} exceeds the robot's own limit {torque[j]:g}")
-            torque[j] = entry.torque
-        if entry.torque_rms is not None:
-            stated_rms[j] = entry.torque_rms
+        problems += [f"{path}.{problem}" for problem in _tighten(tight, robot, robot.joint_names.index(name), entry)]
     margin = np.where(
         robot.mechanism.prismatic, given.position_margin_deg * 1e-3, np.radians(given.position_margin_deg)
     )
-    position = position + margin[:, None] * np.array([1.0, -1.0])
+    position = tight["position"] + margin[:, None] * np.array([1.0, -1.0])
     for name, (low, high) in zip(robot.joint_names, position, strict=True):
         if not low < high:
             problems.append(f"limits.position_margin_deg: leaves joint {name} no range")
     share = np.inf if given.torque_rms_percent is None else given.torque_rms_percent / 100.0
     limits = Limits(
         position,
-        velocity * given.velocity_percent / 100.0,
-        acceleration * given.acceleration_percent / 100.0,
-        jerk * given.jerk_percent / 100.0,
-        torque * given.torque_percent / 100.0,
+        tight["velocity"] * given.velocity_percent / 100.0,
+        tight["acceleration"] * given.acceleration_percent / 100.0,
+        tight["jerk"] * given.jerk_percent / 100.0,
+        tight["torque"] * given.torque_percent / 100.0,
     )
-    return limits, np.minimum(stated_rms, share * torque)
+    return limits, np.minimum(tight["torque_rms"], share * tight["torque"])
+
+
+def _tighten(tight: dict[str, FloatArray], robot: Robot, j: int, entry: campaign.JointLimits) -> Iterator[str]:
+    """Put what is stated of joint j in the place of the robot's own limits; tell what cannot be, by its key."""
+    sliding = bool(robot.mechanism.prismatic[j])
+    wrong = _of_other_unit(entry, sliding)
+    if wrong:
+        yield f"{wrong[0]}: {robot.joint_names[j]} {'slides' if sliding else 'turns'}; give the other unit"
+        return
+    interval = entry.position_m if sliding else entry.position_deg
+    if interval is not None:
+        low, high = np.array(interval) * (1.0 if sliding else np.pi / 180.0)
+        least, most = robot.limits.position[j]
+        if not low < high:
+            yield f"position: goes from {interval[0]:g} to {interval[1]:g}; the lower comes first"
+        elif low < least - 1e-9 or high > most + 1e-9:
+            yield f"position: {interval} goes beyond the robot's own limits; it may only be tighter"
+        tight["position"][j] = low, high
+    for quantity in ("velocity", "acceleration", "jerk"):
+        value = _rate(entry, quantity, sliding)
+        if value is not None:
+            if value > tight[quantity][j] * (1.0 + 1e-9):
+                yield f"{quantity}: exceeds the robot's own limit; it may only be tighter"
+            tight[quantity][j] = value
+    if entry.torque is not None:
+        if entry.torque > tight["torque"][j] * (1.0 + 1e-9):
+            yield f"torque: {entry.torque:g} exceeds the robot's own limit {tight['torque'][j]:g}"
+        tight["torque"][j] = entry.torque
+    if entry.torque_rms is not None:
+        tight["torque_rms"][j] = entry.torque_rms
+
+
+def _of_other_unit(entry: campaign.JointLimits, sliding: bool) -> list[str]:
+    """List the stated keys that are in metres for a joint that turns, in degrees for one that slides."""
+    stated = [key for key in type(entry).model_fields if getattr(entry, key) is not None and "torque" not in key]
+    return [key for key in stated if (key.endswith("_m") or "_m_" in key) != sliding]
 
 
 def _rate(entry: campaign.JointLimits, quantity: str, sliding: bool) -> float | None:
@@ -555,6 +551,8 @@ def task_motion(setup: Setup) -> Motion:
 
 
 def _read(setup: Setup, name: str) -> Motion:
+    from excitor.identify.signals import differentiate
+
     path = setup.campaign.folder / name
     if path.stat().st_size > _LARGEST_FILE:
         raise ExcitorError("is too large for a task")
@@ -597,19 +595,31 @@ class Settings:
     pick: int | None = None  # which run of a front
 
 
-def settings_of(design: Design, given: Mapping[str, Any]) -> Settings:
-    """Take the campaign's settings, and instead of them what is given and not None."""
-    stated = {name: value for name, value in given.items() if value is not None}
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What is stated beside the campaign, as on the command line; None: as the campaign says."""
+
+    seed: int | None = None
+    evaluations: int | None = None
+    seconds: float | None = None
+    workers: int = 1
+    fresh: bool = False
+    pick: int | None = None
+
+
+def settings_of(design: Design, given: Overrides | None = None) -> Settings:
+    """Take the campaign's settings, and instead of them what is given."""
+    given = given or Overrides()
     evaluations, seconds = design.evaluations, design.seconds
-    if "evaluations" in stated or "seconds" in stated:
-        evaluations, seconds = stated.get("evaluations"), stated.get("seconds")
+    if given.evaluations is not None or given.seconds is not None:
+        evaluations, seconds = given.evaluations, given.seconds
     if evaluations is None and seconds is None:
         evaluations = DEFAULT_SIMULATIONS if design.excitation == "torque" else DEFAULT_EVALUATIONS
     return Settings(
-        seed=stated.get("seed", design.seed),
+        seed=design.seed if given.seed is None else given.seed,
         budget=Budget(evaluations, seconds),
         method=design.method,
-        fresh=stated.get("fresh", False),
-        workers=stated.get("workers", 1),
-        pick=stated.get("pick"),
+        fresh=given.fresh,
+        workers=given.workers,
+        pick=given.pick,
     )

@@ -11,14 +11,12 @@ from typing import Literal
 
 import numpy as np
 
+from excitor.identify.logs.declared import Kind, Side
 from excitor.identify.samples import Step
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.errors import InvalidLog
 from excitor.robots.friction import joint_positions, joint_torques, torque_from_current
 from excitor.robots.robot import Robot
-
-Kind = Literal["position", "velocity", "acceleration", "torque", "current"]
-Side = Literal["joint", "motor"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -24,7 +24,8 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.identify.logs.read import FORMATS, read_raw
+from excitor.identify.logs.declared import FORMATS
+from excitor.identify.logs.read import read_raw
 from excitor.robots.errors import ExcitorError, InvalidLog
 
 Write = Callable[[Path], object]  # writes a file, where the path says

@@ -21,7 +21,7 @@ from excitor.experiments.manifest import LOGS, MANIFEST, PROGRAMS, ProgramLog, m
 from excitor.experiments.virtual.loggers import settings_for, write
 from excitor.experiments.virtual.machine import Fault, run_program
 from excitor.experiments.virtual.robot import Settings, draw_truth
-from excitor.identify.logs.table import ColumnMap
+from excitor.identify.logs.declared import ColumnMap
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import inverse_dynamics

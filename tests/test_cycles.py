@@ -1,7 +1,13 @@
 """No module imports one that imports it back, lazily or not; production code knows nothing of the virtual robot."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
+from typing import get_args
+
+import pytest
+from pydantic import ValidationError
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("robots", "design", "identify", "experiments")
@@ -73,3 +79,23 @@ def test_production_code_does_not_import_the_virtual_robot():
         if others & virtual and name not in may | virtual and not name.startswith("excitor.experiments.studies.")
     }
     assert wrong == set()
+
+
+def test_design_does_not_load_identification():
+    """Of `identify`, designing needs what campaign.toml may declare of logs, and nothing else."""
+    code = (
+        "import sys, excitor.experiments.verbs.design, excitor.experiments.report.plan\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('excitor.identify.')))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert told == ["excitor.identify.logs", "excitor.identify.logs.declared"]
+
+
+def test_campaigns_know_every_way_to_judge_a_reduction():
+    from excitor.experiments.campaign import Identification
+    from excitor.identify.reduce import Acceptance
+
+    for word in (*get_args(Acceptance), None):
+        assert Identification(acceptance=word).acceptance == word
+    with pytest.raises(ValidationError):
+        Identification(acceptance="other")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.design.approach import BlockedPose, NoPath, Path, approach, backwards, path_pieces
+from excitor.design.approach import BlockedPose, NoPath, Path, Sampling, approach, backwards, path_pieces
 from excitor.design.certify.cell import clearance_margins, singularity_margins, tool_speed_margins
 from excitor.design.certify.certificate import Certificate, Margin, below, tightest, unproven
 from excitor.design.certify.limits import joint_margins, peak_margins, rms_margins, torque_note
@@ -139,7 +139,7 @@ def _way(task: _Task, trajectory: Trajectory, way: Path | NoPath | None, seed: i
             trajectory.center,
             task.constraints,
             sample_time=trajectory.excitation.sample_time,
-            seed=seed,
+            sampling=Sampling(seed=seed),
         )
     except BlockedPose as error:
         return NoPath(str(error))

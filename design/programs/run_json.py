@@ -1,7 +1,4 @@
-"""A run as JSON, for the clients that stream it: the same numbers as in a controller's program, in its axes.
-
-* Whether a run's JSON file is what a client can stream: every field there, of its type, finite, of its length.
-"""
+"""A run as JSON, for the clients that stream it: the same numbers as in a controller's program, in its axes."""
 
 import json
 from typing import Any

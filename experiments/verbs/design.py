@@ -22,7 +22,7 @@ from excitor.experiments.campaign import open_campaign
 from excitor.experiments.design_json import FILE, summary, write_design
 from excitor.experiments.files import write_atomically
 from excitor.experiments.plan import Designed, Listener, design, forget
-from excitor.experiments.setup import Setup, set_up, settings_of
+from excitor.experiments.setup import Overrides, Setup, set_up, settings_of
 from excitor.robots.errors import ExcitorError
 
 PAGE = "plan.html"
@@ -31,7 +31,7 @@ PAGE = "plan.html"
 INTERRUPTED = 130  # exit code of a command that SIGINT ended: 128 + 2
 
 
-def run_design(folder: Path, as_json: bool, **given: Any) -> int:
+def run_design(folder: Path, as_json: bool, given: Overrides) -> int:
     """Run the stage, and return its exit code.
 
     1: a limit is not proven to hold, so that the design must not be run on a robot; 130: the search was interrupted.

@@ -13,13 +13,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from excitor.experiments.emit import Emitted, Listen, Planned, Verified, emit, verify_folder
+from excitor.experiments.emit import Emitted, Listen, Planned, Request, Verified, emit, verify_folder
 
 
-def run_emit(folder: Path, targets: Sequence[str], as_json: bool, **given: Any) -> bool:
+def run_emit(folder: Path, request: Request, as_json: bool) -> bool:
     """Write programs; False where a target cannot run the design, or a program fails its check."""
     with running() as listen:
-        planned, emitted = emit(folder, targets, listen=listen, **given)
+        planned, emitted = emit(folder, request, listen)
     if as_json:
         typer.echo(json.dumps(emitted_data(planned, emitted), indent=2, allow_nan=False))
     else:

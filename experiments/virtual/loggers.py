@@ -1,19 +1,4 @@
-"""Logs of a virtual robot, written as each vendor's logger writes them; `log_formats` says what they hold.
-
-* Lines of a second RAPID task: time in ms, test signals 4000 (positions) and 4002 (torques), blanks between them.
-* Logs of our EGM client: commands, measured and planned joints by packet, torques as test signals or as torqueRef.
-* Joint recordings of KAREL programs: ms and deg in padded cells; neither torques nor currents.
-* States of 1 kHz joint interfaces, as our client keeps them: the run alone, torque sensors at the joints.
-* Logs of our Stream Motion client: commands, joint angles and motor currents, by time stamps of 2 ms.
-* Traces in DIAdem form: a header and a binary file for the axes, and a pair for every drive, at different rates.
-* numpy archives of a recorder of somebody's own: arrays of all joints.
-* Tables of a recorder of somebody's own: time, positions, and currents, or else torques, of the motors.
-* ROS 2 bags, MCAP or SQLite: joint states, what the trajectory controller says, and the speed scaling.
-* Logs of our ROS 2 client: joint states of the run by their stamps, and when it began.
-* Logs of our RSI server: reference, measured axes and motor currents by the controller's clock, in ms.
-* Scope exports: tabs, blocks of headings, a time base for each group of channels, and a decimal comma at times.
-* RTDE recordings as our recorder writes them: every field of a row, commas, seconds since the controller started.
-"""
+"""Logs of a virtual robot, written as each vendor's logger writes them; `log_formats` says what they hold."""
 
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence

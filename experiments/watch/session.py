@@ -28,7 +28,7 @@ from excitor.identify.change import (
     watched,
 )
 from excitor.identify.diagnose import several
-from excitor.identify.logs.table import ColumnMap
+from excitor.identify.logs.declared import ColumnMap
 from excitor.identify.periods import find_cycles, match_cycles
 from excitor.identify.recursive import Recursive, covariance, noise_scale, start, update
 from excitor.identify.regression import Regression, Rows

@@ -38,9 +38,9 @@ from excitor.experiments.watch.session import (
 )
 from excitor.identify.change import Detector, begin
 from excitor.identify.log import Log, joint_side
+from excitor.identify.logs.declared import FORMATS, ColumnMap
 from excitor.identify.logs.opened import LONGEST_LINE, check_file
-from excitor.identify.logs.read import FORMATS, read_log, sniff
-from excitor.identify.logs.table import ColumnMap
+from excitor.identify.logs.read import read_log, sniff
 from excitor.identify.recursive import Recursive
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray, locked

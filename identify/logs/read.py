@@ -11,49 +11,20 @@ from types import ModuleType
 
 import numpy as np
 
-from excitor.identify.log import (
-    Channel,
-    Clock,
-    Kind,
-    Log,
-    Recording,
-    Side,
-    Signal,
-    Stamps,
-    check_stamps,
-    common_grid,
-    on_grid,
-)
+from excitor.identify.log import Channel, Clock, Log, Recording, Signal, Stamps, check_stamps, common_grid, on_grid
+from excitor.identify.logs.declared import FORMATS, ColumnMap, Columns, Kind, Side
 from excitor.identify.logs.opened import HEAD, check_file, head
 from excitor.identify.logs.table import (
     LARGEST_VALUE,
     MODELLED,
     SECONDS,
     UNITS,
-    ColumnMap,
-    Columns,
     read_csv,
     scale_matrix,
 )
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import InvalidLog
 
-# Names, and the modules that are imported when a file needs them. Of equal fits the first wins: the particular ones
-# come before the general. Each has `fits(head) -> 0 | 1 | 2` (no, could be, is) and `read(path) -> Recording`.
-FORMATS = {
-    "ros_bag": "ros",
-    "kuka_trace": "kuka",
-    "matlab": "matlab",
-    "npz": "npz",
-    "parquet": "parquet",
-    "twincat_scope": "twincat",
-    "client_csv": "ours",
-    "abb_text": "abb",
-    "fanuc_csv": "fanuc",
-    "franka_csv": "franka",
-    "ur_rtde": "ur",
-    "csv": "table",
-}
 BINARY = ("ros_bag", "kuka_trace", "matlab", "npz", "parquet")
 
 

@@ -10,26 +10,23 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from excitor.identify.log import (
     Channel,
     ChannelSide,
     Clock,
-    Kind,
     Log,
     Quantity,
     Recording,
     Role,
-    Side,
     Signal,
     check_measured,
     distinct,
     even_rate,
 )
+from excitor.identify.logs.declared import ColumnMap, Columns
 from excitor.identify.logs.opened import Head, read_lines
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.errors import InvalidLog
@@ -183,33 +180,6 @@ UNITS: dict[str, dict[str, float]] = {
     "torque": {"N m": 1.0, "Nm": 1.0, "mN m": 1e-3, "N": 1.0},
     "current": {"A": 1.0, "mA": 1e-3},
 }
-
-
-class Columns(BaseModel):
-    """The columns of one quantity, one a joint, by heading or by number (1 is the first)."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    kind: Kind
-    side: Side | None = None  # where the format does not say it
-    unit: str | None = None  # likewise
-    columns: Annotated[list[str | int], Field(min_length=1, max_length=100)]
-    scale: list[list[FiniteFloat]] | list[FiniteFloat] | FiniteFloat = 1.0  # a matrix where axes are coupled
-    file: str | None = None
-
-
-class ColumnMap(BaseModel):
-    """What a log's columns are, where its format does not say it. Measured quantities only: no model's torque."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    format: str | None = None  # a reader's name; none: found by the file's content
-    signals: Annotated[list[Columns], Field(default_factory=list, max_length=100)]
-    joints: list[str] | None = None  # in joint order, as a log calls them that names its joints
-    time: str | int | None = None  # the column of time stamps
-    time_unit: Literal["s", "ms", "us", "ns"] = "s"
-    sample_rate_hz: Annotated[FiniteFloat, Field(gt=0.0)] | None = None  # without such a column; else to resample to
-    header: bool = True
 
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}

@@ -10,6 +10,7 @@ from excitor.design.approach import (
     BlockedPose,
     NoPath,
     Path,
+    Sampling,
     approach,
     backwards,
     blocked,
@@ -81,7 +82,7 @@ def test_a_way_leads_around_a_wall(arm):
 
 
 def test_a_way_is_deterministic_and_its_seed_matters_where_there_is_a_choice(arm):
-    one, same, other = (approach(arm, LEFT, RIGHT, walled(arm), seed=seed) for seed in (1, 1, 2))
+    one, same, other = (approach(arm, LEFT, RIGHT, walled(arm), sampling=Sampling(seed=seed)) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.waypoints, same.waypoints)
     np.testing.assert_array_equal(one.durations, same.durations)
     assert one.waypoints.shape != other.waypoints.shape or not np.array_equal(one.waypoints, other.waypoints)
@@ -158,7 +159,7 @@ def test_a_certificate_says_that_home_is_blocked(arm):
 def test_where_no_way_leads_the_obstacle_is_named(arm):
     endless = Zone("wall", Shape("box", at(0.0, 0.0, 0.0), np.array([3.0, 0.01, 3.0])), "out", "tool")
     constraints = replace(from_robot(arm), scene=Scene((endless,), False))
-    found = approach(arm, LEFT, RIGHT, constraints, attempts=50)
+    found = approach(arm, LEFT, RIGHT, constraints, sampling=Sampling(50))
     assert isinstance(found, NoPath)
     assert "50 attempts" in found.reason
     assert "wall / tool" in found.reason

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from excitor.design.approach import BlockedPose, NoPath, Path, approach, blocked, is_clear, path_motion
+from excitor.design.approach import BlockedPose, NoPath, Path, Sampling, approach, blocked, is_clear, path_motion
 from excitor.design.certify import bounds as closed_rates
 from excitor.design.certify.bounds import closed_row_speeds, closed_spans, singularity_bounds
 from excitor.design.certify.certificate import failing
@@ -228,7 +228,7 @@ def test_lines_and_poses_that_are_singular_are_blocked(wide):
     assert blocked(robot, beyond, constraints) == ("the pose cannot be assembled, or lies beyond a singularity",)
     with pytest.raises(BlockedPose, match="cannot be assembled"):
         approach(robot, home, beyond, constraints)
-    none = approach(robot, *crossing[0], constraints, attempts=1)
+    none = approach(robot, *crossing[0], constraints, sampling=Sampling(1))
     assert isinstance(none, NoPath)
     assert "singularity" in none.reason
 
@@ -236,7 +236,7 @@ def test_lines_and_poses_that_are_singular_are_blocked(wide):
 @pytest.mark.slow
 def test_ways_go_around_singularities(wide):
     robot, constraints, crossing = wide
-    way = approach(robot, *crossing[0], constraints, attempts=100)
+    way = approach(robot, *crossing[0], constraints, sampling=Sampling(100))
     assert isinstance(way, Path), way
     assert len(way.waypoints) > 2
     q = path_motion(way, np.linspace(0.0, way.duration, 3001))

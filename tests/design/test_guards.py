@@ -277,7 +277,7 @@ def test_polishing_looks_at_the_same_limits_as_scoring():
 
 
 def ledger_of(problem):
-    return Ledger(problem, Budget(evaluations=1000), 0, 0, 1e9, empty_state(problem), None, np.inf)
+    return Ledger(problem, Budget(evaluations=1000), 0, 0, 1e9, empty_state(problem), None)
 
 
 def recorded(problem, *populations):
@@ -349,14 +349,11 @@ def test_a_start_that_breaks_limits_is_no_anchor(monkeypatch):
 
 
 def test_chains_differ():
-    from excitor.design.search import advance
+    from excitor.design.search import Search, advance
 
     problem = small_problem()
-    budget = Budget(evaluations=800, chain=400)
-    states = [
-        advance(problem, budget, seed=0, method="hybrid", chain=chain, state=empty_state(problem))[0]
-        for chain in (0, 1)
-    ]
+    search = Search(problem, Budget(evaluations=800, chain=400))
+    states = [advance(search, chain, empty_state(problem))[0] for chain in (0, 1)]
     assert not np.array_equal(states[0].center, states[1].center)
 
 

@@ -21,7 +21,17 @@ from excitor.design.problem import (
     evaluate,
     trajectory,
 )
-from excitor.design.search import Budget, State, feasible_start, objective_slope, solve, violation_of
+from excitor.design.search import (
+    Budget,
+    Observer,
+    Search,
+    State,
+    feasible_start,
+    objective_slope,
+    run_search,
+    solve,
+    violation_of,
+)
 from excitor.robots.base import base_parameters
 from excitor.robots.cell import clearances, required
 from excitor.robots.dynamics import frame_pose, inverse_dynamics
@@ -137,9 +147,10 @@ def test_same_seed_and_evaluations_find_the_same_bit_for_bit(problem):
 @pytest.mark.parametrize("after", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_search_that_was_stopped_goes_on_to_the_same_end(problem, after):
     kept: list[State] = []
-    whole = solve(problem, Budget(evaluations=700), seed=4, keep=lambda chain, state: kept.append(state))
+    search = Search(problem, Budget(evaluations=700), seed=4)
+    whole = run_search(search, observer=Observer(keep=lambda chain, state: kept.append(state)))
     assert [state.done for state in kept] == [1, 2, 3]
-    assert same(whole, solve(problem, Budget(evaluations=700), seed=4, states={0: kept[after - 1]}))
+    assert same(whole, run_search(search, {0: kept[after - 1]}))
 
 
 @pytest.mark.slow  # two processes import and compile anew

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks import chain
 from excitor.experiments.campaign import open_campaign
-from excitor.experiments.emit import emit
+from excitor.experiments.emit import Request, emit
 from excitor.experiments.identification import identify, noise_share
 from excitor.experiments.simulate import Asked, simulate
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     where = chain.designed(tmp_path_factory.mktemp("chain") / "rotradi", "rotradi")
-    emit(where, ["csv"], approximate=True, spacing=None, loss=1.0, listen=lambda _: None)
+    emit(where, Request(("csv",), approximate=True, loss=1.0), lambda _: None)
     return where
 
 

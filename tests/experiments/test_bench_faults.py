@@ -12,7 +12,7 @@ from excitor.experiments.log_formats import declared_for
 from excitor.experiments.logs import read_aligned
 from excitor.experiments.virtual.machine import CHANNELS, FAULTS
 from excitor.identify.diagnose import usable
-from excitor.identify.logs.table import ColumnMap
+from excitor.identify.logs.declared import ColumnMap
 from tests.faults import WANTED, campaign, log_campaign, named, read_campaign
 
 JOINTS = ("j1", "j2", "j11")

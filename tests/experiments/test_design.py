@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.search import Budget, solve
+from excitor.design.search import Budget, Observer, Search
 from excitor.experiments import plan as run_search
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import main
@@ -330,13 +330,13 @@ def test_a_search_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
     (tmp_path / "campaign.toml").write_text(SMALL)
     setup = set_up(open_campaign(tmp_path, "design"))
     (plan,), _ = planned_runs(setup)
-    asked, search = [], run_search.solve
+    asked, search = [], run_search.run_search
 
-    def listening(*given, **named):
-        asked.append(dict(named.get("states") or {}))
-        return search(*given, **named)
+    def listening(given, states=None, **named):
+        asked.append(dict(states or {}))
+        return search(given, states, **named)
 
-    monkeypatch.setattr(run_search, "solve", listening)
+    monkeypatch.setattr(run_search, "run_search", listening)
 
     def coefficients(fresh=False):
         asked.clear()
@@ -363,11 +363,10 @@ def test_a_search_that_found_nothing_goes_on_from_what_fits(tmp_path, monkeypatc
     problem = run_problem(setup, plan, ())
     settings = Settings(0, Budget(evaluations=300), "hybrid")
     kept = {}
-    solve(problem, settings.budget, seed=0, keep=lambda chain, state: kept.setdefault(state.done, state))
+    search = Search(problem, settings.budget)
+    run_search.run_search(search, observer=Observer(keep=lambda chain, state: kept.setdefault(state.done, state)))
     none = replace(kept[1], violation=np.ones_like(kept[1].violation))
-    found = run_search.search_run(
-        problem, settings.budget, settings, where="run", seed=0, states={0: none}, keep=lambda chain, state: None
-    )
+    found = run_search.search_motion(search, settings, where="run", states={0: none}, observer=Observer())
     assert found.feasible
     assert len(found.value) > len(none.value)
 
@@ -425,17 +424,17 @@ def test_links_without_volume_are_no_go_beside_zones_about_links(tmp_path):
     from excitor.experiments.campaign import open_campaign
     from excitor.experiments.plan import design
     from excitor.experiments.report.plan import verdict
-    from excitor.experiments.setup import set_up, settings_of
+    from excitor.experiments.setup import Overrides, set_up, settings_of
 
     (tmp_path / "campaign.toml").write_text(
         'robot = "rotradi"\n[[cell.zone]]\nname = "person"\nkeep = "out"\nshape = "sphere"\n'
         'center = [1.5, 1.5, 0.5]\nradius = 0.3\n[design]\nschedule = "single"\n'
     )
     setup = set_up(open_campaign(tmp_path, "design"))
-    watched = design(setup, settings_of(setup.design, {"evaluations": 300}))
+    watched = design(setup, settings_of(setup.design, Overrides(evaluations=300)))
     assert "collision volumes" not in {check.name for check in watched.checks}
     bare = replace(setup.robot, capsules=())
-    unwatched = design(replace(setup, robot=bare), settings_of(setup.design, {"evaluations": 300, "fresh": True}))
+    unwatched = design(replace(setup, robot=bare), settings_of(setup.design, Overrides(evaluations=300, fresh=True)))
     assert unwatched.ready
     assert not unwatched.go
     assert any("only the tool was kept clear" in reason for reason in verdict(unwatched)["reasons"])
@@ -445,7 +444,7 @@ def test_links_without_volume_are_no_go_beside_zones_about_links(tmp_path):
 def test_an_unfinished_design_is_no_go(tmp_path, monkeypatch):
     from excitor.experiments.campaign import open_campaign
     from excitor.experiments.plan import design
-    from excitor.experiments.setup import set_up, settings_of
+    from excitor.experiments.setup import Overrides, set_up, settings_of
 
     (tmp_path / "campaign.toml").write_text('robot = "rotradi"\n[design]\nschedule = "single"\n')
     setup = set_up(open_campaign(tmp_path, "design"))
@@ -456,7 +455,7 @@ def test_an_unfinished_design_is_no_go(tmp_path, monkeypatch):
         if len(calls) == 3:
             raise KeyboardInterrupt
 
-    stopped = design(setup, settings_of(setup.design, {"evaluations": 2000}), impatient)
+    stopped = design(setup, settings_of(setup.design, Overrides(evaluations=2000)), impatient)
     assert stopped.ready
     assert not stopped.finished
     assert not stopped.go

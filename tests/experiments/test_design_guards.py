@@ -14,7 +14,7 @@ from excitor.design.criteria import Criterion, DynamicModel
 from excitor.design.motion import Excitation, Trajectory, period_grid, steady
 from excitor.design.problem import Candidates, build_problem, evaluate, trajectory
 from excitor.design.schedule import gentle_first, run_constraints
-from excitor.design.search import Budget, empty_state
+from excitor.design.search import Budget, Observer, Search, empty_state
 from excitor.experiments import plan as checkpoint
 from excitor.experiments import plan as periodic
 from excitor.experiments import plan as run_search
@@ -287,11 +287,11 @@ def asked_of(setup, settings, monkeypatch, *, index=0, before=()):
         pass
 
     def listening(*given, **named):
-        told["seed"] = named["seed"]
+        told["seed"] = given[0].seed
         raise Asked
 
     monkeypatch.setattr(periodic, "recall", lambda folder, run, key: told.update(key=key) or {})
-    monkeypatch.setattr(periodic, "search_run", listening)
+    monkeypatch.setattr(periodic, "search_motion", listening)
     with pytest.raises(Asked):
         periodic.design_run(setup, settings, index=index, plan=plans_of(setup)[min(index, 1)], before=before)
     return told["key"], told["seed"]
@@ -343,15 +343,15 @@ def test_a_search_that_ends_without_a_motion_says_why(small, monkeypatch):
     def explained(*given):
         raise Blocked
 
-    monkeypatch.setattr(run_search, "solve", lambda *given, **named: none)
+    monkeypatch.setattr(run_search, "run_search", lambda *given, **named: none)
     monkeypatch.setattr(run_search, "raise_infeasible", explained)
     known = {0: replace(empty_state(problem), done=3)}
     for stopped, error in (("budget spent", Blocked), ("interrupted", run_search.Stopped)):
         none = replace(none, stopped=stopped)
         with pytest.raises(error):
-            run_search.search_run(
-                problem, Budget(evaluations=5), Settings(0, Budget(evaluations=5), "hybrid"),
-                where="run", seed=0, states=known, keep=lambda chain, state: None,
+            run_search.search_motion(
+                Search(problem, Budget(evaluations=5)), Settings(0, Budget(evaluations=5), "hybrid"),
+                where="run", states=known, observer=Observer(),
             )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
-from excitor.experiments.emit import emit
+from excitor.experiments.emit import Request, emit
 from excitor.experiments.init import begin
 from excitor.experiments.plan import Designed, volume_checks
 from excitor.experiments.setup import set_up, settings_of
@@ -50,7 +50,7 @@ def planned(folder, cell, robot=None, file="mine.toml", design=""):
         (folder / file).write_text(robot)
     (folder / "campaign.toml").write_text(f'robot = "{file}"\n{cell}\n[design]\n{design}')
     setup = set_up(open_campaign(folder, "design"))
-    return Designed(setup, settings_of(setup.design, {}), (), (), (), (), SimpleNamespace(checks=()), 0.0)
+    return Designed(setup, settings_of(setup.design), (), (), (), (), SimpleNamespace(checks=()), 0.0)
 
 
 def test_one_link_with_a_volume_does_not_watch_for_the_others(tmp_path):
@@ -169,11 +169,10 @@ def test_emit_refuses_a_no_go_design(no_go):
 
 
 def test_the_stage_refuses_it_as_well(no_go):
-    given = {"approximate": False, "spacing": None, "loss": 0.05, "listen": lambda _: None}
     with pytest.raises(ExcitorError, match="no-go.*elbow has no collision volume.*--allow no-go"):
-        emit(no_go, ["csv"], **given)
+        emit(no_go, Request(("csv",)), lambda _: None)
     with pytest.raises(ExcitorError, match="'everything' is no refusal that can be overridden; expected 'no-go'"):
-        emit(no_go, ["csv"], allow=["everything"], **given)
+        emit(no_go, Request(("csv",), allow=("everything",)), lambda _: None)
     assert not (no_go / "programs").exists()
 
 

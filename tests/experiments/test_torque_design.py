@@ -13,7 +13,7 @@ from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.design_json import design_data, summary
 from excitor.experiments.plan import Stopped, design
 from excitor.experiments.report.plan import plan_data
-from excitor.experiments.setup import DEFAULT_EVALUATIONS, DEFAULT_SIMULATIONS, set_up, settings_of
+from excitor.experiments.setup import DEFAULT_EVALUATIONS, DEFAULT_SIMULATIONS, Overrides, set_up, settings_of
 from excitor.experiments.verbs.design import print_designed, write_all
 from excitor.robots.load import load, robot_text
 from excitor.robots.robot import posture
@@ -34,7 +34,7 @@ def campaign(folder, *parts):
 
 def designed_in(folder, listen=None, **given):
     setup = set_up(open_campaign(folder, "design"))
-    return design(setup, settings_of(setup.design, given), listen)
+    return design(setup, settings_of(setup.design, Overrides(**given)), listen)
 
 
 def refusals(folder, *parts, **given):
@@ -211,10 +211,10 @@ def test_joints_that_are_not_driven_swing_along(tmp_path):
 def test_simulations_are_fewer_where_no_budget_is_stated(tmp_path):
     plain = DESIGN.replace("evaluations = 60\n", "")
     setup = set_up(open_campaign(campaign(tmp_path / "a", HEAD, NOISE, plain, TORQUE), "design"))
-    assert settings_of(setup.design, {}).budget.evaluations == DEFAULT_SIMULATIONS == 2000
-    assert settings_of(setup.design, {"seconds": 3.0}).budget.seconds == 3.0
+    assert settings_of(setup.design).budget.evaluations == DEFAULT_SIMULATIONS == 2000
+    assert settings_of(setup.design, Overrides(seconds=3.0)).budget.seconds == 3.0
     setup = set_up(open_campaign(campaign(tmp_path / "b", HEAD, NOISE), "design"))
-    assert settings_of(setup.design, {}).budget.evaluations == DEFAULT_EVALUATIONS
+    assert settings_of(setup.design).budget.evaluations == DEFAULT_EVALUATIONS
 
 
 def test_a_search_that_finds_nothing_names_what_is_broken(tmp_path):

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from excitor.identify.log import joint_side
-from excitor.identify.logs.table import ColumnMap, read_csv
+from excitor.identify.logs.declared import ColumnMap
+from excitor.identify.logs.table import read_csv
 from excitor.robots.errors import InvalidLog
 from excitor.robots.load import load
 

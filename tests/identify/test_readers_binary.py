@@ -12,8 +12,8 @@ from scipy.io import savemat
 
 from excitor.identify.logs import arrays as apart
 from excitor.identify.logs import npz
+from excitor.identify.logs.declared import ColumnMap
 from excitor.identify.logs.read import log_files, read_log, read_raw, sniff
-from excitor.identify.logs.table import ColumnMap
 from excitor.robots.errors import InvalidLog
 
 N = 100

@@ -6,8 +6,8 @@ import pytest
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.logs import read_run
 from excitor.identify.log import Channel, Clock, Recording, joint_side
+from excitor.identify.logs.declared import ColumnMap
 from excitor.identify.logs.read import read_log, recording_log
-from excitor.identify.logs.table import ColumnMap
 from excitor.robots.errors import InvalidLog
 from excitor.robots.load import load
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from excitor.identify.logs.declared import ColumnMap
 from excitor.identify.logs.read import read_log, read_raw, recording_log, sniff
-from excitor.identify.logs.table import ColumnMap
 from excitor.robots.errors import InvalidLog
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "data" / "log-samples"
