@@ -5,8 +5,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from excitor.design.certify.certificate import Margin
 from excitor.design.forecast import forecast_data
 from excitor.design.motion import phases
@@ -14,6 +12,7 @@ from excitor.design.pareto import Front
 from excitor.design.torque import torque_phases
 from excitor.experiments.files import read_json, write_atomically
 from excitor.experiments.plan import Designed, DesignedRun, DesignedSlowRun, DesignedTorqueRun
+from excitor.robots.arrays import finite
 from excitor.robots.base import regroupings
 from excitor.robots.information import noise_data
 
@@ -244,8 +243,3 @@ def summary(designed: Designed) -> dict[str, Any]:
         ],
         "forecast": forecast_of(designed),
     }
-
-
-def finite(value: Any) -> float | None:
-    """JSON has no infinity."""
-    return float(value) if np.isfinite(value) else None

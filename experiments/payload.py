@@ -18,7 +18,7 @@ import numpy as np
 from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import OpenCampaign, Rated, Run
 from excitor.experiments.files import write_atomically
-from excitor.experiments.identification import finite, provenance
+from excitor.experiments.identification import provenance
 from excitor.experiments.logs import MANIFEST, PROGRAMS, filter_sentences, read_run_aligned
 from excitor.experiments.manifest import read_manifest
 from excitor.experiments.model import FILE, SCHEMA, Model, read_model
@@ -50,7 +50,7 @@ from excitor.identify.load.fit import (
 )
 from excitor.identify.load.poses import Poses, StaticLoad, poses_from_samples, static_load
 from excitor.identify.samples import Samples, Step
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.errors import ExcitorError, RankDeficient, SolverFailed
 from excitor.robots.inertia import about_center_of_mass, from_center_of_mass

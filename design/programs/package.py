@@ -32,7 +32,7 @@ from excitor.design.programs.target import (
     units,
 )
 from excitor.design.programs.verify import client_text
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.dynamics import frame_pose
 
 MANIFEST, PAGE = "manifest.json", "README.md"
@@ -138,10 +138,10 @@ def manifest_data(made: "Package", inputs: "Mapping[str, str]") -> dict[str, Any
             "stated_by_the_robot": (target.controller or target.name) in robot.controllers,
         },
         "limits": {
-            "position": [[_finite(x) for x in pair] for pair in robot.limits.position],
-            "velocity": [_finite(x) for x in robot.limits.velocity],
-            "acceleration": [_finite(x) for x in robot.limits.acceleration],
-            "jerk": [_finite(x) for x in robot.limits.jerk],
+            "position": [[finite(x) for x in pair] for pair in robot.limits.position],
+            "velocity": [finite(x) for x in robot.limits.velocity],
+            "acceleration": [finite(x) for x in robot.limits.acceleration],
+            "jerk": [finite(x) for x in robot.limits.jerk],
         },
         "marks": target.marks,
         "identification": target.advice,
@@ -195,10 +195,6 @@ def _moves(moves: tuple[Move, ...]) -> list[dict[str, Any]]:
         {"to": move.to.tolist(), "duration": move.duration, "blend": move.blend, "measured": move.measured}
         for move in moves
     ]
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 _REFUSED = {

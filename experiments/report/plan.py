@@ -19,7 +19,6 @@ from excitor.design.motion import executed, executed_motion, phases
 from excitor.design.search import STAGES
 from excitor.design.slow import slow_motion, slow_series
 from excitor.design.torque import torque_phases
-from excitor.experiments.design_json import finite as finite_design_json
 from excitor.experiments.design_json import margin_data
 from excitor.experiments.plan import Designed, DesignedRun, DesignedSlowRun, DesignedTorqueRun
 from excitor.experiments.report.html import (
@@ -27,7 +26,6 @@ from excitor.experiments.report.html import (
     base_capsules,
     embed,
     entries,
-    finite,
     frame_data,
     frames,
     joined_script,
@@ -42,7 +40,7 @@ from excitor.experiments.report.html import (
     unit_words,
 )
 from excitor.experiments.setup import Setup
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.robot import Motion, Robot
 
@@ -308,8 +306,8 @@ def _run_plan_data(setup: Setup, run: DesignedRun) -> dict[str, Any]:
         "kind": run.plan.kind if run.plan.role == "identify" else "validation",
         "note": run.plan.note,
         "duration_s": excitation.duration,
-        "condition": finite_design_json(run.condition),
-        "condition_weighted": finite_design_json(run.condition_weighted),
+        "condition": finite(run.condition),
+        "condition_weighted": finite(run.condition_weighted),
         "phases": [{"name": p.name, "start": p.start, "end": p.end} for p in phases(excitation)],
         "history": _history(run),
         "spectrum": [float(x) for x in run.spectrum],
@@ -354,8 +352,8 @@ def _torque(setup: Setup, run: DesignedTorqueRun) -> dict[str, Any]:
         "kind": run.plan.kind if run.plan.role == "identify" else "validation",
         "note": " ".join((run.plan.note, *run.certificate.notes)),
         "duration_s": run.duration,
-        "condition": finite_design_json(run.condition),
-        "condition_weighted": finite_design_json(run.condition_weighted),
+        "condition": finite(run.condition),
+        "condition_weighted": finite(run.condition_weighted),
         "phases": [{"name": p.name, "start": p.start, "end": p.end} for p in torque_phases(run.trajectory.excitation)],
         "history": _history(run),
         "spectrum": [float(x) for x in run.spectrum],
@@ -384,12 +382,10 @@ def _charts(setup: Setup, robot: Robot, time: FloatArray, motion: Motion) -> dic
         "ddq": motion.ddq.T.tolist(),
         "tau": inverse_dynamics(robot, motion).T.tolist(),
         "limits": {
-            "q": [
-                [finite_design_json(x) for x in pair] if np.isfinite(pair).all() else None for pair in limits.position
-            ],
-            "dq": [finite_design_json(x) for x in limits.velocity],
-            "ddq": [finite_design_json(x) for x in limits.acceleration],
-            "tau": [finite_design_json(x) for x in limits.torque],
+            "q": [[finite(x) for x in pair] if np.isfinite(pair).all() else None for pair in limits.position],
+            "dq": [finite(x) for x in limits.velocity],
+            "ddq": [finite(x) for x in limits.acceleration],
+            "tau": [finite(x) for x in limits.torque],
         },
     }
 
@@ -407,7 +403,7 @@ def _history(run: DesignedRun | DesignedTorqueRun) -> list[dict[str, Any]]:
     return [
         {
             "evaluations": row[0],
-            "best": finite_design_json(row[1]),
+            "best": finite(row[1]),
             "feasible_share": float(row[2]),
             "stage": STAGES[int(row[3])],
         }
@@ -424,12 +420,12 @@ def _forecast_plan_data(designed: Designed) -> dict[str, Any]:
             {
                 "name": p.name,
                 "unit": p.unit,
-                "prior": finite_design_json(p.value) if p.stated else None,
-                "sigma": finite_design_json(p.sigma),
-                "sigma_inflated": finite_design_json(p.sigma_inflated),
-                "relative": finite_design_json(p.relative),
-                "relative_inflated": finite_design_json(p.relative_inflated),
-                "periods_needed": finite_design_json(p.periods),
+                "prior": finite(p.value) if p.stated else None,
+                "sigma": finite(p.sigma),
+                "sigma_inflated": finite(p.sigma_inflated),
+                "relative": finite(p.relative),
+                "relative_inflated": finite(p.relative_inflated),
+                "periods_needed": finite(p.periods),
                 "label": "essential" if p.essential else "below the noise",
             }
             for p in foreseen.parameters
@@ -437,8 +433,8 @@ def _forecast_plan_data(designed: Designed) -> dict[str, Any]:
         "torque_error": [
             {
                 "joint": t.joint,
-                "sigma": finite_design_json(t.error_inflated),
-                "relative": finite_design_json(_share(t.error_inflated, t.rms)),
+                "sigma": finite(t.error_inflated),
+                "relative": finite(_share(t.error_inflated, t.rms)),
             }
             for t in foreseen.torques
         ],

@@ -8,6 +8,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ import typer
 from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign, method_problems, open_campaign
 from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.design_json import read_design
-from excitor.experiments.identification import Identified, code_note, identify, model_data, write_model
+from excitor.experiments.identification import Identified, code_note, fresh_model, identify, write_model
+from excitor.experiments.model import FILE as MODEL
 from excitor.experiments.payload import (
     IdentifiedLoad,
     answer_of,
@@ -27,8 +29,8 @@ from excitor.experiments.payload import (
     write_load,
 )
 from excitor.experiments.report.compare import compare, write_comparison
-from excitor.experiments.report.data import DATA, pdf, read_report, write_report
-from excitor.experiments.report.evidence import chain_commands, simulated_runs
+from excitor.experiments.report.data import DATA, pdf, read_report, report_data, write_data
+from excitor.experiments.report.evidence import Evidence, chain_commands, gather, gather_on_file, simulated_runs
 from excitor.experiments.report.payload import HEADLINES, write_load_report
 
 
@@ -44,13 +46,13 @@ def run_identify(folder: Path, as_json: bool, method: str | None = None) -> None
         return
     if method is not None:
         campaign = by_method(campaign, method)
-    result = identify(campaign, lambda sentence: typer.echo(sentence, err=True))
+    result = identify(campaign, _echo)
     for path in write_model(result):
         typer.echo(f"wrote {path}", err=True)
     if note := code_note(result):
         typer.echo(note, err=True)
     if as_json:
-        typer.echo(json.dumps(model_data(result), indent=2, allow_nan=False))
+        typer.echo(json.dumps(result.model.to_json(), indent=2, allow_nan=False))
     else:
         print_identified(result)
 
@@ -139,21 +141,42 @@ def run_report(folder: Path, as_json: bool, **given: bool) -> None:
 
         run_load_report(campaign, as_json, **given)
         return
-    result = identify(campaign, lambda sentence: typer.echo(sentence, err=True))
+    evidence = evidence_of(campaign)
     design = read_design(folder) if (folder / DESIGN).exists() else None
-    commands = chain_commands(campaign, design, simulated_runs(result.campaign))
-    written = write_report(folder, result, design=design, commands=commands, tracking=given.get("tracking", False))
+    commands = chain_commands(campaign, design, simulated_runs(campaign))
+    tracking = given.get("tracking", False)
+    data = report_data(evidence, design=design, commands=commands, tracking=tracking)
+    written = write_data(folder, data)
     for path in written:
         typer.echo(f"wrote {path}", err=True)
     if given.get("pdf"):
         typer.echo(pdf(written[-1]).sentence, err=True)
-    data = read_report(folder / DATA)
     if as_json:
         typer.echo(json.dumps(data, allow_nan=False))
         return
     for sentence in _verdict(data):
         typer.echo(sentence)
     typer.echo(f"\nLook at {written[-1]}")
+
+
+def evidence_of(campaign: OpenCampaign) -> Evidence:
+    """Take the model on file where it is fresh, else identify anew; and say which."""
+    model, reason = fresh_model(campaign)
+    if model is not None:
+        written = datetime.fromtimestamp((campaign.folder / MODEL).stat().st_mtime).isoformat(" ", "minutes")
+        found = gather_on_file(campaign, model, _echo)
+        if found is not None:
+            _echo(f"{MODEL} of {written} is fresh: used")
+            for finding in model.findings:
+                _echo(f"{finding['level']}: {finding['sentence']}")
+            return found
+        reason = f"the errors in {MODEL} are not those that its logs give"
+    _echo(f"identified anew because {reason}")
+    return gather(identify(campaign, _echo))
+
+
+def _echo(sentence: str) -> None:
+    typer.echo(sentence, err=True)
 
 
 def run_comparison(folder: Path, other: Path, as_json: bool) -> None:
@@ -179,7 +202,7 @@ def _verdict(data: Mapping[str, Any]) -> Iterator[str]:
 
 def run_payload_identify(campaign: OpenCampaign, as_json: bool) -> None:
     """Identify the load, write model.json, and tell it."""
-    result = identify_payload(campaign, lambda sentence: typer.echo(sentence, err=True))
+    result = identify_payload(campaign, _echo)
     typer.echo(f"wrote {write_load(result)}", err=True)
     if as_json:
         typer.echo(json.dumps(load_model_data(result), indent=2, allow_nan=False))
@@ -189,7 +212,7 @@ def run_payload_identify(campaign: OpenCampaign, as_json: bool) -> None:
 
 def run_payload_report(campaign: OpenCampaign, as_json: bool, **given: bool) -> None:
     """Identify the load, and write its page."""
-    result = identify_payload(campaign, lambda sentence: typer.echo(sentence, err=True))
+    result = identify_payload(campaign, _echo)
     design = read_design(campaign.folder) if (campaign.folder / DESIGN).exists() else None
     data, page = write_load_report(result, chain_commands(campaign, design, simulated_runs(campaign)))
     for path in (data, page):
