@@ -481,11 +481,17 @@ def fresh_model(campaign: OpenCampaign) -> tuple[Model | None, str]:
     listed = read if isinstance(read, dict) else {}
     changed = [name for name, digest in now["sha256"].items() if listed.get(name) != digest]
     changed += [name for name in listed if name not in now["sha256"]]
-    method = campaign.content.identify.method
+    if then.get("prior_sha256") != now.get("prior_sha256"):
+        changed.append("the arm's model")
+    payload, method = campaign.content.task == "payload", campaign.content.identify.method
     if changed:
         return None, f"{', '.join(changed[:3])} changed since {MODEL} was written"
     if then.get("excitor") != now["excitor"]:
         return None, f"{MODEL} was written by another version of excitor"
+    if model.task != campaign.content.task:
+        return None, f"{MODEL} is of task {model.task!r}"
+    if payload:
+        return model, ""
     if model.method != method:
         return None, f"{MODEL} was identified by {model.method}, and {FILE} asks for {method}"
     if model.fitted is None or (model.standard is not None and model.standard.sigma is None):
@@ -538,11 +544,21 @@ def provenance(campaign: OpenCampaign) -> dict[str, Any]:
         "excitor": version("excitor"),
         "python": sys.version.split()[0],
         "numpy": np.__version__,
-        "sha256": {
-            str(path.relative_to(campaign.folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in dict.fromkeys(read)
-        },
+        "sha256": {str(path.relative_to(campaign.folder)): _digest(path) for path in dict.fromkeys(read)},
+        **_arm_provenance(campaign),
     }
+
+
+def _arm_provenance(campaign: OpenCampaign) -> dict[str, str]:
+    """Name the arm's model that a payload campaign rests on, which may lie in another folder."""
+    prior = campaign.content.prior
+    if campaign.content.task != "payload" or prior is None:
+        return {}
+    return {"prior": prior, "prior_sha256": _digest(campaign.folder / prior)}
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 LEARNED = 2.0 / 3.0  # of each run, where no run was kept back: the rest judges

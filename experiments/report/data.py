@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, Self
@@ -123,9 +123,11 @@ def write_report(
     return write_data(folder, data)
 
 
-def write_data(folder: Path, data: Mapping[str, Any]) -> list[Path]:
+def write_data(
+    folder: Path, data: Mapping[str, Any], page: Callable[[Mapping[str, Any]], str] = report_page
+) -> list[Path]:
     """Write report.html and report.json, each whole or not at all; last the data, which tell what they rest on."""
-    texts = {DATA: json.dumps(data, allow_nan=False, separators=(",", ":")) + "\n", PAGE: report_page(data)}
+    texts = {DATA: json.dumps(data, allow_nan=False, separators=(",", ":")) + "\n", PAGE: page(data)}
     for name in (PAGE, DATA):
         write_atomically(folder / name, texts[name])
     return [folder / name for name in texts]

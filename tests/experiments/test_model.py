@@ -83,8 +83,8 @@ def test_a_model_alone_takes_its_robot_from_the_catalogue_or_asks_for_it(path, t
     with pytest.raises(ExcitorError, match="'of our own', is neither in the catalogue nor named"):
         read_model(alone).torque(zero, zero, zero)
     assert read_model(alone, load("rotradi")).torque(zero, zero, zero).shape == (3,)
-    with pytest.raises(ExcitorError, match=r"is not one of five_bar"):
-        read_model(alone, load("five_bar")).consistent()
+    with pytest.raises(ExcitorError, match=r"is not one of five-bar"):
+        read_model(alone, load("five-bar")).consistent()
 
 
 def test_one_line_names_the_figures_that_matter(identified, path):
