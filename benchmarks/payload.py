@@ -19,9 +19,10 @@ from excitor.experiments.campaign import Arm, OpenCampaign, open_campaign
 from excitor.experiments.emit import Request, emit
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.init import begin
-from excitor.experiments.payload import IdentifiedLoad, doubted_arm, identify_payload, write_load
+from excitor.experiments.payload import IdentifiedLoad, doubted_arm, identify_payload
 from excitor.experiments.plan import design
-from excitor.experiments.report.payload import write_load_report
+from excitor.experiments.report.data import write_data
+from excitor.experiments.report.payload import load_page, load_report_data
 from excitor.experiments.setup import set_up, settings_of
 from excitor.experiments.simulate import TRUTH, Asked, simulate
 from excitor.experiments.verbs.design import write_all
@@ -143,8 +144,8 @@ def drawn(folder: Path, case: Case, seed: int) -> tuple[Draw, Draw, float]:
     truth = center_values(np.array(json.loads((folder / TRUTH).read_text("utf-8"))["load"]))
     campaign = open_campaign(folder)
     result = identify_payload(campaign)
-    write_load(result)
-    write_load_report(result)
+    result.model.save(result.campaign.folder)
+    write_data(result.campaign.folder, load_report_data(result.campaign, result.model, result.runs), load_page)
     before = time.process_time()
     exact = identify_payload(with_exact_arm(campaign))
     return judged(result, truth), judged(exact, truth), time.process_time() - before

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from excitor.robots.arrays import BoolArray, FloatArray, one_blas_thread
+from excitor.robots.arrays import BoolArray, FloatArray, finite, one_blas_thread
 from excitor.robots.base import base_parameters, lost_when_locked, random_motion
 from excitor.robots.belief import Prior, StandardForecast, coordinates, forecast_standard
 from excitor.robots.dynamics import inverse_dynamics, regressor
@@ -177,7 +177,7 @@ def forecast(
 
 def forecast_data(result: Forecast) -> dict[str, Any]:
     """Write a forecast as plain data for JSON, which has no infinity: null."""
-    plain: dict[str, Any] = _finite(asdict(result))
+    plain: dict[str, Any] = without_infinities(asdict(result))
     return plain
 
 
@@ -311,12 +311,13 @@ def _ratio(part: float, whole: float) -> float:
     return float(part / whole) if whole > 0.0 else float("inf")
 
 
-def _finite(value: Any) -> Any:
+def without_infinities(value: Any) -> Any:
+    """Write None for numbers that are not finite, at any depth of dicts and lists."""
     if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
+        return {key: without_infinities(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+        return [without_infinities(entry) for entry in value]
+    return finite(value) if isinstance(value, float) else value
 
 
 REVERSAL_DEAD_ZONE = 0.01  # of a joint's largest speed in the run

@@ -34,13 +34,13 @@ from excitor.experiments.identification import (
     smallest_inertia,
 )
 from excitor.experiments.report.evidence import some
-from excitor.experiments.report.html import MINUS, NONE, entries, finite, percent, show, subtable
+from excitor.experiments.report.html import MINUS, NONE, entries, percent, show, subtable
 from excitor.identify.consistent import consistent_of
 from excitor.identify.diagnose import Finding, delay, several
 from excitor.identify.estimate import Estimate
 from excitor.identify.instruments import LEVEL
 from excitor.identify.intervals import Intervals, whiteness
-from excitor.identify.methods import METHODS, Answer, answer
+from excitor.identify.methods import METHODS, SIMULATING, Answer, answer
 from excitor.identify.regression import Regression, subset
 from excitor.identify.samples import Samples
 from excitor.identify.validate import (
@@ -51,14 +51,13 @@ from excitor.identify.validate import (
     standard_parameters,
     torque_errors,
 )
-from excitor.robots.arrays import FloatArray, IntArray
+from excitor.robots.arrays import FloatArray, IntArray, finite
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import friction_model
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
 
-SIMULATING = ("iv", "didim", "input-error")  # under a controller
 LONGEST_S = 15.0  # s of CPU that a method may take unasked
 UNCONTROLLED = (
     "no controller is known to simulate, and none could be assumed: runs differ in their sample rates, or the mass "

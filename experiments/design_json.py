@@ -6,7 +6,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from excitor.design.certify.certificate import Margin
@@ -17,6 +16,7 @@ from excitor.design.search import Found
 from excitor.design.torque import FoundTorques, Robustness, torque_phases
 from excitor.experiments.files import read_json, write_atomically
 from excitor.experiments.plan import Designed, DesignedRun, DesignedSlowRun, DesignedTorqueRun
+from excitor.robots.arrays import finite
 from excitor.robots.base import regroupings
 from excitor.robots.errors import ExcitorError
 from excitor.robots.files.schema import sentences
@@ -254,11 +254,6 @@ def summary(designed: Designed) -> dict[str, Any]:
         ],
         "forecast": forecast_of(designed),
     }
-
-
-def finite(value: Any) -> float | None:
-    """JSON has no infinity."""
-    return float(value) if np.isfinite(value) else None
 
 
 Time = Annotated[FiniteFloat, Field(ge=0.0, le=1e6)]

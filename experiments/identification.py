@@ -1,16 +1,11 @@
-"""From a campaign's logs to a model: read, process, diagnose, fit, put in doubt, validate.
-
-* What an identification leaves behind: model.json, code of the model, and the robot's URDF with inertials filled.
-* Which data do all methods get? The runs as `identify` reads them, and something kept back to judge by.
-* Which controller and which reference do methods simulate that need them? A stiff one: no campaign states its own.
-"""
+"""From a campaign's logs to a model: read, process, diagnose, fit, put in doubt, validate."""
 
 import hashlib
-import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,28 +18,30 @@ from excitor.experiments.campaign import FILE, OpenCampaign
 from excitor.experiments.files import write_atomically
 from excitor.experiments.logs import filter_sentences, read_run_aligned
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
-from excitor.experiments.model import SCHEMA
+from excitor.experiments.model import FILE as MODEL
+from excitor.experiments.model import Fitted, Model, Standard, Weight, read_model
 from excitor.identify.closed_loop import set_up_replay, simulate_runs
 from excitor.identify.consistent import ConsistentEstimate, consistent_fit, consistent_of, standard_columns
 from excitor.identify.diagnose import Finding, diagnose, several, usable
-from excitor.identify.estimate import Estimate, compress, select, wls
-from excitor.identify.intervals import Intervals, block_bootstrap, spectral_intervals, wider
+from excitor.identify.estimate import Estimate, Factors, compress, wls
+from excitor.identify.intervals import Intervals
 from excitor.identify.logs.read import log_files
-from excitor.identify.methods import Problem, affordable_sensitivity
-from excitor.identify.reduce import Reduction, Rule, backward_selection, essential
-from excitor.identify.regression import Regression, Rows, dynamic_regression
+from excitor.identify.methods import SIMULATING, Problem, Weighting, affordable_sensitivity, answer
+from excitor.identify.reduce import Reduction, Rule
+from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_columns, settled
 from excitor.identify.samples import Samples, Step
 from excitor.identify.signals import decimate
 from excitor.identify.validate import (
     Baselines,
     Errors,
+    Parameters,
     Validation,
     set_baselines,
     standard_parameters,
     torque_errors,
     validate,
 )
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, IntArray, finite
 from excitor.robots.base import base_parameters, random_motion, regroupings
 from excitor.robots.codegen import inverse_dynamics_code
 from excitor.robots.dynamics import mass_matrix
@@ -87,38 +84,57 @@ class Identified:
     held_out: Validation | None
     samples: Mapping[str, Samples]  # of every run, by its name
     alignments: Mapping[str, Alignment]  # of the runs of emitted programs
+    known: Regression  # equations of the runs fitted to, about reversals of friction too
+    unseen: Regression | None  # likewise of the others
+
+    @cached_property
+    def model(self) -> Model:
+        """Describe it as model.json does."""
+        return model_of(self)
 
 
 @dataclass(frozen=True)
-class Examined:
-    """Runs that were read and found fit to learn from, with what their diagnosis says."""
+class Runs:
+    """A campaign's runs as they were read."""
 
     campaign: OpenCampaign  # its robot with the joints locked that stand still
-    findings: tuple[Finding, ...]
     samples: Mapping[str, Samples]  # of every run, by its name
     alignments: Mapping[str, Alignment]  # of the runs of emitted programs
     known: list[Samples]  # to fit to
     unseen: list[Samples]  # to validate on
 
 
+@dataclass(frozen=True)
+class Examined(Runs):
+    """Runs that were found fit to learn from, with what their diagnosis says."""
+
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Equations:
+    """Equations of the runs that are fitted to, made from one set of columns."""
+
+    fitted: Regression  # of the base parameters
+    judging: Regression  # the same about reversals of friction too, where nothing is learned but a model is judged
+    standard: Factors | None  # of all parameters, where they were asked for
+
+
 def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Identified:
     """Identify a campaign's robot; UnusableData where the data would mislead."""
     examined = read_and_examine(campaign, tell)
-    campaign, known, unseen = examined.campaign, examined.known, examined.unseen
-    regression = enough_equations(campaign, known)
-    reduction = None
-    if campaign.content.identify.method == "wls":
-        estimate, reduction = fit(campaign, regression, unseen)
-        intervals = wider(spectral_intervals(regression, estimate, known), block_bootstrap(regression, estimate))
-    else:
-        estimate, intervals = fit_otherwise(examined, regression)
-    tell(
-        f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations by {campaign.content.identify.method}"
-    )
+    campaign, settings = examined.campaign, examined.campaign.content.identify
+    equations = known_equations(examined, standard=settings.consistent and settings.method == "wls")
+    unseen = judging_equations(campaign, examined.unseen) if examined.unseen else None
+    found = answer(settings.method, problem_of(examined, equations.fitted, unseen))
+    if found.estimate is None or found.intervals is None:
+        raise ExcitorError(f"{settings.method} refuses: {found.refused}")
+    estimate, intervals = found.estimate, found.intervals
+    tell(f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations by {settings.method}")
     findings = (*examined.findings, *impossible_friction(campaign.robot, intervals))
     if not usable(findings):
         raise UnusableData(findings)
-    consistent, refusal = fit_consistent(campaign, known, estimate)
+    consistent, refusal = fit_consistent(campaign, equations.standard, estimate)
     tell("physically consistent model found" if consistent else f"no physically consistent model: {refusal}")
     return Identified(
         campaign=campaign,
@@ -126,46 +142,89 @@ def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Identified:
         steps=tuple(step for samples in examined.samples.values() for step in samples.steps),
         estimate=estimate,
         intervals=intervals,
-        reduction=reduction,
+        reduction=found.reduction,
         consistent=consistent,
         refusal=refusal,
         smallest_inertia=smallest_inertia(campaign.robot, estimate),
-        training=judge(campaign, known, estimate, known),
-        held_out=judge(campaign, unseen, estimate, known) if unseen else None,
+        training=judge(examined, equations.judging, estimate, training=True),
+        held_out=None if unseen is None else judge(examined, unseen, estimate),
         samples=examined.samples,
         alignments=examined.alignments,
+        known=equations.judging,
+        unseen=unseen,
+    )
+
+
+def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
+    """Read all runs of a campaign."""
+    read = {run.name: read_run_aligned(campaign, run) for run in campaign.content.run}
+    runs = {name: samples for name, (samples, _) in read.items()}
+    roles = {run.name: run.role for run in campaign.content.run}
+    campaign = replace(campaign, robot=with_locked(campaign, list(runs.values())))
+    tell(f"read {len(runs)} runs, {sum(len(samples) for samples in runs.values())} samples")
+    for sentence in filter_sentences(runs):
+        tell(sentence)
+    return Runs(
+        campaign=campaign,
+        samples=runs,
+        alignments={name: alignment for name, (_, alignment) in read.items() if alignment is not None},
+        known=[samples for name, samples in runs.items() if roles[name] == "identify"],
+        unseen=[samples for name, samples in runs.items() if roles[name] == "validate"],
     )
 
 
 def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Examined:
     """Read all runs and diagnose them; UnusableData where they would mislead."""
-    read = {run.name: read_run_aligned(campaign, run) for run in campaign.content.run}
-    runs = {name: samples for name, (samples, _) in read.items()}
-    roles = {run.name: run.role for run in campaign.content.run}
-    known = [samples for name, samples in runs.items() if roles[name] == "identify"]
-    unseen = [samples for name, samples in runs.items() if roles[name] == "validate"]
-    campaign = replace(campaign, robot=with_locked(campaign, list(runs.values())))
-    tell(f"read {len(runs)} runs, {sum(len(samples) for samples in runs.values())} samples")
-    for sentence in filter_sentences(runs):
-        tell(sentence)
-    findings = (*examine(campaign.robot, known), *doubts(examine(campaign.robot, unseen)))
+    runs = read_runs(campaign, tell)
+    robot = runs.campaign.robot
+    findings = (*examine(robot, runs.known), *doubts(examine(robot, runs.unseen)))
     for finding in findings:
         tell(f"{finding.level}: {finding}")
     if not usable(findings):
         raise UnusableData(findings)
-    alignments = {name: alignment for name, (_, alignment) in read.items() if alignment is not None}
-    return Examined(campaign, findings, runs, alignments, known, unseen)
+    return Examined(runs.campaign, runs.samples, runs.alignments, runs.known, runs.unseen, findings)
 
 
-def enough_equations(campaign: OpenCampaign, runs: list[Samples]) -> Regression:
+def known_equations(runs: Runs, *, standard: bool = False) -> Equations:
     """Set up the equations to fit; ExcitorError where they are too few for the parameters."""
-    regression = equations(campaign, runs)
-    if len(regression) < LEAST_ROWS * len(regression.names):
+    campaign, rows = runs.campaign, rows_of(runs.campaign)
+    robot, names = campaign.robot, layout(campaign.robot).names
+    base = base_parameters(robot).kept
+    columns = np.union1d(base, standard_columns(robot)) if standard else base
+    whole = judging_equations(campaign, runs.known, columns)
+    learned = settled(whole, robot, runs.known, rows)
+    _check_left(learned)
+    factors = compress(pick_columns(learned, [names[k] for k in standard_columns(robot)])) if standard else None
+    judging = pick_columns(whole, [names[k] for k in base])
+    fitted = settled(judging, robot, runs.known, rows)
+    if len(fitted) < LEAST_ROWS * len(fitted.names):
         raise ExcitorError(
-            f"{len(regression)} equations are left for {len(regression.names)} parameters; "
+            f"{len(fitted)} equations are left for {len(fitted.names)} parameters; "
             "lower processing.decimate or dead_zone_percent, or record more"
         )
+    return Equations(fitted, judging, factors)
+
+
+def judging_equations(campaign: OpenCampaign, runs: list[Samples], columns: IntArray | None = None) -> Regression:
+    """Set up the equations of runs; ExcitorError where thinning and the dead zone leave none.
+
+    A model is judged about reversals of friction too, from where it does not learn.
+    """
+    rows = replace(rows_of(campaign), settling=0.0)
+    try:
+        regression = dynamic_regression(campaign.robot, runs, columns=columns, rows=rows)
+    except ValueError as error:
+        names = ", ".join(samples.run for samples in runs)
+        raise ExcitorError(f"{names}: cannot be thinned: {error}; see processing.decimate") from None
+    _check_left(regression)
     return regression
+
+
+def _check_left(regression: Regression) -> None:
+    if not len(regression):
+        raise ExcitorError(
+            f"{', '.join(regression.runs)}: no equations are left; lower processing.decimate or dead_zone_percent"
+        )
 
 
 def examine(robot: Robot, runs: list[Samples]) -> tuple[Finding, ...]:
@@ -181,22 +240,6 @@ def doubts(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
         for finding in findings
         if finding.level == "unusable"
     )
-
-
-def equations(campaign: OpenCampaign, runs: list[Samples], *, judging: bool = False) -> Regression:
-    """Set up the equations of runs; ExcitorError where thinning and the dead zone leave none.
-
-    A model is judged about reversals of friction too, from where it does not learn.
-    """
-    names = ", ".join(samples.run for samples in runs)
-    try:
-        rows = rows_of(campaign)
-        regression = dynamic_regression(campaign.robot, runs, rows=replace(rows, settling=0.0) if judging else rows)
-    except ValueError as error:
-        raise ExcitorError(f"{names}: cannot be thinned: {error}; see processing.decimate") from None
-    if not len(regression):
-        raise ExcitorError(f"{names}: no equations are left; lower processing.decimate or dead_zone_percent")
-    return regression
 
 
 def impossible_friction(robot: Robot, intervals: Intervals) -> tuple[Finding, ...]:
@@ -246,52 +289,36 @@ def thinner(campaign: OpenCampaign) -> Callable[[FloatArray], FloatArray] | None
     return (lambda x: decimate(x, factors)) if factors else None
 
 
-def fit(campaign: OpenCampaign, regression: Regression, unseen: list[Samples]) -> tuple[Estimate, Reduction | None]:
-    """Fit base parameters, or a smaller model where the campaign asks for one.
-
-    Intervals are those of the parameters that stayed: that others were judged dispensable is not counted in.
-    """
-    settings = campaign.content.identify
-    if settings.acceptance is not None:
-        friction = {term.parameter for term in campaign.robot.drive.friction}
-        preset = tuple(name for name in regression.names if name in friction)
-        rule = Rule(settings.acceptance, tolerance=settings.tolerance, essential=preset)
-        judged = None
-        if settings.acceptance == "validation":
-            judged = dynamic_regression(campaign.robot, unseen, rows=rows_of(campaign))
-        reduction = backward_selection(regression, rule, judged)
-        kept = np.isin(regression.names, reduction.estimate.names)
-        return wls(select(compress(regression), kept), settings.weights), reduction
-    factors = compress(regression)
-    if settings.essential_ratio is None:
-        return wls(factors, settings.weights), None
-    return essential(factors, ratio=settings.essential_ratio, by=settings.weights).estimate, None
-
-
-def fit_otherwise(examined: Examined, regression: Regression) -> tuple[Estimate, Intervals]:
-    """Fit by another method of the ladder, as `excitor compare` does; ExcitorError where it refuses."""
-    from excitor.identify.methods import answer
-
-    method = examined.campaign.content.identify.method
-    found = answer(method, problem_of(examined, regression))
-    if found.estimate is None or found.intervals is None:
-        raise ExcitorError(f"{method} refuses: {found.refused}")
-    return found.estimate, found.intervals
+def weighting_of(campaign: OpenCampaign, unseen: Regression | None, runs: list[Samples]) -> Weighting:
+    """Say how wls weights its rows and reduces its model, as the campaign asks for it."""
+    settings, robot = campaign.content.identify, campaign.robot
+    if settings.acceptance is None:
+        return Weighting(settings.weights, settings.essential_ratio)
+    friction = {term.parameter for term in robot.drive.friction}
+    names = layout(robot).names
+    preset = tuple(names[k] for k in base_parameters(robot).kept if names[k] in friction)
+    rule = Rule(settings.acceptance, tolerance=settings.tolerance, essential=preset)
+    judging = None
+    if settings.acceptance == "validation" and unseen is not None:
+        judging = settled(unseen, robot, runs, rows_of(campaign))
+    return Weighting(settings.weights, rule=rule, judging=judging)
 
 
 def fit_consistent(
-    campaign: OpenCampaign, runs: list[Samples], estimate: Estimate
+    campaign: OpenCampaign, standard: Factors | None, estimate: Estimate
 ) -> tuple[ConsistentEstimate | None, str | None]:
-    """Fit standard parameters that a body can have; if that fails, say why: a failed solve is never exported."""
+    """Fit standard parameters that a body can have; if that fails, say why: a failed solve is never exported.
+
+    They are fitted to the equations where these are given, else to the estimate.
+    """
     if not campaign.content.identify.consistent:
         return None, "the campaign asks for none"
     robot = campaign.robot
     try:
-        if campaign.content.identify.method == "wls":
-            standard = dynamic_regression(robot, runs, columns=standard_columns(robot), rows=rows_of(campaign))
-            consistent = consistent_fit(compress(standard), robot, sigma=estimate.group_sigma)
-        else:
+        if standard is None:
             consistent = consistent_of(estimate, robot)
+        else:
+            consistent = consistent_fit(standard, robot, sigma=estimate.group_sigma)
     except (SolverFailed, ValueError) as error:
         return None, str(error)
     if consistent.loss > COSTLIEST:
@@ -308,40 +335,34 @@ def smallest_inertia(robot: Robot, estimate: Estimate) -> float:
     return float(np.linalg.eigvalsh(mass_matrix(robot, q, standard_parameters(robot, estimate))).min())
 
 
-def judge(campaign: OpenCampaign, runs: list[Samples], estimate: Estimate, known: list[Samples]) -> Validation:
-    """Compare predicted with measured torques, beside the baselines."""
-    robot, thin = campaign.robot, thinner(campaign)
-    regression = equations(campaign, runs, judging=True)
-    chi = standard_parameters(robot, estimate)
-    baselines = set_baselines(robot, runs, chi=chi, regression=regression, decimate=thin)
-    trained_on = [samples.run for samples in known]
-    return validate(regression, estimate, baselines=baselines, trained_on=trained_on, training=runs is known)
+def judge(runs: Runs, regression: Regression, model: Parameters, *, training: bool = False) -> Validation:
+    """Compare predicted with measured torques on a regression's rows, beside the baselines."""
+    campaign, own = runs.campaign, runs.known if training else runs.unseen
+    chi = standard_parameters(campaign.robot, model)
+    baselines = set_baselines(campaign.robot, own, chi=chi, regression=regression, decimate=thinner(campaign))
+    trained_on = [samples.run for samples in runs.known]
+    return validate(regression, model, baselines=baselines, trained_on=trained_on, training=training)
 
 
-def mean_noise(measured: Identified | Examined, regression: Regression) -> FloatArray | None:
+def mean_noise(campaign: OpenCampaign, samples: Mapping[str, Samples], regression: Regression) -> FloatArray | None:
     """Find the variance of each equation's torque, the mean of repetitions; None where it is not known.
 
     σ² of an equation is that of a single repetition over their number; of thinned equations nobody knows it.
     """
-    count = np.array([measured.samples[name].repetitions for name in regression.runs], dtype=float)
-    thinned = bool(measured.campaign.content.processing.decimate)
+    count = np.array([samples[name].repetitions for name in regression.runs], dtype=float)
+    thinned = bool(campaign.content.processing.decimate)
     if regression.variance is None or thinned or not count.all():
         return None
     return np.asarray(regression.variance / count[regression.run])
 
 
-def held_out_equations(identified: Identified) -> Regression:
-    """Set up the equations of the runs that a model was not fitted to."""
-    roles = {run.name: run.role for run in identified.campaign.content.run}
-    runs = [samples for name, samples in identified.samples.items() if roles[name] == "validate"]
-    return equations(identified.campaign, runs, judging=True)
-
-
 def noise_share(identified: Identified) -> float:
     """Find what noise is of the torques that a model was not fitted to: no model can leave less. NaN if not known."""
-    regression = held_out_equations(identified)
-    variance = mean_noise(identified, regression)
-    return np.nan if variance is None else float(np.sqrt(np.sum(variance) / np.sum(regression.y**2)))
+    regression = identified.unseen
+    variance = None if regression is None else mean_noise(identified.campaign, identified.samples, regression)
+    if regression is None or variance is None:
+        return np.nan
+    return float(np.sqrt(np.sum(variance) / np.sum(regression.y**2)))
 
 
 def write_model(result: Identified) -> list[Path]:
@@ -349,7 +370,7 @@ def write_model(result: Identified) -> list[Path]:
     folder = result.campaign.folder
     robot = result.campaign.robot
     chi = standard_parameters(robot, result.estimate)
-    texts = {"model.json": json.dumps(model_data(result), indent=2, allow_nan=False) + "\n"}
+    texts = {}
     if not code_note(result):
         texts["model.c"] = inverse_dynamics_code(robot, "c", chi=chi)
         texts["model.py"] = inverse_dynamics_code(robot, "python", chi=chi)
@@ -358,9 +379,10 @@ def write_model(result: Identified) -> list[Path]:
 
         source = Path(result.campaign.robot_source)
         texts["model.urdf"] = filled_urdf(source.read_text("utf-8-sig"), robot, result.consistent.chi)
-    for name in reversed(texts):  # model.json last: it tells that the others are up to date
+    for name in reversed(texts):
         write_atomically(folder / name, texts[name])
-    return [folder / name for name in texts]
+    path = result.model.save(folder)  # last: it tells that the others are up to date
+    return [path, *(folder / name for name in texts)]
 
 
 def code_note(result: Identified) -> str:
@@ -381,55 +403,110 @@ def code_note(result: Identified) -> str:
     return ""
 
 
-def model_data(result: Identified) -> dict[str, Any]:
-    """Write a model for scripts, with what it rests on."""
+def model_of(result: Identified) -> Model:
+    """Describe an identification as model.json does."""
     robot, estimate, intervals = result.campaign.robot, result.estimate, result.intervals
     base = base_parameters(robot)
-    forms = dict(zip((base_name.removesuffix("R") for base_name in base.names), regroupings(robot, base), strict=True))
-    return {
-        "schema": SCHEMA,
-        "robot": robot.name,
-        "method": result.campaign.content.identify.method,
-        "parameters": [
-            {
-                "name": name,
-                "regrouping": forms.get(name, name),
-                "unit": unit,
-                "value": float(value),
-                "sigma_white": float(white),
-                "sigma": float(robust),
-                "interval": [float(low), float(high)],
-            }
-            for name, unit, value, white, robust, low, high in zip(
-                estimate.names,
-                estimate.units,
-                estimate.values,
-                estimate.sigma,
-                intervals.sigma,
-                intervals.low,
-                intervals.high,
-                strict=True,
-            )
-        ],
-        "covariance": [[float(x) for x in row] for row in intervals.covariance],
-        "standard": standard_data(result),
-        "rank": len(estimate.names),
-        "condition": estimate.condition,
-        "smallest_mass_matrix_eigenvalue": result.smallest_inertia,
-        "singular_values": [float(x) for x in estimate.singular_values],
-        "weights": [
-            {"joint": robot.joint_names[joint], "run": run, "sigma": sigma}
-            for (joint, run), sigma in estimate.group_sigma.items()
-        ],
-        "training": validation_data(result.training),
-        "held_out": None if result.held_out is None else validation_data(result.held_out),
-        "reduction": reduction_data(result),
-        "findings": [
-            {"level": finding.level, "what": finding.what, "sentence": str(finding)} for finding in result.findings
-        ],
-        "processing": [{"step": step.name, **step.settings} for step in result.steps],
-        "provenance": provenance(result.campaign),
-    }
+    forms = dict(zip((name.removesuffix("R") for name in base.names), regroupings(robot, base), strict=True))
+    return Model(
+        robot_name=robot.name,
+        method=result.campaign.content.identify.method,
+        names=estimate.names,
+        units=estimate.units,
+        regroupings=tuple(forms.get(name, name) for name in estimate.names),
+        values=estimate.values,
+        sigma_white=estimate.sigma,
+        sigma=intervals.sigma,
+        low=intervals.low,
+        high=intervals.high,
+        covariance=intervals.covariance,
+        standard=None if result.consistent is None else standard_of(result.consistent, robot),
+        refusal=result.refusal or "",
+        condition=estimate.condition,
+        smallest_inertia=result.smallest_inertia,
+        singular_values=estimate.singular_values,
+        weights=tuple(
+            Weight(robot.joint_names[joint], run, sigma) for (joint, run), sigma in estimate.group_sigma.items()
+        ),
+        fitted=fitted_of(estimate, intervals),
+        training=validation_data(result.training),
+        held_out=None if result.held_out is None else validation_data(result.held_out),
+        reduction=reduction_data(result),
+        findings=findings_data(result.findings),
+        processing=steps_data(result.steps),
+        provenance=provenance(result.campaign),
+        robot=robot,
+    )
+
+
+def standard_of(consistent: ConsistentEstimate, robot: Robot) -> Standard:
+    """Describe the physically consistent parameters."""
+    params, links = layout(robot), robot.mechanism.link_names
+    return Standard(
+        names=consistent.names,
+        units=consistent.units,
+        values=consistent.chi,
+        labels=consistent.labels,
+        status=consistent.status,
+        solver=consistent.solver,
+        loss=consistent.loss,
+        eigenvalues=consistent.eigenvalue,
+        covariances={name: consistent.covariance[params.link(j), params.link(j)] for j, name in enumerate(links)},
+        sigma=np.sqrt(np.diag(consistent.covariance)),
+        share=consistent.share,
+        active=consistent.active,
+        links=tuple(links[j] for j in consistent.links.tolist()),
+    )
+
+
+def fitted_of(estimate: Estimate, intervals: Intervals) -> Fitted:
+    """Say how an estimate and its intervals came about; a setting that is not finite counts as none."""
+    settings = {key: finite(x) if isinstance(x, float) else x for key, x in estimate.settings.items()}
+    return Fitted(
+        estimate.n_rows, settings, intervals.method, {key: finite(x) for key, x in intervals.settings.items()}
+    )
+
+
+def findings_data(findings: Sequence[Finding]) -> tuple[dict[str, Any], ...]:
+    """Write findings for scripts."""
+    return tuple({"level": f.level, "what": f.what, "sentence": str(f)} for f in findings)
+
+
+def steps_data(steps: Sequence[Step]) -> tuple[dict[str, Any], ...]:
+    """Write processing steps for scripts."""
+    return tuple({"step": step.name, **step.settings} for step in steps)
+
+
+def fresh_model(campaign: OpenCampaign) -> tuple[Model | None, str]:
+    """Read the model on file where it was made from what is there now, by the campaign's method; else say why not."""
+    path = campaign.folder / MODEL
+    if not path.exists():
+        return None, f"there is no {MODEL}"
+    try:
+        model = read_model(path, campaign.robot)
+    except ExcitorError as error:
+        return None, str(error)
+    now, then = provenance(campaign), model.provenance
+    read = then.get("sha256")
+    listed = read if isinstance(read, dict) else {}
+    changed = [name for name, digest in now["sha256"].items() if listed.get(name) != digest]
+    changed += [name for name in listed if name not in now["sha256"]]
+    if then.get("prior_sha256") != now.get("prior_sha256"):
+        changed.append("the arm's model")
+    payload, method = campaign.content.task == "payload", campaign.content.identify.method
+    if changed:
+        return None, f"{', '.join(changed[:3])} changed since {MODEL} was written"
+    if then.get("excitor") != now["excitor"]:
+        return None, f"{MODEL} was written by another version of excitor"
+    if model.task != campaign.content.task:
+        return None, f"{MODEL} is of task {model.task!r}"
+    if payload:
+        return model, ""
+    if model.method != method:
+        return None, f"{MODEL} was identified by {model.method}, and {FILE} asks for {method}"
+    if model.fitted is None or (model.standard is not None and model.standard.sigma is None):
+        return None, f"{MODEL} is of an older version, which does not hold all that a report shows"
+    return model, ""
 
 
 def reduction_data(result: Identified) -> dict[str, Any] | None:
@@ -443,30 +520,6 @@ def reduction_data(result: Identified) -> dict[str, Any] | None:
             {"name": d.name, "sensitivity": d.sensitivity, "ratio": d.ratio, "joint": d.joint, "kept": d.kept}
             for d in result.reduction.decisions
         ],
-    }
-
-
-def standard_data(result: Identified) -> dict[str, Any]:
-    """Write the physically consistent parameters, or why there are none."""
-    consistent = result.consistent
-    if consistent is None:
-        return {"status": "none", "reason": result.refusal}
-    params = layout(result.campaign.robot)
-    return {
-        "status": consistent.status,
-        "solver": consistent.solver,
-        "loss": consistent.loss,
-        "smallest_eigenvalues": [float(x) for x in consistent.eigenvalue],
-        "parameters": [
-            {"name": name, "unit": unit, "value": float(value), "label": label}
-            for name, unit, value, label in zip(
-                consistent.names, consistent.units, consistent.chi, consistent.labels, strict=True
-            )
-        ],
-        "link_covariances": {
-            name: [[float(x) for x in row] for row in consistent.covariance[params.link(j), params.link(j)]]
-            for j, name in enumerate(result.campaign.robot.mechanism.link_names)
-        },
     }
 
 
@@ -501,16 +554,21 @@ def provenance(campaign: OpenCampaign) -> dict[str, Any]:
         "excitor": version("excitor"),
         "python": sys.version.split()[0],
         "numpy": np.__version__,
-        "sha256": {
-            str(path.relative_to(campaign.folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in dict.fromkeys(read)
-        },
+        "sha256": {str(path.relative_to(campaign.folder)): _digest(path) for path in dict.fromkeys(read)},
+        **_arm_provenance(campaign),
     }
 
 
-def finite(value: Any) -> float | None:
-    """JSON has no infinity."""
-    return float(value) if np.isfinite(value) else None
+def _arm_provenance(campaign: OpenCampaign) -> dict[str, str]:
+    """Name the arm's model that a payload campaign rests on, which may lie in another folder."""
+    prior = campaign.content.prior
+    if campaign.content.task != "payload" or prior is None:
+        return {}
+    return {"prior": prior, "prior_sha256": _digest(campaign.folder / prior)}
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 LEARNED = 2.0 / 3.0  # of each run, where no run was kept back: the rest judges
@@ -552,9 +610,11 @@ def prepare(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Prepared:
         substitute = SUBSTITUTE
         tell(substitute)
     campaign = examined.campaign
-    regression = enough_equations(campaign, examined.known)
-    problem = problem_of(examined, regression)
-    judging = equations(campaign, examined.unseen, judging=True)
+    equations = known_equations(examined)
+    problem = simulating_problem(
+        examined, Problem(campaign.robot, tuple(examined.known), rows_of(campaign), equations.fitted)
+    )
+    judging = judging_equations(campaign, examined.unseen)
     if not np.any(judging.y):
         names = several([repr(run.run) for run in examined.unseen])
         raise ExcitorError(f"{names} {JUDGELESS}")
@@ -562,19 +622,26 @@ def prepare(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Prepared:
         examined=examined,
         problem=problem,
         judging=judging,
-        fitted=equations(campaign, examined.known, judging=True),
-        noise=mean_noise(examined, judging),
+        fitted=equations.judging,
+        noise=mean_noise(campaign, examined.samples, judging),
         servo=problem.servo,
         substitute=substitute,
     )
 
 
-def problem_of(examined: Examined, regression: Regression) -> Problem:
-    """Pose the problem that methods solve: a controller is assumed for those that simulate."""
-    robot, runs = examined.campaign.robot, examined.known
-    servo = servo_of(robot, runs, regression)
-    references = planned_references(examined.alignments, runs, None if servo is None else servo.rate_hz)
-    return Problem(robot, tuple(runs), rows_of(examined.campaign), regression, servo, references)
+def problem_of(runs: Runs, regression: Regression, unseen: Regression | None) -> Problem:
+    """Pose the problem that the campaign's method solves."""
+    campaign = runs.campaign
+    weighting = weighting_of(campaign, unseen, runs.unseen)
+    problem = Problem(campaign.robot, tuple(runs.known), rows_of(campaign), regression, weighting=weighting)
+    return simulating_problem(runs, problem) if campaign.content.identify.method in SIMULATING else problem
+
+
+def simulating_problem(runs: Runs, problem: Problem) -> Problem:
+    """Assume a controller for methods that simulate, and say what it was told."""
+    servo = servo_of(problem.robot, runs.known, problem.regression)
+    references = planned_references(runs.alignments, runs.known, None if servo is None else servo.rate_hz)
+    return replace(problem, servo=servo, references=references)
 
 
 def servo_of(robot: Robot, runs: list[Samples], regression: Regression) -> Servo | None:

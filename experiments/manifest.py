@@ -21,6 +21,7 @@ from excitor.design.programs.package import Program as EmittedProgram
 from excitor.design.programs.plan import Move, Plan, Rounds, Stretches, duration, marks
 from excitor.design.programs.target import axes_of, fitting_steps, units
 from excitor.experiments.align.nouns import Expected
+from excitor.robots.arrays import finite
 from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.files.schema import sentences
 
@@ -381,10 +382,10 @@ def manifest_data(made: Package, inputs: Mapping[str, str]) -> dict[str, Any]:
             "stated_by_the_robot": (target.controller or target.name) in robot.controllers,
         },
         "limits": {
-            "position": [[_finite(x) for x in pair] for pair in robot.limits.position],
-            "velocity": [_finite(x) for x in robot.limits.velocity],
-            "acceleration": [_finite(x) for x in robot.limits.acceleration],
-            "jerk": [_finite(x) for x in robot.limits.jerk],
+            "position": [[finite(x) for x in pair] for pair in robot.limits.position],
+            "velocity": [finite(x) for x in robot.limits.velocity],
+            "acceleration": [finite(x) for x in robot.limits.acceleration],
+            "jerk": [finite(x) for x in robot.limits.jerk],
         },
         "marks": target.marks,
         "identification": target.advice,
@@ -438,7 +439,3 @@ def _moves_data(moves: tuple[Move, ...]) -> list[dict[str, Any]]:
         {"to": move.to.tolist(), "duration": move.duration, "blend": move.blend, "measured": move.measured}
         for move in moves
     ]
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

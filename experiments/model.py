@@ -85,9 +85,9 @@ class Fitted:
     """How base parameters and their intervals were found."""
 
     equations: int
-    settings: Mapping[str, float | str]
+    settings: Mapping[str, float | str | None]
     intervals: str  # the method of the intervals
-    interval_settings: Mapping[str, float]
+    interval_settings: Mapping[str, float | None]
 
     def to_json(self) -> dict[str, Any]:
         """Write it as model.json has it."""
@@ -356,12 +356,12 @@ class _Weight(_Part):
 
 class _Intervals(_Part):
     method: Text
-    settings: dict[str, float]
+    settings: dict[str, float | None]
 
 
 class _Fit(_Part):
     equations: int
-    settings: dict[str, float | str]
+    settings: dict[str, float | str | None]
     intervals: _Intervals
 
 

@@ -1,15 +1,8 @@
-"""What is known of the arm that carries the load, and how surely? An earlier campaign's model, or the robot's file.
+"""A payload campaign: what is known of the arm, what the robot carries, how sure that is, and whether it may."""
 
-* What does the robot carry, and how sure is that? A payload campaign's load, losses and friction, with intervals.
-* What a payload identification leaves behind: model.json with the load, from which controllers' load data are made.
-* May the robot carry it? The load against the rated mass, and against what its wrist may turn and hold.
-* What did the motors do with and without the load? A payload campaign's logs, read, aligned, and taken to them.
-"""
-
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,11 +10,10 @@ import numpy as np
 
 from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import OpenCampaign, Rated, Run
-from excitor.experiments.files import write_atomically
-from excitor.experiments.identification import finite, provenance
+from excitor.experiments.identification import findings_data, provenance, steps_data
 from excitor.experiments.logs import filter_sentences, read_run_aligned
 from excitor.experiments.manifest import MANIFEST, PROGRAMS, read_manifest
-from excitor.experiments.model import FILE, SCHEMA, Model, read_model
+from excitor.experiments.model import Model, read_model
 from excitor.experiments.setup import assumed_noise, learned_robot
 from excitor.experiments.setup import loaded as with_load
 from excitor.identify.diagnose import Finding
@@ -49,7 +41,7 @@ from excitor.identify.load.fit import (
 )
 from excitor.identify.load.poses import Poses, StaticLoad, poses_from_samples, static_load
 from excitor.identify.samples import Samples, Step
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.errors import ExcitorError, RankDeficient, SolverFailed
 from excitor.robots.inertia import about_center_of_mass, from_center_of_mass
@@ -180,7 +172,7 @@ class PayloadRuns:
     steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class IdentifiedLoad:
     """A load, and all it rests on."""
 
@@ -206,6 +198,11 @@ class IdentifiedLoad:
         """What carries the load."""
         return self.robot.tool.link
 
+    @cached_property
+    def model(self) -> Model:
+        """Describe it as model.json does."""
+        return load_model(self)
+
     @property
     def load(self) -> LoadAtCenter | None:
         """The load at its centre: a body's values where there is one, with the free estimate's intervals."""
@@ -223,10 +220,7 @@ def identify_payload(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Ide
     """Identify what a payload campaign's robot carries; ExcitorError, or RankDeficient, where the data do not tell."""
     arm, source = known_arm(campaign)
     tell(source)
-    runs = read_runs(campaign)
-    tell(f"read {len(runs.samples)} runs, {sum(runs.loaded.values())} of them with the load")
-    for sentence in filter_sentences(runs.samples):
-        tell(sentence)
+    runs = read_payload_runs(campaign, tell)
     check_pairs(runs)
     estimate = body = None
     findings: tuple[Finding, ...] = ()
@@ -322,63 +316,64 @@ def foretold(task: LoadTask, runs: PayloadRuns, run: LoadRun, estimate: LoadEsti
 NO_ARM = "a payload campaign identifies what the robot carries; its arm's model is the prior"
 
 
-def write_load(result: IdentifiedLoad) -> Path:
-    """Write model.json into the campaign's folder, whole or not at all."""
-    path = result.campaign.folder / FILE
-    write_atomically(path, json.dumps(load_model_data(result), indent=2, allow_nan=False) + "\n")
-    return path
-
-
-def load_model_data(result: IdentifiedLoad) -> dict[str, Any]:
-    """Write a load for scripts, with what it rests on."""
+def load_model(result: IdentifiedLoad) -> Model:
+    """Describe a load as model.json does, with what it rests on."""
     robot, estimate = result.robot, result.estimate
     phi, C = parameters_of_load(result)
-    found = load_ratings(result)
+    link = robot.mechanism.link_names[result.link]
+    return Model(
+        robot_name=robot.name,
+        task="payload",
+        refusal=NO_ARM,
+        payload={"link": link, "frame": "link", "phi": phi.tolist(), "covariance": C.tolist()},
+        load=load_data(result),
+        arm={"source": result.arm_source, "corrected": estimate is not None and "arm 1" in estimate.names},
+        findings=findings_data(result.findings),
+        processing=steps_data(result.runs.steps),
+        provenance=provenance(result.campaign),
+        robot=robot,
+    )
+
+
+def load_data(result: IdentifiedLoad) -> dict[str, Any]:
+    """Write what was found of a load, and how it compares with the ratings."""
+    estimate, found = result.estimate, load_ratings(result)
     return {
-        "schema": SCHEMA,
-        "task": "payload",
-        "robot": robot.name,
-        "parameters": [],
-        "standard": {"status": "none", "reason": NO_ARM},
-        "weights": [],
-        "payload": {
-            "link": robot.mechanism.link_names[result.link],
-            "frame": "link",
-            "phi": phi.tolist(),
-            "covariance": C.tolist(),
-        },
-        "load": {
-            "method": "poses held" if estimate is None else "motion",
-            "at_center": center_data(result),
-            "consistent": result.body is not None or estimate is None,
-            "refusal": result.refusal or None,
-            "static": static_data(result),
-            "efficiency": {
-                name: float(estimate.efficiency[k])
-                for k, name in enumerate(robot.joint_names)
-                if f"R {name}" in estimate.names
-            }
-            if estimate is not None
-            else {},
-            "unknowns": unknowns_data(result),
-            "condition": None if estimate is None else finite(estimate.condition),
-            "predicted": [
-                {
-                    "run": one.run,
-                    "loaded": one.loaded,
-                    "unseen": one.unseen,
-                    "rms": dict(zip(_axes(result), one.rms.tolist(), strict=True)),
-                    "relative": dict(zip(_axes(result), (one.rms / one.size).tolist(), strict=True)),
-                }
-                for one in result.predicted
-            ],
-            "rating": {"answer": answer_of(found), "quantities": [rating_data(one) for one in found]},
-        },
-        "arm": {"source": result.arm_source, "corrected": estimate is not None and "arm 1" in estimate.names},
-        "findings": [{"level": f.level, "what": f.what, "sentence": str(f)} for f in result.findings],
-        "processing": [{"step": step.name, **step.settings} for step in result.runs.steps],
-        "provenance": load_provenance(result),
+        "method": "poses held" if estimate is None else "motion",
+        "at_center": center_data(result),
+        "consistent": result.body is not None or estimate is None,
+        "refusal": result.refusal or None,
+        "static": static_data(result),
+        "efficiency": efficiency_data(result),
+        "unknowns": unknowns_data(result),
+        "condition": None if estimate is None else finite(estimate.condition),
+        "predicted": predicted_data(result),
+        "rating": {"answer": answer_of(found), "quantities": [rating_data(one) for one in found]},
     }
+
+
+def efficiency_data(result: IdentifiedLoad) -> dict[str, float]:
+    """Write the share of the torque that gears pass on, of the joints where it was estimated."""
+    estimate = result.estimate
+    if estimate is None:
+        return {}
+    joints = enumerate(result.robot.joint_names)
+    return {name: float(estimate.efficiency[k]) for k, name in joints if f"R {name}" in estimate.names}
+
+
+def predicted_data(result: IdentifiedLoad) -> list[dict[str, Any]]:
+    """Write what is left of each run's torques."""
+    axes = () if result.estimate is None else result.estimate.axes
+    return [
+        {
+            "run": one.run,
+            "loaded": one.loaded,
+            "unseen": one.unseen,
+            "rms": dict(zip(axes, one.rms.tolist(), strict=True)),
+            "relative": dict(zip(axes, (one.rms / one.size).tolist(), strict=True)),
+        }
+        for one in result.predicted
+    ]
 
 
 def parameters_of_load(result: IdentifiedLoad) -> tuple[FloatArray, FloatArray]:
@@ -496,21 +491,6 @@ def rating_data(one: Rating) -> dict[str, Any]:
     }
 
 
-def load_provenance(result: IdentifiedLoad) -> dict[str, Any]:
-    """Name versions and the hashes of everything that was read, the arm's model included."""
-    campaign = result.campaign
-    known: Mapping[str, Any] = provenance(campaign)
-    if campaign.content.prior is None:
-        return dict(known)
-    prior = campaign.folder / campaign.content.prior
-    return {**known, "prior": campaign.content.prior, "prior_sha256": hashlib.sha256(prior.read_bytes()).hexdigest()}
-
-
-def _axes(result: IdentifiedLoad) -> list[str]:
-    assert result.estimate is not None
-    return list(result.estimate.axes)
-
-
 POSES = 400
 WRIST = 3  # joints, from the last
 
@@ -594,7 +574,7 @@ def _moment(row: FloatArray, phi: FloatArray, g: float) -> tuple[float, FloatArr
 AGREE = 0.002  # s: delays of runs on one clock differ by less
 
 
-def read_runs(campaign: OpenCampaign) -> PayloadRuns:
+def read_payload_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> PayloadRuns:
     """Read every run; a bare run that carries something, or one unlike its plan, is refused there."""
     content = campaign.content
     bare = replace(campaign.robot, payload=None)
@@ -613,6 +593,9 @@ def read_runs(campaign: OpenCampaign) -> PayloadRuns:
         made = replace(run_from_samples(bare, found), loaded=on, time=float(number))
         (unseen if run.role == "validate" else known).append(made)
     samples = {name: found for name, (found, _) in read.items()}
+    tell(f"read {len(samples)} runs, {sum(loads.values())} of them with the load")
+    for sentence in filter_sentences(samples):
+        tell(sentence)
     return PayloadRuns(
         bare,
         tuple(known),

@@ -34,9 +34,9 @@ def status(folder: Path) -> list[Stage]:
     content = campaign.content
     prior = folder / content.prior if content.task == "payload" and content.prior is not None else None
     for name, remedy in (("model.json", "identify"), ("report.json", "report")):
-        stages.append(_made_from_files(folder, name, f"excitor {remedy} {folder}", prior))
+        stages.append(made_from_files(folder, name, f"excitor {remedy} {folder}", prior))
     if (folder / "compare.json").exists():  # nobody must compare
-        stages.append(_made_from_files(folder, "compare.json", f"excitor compare {folder}", prior))
+        stages.append(made_from_files(folder, "compare.json", f"excitor compare {folder}", prior))
     return stages
 
 
@@ -104,7 +104,7 @@ def _logs(campaign: OpenCampaign) -> Stage:
     return Stage(LOGS, "up to date", f"{len(found)} of them")
 
 
-def _made_from_files(folder: Path, name: str, remedy: str, prior: Path | None) -> Stage:
+def made_from_files(folder: Path, name: str, remedy: str, prior: Path | None) -> Stage:
     """Compare what a file says it was made from with what is there now."""
     try:
         data = json.loads((folder / name).read_text("utf-8"))

@@ -315,20 +315,14 @@ def run_reference(samples: Samples, step: float) -> Reference:
 
 def reported_tracking(evidence: Evidence, asked: bool) -> dict[str, Any] | None:
     """Simulate tracking of a process, or of the validation motion; None where the campaign has no use for it."""
-    identified = evidence.identified
-    if not (asked or in_process(identified.campaign)):
+    model, standard = evidence.model, evidence.model.standard
+    if not (asked or in_process(evidence.campaign)):
         return None
-    estimate, consistent = identified.estimate, identified.consistent
-    fitted = FittedModel(
-        evidence.robot,
-        tuple(estimate.names),
-        estimate.values,
-        identified.intervals.covariance,
-        None if consistent is None else consistent.chi,
-    )
-    cycles = {run.name for run in identified.campaign.content.run if run.cycle_s}
+    consistent = None if standard is None else standard.values
+    fitted = FittedModel(evidence.robot, model.names, model.values, model.known_covariance(), consistent)
+    cycles = {run.name for run in evidence.campaign.content.run if run.cycle_s}
     order = sorted(evidence.runs, key=lambda run: (run.samples.run not in cycles, run.role != "validate"))
-    return tracking_data(identified.campaign, fitted, [run.samples for run in order])
+    return tracking_data(evidence.campaign, fitted, [run.samples for run in order])
 
 
 POSES = 300  # in which a drawn robot's mass matrix is looked at

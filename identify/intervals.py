@@ -27,6 +27,8 @@ LINEAR = ("ols", "wls", "irls")  # estimates that solve WᵀWβ = Wᵀy, weights
 CELLS_PER_BLOCK = 4  # blocks start at quarters of their length
 LEAST_BLOCKS = 20  # a longest block's worth; fewer say little about how blocks differ
 LEVEL = 0.95
+DRAWS = 1000  # of the bootstrap
+SINGULAR = 1e8  # condition from which a draw's normal equations are solved by their singular values
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -73,7 +75,7 @@ def block_bootstrap(
     *,
     system: "Whitened | None" = None,
     block: int | None = None,
-    draws: int = 1000,
+    draws: int = DRAWS,
     seed: int = 0,
 ) -> Intervals:
     """Refit to blocks of time drawn at random, all joints of a block together: what correlates stays together.
@@ -201,9 +203,15 @@ def _refits(cells: _Cells, counts: FloatArray) -> FloatArray:
     n = cells.moment.shape[1]
     grams = (counts @ cells.gram.reshape(cells.n_cells, -1)).reshape(-1, n, n)
     moments = counts @ cells.moment
-    return np.array(
-        [np.linalg.lstsq(gram, moment, rcond=1e-12)[0] for gram, moment in zip(grams, moments, strict=True)]
-    )
+    try:
+        inverses = np.linalg.inv(grams)
+    except np.linalg.LinAlgError:
+        inverses = np.full_like(grams, np.inf)
+    deviations = np.asarray(np.einsum("kij,kj->ki", inverses, moments))
+    size = np.abs(grams).sum(axis=2).max(axis=1) * np.abs(inverses).sum(axis=2).max(axis=1)
+    for k in np.flatnonzero(~(size < SINGULAR)):
+        deviations[k] = np.linalg.lstsq(grams[k], moments[k], rcond=1e-12)[0]
+    return deviations
 
 
 def _n_samples(regression: Regression) -> int:
@@ -487,9 +495,6 @@ def _lag_sums(x: FloatArray, n_lags: int) -> FloatArray:
     return np.asarray(sums[:n_lags])
 
 
-DRAWS = 200
-
-
 def influence(Z: FloatArray, W: FloatArray, residual: FloatArray, extra: FloatArray | None = None) -> Whitened:
     """Write β̂ - β = (Zᵀ W + extra)⁻¹ Zᵀ e with orthonormal columns; rows are weighted already."""
     Q_Z, R_Z = scipy.linalg.qr(Z, mode="economic", check_finite=False)
@@ -545,7 +550,7 @@ def honest_intervals(
     """Find 95 % intervals that do not trust residuals to be white: by bands, widened by blocks of time."""
     by_band = spectral_intervals(regression, estimate, runs, row_weights=row_weights, system=system)
     system = system or Whitened.of(regression, estimate, row_weights)
-    by_block = block_bootstrap(regression, estimate, system=system, draws=DRAWS)
+    by_block = block_bootstrap(regression, estimate, system=system)
     return wider(by_band, by_block)
 
 

@@ -28,6 +28,7 @@ from excitor.identify.closed_loop import (
     simulate_runs,
 )
 from excitor.identify.estimate import (
+    By,
     Estimate,
     Factors,
     compress,
@@ -36,6 +37,7 @@ from excitor.identify.estimate import (
     ols,
     residual_norms,
     ridge,
+    select,
     total,
     triangle,
     wls,
@@ -53,6 +55,7 @@ from excitor.identify.intervals import (
 )
 from excitor.identify.noise import maximum_likelihood, mixed_total_least_squares
 from excitor.identify.recursive import rls
+from excitor.identify.reduce import Reduction, Rule, backward_selection, essential
 from excitor.identify.regression import Regression, Rows, columns_along, commanded_motion, pick_rows, processed_as
 from excitor.identify.samples import Samples
 from excitor.identify.schemes import Scheme, SchemeKind, scheme_regression
@@ -64,6 +67,20 @@ from excitor.robots.friction import friction_model
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.simulate import Followed, Servo
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Weighting:
+    """How wls weights its rows, and by which of two rules it leaves parameters out, if by any."""
+
+    by: By = "joint"
+    essential_ratio: float | None = None  # σ of the least sure parameter over that of the surest, at most
+    rule: Rule | None = None  # of a backward selection
+    judging: Regression | None = None  # equations that a selection by validation is judged on
+
+    def __post_init__(self) -> None:
+        if self.essential_ratio is not None and self.rule is not None:
+            raise ValueError("Weighting has an essential_ratio and a rule; give one of them")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -82,6 +99,7 @@ class Problem:
     servo: "Servo | None" = None
     references: Mapping[str, Motion] | None = None
     position_noise: FloatArray | None = None  # (n_joints,), rad or m
+    weighting: Weighting = field(default_factory=Weighting)
 
     def __post_init__(self) -> None:
         if self.position_noise is not None:
@@ -99,6 +117,7 @@ class Answer:
     notes: tuple[str, ...] = ()  # sentences: what was assumed or chosen on the way
     evidence: Mapping[str, float] = field(default_factory=dict)
     cpu_s: float = 0.0
+    reduction: Reduction | None = None  # which parameters left the model, where a rule was given
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -117,9 +136,20 @@ def ols_answer(problem: Problem) -> Answer:
 
 
 def wls_answer(problem: Problem) -> Answer:
-    """Least squares, rows divided by the deviation of their joint."""
-    estimate = wls(compress(problem.regression))
-    return Answer("wls", estimate, honest_intervals(problem.regression, estimate, problem.runs))
+    """Least squares, rows divided by the deviation of their joint; smaller models where the problem asks for one.
+
+    Intervals are those of the parameters that stayed: that others were judged dispensable is not counted in.
+    """
+    regression, weighting = problem.regression, problem.weighting
+    factors, reduction = compress(regression), None
+    if weighting.rule is not None:
+        reduction = backward_selection(regression, weighting.rule, weighting.judging)
+        estimate = wls(select(factors, np.isin(regression.names, reduction.estimate.names)), weighting.by)
+    elif weighting.essential_ratio is not None:
+        estimate = essential(factors, ratio=weighting.essential_ratio, by=weighting.by).estimate
+    else:
+        estimate = wls(factors, weighting.by)
+    return Answer("wls", estimate, honest_intervals(regression, estimate, problem.runs), reduction=reduction)
 
 
 def irls_answer(problem: Problem) -> Answer:
@@ -387,6 +417,7 @@ _LIST = (
         scheme_answer("filtered power"),
     ),
 )
+SIMULATING = ("iv", "didim", "input-error")  # under a controller
 METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _LIST})
 
 

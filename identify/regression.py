@@ -73,6 +73,29 @@ def pick_rows(regression: Regression, rows: BoolArray | IntArray) -> Regression:
     )
 
 
+def pick_columns(regression: Regression, names: Sequence[str]) -> Regression:
+    """Keep some columns, in that order."""
+    place = [regression.names.index(name) for name in names]
+    return replace(
+        regression,
+        names=tuple(names),
+        units=tuple(regression.units[k] for k in place),
+        W=np.ascontiguousarray(regression.W[:, place]),
+    )
+
+
+def settled(regression: Regression, robot: Robot, runs: Sequence[Samples], rows: Rows) -> Regression:
+    """Leave out the equations about reversals of friction, of a regression that was set up with them."""
+    if not rows.settling:
+        return regression
+    kept = np.ones(len(regression), dtype=bool)
+    for number, run in enumerate(runs):
+        if not run.static:
+            own = regression.run == number
+            kept[own] = ~_turning(robot, run, rows)[regression.sample[own], regression.joint[own]]
+    return pick_rows(regression, kept)
+
+
 def combine(regression: Regression, T: FloatArray, names: Sequence[str], units: Sequence[str]) -> Regression:
     """Write the equations in other parameters β' = T β, such as a paper's declared ones: W' = W T⁻¹."""
     return replace(

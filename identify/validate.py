@@ -8,12 +8,11 @@ All errors are of joint torques. Held-out figures and training figures never car
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from excitor.identify.closed_loop import OutOfControl, set_up_replay, simulate_runs
-from excitor.identify.estimate import Estimate
 from excitor.identify.intervals import Whiteness, whiteness
 from excitor.identify.regression import Decimation, Regression, Rows
 from excitor.identify.samples import Samples
@@ -27,6 +26,18 @@ from excitor.robots.robot import Motion, Robot, posture
 from excitor.robots.simulate import WIDTH, Method, Servo, integrate_held
 
 VELOCITY_BINS = 10
+
+
+class Parameters(Protocol):
+    """Named values, as an estimate or a model has them."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Name the parameters."""
+
+    @property
+    def values(self) -> FloatArray:
+        """Take their values, (n_names,)."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -105,7 +116,7 @@ class Validation:
 
 def validate(
     regression: Regression,
-    model: Estimate | FloatArray,
+    model: Parameters | FloatArray,
     *,
     baselines: Baselines,
     trained_on: Sequence[str],
@@ -118,7 +129,9 @@ def validate(
     """
     _check_held_out(regression, trained_on, training)
     y = regression.y
-    predicted = estimated_torques(regression, model) if isinstance(model, Estimate) else np.asarray(model, dtype=float)
+    predicted = (
+        np.asarray(model, dtype=float) if isinstance(model, np.ndarray) else estimated_torques(regression, model)
+    )
     check_shape(predicted, "n_rows", "model", {"n_rows": len(y)})
     check_shape(baselines.zero, "n_rows", "baselines", {"n_rows": len(y)})
     others = {"zero": baselines.zero, "gravity only": baselines.gravity, "prior model": baselines.prior}
@@ -149,7 +162,7 @@ def torque_errors(regression: Regression, predicted: FloatArray) -> Errors:
     )
 
 
-def estimated_torques(regression: Regression, estimate: Estimate) -> FloatArray:
+def estimated_torques(regression: Regression, estimate: Parameters) -> FloatArray:
     """Predict W β on every row, (n_rows,); parameters that the estimate left out are 0."""
     absent = [name for name in estimate.names if name not in regression.names]
     if absent:
@@ -157,10 +170,11 @@ def estimated_torques(regression: Regression, estimate: Estimate) -> FloatArray:
             f"the regression has no columns for {', '.join(absent)}, which were estimated; "
             "set it up with the columns, and the combination, that the estimate was made with"
         )
-    return np.asarray(regression.W @ np.array([estimate.value(name) for name in regression.names]))
+    values = dict(zip(estimate.names, estimate.values, strict=True))
+    return np.asarray(regression.W @ np.array([values.get(name, 0.0) for name in regression.names]))
 
 
-def standard_parameters(robot: Robot, estimate: Estimate) -> FloatArray:
+def standard_parameters(robot: Robot, estimate: Parameters) -> FloatArray:
     """Write an estimate as chi (n_params,) that gives the same torques: 0 for what regrouped or was left out."""
     params = layout(robot)
     chi = np.zeros(len(params))

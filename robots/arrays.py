@@ -16,6 +16,15 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 
+def finite(value: Any) -> float | None:
+    """Write a number as JSON can have it: None for what is missing, not a number or infinite."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if np.isfinite(number) else None
+
+
 def freeze(owner: object, finite: bool = True, order: Literal["C", "F"] = "C", **shapes: str) -> dict[str, int]:
     """Copy, check and lock array fields: `freeze(self, q="n_samples n_joints", parents="int: n_links")`.
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from excitor.experiments.identification import finite
 from excitor.experiments.report.evidence import Evidence, cost
 from excitor.experiments.report.html import (
     MINUS,
@@ -32,7 +31,7 @@ from excitor.experiments.report.html import (
     table as html_table,
 )
 from excitor.experiments.report.parameters import KNOWN_BY
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.dynamics import link_poses
 from excitor.robots.inertia import about_center_of_mass, check_consistency, pseudo_inertia
 from excitor.robots.parameters import layout
@@ -44,20 +43,20 @@ _GRID = 1e4  # rotations are drawn to a ten-thousandth
 
 def bodies_data(evidence: Evidence) -> dict[str, Any]:
     """Write the links of the physically consistent model, and the robot in motion with their ellipsoids."""
-    robot, consistent = evidence.robot, evidence.identified.consistent
+    robot, standard, audit = evidence.robot, evidence.model.standard, evidence.audit
     links = link_rows(evidence)
     return {
-        "refusal": None if consistent is not None else str(evidence.identified.refusal),
-        "smallest_inertia": finite(evidence.identified.smallest_inertia),
+        "refusal": None if standard is not None else evidence.model.refusal,
+        "smallest_inertia": finite(evidence.model.smallest_inertia),
         "fit": None
-        if consistent is None
+        if standard is None or audit is None
         else {
-            "solver": consistent.solver,
-            "status": consistent.status,
-            "loss": finite(consistent.loss),
-            "holds": consistent.audit.holds,
-            "smallest_mass_matrix_eigenvalue": finite(consistent.audit.smallest_eigenvalue),
-            "n_poses": consistent.audit.n_poses,
+            "solver": standard.solver,
+            "status": standard.status,
+            "loss": finite(standard.loss),
+            "holds": audit.holds,
+            "smallest_mass_matrix_eigenvalue": finite(audit.smallest_eigenvalue),
+            "n_poses": audit.n_poses,
         },
         "links": links,
         "run": evidence.shown.samples.run,
@@ -69,13 +68,14 @@ def bodies_data(evidence: Evidence) -> dict[str, Any]:
 
 def link_rows(evidence: Evidence) -> list[dict[str, Any]]:
     """Describe each link that has a body; a link's ellipsoid is that of even density with its mass and inertia."""
-    consistent, robot = evidence.identified.consistent, evidence.robot
-    if consistent is None:
+    standard, robot = evidence.model.standard, evidence.robot
+    if standard is None:
         return []
     rows = []
-    for j in consistent.links.tolist():
+    for name in standard.links:
+        j = robot.mechanism.link_names.index(name)
         columns = layout(robot).link(j)
-        phi, labels = consistent.chi[columns], consistent.labels[columns]
+        phi, labels = standard.values[columns], standard.labels[columns]
         found = check_consistency(phi)
         mass, center, inertia = about_center_of_mass(phi)
         moments, axes = np.linalg.eigh(inertia)
@@ -84,7 +84,7 @@ def link_rows(evidence: Evidence) -> list[dict[str, Any]]:
         rows.append(
             {
                 "index": j,
-                "link": robot.mechanism.link_names[j],
+                "link": name,
                 "holds": found.holds,
                 "mass": mass,
                 "mass_label": labels[9],

@@ -16,7 +16,6 @@ from markupsafe import Markup
 
 from excitor.design.motion import Trajectory
 from excitor.experiments.align.nouns import Alignment
-from excitor.experiments.identification import finite as finite_or_none
 from excitor.experiments.identification import mean_noise
 from excitor.experiments.report.evidence import Evidence, Judged, SeenRun
 from excitor.experiments.report.html import (
@@ -25,7 +24,6 @@ from excitor.experiments.report.html import (
     card,
     element,
     entries,
-    finite,
     joined,
     number_cell,
     percent,
@@ -38,7 +36,7 @@ from excitor.experiments.report.html import (
 )
 from excitor.identify.regression import dynamic_regression
 from excitor.identify.samples import Samples
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.base import base_parameters
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
@@ -80,7 +78,7 @@ def run_condition(robot: Robot, samples: Samples) -> float | None:
     if not (norms > 0.0).all():
         return None
     values = np.linalg.svd(W / norms, compute_uv=False)
-    return finite_or_none(values[0] / values[-1]) if values[-1] > 0.0 else None
+    return finite(values[0] / values[-1]) if values[-1] > 0.0 else None
 
 
 def _runs(evidence: Evidence, plans: list[Any]) -> list[dict[str, Any]]:
@@ -109,12 +107,8 @@ def _planned_run(robot: Robot, plan: Mapping[str, Any], run: SeenRun | None) -> 
 def _parameters(evidence: Evidence, forecast: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Compare expected with obtained standard deviations; a forecast counts as experienced where it can."""
     base, names = base_parameters(evidence.robot), layout(evidence.robot).names
-    intervals = evidence.identified.intervals
-    sigma = {
-        base.names[k]: float(intervals.sigma[intervals.names.index(names[column])])
-        for k, column in enumerate(base.kept)
-        if names[column] in intervals.names
-    }
+    own = dict(zip(evidence.model.names, evidence.model.sigma.tolist(), strict=True))
+    sigma = {base.names[k]: own[names[column]] for k, column in enumerate(base.kept) if names[column] in own}
     rows = []
     for entry in entries(forecast, "parameters"):
         if not isinstance(entry, Mapping):
@@ -166,7 +160,7 @@ def noise_rows(evidence: Evidence, design: Mapping[str, Any]) -> list[dict[str, 
         return []
     obtained = np.sqrt(np.mean(np.concatenate(shown), axis=0))
     return [
-        {"joint": name, "expected": x, "obtained": finite_or_none(y), "ratio": finite_or_none(y / x) if x else None}
+        {"joint": name, "expected": x, "obtained": finite(y), "ratio": finite(y / x) if x else None}
         for name, x, y in zip(evidence.robot.joint_names, expected, obtained, strict=True)
     ]
 
@@ -177,7 +171,7 @@ def noise_floor(evidence: Evidence, judged: Judged) -> dict[str, Any] | None:
     σ of an equation is that of a single repetition over √n; of thinned equations it is not known.
     """
     regression = judged.regression
-    variance = mean_noise(evidence.identified, regression)
+    variance = mean_noise(evidence.campaign, evidence.samples, regression)
     if variance is None:
         return None
     rows = [regression.joint == j for j in np.unique(regression.joint)]
@@ -185,7 +179,7 @@ def noise_floor(evidence: Evidence, judged: Judged) -> dict[str, Any] | None:
     size = np.array([np.sqrt(np.mean(regression.y[r] ** 2)) for r in rows])
     total = np.sqrt(np.sum(variance) / np.sum(regression.y**2))
     relative = np.divide(rms, size, out=np.full_like(rms, np.nan), where=size > 0.0)
-    return {"relative": [finite_or_none(x) for x in relative], "total": finite_or_none(total), "rmse": rms.tolist()}
+    return {"relative": [finite(x) for x in relative], "total": finite(total), "rmse": rms.tolist()}
 
 
 LEVELS = ("unusable", "doubtful", "note")

@@ -22,7 +22,6 @@ from excitor.experiments.report.html import (
     element,
     embed,
     entries,
-    finite,
     items,
     joined,
     joined_script,
@@ -39,6 +38,7 @@ from excitor.experiments.report.html import (
 from excitor.experiments.report.page import whole_page
 from excitor.identify.methods import METHODS, Answer
 from excitor.identify.validate import Errors
+from excitor.robots.arrays import finite
 from excitor.robots.base import base_parameters, regroupings
 
 SHARED_SCRIPTS = ("svg.js", "tables.js")

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, Self
@@ -21,6 +21,7 @@ from excitor.experiments.identification import Identified
 from excitor.experiments.report.bodies import bodies_data
 from excitor.experiments.report.campaign import alignment_entry, checked_entries, planned_data
 from excitor.experiments.report.evidence import (
+    Evidence,
     gather,
     processing_data,
     provenance_data,
@@ -42,7 +43,7 @@ KIND = "excitor report"
 
 
 def report_data(
-    identified: Identified,
+    found: Identified | Evidence,
     *,
     design: Mapping[str, Any] | None = None,
     alignment: Sequence[Mapping[str, Any]] | None = None,
@@ -54,14 +55,14 @@ def report_data(
     An entry of `alignment` has a name, what was found, what was expected, a unit, whether it holds, and a sentence.
     `tracking`: feed-forward is simulated, which for a process it always is.
     """
-    evidence = gather(identified)
-    found = alignment if alignment is not None else checked_entries(identified.alignments) or None
-    checks = None if found is None else [alignment_entry(entry) for entry in found]
-    rows, simulated = base_rows(evidence), simulated_runs(identified.campaign)
+    evidence = found if isinstance(found, Evidence) else gather(found)
+    given = alignment if alignment is not None else checked_entries(evidence.alignments) or None
+    checks = None if given is None else [alignment_entry(entry) for entry in given]
+    rows, simulated = base_rows(evidence), simulated_runs(evidence.campaign)
     return {
         "schema": SCHEMA,
         "kind": KIND,
-        "name": identified.campaign.folder.resolve().name,
+        "name": evidence.campaign.folder.resolve().name,
         "robot": robot_data(evidence.robot),
         "verdict": verdict_data(evidence, rows, checks, simulated),
         "runs": runs_data(evidence),
@@ -78,7 +79,7 @@ def report_data(
         "tracking": reported_tracking(evidence, tracking),
         "processing": processing_data(evidence),
         "simulated": simulated,
-        "findings": [{"level": f.level, "what": f.what, "sentence": str(f)} for f in identified.findings],
+        "findings": [dict(finding) for finding in evidence.model.findings],
         "provenance": provenance_data(evidence, commands, design),
     }
 
@@ -110,16 +111,23 @@ class Printed:
 
 def write_report(
     folder: Path,
-    identified: Identified,
+    found: Identified | Evidence,
     *,
     design: Mapping[str, Any] | None = None,
     alignment: Sequence[Mapping[str, Any]] | None = None,
     commands: Sequence[str] = (),
     tracking: bool = False,
 ) -> list[Path]:
+    """Collect a report and write it."""
+    data = report_data(found, design=design, alignment=alignment, commands=commands, tracking=tracking)
+    return write_data(folder, data)
+
+
+def write_data(
+    folder: Path, data: Mapping[str, Any], page: Callable[[Mapping[str, Any]], str] = report_page
+) -> list[Path]:
     """Write report.html and report.json, each whole or not at all; last the data, which tell what they rest on."""
-    data = report_data(identified, design=design, alignment=alignment, commands=commands, tracking=tracking)
-    texts = {DATA: json.dumps(data, allow_nan=False, separators=(",", ":")) + "\n", PAGE: report_page(data)}
+    texts = {DATA: json.dumps(data, allow_nan=False, separators=(",", ":")) + "\n", PAGE: page(data)}
     for name in (PAGE, DATA):
         write_atomically(folder / name, texts[name])
     return [folder / name for name in texts]

@@ -12,6 +12,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -21,18 +22,27 @@ import numpy as np
 from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import OpenCampaign, Role, inside
 from excitor.experiments.design_json import FILE as DESIGN
-from excitor.experiments.identification import Identified, equations, finite, provenance, thinner
+from excitor.experiments.identification import (
+    Identified,
+    Tell,
+    judge,
+    judging_equations,
+    known_equations,
+    read_runs,
+    thinner,
+    validation_data,
+)
+from excitor.experiments.model import Model
 from excitor.experiments.report.html import compact, percent, subtable
-from excitor.experiments.report.html import finite as number
 from excitor.experiments.simulate import FOLDER, MARK
+from excitor.identify.consistent import Audit, audit
 from excitor.identify.diagnose import several
 from excitor.identify.logs.read import log_files
 from excitor.identify.regression import Regression
 from excitor.identify.samples import Samples, Step
 from excitor.identify.validate import Validation, estimated_torques, standard_parameters, thinning
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.dynamics import friction_load, friction_only, rotor_matrix
-from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import drive_columns
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot, posture
@@ -76,7 +86,8 @@ class Judged:
 class Evidence:
     """Everything that a report is made of."""
 
-    identified: Identified
+    campaign: OpenCampaign  # its robot with the joints locked that stood still
+    model: Model
     runs: tuple[SeenRun, ...]
     training: Judged
     held_out: Judged | None
@@ -84,7 +95,17 @@ class Evidence:
     @property
     def robot(self) -> Robot:
         """The robot, with the joints locked that stood still."""
-        return self.identified.campaign.robot
+        return self.campaign.robot
+
+    @property
+    def samples(self) -> dict[str, Samples]:
+        """Every run's samples, by its name."""
+        return {run.samples.run: run.samples for run in self.runs}
+
+    @property
+    def alignments(self) -> dict[str, Alignment]:
+        """How the runs of emitted programs lie to their plans."""
+        return {run.samples.run: run.alignment for run in self.runs if run.alignment is not None}
 
     @property
     def shown(self) -> SeenRun:
@@ -92,29 +113,65 @@ class Evidence:
         order = sorted(self.runs, key=lambda run: (run.samples.static, run.role != "validate"))
         return order[0]
 
+    @cached_property
+    def audit(self) -> Audit | None:
+        """What the physically consistent model was found to be, where there is one."""
+        return None if self.model.standard is None else audit(self.robot, self.model.standard.values)
 
-def gather(identified: Identified) -> Evidence:
+
+def gather(found: Identified) -> Evidence:
+    """Collect what an identification rests on."""
+    held_out = None
+    if found.unseen is not None and found.held_out is not None:
+        held_out = judged(found.held_out, found.unseen, found.model)
+    return Evidence(
+        campaign=found.campaign,
+        model=found.model,
+        runs=seen_runs(found.campaign, found.model, found.samples, found.alignments),
+        training=judged(found.training, found.known, found.model),
+        held_out=held_out,
+    )
+
+
+def gather_on_file(campaign: OpenCampaign, model: Model, tell: Tell = lambda _: None) -> Evidence | None:
+    """Collect what a model on file rests on; None where its errors are not those that it was written with."""
+    runs = read_runs(campaign, tell)
+    known = known_equations(runs).judging
+    training, held_out = judged(judge(runs, known, model, training=True), known, model), None
+    if runs.unseen:
+        unseen = judging_equations(runs.campaign, runs.unseen)
+        held_out = judged(judge(runs, unseen, model), unseen, model)
+    for one, written in ((training, model.training), (held_out, model.held_out)):
+        if (None if one is None else validation_data(one.validation)) != written:
+            return None
+    return Evidence(
+        campaign=runs.campaign,
+        model=model,
+        runs=seen_runs(runs.campaign, model, runs.samples, runs.alignments),
+        training=training,
+        held_out=held_out,
+    )
+
+
+def judged(validation: Validation, regression: Regression, model: Model) -> Judged:
+    """Keep a validation with its equations."""
+    return Judged(validation, regression, regression.y - estimated_torques(regression, model))
+
+
+def seen_runs(
+    campaign: OpenCampaign, model: Model, samples: Mapping[str, Samples], alignments: Mapping[str, Alignment]
+) -> tuple[SeenRun, ...]:
     """Predict the torques of all runs."""
-    campaign = identified.campaign
-    chi = standard_parameters(campaign.robot, identified.estimate)
+    chi = standard_parameters(campaign.robot, model)
     runs = []
     for run in campaign.content.run:
-        samples = identified.samples[run.name]
-        thin = thinning([samples], thinner(campaign))[0] or (lambda x: x)
-        parts = {name: thin(tau) for name, tau in torque_split(campaign.robot, samples.motion, chi).items()}
-        measured = thin(samples.tau)
-        time = _time(samples, len(samples) / len(measured))
-        alignment = identified.alignments.get(run.name)
-        runs.append(SeenRun(run.role, run.log, samples, time[: len(measured)], measured, parts, alignment))
-    known = [run.samples for run in runs if run.role == "identify"]
-    unseen = [run.samples for run in runs if run.role == "validate"]
-    held_out = identified.held_out
-    return Evidence(
-        identified=identified,
-        runs=tuple(runs),
-        training=_judged(identified, identified.training, known),
-        held_out=None if held_out is None else _judged(identified, held_out, unseen),
-    )
+        own = samples[run.name]
+        thin = thinning([own], thinner(campaign))[0] or (lambda x: x)
+        parts = {name: thin(tau) for name, tau in torque_split(campaign.robot, own.motion, chi).items()}
+        measured = thin(own.tau)
+        time = _time(own, len(own) / len(measured))
+        runs.append(SeenRun(run.role, run.log, own, time[: len(measured)], measured, parts, alignments.get(run.name)))
+    return tuple(runs)
 
 
 def torque_split(robot: Robot, motion: Motion, chi: FloatArray) -> dict[str, FloatArray]:
@@ -139,16 +196,6 @@ def torque_split(robot: Robot, motion: Motion, chi: FloatArray) -> dict[str, Flo
         motion.ddq @ rotor_matrix(robot, chi).T,
     )
     return dict(zip(PARTS, torques, strict=True))
-
-
-def _judged(identified: Identified, validation: Validation, runs: list[Samples]) -> Judged:
-    regression = equations(identified.campaign, runs, judging=True)
-    if len(regression) != validation.n_rows:
-        raise ExcitorError(
-            f"{', '.join(validation.runs)}: the logs give {len(regression)} equations, but gave {validation.n_rows} "
-            "when the model was identified; identify it again"
-        )
-    return Judged(validation, regression, regression.y - estimated_torques(regression, identified.estimate))
 
 
 def _time(samples: Samples, factor: float) -> FloatArray:
@@ -245,8 +292,9 @@ def _run_data(run: SeenRun, size: int) -> dict[str, Any]:
 
 def processing_data(evidence: Evidence) -> dict[str, Any]:
     """List each run's steps in order, then what was done to the equations of all."""
-    campaign, estimate = evidence.identified.campaign, evidence.identified.estimate
-    settings, method = campaign.content.processing, _in_words(campaign.content.identify.method)
+    settings, model, joints = evidence.campaign.content.processing, evidence.model, evidence.robot.joint_names
+    fitted = model.fitted
+    assert fitted is not None  # older files are not reported from
     return {
         "runs": [
             {"run": run.samples.run, "log": run.log, "steps": [_step(step) for step in run.samples.steps]}
@@ -260,22 +308,21 @@ def processing_data(evidence: Evidence) -> dict[str, Any]:
                 )
             ),
             _step(Step("leave out turns of friction", {"before_and_after_s": settings.settling_s})),
-            _step(Step(f"fit by {method}", {**estimate.settings, "equations": float(estimate.n_rows)})),
-            _step(
-                Step(
-                    f"intervals by {evidence.identified.intervals.method}", dict(evidence.identified.intervals.settings)
-                )
-            ),
+            {
+                "name": f"fit by {_in_words(model.method)}",
+                "settings": {**fitted.settings, "equations": float(fitted.equations)},
+            },
+            {"name": f"intervals by {fitted.intervals}", "settings": dict(fitted.interval_settings)},
         ],
         "weights": [
             {
-                "joint": evidence.robot.joint_names[joint],
-                "run": evidence.training.regression.runs[run],
-                "sigma": finite(sigma),
+                "joint": weight.joint,
+                "run": evidence.training.regression.runs[weight.run],
+                "sigma": finite(weight.sigma),
             }
-            for (joint, run), sigma in sorted(estimate.group_sigma.items(), key=lambda item: item[0][::-1])
+            for weight in sorted(model.weights, key=lambda weight: (weight.run, joints.index(weight.joint)))
         ],
-        "locked": [evidence.robot.joint_names[i] for i in sorted(evidence.robot.locked)],
+        "locked": [joints[i] for i in sorted(evidence.robot.locked)],
     }
 
 
@@ -283,15 +330,16 @@ def provenance_data(
     evidence: Evidence, commands: Sequence[str], design: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Name everything that this report can be made again from."""
-    campaign = evidence.identified.campaign
-    known, file = provenance(campaign), campaign.folder / DESIGN
+    campaign, known = evidence.campaign, dict(evidence.model.provenance)
+    settings = {} if evidence.model.fitted is None else evidence.model.fitted.interval_settings
+    file = campaign.folder / DESIGN
     if design is not None and file.is_file():
-        known["sha256"] |= {DESIGN: hashlib.sha256(file.read_bytes()).hexdigest()}
+        known["sha256"] = known["sha256"] | {DESIGN: hashlib.sha256(file.read_bytes()).hexdigest()}
     return known | {
         **{name: _version(name) for name in ("scipy", "cvxpy")},
         "robot": str(campaign.content.robot),
-        "seed": finite(evidence.identified.intervals.settings.get("seed", float("nan"))),
-        "design_seed": number(subtable(design or {}, "settings").get("seed")),
+        "seed": finite(settings.get("seed")),
+        "design_seed": finite(subtable(design or {}, "settings").get("seed")),
         "campaign_sha256": campaign.digest,
         "commands": [str(command) for command in commands],
     }
@@ -399,7 +447,7 @@ def _written(mark: dict[str, Any]) -> set[str]:
 
 def cost(loss: object) -> str:
     """Write what consistency costs: solvers stop at some digit, and that is no cost."""
-    value = number(loss)
+    value = finite(loss)
     return "less than 0.01 %" if value is not None and abs(value) < 1e-4 else percent(loss)
 
 

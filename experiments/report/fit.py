@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from excitor.experiments.identification import finite
 from excitor.experiments.report.campaign import noise_floor
 from excitor.experiments.report.evidence import Evidence
 from excitor.experiments.report.html import (
@@ -31,7 +30,7 @@ from excitor.experiments.report.html import (
     table as html_table,
 )
 from excitor.identify.validate import Errors, Validation
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, finite
 
 BINS = 41
 SAME = 1e-3  # relative difference of rates that are one

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup, escape
 
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.dynamics import frame_pose, link_poses
 from excitor.robots.robot import Robot
 
@@ -242,15 +242,6 @@ def entries(data: Mapping[str, Any], key: str) -> list[Any]:
     """Return a list, empty where it is missing."""
     value = data.get(key)
     return [] if value is None else list(value)
-
-
-def finite(value: Any) -> float | None:
-    """Return a number, or None for what is none: missing, NaN, infinite, not numeric."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
 
 
 def show(value: Any, digits: int = 4) -> str:

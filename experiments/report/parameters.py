@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from excitor.experiments.identification import finite
 from excitor.experiments.report.evidence import Evidence, Judged
 from excitor.experiments.report.html import (
     NONE,
@@ -32,7 +31,7 @@ from excitor.experiments.report.html import (
 from excitor.experiments.report.html import (
     table as html_table,
 )
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.base import base_parameters, regroupings
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Robot
@@ -42,14 +41,13 @@ MAPPED = 90  # columns that a map can show
 
 def base_rows(evidence: Evidence) -> list[dict[str, Any]]:
     """List all base parameters, those that the model left out included."""
-    robot, intervals = evidence.robot, evidence.identified.intervals
+    robot, model = evidence.robot, evidence.model
     base, params = base_parameters(robot), layout(robot)
     forms = regroupings(robot, base)
     before = base.values(prior(robot))
     stated = ~np.any((base.regrouping != 0.0) & ~(robot.known | robot.assumed_zero), axis=1)
     needed = contributions(evidence.training, evidence)
-    consistent = evidence.identified.consistent
-    labels = {} if consistent is None else dict(zip(consistent.names, consistent.labels, strict=True))
+    labels = {} if model.standard is None else dict(zip(model.standard.names, model.standard.labels, strict=True))
     rows = []
     for k, column in enumerate(base.kept):
         name = params.names[column]
@@ -61,7 +59,7 @@ def base_rows(evidence: Evidence) -> list[dict[str, Any]]:
             "unit": base.units[k],
             "prior": finite(before[k]) if stated[k] else None,
             "label": labels.get(name),
-            "kept": name in intervals.names,
+            "kept": name in model.names,
             "contribution": finite(needed.get(name, 0.0)),
             "essential": needed.get(name, 0.0) >= 1.0,
         }
@@ -71,14 +69,14 @@ def base_rows(evidence: Evidence) -> list[dict[str, Any]]:
 
 def known(evidence: Evidence, name: str) -> dict[str, Any]:
     """Tell a parameter's value and how sure it is; nothing where the model left it out."""
-    intervals, estimate = evidence.identified.intervals, evidence.identified.estimate
+    model = evidence.model
     keys = ("value", "sigma", "sigma_white", "low", "high", "relative")
-    if name not in intervals.names:
+    if name not in model.names:
         return dict.fromkeys(keys)
-    i = intervals.names.index(name)
-    value, sigma = float(intervals.values[i]), float(intervals.sigma[i])
+    i = model.names.index(name)
+    value, sigma = float(model.values[i]), float(model.sigma[i])
     relative = sigma / abs(value) if value else np.inf
-    numbers = (value, sigma, estimate.sigma[i], intervals.low[i], intervals.high[i], relative)
+    numbers = (value, sigma, model.sigma_white[i], model.low[i], model.high[i], relative)
     return {key: finite(number) for key, number in zip(keys, numbers, strict=True)}
 
 
@@ -91,39 +89,39 @@ def part_of(robot: Robot, name: str) -> str:
 
 def contributions(judged: Judged, evidence: Evidence) -> dict[str, float]:
     """Measure each parameter's torque: its rms over that of the residuals, on the joint where that is largest."""
-    regression, estimate = judged.regression, evidence.identified.estimate
-    found = dict.fromkeys(estimate.names, 0.0)
+    regression = judged.regression
+    values = dict(zip(evidence.model.names, evidence.model.values.tolist(), strict=True))
+    found = dict.fromkeys(values, 0.0)
     for j in np.unique(regression.joint):
         rows = regression.joint == j
         rest = float(np.sqrt(np.mean(judged.residual[rows] ** 2)))
         sizes = np.sqrt(np.mean(regression.W[rows] ** 2, axis=0))
         for name, size in zip(regression.names, sizes, strict=True):
             if name in found:
-                torque = abs(estimate.value(name)) * float(size)
+                torque = abs(values[name]) * float(size)
                 found[name] = max(found[name], torque / rest if rest > 0.0 else np.inf)
     return found
 
 
 def standard_rows(evidence: Evidence) -> list[dict[str, Any]]:
     """List the parameters of the physically consistent model."""
-    consistent, robot = evidence.identified.consistent, evidence.robot
-    if consistent is None:
+    standard, robot = evidence.model.standard, evidence.robot
+    if standard is None or standard.sigma is None or standard.share is None:
         return []
-    sigma = np.sqrt(np.diag(consistent.covariance))
     before = prior(robot)
     return [
         {
             "name": name,
-            "unit": consistent.units[k],
+            "unit": standard.units[k],
             "part": part_of(robot, name),
-            "value": float(consistent.chi[k]),
-            "sigma": finite(sigma[k]),
+            "value": float(standard.values[k]),
+            "sigma": finite(standard.sigma[k]),
             "prior": float(before[k]) if robot.known[k] else None,
-            "label": consistent.labels[k],
-            "share": float(consistent.share[k]),
-            "on_a_bound": name in consistent.active,
+            "label": standard.labels[k],
+            "share": float(standard.share[k]),
+            "on_a_bound": name in standard.active,
         }
-        for k, name in enumerate(consistent.names)
+        for k, name in enumerate(standard.names)
     ]
 
 
@@ -136,20 +134,20 @@ def correlation_data(evidence: Evidence) -> dict[str, Any]:
 
 def correlation(evidence: Evidence) -> tuple[tuple[str, ...], FloatArray]:
     """Cosines between the model's columns, (n_params, n_params)."""
-    regression, estimate = evidence.training.regression, evidence.identified.estimate
+    regression, model = evidence.training.regression, evidence.model
+    sigma = {(regression.joint_names.index(weight.joint), weight.run): weight.sigma for weight in model.weights}
     groups = zip(regression.joint.tolist(), regression.run.tolist(), strict=True)
-    weights = 1.0 / np.array([estimate.group_sigma[group] for group in groups])
-    columns = [regression.names.index(name) for name in estimate.names]
+    weights = 1.0 / np.array([sigma[group] for group in groups])
+    columns = [regression.names.index(name) for name in model.names]
     W = regression.W[:, columns] * weights[:, None]
     norms = np.linalg.norm(W, axis=0)
     W = W / np.where(norms > 0.0, norms, 1.0)
-    return estimate.names, np.asarray(W.T @ W)
+    return model.names, np.asarray(W.T @ W)
 
 
 def spectrum_data(evidence: Evidence) -> dict[str, Any]:
     """Write the singular values of the column-normalised equations."""
-    estimate = evidence.identified.estimate
-    return {"values": compact(estimate.singular_values), "condition": finite(estimate.condition)}
+    return {"values": compact(evidence.model.singular_values), "condition": finite(evidence.model.condition)}
 
 
 SIGMA = "\N{GREEK SMALL LETTER SIGMA}"

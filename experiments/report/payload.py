@@ -1,16 +1,16 @@
-"""How is a load told on a page? The verdict in words, its numbers, the ratings, controllers' forms, and the proof."""
+"""The page of a load: the verdict in words, its numbers, the ratings, controllers' forms, and what it rests on."""
 
-import json
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup
 
+from excitor.experiments.campaign import OpenCampaign
 from excitor.experiments.export.load import Load, Origin, check_known, flange_of, load_file, load_of
-from excitor.experiments.files import write_atomically
-from excitor.experiments.payload import IdentifiedLoad, load_model_data, parameters_of_load
+from excitor.experiments.model import Model
+from excitor.experiments.payload import PayloadRuns
 from excitor.experiments.report.campaign import (
     alignment_entry,
     alignment_section,
@@ -37,8 +37,8 @@ from excitor.experiments.report.html import (
 from excitor.experiments.report.page import whole_page
 from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import inverse
+from excitor.robots.robot import Robot
 
-PAGE, DATA = "report.html", "report.json"
 KIND = "excitor load report"
 FORMS = {"kuka": "KUKA", "abb": "ABB", "fanuc": "FANUC", "ur": "Universal Robots"}
 WORDS = {
@@ -60,46 +60,37 @@ HEADLINES = {
 }
 
 
-def write_load_report(result: IdentifiedLoad, commands: Sequence[str] = ()) -> list[Path]:
-    """Write report.html and report.json, each whole or not at all; last the data, which tell what they rest on."""
-    folder = result.campaign.folder
-    data = load_report_data(result, commands)
-    write_atomically(folder / PAGE, load_page(data))
-    write_atomically(folder / DATA, json.dumps(data, allow_nan=False, separators=(",", ":")) + "\n")
-    return [folder / DATA, folder / PAGE]
-
-
-def load_report_data(result: IdentifiedLoad, commands: Sequence[str] = ()) -> dict[str, Any]:
+def load_report_data(
+    campaign: OpenCampaign, model: Model, runs: PayloadRuns, commands: Sequence[str] = ()
+) -> dict[str, Any]:
     """Collect a load's report."""
-    robot, model = result.robot, load_model_data(result)
-    checks = checked_entries(result.runs.alignments)
+    robot = runs.robot
+    checks = checked_entries(runs.alignments)
+    load = dict(model.load or {})
     return {
         "schema": 1,
         "kind": KIND,
-        "name": result.campaign.folder.resolve().name,
+        "name": campaign.folder.resolve().name,
         "robot": {"name": robot.name, "title": robot.title or robot.name, "joints": list(robot.joint_names)},
-        "load": model["load"] | {"link": model["payload"]["link"], "arm": model["arm"]},
-        "payload": model["payload"],
-        "forms": forms(result),
-        "runs": [
-            {"name": name, "loaded": on, "static": result.runs.samples[name].static}
-            for name, on in result.runs.loaded.items()
-        ],
+        "load": load | {"link": model.payload["link"], "arm": model.arm},
+        "payload": model.payload,
+        "forms": forms(robot, model),
+        "runs": [{"name": name, "loaded": on, "static": runs.samples[name].static} for name, on in runs.loaded.items()],
         "alignment": [alignment_entry(check) for check in checks] or None,
-        "simulated": simulated_runs(result.campaign),
-        "findings": model["findings"],
-        "not_told": not_told(result),
-        "provenance": {**model["provenance"], "commands": list(commands), "campaign_sha256": result.campaign.digest},
+        "simulated": simulated_runs(campaign),
+        "findings": [dict(finding) for finding in model.findings],
+        "not_told": not_told(load, runs),
+        "provenance": {**model.provenance, "commands": list(commands), "campaign_sha256": campaign.digest},
     }
 
 
-def forms(result: IdentifiedLoad) -> list[dict[str, str]]:
+def forms(robot: Robot, model: Model) -> list[dict[str, str]]:
     """Write the load as each controller declares it, or say why it is not."""
     made = []
     for controller, title in FORMS.items():
         name = title
         try:
-            told, name = _sure(result, name)
+            told, name = _sure(robot, model, name)
             file = load_file(told, controller)
             made.append({"name": name, "file": file.name, "text": file.content.decode("ascii"), "refused": ""})
         except ExcitorError as error:
@@ -107,43 +98,43 @@ def forms(result: IdentifiedLoad) -> list[dict[str, str]]:
     return made
 
 
-def _sure(result: IdentifiedLoad, name: str) -> tuple[Load, str]:
+def _sure(robot: Robot, model: Model, name: str) -> tuple[Load, str]:
     """Leave out an inertia that is less sure than it is large, as `excitor export` asks for."""
-    told = _on_flange(result)
+    told = _on_flange(robot, model)
     try:
         check_known(told)
     except ExcitorError:
-        told = _on_flange(result, point=True)
+        told = _on_flange(robot, model, point=True)
         check_known(told)
         return told, f"{name}, as a point mass, for its inertia is less sure than it is large"
     return told, name
 
 
-def _on_flange(result: IdentifiedLoad, *, point: bool = False) -> Load:
-    phi, C = parameters_of_load(result)
-    place = flange_of(result.robot, None)
-    if place.link != result.link:
+def _on_flange(robot: Robot, model: Model, *, point: bool = False) -> Load:
+    phi, C = np.array(model.payload["phi"]), np.array(model.payload["covariance"])
+    place = flange_of(robot, None)
+    if robot.mechanism.link_names[place.link] != model.payload["link"]:
         raise ExcitorError(f"the frame {place.name} does not ride on the link that carries the load; name the flange")
     source = "identified, from model.json"
     return load_of(phi, C, Origin("payload", source, place.name, inverse(place.T_link_frame), point=point))
 
 
-def not_told(result: IdentifiedLoad) -> list[str]:
+def not_told(load: Mapping[str, Any], runs: PayloadRuns) -> list[str]:
     """Say what these numbers take for granted."""
-    told = []
-    if result.estimate is None:
+    told, of_motion = [], load["method"] == "motion"
+    if not of_motion:
         told.append("Poses held tell no inertia: load data are those of a point mass.")
-    elif result.estimate.names and any(name.startswith("R ") for name in result.estimate.names):
+    elif any(row["name"].startswith("R ") for row in load["unknowns"]):
         told.append(
             "Gears are taken to lose as much when driven as when they drive; where one loses 1 % more one way, the "
             "load comes out about half a per cent off, which the intervals do not count."
         )
-    if not any(not on for on in result.runs.loaded.values()):
+    if all(runs.loaded.values()):
         told.append("No run is without the load, so errors of the arm's model were not corrected.")
-    if result.estimate is not None and not result.runs.unseen:
+    if of_motion and not runs.unseen:
         told.append('No run has role = "validate": nothing here says how well the load predicts.')
-    if result.refusal:
-        told.append(f"No body has these data: {result.refusal}")
+    if load["refusal"]:
+        told.append(f"No body has these data: {load['refusal']}")
     return told
 
 

@@ -26,7 +26,6 @@ from excitor.experiments.report.html import (
     base_capsules,
     embed,
     entries,
-    finite,
     frame_data,
     frames,
     joined_script,
@@ -41,7 +40,7 @@ from excitor.experiments.report.html import (
     unit_words,
 )
 from excitor.experiments.setup import Setup
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.robot import Motion, Robot
 

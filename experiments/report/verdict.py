@@ -48,17 +48,17 @@ def verdict_data(
 
 def torque_use(evidence: Evidence, alignment: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
     """Judge whether the model may predict torques of motions like those measured."""
-    held_out = evidence.identified.held_out
+    held_out = None if evidence.held_out is None else evidence.held_out.validation
     wrong, odd = failed(alignment, "unusable"), failed(alignment, "doubtful")
     against = [f"The logs do not fit the plan: {sentence}" for sentence in wrong]
-    against += [f"Of the data: {f}" for f in evidence.identified.findings if f.level == "unusable"]
+    against += [f"Of the data: {f['sentence']}" for f in evidence.model.findings if f["level"] == "unusable"]
     if held_out is None:
         doubts = [
             "No run was kept back for validation, so nothing here says how well the model predicts; "
             'give a run role = "validate"'
         ]
     else:
-        worse, doubts = prediction(held_out, evidence.identified.training)
+        worse, doubts = prediction(held_out, evidence.training.validation)
         against += worse
     doubts += [f"The logs hardly fit the plan: {sentence}" for sentence in odd]
     go = False if against else None if doubts else True
@@ -93,11 +93,11 @@ def virtual(evidence: Evidence, simulated: Sequence[Mapping[str, Any]]) -> str |
 
 
 def _proof(evidence: Evidence) -> str:
-    held_out = evidence.identified.held_out
-    assert held_out is not None  # or there were doubts
+    assert evidence.held_out is not None  # or there were doubts
+    held_out = evidence.held_out.validation
     errors = [percent(x.relative_total) for x in (held_out.model, held_out.baselines["gravity only"])]
     said = f"On runs it was not fitted to, its torque error is {errors[0]}; gravity alone would leave {errors[1]}"
-    floor = None if evidence.held_out is None else noise_floor(evidence, evidence.held_out)
+    floor = noise_floor(evidence, evidence.held_out)
     noise = None if floor is None else floor["total"]
     return said if noise is None else f"{said}, and {percent(noise)} is noise, which no model predicts"
 
@@ -132,15 +132,15 @@ def prediction(held_out: Validation, training: Validation) -> tuple[list[str], l
 
 def simulation_use(evidence: Evidence) -> dict[str, Any]:
     """Judge whether the model may be simulated: a body must be able to have it."""
-    result = evidence.identified
-    if result.consistent is not None and result.consistent.audit.holds:
+    model, found = evidence.model, evidence.audit
+    if model.standard is not None and found is not None and found.holds:
         reason = (
             "The physically consistent parameters belong to bodies that could exist, and cost "
-            f"{cost(result.consistent.loss)} of residual."
+            f"{cost(model.standard.loss)} of residual."
         )
         return {"use": "Simulation and control design", "go": True, "reasons": [reason]}
-    positive = result.smallest_inertia > 0.0
-    reasons = [f"No physically consistent parameters: {result.refusal}."]
+    positive = model.smallest_inertia is not None and model.smallest_inertia > 0.0
+    reasons = [f"No physically consistent parameters: {model.refusal}."]
     reasons.append(
         "The estimated mass matrix is positive definite in all poses tried, so it can be simulated with care."
         if positive
@@ -151,23 +151,25 @@ def simulation_use(evidence: Evidence) -> dict[str, Any]:
 
 def learned(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Say what was fitted to what, and how well it predicts."""
-    result, robot = evidence.identified, evidence.robot
+    robot, fitted = evidence.robot, evidence.model.fitted
+    assert fitted is not None  # older files are not reported from
     known = [run for run in evidence.runs if run.role == "identify"]
     kept = sum(bool(row["kept"]) for row in rows)
     title = robot.title or robot.name
     said = [
         f"{kept} of the {len(rows)} parameter combinations that torques can show were identified for {title}, from "
-        f"{len(known)} run{'' if len(known) == 1 else 's'} and {result.estimate.n_rows} equations."
+        f"{len(known)} run{'' if len(known) == 1 else 's'} and {fitted.equations} equations."
     ]
-    if result.held_out is not None:
-        model, others = result.held_out.model, result.held_out.baselines
+    if evidence.held_out is not None:
+        held_out = evidence.held_out.validation
+        model, others = held_out.model, held_out.baselines
         beside = several(
             [f"{percent(errors.relative_total)} {BESIDE.get(name, name)}" for name, errors in others.items()]
         )
         worst = int(np.argmax(model.relative))
         said.append(
             f"On runs it was not fitted to, predicted torques miss the measured by {percent(model.relative_total)} "
-            f"(worst joint: {result.held_out.joints[worst]}, {percent(model.relative[worst])}). Without identification "
+            f"(worst joint: {held_out.joints[worst]}, {percent(model.relative[worst])}). Without identification "
             f"it would be {beside}."
         )
     if not robot.known.any():
@@ -177,7 +179,8 @@ def learned(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def how_sure(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Say how wide the intervals are, and why."""
-    intervals = evidence.identified.intervals
+    model, fitted = evidence.model, evidence.model.fitted
+    assert fitted is not None  # older files are not reported from
     relative = [row["relative"] for row in rows if row["relative"] is not None]
     said = []
     if relative:
@@ -186,9 +189,9 @@ def how_sure(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]
             f"{fine} of {len(relative)} parameters have a standard deviation below 5 % of their value; the median is "
             f"{percent(float(np.median(relative)))}."
         )
-    widest = float(intervals.inflation.max())
+    widest = float(model.inflation.max())
     said.append(
-        f"Intervals are 95 %, by {_method(intervals.method)}; they are up to {show(widest, 2)} times as wide as white "
+        f"Intervals are 95 %, by {_method(fitted.intervals)}; they are up to {show(widest, 2)} times as wide as white "
         "noise would make them."
     )
     coloured = [w.joint for w in evidence.training.validation.whiteness if not w.white]
@@ -218,18 +221,18 @@ def not_told(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]
     left = [row["name"] for row in rows if not row["kept"]]
     if left:
         said.append(f"Left out of the model, because the data do not need them: {some(left)}.")
-    if evidence.identified.campaign.content.identify.acceptance == "validation":
+    if evidence.campaign.content.identify.acceptance == "validation":
         said.append(
             "The validation runs also decided which parameters stayed, so their error is no longer that of unseen data."
         )
-    consistent = evidence.identified.consistent
-    if consistent is not None:
-        dominated = sum(label == "prior-dominated" for label in consistent.labels)
+    standard = evidence.model.standard
+    if standard is not None:
+        dominated = sum(label == "prior-dominated" for label in standard.labels)
         said.append(
-            f"{dominated} of the {len(consistent.names)} parameters of the consistent model are the prior's doing more "
+            f"{dominated} of the {len(standard.names)} parameters of the consistent model are the prior's doing more "
             "than the data's; they are marked."
         )
-    doubts = [_sentence(str(f)) for f in evidence.identified.findings if f.level == "doubtful"]
+    doubts = [_sentence(f["sentence"]) for f in evidence.model.findings if f["level"] == "doubtful"]
     return said + beyond_noise(evidence) + _alike(evidence) + doubts
 
 

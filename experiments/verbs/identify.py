@@ -1,13 +1,9 @@
-"""The verb `identify`: a campaign's logs into a model, and what a person is shown of it.
-
-* What `excitor identify` shows a person: how well, how sure, and what to be careful about.
-* The verb `report`: identify a campaign and write its page, or compare the reports of two.
-* What `identify` and `report` do in a payload campaign.
-"""
+"""The verbs `identify` and `report`: logs into a model and its page, and what a person is shown of them."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,41 +12,33 @@ import typer
 from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign, method_problems, open_campaign
 from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.design_json import read_design
-from excitor.experiments.identification import Identified, code_note, identify, model_data, write_model
-from excitor.experiments.payload import (
-    IdentifiedLoad,
-    answer_of,
-    center_data,
-    identify_payload,
-    load_model_data,
-    load_ratings,
-    write_load,
-)
+from excitor.experiments.identification import Identified, code_note, fresh_model, identify, write_model
+from excitor.experiments.model import FILE as MODEL
+from excitor.experiments.model import Model
+from excitor.experiments.payload import identify_payload, read_payload_runs
 from excitor.experiments.report.compare import compare, write_comparison
-from excitor.experiments.report.data import DATA, pdf, read_report, write_report
-from excitor.experiments.report.evidence import chain_commands, simulated_runs
-from excitor.experiments.report.payload import HEADLINES, write_load_report
+from excitor.experiments.report.data import DATA, pdf, read_report, report_data, write_data
+from excitor.experiments.report.evidence import Evidence, chain_commands, gather, gather_on_file, simulated_runs
+from excitor.experiments.report.payload import HEADLINES, load_page, load_report_data
 
 
 def run_identify(folder: Path, as_json: bool, method: str | None = None) -> None:
     """Identify, and write the model; by another method than the campaign's where one is named."""
     campaign = open_campaign(folder)
     if campaign.content.task == "payload":
-        identify_load = run_payload_identify
-
         if method is not None:
             raise InvalidCampaign(campaign.folder / FILE, ["--method: goes with campaigns of the arm"])
-        identify_load(campaign, as_json)
+        run_payload_identify(campaign, as_json)
         return
     if method is not None:
         campaign = by_method(campaign, method)
-    result = identify(campaign, lambda sentence: typer.echo(sentence, err=True))
+    result = identify(campaign, _echo)
     for path in write_model(result):
         typer.echo(f"wrote {path}", err=True)
     if note := code_note(result):
         typer.echo(note, err=True)
     if as_json:
-        typer.echo(json.dumps(model_data(result), indent=2, allow_nan=False))
+        typer.echo(json.dumps(result.model.to_json(), indent=2, allow_nan=False))
     else:
         print_identified(result)
 
@@ -135,25 +123,30 @@ def run_report(folder: Path, as_json: bool, **given: bool) -> None:
     campaign = open_campaign(folder)
     folder = campaign.folder
     if campaign.content.task == "payload":
-        run_load_report = run_payload_report
-
-        run_load_report(campaign, as_json, **given)
+        run_payload_report(campaign, as_json, **given)
         return
-    result = identify(campaign, lambda sentence: typer.echo(sentence, err=True))
+    evidence = evidence_of(campaign)
     design = read_design(folder) if (folder / DESIGN).exists() else None
-    commands = chain_commands(campaign, design, simulated_runs(result.campaign))
-    written = write_report(folder, result, design=design, commands=commands, tracking=given.get("tracking", False))
-    for path in written:
-        typer.echo(f"wrote {path}", err=True)
-    if given.get("pdf"):
-        typer.echo(pdf(written[-1]).sentence, err=True)
-    data = read_report(folder / DATA)
-    if as_json:
-        typer.echo(json.dumps(data, allow_nan=False))
-        return
-    for sentence in _verdict(data):
-        typer.echo(sentence)
-    typer.echo(f"\nLook at {written[-1]}")
+    commands = chain_commands(campaign, design, simulated_runs(campaign))
+    data = report_data(evidence, design=design, commands=commands, tracking=given.get("tracking", False))
+    _show(data, write_data(folder, data), _verdict(data), as_json, with_pdf=given.get("pdf", False))
+
+
+def evidence_of(campaign: OpenCampaign) -> Evidence:
+    """Take the model on file where it is fresh, else identify anew; and say which."""
+    model, reason = fresh_model(campaign)
+    if model is not None:
+        found = gather_on_file(campaign, model, _echo)
+        if found is not None:
+            _tell_fresh(campaign, model)
+            return found
+        reason = f"the errors in {MODEL} are not those that its logs give"
+    _echo(f"identified anew because {reason}")
+    return gather(identify(campaign, _echo))
+
+
+def _echo(sentence: str) -> None:
+    typer.echo(sentence, err=True)
 
 
 def run_comparison(folder: Path, other: Path, as_json: bool) -> None:
@@ -179,64 +172,86 @@ def _verdict(data: Mapping[str, Any]) -> Iterator[str]:
 
 def run_payload_identify(campaign: OpenCampaign, as_json: bool) -> None:
     """Identify the load, write model.json, and tell it."""
-    result = identify_payload(campaign, lambda sentence: typer.echo(sentence, err=True))
-    typer.echo(f"wrote {write_load(result)}", err=True)
+    model = identify_payload(campaign, _echo).model
+    typer.echo(f"wrote {model.save(campaign.folder)}", err=True)
     if as_json:
-        typer.echo(json.dumps(load_model_data(result), indent=2, allow_nan=False))
+        typer.echo(json.dumps(model.to_json(), indent=2, allow_nan=False))
         return
-    print_load(result)
+    print_load(model)
 
 
 def run_payload_report(campaign: OpenCampaign, as_json: bool, **given: bool) -> None:
-    """Identify the load, and write its page."""
-    result = identify_payload(campaign, lambda sentence: typer.echo(sentence, err=True))
+    """Write the page of the load: of the model on file where it is fresh, else identified anew."""
+    model, reason = fresh_model(campaign)
+    if model is not None:
+        runs = read_payload_runs(campaign, _echo)
+        _tell_fresh(campaign, model)
+    else:
+        _echo(f"identified anew because {reason}")
+        found = identify_payload(campaign, _echo)
+        model, runs = found.model, found.runs
     design = read_design(campaign.folder) if (campaign.folder / DESIGN).exists() else None
-    data, page = write_load_report(result, chain_commands(campaign, design, simulated_runs(campaign)))
-    for path in (data, page):
+    commands = chain_commands(campaign, design, simulated_runs(campaign))
+    data = load_report_data(campaign, model, runs, commands)
+    rating = data["load"]["rating"]
+    said = [HEADLINES[rating["answer"]], *(f"  {one['sentence']}" for one in rating["quantities"])]
+    _show(data, write_data(campaign.folder, data, load_page), said, as_json, with_pdf=given.get("pdf", False))
+
+
+def _tell_fresh(campaign: OpenCampaign, model: Model) -> None:
+    written = datetime.fromtimestamp((campaign.folder / MODEL).stat().st_mtime).isoformat(" ", "minutes")
+    _echo(f"{MODEL} of {written} is fresh: used")
+    for finding in model.findings:
+        _echo(f"{finding['level']}: {finding['sentence']}")
+
+
+def _show(
+    data: Mapping[str, Any], written: Sequence[Path], said: Iterable[str], as_json: bool, *, with_pdf: bool
+) -> None:
+    """Name the files of a report, and print its data or its first words."""
+    for path in written:
         typer.echo(f"wrote {path}", err=True)
-    if given.get("pdf"):
-        typer.echo(pdf(page).sentence, err=True)
+    if with_pdf:
+        typer.echo(pdf(written[-1]).sentence, err=True)
     if as_json:
-        typer.echo(data.read_text("utf-8").strip())
+        typer.echo(json.dumps(data, allow_nan=False))
         return
-    found = load_ratings(result)
-    typer.echo(HEADLINES[answer_of(found)])
-    for one in found:
-        typer.echo(f"  {one.sentence}")
-    typer.echo(f"\nLook at {page}")
+    for sentence in said:
+        typer.echo(sentence)
+    typer.echo(f"\nLook at {written[-1]}")
 
 
-def print_load(result: IdentifiedLoad) -> None:
+def print_load(model: Model) -> None:
     """Print the load with its intervals, and what it means."""
     from rich.console import Console
 
     console = Console()
-    console.print(_table(result))
-    for sentence in _sentences(result):
+    console.print(_table(model))
+    for sentence in _sentences(model.load or {}):
         console.print(sentence, markup=False, highlight=False)
 
 
-def _table(result: IdentifiedLoad) -> Any:
+def _table(model: Model) -> Any:
     from rich.table import Table
 
-    link = result.robot.mechanism.link_names[result.link]
-    made = Table(title=f"The load on link {link}, about its centre of gravity", title_justify="left")
+    title = f"The load on link {model.payload['link']}, about its centre of gravity"
+    made = Table(title=title, title_justify="left")
     for heading in ("", "value", "95 % interval", "unit"):
         made.add_column(heading, justify="left" if heading in ("", "unit") else "right")
-    for row in center_data(result):
+    for row in (model.load or {})["at_center"]:
         low, high = row["interval"]
         made.add_row(row["name"], f"{row['value']:.4g}", f"{low:.4g} … {high:.4g}", row["unit"])
     return made
 
 
-def _sentences(result: IdentifiedLoad) -> Iterator[str]:
-    static = result.static
-    if static is not None and result.estimate is not None:
-        center = ", ".join(f"{1e3 * x:.1f}" for x in static.center)
-        yield f"By poses held alone: {static.mass:.4g} ± {static.sigma[0]:.2g} kg, centre ({center}) mm."
-    if result.static_refusal:
-        yield f"Poses held: {result.static_refusal}"
-    if result.refusal:
-        yield f"No body has these data: {result.refusal}"
-    for one in load_ratings(result):
-        yield f"{one.sentence}."
+def _sentences(load: Mapping[str, Any]) -> Iterator[str]:
+    static = load["static"] or {}
+    if "mass" in static and load["method"] == "motion":
+        center = ", ".join(f"{1e3 * x:.1f}" for x in static["center"])
+        yield f"By poses held alone: {static['mass']:.4g} ± {static['sigma'][0]:.2g} kg, centre ({center}) mm."
+    if "refusal" in static:
+        yield f"Poses held: {static['refusal']}"
+    if load["refusal"]:
+        yield f"No body has these data: {load['refusal']}"
+    for one in load["rating"]["quantities"]:
+        yield f"{one['sentence']}."

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import typer
 
-from excitor.robots.arrays import FloatArray
+from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.base import Base, LockedLoss, base_parameters, declared_transform, lost_when_locked, regroupings
 from excitor.robots.errors import ExcitorError, RankDeficient
 from excitor.robots.lint import Finding, lint
@@ -138,9 +138,9 @@ def as_data(page: RobotPage) -> dict[str, Any]:
         ],
         "links": list(robot.mechanism.link_names),
         "limits": {
-            "position": [[_finite(low), _finite(high)] for low, high in limits.position],
+            "position": [[finite(low), finite(high)] for low, high in limits.position],
             **{
-                quantity: [_finite(x) for x in getattr(limits, quantity)]
+                quantity: [finite(x) for x in getattr(limits, quantity)]
                 for quantity in ("velocity", "acceleration", "jerk", "torque")
             },
         },
@@ -291,10 +291,6 @@ def _base_table(page: RobotPage) -> Any:
 
 def _limit(value: float, unit: str) -> str:
     return f"{value:.6g} {unit}" if np.isfinite(value) else "not given"
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def _terms(robot: Robot, row: FloatArray) -> Mapping[str, float]:

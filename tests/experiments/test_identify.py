@@ -152,7 +152,7 @@ def test_a_method_that_refuses_leaves_no_model(folder, monkeypatch):
     def refusing(method, problem):
         return Answer(method, None, None, refused="the columns nearly depend on one another")
 
-    monkeypatch.setattr("excitor.identify.methods.answer", refusing)
+    monkeypatch.setattr("excitor.experiments.identification.answer", refusing)
     with pytest.raises(ExcitorError, match="tls refuses: the columns nearly depend"):
         identify(by_method(open_campaign(folder), "tls"))
 

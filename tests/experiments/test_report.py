@@ -5,20 +5,32 @@ import importlib.util
 import json
 import math
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from excitor.experiments.campaign import open_campaign
-from excitor.experiments.identification import identify
+from excitor.experiments.cli import app
+from excitor.experiments.identification import fresh_model, identify, write_model
 from excitor.experiments.report import data as write
 from excitor.experiments.report.bodies import half_axes, motion_frames
 from excitor.experiments.report.campaign import planned_data
 from excitor.experiments.report.compare import compare, comparison_page, write_comparison
 from excitor.experiments.report.data import pdf, read_report, report_data, write_report
-from excitor.experiments.report.evidence import PARTS, curve, gather, runs_data, split_data, stretch_means, torque_split
+from excitor.experiments.report.evidence import (
+    PARTS,
+    curve,
+    gather,
+    gather_on_file,
+    runs_data,
+    split_data,
+    stretch_means,
+    torque_split,
+)
 from excitor.experiments.report.fit import histogram
 from excitor.experiments.report.html import beside, show
 from excitor.experiments.report.page import report_page
@@ -253,11 +265,11 @@ def test_a_ball_is_a_ball():
 def test_the_verdict_follows_the_validation(identified, evidence):
     assert torque_use(evidence, None)["go"] is True
     assert simulation_use(evidence)["go"] is True
-    unseen = replace(evidence, identified=replace(identified, held_out=None), held_out=None)
+    unseen = replace(evidence, held_out=None)
     assert torque_use(unseen, None)["go"] is None
     assert "validate" in torque_use(unseen, None)["reasons"][0]
     bad = replace(identified.held_out, model=identified.held_out.baselines["zero"])
-    worse = replace(evidence, identified=replace(identified, held_out=bad))
+    worse = replace(evidence, held_out=replace(evidence.held_out, validation=bad))
     assert torque_use(worse, None)["go"] is False
     assert "gravity only" in " ".join(torque_use(worse, None)["reasons"])
 
@@ -271,17 +283,53 @@ def test_logs_that_do_not_fit_the_plan_forbid_the_model(evidence):
 @pytest.mark.parametrize(("smallest", "go"), [(0.01, None), (-0.01, False)])
 def test_without_a_consistent_model_simulation_is_not_recommended(identified, evidence, smallest, go):
     without = replace(identified, consistent=None, refusal="the solver stopped", smallest_inertia=smallest)
-    use = simulation_use(replace(evidence, identified=without))
+    use = simulation_use(replace(evidence, model=without.model))
     assert use["go"] is go
     assert "the solver stopped" in use["reasons"][0]
     page = report_page(report_data(without))
     assert "no physically consistent model: the solver stopped" in pages.Reader(page).text
 
 
-def test_logs_that_changed_are_noticed(identified):
-    shorter = replace(identified, training=replace(identified.training, n_rows=17))
-    with pytest.raises(ExcitorError, match="identify it again"):
-        gather(shorter)
+def test_a_model_on_file_makes_the_same_report(identified, tmp_path):
+    folder = shutil.copytree(identified.campaign.folder, tmp_path / "cell")
+    campaign = open_campaign(folder)
+    fresh = identify(campaign)
+    write_model(fresh)
+    model, reason = fresh_model(campaign)
+    assert reason == ""
+    assert report_data(gather_on_file(campaign, model)) == report_data(fresh)
+    other = replace(model, values=1.01 * model.values)
+    assert gather_on_file(campaign, other) is None, "its errors are not those on file"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda folder: (folder / "model.json").unlink(), "there is no model.json"),
+        (lambda folder: rewritten(folder / "model.json", '"schema": 1', '"schema": 7'), "has schema 7"),
+        (lambda folder: rewritten(folder / "model.json", '"method": "wls"', '"method": "ols"'), "asks for wls"),
+        (lambda folder: rewritten(folder / "model.json", '"excitor": "', '"excitor": "0'), "another version"),
+        (lambda folder: rewritten(folder / "model.json", '"fit": {', '"was": {'), "of an older version"),
+        (lambda folder: rewritten(folder / "campaign.toml", "20.0", "19.0"), "campaign.toml changed"),
+        (lambda folder: rewritten(folder / "logs/first.csv", "\n", "\n", 1, end="\n"), "logs/first.csv changed"),
+    ],
+)
+def test_a_model_that_is_not_fresh_is_identified_anew(identified, tmp_path, change, reason):
+    folder = shutil.copytree(identified.campaign.folder, tmp_path / "cell")
+    write_model(identify(open_campaign(folder)))
+    change(folder)
+    model, told = fresh_model(open_campaign(folder))
+    assert model is None
+    assert reason in told
+    done = CliRunner().invoke(app, ["report", str(folder)])
+    assert "identified anew because " in done.stderr
+    assert reason in done.stderr
+
+
+def rewritten(path, old, new, count=-1, end=""):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, count) + end)
 
 
 def test_a_reduced_model_without_validation_is_told_as_such(tmp_path):
