@@ -1,6 +1,53 @@
-"""One BLAS thread a worker: two workers on two cores would otherwise fight over them."""
+"""What all tests share: one BLAS thread a worker, and kernels that are compiled once for all workers."""
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two workers on two cores would otherwise fight over them
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+try:
+    import fcntl
+except ImportError:  # Windows: each worker compiles for itself
+    fcntl = None  # type: ignore[assignment]
+
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.dispatcher import Dispatcher
+
+
+def _compile_once(compile_: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap numba's compile: a worker waits for another that compiles the same function, then loads its result.
+
+    Callees are compiled inside their callers. Locks nest in that order, so that two workers cannot wait for each other.
+    """
+    held: set[str] = set()
+
+    @contextmanager
+    def alone(path: str) -> Iterator[None]:
+        if path in held:  # another signature of a function that calls itself
+            yield
+            return
+        with global_compiler_lock, open(path, "w") as file:  # first the lock between this worker's threads
+            fcntl.flock(file, fcntl.LOCK_EX)
+            held.add(path)
+            try:
+                yield
+            finally:
+                held.discard(path)
+
+    def compile_once(self: Any, sig: Any) -> Any:
+        folder = getattr(self._cache, "_cache_path", None)
+        if folder is None:  # not kept on disk
+            return compile_(self, sig)
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with alone(f"{folder}/{self.py_func.__module__}.{self.py_func.__name__}.lock"):
+            return compile_(self, sig)
+
+    return compile_once
+
+
+if fcntl is not None:
+    Dispatcher.compile = _compile_once(Dispatcher.compile)

@@ -68,7 +68,7 @@ def check_positions(expected: Expected, run: MeasuredRun, timing: Timing, robot:
     rows = _candidates(expected, robot, side)
     fits = _fits(plan, x[inside], rows)
     order = _order(fits, moving)
-    checks = _order_checks(expected, order)
+    checks = _order_checks("position", "plan", expected, order)
     sound, strays = ~moving, np.zeros(robot.n_joints, dtype=bool)
     fixed = x.copy()
     for j in range(robot.n_joints):
@@ -190,16 +190,17 @@ def _order(fits: list[list[_Fit]], moving: BoolArray) -> IntArray:
     return order if (exchanged & clear & worse).sum() >= 2 else own
 
 
-def _order_checks(expected: Expected, order: IntArray) -> list[Check]:
+def _order_checks(what: str, whose: str, expected: Expected, order: IntArray) -> list[Check]:
+    """Check that channels of `what` ("position") are in the order of `whose` ("plan"): each shows its own joint."""
     wrong = np.flatnonzero(order != np.arange(len(order)))
-    names = [expected.joints[j] for j in wrong]
-    told = "position channels are in the plan's order"
+    told = f"{what} channels are in the {whose}'s order"
     if wrong.size:
         shown = [f"{expected.joints[int(order[j])]} shows {expected.joints[j]}" for j in wrong]
-        told = f"positions of joints {several(names)} are exchanged: the channel of {several(shown)}"
+        names = several([expected.joints[j] for j in wrong])
+        told = f"{what}s of joints {names} are exchanged: the channel of {several(shown)}"
     return [
         Check(
-            "order of positions",
+            f"order of {what}s",
             float(wrong.size),
             "1",
             0.0,
@@ -422,7 +423,7 @@ def _checked(expected: Expected, run: MeasuredRun, robot: Robot, samples: Sample
     model, tau = _model(robot, run, samples), on_side(robot, run.effort_side, samples.tau)
     gains = np.ones(robot.n_joints) if run.gains is None else run.gains
     order, gain = _torque_order(_cross_fits(model, tau, gains, run.effort == "torque"), judged)
-    checks += _torque_order_checks(expected, order)
+    checks += _order_checks("torque", "model", expected, order)
     for j in np.flatnonzero(judged):
         channel = tau[:, order[j]] * (gains[j] / gains[order[j]])
         checks.append(_sign_and_scale(expected, robot, run, int(j), model, channel))
@@ -488,28 +489,6 @@ def _torque_order(misfit: FloatArray, judged: BoolArray) -> tuple[IntArray, floa
     order = np.argsort(best_order(value))
     gain = float(np.sum(value[order, own] - value[own, own]))
     return (order, gain) if gain > EXCHANGED else (own, 0.0)
-
-
-def _torque_order_checks(expected: Expected, order: IntArray) -> list[Check]:
-    wrong = np.flatnonzero(order != np.arange(len(order)))
-    told = "torque channels are in the model's order"
-    if wrong.size:
-        shown = [f"{expected.joints[int(order[j])]} shows {expected.joints[j]}" for j in wrong]
-        names = several([expected.joints[j] for j in wrong])
-        told = f"torques of joints {names} are exchanged: the channel of {several(shown)}"
-    return [
-        Check(
-            "order of torques",
-            float(wrong.size),
-            "1",
-            0.0,
-            not wrong.size,
-            told,
-            level="unusable",
-            cause="swapped axes" if wrong.size else "",
-            remedy="correct the order of columns" if wrong.size else "",
-        )
-    ]
 
 
 def _sign_and_scale(

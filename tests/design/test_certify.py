@@ -1,8 +1,6 @@
 """The certificate against dense grids and independent kinematics: never optimistic, and sharp."""
 
-import importlib.util
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
@@ -33,10 +31,8 @@ from excitor.robots.dynamics import frame_pose, inverse_dynamics, rigid_torque
 from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Limits, Motion, posture
+from tests.random_robots import N_RANDOM_TREES, make_random_robot
 
-_SPEC = importlib.util.spec_from_file_location("robots_conftest", Path(__file__).parents[1] / "robots" / "conftest.py")
-_CONFTEST = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(_CONFTEST)
 ROUNDING = 1e-9
 
 
@@ -193,9 +189,9 @@ def test_a_ramp_that_accelerates_more_than_the_steady_part_is_found(arm):
 # Torques
 
 
-@pytest.mark.parametrize("seed", range(_CONFTEST.N_RANDOM_TREES))
+@pytest.mark.parametrize("seed", range(N_RANDOM_TREES))
 def test_torque_curvature_bounds_finite_differences(seed):
-    robot = _CONFTEST.make_random_robot(seed)
+    robot = make_random_robot(seed)
     phi = prior(robot)[: layout(robot).n_link_params].reshape(-1, 10)
     mechanism = robot.mechanism
     for piece in run_pieces(make_trajectory(robot, seed, size=1.0)):
@@ -211,9 +207,9 @@ def test_torque_curvature_bounds_finite_differences(seed):
         assert (largest <= bound * (1.0 + 1e-6) + noise).all()
 
 
-@pytest.mark.parametrize("seed", range(_CONFTEST.N_RANDOM_TREES))
+@pytest.mark.parametrize("seed", range(N_RANDOM_TREES))
 def test_point_rates_bound_a_tool(seed):
-    robot = _CONFTEST.make_random_robot(seed)
+    robot = make_random_robot(seed)
     tool = robot.tool
     piece = run_pieces(make_trajectory(robot, seed, size=1.0))[0]
     part = even_spans(piece, 20)
@@ -228,9 +224,9 @@ def test_point_rates_bound_a_tool(seed):
         p = np.diff(p, axis=0) / (t[1] - t[0])
 
 
-@pytest.mark.parametrize("seed", range(_CONFTEST.N_RANDOM_TREES))
+@pytest.mark.parametrize("seed", range(N_RANDOM_TREES))
 def test_torques_with_every_kind_of_friction_stay_inside_their_intervals(seed):
-    robot = _CONFTEST.make_random_robot(seed)
+    robot = make_random_robot(seed)
     chi = prior(robot)
     for piece in run_pieces(make_trajectory(robot, seed, size=1.0)):
         above, values = largest_torques(robot, chi, even_spans(piece, 60))
@@ -360,7 +356,7 @@ def test_no_row_of_a_cell_comes_nearer_than_proven(name):
 
 
 def test_a_sliding_joint_without_limits_is_bounded_by_its_own_motion():
-    robot = _CONFTEST.make_random_robot(3)
+    robot = make_random_robot(3)
     assert robot.mechanism.sliding.any()
     trajectory = make_trajectory(robot, 0)
     tools = frame_pose(robot, executed(trajectory, dense_times(trajectory)))[:, :3, 3]

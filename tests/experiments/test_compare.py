@@ -1,7 +1,6 @@
 """`excitor compare`: all methods on the same data, judged by what none has seen; a recommendation with its reason."""
 
 import copy
-import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 
 from benchmarks import compare as bench
 from excitor.experiments import compare as comparing
-from excitor.experiments import compare as simulated
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.compare import (
     Bias,
@@ -34,6 +32,9 @@ from excitor.experiments.verbs.compare import run_compare
 from excitor.identify.methods import METHODS, Answer
 from excitor.robots.errors import ExcitorError
 from excitor.robots.load import load
+from tests import browser as browsers
+from tests import campaigns
+from tests.pages import Reader
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 QUICK = ("ols", "wls", "irls", "ridge", "rls", "iv", "filtered dynamic", "power")
@@ -41,37 +42,17 @@ QUIET = Symptoms(None, (), ())
 OTHERS = {"zero": 1.0, "gravity only": 0.5, "prior model": 0.4}
 
 
-def neighbour(name):
-    """Load another file of tests: what it builds is used here too."""
-    spec = importlib.util.spec_from_file_location(f"comparing_{name}", Path(__file__).with_name(f"{name}.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-campaigns, pages = neighbour("test_identify"), neighbour("test_pages")
-
-
-def settle(folder, seconds=12.0, text=campaigns.CAMPAIGN):
-    robot = load("rotradi")
-    for seed, name in enumerate(("first", "second")):
-        t, motion = campaigns.motion_of(robot, seconds, seed)
-        campaigns.write_log(folder / "logs" / f"{name}.csv", robot, t, motion, seed)
-    (folder / "campaign.toml").write_text(text)
-    return folder
-
-
 @pytest.fixture(scope="module", autouse=True)
 def short_simulations():
     """Simulate a moment of each run, which is as good a test as seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(simulated, "SPAN_S", 0.3)
+        patch.setattr(comparing, "SPAN_S", 0.3)
         yield
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return settle(tmp_path_factory.mktemp("cell"))
+    return campaigns.write_campaign(tmp_path_factory.mktemp("cell"), 12.0)
 
 
 @pytest.fixture(scope="module")
@@ -364,7 +345,7 @@ def test_symptoms_are_seen_and_noise_is_none():
 
 
 def test_without_a_validation_run_a_third_is_kept_back_and_that_is_said(tmp_path):
-    settle(tmp_path, 12.0, campaigns.CAMPAIGN.replace('role = "validate"\n', ""))
+    campaigns.write_campaign(tmp_path, 12.0, campaigns.CAMPAIGN.replace('role = "validate"\n', ""))
     result = compare(open_campaign(tmp_path), ["wls", "ols"])
     known, unseen = result.prepared.examined.known, result.prepared.examined.unseen
     assert [run.run for run in unseen] == ["first (last third)", "second (last third)"]
@@ -379,7 +360,7 @@ def test_without_a_validation_run_a_third_is_kept_back_and_that_is_said(tmp_path
 
 
 def test_data_that_would_mislead_are_refused_as_identify_does(tmp_path):
-    settle(tmp_path, 12.0)
+    campaigns.write_campaign(tmp_path, 12.0)
     path = tmp_path / "logs" / "first.csv"
     rows = [line.split(",") for line in path.read_text().splitlines()]
     for row in rows[1:]:
@@ -394,7 +375,7 @@ def test_data_that_would_mislead_are_refused_as_identify_does(tmp_path):
 
 
 def test_a_run_without_torque_judges_nothing(tmp_path):
-    settle(tmp_path, 12.0)
+    campaigns.write_campaign(tmp_path, 12.0)
     path = tmp_path / "logs" / "second.csv"
     rows = [line.split(",") for line in path.read_text().splitlines()]
     columns = [k for k, name in enumerate(rows[0]) if k > 3]
@@ -448,7 +429,7 @@ def test_a_slow_method_is_left_out_unless_it_is_asked_for(folder, monkeypatch):
 
 
 def test_the_command_writes_a_page_and_the_numbers(tmp_path, capsys):
-    settle(tmp_path, 12.0)
+    campaigns.write_campaign(tmp_path, 12.0)
     run_compare(tmp_path, True, ["ols", "wls"])
     out = capsys.readouterr()
     data = json.loads((tmp_path / "compare.json").read_text())
@@ -456,7 +437,7 @@ def test_the_command_writes_a_page_and_the_numbers(tmp_path, capsys):
     assert "wls: " in out.err
     assert data["schema"] == 1
     assert set(data["provenance"]["sha256"]) == {"campaign.toml", "logs/first.csv", "logs/second.csv"}
-    page = pages.plans.Reader((tmp_path / "compare.html").read_text())
+    page = Reader((tmp_path / "compare.html").read_text())
     assert data["recommendation"]["headline"] in page.text
     for entry in data["methods"]:
         assert f"{100 * entry['held_out']['total']:.2f} %" in page.text
@@ -473,7 +454,7 @@ def test_the_command_writes_a_page_and_the_numbers(tmp_path, capsys):
 
 def dirty(data):
     """Put the attack behind every text, names included."""
-    changed = pages.dirty(copy.deepcopy(data))
+    changed = browsers.dirty(copy.deepcopy(data))
     changed["recommendation"]["method"] = changed["recommendation"]["method"]
     return changed
 
@@ -487,22 +468,22 @@ def test_hostile_names_are_words(data):
     page = compare_page(dirty(data))
     assert "<img" not in page
     assert "<svg onload" not in page
-    assert pages.TURN not in page
+    assert browsers.TURN not in page
     assert page.count("<script") == compare_page(data).count("<script")
     assert "&#34;&gt;&lt;img src=x onerror=alert(1)&gt;" in page
 
 
-@pages.in_browser
+@browsers.in_browser
 @pytest.mark.slow
 def test_the_page_is_quiet_alone_and_fits(data, tmp_path):
-    browser = pages.Browser(tmp_path / "profile")
+    browser = browsers.Browser(tmp_path / "profile")
     try:
         for name, text in (("clean", compare_page(data)), ("hostile", compare_page(dirty(data)))):
             path = tmp_path / f"{name}.html"
             path.write_text(text, encoding="utf-8")
-            for width in (pages.DESK, pages.PHONE):
-                told = pages.visit(browser, path, width)
-                pages.check(told, path, width)
+            for width in (browsers.DESK, browsers.PHONE):
+                told = browsers.visit(browser, path, width)
+                browsers.check(told, path, width)
                 assert (told["images"], told["handlers"]) == (0, 0)
                 assert "Parameters by method" in told["text"]
     finally:

@@ -3,11 +3,9 @@
 Logs are those of torque-sensor arms: positions of four decimals at 500 Hz. Rigid torques are pinocchio's.
 """
 
-import importlib.util
 import json
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,6 +26,7 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import posture
+from tests.oracles import Oracle
 
 RATE, PERIOD, HARMONICS = 500.0, 5.0, (1, 2, 3)  # the highest planned frequency is 0.6 Hz
 NOISE = 0.01  # of each joint's torque, rms
@@ -47,15 +46,6 @@ unit = "N m"
 columns = ["c1", "c2", "c3"]
 """
 RUNS = (("excitation", "identify"), ("validation", "validate"))
-
-
-def oracle_of(robot):
-    """Load pinocchio's model of a robot from the tests of the physics."""
-    path = Path(__file__).parents[1] / "robots" / "test_physics.py"
-    spec = importlib.util.spec_from_file_location("physics_oracle", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.Oracle(robot.mechanism)
 
 
 def series(seed, scale=0.35, harmonics=HARMONICS):
@@ -96,7 +86,7 @@ def recorded(tmp_path_factory):
     """Four periods of two series, whose torques are pinocchio's, with friction and noise."""
     folder = tmp_path_factory.mktemp("foreign")
     robot = load("rotradi")
-    chi, params, oracle = prior(robot), layout(robot), oracle_of(robot)
+    chi, params, oracle = prior(robot), layout(robot), Oracle(robot.mechanism)
     viscous, dry = (np.array([chi[params.index(f"{kind}{j}")] for j in (1, 2, 3)]) for kind in ("Fv", "Fc"))
     bodies = [series(seed) for seed in (3, 4)]
     t = np.arange(round(PERIOD * RATE)) / RATE

@@ -4,18 +4,9 @@ The browser is driven over a pipe (--remote-debugging-pipe: JSON messages that e
 """
 
 import copy
-import importlib.util
-import itertools
 import json
-import os
 import re
-import select
-import shutil
-import subprocess
-import sys
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -28,93 +19,23 @@ from excitor.experiments.report.html import seen
 from excitor.experiments.report.page import report_page
 from excitor.experiments.report.plan import plan_page
 from excitor.robots.load import load
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
-in_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium or Chrome, and neither is on PATH")
-LARGEST = 8_000_000  # bytes of a page
-PHONE, DESK = 390, 1280  # px
-TURN = "\u202e"  # what follows it is read from right to left
-ATTACKS = (
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "'><svg onload=alert(1)>",
-    "</script><script>alert(1)</script>",
-    "]]>--></style></title>",
-    "{{7*7}}${7*7}",
-    f"{TURN}drah",
+from tests import campaigns
+from tests.browser import (
+    ATTACK,
+    ATTACKS,
+    DESK,
+    LARGEST,
+    PHONE,
+    TURN,
+    Browser,
+    check,
+    dirty,
+    in_browser,
+    visit,
 )
-ATTACK = "".join(ATTACKS)
-
-
-def neighbour(name):
-    """Load another file of tests: what it builds is used here too."""
-    spec = importlib.util.spec_from_file_location(f"pages_{name}", Path(__file__).with_name(f"{name}.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-campaigns, plans = neighbour("test_identify"), neighbour("test_plan_page")
-
+from tests.pages import robot_plan
 
 # --- a browser that tells everything
-
-
-class Browser:
-    """A headless Chromium, and what its page says."""
-
-    def __init__(self, profile):
-        (hear, self._to), (self._from, say) = os.pipe(), os.pipe()
-        place = "import fcntl, os, sys\nhigh = [fcntl.fcntl(int(x), fcntl.F_DUPFD, 10) for x in sys.argv[1:3]]\n"
-        place += "os.dup2(high[0], 3)\nos.dup2(high[1], 4)\nos.execv(sys.argv[3], sys.argv[3:])"
-        command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"]
-        command += ["--disable-dev-shm-usage", "--disable-background-networking", "--remote-debugging-pipe"]
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", place, str(hear), str(say), *command, f"--user-data-dir={profile}", "about:blank"],
-            pass_fds=(hear, say),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        os.close(hear)
-        os.close(say)
-        self._numbers, self._rest, self.events = itertools.count(1), b"", []
-
-    def ask(self, method, session=None, **params):
-        """Send a message, keep what is told meanwhile, return the answer."""
-        number = next(self._numbers)
-        message = {"id": number, "method": method, "params": params} | ({"sessionId": session} if session else {})
-        os.write(self._to, json.dumps(message).encode() + b"\0")
-        while (said := self._read()).get("id") != number:
-            self._hear(said)
-        assert "error" not in said, said
-        return said["result"]
-
-    def await_event(self, method):
-        while all(event.get("method") != method for event in self.events):
-            self._hear(self._read())
-
-    def _hear(self, said):
-        self.events.append(said)
-        if said.get("method") == "Page.javascriptDialogOpening":  # it would wait for ever
-            message = {"id": next(self._numbers), "method": "Page.handleJavaScriptDialog", "params": {"accept": True}}
-            os.write(self._to, json.dumps(message | {"sessionId": said["sessionId"]}).encode() + b"\0")
-
-    def _read(self, patience=60.0):
-        end = time.monotonic() + patience
-        while b"\0" not in self._rest:
-            ready, _, _ = select.select([self._from], [], [], max(0.0, end - time.monotonic()))
-            assert ready, "the browser says nothing"
-            more = os.read(self._from, 1 << 20)
-            assert more, "the browser has ended"
-            self._rest += more
-        message, self._rest = self._rest.split(b"\0", 1)
-        return json.loads(message)
-
-    def close(self):
-        self.ask("Browser.close")
-        self.process.wait(30)
-        os.close(self._to)
-        os.close(self._from)
 
 
 @pytest.fixture(scope="module")
@@ -122,57 +43,6 @@ def browser(tmp_path_factory):
     started = Browser(tmp_path_factory.mktemp("profile"))
     yield started
     started.close()
-
-
-# open what is folded, press what can be pressed, look at every part; then say what has come of it
-USE = """
-(async () => {
-  const all = selector => [...document.querySelectorAll(selector)], box = element => element.getBoundingClientRect();
-  const rest = time => new Promise(done => setTimeout(done, time));
-  await rest(150);
-  all('details').forEach(details => details.open = true);
-  for (const button of all('#tabs button, #zoom button, #views button, .units button, th button')) button.click();
-  const slider = document.getElementById('scrub');
-  if (slider) {
-    slider.value = 400;
-    slider.dispatchEvent(new Event('input'));
-  }
-  const point = svg => new PointerEvent('pointermove', { clientX: box(svg).left + 100, clientY: box(svg).top + 20 });
-  all('svg').filter(svg => box(svg).width).slice(0, 60).forEach(svg => svg.dispatchEvent(point(svg)));
-  await rest(150);
-  const wide = all('body *').filter(e => box(e).right > innerWidth + 1 && !e.closest('.scroll, svg'));
-  return {
-    title: document.title, text: document.body.innerText, markup: document.documentElement.outerHTML,
-    wide: document.documentElement.scrollWidth, inner: innerWidth,
-    tooWide: wide.slice(0, 5).map(e => e.outerHTML.slice(0, 120)),
-    images: all('img').length, scripts: all('script').length, failed: all('.failed').length,
-    handlers: all('*').filter(e => e.getAttributeNames().some(name => name.startsWith('on'))).length,
-  };
-})()
-"""
-
-
-def visit(browser, path, width):
-    """Open a page, use it, and return what it is and what it said."""
-    browser.events.clear()
-    target = browser.ask("Target.createTarget", url="about:blank")["targetId"]
-    session = browser.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-    for domain in ("Page", "Runtime", "Log", "Network", "Audits"):
-        browser.ask(f"{domain}.enable", session)
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.ask("Emulation.setDeviceMetricsOverride", session, **size)
-    browser.ask("Page.navigate", session, url=path.as_uri())
-    browser.await_event("Page.loadEventFired")
-    found = browser.ask("Runtime.evaluate", session, expression=USE, awaitPromise=True, returnByValue=True)
-    assert "exceptionDetails" not in found, found["exceptionDetails"]
-    browser.ask("Target.closeTarget", targetId=target)
-    loud = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded", "Page.javascriptDialogOpening")
-    told = found["result"]["value"]
-    told["said"] = [e["params"] for e in browser.events if e.get("method") in (*loud, "Audits.issueAdded")]
-    asked = ("Network.requestWillBeSent", "Network.webSocketCreated", "Network.webTransportCreated")
-    urls = [e["params"].get("url") or e["params"]["request"]["url"] for e in browser.events if e.get("method") in asked]
-    told["requests"] = [url for url in urls if url != path.as_uri()]
-    return told
 
 
 # --- the pages
@@ -200,15 +70,6 @@ def reported(identified):
     return report_data(identified, commands=[f"excitor report {ATTACK}"])
 
 
-def dirty(value):
-    """Put the attack behind every text of some data, its keys left alone."""
-    if isinstance(value, str):
-        return value + ATTACK
-    if isinstance(value, dict):
-        return {key: dirty(entry) for key, entry in value.items()}
-    return [dirty(entry) for entry in value] if isinstance(value, list | tuple) else value
-
-
 def compared(data):
     """Compare a report with another in which some parameters changed."""
     other = copy.deepcopy({key: data[key] for key in ("schema", "kind", "name", "robot", "parameters", "errors")})
@@ -230,25 +91,16 @@ def pages(reported, tmp_path_factory):
     """Write every page, as it is and with hostile names throughout."""
     folder = tmp_path_factory.mktemp("pages")
     texts = {
-        "plan": plan_page(plans.robot_plan(frames=60, samples=150)),
+        "plan": plan_page(robot_plan(frames=60, samples=150)),
         "report": report_page(reported),
         "comparison": comparison_page(compared(reported)),
-        "hostile plan": plan_page(dirty(plans.robot_plan(frames=60, samples=150))),
+        "hostile plan": plan_page(dirty(robot_plan(frames=60, samples=150))),
         "hostile report": report_page(dirty(reported)),
         "hostile comparison": comparison_page(compared(renamed(reported))),
     }
     for name, text in texts.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")
     return {name: folder / f"{name}.html" for name in texts}
-
-
-def check(told, path, width):
-    assert told["said"] == []
-    assert told["requests"] == []
-    assert told["inner"] == width
-    assert told["wide"] <= width, told["tooWide"]
-    assert told["failed"] == 0
-    assert path.stat().st_size <= LARGEST
 
 
 @in_browser

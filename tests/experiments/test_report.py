@@ -1,13 +1,11 @@
 """What a report says is what was identified; its page is whole and harmless, and two reports compare."""
 
 import copy
-import importlib.util
 import json
 import math
 import re
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,7 +30,7 @@ from excitor.experiments.report.evidence import (
     torque_split,
 )
 from excitor.experiments.report.fit import histogram
-from excitor.experiments.report.html import beside, show
+from excitor.experiments.report.html import MINUS, beside, show
 from excitor.experiments.report.page import report_page
 from excitor.experiments.report.verdict import prediction, simulation_use, torque_use, verdict_data
 from excitor.identify.intervals import autocorrelation
@@ -43,17 +41,8 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import check_consistency
 from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
+from tests import campaigns, pages
 
-
-def neighbour(name):
-    """Load another file of tests: what it builds and reads is used here too."""
-    spec = importlib.util.spec_from_file_location(f"of_{name}", Path(__file__).with_name(f"{name}.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-campaigns, pages = neighbour("test_identify"), neighbour("test_plan_page")
 ALIGNMENT = [
     {"name": "period", "found": 10.0004, "expected": 10.0, "unit": "s", "holds": True, "sentence": "As planned."},
     {"name": "sign", "found": "-", "expected": "+", "unit": "", "holds": False, "sentence": "Joint 2 is flipped."},
@@ -62,12 +51,7 @@ ALIGNMENT = [
 
 def settled(folder, seed):
     """Write logs of a robot whose friction and noise depend on the seed, and identify it."""
-    robot = load("rotradi")
-    for k, name in enumerate(("first", "second")):
-        t, motion = campaigns.motion_of(robot, 40.0, k)
-        campaigns.write_log(folder / "logs" / f"{name}.csv", robot, t, motion, 10 * seed + k)
-    (folder / "campaign.toml").write_text(campaigns.CAMPAIGN)
-    return identify(open_campaign(folder))
+    return identify(open_campaign(campaigns.write_campaign(folder, noise_seed=lambda k: 10 * seed + k)))
 
 
 @pytest.fixture(scope="module")
@@ -681,7 +665,7 @@ def test_browser_draws_and_answers(whole, tmp_path, width):
     assert told["wide"] <= 0  # nothing is cut at the side
     assert told["panels"] == 3
     assert told["zoomed"] == pytest.approx(0.25, abs=0.05)
-    assert re.fullmatch(rf"[\d.]+ s({pages.MINUS}?[\d.]+){{3}}", told["read"])
+    assert re.fullmatch(rf"[\d.]+ s({MINUS}?[\d.]+){{3}}", told["read"])
     assert told["moved"]
     assert told["sorted"]
     assert told["shown"] == ["0"]

@@ -1,7 +1,6 @@
 """A report of a whole chain: planned, emitted, run by a virtual robot, read back and identified."""
 
 import hashlib
-import importlib.util
 import json
 import shutil
 from dataclasses import replace
@@ -20,18 +19,8 @@ from excitor.experiments.report.data import read_report
 from excitor.experiments.report.evidence import gather, simulated_runs
 from excitor.experiments.report.page import report_page
 from excitor.identify.logs.read import read_log
-
-
-def neighbour(name):
-    """Load another file of tests: what it builds and reads is used here too."""
-    spec = importlib.util.spec_from_file_location(f"chained_{name}", Path(__file__).with_name(f"{name}.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-pages, simulations = neighbour("test_plan_page"), neighbour("test_simulate")
-
+from tests import campaigns
+from tests.pages import Reader
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +30,7 @@ def chain(tmp_path_factory):
     """Run every stage in a folder; how often logs were read for the report is told apart."""
     folder = tmp_path_factory.mktemp("chain") / "my cell"
     folder.mkdir()
-    text = simulations.CAMPAIGN.replace("measured_periods = 2", "measured_periods = 4")
+    text = campaigns.PLANNED.replace("measured_periods = 2", "measured_periods = 4")
     (folder / "campaign.toml").write_text(text)
     for arguments in (["design", "--evaluations", "200"], ["emit", "--target", "csv"], ["simulate", "--seed", "7"]):
         done = CliRunner().invoke(app, [arguments[0], str(folder), *arguments[1:], "--json"])
@@ -129,7 +118,7 @@ def test_the_noise_floor_is_that_of_the_mean(gathered):
 def test_a_virtual_robot_is_called_one(chain, chained, tmp_path):
     assert [(run["target"], run["seed"], run["faults"]) for run in chained["simulated"]] == [("csv", 7, [])] * 3
     assert chained["verdict"]["virtual"].startswith("All logs are of a virtual robot")
-    assert "All logs are of a virtual robot" in pages.Reader((chain[0] / "report.html").read_text()).text
+    assert "All logs are of a virtual robot" in Reader((chain[0] / "report.html").read_text()).text
     folder = shutil.copytree(chain[0], tmp_path / "cell")
     with (folder / "logs/csv/excitation.csv").open("a") as log:
         log.write("\n")  # no longer what the simulation wrote
@@ -158,6 +147,6 @@ def test_a_report_tells_how_it_was_made(chain, chained):
 def test_the_report_is_complete(chained):
     """Every part of it has something in it, and no number is none of JSON's."""
     assert all(chained[key] not in ({}, [], None) for key in chained if key not in ("findings", "tracking"))
-    text = pages.Reader(report_page(chained)).text
+    text = Reader(report_page(chained)).text
     for words in ("Tracking error", "Torque noise", "checks of 3 runs hold", "noise alone, which no model predicts"):
         assert words in text

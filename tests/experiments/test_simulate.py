@@ -17,27 +17,14 @@ from excitor.identify.logs.declared import ColumnMap
 from excitor.identify.logs.read import read_log, read_raw
 from excitor.robots.errors import ExcitorError
 from excitor.robots.load import load
-
-CAMPAIGN = """robot = "rotradi"
-home_deg = [10, 20, 30]
-[design]
-schedule = "together"
-base_frequency_hz = 0.5
-harmonics = 3
-settle_s = 0.5
-ramp_s = 1.0
-hold_s = 0.5
-warm_up_periods = 0
-measured_periods = 2
-controller_sample_s = 0.01
-"""
+from tests.campaigns import PLANNED
 
 
 @pytest.fixture(scope="module")
 def emitted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("simulate") / "cell"
     folder.mkdir()
-    (folder / "campaign.toml").write_text(CAMPAIGN)
+    (folder / "campaign.toml").write_text(PLANNED)
     for arguments in (["design", "--evaluations", "200"], ["emit", "--target", "ros2"]):
         done = CliRunner().invoke(app, [arguments[0], str(folder), *arguments[1:], "--json"])
         assert done.exit_code == 0, done.output + repr(done.exception)
@@ -117,7 +104,7 @@ def test_stale_programs_are_refused(copy, capsys):
         run(copy, capsys)
     with pytest.raises(ExcitorError, match="has no programs; run excitor emit .* --target twincat first"):
         run(copy, capsys, targets=["twincat"])
-    (copy / "campaign.toml").write_text(CAMPAIGN.replace("10, 20", "11, 20"))
+    (copy / "campaign.toml").write_text(PLANNED.replace("10, 20", "11, 20"))
     with pytest.raises(ExcitorError, match="was made from another campaign.toml"):
         run(copy, capsys)
     assert not (copy / "logs").exists()

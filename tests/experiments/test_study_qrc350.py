@@ -10,24 +10,7 @@ from typer.testing import CliRunner
 from excitor.experiments.cli import app
 from excitor.experiments.studies import (
     paper,
-)
-from excitor.experiments.studies import (
-    qrc350 as qrc350_beyond,
-)
-from excitor.experiments.studies import (
-    qrc350 as qrc350_data,
-)
-from excitor.experiments.studies import (
-    qrc350 as qrc350_decisions,
-)
-from excitor.experiments.studies import (
-    qrc350 as qrc350_in_process,
-)
-from excitor.experiments.studies import (
-    qrc350 as qrc350_path,
-)
-from excitor.experiments.studies import (
-    qrc350 as qrc350_tables,
+    qrc350,
 )
 from excitor.identify.samples import Samples
 from excitor.robots.base import random_motion
@@ -42,17 +25,17 @@ needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the QRC 350 recordin
 
 @pytest.fixture(scope="module")
 def printed():
-    return qrc350_in_process.printed_values()
+    return qrc350.printed_values()
 
 
 @pytest.fixture(scope="module")
 def recordings():
-    return qrc350_data.read_recordings(DATA)
+    return qrc350.read_recordings(DATA)
 
 
 @pytest.fixture(scope="module")
 def models(recordings):
-    return qrc350_tables.fit(recordings)
+    return qrc350.fit(recordings)
 
 
 def test_printed_tables_have_the_counts_of_the_paper(printed):
@@ -96,7 +79,7 @@ def test_a_contradiction_must_be_known_and_agree_with_the_other_procedure():
 
 def test_added_friction_terms_leave_the_others_as_they_are():
     robot = load("qrc350")
-    extended = qrc350_beyond.with_friction(robot, ("sqrt", "maxwell-slip", "ripple"), sign_width=0.001)
+    extended = qrc350.with_friction(robot, ("sqrt", "maxwell-slip", "ripple"), sign_width=0.001)
     before, after = layout(robot), layout(extended)
     assert len(after) - len(before) == 6 + 12 + 8
     shared = after.indices(before.names)
@@ -128,14 +111,12 @@ def test_bad_calls_are_sentences(arguments, error, words):
 
 def test_a_folder_without_the_recordings(tmp_path):
     with pytest.raises(ExcitorError, match=r"trajectory_a.mat: there is no such file"):
-        qrc350_in_process.run(tmp_path)
+        qrc350.run(tmp_path)
 
 
 @needs_data
 def test_tables_equal_the_print(recordings, models, printed):
-    found = paper.cells(
-        printed, qrc350_tables.tables(recordings, models), qrc350_tables.other_tables(recordings, models)
-    )
+    found = paper.cells(printed, qrc350.tables(recordings, models), qrc350.other_tables(recordings, models))
     wrong = [cell for cell in found if cell.verdict == "unequal"]
     assert not wrong
     assert paper.count(found, "equal") == 396
@@ -147,16 +128,16 @@ def test_tables_equal_the_print(recordings, models, printed):
 
 @needs_data
 def test_decisions_are_the_published_ones(models, printed):
-    assert qrc350_decisions.agreement(printed["decisions"], models) == qrc350_decisions.Agreement(81, 81)
+    assert qrc350.agreement(printed["decisions"], models) == qrc350.Agreement(81, 81)
 
 
 @needs_data
 def test_a_changed_decision_is_noticed(models, printed):
     first, *others = printed["decisions"]
     changed = [{**first, "log": first["log"].replace("K 2 (1.0541 j1)", "2 (1.0541 j1)")}, *others]
-    assert qrc350_decisions.agreement(changed, models).equal == 80
+    assert qrc350.agreement(changed, models).equal == 80
     changed = [{**first, "log": first["log"].replace("10 (1.0177 j3)", "10 (1.0178 j3)")}, *others]
-    assert qrc350_decisions.agreement(changed, models).equal == 80
+    assert qrc350.agreement(changed, models).equal == 80
 
 
 @needs_data
@@ -166,13 +147,13 @@ def test_conditions_and_the_leak(recordings, models):
     assert models.process2.full.condition == pytest.approx(1632.21, abs=5e-3)
     assert models.process2.estimate.condition == pytest.approx(2.735, abs=5e-4)
     assert models.process2_preset.estimate.condition == pytest.approx(94.51, abs=5e-3)
-    on_training = qrc350_tables.reduced(recordings, 1, "training", preset=True).estimate
+    on_training = qrc350.reduced(recordings, 1, "training", preset=True).estimate
     assert (len(on_training.names), round(on_training.condition, 2)) == (26, 54.91)
 
 
 @needs_data
 def test_figure_4_overshoots(recordings):
-    over = qrc350_path.overshoot_mm(qrc350_path.paths_mm(recordings))
+    over = qrc350.overshoot_mm(qrc350.paths_mm(recordings))
     assert over["without_model"]["+x"] == pytest.approx(0.2807, abs=5e-5)
     assert over["process_model"]["+x"] == pytest.approx(0.1021, abs=5e-5)
 
@@ -183,8 +164,8 @@ def test_friction_is_chosen_without_trajectory_c(recordings):
     A, B, C = (recordings.samples[run] for run in ("A", "B", "C"))
     other = Samples("C", C.motion, np.ones_like(C.tau), C.sample_rate_hz)
     for runs in ([A, B, C], [A, B, other]):
-        fits = [qrc350_beyond.fit_friction(recordings.robot, runs, features, 0.01) for features in ((), ("sqrt",))]
-        chosen = qrc350_beyond.Beyond(fits[0], fits[0], tuple(fits), 0.0).chosen
+        fits = [qrc350.fit_friction(recordings.robot, runs, features, 0.01) for features in ((), ("sqrt",))]
+        chosen = qrc350.Beyond(fits[0], fits[0], tuple(fits), 0.0).chosen
         assert chosen.model == "sqrt, sign width 0.01 rad/s"
         assert chosen.training_A.mean() == pytest.approx(12.836, abs=5e-4)
         if runs[2] is C:

@@ -10,15 +10,7 @@ import pytest
 from excitor.design.criteria import Criterion, DeclaredModel, declared_model
 from excitor.design.criteria import gradient as criterion_gradient
 from excitor.design.motion import executed, steady
-from excitor.experiments.studies import (
-    qrc350 as qrc350_data,
-)
-from excitor.experiments.studies import (
-    qrc350 as qrc350_design,
-)
-from excitor.experiments.studies import (
-    qrc350 as qrc350_design_figures,
-)
+from excitor.experiments.studies import qrc350
 from excitor.identify.estimate import wls_measured
 from excitor.robots.base import base_parameters, declared_transform, random_motion
 from excitor.robots.dynamics import frame_pose, regressor
@@ -32,7 +24,7 @@ needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the QRC 350 recordin
 
 @pytest.fixture(scope="module")
 def recordings():
-    return qrc350_data.read_recordings(DATA)
+    return qrc350.read_recordings(DATA)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +34,7 @@ def theta(recordings):
 
 @pytest.fixture(scope="module")
 def rivals(recordings, theta):
-    return {run: qrc350_design.rival(recordings, run, theta[run].values) for run in ("A", "B")}
+    return {run: qrc350.rival(recordings, run, theta[run].values) for run in ("A", "B")}
 
 
 def mixed_model(robot):
@@ -104,7 +96,7 @@ def test_measured_trajectories_score_as_known(rivals):
     assert rivals["B"].condition == pytest.approx(6.920, abs=5e-4)
     low, high = np.array(rivals["B"].box)
     grown = np.array([1.05 * low - 0.05 * high, 1.05 * high - 0.05 * low])
-    np.testing.assert_allclose(qrc350_design.GROWN_BOX_M, grown, atol=5e-3)
+    np.testing.assert_allclose(qrc350.GROWN_BOX_M, grown, atol=5e-3)
     np.testing.assert_allclose(rivals["A"].limits.velocity, [1.73, 1.81, 2.16, 5.16, 2.85, 6.18], atol=5e-3)
 
 
@@ -121,9 +113,9 @@ def test_one_noise_per_joint_gives_the_published_deviations(rivals, theta):
 @needs_data
 def test_a_short_search_is_reproducible_and_keeps_the_envelope_and_the_box(recordings, rivals):
     """Judged here from scratch, ten times finer than the search looks, ramps included."""
-    task = qrc350_design.Task("restrained", "B", qrc350_design.GROWN_BOX_M)
-    effort = qrc350_design.Effort(1, 1200)
-    first, again = (qrc350_design.one(recordings, task, rivals["B"], 0, effort) for _ in range(2))
+    task = qrc350.Task("restrained", "B", qrc350.GROWN_BOX_M)
+    effort = qrc350.Effort(1, 1200)
+    first, again = (qrc350.one(recordings, task, rivals["B"], 0, effort) for _ in range(2))
     np.testing.assert_array_equal(first.trajectory.sines, again.trajectory.sines)
     np.testing.assert_array_equal(first.trajectory.center, again.trajectory.center)
     assert first.certificate.ready
@@ -146,12 +138,12 @@ def test_a_short_search_is_reproducible_and_keeps_the_envelope_and_the_box(recor
 
 @needs_data
 def test_a_design_outside_the_envelope_is_not_certified(recordings, rivals):
-    task = qrc350_design.Task("full", "A")
+    task = qrc350.Task("full", "A")
     tight = replace(rivals["A"].limits, velocity=0.5 * rivals["A"].limits.velocity)
-    found = qrc350_design.one(recordings, task, rivals["A"], 0, qrc350_design.Effort(1, 600))
+    found = qrc350.one(recordings, task, rivals["A"], 0, qrc350.Effort(1, 600))
     from excitor.design.certify.certify import certify
 
-    limits = replace(qrc350_design.problem(recordings, task, rivals["A"]).constraints, limits=tight)
+    limits = replace(qrc350.problem(recordings, task, rivals["A"]).constraints, limits=tight)
     assert not certify(recordings.robot, found.trajectory, limits).ready
 
 
@@ -159,13 +151,13 @@ def test_a_design_outside_the_envelope_is_not_certified(recordings, rivals):
 def test_figures_and_what_is_told(recordings, theta):
     """Searches that hardly begin: all is reported, and judged by the bars."""
     values = {run: each.values for run, each in theta.items()}
-    designs = qrc350_design.design(recordings, values, qrc350_design.Effort(1, 400))
-    figures = {figure.name: figure for figure in qrc350_design_figures.design_figures(designs)}
+    designs = qrc350.design(recordings, values, qrc350.Effort(1, 400))
+    figures = {figure.name: figure for figure in qrc350.design_figures(designs)}
     assert [figures[f"qrc350.design.{run}"].holds for run in ("a", "b")] == [True, True]
     bars = {name: figures[f"qrc350.design.{name}"].target for name in ("full", "restrained", "restrained_exact")}
     assert bars == {"full": 3.6, "restrained": 4.0, "restrained_exact": None}
     assert figures["qrc350.design.full"].holds is False
-    told = json.loads(json.dumps(qrc350_design_figures.told(designs)))
+    told = json.loads(json.dumps(qrc350.told(designs)))
     assert len(told["expected relative sigma, %"]) == 1 + 35
     assert told["restrained"]["condition of B"] == 6.92
 
@@ -174,10 +166,10 @@ def test_figures_and_what_is_told(recordings, theta):
 @pytest.mark.slow
 def test_low_conditions_are_not_information(recordings, rivals):
     """A design by condition number reaches the bar and tells less than A; informative ones beat A and B in both."""
-    effort = qrc350_design.QUICK
+    effort = qrc350.QUICK
     found = {
-        task.name: (qrc350_design.one(recordings, task, rivals[task.rival], 0, effort), rivals[task.rival])
-        for task in qrc350_design.tasks(rivals["B"])
+        task.name: (qrc350.one(recordings, task, rivals[task.rival], 0, effort), rivals[task.rival])
+        for task in qrc350.tasks(rivals["B"])
         if task.name in ("full", "full_informative", "restrained_informative")
     }
     design, rival = found.pop("full")

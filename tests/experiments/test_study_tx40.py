@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from excitor.experiments.studies import tx40 as tx40_power_model
-from excitor.experiments.studies import tx40 as tx40_recording
-from excitor.experiments.studies import tx40 as tx40_virtual
+from excitor.experiments.studies import tx40
 from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.load import load
 
@@ -15,19 +13,19 @@ needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the TX-40 recording 
 
 
 def test_printed_table_has_the_counts_that_the_paper_gives():
-    table = tx40_power_model.printed_values()["table2"]
+    table = tx40.printed_values()["table2"]
     assert [len(table[f"case{k}"]) for k in (1, 2, 3, 4)] == [23, 26, 27, 28]
 
 
 def test_table_3_is_recomputed_from_table_2():
     """The text says about 22 % for case 4 and some six times more for case 3."""
-    means = tx40_power_model.table3(tx40_power_model.printed_values()["table2"])
+    means = tx40.table3(tx40.printed_values()["table2"])
     assert means["case4 against case1"] == pytest.approx(22.9, abs=0.05)
     assert means["case3 against case1"] == pytest.approx(119.1, abs=0.05)
 
 
 def test_printed_wrist_friction_is_rewritten_not_changed():
-    values = tx40_power_model.physical({"Fs6": [1.96, 7.7], "Fsm6": [1.85, 7.8], "Fv1": [6.9, 0.8]})
+    values = tx40.physical({"Fs6": [1.96, 7.7], "Fsm6": [1.85, 7.8], "Fv1": [6.9, 0.8]})
     assert values == {"Fs6": pytest.approx(0.11), "Fsm6": 1.85, "Fv1": 6.9}
 
 
@@ -36,7 +34,7 @@ def test_virtual_cases_rank_as_published():
     """Medians over seeds 0 to 2: the locked-joint set cures the power model."""
     from statistics import median
 
-    results = [tx40_virtual.realise(seed) for seed in range(3)]
+    results = [tx40.realise(seed) for seed in range(3)]
     error = {case: median(result[case].torque_error for result in results) for case in (1, 2, 3, 4)}
     parameters = {case: median(result[case].parameter_error for result in results) for case in (1, 2, 3, 4)}
     assert max(error[1], error[2]) < error[4] < error[3]
@@ -46,8 +44,8 @@ def test_virtual_cases_rank_as_published():
 def test_virtual_moves_stay_in_their_box():
     import numpy as np
 
-    q = tx40_virtual.quintic_moves(np.random.default_rng(0), seconds=5.0, locked=2)
-    low, high = np.radians(tx40_virtual.BOX_DEG).T
+    q = tx40.quintic_moves(np.random.default_rng(0), seconds=5.0, locked=2)
+    low, high = np.radians(tx40.BOX_DEG).T
     assert (q >= low - 1e-12).all()
     assert (q <= high + 1e-12).all()
     assert np.ptp(q[:, :2], axis=0).max() == 0.0
@@ -57,7 +55,7 @@ def test_virtual_moves_stay_in_their_box():
 @needs_data
 def test_recording_gives_the_published_figures():
     context = {}
-    figures = {figure.name: figure for figure in tx40_power_model.recorded(DATA, context, None)}
+    figures = {figure.name: figure for figure in tx40.recorded(DATA, context, None)}
     assert all(figure.holds for figure in figures.values()), {n: f.ours for n, f in figures.items() if not f.holds}
     assert context["rows"] == {"torque": 2074, "power": 354}
     wrist = context["printed_wrist_friction"]
@@ -76,8 +74,8 @@ def test_recording_gives_the_published_figures():
 @needs_data
 def test_essential_parameters_leave_in_the_published_order():
     robot = load("tx40")
-    recording = tx40_recording.regress(robot, tx40_recording.read_recording(robot, DATA))
-    removed = tx40_recording.fit(robot, recording).essential[20].removed
+    recording = tx40.regress(robot, tx40.read_recording(robot, DATA))
+    removed = tx40.fit(robot, recording).essential[20].removed
     published = [
         "XY3",
         "ZZ4R",
@@ -115,9 +113,9 @@ def test_bad_recordings_are_sentences(tmp_path, text, words):
     path = tmp_path / "pos_read_data.csv"
     path.write_text(text)
     with pytest.raises(InvalidLog, match=words):
-        tx40_recording.read_columns(path, 2)
+        tx40.read_columns(path, 2)
 
 
 def test_a_missing_folder_is_a_sentence(tmp_path):
     with pytest.raises(ExcitorError, match="is not a folder"):
-        tx40_power_model.recorded(tmp_path / "nowhere", {}, None)
+        tx40.recorded(tmp_path / "nowhere", {}, None)

@@ -20,6 +20,7 @@ from excitor.robots.inertia import check_consistency, from_center_of_mass
 from excitor.robots.load import load
 from excitor.robots.parameters import layout, layout_of
 from excitor.robots.robot import DriveTrain, FrictionTerm, Limits, RotorInertia
+from tests.random_robots import make_random_robot
 
 
 def test_held_joints_stand_still_where_they_are_held():
@@ -181,7 +182,7 @@ def test_gradient_of_columns_that_rest_on_loads_and_memory(seed):
     from excitor.robots.robot import Motion
     from excitor.robots.tree import chain, samples
 
-    robot = random_tree_robot(seed)
+    robot = make_random_robot(seed)
     n, n_params, rng = robot.n_joints, len(layout(robot)), np.random.default_rng(seed)
     state = rng.uniform(0.3, 2.0, (3, 300, n)) * rng.choice([-1.0, 1.0], (3, 300, n))
     drive = Drive(drive_elements(robot), rng.normal(size=(300, n)), slip_states(robot, Motion(*state)))
@@ -216,16 +217,6 @@ def _column(robot, name, state, drive):
     else:
         g = np.tanh(state[1] @ term.senses / term.width) * np.abs(drive.load @ term.acts)
     return np.outer(term.acts, g).ravel()
-
-
-def random_tree_robot(seed):
-    import importlib.util
-    from pathlib import Path
-
-    spec = importlib.util.spec_from_file_location("shared_robots", Path(__file__).with_name("conftest.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.make_random_robot(seed)
 
 
 def test_the_gradient_takes_the_symmetric_part(random_motion):
@@ -318,7 +309,7 @@ def test_tied_rotors_add(random_motion):
 
 
 def test_default_load_is_the_prior_without_friction(random_motion):
-    robot = random_tree_robot(4)
+    robot = make_random_robot(4)
     motion = random_motion(robot, 5)
     rigid = dynamics.rigid_torque(robot, motion)
     np.testing.assert_array_equal(dynamics.regressor(robot, motion), dynamics.regressor(robot, motion, rigid))
