@@ -104,14 +104,13 @@ def didim(
     rows: Rows | None = None,
     max_iterations: int = 15,
     tolerance: float = TOLERANCE,
-    width: float = WIDTH,
 ) -> DidimResult:
     """Fit parameters to torques by simulating the closed loop, from a regular start where none is given.
 
     `columns` (the base parameters by default) are estimated, others stay as `start` has them. A result that did not
     converge says so, in `status` and in its sentence.
     """
-    replay = set_up_replay(robot, runs, servo, references=references, columns=columns, rows=rows, width=width)
+    replay = set_up_replay(robot, runs, servo, references=references, columns=columns, rows=rows)
     design = servo_inertia(servo)
     if start is None:
         chi = regular_start(replay.robot, replay.motion, design, replay.columns)
@@ -342,13 +341,12 @@ def input_error(
     rows: Rows | None = None,
     sensitivity: Sensitivity = "simulated",
     max_iterations: int = 20,
-    width: float = WIDTH,
 ) -> DidimResult:
     """Fit parameters to torques by simulating the closed loop, from ordinary least squares where no start is given.
 
     `columns` (the base parameters by default) are estimated, others stay as `start` has them.
     """
-    replay = set_up_replay(robot, runs, servo, references=references, columns=columns, rows=rows, width=width)
+    replay = set_up_replay(robot, runs, servo, references=references, columns=columns, rows=rows)
     try:
         inverse = compress(dynamic_regression(replay.robot, runs, columns=replay.columns, rows=rows))
         chi = full_parameters(robot, start)
@@ -411,30 +409,10 @@ def _result(
     replay: Replay, chi: FloatArray, fit: NonlinearFit, sigma: FloatArray, sensitivity: Sensitivity
 ) -> DidimResult:
     residual = relative_residual(replay, fit.residual * sigma)
-    variance = float(fit.residual @ fit.residual) / max(len(fit.residual) - len(fit.x), 1)
-    names = tuple(replay.names[c] for c in replay.columns)
     try:
-        spread = variance * covariance(fit, names)
+        estimate = _input_error_estimate(replay, fit, sigma, sensitivity)
     except RankDeficient as why:
         return _failed(replay, chi, "undetermined", str(why))
-    spectrum = column_spectrum(fit.R)
-    estimate = Estimate(
-        method="input-error",
-        names=names,
-        units=tuple(replay.units[c] for c in replay.columns),
-        values=fit.x,
-        covariance=spread,
-        group_sigma={
-            (int(j), run): float(sigma[replay.joint == j][0])
-            for j in np.unique(replay.joint)
-            for run in range(len(replay.runs))
-        },
-        n_rows=len(fit.residual),
-        condition=float(spectrum[0] / spectrum[-1]) if spectrum[-1] > 0.0 else float("inf"),
-        singular_values=spectrum,
-        weighted_residual=float(np.linalg.norm(fit.residual)),
-        settings={"sensitivity": sensitivity, "evaluations": float(fit.evaluations), "ended": fit.message},
-    )
     status: Status = "iterations" if not fit.converged else ("converged" if residual < NO_FIT else "no fit")
     said = {
         "converged": f"Closed-loop input error converged in {fit.iterations} iterations, because {fit.message}",
@@ -451,6 +429,30 @@ def _result(
         iterations=fit.iterations,
         history=tuple(Iteration(size * share, float("nan"), False) for size in fit.history),
         sentence=" ".join([said + fitted, *assumption(replay)]),
+    )
+
+
+def _input_error_estimate(replay: Replay, fit: NonlinearFit, sigma: FloatArray, sensitivity: Sensitivity) -> Estimate:
+    """Describe a fit as an estimate; RankDeficient where the equations do not determine it."""
+    names = tuple(replay.names[c] for c in replay.columns)
+    variance = float(fit.residual @ fit.residual) / max(len(fit.residual) - len(fit.x), 1)
+    spectrum = column_spectrum(fit.R)
+    return Estimate(
+        method="input-error",
+        names=names,
+        units=tuple(replay.units[c] for c in replay.columns),
+        values=fit.x,
+        covariance=variance * covariance(fit, names),
+        group_sigma={
+            (int(j), run): float(sigma[replay.joint == j][0])
+            for j in np.unique(replay.joint)
+            for run in range(len(replay.runs))
+        },
+        n_rows=len(fit.residual),
+        condition=float(spectrum[0] / spectrum[-1]) if spectrum[-1] > 0.0 else float("inf"),
+        singular_values=spectrum,
+        weighted_residual=float(np.linalg.norm(fit.residual)),
+        settings={"sensitivity": sensitivity, "evaluations": float(fit.evaluations), "ended": fit.message},
     )
 
 
@@ -480,7 +482,6 @@ def set_up_replay(
     references: Mapping[str, Motion] | None = None,
     columns: IntArray | None = None,
     rows: Rows | None = None,
-    width: float = WIDTH,
 ) -> Replay:
     """Prepare runs for simulation; where a run's reference is not known its measured motion stands in for it.
 
@@ -488,7 +489,7 @@ def set_up_replay(
     """
     columns = base_parameters(robot).kept if columns is None else columns
     rows, references = rows or Rows(), references or {}
-    robot, runs = smoothed(robot, width), tuple(runs)
+    robot, runs = smoothed(robot, WIDTH), tuple(runs)
     if not runs:
         raise ExcitorError("there are no runs to simulate; give at least one")
     strides = tuple(_stride(run, servo) for run in runs)

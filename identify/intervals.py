@@ -96,7 +96,6 @@ def block_bootstrap(
     regression: Regression,
     estimate: Estimate,
     *,
-    row_weights: FloatArray | None = None,
     system: "Whitened | None" = None,
     block: int | None = None,
     draws: int = DRAWS,
@@ -109,7 +108,7 @@ def block_bootstrap(
     blocks' normal equations; rows are never touched again. Weights stay those of the estimate. Estimates that are no
     plain least squares bring the `system` that tells how they move with their rows' errors.
     """
-    system = system or Whitened.of(regression, estimate, row_weights)
+    system = system or Whitened.of(regression, estimate)
     asked = max(entry.block for entry in whiteness(regression, system.residual)) if block is None else float(block)
     longest = max(_n_samples(regression) // LEAST_BLOCKS, 1)
     length = int(np.ceil(asked)) if block is not None else int(min(np.ceil(asked), longest))
@@ -151,7 +150,7 @@ class Whitened:
     residual: FloatArray  # (n_rows,)
 
     @classmethod
-    def of(cls, regression: Regression, estimate: Estimate, row_weights: FloatArray | None) -> "Whitened":
+    def of(cls, regression: Regression, estimate: Estimate, row_weights: FloatArray | None = None) -> "Whitened":
         """Weight a regression's rows as the estimate did."""
         if estimate.method not in LINEAR:
             raise ValueError(
@@ -272,7 +271,6 @@ def spectral_intervals(
     estimate: Estimate,
     runs: Sequence[Samples] = (),
     *,
-    row_weights: FloatArray | None = None,
     system: Whitened | None = None,
 ) -> Intervals:
     """Let each band of each joint's residuals count by its own density: A⁻¹ (Σ_b s_b² A_b) A⁻¹.
@@ -282,7 +280,7 @@ def spectral_intervals(
     Joints' errors are taken to be independent of one another. Estimates that are no plain least squares bring the
     `system` that tells how they move with their rows' errors.
     """
-    system = system or Whitened.of(regression, estimate, row_weights)
+    system = system or Whitened.of(regression, estimate)
     n = len(estimate.names)
     middle = np.zeros((n, n))
     fewest = np.inf
@@ -571,9 +569,13 @@ def honest_intervals(
     system: Whitened | None = None,
     row_weights: FloatArray | None = None,
 ) -> Intervals:
-    """Find 95 % intervals that do not trust residuals to be white: by bands, widened by blocks of time."""
-    by_band = spectral_intervals(regression, estimate, runs, row_weights=row_weights, system=system)
-    by_block = block_bootstrap(regression, estimate, row_weights=row_weights, system=system)
+    """Find 95 % intervals that do not trust residuals to be white: by bands, widened by blocks of time.
+
+    `row_weights` are those that the equations were compressed with, if any.
+    """
+    system = system or Whitened.of(regression, estimate, row_weights)
+    by_band = spectral_intervals(regression, estimate, runs, system=system)
+    by_block = block_bootstrap(regression, estimate, system=system)
     return wider(by_band, by_block)
 
 

@@ -503,14 +503,13 @@ def closed_loop(
     *,
     references: Mapping[str, Motion] | None = None,
     rows: Rows | None = None,
-    width: float = WIDTH,
 ) -> ClosedLoopCheck:
     """Simulate a model (chi (n_params,)) along each run's reference and compare torques and positions.
 
     Torques of both sides are thinned with `rows.decimate`, which takes measurement noise away.
     """
     columns = np.zeros(1, dtype=np.int64)
-    replay = set_up_replay(robot, runs, servo, references=references, columns=columns, width=width)
+    replay = set_up_replay(robot, runs, servo, references=references, columns=columns)
     simulated = simulate_runs(replay, chi, servo)
     if isinstance(simulated, OutOfControl):
         return ClosedLoopCheck((), replay.assumed, simulated.sentence)

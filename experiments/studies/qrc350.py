@@ -40,7 +40,7 @@ from excitor.experiments.figures import Figure, Report
 from excitor.experiments.files import write_atomically
 from excitor.experiments.studies.paper import Cell, Columns, Value, as_csv, cells, count, rounds_to, summary
 from excitor.identify.estimate import Estimate, compress, ols, wls_measured
-from excitor.identify.intervals import block_bootstrap
+from excitor.identify.intervals import Whitened, block_bootstrap
 from excitor.identify.logs.matlab import Fields, read_arrays, read_matlab_means
 from excitor.identify.periods import periodic_lowpass
 from excitor.identify.reduce import Acceptance, Decision, Reduction, Rule, backward_selection
@@ -1153,7 +1153,7 @@ def disagreement(recordings: Recordings, models: Models) -> dict[str, float]:
 
 def robust_sigma(equations: Regression, model: Estimate) -> FloatArray:
     """Estimate standard deviations by a bootstrap of blocks as long as residuals remember, (n_params,)."""
-    return block_bootstrap(equations, model, row_weights=repetition_weights(equations)).sigma
+    return block_bootstrap(equations, model, system=Whitened.of(equations, model, repetition_weights(equations))).sigma
 
 
 def repetition_weights(equations: Regression) -> FloatArray:
