@@ -228,8 +228,8 @@ def test_bias_decides_between_methods_that_are_as_good(pair):
     judged, compared = of((iv, wls), iv=0.052, wls=0.050)
     biased, surely = Bias(1e-6, 30.0, True), recommend
     assert surely(judged, compared(0.01), biased, Context(OTHERS)).method == "iv"
-    assert surely(judged, compared(0.01), bias=Bias(0.4, 1.0), others=OTHERS).method == "wls"
-    unsure = surely(judged, compared(0.01), bias=Bias(1e-6, 30.0, False), others=OTHERS)
+    assert surely(judged, compared(0.01), Bias(0.4, 1.0), Context(OTHERS)).method == "wls"
+    unsure = surely(judged, compared(0.01), Bias(1e-6, 30.0, False), Context(OTHERS))
     assert (unsure.method, unsure.careful) == ("wls", True)
     assert any("suspects wls of bias" in reason and "lowpass_hz" in reason for reason in unsure.reasons)
     far = recommend(judged, compared(0.001), biased, Context(OTHERS))
