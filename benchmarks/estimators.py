@@ -24,7 +24,7 @@ from excitor.experiments.studies.tx40 import (
     virtual,
 )
 from excitor.experiments.virtual import machine as sensors
-from excitor.identify.closed_loop import DidimResult, didim
+from excitor.identify.closed_loop import DidimResult, didim, set_up_replay
 from excitor.identify.estimate import Estimate
 from excitor.identify.instruments import LEVEL
 from excitor.identify.methods import Answer, Problem, answer
@@ -116,7 +116,7 @@ def fit(known: Virtual, drawn: Draw, start: FloatArray | None = None) -> DidimRe
     """Fit the base parameters to one draw."""
     rows = Rows(decimate=thin_virtual, dead_zone=np.full(known.robot.n_joints, VIRTUAL_DEAD_ZONE))
     references = {drawn.run.run: drawn.reference}
-    return didim(known.robot, [drawn.run], drawn.servo, references=references, start=start, rows=rows)
+    return didim(set_up_replay(known.robot, [drawn.run], drawn.servo, references=references, rows=rows), start=start)
 
 
 def hopeless_fits(known: Virtual, drawn: Draw) -> dict[str, DidimResult]:

@@ -342,7 +342,7 @@ def report(
     tracking: Annotated[bool, typer.Option("--tracking", help="Simulate the model as feed-forward.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Identify, and write what was learned: report.html and report.json; with OTHER, compare two campaigns' reports.
+    """Write what model.json says, identified anew where it is not fresh: report.html; with OTHER, compare two reports.
 
     \b
     Examples:

@@ -12,7 +12,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -339,16 +339,14 @@ def concluded(prepared: Prepared, answers: tuple[Answer, ...], judged: Sequence[
     baselines = baseline_errors(prepared, model)
     bodies = bodies_of(prepared, judged, tell)
     late = lateness(prepared)
-    advice = recommend(
-        judged,
-        compared,
-        bias=bias,
+    context = Context(
         others={name: errors.relative_total for name, errors in baselines.items()},
         bodies={name: found.total for name, found in bodies.items() if not found.refused},
         substitute=bool(prepared.substitute),
         joints=[prepared.judging.joint_names[j] for j in np.unique(prepared.judging.joint)],
         late=late,
     )
+    advice = recommend(judged, compared, bias, context)
     chosen = next(entry for entry in judged if entry.name == (advice.method or advice.best))
     every = pairs(prepared.judging, judged)
     signs = symptoms(prepared, chosen, model.velocity, late)
@@ -622,22 +620,22 @@ WEAK = 1.1  # times the error that wls leaves at a joint: what ols gives up ther
 WRONG = 1.05  # times the prior model's error, or gravity's: no estimator mends such data or such a model
 
 
-def recommend(
-    judged: Sequence[Judged],
-    compared: Mapping[str, Difference],
-    *,
-    bias: Bias | None,
-    others: Mapping[str, float],
-    bodies: Mapping[str, float] | None = None,
-    substitute: bool = False,
-    joints: Sequence[str] = (),
-    late: float | None = None,
-) -> Recommendation:
-    """Choose among methods; `compared` tells each one's difference to the best, `others` what baselines leave.
+@dataclass(frozen=True)
+class Context:
+    """What a recommendation looks at besides the methods' own errors."""
 
-    `bodies`: what the physically consistent versions leave, where there are any. `substitute`: no run was kept back.
-    `joints`: names of those that are judged. `late`: s, by which torques clearly come after their motion.
-    """
+    others: Mapping[str, float]  # what baselines leave
+    bodies: Mapping[str, float] = field(default_factory=dict)  # what the physically consistent versions leave
+    substitute: bool = False  # no run was kept back
+    joints: Sequence[str] = ()  # names of those that are judged
+    late: float | None = None  # s, by which torques clearly come after their motion
+
+
+def recommend(
+    judged: Sequence[Judged], compared: Mapping[str, Difference], bias: Bias | None, context: Context
+) -> Recommendation:
+    """Choose among methods; `compared` tells each one's difference to the best."""
+    others, bodies = context.others, context.bodies
     best = min(judged, key=lambda entry: entry.error)
     within = [entry for entry in judged if compared[entry.name].within_noise]
     chosen = min(within, key=lambda entry: preference(entry, bias))
@@ -656,12 +654,16 @@ def recommend(
             )
         return Recommendation(None, best.name, "Take none of these models", (said,), names)
     why = _best(chosen, judged, compared) if chosen is best else _instead(chosen, best, compared[chosen.name], bias)
-    doubts = [*_doubts(chosen, bias, others, bodies or {}), *_unweighted(chosen, judged, joints), *_late(late)]
+    doubts = [
+        *_doubts(chosen, bias, others, bodies),
+        *_unweighted(chosen, judged, context.joints),
+        *_late(context.late),
+    ]
     headline = f"Take the model of {chosen.name}"
-    headline += ", for now" if substitute else ", with care" if doubts else ""
-    notes = [*([PRIOR] if chosen.name == "ridge" else []), *_version(chosen, bodies or {})]
+    headline += ", for now" if context.substitute else ", with care" if doubts else ""
+    notes = [*([PRIOR] if chosen.name == "ridge" else []), *_version(chosen, bodies)]
     reasons = (*why, *doubts, *notes)
-    return Recommendation(chosen.name, best.name, headline, reasons, names, bool(doubts) or substitute)
+    return Recommendation(chosen.name, best.name, headline, reasons, names, bool(doubts) or context.substitute)
 
 
 PRIOR = (

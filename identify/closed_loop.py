@@ -93,56 +93,6 @@ def require_simulated(result: DidimResult) -> Estimate:
     return result.estimate
 
 
-def didim(
-    robot: Robot,
-    runs: Sequence[Samples],
-    servo: Servo,
-    *,
-    references: Mapping[str, Motion] | None = None,
-    start: FloatArray | None = None,
-    columns: IntArray | None = None,
-    rows: Rows | None = None,
-    max_iterations: int = 15,
-    tolerance: float = TOLERANCE,
-    width: float = WIDTH,
-) -> DidimResult:
-    """Fit parameters to torques by simulating the closed loop, from a regular start where none is given.
-
-    `columns` (the base parameters by default) are estimated, others stay as `start` has them. A result that did not
-    converge says so, in `status` and in its sentence.
-    """
-    replay = set_up_replay(robot, runs, servo, references=references, columns=columns, rows=rows, width=width)
-    design = servo_inertia(servo)
-    if start is None:
-        chi = regular_start(replay.robot, replay.motion, design, replay.columns)
-    else:
-        chi = full_parameters(robot, start)
-    return _iterate(replay, chi, design, max_iterations, tolerance)
-
-
-def servo_inertia(servo: Servo) -> FloatArray:
-    """Tell the inertias that gains were tuned on: kd² / (4 ζ² kp) where that is not stated, (n_joints,)."""
-    if servo.inertia is not None:
-        return servo.inertia
-    if not ((servo.kp > 0.0) & (servo.kd > 0.0)).all():
-        raise ExcitorError(
-            f"the servo has gains kp {servo.kp.tolist()}, kd {servo.kd.tolist()}; all must be positive, or state the "
-            "inertias that they were tuned on"
-        )
-    return np.asarray(servo.kd**2 / (4.0 * DAMPING**2 * servo.kp))
-
-
-def updated_servo(servo: Servo, robot: Robot, motion: Motion, chi: FloatArray, design: FloatArray) -> Servo:
-    """Scale gains by J(χ) / J(design), so that the simulated loop has the real one's bandwidth."""
-    try:
-        with np.errstate(all="ignore"):
-            ratio = design_inertia(robot, motion, chi) / design
-    except np.linalg.LinAlgError:  # singular mass matrices scale nothing
-        return servo
-    ratio = np.where(np.isfinite(ratio) & (ratio > 0.0), ratio, 1.0)
-    return replace(servo, kp=servo.kp * ratio, kd=servo.kd * ratio)
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Replay:
     """Measured runs with all that is needed to simulate them: what does not change from iteration to iteration."""
@@ -176,6 +126,45 @@ class Replay:
     def motion(self) -> Motion:
         """All references, one after another."""
         return Motion(*(np.concatenate([getattr(r, k) for r in self.references]) for k in ("q", "dq", "ddq")))
+
+
+def didim(
+    replay: Replay, *, start: FloatArray | None = None, max_iterations: int = 15, tolerance: float = TOLERANCE
+) -> DidimResult:
+    """Fit parameters to torques by simulating the closed loop, from a regular start where none is given.
+
+    The replay's columns are estimated, others stay as `start` has them. A result that did not converge says so, in
+    `status` and in its sentence.
+    """
+    design = servo_inertia(replay.servo)
+    if start is None:
+        chi = regular_start(replay.robot, replay.motion, design, replay.columns)
+    else:
+        chi = full_parameters(replay.robot, start)
+    return _iterate(replay, chi, design, max_iterations, tolerance)
+
+
+def servo_inertia(servo: Servo) -> FloatArray:
+    """Tell the inertias that gains were tuned on: kd² / (4 ζ² kp) where that is not stated, (n_joints,)."""
+    if servo.inertia is not None:
+        return servo.inertia
+    if not ((servo.kp > 0.0) & (servo.kd > 0.0)).all():
+        raise ExcitorError(
+            f"the servo has gains kp {servo.kp.tolist()}, kd {servo.kd.tolist()}; all must be positive, or state the "
+            "inertias that they were tuned on"
+        )
+    return np.asarray(servo.kd**2 / (4.0 * DAMPING**2 * servo.kp))
+
+
+def updated_servo(servo: Servo, robot: Robot, motion: Motion, chi: FloatArray, design: FloatArray) -> Servo:
+    """Scale gains by J(χ) / J(design), so that the simulated loop has the real one's bandwidth."""
+    try:
+        with np.errstate(all="ignore"):
+            ratio = design_inertia(robot, motion, chi) / design
+    except np.linalg.LinAlgError:  # singular mass matrices scale nothing
+        return servo
+    ratio = np.where(np.isfinite(ratio) & (ratio > 0.0), ratio, 1.0)
+    return replace(servo, kp=servo.kp * ratio, kd=servo.kd * ratio)
 
 
 def _iterate(replay: Replay, chi: FloatArray, design: FloatArray, most: int, tolerance: float) -> DidimResult:
@@ -332,32 +321,27 @@ SETTLED = 0.02  # of a standard deviation: simulated sensitivities know no more 
 
 
 def input_error(
-    robot: Robot,
-    runs: Sequence[Samples],
-    servo: Servo,
+    replay: Replay,
     *,
-    references: Mapping[str, Motion] | None = None,
     start: FloatArray | None = None,
-    columns: IntArray | None = None,
-    rows: Rows | None = None,
     sensitivity: Sensitivity = "simulated",
     max_iterations: int = 20,
-    width: float = WIDTH,
 ) -> DidimResult:
     """Fit parameters to torques by simulating the closed loop, from ordinary least squares where no start is given.
 
-    `columns` (the base parameters by default) are estimated, others stay as `start` has them.
+    The replay's columns are estimated, others stay as `start` has them.
     """
-    replay = set_up_replay(robot, runs, servo, references=references, columns=columns, rows=rows, width=width)
+    robot = replay.robot
     try:
-        inverse = compress(dynamic_regression(replay.robot, runs, columns=replay.columns, rows=rows))
+        measured = dynamic_regression(robot, replay.runs, columns=replay.columns, rows=replay.rows)
+        inverse = compress(pick_rows(measured, replay.kept))
         chi = full_parameters(robot, start)
         if start is None:
             chi[replay.columns] = ols(inverse).values
         sigma = _sigma(replay, group_sigma(inverse, ols(inverse).values, "joint"), inverse.joint)
     except RankDeficient as why:
         return _failed(replay, full_parameters(robot, start), "undetermined", str(why))
-    first = replay_runs(replay, chi, servo)
+    first = replay_runs(replay, chi, replay.servo)
     if isinstance(first, OutOfControl):
         return _failed(replay, chi, "out of control", f"from its start, {first.sentence}")
 
@@ -411,30 +395,10 @@ def _result(
     replay: Replay, chi: FloatArray, fit: NonlinearFit, sigma: FloatArray, sensitivity: Sensitivity
 ) -> DidimResult:
     residual = relative_residual(replay, fit.residual * sigma)
-    variance = float(fit.residual @ fit.residual) / max(len(fit.residual) - len(fit.x), 1)
-    names = tuple(replay.names[c] for c in replay.columns)
     try:
-        spread = variance * covariance(fit, names)
+        estimate = _input_error_estimate(replay, fit, sigma, sensitivity)
     except RankDeficient as why:
         return _failed(replay, chi, "undetermined", str(why))
-    spectrum = column_spectrum(fit.R)
-    estimate = Estimate(
-        method="input-error",
-        names=names,
-        units=tuple(replay.units[c] for c in replay.columns),
-        values=fit.x,
-        covariance=spread,
-        group_sigma={
-            (int(j), run): float(sigma[replay.joint == j][0])
-            for j in np.unique(replay.joint)
-            for run in range(len(replay.runs))
-        },
-        n_rows=len(fit.residual),
-        condition=float(spectrum[0] / spectrum[-1]) if spectrum[-1] > 0.0 else float("inf"),
-        singular_values=spectrum,
-        weighted_residual=float(np.linalg.norm(fit.residual)),
-        settings={"sensitivity": sensitivity, "evaluations": float(fit.evaluations), "ended": fit.message},
-    )
     status: Status = "iterations" if not fit.converged else ("converged" if residual < NO_FIT else "no fit")
     said = {
         "converged": f"Closed-loop input error converged in {fit.iterations} iterations, because {fit.message}",
@@ -451,6 +415,30 @@ def _result(
         iterations=fit.iterations,
         history=tuple(Iteration(size * share, float("nan"), False) for size in fit.history),
         sentence=" ".join([said + fitted, *assumption(replay)]),
+    )
+
+
+def _input_error_estimate(replay: Replay, fit: NonlinearFit, sigma: FloatArray, sensitivity: Sensitivity) -> Estimate:
+    """Describe a fit as an estimate; RankDeficient where the equations do not determine it."""
+    names = tuple(replay.names[c] for c in replay.columns)
+    variance = float(fit.residual @ fit.residual) / max(len(fit.residual) - len(fit.x), 1)
+    spectrum = column_spectrum(fit.R)
+    return Estimate(
+        method="input-error",
+        names=names,
+        units=tuple(replay.units[c] for c in replay.columns),
+        values=fit.x,
+        covariance=variance * covariance(fit, names),
+        group_sigma={
+            (int(j), run): float(sigma[replay.joint == j][0])
+            for j in np.unique(replay.joint)
+            for run in range(len(replay.runs))
+        },
+        n_rows=len(fit.residual),
+        condition=float(spectrum[0] / spectrum[-1]) if spectrum[-1] > 0.0 else float("inf"),
+        singular_values=spectrum,
+        weighted_residual=float(np.linalg.norm(fit.residual)),
+        settings={"sensitivity": sensitivity, "evaluations": float(fit.evaluations), "ended": fit.message},
     )
 
 
@@ -480,7 +468,6 @@ def set_up_replay(
     references: Mapping[str, Motion] | None = None,
     columns: IntArray | None = None,
     rows: Rows | None = None,
-    width: float = WIDTH,
 ) -> Replay:
     """Prepare runs for simulation; where a run's reference is not known its measured motion stands in for it.
 
@@ -488,7 +475,7 @@ def set_up_replay(
     """
     columns = base_parameters(robot).kept if columns is None else columns
     rows, references = rows or Rows(), references or {}
-    robot, runs = smoothed(robot, width), tuple(runs)
+    robot, runs = smoothed(robot, WIDTH), tuple(runs)
     if not runs:
         raise ExcitorError("there are no runs to simulate; give at least one")
     strides = tuple(_stride(run, servo) for run in runs)

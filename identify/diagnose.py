@@ -117,27 +117,29 @@ def check_rank(data: Subset) -> list[Finding]:
     """Name the parameters that these motions do not show, or do not separate."""
     W = data.W.reshape(-1, data.W.shape[2])
     norms = np.linalg.norm(W, axis=0)
-    typical = float(np.median(norms))
-    absent = tuple(name for name, norm in zip(data.names, norms, strict=True) if norm <= 1e-12 * typical)
-    shown = norms > 1e-12 * typical
-    found = []
-    if absent:
-        found.append(
-            Finding(
-                "unusable",
-                "absent",
-                f"no equation contains {several(absent)}",
-                "add a run that shows them, or leave them out",
-                {"parameters": absent},
-            )
-        )
-    R = np.linalg.qr(W[:, shown] / norms[shown], mode="r")
-    _, values, directions = np.linalg.svd(R)
+    shown = norms > 1e-12 * float(np.median(norms))
+    absent = tuple(name for name, there in zip(data.names, shown, strict=True) if not there)
     names = [name for name, there in zip(data.names, shown, strict=True) if there]
+    R = np.asarray(np.linalg.qr(W[:, shown] / norms[shown], mode="r"))
+    return [*_absent(absent), *_inseparable(R, names)]
+
+
+def _absent(names: tuple[str, ...]) -> list[Finding]:
+    if not names:
+        return []
+    sentence = f"no equation contains {several(names)}"
+    return [
+        Finding("unusable", "absent", sentence, "add a run that shows them, or leave them out", {"parameters": names})
+    ]
+
+
+def _inseparable(R: FloatArray, names: list[str]) -> list[Finding]:
+    """Judge the condition of normalised columns by their triangle."""
+    _, values, directions = np.linalg.svd(R)
     deficient = values <= RANK_TOLERANCE * values[0]
     if deficient.any():
         mixed = _strong(directions[deficient], names)
-        found.append(
+        return [
             Finding(
                 "unusable",
                 "rank",
@@ -145,19 +147,19 @@ def check_rank(data: Subset) -> list[Finding]:
                 "add a run that moves them apart, or leave some out",
                 {"parameters": mixed, "missing": float(deficient.sum())},
             )
+        ]
+    if not values[0] > POOR_CONDITION * values[-1]:
+        return []
+    mixed = _strong(directions[-1:], names)
+    return [
+        Finding(
+            "doubtful",
+            "condition",
+            f"the motions hardly separate {several(mixed)}: condition number {values[0] / values[-1]:.0f}",
+            "add a run designed for them, or report essential parameters only",
+            {"parameters": mixed, "condition": float(values[0] / values[-1])},
         )
-    elif values[0] > POOR_CONDITION * values[-1]:
-        mixed = _strong(directions[-1:], names)
-        found.append(
-            Finding(
-                "doubtful",
-                "condition",
-                f"the motions hardly separate {several(mixed)}: condition number {values[0] / values[-1]:.0f}",
-                "add a run designed for them, or report essential parameters only",
-                {"parameters": mixed, "condition": float(values[0] / values[-1])},
-            )
-        )
-    return found
+    ]
 
 
 def _motion_and_channels(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:

@@ -22,7 +22,7 @@ from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.errors import RankDeficient
 
-Method = Literal["white", "bootstrap", "spectral"]
+Method = Literal["white", "effective", "bootstrap", "spectral"]
 LINEAR = ("ols", "wls", "irls")  # estimates that solve WᵀWβ = Wᵀy, weights aside
 CELLS_PER_BLOCK = 4  # blocks start at quarters of their length
 LEAST_BLOCKS = 20  # a longest block's worth; fewer say little about how blocks differ
@@ -66,6 +66,29 @@ def white_intervals(estimate: Estimate, *, noise_known: bool = False) -> Interva
     if noise_known:
         covariance = covariance * dof / estimate.weighted_residual**2
     return intervals_of(estimate, "white", covariance, np.inf if noise_known else float(dof), {})
+
+
+@one_blas_thread()
+def effective_intervals(
+    regression: Regression, estimate: Estimate, *, row_weights: FloatArray | None = None
+) -> Intervals:
+    """Let each joint's residuals count as the white ones they are worth: A⁻¹ (Σ_j s_j² f_j A_j) A⁻¹.
+
+    A_j = W_jᵀΣ⁻¹W_j of joint j's rows, A their sum, s_j² the variance of its weighted residuals, f_j how many times
+    fewer independent ones there are. Careful where columns change faster than residuals: then it is too wide.
+    `row_weights` are those that the equations were compressed with, if any.
+    """
+    system = Whitened.of(regression, estimate, row_weights)
+    n = len(estimate.names)
+    middle = np.zeros((n, n))
+    worth = 0.0
+    for entry in whiteness(regression, system.residual):
+        rows = regression.joint == (-1 if entry.joint == "power" else regression.joint_names.index(entry.joint))
+        variance = float(np.mean(system.residual[rows] ** 2)) * len(regression) / max(len(regression) - n, 1)
+        middle += variance * entry.inflation * (system.Q[rows].T @ system.Q[rows])
+        worth += entry.n_effective
+    dof = max(worth - n, 1.0)
+    return intervals_of(estimate, "effective", system.back(middle), dof, {"effective rows": worth})
 
 
 @one_blas_thread()
@@ -248,7 +271,6 @@ def spectral_intervals(
     estimate: Estimate,
     runs: Sequence[Samples] = (),
     *,
-    row_weights: FloatArray | None = None,
     system: Whitened | None = None,
 ) -> Intervals:
     """Let each band of each joint's residuals count by its own density: A⁻¹ (Σ_b s_b² A_b) A⁻¹.
@@ -258,7 +280,7 @@ def spectral_intervals(
     Joints' errors are taken to be independent of one another. Estimates that are no plain least squares bring the
     `system` that tells how they move with their rows' errors.
     """
-    system = system or Whitened.of(regression, estimate, row_weights)
+    system = system or Whitened.of(regression, estimate)
     n = len(estimate.names)
     middle = np.zeros((n, n))
     fewest = np.inf
@@ -547,9 +569,12 @@ def honest_intervals(
     system: Whitened | None = None,
     row_weights: FloatArray | None = None,
 ) -> Intervals:
-    """Find 95 % intervals that do not trust residuals to be white: by bands, widened by blocks of time."""
-    by_band = spectral_intervals(regression, estimate, runs, row_weights=row_weights, system=system)
+    """Find 95 % intervals that do not trust residuals to be white: by bands, widened by blocks of time.
+
+    `row_weights` are those that the equations were compressed with, if any.
+    """
     system = system or Whitened.of(regression, estimate, row_weights)
+    by_band = spectral_intervals(regression, estimate, runs, system=system)
     by_block = block_bootstrap(regression, estimate, system=system)
     return wider(by_band, by_block)
 

@@ -230,32 +230,15 @@ def iv_answer(problem: Problem) -> Answer:
 
 def didim_answer(problem: Problem) -> Answer:
     """DIDIM from a regular start."""
-    servo = _servo(problem)
-    result = didim(
-        problem.robot,
-        _moving(problem),
-        servo,
-        references=problem.references,
-        columns=_columns(problem),
-        rows=problem.rows,
-    )
-    return _simulated_answer(problem, servo, result)
+    replay = moving_replay(problem, _servo(problem))
+    return _simulated_answer(problem, replay, didim(replay))
 
 
 def input_error_answer(problem: Problem) -> Answer:
     """Closed-loop input error from least squares; where simulating every parameter's effect is too dear, by W_s."""
-    servo, moving, columns = _servo(problem), _moving(problem), _columns(problem)
-    sensitivity = affordable_sensitivity(problem, servo)
-    result = input_error(
-        problem.robot,
-        moving,
-        servo,
-        references=problem.references,
-        columns=columns,
-        rows=problem.rows,
-        sensitivity=sensitivity,
-    )
-    told = _simulated_answer(problem, servo, result)
+    replay = moving_replay(problem, _servo(problem))
+    sensitivity = affordable_sensitivity(problem, replay.servo)
+    told = _simulated_answer(problem, replay, input_error(replay, sensitivity=sensitivity))
     if sensitivity == "simulated":
         return told
     note = "to save time, what parameters do to the simulated motion is left out of the sensitivities"
@@ -668,13 +651,13 @@ def moving_replay(problem: Problem, servo: Servo) -> Replay:
     )
 
 
-def _simulated_answer(problem: Problem, servo: Servo, result: DidimResult) -> Answer:
+def _simulated_answer(problem: Problem, replay: Replay, result: DidimResult) -> Answer:
     """Put intervals around a converged result; one that did not converge is refused with its own sentence."""
     estimate = replace(require_simulated(result), method=result.method)
     notes: tuple[str, ...] = (result.sentence,)
     if any(run.static for run in problem.runs):
         notes = (*notes, "static poses were left out: nothing moves there that could be simulated")
-    intervals = _replayed_intervals(moving_replay(problem, servo), result, estimate)
+    intervals = _replayed_intervals(replay, result, estimate)
     evidence = {"iterations": float(result.iterations), "residual": float(result.history[-1].residual)}
     return Answer(result.method, estimate, intervals, notes=notes, evidence=evidence)
 

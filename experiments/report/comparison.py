@@ -10,8 +10,17 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from excitor.experiments.compare import Compared, Judged, by_name, contradictions, error_words, outcome
-from excitor.experiments.identification import noise_errors, provenance
+from excitor.experiments.compare import (
+    Compared,
+    Judged,
+    Pair,
+    Recommendation,
+    by_name,
+    contradictions,
+    error_words,
+    outcome,
+)
+from excitor.experiments.identification import findings_data, noise_errors, provenance
 from excitor.experiments.report.data import robot_data
 from excitor.experiments.report.html import (
     NONE,
@@ -406,7 +415,7 @@ KIND = "excitor compare"
 
 def compare_data(compared: Compared) -> dict[str, Any]:
     """Collect everything."""
-    prepared, advice = compared.prepared, compared.recommendation
+    prepared = compared.prepared
     joints = judged_joints(compared)
     judged = {entry.name: entry for entry in compared.judged}
     return {
@@ -414,15 +423,7 @@ def compare_data(compared: Compared) -> dict[str, Any]:
         "kind": KIND,
         "name": prepared.examined.campaign.folder.resolve().name,
         "robot": robot_data(prepared.problem.robot),
-        "recommendation": {
-            "method": advice.method,
-            "best": advice.best,
-            "is_best": advice.is_best,
-            "careful": advice.careful,
-            "headline": advice.headline,
-            "reasons": list(advice.reasons),
-            "within_noise": list(advice.within),
-        },
+        "recommendation": recommendation_data(compared.recommendation),
         "beliefs": list(compared.beliefs),
         "bias": bias_data(compared),
         "runs": {
@@ -437,19 +438,34 @@ def compare_data(compared: Compared) -> dict[str, Any]:
         "baselines": {name: errors_data(errors, joints) for name, errors in compared.baselines.items()},
         "noise": noise_data(compared, joints),
         "parameters": parameters_data(compared),
-        "pairs": [
-            {
-                "one": pair.one,
-                "other": pair.other,
-                "torque": finite(pair.torque),
-                "apart": None if pair.apart is None else list(pair.apart),
-                "compared": pair.compared,
-            }
-            for pair in compared.pairs
-        ],
+        "pairs": [pair_data(pair) for pair in compared.pairs],
         "simulated": None if compared.simulated is None else compared.simulated.data(),
-        "findings": [{"level": f.level, "what": f.what, "sentence": str(f)} for f in compared.findings],
+        "findings": list(findings_data(compared.findings)),
         "provenance": provenance(prepared.examined.campaign),
+    }
+
+
+def recommendation_data(advice: Recommendation) -> dict[str, Any]:
+    """Write which method is recommended, and why."""
+    return {
+        "method": advice.method,
+        "best": advice.best,
+        "is_best": advice.is_best,
+        "careful": advice.careful,
+        "headline": advice.headline,
+        "reasons": list(advice.reasons),
+        "within_noise": list(advice.within),
+    }
+
+
+def pair_data(pair: Pair) -> dict[str, Any]:
+    """Write how far two methods are apart."""
+    return {
+        "one": pair.one,
+        "other": pair.other,
+        "torque": finite(pair.torque),
+        "apart": None if pair.apart is None else list(pair.apart),
+        "compared": pair.compared,
     }
 
 

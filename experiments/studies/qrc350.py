@@ -27,7 +27,7 @@ from typing import Any, get_args
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Plot
+from matplotlib.figure import Figure as FigureFigure
 
 from excitor.design.certify.certificate import Certificate
 from excitor.design.certify.certify import certify
@@ -55,7 +55,7 @@ from excitor.robots.gram import condition_number
 from excitor.robots.information import Noise, deviations, information, knowledge
 from excitor.robots.load import load
 from excitor.robots.parameters import layout, layout_of
-from excitor.robots.robot import FrictionTerm, Limits, Motion, Robot
+from excitor.robots.robot import FrictionModel, FrictionTerm, Limits, Motion, Robot
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -217,7 +217,7 @@ def figures(results: Results, printed: Mapping[str, Any]) -> list[Figure]:
         *path_figures(printed, results.paths),
         *uncertainty_figures(results.disagreement),
         *error_figures(printed, results.paper_on_C, results.harmonic, results.vibrating),
-        *design_figures(results.designs),
+        *figures_qrc350_design_figures(results.designs),
     ]
 
 
@@ -234,7 +234,7 @@ def tell(recordings: Recordings, results: Results, printed: Mapping[str, Any]) -
             "process 2": spelled(models.process2),
             "process 2, friction preset": spelled(models.process2_preset),
         },
-        "kept, by acceptance set": {key: kept_sentence(each) for key, each in results.reductions.items()},
+        "kept, by acceptance set": {key: outcome_qrc350_decisions(each) for key, each in results.reductions.items()},
         "Figure 4, overshoot over the desired path in mm": overshoot_mm(results.paths),
         **beyond_told(results.harmonic, results.vibrating),
         "designs": told(results.designs),
@@ -364,7 +364,7 @@ def _terms(n_joints: int, features: Sequence[str], width: float) -> list[Frictio
                 FrictionTerm(f"Fm{name} {slip:g}", "maxwell-slip", axis, axis, scale=slip, warm_up=1) for slip in SLIPS
             ]
         if "ripple" in features and j in RIPPLE_JOINTS:
-            waves: tuple[str, ...] = ("ripple-sin", "ripple-cos")
+            waves: tuple[FrictionModel, ...] = ("ripple-sin", "ripple-cos")
             terms += [FrictionTerm(f"{w} {n:g} {name}", w, axis, axis, scale=n) for n in RIPPLES for w in waves]
     return terms
 
@@ -515,7 +515,7 @@ def by_acceptance(recordings: Recordings) -> dict[str, Reduction]:
     }
 
 
-def kept_sentence(reduction: Reduction) -> str:
+def outcome_qrc350_decisions(reduction: Reduction) -> str:
     """Tell what a reduction kept."""
     return f"{len(reduction.estimate.names)} parameters, condition {reduction.estimate.condition:.4g}"
 
@@ -684,7 +684,7 @@ BARS = {"full": 3.6, "restrained": 4.0}
 MEASURED = {"A": 5.74, "B": 6.92}  # conditions of the rivals, to be within 0.01
 
 
-def design_figures(designs: Designs) -> list[Figure]:
+def figures_qrc350_design_figures(designs: Designs) -> list[Figure]:
     """Compare medians over the seeds."""
     name = "qrc350.design"
     rivals = [
@@ -914,13 +914,16 @@ def _trial(outcome: Outcome) -> str:
     return f"{outcome.model}: {outcome.n_parameters} parameters, {A:.3f}, {B:.3f}, {C:.3f}"
 
 
-PATH_RUNS = ("desired", "without_model", "process_model")
+RUNS_QRC350_PATH = ("desired", "without_model", "process_model")
 WINDOW = ((1341.0, 1343.0), (235.0, 250.0))  # mm, x and y of the printed figure
+EXTREMES = ("max_x", "min_x", "max_y", "min_y", "min_x_in_window")
 
 
 def paths_mm(recordings: Recordings) -> dict[str, FloatArray]:
     """Positions of the flange, run -> (n_samples, 3) in mm."""
-    return {run: 1e3 * frame_pose(recordings.robot, path_positions(recordings, run))[:, :3, 3] for run in PATH_RUNS}
+    return {
+        run: 1e3 * frame_pose(recordings.robot, path_positions(recordings, run))[:, :3, 3] for run in RUNS_QRC350_PATH
+    }
 
 
 def extremes(path: FloatArray) -> dict[str, float]:
@@ -946,7 +949,7 @@ def overshoot_mm(paths: Mapping[str, FloatArray]) -> dict[str, dict[str, float]]
     """How far each run reaches beyond the desired path, by direction."""
     wanted = extremes(paths["desired"])
     told = {}
-    for run in PATH_RUNS[1:]:
+    for run in RUNS_QRC350_PATH[1:]:
         reached = extremes(paths[run])
         told[run] = {
             "+x": reached["max_x"] - wanted["max_x"],
@@ -958,12 +961,12 @@ def overshoot_mm(paths: Mapping[str, FloatArray]) -> dict[str, dict[str, float]]
     return told
 
 
-GREY, PAPER, OURS, OTHER = "#9a9a9a", "#c44e52", "#1f6fb4", "#e0a030"
+MEASURED_QRC350_PLOTS, PAPER, OURS, OTHER = "#9a9a9a", "#c44e52", "#1f6fb4", "#e0a030"
 
 
-def figure4(paths: Mapping[str, FloatArray]) -> Plot:
+def figure4(paths: Mapping[str, FloatArray]) -> FigureFigure:
     """Draw the corner of the square that the paper shows, and the whole."""
-    plot = Plot(figsize=(10, 5), layout="constrained")
+    plot = FigureFigure(figsize=(10, 5), layout="constrained")
     corner, whole = plot.subplots(1, 2)
     styles = {"desired": ("black", "--"), "without_model": (PAPER, "-"), "process_model": (OURS, "-")}
     for run, path in paths.items():
@@ -978,15 +981,15 @@ def figure4(paths: Mapping[str, FloatArray]) -> Plot:
     return plot
 
 
-def torques(recordings: Recordings, paper: Estimate, vibrating: Beyond) -> Plot:
+def torques(recordings: Recordings, paper: Estimate, vibrating: Beyond) -> FigureFigure:
     """Draw measured and predicted torques on trajectory C, joint by joint."""
-    plot = Plot(figsize=(12, 13), layout="constrained")
+    plot = FigureFigure(figsize=(12, 13), layout="constrained")
     measured = recordings.samples["C"]
     n = len(vibrating.chosen.predicted_C)
     t = np.arange(n) / measured.sample_rate_hz
     by_paper = predicted(recordings.equations["C"], paper.values)[:n]
     for j, axes in enumerate(np.atleast_1d(plot.subplots(6, 1, sharex=True))):
-        axes.plot(t, measured.tau[:n, j], color=GREY, linewidth=1.8, label="measured, mean of 50 runs")
+        axes.plot(t, measured.tau[:n, j], color=MEASURED_QRC350_PLOTS, linewidth=1.8, label="measured, mean of 50 runs")
         axes.plot(t, by_paper[:, j], color=PAPER, linewidth=0.9, label="paper's model A")
         axes.plot(
             t,
@@ -1003,9 +1006,9 @@ def torques(recordings: Recordings, paper: Estimate, vibrating: Beyond) -> Plot:
     return plot
 
 
-def errors(paper: FloatArray, harmonic: Beyond, vibrating: Beyond) -> Plot:
+def errors(paper: FloatArray, harmonic: Beyond, vibrating: Beyond) -> FigureFigure:
     """Draw the errors on trajectory C as bars, by joint and their mean."""
-    plot = Plot(figsize=(11, 5), layout="constrained")
+    plot = FigureFigure(figsize=(11, 5), layout="constrained")
     axes = plot.subplots()
     groups = {
         "paper: five harmonics, weights by scatter": (paper, PAPER),
@@ -1075,10 +1078,10 @@ def tables(recordings: Recordings, models: Models) -> Columns:
         "II": _errors(recordings, {"A on A": ("A", A), "A on C": ("C", A)}),
         "III": _errors(recordings, {"B on B": ("B", B), "B on C": ("C", B)}),
         "IV": {
-            "process 1 full": _parameter_values(models.process1.full, models),
-            "process 1 reduced": _parameter_values(models.process1.estimate, models),
-            "process 2 full": _parameter_values(models.process2.full, models),
-            "process 2 reduced": _parameter_values(models.process2.estimate, models),
+            "process 1 full": _listed_qrc350_tables(models.process1.full, models),
+            "process 1 reduced": _listed_qrc350_tables(models.process1.estimate, models),
+            "process 2 full": _listed_qrc350_tables(models.process2.full, models),
+            "process 2 reduced": _listed_qrc350_tables(models.process2.estimate, models),
         },
         "V": _errors(recordings, _on_own_process(models, models.process2)),
         "VI": _errors(
@@ -1127,7 +1130,7 @@ def _errors(recordings: Recordings, cases: Mapping[str, tuple[str, FloatArray]])
     return columns
 
 
-def _parameter_values(estimate: Estimate, models: Models) -> list[Value]:
+def _listed_qrc350_tables(estimate: Estimate, models: Models) -> list[Value]:
     return [estimate.value(name) if name in estimate.names else None for name in models.names]
 
 
@@ -1150,8 +1153,7 @@ def disagreement(recordings: Recordings, models: Models) -> dict[str, float]:
 
 def robust_sigma(equations: Regression, model: Estimate) -> FloatArray:
     """Estimate standard deviations by a bootstrap of blocks as long as residuals remember, (n_params,)."""
-    system = Whitened.of(equations, model, repetition_weights(equations))
-    return block_bootstrap(equations, model, system=system).sigma
+    return block_bootstrap(equations, model, system=Whitened.of(equations, model, repetition_weights(equations))).sigma
 
 
 def repetition_weights(equations: Regression) -> FloatArray:

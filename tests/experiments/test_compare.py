@@ -13,6 +13,7 @@ from excitor.experiments import compare as comparing
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.compare import (
     Bias,
+    Context,
     Difference,
     Symptoms,
     apart,
@@ -174,14 +175,14 @@ def of(entries, **errors):
 
 def test_the_best_is_taken_where_it_is_not_chance(pair):
     judged, compared = of(pair, irls=0.05, wls=0.08)
-    advice = recommend(judged, compared(0.01), bias=None, others=OTHERS)
+    advice = recommend(judged, compared(0.01), None, Context(OTHERS))
     assert (advice.method, advice.is_best) == ("irls", True)
     assert "hardly chance" in advice.reasons[0]
 
 
 def test_the_simpler_is_taken_where_it_is(pair):
     judged, compared = of(pair, irls=0.050, wls=0.052)
-    advice = recommend(judged, compared(0.01), bias=None, others=OTHERS)
+    advice = recommend(judged, compared(0.01), None, Context(OTHERS))
     assert (advice.method, advice.best, advice.is_best) == ("wls", "irls", False)
     assert "within the noise" in advice.reasons[0]
     assert "simpler" in advice.reasons[0]
@@ -192,11 +193,11 @@ def test_a_model_that_a_robot_could_have_goes_before_a_simple_one(pair):
     irls, wls = pair
     broken = replace(wls, smallest_inertia=-0.5, driving=("Fv1",))
     judged, compared = of((irls, broken), irls=0.052, wls=0.050)
-    advice = recommend(judged, compared(0.01), bias=None, others=OTHERS)
+    advice = recommend(judged, compared(0.01), None, Context(OTHERS))
     assert advice.method == "irls"
     assert "not positive definite" in advice.reasons[0]
     assert "friction below 0 (Fv1)" in advice.reasons[0]
-    alone = recommend(judged[1:], compared(0.01), bias=None, others=OTHERS)
+    alone = recommend(judged[1:], compared(0.01), None, Context(OTHERS))
     assert alone.method == "wls"
     assert alone.careful
     assert any("not for simulation" in reason for reason in alone.reasons)
@@ -207,19 +208,19 @@ def test_bias_decides_between_methods_that_are_as_good(pair):
     iv = replace(irls, answer=replace(irls.answer, method="iv"))
     judged, compared = of((iv, wls), iv=0.052, wls=0.050)
     biased, surely = Bias(1e-6, 30.0, True), recommend
-    assert surely(judged, compared(0.01), bias=biased, others=OTHERS).method == "iv"
-    assert surely(judged, compared(0.01), bias=Bias(0.4, 1.0), others=OTHERS).method == "wls"
-    unsure = surely(judged, compared(0.01), bias=Bias(1e-6, 30.0, False), others=OTHERS)
+    assert surely(judged, compared(0.01), biased, Context(OTHERS)).method == "iv"
+    assert surely(judged, compared(0.01), Bias(0.4, 1.0), Context(OTHERS)).method == "wls"
+    unsure = surely(judged, compared(0.01), Bias(1e-6, 30.0, False), Context(OTHERS))
     assert (unsure.method, unsure.careful) == ("wls", True)
     assert any("suspects wls of bias" in reason and "lowpass_hz" in reason for reason in unsure.reasons)
-    far = recommend(judged, compared(0.001), bias=biased, others=OTHERS)
+    far = recommend(judged, compared(0.001), biased, Context(OTHERS))
     assert far.method == "wls"
     assert any("believe iv" in reason for reason in far.reasons)
 
 
 def test_no_model_is_recommended_that_predicts_nothing(pair):
     judged, compared = of(pair, irls=0.7, wls=0.6)
-    advice = recommend(judged, compared(0.01), bias=None, others=OTHERS)
+    advice = recommend(judged, compared(0.01), None, Context(OTHERS))
     assert advice.method is None
     assert "gravity alone" in advice.reasons[0]
 
@@ -289,26 +290,26 @@ def test_noisy_motion_does_not_judge_where_the_test_suspects_bias(compared, pair
 
 def test_a_delay_and_poor_models_ask_for_care(pair):
     judged, compared = of(pair, irls=0.080, wls=0.05)
-    assert not recommend(judged, compared(0.001), bias=None, others=OTHERS, late=1e-4).careful
-    advice = recommend(judged, compared(0.001), bias=None, others=OTHERS, late=0.02)
+    assert not recommend(judged, compared(0.001), None, Context(OTHERS, late=1e-4)).careful
+    advice = recommend(judged, compared(0.001), None, Context(OTHERS, late=0.02))
     assert advice.careful
     assert any("moved by 20 ms back in time" in reason for reason in advice.reasons)
     judged, compared = of(pair, irls=0.8, wls=0.35)
-    advice = recommend(judged, compared(0.001), bias=None, others=OTHERS)
+    advice = recommend(judged, compared(0.001), None, Context(OTHERS))
     assert advice.careful
     assert any("the best of poor models" in reason for reason in advice.reasons)
 
 
 def test_runs_that_judge_otherwise_than_those_fitted_are_suspected(pair):
     judged, compared = of(pair, irls=0.9, wls=0.7)
-    advice = recommend(judged, compared(0.01), bias=None, others=OTHERS)
+    advice = recommend(judged, compared(0.01), None, Context(OTHERS))
     assert pair[1].training.relative_total < 0.3
     assert "look at what is otherwise in the runs that judge" in advice.reasons[0]
 
 
 def test_a_difference_that_nobody_sees_is_none(pair):
     judged, compared = of(pair, irls=2e-6, wls=2.1e-6)
-    advice = recommend(judged, compared(1e-8), bias=None, others=OTHERS)
+    advice = recommend(judged, compared(1e-8), None, Context(OTHERS))
     assert advice.method == "wls"
     assert "next to nothing" in advice.reasons[0]
 
@@ -325,11 +326,11 @@ def test_ols_is_told_to_give_up_weak_joints(pair):
     weighted = replace(wls, held_out=replace(held, relative=np.array([0.05, 0.052, 0.03])))
     judged, compared = of((replace(ols, held_out=held), weighted), ols=0.050, wls=0.051)
     names = ("base", "shoulder", "elbow")
-    advice = recommend(judged, compared(0.0001), bias=None, others=OTHERS, joints=names)
+    advice = recommend(judged, compared(0.0001), None, Context(OTHERS, joints=names))
     assert (advice.method, advice.careful) == ("ols", True)
     assert any("wls leaves less at elbow 3.00 % (ols 4.70 %)" in reason for reason in advice.reasons)
     judged, compared = of((replace(ols, held_out=held), replace(weighted, held_out=held)), ols=0.050, wls=0.051)
-    assert not recommend(judged, compared(0.0001), bias=None, others=OTHERS, joints=names).careful
+    assert not recommend(judged, compared(0.0001), None, Context(OTHERS, joints=names)).careful
 
 
 def test_symptoms_are_seen_and_noise_is_none():

@@ -118,7 +118,7 @@ def small():
 def test_the_truth_is_the_fixed_point_from_inertia_alone(small):
     robot, run, reference, servo = small
     base = base_parameters(robot)
-    found = didim(robot, [run], servo, references={"run": reference}, rows=thinned(5), tolerance=1e-4)
+    found = didim(set_up_replay(robot, [run], servo, references={"run": reference}, rows=thinned(5)), tolerance=1e-4)
     assert found.converged, found.sentence
     assert found.estimate.values == pytest.approx(base.values(robot.chi), rel=2e-3, abs=2e-4)
     assert found.history[0].residual > 0.5  # it had a way to go
@@ -139,13 +139,8 @@ def test_what_is_known_stays_and_does_not_disturb_the_rest(small):
     start = np.where(np.isin(np.arange(len(truth)), known), truth, 0.0)
     start[params.indices(["YY1", "YY2"])] = 2.0, 0.2
     found = didim(
-        robot,
-        [run],
-        servo,
-        references={"run": reference},
+        set_up_replay(robot, [run], servo, references={"run": reference}, columns=columns, rows=thinned(5)),
         start=start,
-        columns=columns,
-        rows=thinned(5),
         tolerance=1e-4,
     )
     assert found.converged, found.sentence
@@ -177,8 +172,8 @@ def test_simulated_torques_are_the_regressor_times_the_parameters(small):
 def test_a_torque_log_one_sample_late_does_not_pass_for_a_good_fit(small):
     robot, run, reference, servo = small
     late = replace(run, tau=np.roll(run.tau, 1, axis=0))
-    found = didim(robot, [late], servo, references={"run": reference})
-    right = didim(robot, [run], servo, references={"run": reference})
+    found = didim(set_up_replay(robot, [late], servo, references={"run": reference}))
+    right = didim(set_up_replay(robot, [run], servo, references={"run": reference}))
     assert right.history[-1].residual < 0.01
     assert found.history[-1].residual > 3.0 * right.history[-1].residual
 
@@ -191,7 +186,8 @@ def test_the_covariance_holds_what_noise_does(small):
     for seed in range(4):
         noise = np.random.default_rng(seed).normal(size=clean.tau.shape) * [0.4, 0.1]
         found = didim(
-            robot, [replace(clean, tau=clean.tau + noise)], servo, references={"run": reference}, tolerance=1e-3
+            set_up_replay(robot, [replace(clean, tau=clean.tau + noise)], servo, references={"run": reference}),
+            tolerance=1e-3,
         )
         assert found.converged, found.sentence
         scores.append((found.estimate.values - truth) / found.estimate.sigma)
@@ -201,7 +197,7 @@ def test_the_covariance_holds_what_noise_does(small):
 def test_the_measured_motion_stands_in_for_an_unknown_reference(small):
     robot, run, _, servo = small
     stiff = Servo(100.0 * servo.kp, 10.0 * servo.kd, 1000.0)
-    found = didim(robot, [run], stiff, rows=thinned(5))
+    found = didim(set_up_replay(robot, [run], stiff, rows=thinned(5)))
     truth = base_parameters(robot).values(robot.chi)
     assert found.converged, found.sentence
     assert "The reference of every run is not known; the measured motion was taken for it." in found.sentence
@@ -215,7 +211,7 @@ def test_dead_zones_keep_the_rows_of_the_measured_motion(small):
     thin = decimate(run.motion.dq, 5)
     assert len(replay.measured) == np.sum(np.abs(thin) > 0.3)
     assert len(replay_runs(replay, robot.chi, servo)) == len(replay.measured)
-    found = didim(robot, [run], servo, references={"run": reference}, rows=rows, tolerance=1e-4)
+    found = didim(set_up_replay(robot, [run], servo, references={"run": reference}, rows=rows), tolerance=1e-4)
     assert found.estimate.values == pytest.approx(base_parameters(robot).values(robot.chi), rel=5e-3, abs=5e-4)
 
 
@@ -229,7 +225,7 @@ def test_hopeless_cases_are_told(small):
         "reference": (servo, other, None),
     }
     for name, (gains, references, start) in cases.items():
-        found = didim(robot, [run], gains, references=references, start=start, max_iterations=8)
+        found = didim(set_up_replay(robot, [run], gains, references=references), start=start, max_iterations=8)
         assert not found.converged, name
         assert "did not converge" in found.sentence
         with pytest.raises(SolverFailed, match="did not converge"):
@@ -241,7 +237,7 @@ def test_a_start_at_the_truth_is_found_at_once(small):
     robot, _, reference, _ = small
     tuned = servo_for(robot, reference, bandwidth_hz=6.0, rate_hz=250.0)
     run = made(robot, reference, tuned, np.random.default_rng(0))
-    found = didim(robot, [run], tuned, references={"run": reference}, start=robot.chi)
+    found = didim(set_up_replay(robot, [run], tuned, references={"run": reference}), start=robot.chi)
     assert found.converged, found.sentence
     assert [step.residual for step in found.history] == [0.0] * 3
     np.testing.assert_array_equal(found.chi, robot.chi)
@@ -259,14 +255,14 @@ def test_a_step_out_of_control_is_halved(small, monkeypatch):
         return OutOfControl("run", 0.5) if len(tried) == 2 else replay_runs(replay, chi, gains)
 
     monkeypatch.setattr(module, "replay_runs", refuse_second)
-    didim(robot, [run], servo, references={"run": reference}, rows=thinned(5), max_iterations=3)
+    didim(set_up_replay(robot, [run], servo, references={"run": reference}, rows=thinned(5)), max_iterations=3)
     assert np.abs(tried[1] - tried[0]).max() > 0.1
     np.testing.assert_allclose(tried[2], 0.5 * (tried[0] + tried[1]))
 
 
 def test_too_few_iterations_are_no_convergence(small):
     robot, run, reference, servo = small
-    found = didim(robot, [run], servo, references={"run": reference}, max_iterations=2)
+    found = didim(set_up_replay(robot, [run], servo, references={"run": reference}), max_iterations=2)
     assert found.status == "iterations"
     assert "did not converge in 2 iterations" in found.sentence
 
@@ -274,18 +270,18 @@ def test_too_few_iterations_are_no_convergence(small):
 def test_what_does_not_fit_together_is_refused(small):
     robot, run, reference, servo = small
     with pytest.raises(ExcitorError, match="whole multiple"):
-        didim(robot, [run], replace(servo, rate_hz=333.0))
+        didim(set_up_replay(robot, [run], replace(servo, rate_hz=333.0)))
     short = Motion(reference.q[:10], reference.dq[:10], reference.ddq[:10])
     with pytest.raises(ExcitorError, match="the reference of run 'run' has 10 samples"):
-        didim(robot, [run], servo, references={"run": short})
+        didim(set_up_replay(robot, [run], servo, references={"run": short}))
     with pytest.raises(ExcitorError, match="holds poses"):
-        didim(robot, [replace(run, static=True)], servo)
+        didim(set_up_replay(robot, [replace(run, static=True)], servo))
     with pytest.raises(ExcitorError, match="all must be positive"):
-        didim(robot, [run], replace(servo, kp=0.0 * servo.kp))
+        didim(set_up_replay(robot, [run], replace(servo, kp=0.0 * servo.kp)))
     with pytest.raises(ExcitorError, match="no runs"):
-        didim(robot, [], servo)
+        didim(set_up_replay(robot, [], servo))
     with pytest.raises(ValueError, match="expected 26 finite numbers"):
-        didim(robot, [run], servo, start=np.ones(3))
+        didim(set_up_replay(robot, [run], servo), start=np.ones(3))
 
 
 @pytest.mark.parametrize("name", ["rotradi", "tx40", "five-bar", "delta"])
@@ -325,7 +321,7 @@ def test_a_closed_chain_gives_its_parameters_back():
     reference = Motion(q, dq, np.gradient(dq, 1 / 500.0, axis=0))
     servo = servo_for(robot, reference, bandwidth_hz=15.0, rate_hz=500.0)
     run = made(robot, reference, servo, rng)
-    found = didim(robot, [run], servo, references={"run": reference}, rows=thinned(10), tolerance=5e-3)
+    found = didim(set_up_replay(robot, [run], servo, references={"run": reference}, rows=thinned(10)), tolerance=5e-3)
     assert found.converged, found.sentence
     truth = base_parameters(robot).values(robot.chi)
     some = truth != 0.0
@@ -348,12 +344,8 @@ def test_the_reference_setting_of_three_direct_drives():
         loud = replace(run, tau=run.tau + NOISE * rng.normal(size=run.tau.shape))
         for samples, tolerance in ((run, 1e-4), (loud, 0.01)):
             found = didim(
-                robot,
-                [samples],
-                servo,
-                references={"run": reference},
+                set_up_replay(robot, [samples], servo, references={"run": reference}, rows=thinned(20)),
                 start=start,
-                rows=thinned(20),
                 tolerance=tolerance,
             )
             error = np.abs(T @ found.estimate.values / theta - 1.0)

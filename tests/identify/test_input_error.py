@@ -51,7 +51,9 @@ def test_the_truth_is_found_without_noise(arm):
     robot, _, run, reference, servo, truth = arm
     start = base_parameters(robot).standard(truth * np.random.default_rng(0).uniform(0.8, 1.25, truth.size))
     found = input_error(
-        robot, [run], servo, references={"clean": reference}, rows=ROWS, start=start, sensitivity="regressor"
+        set_up_replay(robot, [run], servo, references={"clean": reference}, rows=ROWS),
+        start=start,
+        sensitivity="regressor",
     )
     assert found.converged, found.sentence
     assert found.method == found.estimate.method == "input-error"
@@ -63,7 +65,9 @@ def test_a_start_at_the_truth_leaves_nothing_to_do(arm):
     """Two runs without noise, fitted exactly: groups of both, and nothing is divided by what is left."""
     robot, _, run, reference, servo, _ = arm
     runs, told = [run, replace(run, run="again")], {"clean": reference, "again": reference}
-    found = input_error(robot, runs, servo, references=told, rows=ROWS, start=robot.chi, sensitivity="regressor")
+    found = input_error(
+        set_up_replay(robot, runs, servo, references=told, rows=ROWS), start=robot.chi, sensitivity="regressor"
+    )
     assert found.converged, found.sentence
     np.testing.assert_allclose(found.chi, robot.chi, rtol=1e-9)
     assert [step.residual for step in found.history] == [0.0]
@@ -73,7 +77,7 @@ def test_a_start_at_the_truth_leaves_nothing_to_do(arm):
 @pytest.mark.slow
 def test_noise_leaves_what_the_covariance_says(arm):
     robot, run, _, reference, servo, truth = arm
-    found = input_error(robot, [run], servo, references={"noisy": reference}, rows=ROWS)
+    found = input_error(set_up_replay(robot, [run], servo, references={"noisy": reference}, rows=ROWS))
     assert found.converged, found.sentence
     score = (found.estimate.values - truth) / found.estimate.sigma
     assert np.sqrt(np.mean(score**2)) < 2.0
@@ -101,7 +105,7 @@ def test_sensitivities_are_those_of_the_torques(arm):
 def test_a_servo_that_cannot_hold_the_robot_is_told(arm):
     robot, run, _, reference, servo, _ = arm
     wild = replace(servo, kp=1e4 * servo.kp, kd=1e4 * servo.kd)
-    found = input_error(robot, [run], wild, references={"noisy": reference}, rows=ROWS)
+    found = input_error(set_up_replay(robot, [run], wild, references={"noisy": reference}, rows=ROWS))
     assert not found.converged
     assert found.status == "out of control"
     assert found.estimate is None
@@ -112,8 +116,10 @@ def test_too_few_steps_are_no_convergence(arm):
     robot, _, run, reference, servo, truth = arm
     start = base_parameters(robot).standard(0.8 * truth)
     found = input_error(
-        robot, [run], servo, references={"clean": reference}, rows=ROWS, start=start, sensitivity="regressor",
+        set_up_replay(robot, [run], servo, references={"clean": reference}, rows=ROWS),
+        start=start,
+        sensitivity="regressor",
         max_iterations=1,
-    )  # fmt: skip
+    )
     assert found.status == "iterations"
     assert "did not converge" in found.sentence
