@@ -18,7 +18,10 @@ REASONS = ("zone 'table' concerns <b>links</b> without\nvolume", "`too` little *
 
 @pytest.fixture(scope="module")
 def plans(plan_of):
-    made = {n: plan_of(name, period=2.0, step=0.008, ramp=1.0, swing=0.02, measured=1, warm_up=0) for n, name in ((6, "tx40"), (7, "iiwa"))}
+    made = {
+        n: plan_of(name, period=2.0, step=0.008, ramp=1.0, swing=0.02, measured=1, warm_up=0)
+        for n, name in ((6, "tx40"), (7, "iiwa"))
+    }
     return {n: [replace(plan, dry=True), plan] for n, plan in made.items()}
 
 
