@@ -617,7 +617,7 @@ def run_chains(
         for chain in range(n_chains):
             state = states.get(chain)
             if state is None or state.done < len(STAGES):
-                open_[pool.submit(_continue_chain, budget, seed, method, chain, state)] = chain
+                open_[pool.submit(_run_workers, budget, seed, method, chain, state)] = chain
         while open_:
             finished, _ = wait(open_, return_when=FIRST_COMPLETED)
             for future in finished:
@@ -639,7 +639,7 @@ def _receive(problem: Problem) -> None:
     _problem[:] = [problem]
 
 
-def _continue_chain(budget: Budget, seed: int, method: Method, chain: int, state: State | None) -> State:
+def _run_workers(budget: Budget, seed: int, method: Method, chain: int, state: State | None) -> State:
 
     with one_blas_thread():
         return run_chain(_problem[0], budget, seed=seed, method=method, chain=chain, state=state)[0]

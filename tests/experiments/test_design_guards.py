@@ -15,7 +15,10 @@ from excitor.design.motion import Excitation, Trajectory, period_grid, steady
 from excitor.design.problem import Candidates, build_problem, evaluate, trajectory
 from excitor.design.schedule import gentle_first, run_constraints
 from excitor.design.search import Budget, empty_state
-from excitor.experiments import plan as planning
+from excitor.experiments import plan as checkpoint
+from excitor.experiments import plan as periodic
+from excitor.experiments import plan as run_search
+from excitor.experiments import plan as slow
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.design_json import design_data, summary
 from excitor.experiments.plan import Designed, design, planned_runs
@@ -100,7 +103,7 @@ def test_a_run_is_designed_for_what_earlier_ones_left_uncertain(tmp_path, criter
     first, second = plans_of(setup)[:2]
     assert second.moving.tolist() == [False, True, True]
     before = designed_before(setup, first)
-    alone, problem = (planning.run_problem(setup, second, runs) for runs in ([], [before]))
+    alone, problem = (periodic.run_problem(setup, second, runs) for runs in ([], [before]))
     assert not alone.earlier.any()
     sigma = np.array([0.5, 2.0, 0.1]) if criterion == "d" else np.ones(3)
     n = setup.excitation.measured * setup.excitation.period * setup.noise.rate_hz
@@ -114,13 +117,13 @@ def test_a_run_is_designed_for_what_earlier_ones_left_uncertain(tmp_path, criter
     assert not rows[0].any(), "torques of joints that stand still are not used"
     assert rows[1:] == pytest.approx(W[1:])
     validation = next(plan for plan in plans_of(setup) if plan.role == "validate")
-    assert not planning.run_problem(setup, validation, [before]).earlier.any()
+    assert not periodic.run_problem(setup, validation, [before]).earlier.any()
 
 
 def test_a_power_models_rows_are_in_units_of_their_noise(tmp_path):
     for criterion, weighted in (("condition", False), ("d", True)):
         setup = setup_of(tmp_path / criterion, THREE + f'model = "power"\ncriterion = "{criterion}"\n')
-        sigma = planning.run_problem(setup, plans_of(setup)[0], []).model.sigma
+        sigma = periodic.run_problem(setup, plans_of(setup)[0], []).model.sigma
         assert (sigma is not None) == weighted
         if weighted:
             assert sigma == pytest.approx(setup.noise.sigma)
@@ -131,22 +134,22 @@ def test_expected_magnitudes_never_fall_below_the_noise(tmp_path):
     setup = setup_of(tmp_path, SMALL + 'criterion = "d"\n')
     columns = base_parameters(setup.robot).kept
     beta = base_parameters(setup.robot).values(prior(setup.robot))
-    assert (planning._magnitudes(setup, columns, beta) >= np.abs(beta)).all()
-    assert (planning._magnitudes(setup, columns, 0.0 * beta) > 0.0).all()
+    assert (periodic._magnitudes(setup, columns, beta) >= np.abs(beta)).all()
+    assert (periodic._magnitudes(setup, columns, 0.0 * beta) > 0.0).all()
 
 
 def test_a_payload_pair_is_searched_with_its_payload(tmp_path):
     setup = setup_of(tmp_path, f'robot = "rotradi"\n{BODY}[design]\nschedule = "payload-pair"\n' + FAST)
     plan = plans_of(setup)[0]
     assert plan.payload is None
-    problem = planning.run_problem(setup, plan, [])
+    problem = periodic.run_problem(setup, plan, [])
     assert problem.robot.payload is not None
-    assert planning.run_robot(setup, plan).payload is None
+    assert periodic.run_robot(setup, plan).payload is None
 
 
 def test_a_gentle_run_is_searched_within_its_share(tmp_path):
     setup = setup_of(tmp_path, 'robot = "rotradi"\n[design]\nschedule = "gentle-first"\n' + FAST)
-    limits = planning.limits_of(setup, plans_of(setup)[0]).limits
+    limits = periodic.limits_of(setup, plans_of(setup)[0]).limits
     assert limits.velocity == pytest.approx(0.3 * setup.constraints.limits.velocity)
     jerky = replace(setup.constraints, limits=replace(setup.constraints.limits, jerk=np.full(3, 100.0)))
     gentle = run_constraints(plans_of(setup)[0], jerky).limits
@@ -174,13 +177,13 @@ def certified_up_to(monkeypatch, swing_of):
         item = below("swing", "rad", limit=allowed, upper=size, seen=size, proof="p", where="")
         return Certificate((item,))
 
-    monkeypatch.setattr(planning, "certify", judge)
+    monkeypatch.setattr(periodic, "certify", judge)
     return asked
 
 
 def finished(small, found):
     run = small.runs[0]
-    return planning._finished(small.setup, run.plan, run.problem, found)
+    return periodic._finished(small.setup, run.plan, run.problem, found)
 
 
 def two_finalists(small):
@@ -231,8 +234,8 @@ def test_the_best_of_the_certified_is_taken(small, monkeypatch):
         small, replace(found, candidates=Candidates(found.candidates.center[::-1], found.candidates.swing[::-1]))
     )
     problem = small.runs[0].problem
-    scores = [planning.fine_value(problem, trajectory(problem, found.candidates, k)) for k in range(2)]
-    assert planning.fine_value(problem, chosen.trajectory) == pytest.approx(min(scores))
+    scores = [periodic.fine_value(problem, trajectory(problem, found.candidates, k)) for k in range(2)]
+    assert periodic.fine_value(problem, chosen.trajectory) == pytest.approx(min(scores))
 
 
 def test_a_later_finalist_never_replaces_a_better_one(small, monkeypatch):
@@ -245,7 +248,7 @@ def test_a_later_finalist_never_replaces_a_better_one(small, monkeypatch):
         return np.allclose(run.sines / np.abs(run.sines).max(), ratio)
 
     monkeypatch.setattr(
-        planning, "fine_value", lambda problem, run: (1.0 if is_best(run) else 1.01) / np.abs(run.sines).max()
+        periodic, "fine_value", lambda problem, run: (1.0 if is_best(run) else 1.01) / np.abs(run.sines).max()
     )
     certified_up_to(monkeypatch, lambda run: size * (0.75 if is_best(run) else 0.2))
     chosen = finished(small, found)
@@ -287,10 +290,10 @@ def asked_of(setup, settings, monkeypatch, *, index=0, before=()):
         told["seed"] = named["seed"]
         raise Asked
 
-    monkeypatch.setattr(planning, "recall", lambda folder, run, key: told.update(key=key) or {})
-    monkeypatch.setattr(planning, "search_run", listening)
+    monkeypatch.setattr(periodic, "recall", lambda folder, run, key: told.update(key=key) or {})
+    monkeypatch.setattr(periodic, "search_run", listening)
     with pytest.raises(Asked):
-        planning.design_run(setup, settings, index=index, plan=plans_of(setup)[min(index, 1)], before=before)
+        periodic.design_run(setup, settings, index=index, plan=plans_of(setup)[min(index, 1)], before=before)
     return told["key"], told["seed"]
 
 
@@ -311,7 +314,7 @@ def test_other_inputs_are_another_search(tmp_path, monkeypatch):
     ]
     assert len(set(keys)) == len(keys)
     assert asked_of(setup, settings, monkeypatch, index=1, before=[first])[0] == keys[0]
-    assert planning.key_of(1, "a") != planning.key_of(1, "b")
+    assert checkpoint.key_of(1, "a") != checkpoint.key_of(1, "b")
 
 
 def test_runs_of_a_campaign_have_seeds_of_their_own(tmp_path, monkeypatch):
@@ -324,10 +327,10 @@ def test_runs_of_a_campaign_have_seeds_of_their_own(tmp_path, monkeypatch):
 
 def test_a_checkpoint_of_another_key_is_not_used(tmp_path):
     problem = small_problem()
-    planning.keep(tmp_path, 0, 0, key="a" * 64, state=empty_state(problem))
-    assert list(planning.recall(tmp_path, 0, "a" * 64)) == [0]
-    assert not planning.recall(tmp_path, 0, "a" * 16 + "b" * 48), "the file's name holds but the key's beginning"
-    assert not planning.recall(tmp_path, 1, "a" * 64)
+    checkpoint.keep(tmp_path, 0, 0, key="a" * 64, state=empty_state(problem))
+    assert list(checkpoint.recall(tmp_path, 0, "a" * 64)) == [0]
+    assert not checkpoint.recall(tmp_path, 0, "a" * 16 + "b" * 48), "the file's name holds but the key's beginning"
+    assert not checkpoint.recall(tmp_path, 1, "a" * 64)
 
 
 def test_a_search_that_ends_without_a_motion_says_why(small, monkeypatch):
@@ -340,13 +343,13 @@ def test_a_search_that_ends_without_a_motion_says_why(small, monkeypatch):
     def explained(*given):
         raise Blocked
 
-    monkeypatch.setattr(planning, "solve", lambda *given, **named: none)
-    monkeypatch.setattr(planning, "raise_infeasible", explained)
+    monkeypatch.setattr(run_search, "solve", lambda *given, **named: none)
+    monkeypatch.setattr(run_search, "raise_infeasible", explained)
     known = {0: replace(empty_state(problem), done=3)}
-    for stopped, error in (("budget spent", Blocked), ("interrupted", planning.Stopped)):
+    for stopped, error in (("budget spent", Blocked), ("interrupted", run_search.Stopped)):
         none = replace(none, stopped=stopped)
         with pytest.raises(error):
-            planning.search_run(
+            run_search.search_run(
                 problem, Budget(evaluations=5), Settings(0, Budget(evaluations=5), "hybrid"),
                 where="run", seed=0, states=known, keep=lambda chain, state: None,
             )  # fmt: skip
@@ -394,7 +397,7 @@ def test_go_needs_the_proof_and_the_forecast(small):
 def test_slow_runs_must_be_proven_too(small):
     plan = replace(small.runs[0].plan, name="sweeps")
     for certificate, ready in ((small.runs[0].certificate, True), (broken(small.runs[0].certificate), False)):
-        one = planning.DesignedSlowRun(plan, None, certificate)
+        one = slow.DesignedSlowRun(plan, None, certificate)
         assert replace(small, slow_runs=(one,)).ready == ready
 
 
@@ -423,7 +426,7 @@ def test_slow_runs_keep_their_plans_share_and_are_judged_by_torque(tmp_path, mon
     setup = setup_of(tmp_path, 'robot = "rotradi"\n[design]\nschedule = "gentle-first"\nwarm_up_minutes = 0.1\n' + FAST)
     plan = plans_of(setup)[0]
     assert plan.kind == "warm-up"
-    run = planning.design_slow_run(setup, plan, 0)
+    run = slow.design_slow_run(setup, plan, 0)
     items = {item.name: item for item in run.certificate.items}
     assert items["velocity elbow"].limit == pytest.approx(0.3 * setup.constraints.limits.velocity[2])
     assert items["torque peak elbow"].limit == pytest.approx(setup.constraints.limits.torque[2])
@@ -574,11 +577,11 @@ def test_an_earlier_run_of_another_period_counts_by_its_own_samples(tmp_path, pe
     first, second = planned_runs(setup)[0][:2]
     at_hand = designed_before(setup, first).trajectory
     other = replace(at_hand, excitation=replace(at_hand.excitation, period=period))
-    before = planning.run_problem(setup, second, [SimpleNamespace(plan=first, trajectory=other)])
-    model = planning.model_of(setup, before.model.columns, before.criterion, first)
-    W = planning._gram(model, other)
+    before = periodic.run_problem(setup, second, [SimpleNamespace(plan=first, trajectory=other)])
+    model = periodic.model_of(setup, before.model.columns, before.criterion, first)
+    W = periodic._gram(model, other)
     samples = other.excitation.measured * period * setup.noise.rate_hz
-    assert before.earlier == pytest.approx(samples / planning.FINE_SAMPLES * W)
+    assert before.earlier == pytest.approx(samples / periodic.FINE_SAMPLES * W)
 
 
 def test_slow_runs_move_the_campaigns_joints_only(tmp_path):
@@ -587,7 +590,7 @@ def test_slow_runs_move_the_campaigns_joints_only(tmp_path):
         "warm_up_minutes = 0.2\nstatic_poses = 3\n" + FAST
     )
     setup = setup_of(tmp_path / "c", text)
-    runs = [planning.design_slow_run(setup, plan, 0) for plan in planned_runs(setup)[0] if plan.kind != "excitation"]
+    runs = [slow.design_slow_run(setup, plan, 0) for plan in planned_runs(setup)[0] if plan.kind != "excitation"]
     assert [run.plan.kind for run in runs] == ["warm-up", "static", "sweep"]
     for run in runs:
         travel = np.ptp(run.run.knots, axis=0)
