@@ -14,6 +14,7 @@ try:
 except ImportError:  # Windows: each worker compiles for itself
     fcntl = None  # type: ignore[assignment]
 
+import pytest
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 
@@ -51,3 +52,11 @@ def _compile_once(compile_: Callable[..., Any]) -> Callable[..., Any]:
 
 if fcntl is not None:
     Dispatcher.compile = _compile_once(Dispatcher.compile)
+
+
+FIRST = ("test_closed_loop.py",)  # the longest to compile: the other worker goes on meanwhile
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the file that would otherwise keep one worker busy alone in the end."""
+    items.sort(key=lambda item: item.path.name not in FIRST)

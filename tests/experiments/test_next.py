@@ -19,25 +19,14 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.information import Information, knowledge, sigmas
 from excitor.robots.load import load
 from excitor.robots.robot import Motion
+from tests.campaigns import COLUMNS
 
 RATE = 100.0
 NOISE = np.array([0.5, 1.5, 0.15])
-CAMPAIGN = """robot = "rotradi"
+CAMPAIGN = f"""robot = "rotradi"
 locked = []
 
-[log]
-time = "t"
-[[log.signals]]
-kind = "position"
-side = "joint"
-unit = "deg"
-columns = ["q1", "q2", "q3"]
-[[log.signals]]
-kind = "torque"
-side = "joint"
-unit = "N m"
-columns = ["c1", "c2", "c3"]
-
+{COLUMNS}
 [processing]
 lowpass_hz = 10.0
 decimate = [4]

@@ -33,23 +33,12 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, posture
+from tests.campaigns import COLUMNS
 
 STEP = 1e-3
 RATE = 100.0
-CAMPAIGN = """robot = "rotradi"
-[log]
-time = "t"
-[[log.signals]]
-kind = "position"
-side = "joint"
-unit = "deg"
-columns = ["q1", "q2", "q3"]
-[[log.signals]]
-kind = "torque"
-side = "joint"
-unit = "N m"
-columns = ["c1", "c2", "c3"]
-[processing]
+CAMPAIGN = f"""robot = "rotradi"
+{COLUMNS}[processing]
 lowpass_hz = 10.0
 [[run]]
 name = "first"
