@@ -232,17 +232,15 @@ def documentation(root: Path = ROOT) -> list[Path]:
 
 def registries() -> dict[str, tuple[str, ...]]:
     """Kind of alternatives -> names of its members, each from the registry that the product uses."""
-    from typing import get_args
-
     from excitor.design.programs.registry import NAMES
     from excitor.experiments.export.export import FORMATS as EXPORTS
     from excitor.experiments.report.page import CONTENTS
     from excitor.identify.logs.read import FORMATS as LOGS
     from excitor.identify.methods import METHODS
-    from excitor.robots.robot import FrictionModel
+    from excitor.robots.friction import TABLE
 
     return {
-        "friction term": get_args(FrictionModel),
+        "friction term": tuple(TABLE),
         "target": NAMES,
         "log format": tuple(LOGS),
         "estimator": tuple(METHODS),

@@ -55,7 +55,7 @@ from excitor.robots.gram import condition_number
 from excitor.robots.information import Noise, deviations, information, knowledge
 from excitor.robots.load import load
 from excitor.robots.parameters import layout, layout_of
-from excitor.robots.robot import FrictionModel, FrictionTerm, Limits, Motion, Robot
+from excitor.robots.robot import FrictionTerm, Limits, Motion, Robot
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -364,7 +364,7 @@ def _terms(n_joints: int, features: Sequence[str], width: float) -> list[Frictio
                 FrictionTerm(f"Fm{name} {slip:g}", "maxwell-slip", axis, axis, scale=slip, warm_up=1) for slip in SLIPS
             ]
         if "ripple" in features and j in RIPPLE_JOINTS:
-            waves: tuple[FrictionModel, ...] = ("ripple-sin", "ripple-cos")
+            waves: tuple[str, ...] = ("ripple-sin", "ripple-cos")
             terms += [FrictionTerm(f"{w} {n:g} {name}", w, axis, axis, scale=n) for n in RIPPLES for w in waves]
     return terms
 
