@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
+from excitor.experiments.campaign import FILE as CAMPAIGN
 from excitor.experiments.files import read_json, write_atomically
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.dynamics import inverse_dynamics
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 FILE = "model.json"
 SCHEMA = 1
 MADE_BY = "excitor identify"
-CAMPAIGN = "campaign.toml"
 
 
 @dataclass(frozen=True, slots=True)

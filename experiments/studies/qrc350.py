@@ -217,7 +217,7 @@ def figures(results: Results, printed: Mapping[str, Any]) -> list[Figure]:
         *path_figures(printed, results.paths),
         *uncertainty_figures(results.disagreement),
         *error_figures(printed, results.paper_on_C, results.harmonic, results.vibrating),
-        *figures_qrc350_design_figures(results.designs),
+        *design_figures(results.designs),
     ]
 
 
@@ -234,7 +234,7 @@ def tell(recordings: Recordings, results: Results, printed: Mapping[str, Any]) -
             "process 2": spelled(models.process2),
             "process 2, friction preset": spelled(models.process2_preset),
         },
-        "kept, by acceptance set": {key: outcome_qrc350_decisions(each) for key, each in results.reductions.items()},
+        "kept, by acceptance set": {key: outcome_decisions(each) for key, each in results.reductions.items()},
         "Figure 4, overshoot over the desired path in mm": overshoot_mm(results.paths),
         **beyond_told(results.harmonic, results.vibrating),
         "designs": told(results.designs),
@@ -515,7 +515,7 @@ def by_acceptance(recordings: Recordings) -> dict[str, Reduction]:
     }
 
 
-def outcome_qrc350_decisions(reduction: Reduction) -> str:
+def outcome_decisions(reduction: Reduction) -> str:
     """Tell what a reduction kept."""
     return f"{len(reduction.estimate.names)} parameters, condition {reduction.estimate.condition:.4g}"
 
@@ -684,7 +684,7 @@ BARS = {"full": 3.6, "restrained": 4.0}
 MEASURED = {"A": 5.74, "B": 6.92}  # conditions of the rivals, to be within 0.01
 
 
-def figures_qrc350_design_figures(designs: Designs) -> list[Figure]:
+def design_figures(designs: Designs) -> list[Figure]:
     """Compare medians over the seeds."""
     name = "qrc350.design"
     rivals = [
@@ -1078,10 +1078,10 @@ def tables(recordings: Recordings, models: Models) -> Columns:
         "II": _errors(recordings, {"A on A": ("A", A), "A on C": ("C", A)}),
         "III": _errors(recordings, {"B on B": ("B", B), "B on C": ("C", B)}),
         "IV": {
-            "process 1 full": _listed_qrc350_tables(models.process1.full, models),
-            "process 1 reduced": _listed_qrc350_tables(models.process1.estimate, models),
-            "process 2 full": _listed_qrc350_tables(models.process2.full, models),
-            "process 2 reduced": _listed_qrc350_tables(models.process2.estimate, models),
+            "process 1 full": _listed_values(models.process1.full, models),
+            "process 1 reduced": _listed_values(models.process1.estimate, models),
+            "process 2 full": _listed_values(models.process2.full, models),
+            "process 2 reduced": _listed_values(models.process2.estimate, models),
         },
         "V": _errors(recordings, _on_own_process(models, models.process2)),
         "VI": _errors(
@@ -1130,7 +1130,7 @@ def _errors(recordings: Recordings, cases: Mapping[str, tuple[str, FloatArray]])
     return columns
 
 
-def _listed_qrc350_tables(estimate: Estimate, models: Models) -> list[Value]:
+def _listed_values(estimate: Estimate, models: Models) -> list[Value]:
     return [estimate.value(name) if name in estimate.names else None for name in models.names]
 
 

@@ -127,7 +127,6 @@ def test_gradient_is_that_of_finite_differences(robot):
         constraints=Constraints(limits, np.full(6, np.inf)),
         criterion=Criterion(),
         model=load_model(robot, 5, moving=moving, weights=1.0 / np.array([100.0, 100.0, 120.0, 60.0, 60.0, 50.0])),
-        n_samples=96,
     )
     random = np.random.default_rng(3)
     candidates = decode(problem, random.uniform(-1.0, 1.0, (2, problem.n_design)))

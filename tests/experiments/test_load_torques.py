@@ -34,7 +34,7 @@ def test_design_and_identification_have_one_jacobian(name):
     bare = chi.copy()
     bare[10 * link : 10 * link + 10] = 0.0
     run = LoadRun("loaded", motion, np.zeros((60, n)), np.ones(n))
-    task = load_task(robot, [run], arm=exact_arm(robot, bare), link=link)
+    task = load_task(robot, [run], arm=exact_arm(robot, bare))
     system = equations(task, [run])
     theta = np.zeros(len(system.unknowns))
     theta[system.unknowns.load] = phi

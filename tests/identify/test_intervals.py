@@ -8,6 +8,7 @@ from scipy.signal import lfilter
 
 from excitor.identify.estimate import compress, irls, ols, ridge, select, wls
 from excitor.identify.intervals import (
+    Whitened,
     autocorrelation,
     block_bootstrap,
     block_length,
@@ -169,7 +170,7 @@ def test_essential_parameters_and_row_weights(equations):
     assert block_bootstrap(regression, part, draws=50).names == part.names
     weights = 1.0 / SIGMA[regression.joint]
     weighted = ols(compress(regression, weights))
-    a = block_bootstrap(regression, weighted, row_weights=weights)
+    a = block_bootstrap(regression, weighted, system=Whitened.of(regression, weighted, weights))
     b = block_bootstrap(regression, wls(compress(regression)))
     np.testing.assert_allclose(a.sigma, b.sigma, rtol=0.2)
 
