@@ -587,7 +587,12 @@ class Told:
 def ask_all() -> Told:
     """Read every malformed file in another process."""
     done = subprocess.run(
-        [sys.executable, "-P", "-m", __name__], capture_output=True, text=True, check=False, timeout=_PATIENCE
+        [sys.executable, "-P", "-m", "tests.damaged_logs"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_PATIENCE,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
     )
     if done.returncode != 0:
         told = (done.stderr.splitlines() or ["without a word"])[-1][:500]
