@@ -3,7 +3,7 @@
     python tests/goldens.py write BEFORE                 all of it, some four minutes of one core
     python tests/goldens.py write BEFORE tx40 code       only these jobs; the fast ones are "robots" and "emission"
     python tests/goldens.py compare BEFORE AFTER         bit for bit
-    python tests/goldens.py compare BEFORE AFTER --numbers [--relative 1e-9] [--absolute 0]
+    python tests/goldens.py compare BEFORE AFTER --numbers [--relative 1e-9] [--absolute 0] [--jobs tx40 code]
 
 Before a refactoring `write` a folder outside the repository, after it another one, and `compare` the two: a move or a
 merge of modules changes nothing. Where the arithmetic itself was rewritten, `--numbers` compares the JSON trees with a
@@ -22,7 +22,8 @@ Jobs on recordings need the published data: `--data DIR` (folders tx40 and qrc35
 repository. Without them they are skipped, which is printed. LONG jobs run only if they are named.
 
 The fast jobs are committed beside this file, in goldens/, and compared by test_goldens.py. After an intended change
-of what they print: `python tests/goldens.py write tests/goldens robots emission`.
+of what they print: `python tests/goldens.py write tests/goldens robots emission`. Programs are emitted from the designs
+in goldens/cells, which go stale when the file of their robot changes: then `python tests/goldens.py cells` first.
 
 Only the command `excitor` is used here, through its entry point, and nothing is imported from the package, so that
 this file outlives any reorganisation of modules.
@@ -634,6 +635,7 @@ def write(folder: Path, names: Sequence[str] = (), data: Path | None = None, inp
     net = Net(folder, data and data.resolve(), inputs and inputs.resolve())
     if (folder / INDEX).is_file():
         net.index = json.loads((folder / INDEX).read_text("utf-8"))
+    folder.mkdir(parents=True, exist_ok=True)
     os.environ |= {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
     for name in names or JOBS:
         began = time.process_time()
@@ -650,8 +652,21 @@ def write(folder: Path, names: Sequence[str] = (), data: Path | None = None, inp
                 net.keep("stopped", 1, f"{type(error).__name__}: {clean(str(error))}")
                 told = f"stopped: {type(error).__name__}: {error}"
         print(f"{name:20} {time.process_time() - began:6.1f} s CPU  {told}", file=sys.stderr)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / INDEX).write_text(json.dumps(net.index, indent=0, sort_keys=True) + "\n", "utf-8", newline="\n")
+        (folder / INDEX).write_text(json.dumps(net.index, indent=0, sort_keys=True) + "\n", "utf-8", newline="\n")
+
+
+def design_cells() -> None:
+    """Design the committed cells again, cut to their first run and without the forecast's tables, for size."""
+    for folder in sorted((COMMITTED / "cells").iterdir()):
+        code, text = excitor("design", folder, "--evaluations", 100, "--seed", 1, "--fresh", "--json")
+        if code:
+            raise SystemExit(f"{folder}: design failed:\n{text}")
+        (folder / "plan.html").unlink()
+        design = json.loads((folder / "design.json").read_text("utf-8"))
+        design |= {key: design[key][:1] for key in ("runs", "order")}
+        design["forecast"] = {k: [] if isinstance(v, list) else v for k, v in design["forecast"].items()}
+        text = json.dumps(design, separators=(",", ":"), ensure_ascii=False) + "\n"
+        (folder / "design.json").write_text(text, "utf-8", newline="\n")
 
 
 # ----------------------------------------------------------------------------------------------------------- comparing
@@ -748,20 +763,25 @@ def main() -> int:
     above = (parent / "shared" / "data" for parent in HERE.parents)
     writing.add_argument("--data", type=Path, default=next((path for path in above if path.is_dir()), None))
     writing.add_argument("--inputs", type=Path, help="take design.json and logs from this folder")
+    verbs.add_parser("cells", help="design the committed cells again")
     comparing = verbs.add_parser("compare", help="list differences; exit code 1 if there are any")
     comparing.add_argument("a", type=Path)
     comparing.add_argument("b", type=Path)
     comparing.add_argument("--numbers", action="store_true", help="numbers of JSON files may differ by the tolerance")
     comparing.add_argument("--relative", type=float, default=1e-9)
     comparing.add_argument("--absolute", type=float, default=0.0)
+    comparing.add_argument("--jobs", nargs="+", default=[], metavar="NAME", help="only these")
     given = parser.parse_args()
     if given.verb == "write":
         if given.inputs is not None and given.inputs.resolve() == given.folder.resolve():
             parser.error("--inputs is the folder that is written; name another one")
         write(given.folder, given.names, given.data, given.inputs)
         return 0
+    if given.verb == "cells":
+        design_cells()
+        return 0
     tolerance = Tolerance(given.relative, given.absolute) if given.numbers else None
-    found = compare(given.a, given.b, tolerance)
+    found = compare(given.a, given.b, tolerance, given.jobs)
     for sentence in found:
         print(sentence)
     if tolerance is not None:
