@@ -274,8 +274,13 @@ class Compared:
 
 def compare(campaign: OpenCampaign, methods: Sequence[str] = (), tell: Tell = lambda _: None) -> Compared:
     """Run methods, all of them unless some are named, on the same data; UnusableData where these would mislead."""
+    named(methods)
+    return compare_prepared(prepare(campaign, tell), methods, tell)
+
+
+def compare_prepared(prepared: Prepared, methods: Sequence[str] = (), tell: Tell = lambda _: None) -> Compared:
+    """Run methods, all of them unless some are named, on one problem."""
     chosen = named(methods)
-    prepared = prepare(campaign, tell)
     answers = tuple(told(answered(name, prepared, asked=bool(methods)), prepared, tell) for name in chosen)
     check_friction(prepared, answers)
     judged = [found for entry in answers if (found := judge_answer(prepared, entry)) is not None]

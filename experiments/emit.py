@@ -33,6 +33,7 @@ from excitor.experiments.files import new_folder, swap
 from excitor.experiments.plan import carries, limits_of, model_of, planned_runs, run_problem, run_robot, torque_model
 from excitor.experiments.setup import Setup, set_up
 from excitor.experiments.virtual.loggers import refusal
+from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
 from excitor.robots.files.schema import sentences
 from excitor.robots.gram import condition_number
@@ -169,35 +170,43 @@ def _spacing(name: str, spacing: float | None, names: Sequence[str]) -> float | 
 def _emit_one(
     campaign: OpenCampaign, planned: Planned, name: str, spacing: float | None, listen: Listen, useless: str
 ) -> Emitted:
-    emitter = registry.emitter(name)
     try:
-        made = package(emitter, [judged.plan for judged in planned.programs], spacing)
+        if useless:
+            package(registry.emitter(name), [judged.plan for judged in planned.programs], spacing)
+            told = f"{useless}; or add --motion-only, if the motion is all that is wanted"
+            return Emitted(name, None, None, told)
+        made, verified = checked_package(name, planned.programs, spacing, listen)
     except CannotDrive as error:
         return Emitted(name, None, None, str(error))
-    if useless:
-        told = f"{useless}; or add --motion-only, if the motion is all that is wanted"
-        return Emitted(name, None, None, told)
-    verified = _verify(made.target, planned.programs, made.texts, listen)
+    if not verified.good:
+        return Emitted(name, None, verified, f"{name}: not written, because its own check fails")
+    inputs = {"design.json": design_digest(campaign.folder), "campaign": campaign.digest}
+    return Emitted(name, write_package(made, campaign.folder / FOLDER, inputs), verified)
+
+
+def checked_package(
+    name: str, programs: Sequence[Judged], spacing: float | None, listen: Listen
+) -> tuple[Package, Verified]:
+    """Make a target's files and run them; with points closer together where that is what they fail for."""
+    emitter, plans = registry.emitter(name), [judged.plan for judged in programs]
+    made = package(emitter, plans, spacing)
+    verified = verify_files(made.target, programs, made.texts, listen)
     default = made.target.spacing
     for closer in [default / 2.0, default / 4.0] if default is not None and spacing is None else []:
         if verified.good:
             break
         listen(f"{name}: points every {closer:g} s, because its check fails with fewer")
-        made = package(emitter, [judged.plan for judged in planned.programs], closer)
-        verified = _verify(made.target, planned.programs, made.texts, listen)
-    if not verified.good:
-        return Emitted(name, None, verified, f"{name}: not written, because its own check fails")
-    return Emitted(name, _write(campaign, made), verified)
+        made = package(emitter, plans, closer)
+        verified = verify_files(made.target, programs, made.texts, listen)
+    return made, verified
 
 
-def _write(campaign: OpenCampaign, made: Package) -> Path:
+def write_package(made: Package, parent: Path, inputs: Mapping[str, str]) -> Path:
     """Write a target's folder under a temporary name, then put it in the place of the old one."""
-    inputs = {"design.json": design_digest(campaign.folder), "campaign": campaign.digest}
     contents = folder_files(made, inputs)
-    parent = campaign.folder / FOLDER
     folder = parent / made.target.name
     try:
-        parent.mkdir(exist_ok=True)
+        parent.mkdir(parents=True, exist_ok=True)
         temporary = new_folder(folder)
         try:
             for name, content in contents.items():
@@ -227,10 +236,16 @@ def verify_folder(folder: Path, listen: Listen) -> tuple[Planned, list[Verified]
 
 
 def _verify_one(campaign: OpenCampaign, planned: Planned, name: str, listen: Listen) -> Verified:
-    folder = campaign.folder / FOLDER / name
-    target = registry.target(name)
-    contents = _contents(folder)
-    problems = _folder_problems(campaign, target, contents)
+    target, contents = registry.target(name), folder_contents(campaign.folder / FOLDER / name)
+    found = verify_contents(target, planned.programs, contents, listen)
+    return replace(found, problems=(*_folder_problems(campaign, target, contents), *found.problems))
+
+
+def verify_contents(
+    target: Target, programs: Sequence[Judged], contents: Mapping[str, bytes], listen: Listen
+) -> Verified:
+    """Run the programs among a folder's files; what is no text is a problem."""
+    problems: list[str] = []
     texts: dict[str, str] = {}
     for file, content in contents.items():
         if file in (MANIFEST, PAGE):
@@ -239,11 +254,11 @@ def _verify_one(campaign: OpenCampaign, planned: Planned, name: str, listen: Lis
             texts[file] = content.decode("utf-8")
         except UnicodeDecodeError as error:
             problems.append(f"{file}: byte {error.start} is no text")
-    verified = _verify(target, planned.programs, texts, listen)
-    return Verified(target, verified.judged, verified.verdicts, tuple(problems))
+    return replace(verify_files(target, programs, texts, listen), problems=tuple(problems))
 
 
-def _verify(target: Target, programs: Sequence[Judged], texts: Mapping[str, str], listen: Listen) -> Verified:
+def verify_files(target: Target, programs: Sequence[Judged], texts: Mapping[str, str], listen: Listen) -> Verified:
+    """Run every program of a target on a virtual clock."""
     executor = registry.executor(target.name)
     names = program_names_of([judged.plan for judged in programs], target)
     verdicts = []
@@ -264,7 +279,7 @@ def own_files(texts: Mapping[str, str], name: str, names: Sequence[str], target:
     }
 
 
-def _contents(folder: Path) -> dict[str, bytes]:
+def folder_contents(folder: Path) -> dict[str, bytes]:
     """Read a folder's files; links that lead out of it are refused."""
     found: dict[str, bytes] = {}
     for path in sorted(folder.rglob("*")):
@@ -283,7 +298,7 @@ def stale_programs(campaign: OpenCampaign, name: str) -> list[str]:
     folder = campaign.folder / FOLDER / name
     if not folder.is_dir():
         return [f"{folder}: has no programs; run excitor emit {campaign.folder} --target {name} first"]
-    return _folder_problems(campaign, registry.target(name), _contents(folder))
+    return _folder_problems(campaign, registry.target(name), folder_contents(folder))
 
 
 def _folder_problems(campaign: OpenCampaign, target: Target, contents: Mapping[str, bytes]) -> list[str]:
@@ -424,17 +439,24 @@ def _periodic(setup: Setup, run_plan: RunPlan, run: PeriodicRun) -> list[Judged]
     body = Trajectory(excitation, np.array(run.center), np.array(run.sines), np.array(run.cosines))
     if run.way is None:
         raise ValueError("has no certified way from home to the start; state home_deg, and design again")
-    home, *poses = np.array(run.way.waypoints)
-    out = tuple(Move(pose, T) for pose, T in zip(poses, run.way.durations, strict=True))
+    return periodic_programs(setup, run_plan, body, np.array(run.way.waypoints), run.way.durations)
+
+
+def periodic_programs(
+    setup: Setup, run_plan: RunPlan, body: Trajectory, waypoints: FloatArray, durations: Sequence[float]
+) -> list[Judged]:
+    """Plan the dry run, then the run; way-points lead from home to its start."""
+    home, *poses = waypoints
+    out = tuple(Move(pose, T) for pose, T in zip(poses, durations, strict=True))
     plan = Plan(
         _campaign_name(setup.campaign.folder),
-        run.name,
-        run.role,
+        run_plan.name,
+        run_plan.role,
         run_robot(setup, run_plan),
         home,
         out,
         body,
-        run.sample_time,
+        body.excitation.sample_time,
         _payload(setup, run_plan),
     )
     score = score_of(setup, run_plan)

@@ -101,7 +101,11 @@ class Examined:
 
 def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Identified:
     """Identify a campaign's robot; UnusableData where the data would mislead."""
-    examined = read_and_examine(campaign, tell)
+    return fit_examined(read_and_examine(campaign, tell), tell)
+
+
+def fit_examined(examined: Examined, tell: Tell = lambda _: None) -> Identified:
+    """Fit runs that were read and examined, with intervals, a consistent model and a validation."""
     campaign, known, unseen = examined.campaign, examined.known, examined.unseen
     regression = enough_equations(campaign, known)
     reduction = None
@@ -478,6 +482,16 @@ def validation_data(validation: Validation) -> dict[str, Any]:
 
 def provenance(campaign: OpenCampaign) -> dict[str, Any]:
     """Name versions and the hashes of everything that was read."""
+    return {
+        "excitor": version("excitor"),
+        "python": sys.version.split()[0],
+        "numpy": np.__version__,
+        "sha256": file_digests(campaign) if campaign.text else {},  # data in memory come from no file
+    }
+
+
+def file_digests(campaign: OpenCampaign) -> dict[str, str]:
+    """Hash every file that an identification reads, named from the campaign's folder."""
     robot_file = Path(campaign.robot_source)
     own = [robot_file] if robot_file.is_file() else []
     logs = (file for run in campaign.content.run for file in log_files(campaign.folder / run.log))
@@ -488,13 +502,8 @@ def provenance(campaign: OpenCampaign) -> dict[str, Any]:
         if entry.file:
             read += [(campaign.folder / run.log).parent / entry.file for run in campaign.content.run]
     return {
-        "excitor": version("excitor"),
-        "python": sys.version.split()[0],
-        "numpy": np.__version__,
-        "sha256": {
-            str(path.relative_to(campaign.folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in dict.fromkeys(read)
-        },
+        str(path.relative_to(campaign.folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in dict.fromkeys(read)
     }
 
 
@@ -536,7 +545,12 @@ def prepare(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Prepared:
             'compare: the campaign has task = "payload", whose load has an estimator of its own; compare the methods '
             "on a campaign of the arm"
         )
-    examined, substitute = read_and_examine(campaign, tell), ""
+    return prepare_examined(read_and_examine(campaign, tell), tell)
+
+
+def prepare_examined(examined: Examined, tell: Tell = lambda _: None) -> Prepared:
+    """Pose one problem for all methods; without a validation run, keep back the last third of each."""
+    substitute = ""
     if not examined.unseen:
         examined = kept_back(examined)
         substitute = SUBSTITUTE

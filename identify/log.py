@@ -5,9 +5,9 @@
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.errors import InvalidLog
 from excitor.robots.friction import joint_positions, joint_torques, torque_from_current
 from excitor.robots.robot import Robot
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Kind = Literal["position", "velocity", "acceleration", "torque", "current"]
 Side = Literal["joint", "motor"]
@@ -132,6 +135,48 @@ class Log:
     signals: tuple[Signal, ...]
     notes: tuple[str, ...] = ()
     raw: Recording | None = None  # what the file held, on its own clocks
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: "DataFrame",
+        columns: Mapping[str, Any],
+        *,
+        sample_rate_hz: float | None = None,
+        name: str = "DataFrame",
+    ) -> "Log":
+        """Read a log from a pandas DataFrame, whose values are copied once.
+
+        `columns`: `{"time": "t", "position": ["q1", ...], "torque": ["tau1", ...]}`, a list one a joint in SI units
+        on the joint side, or `{"columns": [...], "unit": "deg", "side": "motor", "scale": 1.0}`. `sample_rate_hz`
+        goes where there is no column of time. InvalidLog names the column and the row of what is wrong.
+        """
+        from excitor.identify.logs.frame import log_from_frame
+
+        return log_from_frame(frame, columns, sample_rate_hz=sample_rate_hz, name=name)
+
+    @classmethod
+    def from_arrays(cls, q: FloatArray, tau: FloatArray, *, sample_rate_hz: float, name: str = "arrays") -> "Log":
+        """Make a log of joint positions and torques, (n_samples, n_joints) in SI units, sampled evenly."""
+        from excitor.identify.logs.frame import log_from_arrays
+
+        return log_from_arrays(q, tau, sample_rate_hz=sample_rate_hz, name=name)
+
+    def __len__(self) -> int:
+        return len(self.signals[0].values) if self.signals else 0
+
+    def __repr__(self) -> str:
+        held = ", ".join(f"{signal.kind} ({signal.values.shape[1]} joints)" for signal in self.signals)
+        return f"<Log {self.path}: {len(self)} samples at {self.sample_rate_hz:g} Hz; {held}>"
+
+    def to_frame(self) -> "DataFrame":
+        """Write time and signals as a pandas DataFrame, a column a joint, in SI units."""
+        import pandas as pd
+
+        held = {"time": self.start_s + np.arange(len(self)) / self.sample_rate_hz}
+        for signal in self.signals:
+            held |= {f"{signal.kind}_{j + 1}": signal.values[:, j] for j in range(signal.values.shape[1])}
+        return pd.DataFrame(held)
 
     def signal(self, *kinds: Kind) -> Signal | None:
         """Find the first signal of one of these kinds, in the order given."""

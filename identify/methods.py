@@ -10,7 +10,6 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 import numpy as np
 import scipy.linalg
@@ -61,6 +60,7 @@ from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_b
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError, RankDeficient
 from excitor.robots.parameters import layout, prior
+from excitor.robots.plugins import Members
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.simulate import Followed, Servo
 
@@ -386,7 +386,38 @@ _LIST = (
         scheme_answer("filtered power"),
     ),
 )
-METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _LIST})
+
+
+def check_method(method: Method) -> None:
+    """Run the conformance suite of estimators; ExcitorError names what a method does not do."""
+    from excitor.identify.conformance import check_estimator
+
+    check_estimator(method)
+
+
+METHODS: Members[Method] = Members("excitor.estimators", {method.name: method for method in _LIST}, check_method)
+
+
+def method_of(name: str, title: str, solve: Callable[[FloatArray, FloatArray], FloatArray]) -> Method:
+    """Make an estimator of a function `solve(W, y) -> beta`, W (n_rows, n_params), y (n_rows,).
+
+    Its intervals are those of weighted least squares around the values that it gives.
+    """
+
+    def fit(problem: Problem) -> Answer:
+        regression = problem.regression
+        beta = np.array(solve(regression.W, regression.y), dtype=float)
+        if beta.shape != (len(regression.names),):
+            raise ExcitorError(f"{name}: solve gives shape {beta.shape}, expected ({len(regression.names)},)")
+        residual = regression.y - regression.W @ beta
+        sigma = joint_sigma(regression, residual)
+        W = regression.W / sigma[:, None]
+        system = influence(W, W, residual / sigma)
+        estimate = estimate_of(system, regression, beta, method=name, sigma=sigma, settings={})
+        return Answer(name, estimate, honest_intervals(regression, estimate, problem.runs, system=system))
+
+    return Method(name, title, fit)
+
 
 
 def answer(method: str, problem: Problem) -> Answer:
