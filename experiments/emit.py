@@ -190,14 +190,14 @@ def checked_package(
     """Make a target's files and run them; with points closer together where that is what they fail for."""
     emitter, plans = registry.emitter(name), [judged.plan for judged in programs]
     made = package(emitter, plans, spacing)
-    verified = verify_files(made.target, programs, made.texts, listen)
+    verified = _verify(made.target, programs, made.texts, listen)
     default = made.target.spacing
     for closer in [default / 2.0, default / 4.0] if default is not None and spacing is None else []:
         if verified.good:
             break
         listen(f"{name}: points every {closer:g} s, because its check fails with fewer")
         made = package(emitter, plans, closer)
-        verified = verify_files(made.target, programs, made.texts, listen)
+        verified = _verify(made.target, programs, made.texts, listen)
     return made, verified
 
 
@@ -236,9 +236,16 @@ def verify_folder(folder: Path, listen: Listen) -> tuple[Planned, list[Verified]
 
 
 def _verify_one(campaign: OpenCampaign, planned: Planned, name: str, listen: Listen) -> Verified:
-    target, contents = registry.target(name), folder_contents(campaign.folder / FOLDER / name)
+    folder = campaign.folder / FOLDER / name
+    target = registry.target(name)
+    contents = _contents(folder)
     found = verify_contents(target, planned.programs, contents, listen)
     return replace(found, problems=(*_folder_problems(campaign, target, contents), *found.problems))
+
+
+def verify_target(folder: Path, programs: Sequence[Judged], listen: Listen) -> Verified:
+    """Run the programs in a target's folder, which bears the target's name."""
+    return verify_contents(registry.target(folder.name), programs, _contents(folder), listen)
 
 
 def verify_contents(
@@ -254,11 +261,10 @@ def verify_contents(
             texts[file] = content.decode("utf-8")
         except UnicodeDecodeError as error:
             problems.append(f"{file}: byte {error.start} is no text")
-    return replace(verify_files(target, programs, texts, listen), problems=tuple(problems))
+    return replace(_verify(target, programs, texts, listen), problems=tuple(problems))
 
 
-def verify_files(target: Target, programs: Sequence[Judged], texts: Mapping[str, str], listen: Listen) -> Verified:
-    """Run every program of a target on a virtual clock."""
+def _verify(target: Target, programs: Sequence[Judged], texts: Mapping[str, str], listen: Listen) -> Verified:
     executor = registry.executor(target.name)
     names = program_names_of([judged.plan for judged in programs], target)
     verdicts = []
@@ -279,7 +285,7 @@ def own_files(texts: Mapping[str, str], name: str, names: Sequence[str], target:
     }
 
 
-def folder_contents(folder: Path) -> dict[str, bytes]:
+def _contents(folder: Path) -> dict[str, bytes]:
     """Read a folder's files; links that lead out of it are refused."""
     found: dict[str, bytes] = {}
     for path in sorted(folder.rglob("*")):
@@ -298,7 +304,7 @@ def stale_programs(campaign: OpenCampaign, name: str) -> list[str]:
     folder = campaign.folder / FOLDER / name
     if not folder.is_dir():
         return [f"{folder}: has no programs; run excitor emit {campaign.folder} --target {name} first"]
-    return _folder_problems(campaign, registry.target(name), folder_contents(folder))
+    return _folder_problems(campaign, registry.target(name), _contents(folder))
 
 
 def _folder_problems(campaign: OpenCampaign, target: Target, contents: Mapping[str, bytes]) -> list[str]:

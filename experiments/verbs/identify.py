@@ -6,61 +6,41 @@
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign, method_problems, open_campaign
-from excitor.experiments.design_json import FILE as DESIGN
-from excitor.experiments.design_json import read_design
-from excitor.experiments.identification import Identified, code_note, identify, model_data, write_model
+from excitor.experiments.identification import Identified, code_note, model_data
 from excitor.experiments.payload import (
     IdentifiedLoad,
     answer_of,
     center_data,
-    identify_payload,
     load_model_data,
     load_ratings,
-    write_load,
 )
 from excitor.experiments.report.compare import compare, write_comparison
-from excitor.experiments.report.data import DATA, pdf, read_report, write_report
-from excitor.experiments.report.evidence import chain_commands, simulated_runs
-from excitor.experiments.report.payload import HEADLINES, write_load_report
+from excitor.experiments.report.data import DATA, read_report
+from excitor.experiments.report.payload import HEADLINES
+from excitor.experiments.stages import by_method as by_method
+from excitor.experiments.stages import identify_stage, report_stage
 
 
 def run_identify(folder: Path, as_json: bool, method: str | None = None) -> None:
     """Identify, and write the model; by another method than the campaign's where one is named."""
-    campaign = open_campaign(folder)
-    if campaign.content.task == "payload":
-        identify_load = run_payload_identify
-
-        if method is not None:
-            raise InvalidCampaign(campaign.folder / FILE, ["--method: goes with campaigns of the arm"])
-        identify_load(campaign, as_json)
-        return
-    if method is not None:
-        campaign = by_method(campaign, method)
-    result = identify(campaign, lambda sentence: typer.echo(sentence, err=True))
-    for path in write_model(result):
+    result, written = identify_stage(folder, method, lambda sentence: typer.echo(sentence, err=True))
+    for path in written:
         typer.echo(f"wrote {path}", err=True)
+    if isinstance(result, IdentifiedLoad):
+        show_load(result, as_json)
+        return
     if note := code_note(result):
         typer.echo(note, err=True)
     if as_json:
         typer.echo(json.dumps(model_data(result), indent=2, allow_nan=False))
     else:
         print_identified(result)
-
-
-def by_method(campaign: OpenCampaign, method: str) -> OpenCampaign:
-    """Take another method than the one that the campaign states."""
-    settings = campaign.content.identify.model_copy(update={"method": method})
-    if problems := method_problems(settings):
-        raise InvalidCampaign(campaign.folder / FILE, problems)
-    return replace(campaign, content=campaign.content.model_copy(update={"identify": settings}))
 
 
 def print_identified(result: Identified) -> None:
@@ -132,22 +112,15 @@ def _parameter_table(result: Identified) -> Any:
 
 def run_report(folder: Path, as_json: bool, **given: bool) -> None:
     """Identify from the logs and write the report; beside it a PDF where that is asked for."""
-    campaign = open_campaign(folder)
-    folder = campaign.folder
-    if campaign.content.task == "payload":
-        run_load_report = run_payload_report
-
-        run_load_report(campaign, as_json, **given)
-        return
-    result = identify(campaign, lambda sentence: typer.echo(sentence, err=True))
-    design = read_design(folder) if (folder / DESIGN).exists() else None
-    commands = chain_commands(campaign, design, simulated_runs(result.campaign))
-    written = write_report(folder, result, design=design, commands=commands, tracking=given.get("tracking", False))
+    result, written, notes = report_stage(folder, lambda sentence: typer.echo(sentence, err=True), **given)
     for path in written:
         typer.echo(f"wrote {path}", err=True)
-    if given.get("pdf"):
-        typer.echo(pdf(written[-1]).sentence, err=True)
-    data = read_report(folder / DATA)
+    for note in notes:
+        typer.echo(note, err=True)
+    if isinstance(result, IdentifiedLoad):
+        show_load_report(result, written, as_json)
+        return
+    data = read_report(written[0].parent / DATA)
     if as_json:
         typer.echo(json.dumps(data, allow_nan=False))
         return
@@ -177,25 +150,17 @@ def _verdict(data: Mapping[str, Any]) -> Iterator[str]:
         yield f"{use['use']}: {' '.join(use['reasons'])}"
 
 
-def run_payload_identify(campaign: OpenCampaign, as_json: bool) -> None:
-    """Identify the load, write model.json, and tell it."""
-    result = identify_payload(campaign, lambda sentence: typer.echo(sentence, err=True))
-    typer.echo(f"wrote {write_load(result)}", err=True)
+def show_load(result: IdentifiedLoad, as_json: bool) -> None:
+    """Print the load that was identified."""
     if as_json:
         typer.echo(json.dumps(load_model_data(result), indent=2, allow_nan=False))
         return
     print_load(result)
 
 
-def run_payload_report(campaign: OpenCampaign, as_json: bool, **given: bool) -> None:
-    """Identify the load, and write its page."""
-    result = identify_payload(campaign, lambda sentence: typer.echo(sentence, err=True))
-    design = read_design(campaign.folder) if (campaign.folder / DESIGN).exists() else None
-    data, page = write_load_report(result, chain_commands(campaign, design, simulated_runs(campaign)))
-    for path in (data, page):
-        typer.echo(f"wrote {path}", err=True)
-    if given.get("pdf"):
-        typer.echo(pdf(page).sentence, err=True)
+def show_load_report(result: IdentifiedLoad, written: Sequence[Path], as_json: bool) -> None:
+    """Print what the page of a load says first."""
+    data, page = written
     if as_json:
         typer.echo(data.read_text("utf-8").strip())
         return
