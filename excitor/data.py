@@ -63,7 +63,8 @@ def read_log(
     >>> import excitor as ex, tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder) / "run.csv"
-    ...     size = path.write_text("t,q,tau\\n" + "".join(f"{k / 100},{k},{2 * k}\\n" for k in range(9)))
+    ...     with path.open("w") as file:
+    ...         print("t,q,tau", *(f"{k / 100},{k},{2 * k}" for k in range(9)), sep=chr(10), file=file)
     ...     ex.read_log(path, {"time": "t", "position": ["q"], "torque": ["tau"]}).sample_rate_hz
     100.0
     """

@@ -376,7 +376,9 @@ def _examined(
         raise ValueError(f"two runs are named {twice[0]!r}; name samples differently: samples(log, robot, name=...)")
     runs = [RunOfLog(name=run.run[:80], log="memory", role="identify") for run in known]
     runs += [RunOfLog(name=run.run[:80], log="memory", role="validate") for run in unseen]
-    content = CampaignFile(robot=robot.name, run=runs, identify=Identification(method=method, consistent=consistent))
+    content = CampaignFile(
+        robot=robot.name, run=runs, locked=[], identify=Identification(method=method, consistent=consistent)
+    )
     findings = (*_stage.examine(robot, known), *_stage.doubts(_stage.examine(robot, unseen)))
     if not usable(findings):
         raise _stage.UnusableData(findings)
@@ -402,7 +404,7 @@ def _robot(runs: list[Samples], robot: Robot | None) -> Robot:
 
 
 def _rows(robot: Robot) -> Any:
-    content = CampaignFile(robot=robot.name, run=[], processing=Processing())
+    content = CampaignFile(robot=robot.name, run=[], locked=[], processing=Processing())
     return _stage.rows_of(in_memory(robot, content))
 
 

@@ -314,7 +314,9 @@ def build_problem(
     noise = assumed_noise(robot, content.noise.rate_hz, content.noise.inflation)
     pose = np.full(robot.n_joints, np.nan)
     pose[list(robot.locked)] = list(robot.locked.values())
-    setup = Setup(in_memory(robot, content), robot, content.design, excitation, held, noise, pose, False, (noise.source,))
+    setup = Setup(
+        in_memory(robot, content), robot, content.design, excitation, held, noise, pose, False, (noise.source,)
+    )
     plan = RunPlan("excitation", "excitation", excitation.moving, "identify", "designed in memory")
     return Problem(setup, plan, run_problem(setup, plan, ()))
 

@@ -134,9 +134,7 @@ class Design:
         )
 
 
-def solve(
-    problem: "Problem", seconds: float | None = None, seed: int = 0, *, evaluations: int | None = None
-) -> Design:
+def solve(problem: "Problem", seconds: float | None = None, seed: int = 0, *, evaluations: int | None = None) -> Design:
     """Search the motion of a problem, certify it and forecast what it will teach.
 
     Args:

@@ -401,7 +401,9 @@ def register(app: typer.Typer) -> None:
 
 def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a model.json.")],
-    format: Annotated[list[str] | None, typer.Option("--format", metavar="NAME", help="Repeatable; none: list them.")] = None,
+    format: Annotated[
+        list[str] | None, typer.Option("--format", metavar="NAME", help="Repeatable; none: list them.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where to write; none: DIR/exports.")] = None,
     mjcf: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own MuJoCo file, to be filled.")] = None,
     from_link: Annotated[

@@ -94,9 +94,7 @@ def write_all(designed: "Designed") -> list[Path]:
     return written
 
 
-def identify_stage(
-    folder: Path, method: str | None, tell: Tell
-) -> "tuple[Identified | IdentifiedLoad, list[Path]]":
+def identify_stage(folder: Path, method: str | None, tell: Tell) -> "tuple[Identified | IdentifiedLoad, list[Path]]":
     """Identify a campaign's robot, or what it carries, and write the model; by another method where one is named."""
     from excitor.experiments.identification import identify, write_model
     from excitor.experiments.payload import identify_payload, write_load
@@ -145,9 +143,7 @@ def report_stage(
     return result, written, [print_page(written[-1]).sentence] if pdf else []
 
 
-def compare_stage(
-    folder: Path, methods: Sequence[str], tell: Tell
-) -> "tuple[Compared, dict[str, Any], list[Path]]":
+def compare_stage(folder: Path, methods: Sequence[str], tell: Tell) -> "tuple[Compared, dict[str, Any], list[Path]]":
     """Compare estimators on a campaign's data and write compare.html and compare.json."""
     from excitor.experiments.compare import compare
     from excitor.experiments.report.comparison import compare_data, compare_page

@@ -173,7 +173,7 @@ class Log:
         """Write time and signals as a pandas DataFrame, a column a joint, in SI units."""
         import pandas as pd
 
-        held = {"time": self.start_s + np.arange(len(self)) / self.sample_rate_hz}
+        held: dict[str, FloatArray] = {"time": self.start_s + np.arange(len(self)) / self.sample_rate_hz}
         for signal in self.signals:
             held |= {f"{signal.kind}_{j + 1}": signal.values[:, j] for j in range(signal.values.shape[1])}
         return pd.DataFrame(held)

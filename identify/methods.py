@@ -419,7 +419,6 @@ def method_of(name: str, title: str, solve: Callable[[FloatArray, FloatArray], F
     return Method(name, title, fit)
 
 
-
 def answer(method: str, problem: Problem) -> Answer:
     """Fit by a method of METHODS; whatever is wrong with the data, the answer says so instead of failing."""
     if method not in METHODS:

@@ -78,7 +78,7 @@ class Samples:
         import pandas as pd
 
         given = {"q": self.motion.q, "dq": self.motion.dq, "ddq": self.motion.ddq, "tau": self.tau}
-        held = {"time": np.arange(len(self)) / self.sample_rate_hz}
+        held: dict[str, FloatArray] = {"time": np.arange(len(self)) / self.sample_rate_hz}
         held |= {f"{name}_{j + 1}": x[:, j] for name, x in given.items() for j in range(x.shape[1])}
         return pd.DataFrame(held)
 

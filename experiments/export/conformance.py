@@ -26,7 +26,7 @@ class KnownModel:
         return self.robot.chi
 
     def consistent(self) -> FloatArray:
-        """The same, (n_params,)."""
+        """Give the same, (n_params,)."""
         return self.robot.chi
 
 
