@@ -12,7 +12,7 @@ problem = ex.build_problem(
 )
 print(problem)
 
-design = ex.solve(problem, evaluations=2000, seed=0)
+design = ex.solve(problem, evaluations=600, seed=0)
 print(design)
 for item in sorted(design.certificate.items, key=lambda item: item.margin / abs(item.limit or 1.0))[:3]:
     print(f"  {item.name}: worst {item.worst:.3g} of {item.limit:.3g} {item.unit}")

@@ -6,8 +6,8 @@ from tempfile import TemporaryDirectory
 import excitor as ex
 
 robot = ex.load_robot("ur10")
-problem = ex.build_problem(robot, ex.Series(period=10, harmonics=5))
-design = ex.solve(problem, evaluations=2000)
+problem = ex.build_problem(robot, ex.Series(period=5, harmonics=3, measured=1))
+design = ex.solve(problem, evaluations=400)
 with TemporaryDirectory() as place:
     folder = ex.emit(design.run, robot, "urscript", place, motion_only=True, allow={"no-go"})
     print("written:", ", ".join(sorted(path.name for path in Path(folder).iterdir())))

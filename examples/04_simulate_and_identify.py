@@ -5,7 +5,7 @@ import excitor as ex
 robot = ex.load_robot("rotradi")
 series = ex.Series(period=5, harmonics=5, measured=3)
 run, other = (
-    ex.solve(ex.build_problem(robot, series, [ex.VelocityLimit(0.5)]), evaluations=1500, seed=seed).run
+    ex.solve(ex.build_problem(robot, series, [ex.VelocityLimit(0.5)]), evaluations=600, seed=seed).run
     for seed in (0, 1)
 )
 known = ex.samples(ex.simulate(run, robot, seed=3), robot, run=run, name="known")

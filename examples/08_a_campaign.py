@@ -7,7 +7,7 @@ import excitor as ex
 
 with TemporaryDirectory() as place:
     campaign = ex.Campaign.begin(Path(place) / "cell", "rotradi", "arm")
-    campaign.design(evaluations=1500)
+    campaign.design(evaluations=600)
     print(campaign.results["design"].forecast.checks[0].sentence)
     campaign.emit("csv", allow=["no-go"]).simulate("csv", seed=1).identify()
     for stage in campaign.status():

@@ -1,0 +1,125 @@
+"""Members from elsewhere: registered in a script, or brought by an installed package."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import excitor as ex
+from excitor.experiments.export.conformance import KnownModel, export_problems
+from excitor.experiments.export.export import Export, export_of
+from excitor.identify.conformance import check_estimator, conformance_problem
+from excitor.identify.methods import METHODS, Method, answer
+from excitor.testing import check_export
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in ("iv", "didim", "input-error")])
+def test_built_in_estimators_conform(name):
+    check_estimator(METHODS[name])
+    assert METHODS[name].fit(conformance_problem()[0]).estimate is not None
+
+
+@pytest.mark.parametrize("name", ["iv", "didim", "input-error"])
+def test_estimators_that_simulate_refuse_where_there_is_no_controller(name):
+    check_estimator(METHODS[name])
+    assert "servo" in answer(name, conformance_problem()[0]).refused or answer(name, conformance_problem()[0]).refused
+
+
+@pytest.mark.parametrize("form", ["mjcf", "py", "c"])
+def test_built_in_exports_conform(form):
+    model = KnownModel(conformance_problem()[0].robot)
+    assert not list(export_problems(export_of(form, model)))
+    assert export_of(form, model) == export_of(form, model)
+
+
+def lstsq(W, y):
+    return np.linalg.lstsq(W, y, rcond=None)[0]
+
+
+@pytest.mark.parametrize(
+    ("method", "match"),
+    [
+        (ex.estimator("none", "Finds nothing.", lambda W, y: 0.0 * W[0]), "100 % off those of the true model"),
+        (ex.estimator("nan", "Finds no numbers.", lambda W, y: np.nan * W[0]), "nan"),
+        (ex.estimator("short", "Finds too few.", lambda W, y: W[0, :2]), "shape"),
+        (ex.estimator("", "Has no name.", lstsq), "its name is ''"),
+        (Method("broken", "Fails.", lambda problem: 1 / 0), "raises ZeroDivisionError"),
+        (Method("odd", "Answers otherwise.", lambda problem: 3), "gives int, expected an Answer"),
+    ],
+)
+def test_estimators_that_do_not_conform_are_refused(method, match):
+    try:
+        with pytest.raises(ex.ExcitorError, match=match):
+            ex.register(method)
+        assert method.name not in ex.estimators()
+    finally:
+        ex.unregister(method.name)
+
+
+def test_an_estimator_that_draws_at_random_is_refused():
+    rng = np.random.default_rng(0)
+    random = ex.estimator("random", "Draws.", lambda W, y: lstsq(W, y) * (1 + 1e-3 * rng.normal()))
+    with pytest.raises(ex.ExcitorError, match="different values when it is run again"):
+        ex.register(random)
+
+
+@pytest.mark.parametrize(
+    ("form", "match"),
+    [
+        (Export("deep", "../model.txt", lambda model: "x"), "expected a plain name"),
+        (Export("empty", "model.txt", lambda model: ""), "content is empty"),
+        (Export("broken", "model.txt", lambda model: model.magic), "raises AttributeError"),
+    ],
+)
+def test_exports_that_do_not_conform_are_refused(form, match):
+    with pytest.raises(ex.ExcitorError, match=match):
+        check_export(form)
+
+
+def test_built_in_names_are_kept():
+    with pytest.raises(ex.ExcitorError, match="'wls' is the name of a built-in member"):
+        ex.register(ex.estimator("wls", "Takes a name.", lstsq))
+    with pytest.raises(ValueError, match="int cannot be registered"):
+        ex.register(3)
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Install a package that brings members: one that works, one that cannot be imported, one that does not conform."""
+    (tmp_path / "their_package.py").write_text(
+        "import numpy as np\nimport excitor as ex\n"
+        "good = ex.estimator('their-lstsq', 'Plain.', lambda W, y: np.linalg.lstsq(W, y, rcond=None)[0])\n"
+        "bad = ex.estimator('their-zero', 'Zero.', lambda W, y: 0.0 * W[0])\n"
+    )
+    info = tmp_path / "their_package-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-package\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[excitor.estimators]\ntheir-lstsq = their_package:good\ntheir-zero = their_package:bad\n"
+        "their-lost = no_such_module_of_theirs:lost\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield
+    for name in ("their-lstsq", "their-zero", "their-lost"):
+        ex.unregister(name)
+    sys.modules.pop("their_package", None)
+
+
+def test_installed_members_are_loaded_when_they_are_named(installed):
+    assert METHODS["wls"].name == "wls"
+    assert {"their-lstsq", "their-zero"} <= set(ex.estimators())
+    assert "their_package" not in sys.modules
+    found = answer("their-lstsq", conformance_problem()[0])
+    assert np.allclose(found.estimate.values, answer("ols", conformance_problem()[0]).estimate.values, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("their-lost", "package their-package.*cannot be imported.*update or uninstall it"),
+        ("their-zero", "package their-package.*fails its conformance suite.*off those of the true model"),
+    ],
+)
+def test_broken_packages_get_a_sentence(installed, name, match):
+    with pytest.raises(ex.ExcitorError, match=match):
+        answer(name, conformance_problem()[0])
