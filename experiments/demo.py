@@ -18,7 +18,8 @@ from excitor.experiments.report.data import write_report
 from excitor.experiments.report.evidence import chain_commands, simulated_runs
 from excitor.experiments.setup import Overrides, set_up, settings_of
 from excitor.experiments.simulate import Asked, simulate
-from excitor.experiments.verbs.design import print_designed, progress, write_all
+from excitor.experiments.stages import write_all
+from excitor.experiments.verbs.design import print_designed, progress
 from excitor.experiments.verbs.identify import print_identified
 from excitor.experiments.verbs.robots import print_page, robot_page
 from excitor.robots.dynamics import regressor
