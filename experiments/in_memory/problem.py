@@ -39,10 +39,6 @@ class Series:
         sample_time: of the controller, s; all times are whole multiples of it.
         measured, warm_up: whole periods that count, and that are made before.
         ramp, settle, hold: s.
-
-    >>> import excitor as ex
-    >>> ex.Series(period=10, harmonics=5).harmonics
-    5
     """
 
     period: float = 10.0
@@ -78,12 +74,7 @@ class Series:
 
 @dataclass(frozen=True)
 class ToolSpeed:
-    """A limit of the tool's speed, m/s.
-
-    >>> import excitor as ex
-    >>> ex.ToolSpeed(1.5)
-    ToolSpeed(limit=1.5)
-    """
+    """A limit of the tool's speed, m/s."""
 
     limit: float
 
@@ -95,10 +86,6 @@ class Box:
     Args:
         center: in the base frame, m.
         size: whole edge lengths, m.
-
-    >>> import excitor as ex
-    >>> ex.Box(center=(0.5, 0, 0), size=(0.2, 0.2, 0.2)).size
-    (0.2, 0.2, 0.2)
     """
 
     center: Sequence[float]
@@ -116,10 +103,6 @@ class Sphere:
     Args:
         center: in the base frame, m.
         radius: m.
-
-    >>> import excitor as ex
-    >>> ex.Sphere(center=(0.5, 0, 0), radius=0.1).radius
-    0.1
     """
 
     center: Sequence[float]
@@ -139,10 +122,6 @@ class KeepOut:
         clearance: kept between surfaces, m.
         name: in reports; by default a number.
         bodies: "all", "links" or "tool".
-
-    >>> import excitor as ex
-    >>> ex.KeepOut(ex.Sphere((1, 0, 0), 0.2), clearance=0.05).clearance
-    0.05
     """
 
     volume: Box | Sphere
@@ -154,24 +133,14 @@ class KeepOut:
 
 @dataclass(frozen=True)
 class KeepIn(KeepOut):
-    """A volume that links and tool stay inside of.
-
-    >>> import excitor as ex
-    >>> ex.KeepIn(ex.Box((0, 0, 0.5), (2, 2, 2))).keep
-    'in'
-    """
+    """A volume that links and tool stay inside of."""
 
     keep: str = "in"
 
 
 @dataclass(frozen=True)
 class SelfCollision:
-    """Clearance between the robot's own links, m.
-
-    >>> import excitor as ex
-    >>> ex.SelfCollision(0.02)
-    SelfCollision(clearance=0.02)
-    """
+    """Clearance between the robot's own links, m."""
 
     clearance: float = 0.02
 
@@ -183,10 +152,6 @@ class PositionLimit:
     Args:
         margin: rad or m.
         joints: tighter ranges (low, high) by joint name, rad or m.
-
-    >>> import excitor as ex
-    >>> ex.PositionLimit(margin=0.05).margin
-    0.05
     """
 
     margin: float = 0.0
@@ -200,10 +165,6 @@ class VelocityLimit:
     Args:
         share: 0 to 1.
         joints: tighter limits by joint name, rad/s or m/s.
-
-    >>> import excitor as ex
-    >>> ex.VelocityLimit(0.8).share
-    0.8
     """
 
     share: float = 1.0
@@ -217,10 +178,6 @@ class AccelerationLimit:
     Args:
         share: 0 to 1.
         joints: tighter limits by joint name, rad/s² or m/s².
-
-    >>> import excitor as ex
-    >>> ex.AccelerationLimit(0.5).share
-    0.5
     """
 
     share: float = 1.0
@@ -235,10 +192,6 @@ class TorqueLimit:
         share: 0 to 1, of the peak.
         joints: tighter limits by joint name, N m or N.
         rms_share: of the limits above, over the measured period; none: not limited.
-
-    >>> import excitor as ex
-    >>> ex.TorqueLimit(0.8, rms_share=0.5).rms_share
-    0.5
     """
 
     share: float = 1.0
