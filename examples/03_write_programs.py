@@ -9,6 +9,6 @@ robot = ex.load_robot("ur10")
 problem = ex.build_problem(robot, ex.Series(period=5, harmonics=3, measured=1))
 design = ex.solve(problem, evaluations=400)
 with TemporaryDirectory() as place:
-    folder = ex.emit(design.run, robot, "urscript", place, motion_only=True, allow={"no-go"})
+    folder = ex.emit(design.run, robot, "urscript", place, allow={"no-go", "motion-only"})
     print("written:", ", ".join(sorted(path.name for path in Path(folder).iterdir())))
     print("verified again:", ex.verify(folder, design.run).good)

@@ -129,9 +129,14 @@ def export_model(
 
     Sentences about what the form cannot hold are returned.
 
-    >>> import excitor as ex, tempfile, pathlib
+    >>> import numpy as np, excitor as ex, tempfile, pathlib
+    >>> robot = ex.load_robot("rotradi")
+    >>> t, w = np.arange(0, 20, 0.01)[:, None], np.array([0.9, 1.7, 2.6])
+    >>> motion = ex.Motion(np.sin(w * t), w * np.cos(w * t), -(w**2) * np.sin(w * t))
+    >>> tau = ex.inverse_dynamics(robot, motion) + 0.05 * np.random.default_rng(0).normal(size=motion.q.shape)
+    >>> model = ex.fit(ex.Samples("run", motion, tau, 100.0, robot=robot), consistent=False)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     ex.export(ex.example_model(), "py", pathlib.Path(folder) / "model.py")
+    ...     ex.export(model, "py", pathlib.Path(folder) / "model.py")
     ()
     """
     made = export_of(form, model, None if source is None else Path(source))

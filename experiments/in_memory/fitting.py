@@ -121,7 +121,7 @@ def samples(
     >>> robot = ex.load_robot("rotradi")
     >>> t = np.arange(1000)[:, None] / 100
     >>> q = np.sin(t + np.arange(3))
-    >>> tau = ex.inverse_dynamics(robot, q, np.cos(t + np.arange(3)), -q)
+    >>> tau = ex.inverse_dynamics(robot, ex.Motion(q, np.cos(t + np.arange(3)), -q))
     >>> len(ex.samples(ex.Log.from_arrays(q, tau, sample_rate_hz=100), robot, lowpass_hz=20))
     900
     """

@@ -55,3 +55,16 @@ def test_what_is_wrong_is_a_sentence(tmp_path):
         ex.Campaign(tmp_path).design()
     with pytest.raises(ValueError, match="a budget is one of them"):
         ex.Campaign(tmp_path).design(seconds=1.0, evaluations=10)
+
+
+@pytest.mark.slow
+def test_report_writes_the_same_bytes_and_takes_the_model_on_file(tmp_path):
+    said = []
+    ex.Campaign.begin(tmp_path / "cell", "rotradi")
+    campaign = ex.Campaign(tmp_path / "cell", said.append).design(evaluations=300).emit("csv", allow=["no-go"])
+    campaign.simulate("csv", seed=1).identify().report()
+    assert any("is fresh: used" in sentence for sentence in said)
+    by_method = files(tmp_path / "cell")
+    done = command("report", str(tmp_path / "cell"))
+    assert files(tmp_path / "cell") == by_method
+    assert done.stdout.splitlines()[0] == campaign.results["report"].sentences[0]
