@@ -24,7 +24,7 @@ from excitor.experiments.log_formats import OF_TARGET
 from excitor.experiments.plan import design
 from excitor.experiments.setup import Overrides, set_up, settings_of
 from excitor.experiments.simulate import Asked, simulate
-from excitor.experiments.verbs.design import write_all
+from excitor.experiments.stages import write_all
 from excitor.identify.logs.declared import ColumnMap
 from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.errors import ExcitorError

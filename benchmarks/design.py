@@ -42,9 +42,9 @@ from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.plan import DesignedRun, design_run, planned_runs
 from excitor.experiments.setup import DEFAULT_EVALUATIONS, Settings, Setup, set_up
+from excitor.experiments.stages import PAGE
 from excitor.experiments.studies import tx40 as study
 from excitor.experiments.studies.tx40 import CaseResult, Virtual
-from excitor.experiments.verbs.design import PAGE
 from excitor.experiments.virtual.machine import with_noise
 from excitor.identify.estimate import Factors, compress, group_sigma, wls
 from excitor.identify.intervals import whiteness

@@ -25,7 +25,7 @@ from excitor.experiments.report.data import write_data
 from excitor.experiments.report.payload import load_page, load_report_data
 from excitor.experiments.setup import set_up, settings_of
 from excitor.experiments.simulate import TRUTH, Asked, simulate
-from excitor.experiments.verbs.design import write_all
+from excitor.experiments.stages import write_all
 from excitor.experiments.virtual.robot import Settings
 from excitor.identify.load.fit import center_values
 from excitor.robots.arrays import FloatArray, one_blas_thread

@@ -37,7 +37,7 @@ from excitor.experiments.emit import Judged, Request, emit, own_files, plans_of
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.plan import design
 from excitor.experiments.setup import Overrides, set_up, settings_of
-from excitor.experiments.verbs.design import write_all
+from excitor.experiments.stages import write_all
 from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.load import load
 

@@ -346,6 +346,11 @@ class OpenCampaign:
         return hashlib.sha256((asked + "\0" + robot_text(self.robot_source)).encode()).hexdigest()
 
 
+def in_memory(robot: Robot, content: Campaign) -> OpenCampaign:
+    """Make a campaign that has no folder."""
+    return OpenCampaign(Path(), content, robot, robot.name, "")
+
+
 def open_campaign(folder: Path, stage: Literal["design", "identify"] = "identify") -> OpenCampaign:
     """Open a folder for a stage; InvalidCampaign tells everything that is wrong with its campaign.toml."""
     folder = folder.parent if folder.name == FILE else folder

@@ -394,24 +394,12 @@ def demo(
         typer.echo(to_json(report))
 
 
-class Form(StrEnum):
-    """What a model can be exported as."""
-
-    mjcf = "mjcf"
-    urdf = "urdf"
-    py = "py"
-    c = "c"
-    parquet = "parquet"
-    kuka = "kuka"
-    abb = "abb"
-    fanuc = "fanuc"
-    ur = "ur"
-
-
 @app.command()
 def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a model.json.")],
-    format: Annotated[list[Form] | None, typer.Option("--format", help="Repeatable; none: list them.")] = None,
+    format: Annotated[
+        list[str] | None, typer.Option("--format", metavar="NAME", help="Repeatable; none: list them.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where to write; none: DIR/exports.")] = None,
     mjcf: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own MuJoCo file, to be filled.")] = None,
     from_link: Annotated[
@@ -433,11 +421,14 @@ def export(
       excitor export my-cell --format mjcf --mjcf my-robot.xml --out filled
       excitor export my-cell --format kuka --format ur
     """
-    from excitor.experiments.export.export import LOADS, Asked, offers
+    from excitor.experiments.export.export import FORMATS, LOADS, Asked, offers
     from excitor.experiments.export.export import export as run
     from excitor.experiments.export.load import Wanted
 
-    formats = [form.value for form in format or ()]
+    formats = list(format or ())
+    for form in formats:
+        if form not in FORMATS:
+            raise typer.BadParameter(f"{form!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
     for name, given, needs in (
         ("--mjcf", mjcf is not None, ("mjcf",)),
         ("--from-link", from_link is not None, LOADS),

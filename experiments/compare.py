@@ -14,7 +14,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from excitor.experiments.identification import (
     seconds_of,
     smallest_inertia,
 )
+from excitor.experiments.model import new_axes
 from excitor.experiments.report.evidence import some
 from excitor.experiments.report.html import MINUS, NONE, entries, percent, show, subtable
 from excitor.identify.consistent import consistent_of
@@ -57,6 +58,10 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import friction_model
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
 
 LONGEST_S = 15.0  # s of CPU that a method may take unasked
 UNCONTROLLED = (
@@ -271,11 +276,49 @@ class Compared:
     simulated: Simulated | None
     findings: tuple[Finding, ...]
 
+    @property
+    def errors(self) -> dict[str, float]:
+        """Held-out torque error ‖τ - τ̂‖ / ‖τ‖ of each method that answered."""
+        return {judged.name: judged.error for judged in self.judged}
+
+    def to_frame(self) -> "DataFrame":
+        """List the methods: held-out and training error, number of parameters, CPU time, refusal."""
+        import pandas as pd
+
+        training = {judged.name: judged.training.relative_total for judged in self.judged}
+        rows = [
+            {
+                "method": answer.method,
+                "held_out": self.errors.get(answer.method, np.nan),
+                "training": training.get(answer.method, np.nan),
+                "parameters": len(answer.estimate.names) if answer.estimate is not None else 0,
+                "cpu_s": answer.cpu_s,
+                "refused": answer.refused,
+            }
+            for answer in self.answers
+        ]
+        return pd.DataFrame(rows)
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the held-out error of each method."""
+        axes = new_axes() if ax is None else ax
+        axes.barh(list(self.errors), [100.0 * error for error in self.errors.values()])
+        axes.set_xlabel("held-out torque error, %")
+        return axes
+
+    def __repr__(self) -> str:
+        return f"<Compared {len(self.answers)} estimators: recommended {self.recommendation.method or 'none'}>"
+
 
 def compare(campaign: OpenCampaign, methods: Sequence[str] = (), tell: Tell = lambda _: None) -> Compared:
     """Run methods, all of them unless some are named, on the same data; UnusableData where these would mislead."""
+    named(methods)
+    return compare_prepared(prepare(campaign, tell), methods, tell)
+
+
+def compare_prepared(prepared: Prepared, methods: Sequence[str] = (), tell: Tell = lambda _: None) -> Compared:
+    """Run methods, all of them unless some are named, on one problem."""
     chosen = named(methods)
-    prepared = prepare(campaign, tell)
     answers = tuple(told(answered(name, prepared, asked=bool(methods)), prepared, tell) for name in chosen)
     check_friction(prepared, answers)
     judged = [found for entry in answers if (found := judge_answer(prepared, entry)) is not None]

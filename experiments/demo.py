@@ -3,22 +3,22 @@
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
 
-from excitor.experiments.campaign import open_campaign
 from excitor.experiments.emit import Request, emit, verify_folder
 from excitor.experiments.figures import Figure, Report
-from excitor.experiments.identification import Identified, identify, noise_share, write_model
+from excitor.experiments.identification import Identified, noise_share
 from excitor.experiments.init import begin
-from excitor.experiments.plan import Designed, design
+from excitor.experiments.plan import Designed
 from excitor.experiments.report.data import write_report
 from excitor.experiments.report.evidence import chain_commands, simulated_runs
-from excitor.experiments.setup import Overrides, set_up, settings_of
+from excitor.experiments.setup import Overrides
 from excitor.experiments.simulate import Asked, simulate
-from excitor.experiments.verbs.design import print_designed, progress, write_all
+from excitor.experiments.stages import PAGE, design_stage, identify_stage
+from excitor.experiments.verbs.design import print_designed, progress
 from excitor.experiments.verbs.identify import print_identified
 from excitor.experiments.verbs.robots import print_page, robot_page
 from excitor.robots.dynamics import regressor
@@ -99,16 +99,11 @@ def _designed(folder: Path, quiet: bool) -> tuple[Designed, Path]:
                 raise ExcitorError(f"{path}: the demo cannot write {wanted!r}, as {there!r} is not in it")
             text = text.replace(there, wanted, 1)
         path.write_text(text, "utf-8")
-        setup = set_up(open_campaign(folder, "design"))
-        settings = settings_of(setup.design, Overrides(evaluations=EVALUATIONS))
-        if quiet:
-            designed = design(setup, settings)
-        else:
-            with progress() as listen:
-                designed = design(setup, settings, listen)
-            print_designed(designed)
-        written = write_all(designed)
-    return designed, next(path for path in written if path.suffix == ".html")
+        given = Overrides(evaluations=EVALUATIONS)
+        designed = design_stage(folder, given, lambda _: None, nullcontext if quiet else progress)
+    if not quiet:
+        print_designed(designed)
+    return designed, folder / PAGE
 
 
 def _programs(folder: Path, quiet: bool) -> Path:
@@ -131,8 +126,8 @@ def _logs(folder: Path, quiet: bool) -> None:
 
 def _model(folder: Path, quiet: bool) -> Identified:
     with _stage(f"excitor identify {folder}", quiet):
-        identified = identify(open_campaign(folder))
-        write_model(identified)
+        identified = identify_stage(folder, None, lambda _: None)
+    assert isinstance(identified, Identified)
     if not quiet:
         print_identified(identified)
     return identified

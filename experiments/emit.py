@@ -25,6 +25,7 @@ from excitor.experiments.log_formats import refusal
 from excitor.experiments.manifest import MANIFEST, PROGRAMS, changed_files, folder_files
 from excitor.experiments.plan import carries, limits_of, model_of, planned_runs, run_problem, run_robot, torque_model
 from excitor.experiments.setup import Setup, set_up
+from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
 from excitor.robots.gram import condition_number
 from excitor.robots.robot import Motion
@@ -170,35 +171,43 @@ def _spacing(name: str, spacing: float | None, names: Sequence[str]) -> float | 
 def _emit_one(
     campaign: OpenCampaign, planned: Planned, name: str, spacing: float | None, listen: Listen, useless: str
 ) -> Emitted:
-    emitter = registry.emitter(name)
     try:
-        made = package(emitter, [judged.plan for judged in planned.programs], spacing)
+        if useless:
+            package(registry.emitter(name), [judged.plan for judged in planned.programs], spacing)
+            told = f"{useless}; or add --motion-only, if the motion is all that is wanted"
+            return Emitted(name, None, None, told)
+        made, verified = checked_package(name, planned.programs, spacing, listen)
     except CannotDrive as error:
         return Emitted(name, None, None, str(error))
-    if useless:
-        told = f"{useless}; or add --motion-only, if the motion is all that is wanted"
-        return Emitted(name, None, None, told)
-    verified = _verify(made.target, planned.programs, made.texts, listen)
+    if not verified.good:
+        return Emitted(name, None, verified, f"{name}: not written, because its own check fails")
+    inputs = {FILE: design_digest(campaign.folder), "campaign": campaign.digest}
+    return Emitted(name, write_package(made, campaign.folder / PROGRAMS, inputs), verified)
+
+
+def checked_package(
+    name: str, programs: Sequence[Judged], spacing: float | None, listen: Listen
+) -> tuple[Package, Verified]:
+    """Make a target's files and run them; with points closer together where that is what they fail for."""
+    emitter, plans = registry.emitter(name), [judged.plan for judged in programs]
+    made = package(emitter, plans, spacing)
+    verified = _verify(made.target, programs, made.texts, listen)
     default = made.target.spacing
     for closer in [default / 2.0, default / 4.0] if default is not None and spacing is None else []:
         if verified.good:
             break
         listen(f"{name}: points every {closer:g} s, because its check fails with fewer")
-        made = package(emitter, [judged.plan for judged in planned.programs], closer)
-        verified = _verify(made.target, planned.programs, made.texts, listen)
-    if not verified.good:
-        return Emitted(name, None, verified, f"{name}: not written, because its own check fails")
-    return Emitted(name, _write(campaign, made), verified)
+        made = package(emitter, plans, closer)
+        verified = _verify(made.target, programs, made.texts, listen)
+    return made, verified
 
 
-def _write(campaign: OpenCampaign, made: Package) -> Path:
+def write_package(made: Package, parent: Path, inputs: Mapping[str, str]) -> Path:
     """Write a target's folder under a temporary name, then put it in the place of the old one."""
-    inputs = {"design.json": design_digest(campaign.folder), "campaign": campaign.digest}
     contents = folder_files(made, inputs)
-    parent = campaign.folder / PROGRAMS
     folder = parent / made.target.name
     try:
-        parent.mkdir(exist_ok=True)
+        parent.mkdir(parents=True, exist_ok=True)
         temporary = new_folder(folder)
         try:
             for name, content in contents.items():
@@ -231,7 +240,20 @@ def _verify_one(campaign: OpenCampaign, planned: Planned, name: str, listen: Lis
     folder = campaign.folder / PROGRAMS / name
     target = registry.target(name)
     contents = _contents(folder)
-    problems = _folder_problems(campaign, target, contents)
+    found = verify_contents(target, planned.programs, contents, listen)
+    return replace(found, problems=(*_folder_problems(campaign, target, contents), *found.problems))
+
+
+def verify_target(folder: Path, programs: Sequence[Judged], listen: Listen) -> Verified:
+    """Run the programs in a target's folder, which bears the target's name."""
+    return verify_contents(registry.target(folder.name), programs, _contents(folder), listen)
+
+
+def verify_contents(
+    target: Target, programs: Sequence[Judged], contents: Mapping[str, bytes], listen: Listen
+) -> Verified:
+    """Run the programs among a folder's files; what is no text is a problem."""
+    problems: list[str] = []
     texts: dict[str, str] = {}
     for file, content in contents.items():
         if file in (MANIFEST, PAGE):
@@ -240,8 +262,7 @@ def _verify_one(campaign: OpenCampaign, planned: Planned, name: str, listen: Lis
             texts[file] = content.decode("utf-8")
         except UnicodeDecodeError as error:
             problems.append(f"{file}: byte {error.start} is no text")
-    verified = _verify(target, planned.programs, texts, listen)
-    return Verified(target, verified.judged, verified.verdicts, tuple(problems))
+    return replace(_verify(target, programs, texts, listen), problems=tuple(problems))
 
 
 def _verify(target: Target, programs: Sequence[Judged], texts: Mapping[str, str], listen: Listen) -> Verified:
@@ -288,7 +309,7 @@ def stale_programs(campaign: OpenCampaign, name: str) -> list[str]:
 
 
 def _folder_problems(campaign: OpenCampaign, target: Target, contents: Mapping[str, bytes]) -> list[str]:
-    return [*changed_files(contents, design_digest(campaign.folder)), *_client_problems(target, contents)]
+    return [*changed_files(contents, {FILE: design_digest(campaign.folder)}), *_client_problems(target, contents)]
 
 
 def _client_problems(target: Target, contents: Mapping[str, bytes]) -> list[str]:
@@ -352,17 +373,24 @@ def _periodic(setup: Setup, run_plan: RunPlan, run: PeriodicRun) -> list[Judged]
     body = Trajectory(excitation, np.array(run.center), np.array(run.sines), np.array(run.cosines))
     if run.way is None:
         raise ValueError("has no certified way from home to the start; state home_deg, and design again")
-    home, *poses = np.array(run.way.waypoints)
-    out = tuple(Move(pose, T) for pose, T in zip(poses, run.way.durations, strict=True))
+    return periodic_programs(setup, run_plan, body, np.array(run.way.waypoints), run.way.durations)
+
+
+def periodic_programs(
+    setup: Setup, run_plan: RunPlan, body: Trajectory, waypoints: FloatArray, durations: Sequence[float]
+) -> list[Judged]:
+    """Plan the dry run, then the run; way-points lead from home to its start."""
+    home, *poses = waypoints
+    out = tuple(Move(pose, T) for pose, T in zip(poses, durations, strict=True))
     plan = Plan(
         _campaign_name(setup.campaign.folder),
-        run.name,
-        run.role,
+        run_plan.name,
+        run_plan.role,
         run_robot(setup, run_plan),
         home,
         out,
         body,
-        run.sample_time,
+        body.excitation.sample_time,
         _payload(setup, run_plan),
     )
     score = score_of(setup, run_plan)

@@ -122,7 +122,11 @@ class Equations:
 
 def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Identified:
     """Identify a campaign's robot; UnusableData where the data would mislead."""
-    examined = read_and_examine(campaign, tell)
+    return fit_examined(read_and_examine(campaign, tell), tell)
+
+
+def fit_examined(examined: Examined, tell: Tell = lambda _: None) -> Identified:
+    """Fit runs that were read and examined, with intervals, a consistent model and a validation."""
     campaign, settings = examined.campaign, examined.campaign.content.identify
     equations = known_equations(examined, standard=settings.consistent and settings.method == "wls")
     unseen = judging_equations(campaign, examined.unseen) if examined.unseen else None
@@ -541,6 +545,17 @@ def validation_data(validation: Validation) -> dict[str, Any]:
 
 def provenance(campaign: OpenCampaign) -> dict[str, Any]:
     """Name versions and the hashes of everything that was read."""
+    return {
+        "excitor": version("excitor"),
+        "python": sys.version.split()[0],
+        "numpy": np.__version__,
+        "sha256": file_digests(campaign) if campaign.text else {},  # data in memory come from no file
+        **_arm_provenance(campaign),
+    }
+
+
+def file_digests(campaign: OpenCampaign) -> dict[str, str]:
+    """Hash every file that an identification reads, named from the campaign's folder."""
     robot_file = Path(campaign.robot_source)
     own = [robot_file] if robot_file.is_file() else []
     logs = (file for run in campaign.content.run for file in log_files(campaign.folder / run.log))
@@ -550,13 +565,7 @@ def provenance(campaign: OpenCampaign) -> dict[str, Any]:
     for entry in campaign.content.log.signals if campaign.content.log is not None else ():
         if entry.file:
             read += [(campaign.folder / run.log).parent / entry.file for run in campaign.content.run]
-    return {
-        "excitor": version("excitor"),
-        "python": sys.version.split()[0],
-        "numpy": np.__version__,
-        "sha256": {str(path.relative_to(campaign.folder)): _digest(path) for path in dict.fromkeys(read)},
-        **_arm_provenance(campaign),
-    }
+    return {str(path.relative_to(campaign.folder)): _digest(path) for path in dict.fromkeys(read)}
 
 
 def _arm_provenance(campaign: OpenCampaign) -> dict[str, str]:
@@ -604,7 +613,12 @@ def prepare(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Prepared:
             'compare: the campaign has task = "payload", whose load has an estimator of its own; compare the methods '
             "on a campaign of the arm"
         )
-    examined, substitute = read_and_examine(campaign, tell), ""
+    return prepare_examined(read_and_examine(campaign, tell), tell)
+
+
+def prepare_examined(examined: Examined, tell: Tell = lambda _: None) -> Prepared:
+    """Pose one problem for all methods; without a validation run, keep back the last third of each."""
+    substitute = ""
     if not examined.unseen:
         examined = kept_back(examined)
         substitute = SUBSTITUTE

@@ -79,15 +79,28 @@ def read_aligned(
     if unknown_load:
         checks = tuple(check for check in alignment.checks if check.what != "payload")
         alignment = replace(alignment, checks=checks)
+    return planned_samples(alignment, measured, steps, log=log, lowpass_hz=lowpass_hz), alignment
+
+
+def planned_samples(
+    alignment: Alignment,
+    measured: MeasuredRun,
+    steps: tuple[Step, ...],
+    *,
+    log: ProgramLog,
+    lowpass_hz: float | None = None,
+) -> Samples:
+    """Average what of an aligned run counts; Misaligned where the run does not show its plan."""
     told = usable(alignment, name=log.log)
     steps = (*steps, *told.steps, _aligned_step(alignment))
-    if isinstance(expected.body, Trajectory):
-        highest = expected.body.excitation.harmonics[-1] / expected.body.excitation.period
+    body = alignment.expected.body
+    if isinstance(body, Trajectory):
+        highest = body.excitation.harmonics[-1] / body.excitation.period
         cutoff = Cutoff(lowpass_hz, STATED) if lowpass_hz else _cutoff_of_plan(highest)
-        return _averaged(log.run, aligned_samples(alignment, measured), cutoff, steps), alignment
+        return _averaged(log.run, aligned_samples(alignment, measured), cutoff, steps)
     cut = aligned_windows(told.windows, measured, rate=told.rate, delay=told.delay)
     kinds = [window.kind for window in told.windows]
-    return _of_moves(log.run, list(zip(kinds, cut, strict=True)), told.rate, steps), alignment
+    return _of_moves(log.run, list(zip(kinds, cut, strict=True)), told.rate, steps)
 
 
 def measured_run(log: Log, manifest: Manifest, robot: Robot) -> tuple[MeasuredRun, tuple[Step, ...]]:

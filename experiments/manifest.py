@@ -327,17 +327,15 @@ def digests(contents: Mapping[str, bytes]) -> list[dict[str, Any]]:
     return [{"name": name, "sha256": hashlib.sha256(content).hexdigest()} for name, content in sorted(contents.items())]
 
 
-def changed_files(contents: Mapping[str, bytes], design_digest: str) -> list[str]:
-    """Compare a folder's files with what its manifest says was written, and from which design.json."""
+def changed_files(contents: Mapping[str, bytes], made_from: Mapping[str, str]) -> list[str]:
+    """Compare a folder's files, and the digests of what they are made from, with what its manifest says."""
     try:
         manifest = parse_manifest(contents.get(MANIFEST, b""))
-        made_from = manifest.made_from_sha256["design.json"]
+        others = [name for name, digest in made_from.items() if manifest.made_from_sha256[name] != digest]
     except (InvalidManifest, KeyError):
         return [f"{MANIFEST}: is missing, or no manifest; emit the programs again"]
     listed = {entry.name: entry.sha256 for entry in manifest.files}
-    problems = []
-    if made_from != design_digest:
-        problems.append(f"{MANIFEST}: these programs were made from another design.json; emit them again")
+    problems = [f"{MANIFEST}: these programs were made from another {name}; emit them again" for name in others]
     found = {
         entry["name"]: entry["sha256"]
         for entry in digests({name: content for name, content in contents.items() if name != MANIFEST})

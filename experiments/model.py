@@ -4,6 +4,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,7 @@ from excitor.robots.robot import Motion, Robot
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 FILE = "model.json"
 SCHEMA = 1
@@ -166,6 +168,18 @@ class Model:
         self._check_arm()
         return self._placed(self.names, self.values)
 
+    @property
+    def error(self) -> float:
+        """‖τ - τ̂‖ / ‖τ‖ over all joints: held out where there were unseen runs, else of training; NaN if not known."""
+        kind = "training" if self.held_out is None else "held_out"
+        figures = (self.held_out or self.training or {}).get("figures", {})
+        return float(figures.get(f"{kind}_relative_error", np.nan))
+
+    @property
+    def trained_on(self) -> tuple[str, ...]:
+        """Names of the runs that it was fitted to."""
+        return tuple((self.training or {}).get("runs", ()))
+
     def consistent(self) -> FloatArray:
         """Take the physically consistent parameters, (n_params,); ExcitorError where there are none."""
         self._check_arm()
@@ -179,8 +193,11 @@ class Model:
         return tuple(known.get(name, "") for name in layout(self.own_robot()).names)
 
     def torque(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Torques of the physically consistent model, N m or N; each array (n_joints,) or (n_samples, n_joints)."""
-        chi = self.consistent()
+        """Torques, N m or N, of motions (n_joints,) or (n_samples, n_joints).
+
+        They are those of the physically consistent model, or of the base parameters where there is none.
+        """
+        chi = self.chi if self.standard is None else self.consistent()
         motion = Motion(*(np.atleast_2d(np.asarray(x, dtype=float)) for x in (q, dq, ddq)))
         return inverse_dynamics(self.own_robot(), motion, chi).reshape(np.shape(q))
 
@@ -266,11 +283,35 @@ class Model:
         }
         return head | own | ({} if self.payload is None else {"payload": self.payload}) | tail
 
-    def save(self, folder: Path) -> Path:
-        """Write model.json into a folder, whole or not at all."""
-        path = folder / FILE
-        write_atomically(path, json.dumps(self.to_json(), indent=2, allow_nan=False) + "\n")
-        return path
+    def to_latex(self) -> str:
+        """Write the base parameters as a LaTeX table (package booktabs)."""
+        head = (r"\begin{tabular}{lrrl}", r"\toprule", r"parameter & value & 95\,\% interval & unit \\", r"\midrule")
+        rows = [
+            rf"{_escaped(name)} & {value:.5g} & [{low:.4g}, {high:.4g}] & {_unit_in_latex(unit)} \\"
+            for name, value, low, high, unit in zip(
+                self.names, self.values, self.low, self.high, self.units, strict=True
+            )
+        ]
+        return "\n".join([*head, *rows, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the base parameters with their intervals, each divided by the size of its value."""
+        axes = new_axes() if ax is None else ax
+        size = np.where(self.values == 0.0, 1.0, np.abs(self.values))
+        spans = [(self.values - self.low) / size, (self.high - self.values) / size]
+        places = np.arange(len(self.values))
+        axes.errorbar(places, self.values / size, yerr=spans, fmt="o", capsize=3)
+        axes.set_xticks(places, self.names, rotation=90)
+        axes.set_ylabel("value and 95 % interval, relative")
+        return axes
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write model.json into a folder, or a file whose name ends in .json; whole or not at all."""
+        place = Path(path)
+        place = place if place.suffix == ".json" else place / FILE
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(place, json.dumps(self.to_json(), indent=2, allow_nan=False) + "\n")
+        return place
 
     def _entry(self, k: int) -> dict[str, Any]:
         numbers = {"value": self.values[k], "sigma_white": self.sigma_white[k], "sigma": self.sigma[k]}
@@ -299,6 +340,23 @@ class Model:
         chi = np.zeros(len(params))
         chi[params.indices(list(names))] = values
         return chi
+
+
+def new_axes() -> "Axes":
+    """Make matplotlib axes of a figure of their own."""
+    from matplotlib.figure import Figure
+
+    return Figure(layout="constrained").add_subplot()
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"\\{letter}" if letter in "_#%&$" else letter for letter in name)
+
+
+def _unit_in_latex(unit: str) -> str:
+    """Write kg m2 as kg m^2 is written."""
+    parts = unit.split()
+    return " ".join(rf"$\mathrm{{{p[:-1]}}}^{p[-1]}$" if p[-1:].isdigit() and p[:-1].isalpha() else p for p in parts)
 
 
 Size = Annotated[FiniteFloat, Field(ge=0.0, le=1e30)]
@@ -388,12 +446,20 @@ class _File(_Part):
     provenance: Table = {}
 
 
-def read_model(path: Path | str, robot: Robot | None = None) -> Model:
+def read_model(path: str | PathLike[str], robot: Robot | None = None) -> Model:
     """Read a model.json; ExcitorError says in sentences what is wrong with it.
 
-    Without a robot, that of the campaign beside the file is taken, else the catalogue's of that name.
+    Args:
+        path: the file, or the folder that holds it.
+        robot: that it is of; by default that of the campaign beside the file, else the catalogue's of that name.
+
+    >>> import excitor as ex
+    >>> ex.load_model("no-such-folder")
+    Traceback (most recent call last):
+    excitor.robots.errors.ExcitorError: ...
     """
     path = Path(path)
+    path = path / FILE if path.is_dir() else path
     data = read_json(path, SCHEMA, made_by=MADE_BY)
     try:
         file = _File.model_validate(data)

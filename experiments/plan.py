@@ -339,14 +339,28 @@ def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> 
         tuple(slow),
         tuple(plan.name for plan in plans),
         waiting,
-        forecast(
-            setup.robot,
-            _taught(runs, slow),
-            setup.noise,
-            target=setup.design.target_relative_sigma_percent / 100.0,
-        ),
+        forecast_runs(setup, runs, slow),
         time.process_time() - started,
     )
+
+
+def forecast_runs(setup: Setup, runs: Sequence[DesignedRun], slow: Sequence[DesignedSlowRun] = ()) -> Forecast:
+    """Forecast what identification will learn from designed runs."""
+    target = setup.design.target_relative_sigma_percent / 100.0
+    return forecast(setup.robot, _taught(runs, slow), setup.noise, target=target)
+
+
+def design_alone(
+    setup: Setup, settings: Settings, plan: RunPlan, problem: Problem, listen: Callable[[Progress], None] | None = None
+) -> Designed:
+    """Search one run in memory, certify it and forecast it; InfeasibleDesign tells what blocks where nothing fits."""
+    started = time.process_time()
+    search = Search(problem, settings.budget, settings.seed, settings.method)
+    observer = Observer(listen, lambda chain, state: None)
+    found = search_motion(search, settings, where=f"run {plan.name!r}", states={}, observer=observer)
+    run = _finished(setup, plan, problem, found)
+    foreseen, cpu_seconds = forecast_runs(setup, [run]), time.process_time() - started
+    return Designed(setup, settings, (run,), (), (plan.name,), (), foreseen, cpu_seconds)
 
 
 def _design_torques(setup: Setup, settings: Settings, listen: Listener | None, started: float) -> Designed:
@@ -364,7 +378,7 @@ def _named(name: str, listen: Listener) -> Callable[[Progress], None]:
     return lambda progress: listen(name, progress)
 
 
-def _taught(runs: list[DesignedRun], slow: list[DesignedSlowRun]) -> list[PlannedRun]:
+def _taught(runs: Sequence[DesignedRun], slow: Sequence[DesignedSlowRun]) -> list[PlannedRun]:
     """Collect what identification will have."""
     planned = []
     for run in runs:

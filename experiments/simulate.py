@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,15 @@ from excitor.experiments.campaign import OpenCampaign, inside, open_campaign
 from excitor.experiments.design_json import design_digest
 from excitor.experiments.emit import plans_of, stale_programs
 from excitor.experiments.files import new_folder, swap, write_atomically
+from excitor.experiments.in_memory.solution import Run, program_name, runs_of
 from excitor.experiments.log_formats import declared_for, format_of, refusal
+from excitor.experiments.logs import declared_by
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.virtual.loggers import settings_for, write
 from excitor.experiments.virtual.machine import CHANNELS, FAULTS, Fault, Recorded, aimed, run_program
 from excitor.experiments.virtual.robot import Settings, Truth, draw_truth, true_parameters, truth_data
+from excitor.identify.log import Log
+from excitor.identify.logs.read import read_log
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Robot
@@ -91,6 +96,40 @@ def simulate(folder: Path, targets: Sequence[str], asked: Asked, listen: Listen)
         )
         for name in names
     ]
+
+
+def simulate_run(
+    run: Run, robot: Robot, *, seed: int = 0, target: str = "csv", faults: Sequence[str] = (), dry: bool = False
+) -> Log:
+    """Run a program on a virtual robot, whose true parameters differ from the prior's, and give the log it records.
+
+    Args:
+        run: as `Design.run` gives it.
+        robot: that it was designed for.
+        seed: of the true robot and of noise.
+        target: whose logger records, see `emit`.
+        faults: what is wrong on purpose: "NAME" or "NAME:joint"; an unknown one is answered with the list of all.
+        dry: the dry run instead of the run.
+
+    >>> import excitor as ex
+    >>> robot = ex.load_robot("rotradi")
+    >>> run = ex.solve(ex.build_problem(robot, ex.Series(5, 3, measured=2)), evaluations=300).run
+    >>> ex.simulate(run, robot, seed=1).signals[0].kind
+    'position'
+    """
+    (one,) = runs_of(run, robot)
+    plan = one.programs[0 if dry else -1].plan
+    name = program_name(one, target)
+    form = format_of(target)
+    truth = draw_truth(plan.robot, seed)
+    truth = replace(truth, settings=settings_for(target, form, plan, truth.settings))
+    own_seed = int(np.random.SeedSequence([seed, zlib.crc32(f"{target}/{name}".encode())]).generate_state(1)[0])
+    wrong = [aim(fault_of(text, plan.robot), [plan], seed) for text in faults]
+    recorded = run_program(truth, plan, seed=own_seed, faults=wrong)
+    with TemporaryDirectory() as folder:
+        path = write(recorded, Path(folder), name, target=target, seed=seed)[0]
+        log = read_log(path, declared_by(target, plan.robot), plan.robot.joint_names)
+    return replace(log, path=f"simulated {name}", target=target)
 
 
 def true_robot(campaign: OpenCampaign, plans: Sequence[Plan], asked: Asked) -> Truth:

@@ -69,28 +69,6 @@ def white_intervals(estimate: Estimate, *, noise_known: bool = False) -> Interva
 
 
 @one_blas_thread()
-def effective_intervals(
-    regression: Regression, estimate: Estimate, *, row_weights: FloatArray | None = None
-) -> Intervals:
-    """Let each joint's residuals count as the white ones they are worth: A⁻¹ (Σ_j s_j² f_j A_j) A⁻¹.
-
-    A_j = W_jᵀΣ⁻¹W_j of joint j's rows, A their sum, s_j² the variance of its weighted residuals, f_j how many times
-    fewer independent ones there are. Careful where columns change faster than residuals: then it is too wide.
-    `row_weights` are those that the equations were compressed with, if any.
-    """
-    system = Whitened.of(regression, estimate, row_weights)
-    n = len(estimate.names)
-    middle = np.zeros((n, n))
-    worth = 0.0
-    for entry in whiteness(regression, system.residual):
-        rows = regression.joint == (-1 if entry.joint == "power" else regression.joint_names.index(entry.joint))
-        variance = float(np.mean(system.residual[rows] ** 2)) * len(regression) / max(len(regression) - n, 1)
-        middle += variance * entry.inflation * (system.Q[rows].T @ system.Q[rows])
-        worth += entry.n_effective
-    dof = max(worth - n, 1.0)
-    return intervals_of(estimate, "effective", system.back(middle), dof, {"effective rows": worth})
-
-
 @one_blas_thread()
 def block_bootstrap(
     regression: Regression,

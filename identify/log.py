@@ -5,18 +5,21 @@
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from excitor.identify.logs.declared import Kind, Side
+from excitor.identify.logs.declared import SECONDS, UNITS, Columns, Kind, Side, column_map, scale_matrix
 from excitor.identify.samples import Step
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.errors import InvalidLog
 from excitor.robots.friction import joint_positions, joint_torques, torque_from_current
 from excitor.robots.robot import Robot
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -130,6 +133,45 @@ class Log:
     signals: tuple[Signal, ...]
     notes: tuple[str, ...] = ()
     raw: Recording | None = None  # what the file held, on its own clocks
+    target: str = ""  # controller whose program it is of, where that is known
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: "DataFrame",
+        columns: Mapping[str, Any],
+        *,
+        sample_rate_hz: float | None = None,
+        name: str = "DataFrame",
+    ) -> "Log":
+        """Read a log from a pandas DataFrame, whose values are copied once.
+
+        `columns`: `{"time": "t", "position": ["q1", ...], "torque": ["tau1", ...]}`, a list one a joint in SI units
+        on the joint side, or `{"columns": [...], "unit": "deg", "side": "motor", "scale": 1.0}`. `sample_rate_hz`
+        goes where there is no column of time. InvalidLog names the column and the row of what is wrong.
+        """
+        return log_from_frame(frame, columns, sample_rate_hz=sample_rate_hz, name=name)
+
+    @classmethod
+    def from_arrays(cls, q: FloatArray, tau: FloatArray, *, sample_rate_hz: float, name: str = "arrays") -> "Log":
+        """Make a log of joint positions and torques, (n_samples, n_joints) in SI units, sampled evenly."""
+        return log_from_arrays(q, tau, sample_rate_hz=sample_rate_hz, name=name)
+
+    def __len__(self) -> int:
+        return len(self.signals[0].values) if self.signals else 0
+
+    def __repr__(self) -> str:
+        held = ", ".join(f"{signal.kind} ({signal.values.shape[1]} joints)" for signal in self.signals)
+        return f"<Log {self.path}: {len(self)} samples at {self.sample_rate_hz:g} Hz; {held}>"
+
+    def to_frame(self) -> "DataFrame":
+        """Write time and signals as a pandas DataFrame, a column a joint, in SI units."""
+        import pandas as pd
+
+        held: dict[str, FloatArray] = {"time": self.start_s + np.arange(len(self)) / self.sample_rate_hz}
+        for signal in self.signals:
+            held |= {f"{signal.kind}_{j + 1}": signal.values[:, j] for j in range(signal.values.shape[1])}
+        return pd.DataFrame(held)
 
     def signal(self, *kinds: Kind) -> Signal | None:
         """Find the first signal of one of these kinds, in the order given."""
@@ -333,3 +375,117 @@ def on_grid(stamps: Stamps, values: FloatArray, grid: Grid) -> FloatArray:
 def _nice(interval: float) -> float:
     rounded = round(interval / _NICE) * _NICE
     return rounded if abs(rounded - interval) < 0.01 * interval else interval
+
+
+def log_from_frame(
+    frame: "DataFrame", columns: Mapping[str, Any], *, sample_rate_hz: float | None = None, name: str = "DataFrame"
+) -> Log:
+    """Read a log from a DataFrame; InvalidLog names the column and the row of what is wrong."""
+    declared = column_map(columns, sample_rate_hz, name)
+    if declared.time is None and sample_rate_hz is None:
+        raise InvalidLog(name, 'has no time; name its column, {"time": ...}, or state sample_rate_hz')
+    _check_index(frame, name)
+    notes: list[str] = []
+    rate, start, kept = sample_rate_hz or 0.0, 0.0, None
+    if declared.time is not None:
+        time = np.empty(len(frame))
+        _fill(time, frame, declared.time, name)
+        time *= SECONDS[declared.time_unit]
+        kept, rate, notes = even_rate(name, time, range(len(frame)))
+        start = float(time[0])
+    widths = {entry.kind: len(entry.columns) for entry in declared.signals}
+    if len(set(widths.values())) > 1:
+        told = ", ".join(f"{count} of {kind}" for kind, count in widths.items())
+        raise InvalidLog(name, f"has columns of different numbers of joints ({told}); name one a joint in each")
+    signals = tuple(_signal(frame, entry, name, kept) for entry in declared.signals)
+    return Log(name, rate, start, signals, tuple(notes))
+
+
+def log_from_arrays(
+    q: FloatArray, tau: FloatArray, *, sample_rate_hz: float, dq: FloatArray | None = None, name: str = "arrays"
+) -> Log:
+    """Make a log of joint positions and torques (n_samples, n_joints) in SI units, sampled evenly."""
+    given = {"position": q, "torque": tau} | ({} if dq is None else {"velocity": dq})
+    shape = np.shape(q)
+    if len(shape) != 2 or shape[0] < 3:
+        raise InvalidLog(name, f"q has shape {shape}, expected 3 samples or more, one column a joint")
+    if not 0.0 < sample_rate_hz < np.inf:
+        raise InvalidLog(name, f"sample_rate_hz is {sample_rate_hz}, expected a positive frequency")
+    for kind, values in given.items():
+        if np.shape(values) != shape:
+            raise InvalidLog(name, f"{kind} has shape {np.shape(values)}, expected {shape} as the positions")
+        bad = np.argwhere(~np.isfinite(np.asarray(values, dtype=float)))
+        if len(bad):
+            row, joint = (int(k) for k in bad[0])
+            raise InvalidLog(name, f"{kind} of joint {joint + 1} is {np.asarray(values)[row, joint]}; cut it", row)
+    signals = tuple(Signal(cast(Kind, kind), "joint", np.asarray(values)) for kind, values in given.items())
+    return Log(name, sample_rate_hz, 0.0, signals)
+
+
+def _check_index(frame: "DataFrame", name: str) -> None:
+    if len(frame) < 3:
+        raise InvalidLog(name, f"has {len(frame)} rows, expected at least 3")
+    if not frame.index.is_unique:
+        row = int(np.argmax(frame.index.duplicated()))
+        told = f"its index has {frame.index[row]!r} twice, for the second time at this row"
+        raise InvalidLog(name, f"{told}; use reset_index(drop=True), or leave out the repeated rows", row)
+
+
+def _signal(frame: "DataFrame", entry: Columns, name: str, kept: Any) -> Signal:
+    """Copy the columns of one quantity into one array, in SI units."""
+    units = UNITS[entry.kind]
+    if entry.unit not in units:
+        raise InvalidLog(name, f"{entry.kind} in {entry.unit!r} is not known; expected one of {', '.join(units)}")
+    repeated = [column for column in entry.columns if entry.columns.count(column) > 1]
+    if repeated:
+        raise InvalidLog(name, f"column {repeated[0]!r} is named twice for {entry.kind}; name one a joint")
+    values = np.empty((len(frame), len(entry.columns)))
+    for j, column in enumerate(entry.columns):
+        _fill(values[:, j], frame, column, name)
+    matrix = units[entry.unit] * scale_matrix(name, entry, len(entry.columns))
+    if np.array_equal(matrix, np.diag(np.diag(matrix))):
+        values *= np.diag(matrix)
+    else:
+        values = values @ matrix.T
+    if kept is not None and not kept.all():
+        values = values[kept]
+    values.flags.writeable = False
+    return Signal(entry.kind, entry.side or "joint", values)
+
+
+def _fill(out: FloatArray, frame: "DataFrame", column: str | int, name: str) -> None:
+    """Copy a column's numbers; text, missing values and what nothing measures are refused with their row."""
+    found = _columns_of(frame, column)
+    if len(found) != 1:
+        shown = ", ".join(map(str, frame.columns[:24]))
+        told = f"has no column {column!r}" if not found else f"has {len(found)} columns {column!r}"
+        raise InvalidLog(name, f"{told}; its columns are {shown}")
+    series = frame.iloc[:, found[0]]
+    try:
+        out[:] = series.to_numpy()
+    except (TypeError, ValueError):
+        row, value = next(_no_numbers(series))
+        raise InvalidLog(name, f"column {column!r} holds {value!r}, expected a number", row) from None
+    for start in range(0, len(out), 100_000):  # in parts: a mask of all rows would be another copy
+        part = out[start : start + 100_000]
+        bad = np.flatnonzero(~(np.abs(part) < UNINITIALISED))
+        if bad.size:
+            row = start + int(bad[0])
+            raise InvalidLog(name, f"column {column!r} is {out[row]:g}, which nothing measures; cut it", row)
+
+
+def _columns_of(frame: "DataFrame", column: str | int) -> list[int]:
+    """Find a column by its name; else, where it is a number, by its place from 1."""
+    found = [k for k, known in enumerate(frame.columns) if known == column]
+    if not found and isinstance(column, int) and 1 <= column <= len(frame.columns):
+        return [column - 1]
+    return found
+
+
+def _no_numbers(values: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    for row, value in enumerate(values):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            yield row, value
+    yield 0, values

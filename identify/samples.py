@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +13,10 @@ from excitor.identify.periods import Average
 from excitor.identify.signals import differentiate
 from excitor.robots.arrays import FloatArray, check_shape, freeze
 from excitor.robots.errors import ExcitorError
-from excitor.robots.robot import Motion
+from excitor.robots.robot import Motion, Robot
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class Samples:
     phase: float = (
         0.5  # where a sample's motion lies in the interval that its torque is held for; 0.5: they belong together
     )
+    robot: Robot | None = None  # that they were processed for
 
     def __post_init__(self) -> None:
         shape = " ".join(str(size) for size in self.motion.q.shape)
@@ -62,6 +67,20 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.motion)
+
+    def __repr__(self) -> str:
+        told = f", means of {self.repetitions} repetitions" if self.repetitions else ""
+        kind = "poses" if self.static else f"samples at {self.sample_rate_hz:g} Hz"
+        return f"<Samples {self.run!r}: {len(self)} {kind}, {self.tau.shape[1]} joints{told}>"
+
+    def to_frame(self) -> "DataFrame":
+        """Write motion and torques as a pandas DataFrame: time, then q, dq, ddq and tau of each joint, in SI units."""
+        import pandas as pd
+
+        given = {"q": self.motion.q, "dq": self.motion.dq, "ddq": self.motion.ddq, "tau": self.tau}
+        held: dict[str, FloatArray] = {"time": np.arange(len(self)) / self.sample_rate_hz}
+        held |= {f"{name}_{j + 1}": x[:, j] for name, x in given.items() for j in range(x.shape[1])}
+        return pd.DataFrame(held)
 
 
 def repeated(run: str, motion: Motion, tau: Average, rate: float, steps: tuple[Step, ...]) -> Samples:

@@ -34,9 +34,8 @@ from excitor.identify.samples import Samples, Step
 from excitor.identify.signals import positive
 from excitor.robots.arrays import FloatArray, IntArray, one_blas_thread
 from excitor.robots.base import base_parameters
-from excitor.robots.dynamics import energy_regressor, friction_load, momentum_form
+from excitor.robots.dynamics import energy_regressor, friction_load, friction_power_columns, momentum_form
 from excitor.robots.errors import ExcitorError
-from excitor.robots.friction import friction_power_columns
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
 

@@ -46,10 +46,13 @@ def freeze(owner: object, finite: bool = True, order: Literal["C", "F"] = "C", *
 
 
 def locked(values: ArrayLike, kind: str = "float", order: Literal["C", "F"] = "C") -> NDArray[Any]:
-    """Copy values into a read-only array of float, int or bool."""
-    array: NDArray[Any] = np.array(
-        values, dtype={"float": np.float64, "int": np.int64, "bool": np.bool_}[kind], order=order
-    )
+    """Copy values into a read-only array of float, int or bool; one that is all this already is not copied again."""
+    dtype = np.dtype({"float": np.float64, "int": np.int64, "bool": np.bool_}[kind])
+    if type(values) is np.ndarray and not values.flags.writeable and values.base is None:
+        ordered = values.flags.c_contiguous if order == "C" else values.flags.f_contiguous
+        if values.dtype == dtype and ordered:
+            return values
+    array: NDArray[Any] = np.array(values, dtype=dtype, order=order)
     array.flags.writeable = False
     return array
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, combinations_with_replacement, product
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
@@ -24,6 +25,9 @@ from excitor.robots.gram import stack
 from excitor.robots.parameters import LINK_COMPONENTS, Layout, layout
 from excitor.robots.robot import CanBeSingular, Motion, Robot
 from excitor.robots.tree import Tree, chain
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _CLEAR = 0.1  # distance to any singularity that random positions keep
 _MOST_DRAWS = 200
@@ -42,12 +46,24 @@ class Base:
     only_combined: tuple[str, ...]  # parameters seen only as parts of base parameters
     gap: tuple[float, float]  # smallest residual of a kept column, largest of a dropped one
     tolerance: float
+    robot: Robot | None = None
 
     def __post_init__(self) -> None:
         freeze(self, kept="int: n_base", regrouping="n_base n_params")
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def __repr__(self) -> str:
+        of = f" of {self.robot.name}" if self.robot is not None else ""
+        return f"<Base: {len(self)} base parameters{of}, {len(self.without_effect)} parameters without effect>"
+
+    def to_frame(self) -> "DataFrame":
+        """Write the parameters as a pandas DataFrame: name, regrouping, unit."""
+        import pandas as pd
+
+        forms = self.names if self.robot is None else regroupings(self.robot, self)
+        return pd.DataFrame({"name": self.names, "regrouping": forms, "unit": self.units})
 
     def values(self, chi: FloatArray) -> FloatArray:
         """Evaluate β from standard parameters."""
@@ -63,9 +79,18 @@ class Base:
 def base_parameters(
     robot: Robot, *, locked: Mapping[int, float] | None = None, tolerance: float = TOLERANCE, seed: int = 0
 ) -> Base:
-    """Find the base parameters, with some joints held (index -> position) besides those the robot itself locks.
+    """Find the base parameters: the combinations of inertial parameters that joint torques depend on.
 
-    Raises RankDeficient when the rank depends on how it is looked for: then no tolerance separates the columns.
+    Args:
+        locked: joints held (index -> position) besides those the robot itself locks.
+        tolerance: relative, of the rank.
+        seed: of the random motion that the columns are taken along.
+
+    RankDeficient where the rank depends on how it is looked for: then no tolerance separates the columns.
+
+    >>> import excitor as ex
+    >>> len(ex.base_parameters(ex.load_robot("tx40")))
+    60
     """
     held = tuple(sorted({**robot.locked, **(locked or {})}.items()))
     for i, _ in held:
@@ -84,7 +109,7 @@ def _base_parameters(robot: Robot, held: tuple[tuple[int, float], ...], toleranc
     if not order:
         names = tuple(params.names)
         return Base(
-            (), (), np.zeros(0, dtype=np.int64), np.zeros((0, len(params))), names, (), (np.inf, 0.0), tolerance
+            (), (), np.zeros(0, dtype=np.int64), np.zeros((0, len(params))), names, (), (np.inf, 0.0), tolerance, robot
         )
     kept, dropped, coefficients, gap = _select(W / np.where(visible, norms, 1.0), order, tolerance)
     _confirm_rank(W[:, order] / norms[order], len(kept), tolerance, robot.name)
@@ -107,6 +132,7 @@ def _base_parameters(robot: Robot, held: tuple[tuple[int, float], ...], toleranc
         only_combined=tuple(params.names[k] for k in sorted(dropped)),
         gap=gap,
         tolerance=tolerance,
+        robot=robot,
     )
 
 

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from excitor.robots.arrays import FloatArray, check_shape
+from excitor.robots.dynamics import refuse_foreign
 from excitor.robots.errors import ExcitorError
-from excitor.robots.friction import friction_model, has_true_sign, refuse_foreign
+from excitor.robots.friction import friction_model, has_true_sign
 from excitor.robots.kernel.reference import (
     Coordinates,
     DriveAlgebra,

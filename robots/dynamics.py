@@ -6,15 +6,19 @@ the robot's mechanism (`excitor.robots.mechanism`), what drives contribute is ad
 * How do torques depend on parameters without accelerations: through the momentum, τ = d(A χ)/dt + B χ.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from excitor.robots.arrays import FloatArray, IntArray, check_shape, freeze
 from excitor.robots.errors import ExcitorError
-from excitor.robots.friction import drive_columns, friction_model, friction_power_columns, smooth_sign
+from excitor.robots.friction import friction_model, smooth_sign
+from excitor.robots.kernel import drive as kernel
 from excitor.robots.parameters import layout, prior
-from excitor.robots.robot import Frame, Motion, Robot
+from excitor.robots.robot import Frame, FrictionTerm, Motion, Robot, RotorInertia
+from excitor.robots.tree import samples
 
 
 def link_poses(robot: Robot, q: FloatArray) -> FloatArray:
@@ -47,6 +51,15 @@ def regressor(robot: Robot, motion: Motion, load: FloatArray | None = None) -> F
     Columns of load-dependent friction need the torques (n_samples, n_joints) that the joints carry: give measured
     ones as `load`, else those of the prior model without friction are taken. States of Maxwell-slip elements run
     through the samples in their order. The array is a view of one ordered by parameter, joint, sample.
+
+    Args:
+        motion: positions, velocities and accelerations.
+        load: torques that the joints carry, (n_samples, n_joints).
+
+    >>> import numpy as np, excitor as ex
+    >>> robot, rest = ex.load_robot("rotradi"), np.zeros((1, 3))
+    >>> ex.regressor(robot, ex.Motion(rest, rest, rest)).shape[:2]
+    (1, 3)
     """
     params = layout(robot)
     out = np.empty((len(params), robot.n_joints, _pitch(len(motion))))
@@ -56,7 +69,17 @@ def regressor(robot: Robot, motion: Motion, load: FloatArray | None = None) -> F
 
 
 def inverse_dynamics(robot: Robot, motion: Motion, chi: FloatArray | None = None) -> FloatArray:
-    """Joint torques τ = Y χ that a motion takes, (n_samples, n_joints); χ is the prior model where not given."""
+    """Joint torques τ = Y χ that a motion takes, (n_samples, n_joints), N m or N.
+
+    Args:
+        motion: positions, velocities and accelerations.
+        chi: parameters (n_params,); by default those that the robot's file states.
+
+    >>> import numpy as np, excitor as ex
+    >>> rest = np.zeros((1, 3))
+    >>> ex.inverse_dynamics(ex.load_robot("rotradi"), ex.Motion(rest, rest, rest)).shape
+    (1, 3)
+    """
     params = layout(robot)
     chi = _parameters(robot, chi)
     rigid = rigid_torque(robot, motion, chi)
@@ -290,3 +313,81 @@ def _add_friction(robot: Robot, motion: Motion, load: FloatArray | None, columns
     steady = Motion(motion.q, motion.dq, np.zeros_like(motion.q))
     drive_columns(robot, steady, friction_load(robot, motion, load), out)
     B[:, :, of_drives] += out[columns[of_drives] - params.n_link_params].transpose(2, 1, 0)
+
+
+def foreign_terms(robot: Robot, columns: Collection[int] | None = None) -> tuple[FrictionTerm, ...]:
+    """List friction of registered laws, which compiled code does not know; of chosen columns where given."""
+    places = zip(robot.drive.friction, layout(robot).friction_columns, strict=True)
+    return tuple(
+        term
+        for term, column in places
+        if friction_model(term).compiled is None and (columns is None or column in columns)
+    )
+
+
+def refuse_foreign(robot: Robot, purpose: str, columns: Collection[int] | None = None) -> None:
+    """Refuse friction of registered laws where formulas of built-in ones alone are known."""
+    terms = foreign_terms(robot, columns)
+    if terms:
+        names = ", ".join(f"{term.parameter!r} ({term.model})" for term in terms)
+        raise ExcitorError(
+            f"{robot.name}: friction {names} is a registered law, evaluated in numpy alone, and {purpose} needs a "
+            "built-in formula; leave it out of this robot, or replace it by built-in terms"
+        )
+
+
+@lru_cache(maxsize=64)
+def drive_elements(robot: Robot) -> kernel.Elements:
+    """Pack rotors, then friction terms, for the kernel; laws it does not know enter by their values."""
+    params = layout(robot)
+    rotors, friction = robot.drive.rotors, robot.drive.friction
+    elements: list[RotorInertia | FrictionTerm] = [*rotors, *friction]
+    known = [friction_model(term).compiled for term in friction]
+    models = [kernel.STATE if code is None else code for code in known]
+    shape = (len(elements), robot.n_joints)
+    return kernel.Elements(
+        model=np.array([kernel.ROTOR] * len(rotors) + models, dtype=np.int64),
+        column=np.array([*params.rotor_columns, *params.friction_columns], dtype=np.int64) - params.n_link_params,
+        senses=np.array([element.senses for element in elements]).reshape(shape),
+        acts=np.array([element.acts for element in elements]).reshape(shape),
+        width=np.array([0.0] * len(rotors) + [term.width for term in friction]),
+        scale=np.array([1.0] * len(rotors) + [term.scale for term in friction]),
+    )
+
+
+def drive_columns(robot: Robot, motion: Motion, load: FloatArray, out: FloatArray) -> None:
+    """Write the columns of rotors and friction into out (n_columns, n_joints, n_samples)."""
+    kernel.fill_drive(drive_elements(robot), samples(motion, robot.n_joints), load, slip_states(robot, motion), out)
+
+
+def friction_power_columns(robot: Robot, motion: Motion, load: FloatArray, out: FloatArray) -> None:
+    """Add the power (acts @ dq) g of each friction term to its column of out (n_samples, n_params)."""
+    elements, states = drive_elements(robot), slip_states(robot, motion)
+    value = np.empty(len(motion))
+    for e, (term, column) in enumerate(
+        zip(robot.drive.friction, layout(robot).friction_columns, strict=True), start=len(robot.drive.rotors)
+    ):
+        if elements.model[e] == kernel.STATE:
+            value[:] = states[e]
+        else:
+            kernel.element_values(elements, e, samples(motion, robot.n_joints), 0, value)
+        if friction_model(term).load:
+            value *= np.abs(load @ term.acts)
+        out[:, column] += (motion.dq @ term.acts) * value
+
+
+def slip_states(robot: Robot, motion: Motion) -> FloatArray:
+    """Evaluate what enters the kernel by its values, (n_elements, n_samples): memories, and registered laws.
+
+    No rows if there is none.
+    """
+    friction, n_rotors = robot.drive.friction, len(robot.drive.rotors)
+    by_value = drive_elements(robot).model[n_rotors:] == kernel.STATE
+    if not by_value.any():
+        return np.empty((0, 0))
+    states = np.zeros((n_rotors + len(friction), len(motion)))
+    for e in np.flatnonzero(by_value):
+        term = friction[e]
+        v = motion.dq @ term.senses
+        states[n_rotors + e] = friction_model(term).column(term, motion.q @ term.senses, v, v)
+    return states

@@ -5,9 +5,8 @@ whether a term brakes, turns with the direction of motion or depends on the past
 compiled column in `kernel.drive`; a law from elsewhere is added by `register_friction` and evaluated in numpy.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -15,9 +14,8 @@ import numpy as np
 from excitor.robots.arrays import FloatArray, check_shape
 from excitor.robots.errors import ExcitorError
 from excitor.robots.kernel import drive as kernel
-from excitor.robots.parameters import layout
-from excitor.robots.robot import FrictionTerm, Motion, Robot, RotorInertia
-from excitor.robots.tree import samples
+from excitor.robots.plugins import Members
+from excitor.robots.robot import FrictionTerm, Robot
 
 Range = tuple[FloatArray, FloatArray]  # lowest, highest
 Sign = Literal["positive", "excess", "any"]
@@ -243,13 +241,12 @@ class FrictionLaw:
 
 def register_friction(law: FrictionLaw) -> None:
     """Add a law to the table. ValueError where its name is taken, or its columns are not what it claims of them."""
-    rows = [_row_of(law, k) for k in range(len(law.names))]
     taken = {row.name for row in TABLE.values()} | {row.element for row in TABLE.values()}
-    clash = sorted(taken & {law.name, *(row.name for row in rows)})
+    clash = sorted(taken & {law.name, *(row.name for row in _rows_of(law))})
     if clash:
         raise ValueError(f"friction law {law.name!r}: {', '.join(clash)} is taken; call the law otherwise")
-    _check_law(law)
-    TABLE.update({row.name: row for row in rows})
+    LAWS.add(law.name, law)
+    TABLE.update({row.name: row for row in _rows_of(law)})
 
 
 def forget_friction(name: str) -> None:
@@ -257,12 +254,16 @@ def forget_friction(name: str) -> None:
     rows = [row for row in TABLE.values() if row.element == name]
     if not rows or any(row.compiled is not None for row in rows):
         raise ValueError(f"no friction law {name!r} is registered")
+    LAWS.remove(name)
     for row in rows:
         del TABLE[row.name]
 
 
 def friction_model(term: FrictionTerm) -> FrictionModel:
     """Find a term's row of the table."""
+    if term.model not in TABLE:
+        for name in LAWS:  # of installed packages
+            element_rows(name)
     try:
         return TABLE[term.model]
     except KeyError:
@@ -273,8 +274,12 @@ def friction_model(term: FrictionTerm) -> FrictionModel:
 
 
 def element_rows(element: str) -> tuple[FrictionModel, ...]:
-    """List the columns of a model as robot files call it."""
-    return tuple(row for row in TABLE.values() if row.element == element)
+    """List the columns of a model as robot files call it; an installed package's law is loaded when it is named."""
+    rows = tuple(row for row in TABLE.values() if row.element == element)
+    if rows or element not in LAWS:
+        return rows
+    TABLE.update({row.name: row for row in _rows_of(LAWS[element])})
+    return element_rows(element)
 
 
 def element_names(*, at_every_joint: bool = False) -> tuple[str, ...]:
@@ -287,16 +292,6 @@ def has_true_sign(term: FrictionTerm) -> bool:
     return friction_model(term).reverses and term.width == 0.0
 
 
-def foreign_terms(robot: Robot, columns: Collection[int] | None = None) -> tuple[FrictionTerm, ...]:
-    """List friction of registered laws, which compiled code does not know; of chosen columns where given."""
-    places = zip(robot.drive.friction, layout(robot).friction_columns, strict=True)
-    return tuple(
-        term
-        for term, column in places
-        if friction_model(term).compiled is None and (columns is None or column in columns)
-    )
-
-
 def unbounded_terms(robot: Robot) -> tuple[FrictionTerm, ...]:
     """List friction whose values nothing bounds, even where the motion is bounded."""
     ranges = (-np.ones(1), np.ones(1))
@@ -304,15 +299,8 @@ def unbounded_terms(robot: Robot) -> tuple[FrictionTerm, ...]:
     return tuple(term for term, ends in zip(robot.drive.friction, enclosed, strict=True) if not np.isfinite(ends).all())
 
 
-def refuse_foreign(robot: Robot, purpose: str, columns: Collection[int] | None = None) -> None:
-    """Refuse friction of registered laws where formulas of built-in ones alone are known."""
-    terms = foreign_terms(robot, columns)
-    if terms:
-        names = ", ".join(f"{term.parameter!r} ({term.model})" for term in terms)
-        raise ExcitorError(
-            f"{robot.name}: friction {names} is a registered law, evaluated in numpy alone, and {purpose} needs a "
-            "built-in formula; leave it out of this robot, or replace it by built-in terms"
-        )
+def _rows_of(law: FrictionLaw) -> list[FrictionModel]:
+    return [_row_of(law, k) for k in range(len(law.names))]
 
 
 def _row_of(law: FrictionLaw, k: int) -> FrictionModel:
@@ -356,85 +344,56 @@ def _law_columns(law: FrictionLaw, term: FrictionTerm, p: FloatArray, v: FloatAr
     return g
 
 
-def _check_law(law: FrictionLaw) -> None:
-    """Compare what a law claims with its columns along two turns of a sine, at a few speeds."""
-    t = np.linspace(0.0, 4.0 * np.pi, 801)
-    for speed in (0.01, 1.0, 10.0):
-        p, v = -speed * np.cos(t), speed * np.sin(t)
-        one = np.ones(1)
-        g = _law_columns(law, FrictionTerm("F", law.name, one, one, width=0.01, scale=1.0), p, v)
-        power = v[:, None] * g
-        low, high = np.array(law.bounds).T
-        brakes = power[400:].mean(axis=0) >= -1e-9 if law.memory else (power >= 0.0).all(axis=0)
-        order = np.argsort(v, kind="stable")
-        wrong = [
-            (law.dissipates and not brakes.all(), "dissipates", "drives"),
-            (bool(((g < low) | (g > high)).any()), "stays within its bounds", "leaves them"),
-            (law.rising and bool((np.diff(g[order], axis=0) < -1e-12).any()), "is rising", "falls"),
-        ]
-        for fails, claim, fact in wrong:
-            if fails:
-                raise ValueError(
-                    f"friction law {law.name!r} claims that it {claim}, and {fact} along p = -{speed:g} cos t, "
-                    f"v = {speed:g} sin t; correct the law, or what it claims"
-                )
+def check_friction(law: FrictionLaw | FrictionModel) -> None:
+    """Run the conformance suite of friction; ValueError says which claim of a law, or of a row, is not true.
 
+    Args:
+        law: a FrictionLaw, or a row of the table.
 
-@lru_cache(maxsize=64)
-def drive_elements(robot: Robot) -> kernel.Elements:
-    """Pack rotors, then friction terms, for the kernel; laws it does not know enter by their values."""
-    params = layout(robot)
-    rotors, friction = robot.drive.rotors, robot.drive.friction
-    elements: list[RotorInertia | FrictionTerm] = [*rotors, *friction]
-    known = [friction_model(term).compiled for term in friction]
-    models = [kernel.STATE if code is None else code for code in known]
-    shape = (len(elements), robot.n_joints)
-    return kernel.Elements(
-        model=np.array([kernel.ROTOR] * len(rotors) + models, dtype=np.int64),
-        column=np.array([*params.rotor_columns, *params.friction_columns], dtype=np.int64) - params.n_link_params,
-        senses=np.array([element.senses for element in elements]).reshape(shape),
-        acts=np.array([element.acts for element in elements]).reshape(shape),
-        width=np.array([0.0] * len(rotors) + [term.width for term in friction]),
-        scale=np.array([1.0] * len(rotors) + [term.scale for term in friction]),
-    )
+    Its columns are finite and of the stated shape, have two units each, stay within their bounds, and dissipate, turn
+    with the direction, rise and forget as is claimed, along two turns of a sine at several speeds.
 
-
-def drive_columns(robot: Robot, motion: Motion, load: FloatArray, out: FloatArray) -> None:
-    """Write the columns of rotors and friction into out (n_columns, n_joints, n_samples)."""
-    kernel.fill_drive(drive_elements(robot), samples(motion, robot.n_joints), load, slip_states(robot, motion), out)
-
-
-def friction_power_columns(robot: Robot, motion: Motion, load: FloatArray, out: FloatArray) -> None:
-    """Add the power (acts @ dq) g of each friction term to its column of out (n_samples, n_params)."""
-    elements, states = drive_elements(robot), slip_states(robot, motion)
-    value = np.empty(len(motion))
-    for e, (term, column) in enumerate(
-        zip(robot.drive.friction, layout(robot).friction_columns, strict=True), start=len(robot.drive.rotors)
-    ):
-        if elements.model[e] == kernel.STATE:
-            value[:] = states[e]
-        else:
-            kernel.element_values(elements, e, samples(motion, robot.n_joints), 0, value)
-        if friction_model(term).load:
-            value *= np.abs(load @ term.acts)
-        out[:, column] += (motion.dq @ term.acts) * value
-
-
-def slip_states(robot: Robot, motion: Motion) -> FloatArray:
-    """Evaluate what enters the kernel by its values, (n_elements, n_samples): memories, and registered laws.
-
-    No rows if there is none.
+    >>> import excitor as ex
+    >>> ex.check_friction(ex.FrictionLaw("oil", lambda dq, q, term: dq[:, None], dissipates=True, rising=True))
     """
-    friction, n_rotors = robot.drive.friction, len(robot.drive.rotors)
-    by_value = drive_elements(robot).model[n_rotors:] == kernel.STATE
-    if not by_value.any():
-        return np.empty((0, 0))
-    states = np.zeros((n_rotors + len(friction), len(motion)))
-    for e in np.flatnonzero(by_value):
-        term = friction[e]
-        v = motion.dq @ term.senses
-        states[n_rotors + e] = friction_model(term).column(term, motion.q @ term.senses, v, v)
-    return states
+    for row in [law] if isinstance(law, FrictionModel) else _rows_of(law):
+        if len(row.units) != 2 or not all(isinstance(unit, str) and unit for unit in row.units):
+            raise ValueError(f"friction {row.name!r} has the units {row.units}, expected two: turning, sliding")
+        for speed in (0.01, 1.0, 10.0):
+            for fails, claim, fact in _claims(row, speed):
+                if fails:
+                    raise ValueError(
+                        f"friction {row.name!r} claims that it {claim}, and {fact} along p = -{speed:g} cos t, "
+                        f"v = {speed:g} sin t; correct the law, or what it claims"
+                    )
+
+
+def _claims(row: FrictionModel, speed: float) -> list[tuple[bool, str, str]]:
+    """Compare what a row claims with its column along a sine: whether it fails, the claim, the fact."""
+    t = np.linspace(0.0, 4.0 * np.pi, 801)
+    p, v = -speed * np.cos(t), speed * np.sin(t)
+    one = np.ones(1)
+    term = FrictionTerm("F", row.name, one, one, width=0.01, scale=1.0)
+    g = np.asarray(row.column(term, p, v, np.cos(t)))
+    if g.shape != t.shape:
+        return [(True, f"gives a number for each of {len(t)} samples", f"gives shape {g.shape}")]
+    power = v * g
+    brakes = power[400:].mean() >= -1e-9 if row.memory else (power >= 0.0).all()
+    order = np.argsort(v, kind="stable")
+    back = row.column(term, p[::-1].copy(), v[::-1].copy(), np.cos(t[::-1]))[::-1]
+    turns = (g[v > 0.5 * speed] > 0.0).any() and (g[v < -0.5 * speed] < 0.0).any()
+    falls = row.enclose is _rising_within and (np.diff(g[order]) < -1e-12).any()
+    return [
+        (not np.isfinite(g).all(), "gives a number for every speed", "gives none"),
+        (row.dissipates and not brakes, "dissipates", "drives"),
+        (bool(((g < row.bounds[0]) | (g > row.bounds[1])).any()), "stays within its bounds", "leaves them"),
+        (bool(falls), "is rising", "falls"),
+        (row.reverses and not turns, "changes sign with the velocity", "keeps it"),
+        (not row.memory and not np.allclose(g, back, rtol=1e-9, atol=1e-12), "has no memory", "remembers"),
+    ]
+
+
+LAWS: Members[FrictionLaw] = Members("excitor.friction", {}, check_friction)
 
 
 def motor_positions(robot: Robot, q: FloatArray) -> FloatArray:

@@ -8,8 +8,8 @@ from functools import lru_cache
 import numpy as np
 
 from excitor.robots.arrays import FloatArray, IntArray, check_shape
-from excitor.robots.dynamics import friction_load, regressor
-from excitor.robots.friction import drive_elements, foreign_terms, friction_model, slip_states
+from excitor.robots.dynamics import drive_elements, foreign_terms, friction_load, regressor, slip_states
+from excitor.robots.friction import friction_model
 from excitor.robots.kernel.accumulate import Drive, Packing, fill_gram, pack
 from excitor.robots.kernel.drive import LOAD, OFFSET, STATE, element_slopes, signal
 from excitor.robots.parameters import layout

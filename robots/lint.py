@@ -14,9 +14,9 @@ import numpy as np
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.base import TOLERANCE, base_parameters, declared_transform, observation, random_motion
 from excitor.robots.closed_chain import ClosedLoop
-from excitor.robots.dynamics import frame_pose, mass_matrix
+from excitor.robots.dynamics import foreign_terms, frame_pose, mass_matrix
 from excitor.robots.errors import RankDeficient
-from excitor.robots.friction import foreign_terms, friction_model
+from excitor.robots.friction import friction_model
 from excitor.robots.inertia import Consistency, check_consistency, inverse
 from excitor.robots.parameters import layout
 from excitor.robots.robot import ControllerAxes, FrictionTerm, Robot, RotorInertia

@@ -15,9 +15,16 @@ LARGEST_FILE = 2_000_000  # bytes; a robot is one page
 
 
 def load(source: str | Path) -> Robot:
-    """Load a robot of the catalogue by name, or from a .toml or .urdf file by path.
+    """Load a robot.
 
-    Raises InvalidRobot with every problem found.
+    Args:
+        source: name in the catalogue (`excitor robots` lists it), or path of a .toml or .urdf file.
+
+    InvalidRobot lists every problem of the file with its key.
+
+    >>> import excitor as ex
+    >>> ex.load_robot("tx40").n_joints
+    6
     """
     return load_with_notes(source)[0]
 

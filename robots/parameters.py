@@ -6,6 +6,7 @@ from functools import lru_cache
 import numpy as np
 
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
+from excitor.robots.friction import friction_model
 from excitor.robots.robot import DriveTrain, FrictionTerm, Robot, RotorInertia
 
 # The ten parameters of a link: inertia at the link frame's origin (tensor entries), first moments, mass.
@@ -89,8 +90,6 @@ def element_unit(element: RotorInertia | FrictionTerm, sliding: bool) -> str:
     """Name the unit of a rotor inertia or friction parameter."""
     if isinstance(element, RotorInertia):
         return "kg" if sliding else "kg m2"
-    from excitor.robots.friction import friction_model  # which needs the layout of its columns from here
-
     return friction_model(element).units[sliding]
 
 

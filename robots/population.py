@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 from excitor.robots.arrays import FloatArray, IntArray, check_shape
 from excitor.robots.cell import Scene, clearances, scene_rows, tool_speeds
-from excitor.robots.dynamics import inverse_dynamics, rotor_matrix
+from excitor.robots.dynamics import drive_elements, inverse_dynamics, rotor_matrix
 from excitor.robots.errors import NotAssembled
-from excitor.robots.friction import drive_elements, friction_model
+from excitor.robots.friction import friction_model
 from excitor.robots.gram import gram, packing, selection
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot

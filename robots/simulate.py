@@ -17,17 +17,20 @@ from numpy.typing import NDArray
 from excitor.robots.arrays import FloatArray, IntArray, check_shape, freeze
 from excitor.robots.closed_chain import ClosedLoop, loops, sought, strides, tolerance
 from excitor.robots.dynamics import (
+    drive_elements,
+    foreign_terms,
     forward_dynamics,
     friction_only,
     has_load_friction,
     inverse_dynamics,
     mass_matrix,
+    refuse_foreign,
     regressor,
     rotor_matrix,
     solve_mass_matrix,
 )
 from excitor.robots.errors import ExcitorError, NotAssembled
-from excitor.robots.friction import drive_elements, foreign_terms, friction_model, has_true_sign, refuse_foreign
+from excitor.robots.friction import friction_model, has_true_sign
 from excitor.robots.kernel.columns import fill_mass_matrix, fill_torque
 from excitor.robots.kernel.compile import Chain
 from excitor.robots.kernel.drive import Elements, fill_drive

@@ -8,8 +8,8 @@ import numpy as np
 import sympy
 from sympy.simplify.fu import TR8
 
+from excitor.robots.dynamics import refuse_foreign
 from excitor.robots.errors import ExcitorError
-from excitor.robots.friction import refuse_foreign
 from excitor.robots.kernel.reference import Coordinates, DriveAlgebra, energy_columns, friction_elements, numbers
 from excitor.robots.parameters import layout
 from excitor.robots.robot import FrictionTerm, Robot

@@ -170,6 +170,11 @@ def test_only_the_command_line_prints():
     check_exceptions(found, EXCEPTIONS["modules_that_print"], "prints; return it, and print under experiments/verbs/")
 
 
+def test_rooms_do_not_import_the_front_door():
+    assert [path.name for path in (ROOT / "excitor").glob("*.py")] == ["__init__.py"]
+    assert not [module.path for module in MODULES if "excitor" in imported(module)]
+
+
 def test_library_names_no_robot():
     """Robots are data: no library code knows one by name."""
     from excitor.robots.load import catalog_names

@@ -1,16 +1,23 @@
 """`excitor export`: what was learned, in the forms that simulators, controllers and scripts read."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
+
+import numpy as np
 
 from excitor.experiments.campaign import OpenCampaign, open_campaign
 from excitor.experiments.export.load import Wanted, find_load
 from excitor.experiments.files import mend, write_bytes_atomically
-from excitor.experiments.model import FILE, read_model
+from excitor.experiments.model import FILE, Model, Standard, read_model
 from excitor.experiments.status import status
+from excitor.identify.methods import conformance_problem
 from excitor.robots.errors import ExcitorError
 from excitor.robots.load import read_text
+from excitor.robots.parameters import layout
+from excitor.robots.plugins import Members
 
 FOLDER = "exports"
 LARGEST = 100_000_000  # bytes of a user's own file
@@ -37,8 +44,29 @@ class Exported:
     refused: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A form from elsewhere: its name, the name of its file, and what makes the file's content of a model."""
+
+    name: str
+    file: str
+    write: Callable[[Model], str | bytes]
+
+    def of_model(self, model: Model) -> Exported:
+        """Make the file's content."""
+        content = self.write(model)
+        return Exported(self.name, self.file, content.encode() if isinstance(content, str) else content)
+
+    def __call__(self, campaign: OpenCampaign, asked: Asked) -> Exported:
+        """Make the file's content of a campaign's model."""
+        return self.of_model(model_of(campaign))
+
+
 def export(folder: Path, formats: list[str], asked: Asked) -> tuple[list[Exported], list[str]]:
     """Write the forms that are asked for, none of them unless all can be written; and what is to be known of them."""
+    unknown = [name for name in formats if name not in FORMATS]
+    if unknown:
+        raise ExcitorError(f"--format: {unknown[0]!r} is no form; expected some of {', '.join(FORMATS)}")
     campaign = open_campaign(folder, "design" if not needs_logs(formats) else "identify")
     made = [FORMATS[name](campaign, asked) for name in dict.fromkeys(formats)]
     out = asked.out or campaign.folder / FOLDER
@@ -58,8 +86,9 @@ def export(folder: Path, formats: list[str], asked: Asked) -> tuple[list[Exporte
 def offers(folder: Path, asked: Asked) -> list[Exported]:
     """Say of every form whether it can be written, and if not, why; nothing is."""
     found = []
-    for name, make in FORMATS.items():
+    for name in FORMATS:
         try:
+            make = FORMATS[name]
             campaign = open_campaign(folder, "design" if not needs_logs([name]) else "identify")
             one = make(campaign, asked)
             found.append(Exported(name, one.file, notes=one.notes))
@@ -82,15 +111,93 @@ def doubts(campaign: OpenCampaign) -> list[str]:
     return [f"{FILE} is stale ({stage.reason}); {stage.remedy} makes it anew"]
 
 
-def _mjcf(campaign: OpenCampaign, asked: Asked) -> Exported:
+def model_of(campaign: OpenCampaign) -> Model:
+    """Read a campaign's model."""
+    return read_model(campaign.folder / FILE, campaign.robot)
+
+
+def export_model(
+    model: Model, form: str, path: str | PathLike[str], *, source: Path | str | None = None
+) -> tuple[str, ...]:
+    """Write a model for others: simulators, controllers, scripts.
+
+    Args:
+        model: as `fit` or `load_model` gives it.
+        form: "mjcf", "urdf", "py", "c", or the name of a registered export.
+        path: of the file to write.
+        source: MJCF or URDF of the robot, to be filled with the model.
+
+    Sentences about what the form cannot hold are returned.
+
+    >>> import numpy as np, excitor as ex, tempfile, pathlib
+    >>> robot = ex.load_robot("rotradi")
+    >>> t, w = np.arange(0, 20, 0.01)[:, None], np.array([0.9, 1.7, 2.6])
+    >>> motion = ex.Motion(np.sin(w * t), w * np.cos(w * t), -(w**2) * np.sin(w * t))
+    >>> tau = ex.inverse_dynamics(robot, motion) + 0.05 * np.random.default_rng(0).normal(size=motion.q.shape)
+    >>> model = ex.fit(ex.Samples("run", motion, tau, 100.0, robot=robot), consistent=False)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ex.export(model, "py", pathlib.Path(folder) / "model.py")
+    ()
+    """
+    made = export_of(form, model, None if source is None else Path(source))
+    place = Path(path)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes_atomically(place, made.content)
+    return made.notes
+
+
+def export_of(name: str, model: Model, source: Path | None = None) -> Exported:
+    """Make a form of a model alone: mjcf, urdf, py, c or one that was registered; `source`: the file to be filled."""
+    if name in ALONE:
+        return ALONE[name](model, source)
+    found = FORMATS.get(name)
+    if isinstance(found, Export):
+        return found.of_model(model)
+    if found is None:
+        raise ExcitorError(f"{name!r} is no form; expected one of {', '.join(FORMATS)}")
+    raise ExcitorError(f"{name}: is made of a campaign's folder; use Campaign(DIR).export({name!r})")
+
+
+def mjcf_of(model: Model, own: Path | None = None) -> Exported:
+    """Write a MuJoCo file, or fill the user's own."""
     from excitor.experiments.export.mjcf import filled_mjcf, written_mjcf
 
-    chi = read_model(campaign.folder / FILE, campaign.robot).consistent()
-    if asked.mjcf is None:
-        text, left_out = written_mjcf(campaign.robot, chi)
+    robot, chi = model.own_robot(), model.consistent()
+    if own is None:
+        text, left_out = written_mjcf(robot, chi)
         return Exported("mjcf", "model.xml", text.encode(), _left_out(left_out))
-    filled = filled_mjcf(_own_file(asked.mjcf), campaign.robot, chi, str(asked.mjcf))
-    return Exported("mjcf", asked.mjcf.name, filled.content, _left_out(filled.left_out))
+    filled = filled_mjcf(_own_file(own), robot, chi, str(own))
+    return Exported("mjcf", own.name, filled.content, _left_out(filled.left_out))
+
+
+def urdf_of(model: Model, source: Path | None = None) -> Exported:
+    """Fill the inertials of the robot's URDF."""
+    from excitor.robots.files.urdf import filled_urdf
+
+    robot = model.own_robot()
+    if source is None:
+        raise ExcitorError(f"urdf: {robot.name}'s own URDF is filled with the model; give it as source")
+    return Exported("urdf", "model.urdf", filled_urdf(read_text(source), robot, model.consistent()).encode())
+
+
+def code_of(language: str, suffix: str) -> Callable[[Model, Path | None], Exported]:
+    """Write inverse dynamics as code."""
+
+    def made(model: Model, source: Path | None = None) -> Exported:
+        from excitor.robots.codegen import inverse_dynamics_code
+
+        text = inverse_dynamics_code(model.own_robot(), language, chi=model.chi)
+        return Exported(suffix, f"model.{suffix}", text.encode())
+
+    return made
+
+
+ALONE: Mapping[str, Callable[[Model, Path | None], Exported]] = {  # forms that are made of a model alone
+    "mjcf": mjcf_of,
+    "urdf": urdf_of,
+    "py": code_of("python", "py"),
+    "c": code_of("c", "c"),
+}
 
 
 def _own_file(path: Path) -> bytes:
@@ -120,36 +227,100 @@ def _load(controller: str) -> Callable[[OpenCampaign, Asked], Exported]:
 def _parquet(campaign: OpenCampaign, asked: Asked) -> Exported:
     from excitor.experiments.export.samples import samples_parquet
 
-    model = read_model(campaign.folder / FILE, campaign.robot)
-    return Exported("parquet", "samples.parquet", samples_parquet(campaign, model))
+    return Exported("parquet", "samples.parquet", samples_parquet(campaign, model_of(campaign)))
 
 
 def _urdf(campaign: OpenCampaign, asked: Asked) -> Exported:
-    from excitor.robots.files.urdf import filled_urdf
-
     source = Path(campaign.robot_source)
     if source.suffix.lower() not in (".urdf", ".xml"):
         raise ExcitorError(f"{campaign.robot.name}: did not come from a URDF, so that there is none to fill")
-    chi = read_model(campaign.folder / FILE, campaign.robot).consistent()
-    return Exported("urdf", "model.urdf", filled_urdf(read_text(source), campaign.robot, chi).encode())
+    return urdf_of(model_of(campaign), source)
 
 
-def _code(name: str, language: str) -> Callable[[OpenCampaign, Asked], Exported]:
-    def made(campaign: OpenCampaign, asked: Asked) -> Exported:
-        from excitor.robots.codegen import inverse_dynamics_code
-
-        model = read_model(campaign.folder / FILE, campaign.robot)
-        text = inverse_dynamics_code(campaign.robot, language, chi=model.chi)
-        return Exported(name, f"model.{name}", text.encode())
-
-    return made
+_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-FORMATS: Mapping[str, Callable[[OpenCampaign, Asked], Exported]] = {
-    "mjcf": _mjcf,
-    "urdf": _urdf,
-    "py": _code("py", "python"),
-    "c": _code("c", "c"),
-    "parquet": _parquet,
-    **{name: _load(name) for name in LOADS},
-}
+def check_export(form: Callable[[OpenCampaign, Asked], Exported]) -> None:
+    """Run the conformance suite of exports; ExcitorError lists everything that an export does not fulfil.
+
+    Args:
+        form: an Export.
+
+    It has a name; its file is a plain name without folders; of the same model it makes the same bytes twice, or it
+    refuses with an ExcitorError.
+
+    >>> import excitor as ex
+    >>> ex.check_export(ex.Export("list", "model.txt", lambda model: str(model.chi)))
+    """
+    if not isinstance(form, Export):
+        raise ExcitorError(f"export {form!r}: is {type(form).__name__}, expected an Export(name, file, write)")
+    problems = list(_named(form))
+    if not problems:
+        first, second = _made(form), _made(form)
+        problems = [*export_problems(first), *(["makes different bytes the second time"] if first != second else [])]
+    if problems:
+        raise ExcitorError(f"export {form.name!r}: {'; '.join(problems)}")
+
+
+def example_model() -> Model:
+    """Make a model of a small robot whose parameters are those that the robot's file states."""
+    robot = conformance_problem()[0].robot
+    params = layout(robot)
+    unknown = np.full(len(params), np.nan)
+    known = Standard(params.names, params.units, robot.chi, ("",) * len(params))
+    return Model(
+        robot.name,
+        names=params.names,
+        units=params.units,
+        values=robot.chi,
+        sigma_white=unknown,
+        sigma=unknown,
+        low=unknown,
+        high=unknown,
+        standard=known,
+        robot=robot,
+    )
+
+
+def export_problems(made: Exported | None) -> Iterator[str]:
+    """List what is wrong with a file's name and content; a refusal is right."""
+    if made is None:
+        return
+    if not _FILE.fullmatch(made.file):
+        yield f"its file is {made.file!r}, expected a plain name such as model.xml"
+    if not isinstance(made.content, bytes) or not made.content:
+        yield "its content is empty, or neither text nor bytes"
+    if any(not note.strip() for note in made.notes):
+        yield "a note is empty"
+
+
+def _named(form: Export) -> Iterator[str]:
+    if not isinstance(form.name, str) or not _FILE.fullmatch(form.name):
+        yield f"its name is {form.name!r}, expected letters, digits, dots and dashes"
+    if not callable(form.write):
+        yield "it has no write(model) to call"
+
+
+def _made(form: Export) -> Exported | None:
+    try:
+        return form.of_model(example_model())
+    except ExcitorError:
+        return None
+    except Exception as error:
+        raise ExcitorError(
+            f"export {form.name!r}: raises {type(error).__name__} ({error}); raise ExcitorError to refuse"
+        ) from error
+
+
+FORMATS: Members[Callable[[OpenCampaign, Asked], Exported]] = Members(
+    "excitor.exports",
+    {
+        "mjcf": lambda campaign, asked: mjcf_of(model_of(campaign), asked.mjcf),
+        "urdf": _urdf,
+        "py": lambda campaign, asked: export_of("py", model_of(campaign)),
+        "c": lambda campaign, asked: export_of("c", model_of(campaign)),
+        "parquet": _parquet,
+        **{name: _load(name) for name in LOADS},
+    },
+    check_export,
+)

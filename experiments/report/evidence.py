@@ -42,8 +42,7 @@ from excitor.identify.regression import Regression
 from excitor.identify.samples import Samples, Step
 from excitor.identify.validate import Validation, estimated_torques, standard_parameters, thinning
 from excitor.robots.arrays import FloatArray, finite
-from excitor.robots.dynamics import friction_load, friction_only, rotor_matrix
-from excitor.robots.friction import drive_columns
+from excitor.robots.dynamics import drive_columns, friction_load, friction_only, rotor_matrix
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot, posture
 

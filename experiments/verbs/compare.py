@@ -11,29 +11,21 @@ from typing import Any
 
 import typer
 
-from excitor.experiments.campaign import FILE, open_campaign
-from excitor.experiments.compare import compare, error_words, outcome
-from excitor.experiments.files import write_atomically
-from excitor.experiments.report.comparison import compare_data, compare_page
+from excitor.experiments.campaign import FILE
+from excitor.experiments.compare import error_words, outcome
 from excitor.experiments.report.html import NONE, entries, seen, show, subtable
-
-PAGE, DATA = "compare.html", "compare.json"
+from excitor.experiments.stages import compare_stage
 
 
 def run_compare(folder: Path, as_json: bool, methods: Sequence[str] = ()) -> None:
     """Compare methods and write what came of it; all of them unless some are named."""
-    campaign = open_campaign(folder)
-    compared = compare(campaign, methods, lambda sentence: typer.echo(sentence, err=True))
-    data = compare_data(compared)
-    texts = {PAGE: compare_page(data), DATA: json.dumps(data, indent=2, allow_nan=False) + "\n"}
-    for name, text in texts.items():  # the data last: they tell that the page is up to date
-        write_atomically(campaign.folder / name, text)
-        typer.echo(f"wrote {campaign.folder / name}", err=True)
+    compared, data, page = compare_stage(folder, methods, lambda sentence: typer.echo(sentence, err=True))
+    campaign = compared.prepared.examined.campaign
     if as_json:
         typer.echo(json.dumps(data, indent=2, allow_nan=False))
         return
     print_compared(data)
-    typer.echo(f"\nLook at {campaign.folder / PAGE}")
+    typer.echo(f"\nLook at {page}")
     taken = compared.recommendation.method
     if taken is not None and taken != campaign.content.identify.method:
         once = shlex.join(["excitor", "identify", str(folder), "--method", taken])

@@ -1,7 +1,4 @@
-"""`excitor design`: open the campaign, design it, write design.json and plan.html, tell the result.
-
-* What `excitor design` shows in a terminal: progress, then how good, how sure, and how near the limits.
-"""
+"""The verb `design`: progress of the search, then how good the design is, and how near the limits."""
 
 import json
 import sys
@@ -15,18 +12,12 @@ import numpy as np
 import typer
 
 from excitor.design.certify.certificate import Margin, failing
-from excitor.design.explain import InfeasibleDesign
 from excitor.design.pareto import Front
 from excitor.design.search import Progress
-from excitor.experiments.campaign import open_campaign
-from excitor.experiments.design_json import FILE, summary, write_design
-from excitor.experiments.files import write_atomically
-from excitor.experiments.plan import Designed, Listener, design, forget
-from excitor.experiments.setup import Overrides, Setup, set_up, settings_of
-from excitor.robots.errors import ExcitorError
-
-PAGE = "plan.html"
-
+from excitor.experiments.design_json import summary
+from excitor.experiments.plan import Designed, Listener
+from excitor.experiments.setup import Overrides
+from excitor.experiments.stages import design_stage
 
 INTERRUPTED = 130  # exit code of a command that SIGINT ended: 128 + 2
 
@@ -36,18 +27,7 @@ def run_design(folder: Path, as_json: bool, given: Overrides) -> int:
 
     1: a limit is not proven to hold, so that the design must not be run on a robot; 130: the search was interrupted.
     """
-    setup = set_up(open_campaign(folder, "design"))
-    settings = settings_of(setup.design, given)
-    for remark in setup.remarks:
-        typer.echo(f"note: {remark}", err=True)
-    try:
-        with progress() as listen:
-            designed = design(setup, settings, listen)
-    except InfeasibleDesign as error:
-        set_aside(folder)
-        raise ExcitorError(f"{error}\n{_margins_told(setup)}") from None
-    for path in write_all(designed):
-        typer.echo(f"wrote {path}", err=True)
+    designed = design_stage(folder, given, lambda sentence: typer.echo(sentence, err=True), progress)
     if as_json:
         typer.echo(json.dumps(summary(designed), indent=2, allow_nan=False))
     else:
@@ -55,40 +35,6 @@ def run_design(folder: Path, as_json: bool, given: Overrides) -> int:
     if not designed.finished:
         return INTERRUPTED
     return 0 if designed.ready else 1
-
-
-def set_aside(folder: Path) -> None:
-    """Rename an earlier design: it is of another campaign, and its go is no go of this one."""
-    folder = folder.parent if folder.is_file() else folder
-    for name in (FILE, PAGE):
-        path = folder / name
-        if path.exists():
-            old = path.with_stem(f"{path.stem}.old")
-            path.replace(old)
-            typer.echo(f"{path} was of an earlier campaign; it is {old.name} now", err=True)
-
-
-def _margins_told(setup: Setup) -> str:
-    """Say that figures are of limits after their margins, which is not what the file states."""
-    limits = setup.campaign.content.limits
-    return (
-        f"All limits are those left by [limits]: {limits.velocity_percent:g} % of velocities, "
-        f"{limits.acceleration_percent:g} % of accelerations, {limits.torque_percent:g} % of torques. To type a limit "
-        "of a joint there, divide by that share."
-    )
-
-
-def write_all(designed: Designed) -> list[Path]:
-    """Write the page, then the design; a finished design needs its checkpoints no longer."""
-    from excitor.experiments.report.plan import plan_data, plan_page
-
-    folder = designed.setup.campaign.folder
-    page = folder / PAGE
-    write_atomically(page, plan_page(plan_data(designed)))
-    written = [write_design(designed), page]
-    if designed.finished:
-        forget(folder)
-    return written
 
 
 _SHOWN = 8  # of the tightest margins

@@ -50,22 +50,8 @@ def run_watch(
     if not 0.0 < interval <= 86400.0:
         raise ExcitorError(f"interval is {interval:g} s, expected a time above 0 and at most a day")
     once = once or (as_json and not lines)
-    campaign = open_campaign(folder)
-    basis = open_basis(campaign)
-    session, before, note = read_state(basis)
-    if note:
-        tell(note)
-    source = open_source(campaign, log, before)
-    seen = Seen()
     live = sys.stdout.isatty() and not as_json
-    with Screen(session, tell, lines=lines, live=live) as screen:
-        try:
-            _watch(session, source, screen, seen, once=once, interval=interval)
-        except KeyboardInterrupt:
-            tell("watching has ended")
-    if not session.cycles and not seen.problems:
-        tell(f"{source.path}: no whole cycle yet")
-    data = summary_data(session, seen.cycles, seen.alarms, seen.problems)
+    session, seen, data = watch_logs(folder, log, tell=tell, once=once, interval=interval, lines=lines, live=live)
     if lines:
         print(json.dumps(data, allow_nan=False))
     elif as_json:
@@ -73,6 +59,34 @@ def run_watch(
     else:
         print_summary(session)
     return int(once and bool(seen.alarms or seen.problems))
+
+
+def watch_logs(
+    folder: Path,
+    log: Path | None,
+    *,
+    tell: Tell,
+    once: bool,
+    interval: float = 1.0,
+    lines: bool = False,
+    live: bool = False,
+) -> tuple[Session, Seen, dict[str, Any]]:
+    """Watch until interrupted, or `once` what is there; the last is the summary for scripts."""
+    campaign = open_campaign(folder)
+    basis = open_basis(campaign)
+    session, before, note = read_state(basis)
+    if note:
+        tell(note)
+    source = open_source(campaign, log, before)
+    seen = Seen()
+    with Screen(session, tell, lines=lines, live=live) as screen:
+        try:
+            _watch(session, source, screen, seen, once=once, interval=interval)
+        except KeyboardInterrupt:
+            tell("watching has ended")
+    if not session.cycles and not seen.problems:
+        tell(f"{source.path}: no whole cycle yet")
+    return session, seen, summary_data(session, seen.cycles, seen.alarms, seen.problems)
 
 
 def _watch(session: Session, source: Source, screen: Screen, seen: Seen, *, once: bool, interval: float) -> None:

@@ -1,8 +1,15 @@
 """What a campaign declares of its logs: the reader of their format, and what their columns mean."""
 
-from typing import Annotated, Literal
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast, get_args
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+
+from excitor.robots.arrays import FloatArray
+from excitor.robots.errors import InvalidLog
 
 Kind = Literal["position", "velocity", "acceleration", "torque", "current"]
 Side = Literal["joint", "motor"]
@@ -50,3 +57,73 @@ class ColumnMap(BaseModel):
     time_unit: Literal["s", "ms", "us", "ns"] = "s"
     sample_rate_hz: Annotated[FiniteFloat, Field(gt=0.0)] | None = None  # without such a column; else to resample to
     header: bool = True
+
+
+# Units by kind, with what turns them into SI.
+UNITS: dict[str, dict[str, float]] = {
+    "position": {"rad": 1.0, "deg": math.pi / 180.0, "rev": 2.0 * math.pi, "m": 1.0, "mm": 1e-3},
+    "velocity": {"rad/s": 1.0, "deg/s": math.pi / 180.0, "rpm": math.pi / 30.0, "m/s": 1.0, "mm/s": 1e-3},
+    "acceleration": {"rad/s2": 1.0, "deg/s2": math.pi / 180.0, "m/s2": 1.0},
+    "torque": {"N m": 1.0, "Nm": 1.0, "mN m": 1e-3, "N": 1.0},
+    "current": {"A": 1.0, "mA": 1e-3},
+}
+
+
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+
+def scale_matrix(path: Path | str, entry: Columns, count: int) -> FloatArray:
+    """Write an entry's scale as a matrix: joints = matrix @ columns."""
+    given = entry.scale if isinstance(entry.scale, list) else [entry.scale] * count
+    rows = [row for row in given if isinstance(row, list)]
+    if rows and len(given) == len(rows) == count and all(len(row) == count for row in rows):
+        matrix = np.array(rows)
+        if np.linalg.matrix_rank(matrix) == count:
+            return matrix
+    elif not rows and len(given) == count and all(given):
+        return np.diag(np.array(given, dtype=np.float64))
+    told = f"scale of {entry.kind} is {entry.scale}, expected a number other than 0 for each column"
+    raise InvalidLog(path, f"{told}, or a matrix that can be inverted")
+
+
+KINDS = get_args(Kind)
+_ALIASES = {"q": "position", "dq": "velocity", "ddq": "acceleration", "tau": "torque"}
+_SI = {"position": "rad", "velocity": "rad/s", "acceleration": "rad/s2", "torque": "N m", "current": "A"}
+_OTHERS = ("time", "time_unit")
+
+
+def column_map(columns: Mapping[str, Any], sample_rate_hz: float | None = None, where: str = "columns") -> ColumnMap:
+    """Write a full column map from its short form.
+
+    `{"time": "t", "position": ["q1", "q2"], "torque": {"columns": ["i1", "i2"], "unit": "N m", "side": "motor"}}`:
+    a plain list is in SI units on the joint side. `q` and `tau` stand for position and torque.
+    """
+    signals: list[Columns] = []
+    for key, value in columns.items():
+        if key in _OTHERS:
+            continue
+        kind = _ALIASES.get(key, key)
+        if kind not in KINDS:
+            raise InvalidLog(where, f"{key!r} is no quantity; expected one of {', '.join((*_OTHERS, *KINDS))}")
+        entry = dict(value) if isinstance(value, Mapping) else {"columns": value}
+        names = entry.pop("columns", None)
+        names = [names] if isinstance(names, str | int) else list(names or ())
+        unknown = set(entry) - {"unit", "side", "scale"}
+        if unknown or not names:
+            told = f"has the key {sorted(unknown)[0]!r}" if unknown else "names no columns"
+            raise InvalidLog(where, f"{key!r} {told}; expected columns, and unit, side and scale where they differ")
+        signals.append(
+            Columns(
+                kind=cast(Kind, kind),
+                columns=names,
+                unit=entry.get("unit", _SI[kind]),
+                side=entry.get("side", "joint"),
+                scale=entry.get("scale", 1.0),
+            )
+        )
+    return ColumnMap(
+        signals=signals,
+        time=columns.get("time"),
+        time_unit=columns.get("time_unit", "s"),
+        sample_rate_hz=sample_rate_hz,
+    )

@@ -12,16 +12,9 @@ from types import ModuleType
 import numpy as np
 
 from excitor.identify.log import Channel, Clock, Log, Recording, Signal, Stamps, check_stamps, common_grid, on_grid
-from excitor.identify.logs.declared import FORMATS, ColumnMap, Columns, Kind, Side
+from excitor.identify.logs.declared import FORMATS, SECONDS, UNITS, ColumnMap, Columns, Kind, Side, scale_matrix
 from excitor.identify.logs.opened import HEAD, check_file, head
-from excitor.identify.logs.table import (
-    LARGEST_VALUE,
-    MODELLED,
-    SECONDS,
-    UNITS,
-    read_csv,
-    scale_matrix,
-)
+from excitor.identify.logs.table import LARGEST_VALUE, MODELLED, read_csv
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import InvalidLog
 

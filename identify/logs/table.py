@@ -5,7 +5,6 @@
 * Tables of numbers with headings of somebody's own: channels by name, and no meaning before it is declared.
 """
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from excitor.identify.log import (
     distinct,
     even_rate,
 )
-from excitor.identify.logs.declared import ColumnMap, Columns
+from excitor.identify.logs.declared import SECONDS, UNITS, ColumnMap, Columns, scale_matrix
 from excitor.identify.logs.opened import Head, read_lines
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.errors import InvalidLog
@@ -172,18 +171,6 @@ def _bad_cell(
 
 LARGEST_VALUE = 1e12  # in any unit anybody writes
 
-# Units by kind, with what turns them into SI.
-UNITS: dict[str, dict[str, float]] = {
-    "position": {"rad": 1.0, "deg": math.pi / 180.0, "rev": 2.0 * math.pi, "m": 1.0, "mm": 1e-3},
-    "velocity": {"rad/s": 1.0, "deg/s": math.pi / 180.0, "rpm": math.pi / 30.0, "m/s": 1.0, "mm/s": 1e-3},
-    "acceleration": {"rad/s2": 1.0, "deg/s2": math.pi / 180.0, "m/s2": 1.0},
-    "torque": {"N m": 1.0, "Nm": 1.0, "mN m": 1e-3, "N": 1.0},
-    "current": {"A": 1.0, "mA": 1e-3},
-}
-
-
-SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-
 
 @dataclass(frozen=True)
 class Table:
@@ -270,20 +257,6 @@ def _signal(path: Path, table: Table, entry: Columns) -> FloatArray:
             raise InvalidLog(path, f"{told}; rename it if it is measured")
     matrix = scale_matrix(path, entry, len(indices))
     return np.asarray(table.values[:, indices] * units[entry.unit] @ matrix.T)
-
-
-def scale_matrix(path: Path | str, entry: Columns, count: int) -> FloatArray:
-    """Write an entry's scale as a matrix: joints = matrix @ columns."""
-    given = entry.scale if isinstance(entry.scale, list) else [entry.scale] * count
-    rows = [row for row in given if isinstance(row, list)]
-    if rows and len(given) == len(rows) == count and all(len(row) == count for row in rows):
-        matrix = np.array(rows)
-        if np.linalg.matrix_rank(matrix) == count:
-            return matrix
-    elif not rows and len(given) == count and all(given):
-        return np.diag(np.array(given, dtype=np.float64))
-    told = f"scale of {entry.kind} is {entry.scale}, expected a number other than 0 for each column"
-    raise InvalidLog(path, f"{told}, or a matrix that can be inverted")
 
 
 def _index(path: Path, table: Table, column: str | int) -> int:

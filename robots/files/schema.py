@@ -47,8 +47,9 @@ def _check_term(value: str) -> str:
 
 
 def _one_of(value: str, *, at_every_joint: bool) -> str:
-    from excitor.robots.friction import element_names
+    from excitor.robots.friction import element_names, element_rows
 
+    element_rows(value)  # an installed package's law is loaded when it is named
     names = element_names(at_every_joint=at_every_joint)
     if value not in names:
         expected = ", ".join(f"'{name}'" for name in names[:-1])

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.identification import UnusableData, identify
-from excitor.experiments.verbs.identify import by_method
+from excitor.experiments.stages import by_method
 from excitor.identify.methods import Answer
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics

@@ -14,7 +14,8 @@ from excitor.experiments.design_json import design_data, summary
 from excitor.experiments.plan import Stopped, design
 from excitor.experiments.report.plan import plan_data
 from excitor.experiments.setup import DEFAULT_EVALUATIONS, DEFAULT_SIMULATIONS, Overrides, set_up, settings_of
-from excitor.experiments.verbs.design import print_designed, write_all
+from excitor.experiments.stages import write_all
+from excitor.experiments.verbs.design import print_designed
 from excitor.robots.load import load, robot_text
 from excitor.robots.robot import posture
 from excitor.robots.simulate import Steps, simulate, with_friction_width

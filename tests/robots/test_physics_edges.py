@@ -175,7 +175,7 @@ def test_units_follow_the_joint_that_an_element_acts_on():
 @pytest.mark.parametrize("seed", [2, 4, 9])
 def test_gradient_of_columns_that_rest_on_loads_and_memory(seed):
     """With loads and states held, differences agree for load and slip columns too, beyond one chunk of samples."""
-    from excitor.robots.friction import drive_elements, slip_states
+    from excitor.robots.dynamics import drive_elements, slip_states
     from excitor.robots.gram import packing
     from excitor.robots.kernel.accumulate import Drive, fill_gram
     from excitor.robots.kernel.adjoint import fill_gram_gradient

@@ -1,0 +1,1 @@
+"""The chain in memory: problems, designs, programs, logs and models without a campaign's folder."""

@@ -1,0 +1,388 @@
+"""The stages of a campaign as functions of its folder, and `Campaign`, which calls them from Python.
+
+The command line calls the same functions and prints what they return.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from excitor.experiments.campaign import FILE as CAMPAIGN
+from excitor.experiments.campaign import InvalidCampaign, OpenCampaign, method_problems, open_campaign
+from excitor.experiments.design_json import FILE, read_design, write_design
+from excitor.experiments.files import write_atomically
+from excitor.experiments.model import FILE as MODEL
+from excitor.experiments.model import Model
+from excitor.experiments.setup import Overrides, Setup, set_up, settings_of
+from excitor.robots.errors import ExcitorError
+
+if TYPE_CHECKING:
+    from excitor.experiments.compare import Compared
+    from excitor.experiments.emit import Emitted, Verified
+    from excitor.experiments.export.export import Exported
+    from excitor.experiments.identification import Identified
+    from excitor.experiments.next_run import Advised
+    from excitor.experiments.payload import IdentifiedLoad
+    from excitor.experiments.plan import Designed, Listener
+    from excitor.experiments.report.evidence import Evidence
+    from excitor.experiments.simulate import Simulated
+    from excitor.experiments.status import Stage
+
+PAGE = "plan.html"
+COMPARISON = "compare.html", "compare.json"
+Tell = Callable[[str], None]
+Progress = Callable[[], "AbstractContextManager[Listener | None]"]
+
+
+def design_stage(folder: Path, given: Overrides, tell: Tell, progress: Progress = nullcontext) -> "Designed":
+    """Design a campaign's motions and write design.json and plan.html; ExcitorError where nothing fits."""
+    from excitor.design.explain import InfeasibleDesign
+    from excitor.experiments.plan import design
+
+    setup = set_up(open_campaign(folder, "design"))
+    settings = settings_of(setup.design, given)
+    for remark in setup.remarks:
+        tell(f"note: {remark}")
+    try:
+        with progress() as listen:
+            designed = design(setup, settings, listen)
+    except InfeasibleDesign as error:
+        set_aside(folder, tell)
+        raise ExcitorError(f"{error}\n{_margins_told(setup)}") from None
+    for path in write_all(designed):
+        tell(f"wrote {path}")
+    return designed
+
+
+def set_aside(folder: Path, tell: Tell) -> None:
+    """Rename an earlier design: it is of another campaign, and its go is no go of this one."""
+    folder = folder.parent if folder.is_file() else folder
+    for name in (FILE, PAGE):
+        path = folder / name
+        if path.exists():
+            old = path.with_stem(f"{path.stem}.old")
+            path.replace(old)
+            tell(f"{path} was of an earlier campaign; it is {old.name} now")
+
+
+def _margins_told(setup: Setup) -> str:
+    """Say that figures are of limits after their margins, which is not what the file states."""
+    limits = setup.campaign.content.limits
+    return (
+        f"All limits are those left by [limits]: {limits.velocity_percent:g} % of velocities, "
+        f"{limits.acceleration_percent:g} % of accelerations, {limits.torque_percent:g} % of torques. To type a limit "
+        "of a joint there, divide by that share."
+    )
+
+
+def write_all(designed: "Designed") -> list[Path]:
+    """Write the page, then the design; a finished design needs its checkpoints no longer."""
+    from excitor.experiments.plan import forget
+    from excitor.experiments.report.plan import plan_data, plan_page
+
+    folder = designed.setup.campaign.folder
+    page = folder / PAGE
+    write_atomically(page, plan_page(plan_data(designed)))
+    written = [write_design(designed), page]
+    if designed.finished:
+        forget(folder)
+    return written
+
+
+def identify_stage(folder: Path, method: str | None, tell: Tell) -> "Identified | IdentifiedLoad":
+    """Identify a campaign's robot, or what it carries, and write the model; by another method where one is named."""
+    from excitor.experiments.identification import code_note, identify, write_model
+    from excitor.experiments.payload import identify_payload
+
+    campaign = open_campaign(folder)
+    if campaign.content.task == "payload":
+        if method is not None:
+            raise InvalidCampaign(campaign.folder / CAMPAIGN, ["--method: goes with campaigns of the arm"])
+        load = identify_payload(campaign, tell)
+        tell(f"wrote {load.model.save(campaign.folder)}")
+        return load
+    result = identify(campaign if method is None else by_method(campaign, method), tell)
+    for path in write_model(result):
+        tell(f"wrote {path}")
+    if note := code_note(result):
+        tell(note)
+    return result
+
+
+def by_method(campaign: OpenCampaign, method: str) -> OpenCampaign:
+    """Take another method than the one that the campaign states."""
+    settings = campaign.content.identify.model_copy(update={"method": method})
+    if problems := method_problems(settings):
+        raise InvalidCampaign(campaign.folder / CAMPAIGN, problems)
+    return replace(campaign, content=campaign.content.model_copy(update={"identify": settings}))
+
+
+@dataclass(frozen=True, eq=False)
+class Reported:
+    """A report that was written: its data, its first sentences, and the files, the page last."""
+
+    data: Mapping[str, Any]
+    sentences: tuple[str, ...]
+    written: tuple[Path, ...]
+
+
+def report_stage(folder: Path, tell: Tell, *, pdf: bool = False, tracking: bool = False) -> Reported:
+    """Write the report of the model on file where that is fresh, else of one identified anew."""
+    from excitor.experiments.report.data import pdf as print_page
+    from excitor.experiments.report.data import report_data, write_data
+    from excitor.experiments.report.evidence import chain_commands, simulated_runs
+    from excitor.experiments.report.payload import load_page
+
+    campaign = open_campaign(folder)
+    folder = campaign.folder
+    design = read_design(folder) if (folder / FILE).exists() else None
+    commands = chain_commands(campaign, design, simulated_runs(campaign))
+    if campaign.content.task == "payload":
+        data = _load_report(campaign, commands, tell)
+        sentences, written = _load_words(data), write_data(folder, data, load_page)
+    else:
+        data = report_data(evidence_of(campaign, tell), design=design, commands=commands, tracking=tracking)
+        sentences, written = _verdict(data), write_data(folder, data)
+    for path in written:
+        tell(f"wrote {path}")
+    if pdf:
+        tell(print_page(written[-1]).sentence)
+    return Reported(data, tuple(sentences), tuple(written))
+
+
+def evidence_of(campaign: OpenCampaign, tell: Tell) -> "Evidence":
+    """Take the model on file where it is fresh, else identify anew; and say which."""
+    from excitor.experiments.identification import fresh_model, identify
+    from excitor.experiments.report.evidence import gather, gather_on_file
+
+    model, reason = fresh_model(campaign)
+    if model is not None:
+        found = gather_on_file(campaign, model, tell)
+        if found is not None:
+            _tell_fresh(campaign, model, tell)
+            return found
+        reason = f"the errors in {MODEL} are not those that its logs give"
+    tell(f"identified anew because {reason}")
+    return gather(identify(campaign, tell))
+
+
+def _load_report(campaign: OpenCampaign, commands: Sequence[str], tell: Tell) -> dict[str, Any]:
+    from excitor.experiments.identification import fresh_model
+    from excitor.experiments.payload import identify_payload, read_payload_runs
+    from excitor.experiments.report.payload import load_report_data
+
+    model, reason = fresh_model(campaign)
+    if model is not None:
+        runs = read_payload_runs(campaign, tell)
+        _tell_fresh(campaign, model, tell)
+        return load_report_data(campaign, model, runs, commands)
+    tell(f"identified anew because {reason}")
+    found = identify_payload(campaign, tell)
+    return load_report_data(campaign, found.model, found.runs, commands)
+
+
+def _tell_fresh(campaign: OpenCampaign, model: Model, tell: Tell) -> None:
+    written = datetime.fromtimestamp((campaign.folder / MODEL).stat().st_mtime).isoformat(" ", "minutes")
+    tell(f"{MODEL} of {written} is fresh: used")
+    for finding in model.findings:
+        tell(f"{finding['level']}: {finding['sentence']}")
+
+
+def _verdict(data: Mapping[str, Any]) -> Iterator[str]:
+    """Repeat the page's first words."""
+    verdict = data["verdict"]
+    yield verdict["headline"]
+    for use in verdict["uses"]:
+        yield f"{use['use']}: {' '.join(use['reasons'])}"
+
+
+def _load_words(data: Mapping[str, Any]) -> Iterator[str]:
+    from excitor.experiments.report.payload import HEADLINES
+
+    rating = data["load"]["rating"]
+    yield HEADLINES[rating["answer"]]
+    for one in rating["quantities"]:
+        yield f"  {one['sentence']}"
+
+
+def compare_stage(folder: Path, methods: Sequence[str], tell: Tell) -> "tuple[Compared, dict[str, Any], Path]":
+    """Compare estimators on a campaign's data and write compare.html and compare.json; the page is last."""
+    from excitor.experiments.compare import compare
+    from excitor.experiments.report.comparison import compare_data, compare_page
+
+    campaign = open_campaign(folder)
+    compared = compare(campaign, methods, tell)
+    data = compare_data(compared)
+    texts = (compare_page(data), json.dumps(data, indent=2, allow_nan=False) + "\n")
+    for name, text in zip(COMPARISON, texts, strict=True):  # the data last: they tell that the page is up to date
+        write_atomically(campaign.folder / name, text)
+        tell(f"wrote {campaign.folder / name}")
+    return compared, data, campaign.folder / COMPARISON[0]
+
+
+def _silent(sentence: str) -> None:
+    """Print nothing."""
+
+
+@dataclass
+class Campaign:
+    """A campaign's folder, with the verbs of the command line as methods.
+
+    Args:
+        folder: with a campaign.toml; `Campaign.begin` makes one.
+        tell: called with each sentence about progress; by default nothing is said.
+
+    design, emit, simulate, identify, report, compare and export write their files and return the campaign, so that
+    they can be chained; `results` holds what each found, by its name. status, verify, next and watch return what they
+    find. What is wrong is an ExcitorError in sentences.
+
+    >>> import excitor as ex, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     campaign = ex.Campaign.begin(folder + "/cell", "rotradi")
+    ...     [stage.name for stage in campaign.status()][0]
+    'design.json'
+    """
+
+    folder: Path
+    tell: Tell = field(default=_silent, repr=False)
+    results: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def __init__(self, folder: str | PathLike[str], tell: Tell = _silent) -> None:
+        self.folder, self.tell, self.results = Path(folder), tell, {}
+
+    @classmethod
+    def begin(
+        cls,
+        folder: str | PathLike[str],
+        robot: str,
+        task: Literal["arm", "payload"] = "arm",
+        prior: str | PathLike[str] | None = None,
+    ) -> "Campaign":
+        """Begin a campaign: a folder with a commented campaign.toml for a robot, as `excitor init`."""
+        from excitor.experiments.init import begin
+
+        begin(Path(folder), robot, task, None if prior is None else Path(prior))
+        return cls(folder)
+
+    def design(
+        self,
+        *,
+        seed: int | None = None,
+        evaluations: int | None = None,
+        seconds: float | None = None,
+        workers: int = 1,
+        fresh: bool = False,
+        pick: int | None = None,
+    ) -> "Campaign":
+        """Search, certify and forecast the motions: design.json and plan.html. Its result is `results["design"]`."""
+        if evaluations is not None and seconds is not None:
+            raise ValueError("evaluations and seconds are both given; a budget is one of them")
+        given = Overrides(seed, evaluations, seconds, workers, fresh, pick)
+        self.results["design"] = design_stage(self.folder, given, self.tell)
+        return self
+
+    def emit(
+        self,
+        *targets: str,
+        approximate: bool = False,
+        spacing: float | None = None,
+        loss: float = 0.05,
+        motion_only: bool = False,
+        allow: Sequence[str] = (),
+    ) -> "Campaign":
+        """Write controllers' programs of the design; ExcitorError where one is refused or fails its own check."""
+        from excitor.experiments.emit import Request, emit
+
+        request = Request(targets, approximate, spacing, loss, motion_only, tuple(allow))
+        _, emitted = emit(self.folder, request, self.tell)
+        self.results["emit"] = emitted
+        refused = [_reason(one) for one in emitted if not one.good]
+        if refused:
+            raise ExcitorError("; ".join(refused))
+        return self
+
+    def verify(self) -> "list[Verified]":
+        """Run all emitted programs on a virtual clock against the plan; each result has `good` and `verdicts`."""
+        from excitor.experiments.emit import verify_folder
+
+        self.results["verify"] = found = verify_folder(self.folder, self.tell)[1]
+        return found
+
+    def simulate(
+        self,
+        *targets: str,
+        faults: Sequence[str] = (),
+        seed: int = 0,
+        dry: bool = False,
+        fresh: bool = False,
+    ) -> "Campaign":
+        """Run the emitted programs on a virtual robot: logs in the vendors' formats, and truth.json apart."""
+        from excitor.experiments.simulate import Asked, simulate
+
+        made: list[Simulated] = simulate(self.folder, targets, Asked(seed, tuple(faults), dry, fresh), self.tell)
+        self.results["simulate"] = made
+        refused = [one.refused for one in made if one.folder is None and (one.target in targets or len(made) == 1)]
+        if refused:
+            raise ExcitorError("; ".join(refused))
+        return self
+
+    def status(self) -> "list[Stage]":
+        """List the stages: what the folder holds, what of it is stale, and what to do next."""
+        from excitor.experiments.status import status
+
+        return status(self.folder)
+
+    def identify(self, method: str | None = None) -> "Campaign":
+        """Identify the robot from the logs: model.json, model.c, model.py, and model.urdf for a URDF robot."""
+        self.results["identify"] = identify_stage(self.folder, method, self.tell)
+        return self
+
+    def report(self, *, pdf: bool = False, tracking: bool = False) -> "Campaign":
+        """Write report.html and report.json: of the model on file where it is fresh, else of one identified anew."""
+        self.results["report"] = report_stage(self.folder, self.tell, pdf=pdf, tracking=tracking)
+        return self
+
+    def compare(self, *methods: str) -> "Campaign":
+        """Fit with every estimator, or those named, and judge each on unseen runs: compare.html and compare.json."""
+        self.results["compare"], _, _ = compare_stage(self.folder, methods, self.tell)
+        return self
+
+    def next(self, seed: int = 0) -> "Advised":
+        """Say which run would teach most now, and how to make it."""
+        from excitor.experiments.next_run import advise
+
+        self.results["next"] = found = advise(self.folder, seed=seed, tell=self.tell, warn=self.tell)
+        return found
+
+    def export(self, *forms: str, out: str | PathLike[str] | None = None) -> "Campaign":
+        """Write the identified model in the forms named: mjcf, urdf, py, c, parquet, kuka, abb, fanuc, ur."""
+        from excitor.experiments.export.export import Asked, export
+
+        written: list[Exported]
+        written, doubts = export(self.folder, list(forms), Asked(None if out is None else Path(out)))
+        self.results["export"] = written
+        for sentence in doubts:
+            self.tell(f"note: {sentence}")
+        return self
+
+    def watch(self, log: str | PathLike[str] | None = None) -> dict[str, Any]:
+        """Take the logs that are there, learn from each cycle, and give the summary that `watch --json` prints."""
+        from excitor.experiments.verbs.watch import watch_logs
+
+        return watch_logs(self.folder, None if log is None else Path(log), tell=self.tell, once=True)[2]
+
+    def __repr__(self) -> str:
+        return f"<Campaign {self.folder}>"
+
+
+def _reason(one: "Emitted") -> str:
+    told = one.refused or f"{one.name}: not written"
+    if one.verified is None:
+        return told
+    problems = [*one.verified.problems, *(text for verdict in one.verified.verdicts for text in verdict.problems)]
+    return f"{told}: {'; '.join(problems[:5])}" if problems else told

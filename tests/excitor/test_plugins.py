@@ -1,0 +1,166 @@
+"""Members from elsewhere: registered in a script, or brought by an installed package."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import excitor as ex
+from excitor.experiments.export.export import Export, check_export, example_model, export_of, export_problems
+from excitor.identify.methods import METHODS, Method, answer, check_estimator, conformance_problem
+from excitor.robots.errors import InvalidRobot
+from excitor.robots.friction import TABLE, check_friction, element_rows
+from excitor.robots.load import robot_from_toml, robot_text
+from excitor.robots.parameters import layout
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in ("iv", "didim", "input-error")])
+def test_built_in_estimators_conform(name):
+    check_estimator(METHODS[name])
+    assert METHODS[name].fit(conformance_problem()[0]).estimate is not None
+
+
+@pytest.mark.parametrize("name", ["iv", "didim", "input-error"])
+def test_estimators_that_simulate_refuse_where_there_is_no_controller(name):
+    check_estimator(METHODS[name], may_refuse=True)
+    assert answer(name, conformance_problem()[0]).refused
+    with pytest.raises(ex.ExcitorError, match="refuses a problem that has an answer"):
+        check_estimator(METHODS[name])
+
+
+@pytest.mark.parametrize("form", ["mjcf", "py", "c"])
+def test_built_in_exports_conform(form):
+    model = example_model()
+    assert not list(export_problems(export_of(form, model)))
+    assert export_of(form, model) == export_of(form, model)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_built_in_friction_conforms(name):
+    check_friction(TABLE[name])
+
+
+def lstsq(W, y):
+    return np.linalg.lstsq(W, y, rcond=None)[0]
+
+
+@pytest.mark.parametrize(
+    ("method", "match"),
+    [
+        (ex.estimator("none", "Finds nothing.", lambda W, y: 0.0 * W[0]), "100 % off those of the true model"),
+        (ex.estimator("nan", "Finds no numbers.", lambda W, y: np.nan * W[0]), "refuses a problem|not finite"),
+        (ex.estimator("short", "Finds too few.", lambda W, y: W[0, :2]), "shape"),
+        (ex.estimator("", "Has no name.", lstsq), "its name is ''"),
+        (Method("broken", "Fails.", lambda problem: 1 / 0), "raises ZeroDivisionError"),
+        (Method("odd", "Answers otherwise.", lambda problem: 3), "gives int, expected an Answer"),
+    ],
+)
+def test_estimators_that_do_not_conform_are_refused(method, match):
+    try:
+        with pytest.raises(ex.ExcitorError, match=match):
+            ex.register(method)
+        assert method.name not in ex.estimators()
+    finally:
+        ex.unregister(method.name)
+
+
+def test_an_estimator_that_draws_at_random_is_refused():
+    rng = np.random.default_rng(0)
+    random = ex.estimator("random", "Draws.", lambda W, y: lstsq(W, y) * (1 + 1e-3 * rng.normal()))
+    with pytest.raises(ex.ExcitorError, match="different values when it is run again"):
+        ex.register(random)
+
+
+@pytest.mark.parametrize(
+    ("form", "match"),
+    [
+        (Export("deep", "../model.txt", lambda model: "x"), "expected a plain name"),
+        (Export("empty", "model.txt", lambda model: ""), "content is empty"),
+        (Export("broken", "model.txt", lambda model: model.magic), "raises AttributeError"),
+    ],
+)
+def test_exports_that_do_not_conform_are_refused(form, match):
+    with pytest.raises(ex.ExcitorError, match=match):
+        check_export(form)
+
+
+def test_built_in_names_are_kept():
+    with pytest.raises(ex.ExcitorError, match="'wls' is the name of a built-in member"):
+        ex.register(ex.estimator("wls", "Takes a name.", lstsq))
+    with pytest.raises(ValueError, match="int cannot be registered"):
+        ex.register(3)
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Install a package that brings members: one that works, one that cannot be imported, one that does not conform."""
+    (tmp_path / "their_package.py").write_text(
+        "import numpy as np\nimport excitor as ex\n"
+        "good = ex.estimator('their-lstsq', 'Plain.', lambda W, y: np.linalg.lstsq(W, y, rcond=None)[0])\n"
+        "bad = ex.estimator('their-zero', 'Zero.', lambda W, y: 0.0 * W[0])\n"
+        "drag = ex.FrictionLaw('their-drag', lambda dq, q, term: (abs(dq) * dq)[:, None], dissipates=True)\n"
+        "pump = ex.FrictionLaw('their-pump', lambda dq, q, term: -dq[:, None], dissipates=True)\n"
+    )
+    info = tmp_path / "their_package-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-package\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[excitor.estimators]\ntheir-lstsq = their_package:good\ntheir-zero = their_package:bad\n"
+        "their-lost = no_such_module_of_theirs:lost\n"
+        "[excitor.friction]\ntheir-drag = their_package:drag\ntheir-pump = their_package:pump\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield
+    for name in ("their-lstsq", "their-zero", "their-lost", "their-drag", "their-pump"):
+        ex.unregister(name)
+    sys.modules.pop("their_package", None)
+
+
+def test_installed_members_are_loaded_when_they_are_named(installed):
+    assert METHODS["wls"].name == "wls"
+    assert {"their-lstsq", "their-zero"} <= set(ex.estimators())
+    assert "their_package" not in sys.modules
+    found = answer("their-lstsq", conformance_problem()[0])
+    assert np.allclose(found.estimate.values, answer("ols", conformance_problem()[0]).estimate.values, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("their-lost", "package their-package.*cannot be imported.*update or uninstall it"),
+        ("their-zero", "package their-package.*fails its conformance suite.*off those of the true model"),
+    ],
+)
+def test_broken_packages_get_a_sentence(installed, name, match):
+    with pytest.raises(ex.ExcitorError, match=match):
+        answer(name, conformance_problem()[0])
+
+
+def with_friction(model):
+    element = f'[[friction.element]]\nparameter = "Fd"\nmodel = "{model}"\nsenses = {{ base_joint = 1.0 }}\n'
+    return robot_from_toml(f"{robot_text('rotradi')}\n{element}", "rotradi with friction of a package")
+
+
+def test_an_installed_friction_law_is_a_column_of_a_robot_that_names_it(installed):
+    robot = with_friction("their-drag")
+    dq = np.array([[1.0, 2.0, 3.0], [-2.0, 0.0, 0.0]])
+    Y = ex.regressor(robot, ex.Motion(0.0 * dq, dq, 0.0 * dq))
+    assert Y[:, 0, layout(robot).index("Fd")].tolist() == [1.0, -4.0]
+    ex.unregister("their-drag")
+    assert "their-drag" not in TABLE
+
+
+def test_an_installed_friction_law_that_does_not_conform_gets_a_sentence(installed):
+    with pytest.raises(ex.ExcitorError, match="package their-package.*claims that it dissipates, and drives"):
+        element_rows("their-pump")
+    with pytest.raises(InvalidRobot, match="is 'no-such-law', expected 'viscous'"):
+        with_friction("no-such-law")
+
+
+def test_registered_friction_is_forgotten():
+    ex.register(ex.FrictionLaw("oil", lambda dq, q, term: dq[:, None], dissipates=True, rising=True))
+    assert element_rows("oil")[0].dissipates
+    with pytest.raises(ValueError, match="coulomb is taken"):
+        ex.register(ex.FrictionLaw("coulomb", lambda dq, q, term: dq[:, None]))
+    ex.unregister("oil")
+    assert not element_rows("oil")
