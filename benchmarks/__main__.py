@@ -1,4 +1,4 @@
-"""Speed and quality beside peers: `python -m benchmarks NAME [--full] [--json] [--data DIR]`; no NAME: list."""
+"""Speed and quality compared with peers: `python -m benchmarks NAME [--full] [--json] [--data DIR]`; no NAME: list."""
 
 import argparse
 import ast
@@ -12,10 +12,10 @@ NAMES = tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.py") if
 
 
 def main() -> int:
-    """Measure one subject; exit code 1 where a target is missed."""
+    """Measure one subject; exit code 1 if a target is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed and quality beside peers.")
     parser.add_argument("name", nargs="?", metavar="NAME", choices=NAMES, help="one of " + ", ".join(NAMES))
-    parser.add_argument("--full", action="store_true", help="measure as often as the targets ask for, else a tenth")
+    parser.add_argument("--full", action="store_true", help="measure as often as the targets require, else a tenth")
     parser.add_argument("--data", type=Path, metavar="DIR", help="of compare: folder of the published recordings")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     asked = parser.parse_args()

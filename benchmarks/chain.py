@@ -1,4 +1,4 @@
-"""The chain's bench: any controller's programs, run by a virtual robot and logged in any format, tell the truth."""
+"""Benchmark of the whole chain: programs of any controller, run by a virtual robot, give its true parameters."""
 
 import json
 import multiprocessing
@@ -19,11 +19,11 @@ from excitor.design.programs import registry
 from excitor.experiments.campaign import OpenCampaign, open_campaign
 from excitor.experiments.emit import Request, emit
 from excitor.experiments.figures import Figure, Report
-from excitor.experiments.identification import Identified, identify, noise_share
+from excitor.experiments.identification import IdentifiedModel, identify, noise_share
 from excitor.experiments.log_formats import OF_TARGET
 from excitor.experiments.plan import design
 from excitor.experiments.setup import Overrides, set_up, settings_of
-from excitor.experiments.simulate import Asked, simulate
+from excitor.experiments.simulate import SimulationOptions, simulate
 from excitor.experiments.stages import write_all
 from excitor.identify.logs.declared import ColumnMap
 from excitor.robots.arrays import FloatArray, one_blas_thread
@@ -44,7 +44,7 @@ controller_sample_s = 0.008
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pair:
-    """A controller, one of its log formats, and a robot; and what became of the chain."""
+    """A controller, one of its log formats, and a robot; and the result of the chain."""
 
     robot: str
     target: str
@@ -88,7 +88,7 @@ def run(full: bool = False) -> Report:
 
 
 def measured(folder: Path, part: int | None) -> list[Pair]:
-    """Chain every pair that is in this part, on all cores."""
+    """Run the chain for every pair of this part, on all cores."""
     wanted = [(robot, target, form) for robot in ROBOTS for target in registry.NAMES for form in OF_TARGET[target]]
     chosen: dict[tuple[str, str], list[str]] = {}
     for k, (robot, target, form) in enumerate(wanted):
@@ -105,7 +105,7 @@ def measured(folder: Path, part: int | None) -> list[Pair]:
 
 @one_blas_thread()
 def designed(where: Path, robot: str) -> Path:
-    """Design a short campaign: one motion, and another one to validate."""
+    """Design a short campaign: one motion, and another one for validation."""
     where.mkdir(parents=True)
     (where / "campaign.toml").write_text(CAMPAIGN.format(robot=robot), "utf-8")
     setup = set_up(open_campaign(where, "design"))
@@ -115,7 +115,7 @@ def designed(where: Path, robot: str) -> Path:
 
 @one_blas_thread()
 def of_target(campaign: Path, robot: str, target: str, forms: list[str]) -> list[Pair]:
-    """Chain a controller's log formats, in a copy of the campaign."""
+    """Run the chain for a controller's log formats, in a copy of the campaign."""
     where = campaign.with_name(f"{robot}-{target}")
     shutil.copytree(campaign, where)
     _, emitted = emit(where, Request((target,), approximate=True, loss=1.0, allow=("no-go",)), lambda _: None)
@@ -129,10 +129,10 @@ def of_target(campaign: Path, robot: str, target: str, forms: list[str]) -> list
 
 
 def chained(where: Path, pair: Pair, seed: int = 0) -> Pair:
-    """Simulate, read, align, identify, and hold the model against the truth."""
+    """Simulate, read, align, identify, and compare the model with the truth."""
     shutil.rmtree(where / "logs", ignore_errors=True)
     try:
-        (made,) = simulate(where, [pair.target], Asked(seed=seed, format=pair.format), lambda _: None)
+        (made,) = simulate(where, [pair.target], SimulationOptions(seed=seed, format=pair.format), lambda _: None)
         if made.folder is None:
             return replace(pair, refused=made.refused)
         identified = identify(with_log(open_campaign(where, "identify"), made.data["log"]))
@@ -148,13 +148,13 @@ def with_log(campaign: OpenCampaign, log: dict[str, Any]) -> OpenCampaign:
 
 
 def truth_of(simulated: dict[str, Any], role: str) -> FloatArray:
-    """Read the true base parameters while the runs of a role were measured, from simulated.json."""
+    """Read the true base parameters during the runs of a role, from simulated.json."""
     rows = [run["truth"] for run in simulated["programs"] if run["role"] == role and not run["dry"]]
     return np.asarray(np.mean([[entry["value"] for entry in row] for row in rows], axis=0))
 
 
-def judged(pair: Pair, identified: Identified, truth: FloatArray, unseen: FloatArray) -> Pair:
-    """Compare estimates with the truth, and held-out errors with what the truth of those runs leaves."""
+def judged(pair: Pair, identified: IdentifiedModel, truth: FloatArray, unseen: FloatArray) -> Pair:
+    """Compare estimates with the truth, and held-out errors with those of the true parameters."""
     intervals = identified.intervals
     error = intervals.values - truth
     assert identified.held_out is not None
@@ -170,15 +170,15 @@ def judged(pair: Pair, identified: Identified, truth: FloatArray, unseen: FloatA
     )
 
 
-def truth_leaves(identified: Identified, truth: FloatArray) -> float:
-    """Find the share of held-out torques that the true parameters do not predict."""
+def truth_leaves(identified: IdentifiedModel, truth: FloatArray) -> float:
+    """Compute the share of held-out torques that the true parameters do not predict."""
     regression = identified.unseen
     assert regression is not None  # every chain keeps a run back
     return float(np.linalg.norm(regression.y - regression.W @ truth) / np.linalg.norm(regression.y))
 
 
 def _allowed(pairs: int) -> float:
-    """Tell how many of so many pairs may be outside a 99 % bound, if chance alone puts them there, 99 times of 100."""
+    """Count the pairs that may be outside a 99 % bound within noise, with probability 0.99."""
     return float(scipy.stats.binom.ppf(0.99, pairs, 1.0 - BOUND))
 
 

@@ -1,4 +1,4 @@
-"""What does it cost to compare all estimators on recordings of real robots? Is the best of them recommended."""
+"""Benchmark of comparing all estimators on recordings of real robots: CPU time, and the recommended method."""
 
 import json
 import shutil
@@ -135,7 +135,7 @@ def measured(folder: Path, recorded: Recorded) -> Mapping[str, Any]:
 
 
 def told(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Say what is recommended and why, and how each method did."""
+    """Collect the recommendation, its reasons, and each method's result."""
     advice = data["recommendation"]
     return {
         "recommended": advice["method"],

@@ -1,12 +1,8 @@
-"""The designer's bench: quality for CPU time, cost, feasibility, forecasts, robustness, the locked sequence.
+"""Benchmark of the design: quality for CPU time, cost, feasibility, forecasts, robustness, the locked sequence.
 
-* What one candidate and one generation cost, against the same work written the usual way.
-* Whether every seed ends in a certified design, and whether what is certified holds when it is looked at again.
-* Forecasts against simulated campaigns: whether repeated identification scatters by the σ that was predicted.
-* How good a condition number a CPU second buys: the fixed six-axis problem, and a peer's own benchmark.
-* Whether a design is the same whenever, however often and beside whomever it is made: by the command line itself.
-* The power model's locked-joint sequence on a virtual TX-40: designed, against random moves and a single run.
-* A robot in its cell once more, from other hands: poses by pinocchio, distances by formulas written only here.
+Cost is per candidate and generation, against the same work in the usual way; quality is the condition number per CPU
+second on a fixed six-axis problem and a peer's own benchmark. Certified designs are checked again with pinocchio;
+forecasts are compared with the scatter of simulated campaigns; designs must be identical whenever they are repeated.
 """
 
 import os
@@ -67,7 +63,7 @@ from excitor.robots.tree import Tree
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Designed:
-    """The designed runs, and what the criterion said after each."""
+    """The designed runs, and the criterion after each."""
 
     runs: list[Trajectory]
     values: list[float]
@@ -75,7 +71,7 @@ class Designed:
 
 
 def design_sequence(robot: Robot, evaluations: int) -> Designed:
-    """Design one run after another, each for what those before it leave uncertain; locked joints' poses are chosen too.
+    """Design one run after another, each for the parameters left uncertain; locked joints' poses are chosen, too.
 
     Speeds, positions and accelerations keep to those of the undesigned moves, torques to the robot's limits.
     """
@@ -107,7 +103,7 @@ def design_sequence(robot: Robot, evaluations: int) -> Designed:
 
 
 def run(full: bool = False) -> Report:
-    """Measure every part; `full` takes all seeds and campaigns that the targets ask for, else about a tenth."""
+    """Measure every part; `full` uses all seeds and campaigns that the targets require, else about a tenth."""
     figures: list[Figure] = []
     context: dict[str, Any] = {}
     for name, part in PARTS.items():
@@ -165,7 +161,7 @@ def measure_cost(full: bool) -> dict[str, Any]:
 
 
 def constrained_problem() -> Problem:
-    """Give the fixed robot masses, capsules and a box for its tool, so that every kind of constraint is at work."""
+    """Add masses, capsules and a box for its tool to the fixed robot, so that every kind of constraint is active."""
     free = six_axis_problem()
     robot = _dressed(free.robot)
     box = Zone("box", Shape("box", translation(*_BOX[0]), _BOX[1]), "in", "tool")
@@ -278,7 +274,7 @@ def _middle(problem: Problem) -> Candidates:
 
 
 def _agreement(problem: Problem, candidates: Candidates, peer: _Peer) -> float:
-    """Measure how far both ways differ, relatively: they must be the same work."""
+    """Compute the relative difference of both ways: they must be the same work."""
     found = evaluate(problem, candidates)
     worst = 0.0
     for k in range(3):
@@ -296,7 +292,7 @@ def _agreement(problem: Problem, candidates: Candidates, peer: _Peer) -> float:
 def _paired(
     theirs: Callable[[], Any], ours: Callable[[], Any], rounds: int, sizes: tuple[int, int]
 ) -> tuple[float, float]:
-    """Measure how many times longer theirs takes for one candidate, and how long ours does, s."""
+    """Measure the time ratio of theirs to ours for one candidate, and our time, s."""
     ratios, times = [], []
     for _ in range(rounds):
         slow = _cpu(theirs) / sizes[0]
@@ -389,7 +385,7 @@ _CAGE = {  # about the tool at home: a pose fits, a motion does not
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one seed came to."""
+    """Result of one seed."""
 
     seed: int
     condition: float
@@ -401,7 +397,7 @@ class Outcome:
 
 
 def measure_feasibility(full: bool = False) -> dict[str, Any]:
-    """Measure the share certified, what is violated after all, and the time to a report where nothing fits."""
+    """Measure the share certified, violations found afterwards, and the time to report an infeasible problem."""
     start = time.process_time()
     seeds = range(20 if full else 2)
     outcomes = {(robot, cell): [outcome(robot, cell, seed) for seed in seeds] for robot in ROBOTS for cell in CELLS}
@@ -429,7 +425,7 @@ def measure_feasibility(full: bool = False) -> dict[str, Any]:
 
 
 def outcome(robot: str, cell: str, seed: int) -> Outcome:
-    """Design one campaign, and look again at what was certified."""
+    """Design one campaign, and check again what was certified."""
     with tempfile.TemporaryDirectory() as folder:
         setup = opened(Path(folder), robot, _ZONES.get((robot, cell), []))
         try:
@@ -449,7 +445,7 @@ def outcome(robot: str, cell: str, seed: int) -> Outcome:
 
 
 def report(robot: str) -> tuple[float, str]:
-    """Time the design of a campaign in which nothing fits, first search included: CPU s, and what it says."""
+    """Time the design of an infeasible campaign, first search included: CPU s, and its message."""
     with tempfile.TemporaryDirectory() as folder:
         setup = opened(Path(folder), robot, [*_ZONES[robot, "box"], _CAGE[robot]])
         start = time.process_time()
@@ -477,7 +473,7 @@ def designed(setup: Setup, budget: Budget, seed: int) -> DesignedRun:
 
 
 def motions(run: DesignedRun) -> list[FloatArray]:
-    """Sample all that the robot does, each (4 derivatives, n_samples, n_joints)."""
+    """Sample all motions of the robot, each (4 derivatives, n_samples, n_joints)."""
     excitation = run.trajectory.excitation
     step = excitation.period / run.problem.n_period / FINER
     times = np.arange(0.0, excitation.duration + step, step)
@@ -509,7 +505,7 @@ N_CAMPAIGNS = 200
 MOTIONS = 10  # a robot, in the full bench; otherwise 1
 RANGE = (0.85, 1.18)  # of predicted over observed σ; an observed σ of 200 has a standard error of 5 %
 PERIOD, RATE, N_PERIODS, HARMONICS = 10.0, 100.0, 4, 5
-GRID = 640  # samples a period that the forecast looks at; the log has PERIOD · RATE
+GRID = 640  # samples a period of the forecast; the log has PERIOD · RATE
 NOISE = 0.03  # of each joint's rms torque
 MEMORY = 0.8  # of coloured noise, from one sample to the next
 
@@ -527,7 +523,7 @@ class Plan:
 
 @one_blas_thread()
 def measure_forecast(full: bool = False) -> dict[str, Any]:
-    """Measure shares of parameters whose forecast holds; `full` takes MOTIONS motions a robot, else one.
+    """Compute shares of parameters whose forecast holds; `full` uses MOTIONS motions a robot, else one.
 
     Both simulate all 200 campaigns of a motion, which takes seconds: 20 would leave the observed σ uncertain by 16 %.
     """
@@ -553,7 +549,7 @@ def measure_forecast(full: bool = False) -> dict[str, Any]:
 
 
 def share(ratios: FloatArray) -> float:
-    """Tell how many ratios are within RANGE."""
+    """Compute the share of ratios within RANGE."""
     return float(np.mean((ratios >= RANGE[0]) & (ratios <= RANGE[1])))
 
 
@@ -565,7 +561,7 @@ def white_ratios(planned: Plan, n_campaigns: int = N_CAMPAIGNS) -> FloatArray:
 
 
 def coloured_ratios(name: str, seed: int, n_campaigns: int = N_CAMPAIGNS) -> tuple[FloatArray, FloatArray]:
-    """Compare under coloured noise whose size and inflation an earlier log, of another motion, has told."""
+    """Compare under coloured noise whose size and inflation were estimated from an earlier log, of another motion."""
     planned = plan(name, seed)
     noise = learned_noise(replace(plan(name, 1000 + seed), sigma=planned.sigma), seed)
     expected = forecast(planned.robot, [planned.planned], noise)
@@ -579,7 +575,7 @@ def predicted(expected: Forecast, *, inflated: bool = True) -> FloatArray:
 
 
 def learned_noise(earlier: Plan, seed: int) -> Noise:
-    """Learn noise from one log: residuals by joint, and how many times fewer independent ones they are worth."""
+    """Estimate noise from one log: residuals by joint, and the ratio of samples to effectively independent ones."""
     rng = np.random.default_rng(50_000 + seed)
     motion = Motion(*(np.tile(x, (N_PERIODS, 1)) for x in _arrays(earlier.sampled)))
     tau = np.tile(earlier.tau, (N_PERIODS, 1))
@@ -628,7 +624,7 @@ def campaign_factors(planned: Plan, torques: FloatArray) -> list[Factors]:
 
 
 def equations(robot: Robot, motion: Motion, tau: FloatArray) -> Regression:
-    """Set up the equations of one run's base parameters."""
+    """Build the equations of one run's base parameters."""
     return dynamic_regression(robot, [Samples("run", motion, tau, RATE)])
 
 
@@ -734,13 +730,13 @@ def fine_condition(problem: Problem, candidate: Any) -> float:
 
 
 def six_axis_problem() -> Problem:
-    """Set up the fixed problem: five harmonics of 0.1 Hz, 52 columns, joint limits only."""
+    """Build the fixed problem: five harmonics of 0.1 Hz, 52 columns, joint limits only."""
     robot = six_axis()
     return _free_problem(robot, 10.0, 5, DynamicModel(robot, bench_columns(robot), np.ones(6)), Criterion())
 
 
 def ur10_problem() -> Problem:
-    """Set up the peer's problem: ten harmonics of 1/24 Hz, 36 columns in raw units."""
+    """Build the peer's problem: ten harmonics of 1/24 Hz, 36 columns in raw units."""
     text = Path(__file__).with_name("ur10_peer.toml").read_text("utf-8")
     robot = robot_from_toml(text, "ur10_peer.toml")
     names = ["ZZ1", *(f"{part}{j}" for j in range(2, 7) for part in ("XX", "XY", "XZ", "YZ", "ZZ", "MX", "MY"))]
@@ -846,9 +842,9 @@ def written(folder: Path) -> Written:
 
 
 def killed_and_resumed(place: Path, moment: float) -> tuple[Written, float]:
-    """Kill a design some seconds after its start, go on with it, and tell when it was killed.
+    """Kill a design some seconds after its start, resume it, and return when it was killed.
 
-    One that was faster than before is begun anew and killed earlier.
+    A design that finishes earlier is repeated and killed sooner.
     """
     folder = campaign(place)
     while True:
@@ -865,7 +861,7 @@ def killed_and_resumed(place: Path, moment: float) -> tuple[Written, float]:
 
 
 def made_at_once(place: Path) -> tuple[Written, list[str]]:
-    """Design the same folder several times at once; also name the files that should not be left."""
+    """Design the same folder several times at once; return also files that should not remain."""
     folder = campaign(place)
     processes = [begun(folder) for _ in range(SIMULTANEOUS)]
     for process in processes:
@@ -918,7 +914,7 @@ def measure_sequence(full: bool = False) -> dict[str, Any]:
 
 
 def moves_limits(robot: Robot) -> Limits:
-    """Collect where and how fast the undesigned moves go; torques are the robot's own limits."""
+    """Collect the ranges and speeds of the undesigned moves; torques are the robot's own limits."""
     no_jerk = np.full(robot.n_joints, np.inf)
     return Limits(np.radians(study.BOX_DEG), study.SPEED, ACCELERATION, no_jerk, robot.limits.torque)
 
@@ -990,7 +986,7 @@ Segment = tuple[FloatArray, FloatArray, float]  # both ends (n_samples, 3), and 
 
 
 class PinocchioCell:
-    """Segments of a robot's capsules and its tool in the base frame, and how far they stay from what they must."""
+    """Segments of a robot's capsules and its tool in the base frame, and their clearances."""
 
     def __init__(self, robot: Robot, scene: Scene | None) -> None:
         try:
@@ -1015,7 +1011,7 @@ class PinocchioCell:
         return np.asarray(poses @ tree.after[:, None])
 
     def clearances(self, q: FloatArray) -> FloatArray:
-        """Measure what is left of every row, (n_samples, n_rows), in the order of `row_names`."""
+        """Compute the clearances of every row, (n_samples, n_rows), in the order of `row_names`."""
         if self.scene is None:
             return np.empty((len(q), 0))
         robot, scene, poses = self.robot, self.scene, self.link_poses(q)

@@ -1,7 +1,7 @@
-"""Do estimators beyond least squares keep their promises? Instruments and their test, and closed-loop simulation.
+"""Benchmark of estimators beyond least squares: instruments and their test, and closed-loop simulation.
 
-* Does DIDIM converge, how fast, and does it say so when it does not? On a virtual six-axis robot under its servo.
-* Does the test tell when noisy encoders bias least squares, and do instruments remove the bias? On a virtual robot.
+Measured are DIDIM's convergence on a virtual six-axis robot under its servo, and the test's power and the instruments'
+bias with noisy encoders.
 """
 
 import time
@@ -149,7 +149,7 @@ CLEAN = 1e-3  # of that noise, where least squares have nothing to fear
 
 @dataclass(frozen=True)
 class Drawn:
-    """What one experiment told."""
+    """Result of one experiment."""
 
     p_value: float
     iv_inside: float  # share of parameters whose 95 % interval holds the truth
@@ -188,7 +188,7 @@ def measure_instruments(full: bool) -> tuple[list[Figure], dict[str, Any]]:
 
 
 def figures_of(noisy: Sequence[Drawn], clean: Sequence[Drawn]) -> list[Figure]:
-    """Count alarms, and intervals that hold the truth."""
+    """Count alarms, and intervals that contain the truth."""
     mean_iv = np.abs(np.mean([each.iv_bias for each in noisy], axis=0))
     mean_ols = np.abs(np.mean([each.ols_bias for each in noisy], axis=0))
     return [
@@ -220,7 +220,7 @@ def experiment(known: Virtual, seed: int, noise: float) -> Drawn:
 
 
 def draw_noisy(known: Virtual, seed: int, noise: float) -> Problem:
-    """Run the virtual robot under its servo, which reads noisy encoders, and process what was measured."""
+    """Run the virtual robot under its servo, which reads noisy encoders, and process the recorded signals."""
     rng = np.random.default_rng([seed, 11])
     reference, servo = motion_of(known, rng)
     seen = rng.normal(size=reference.q.shape) * noise * encoder_noise(known)
@@ -252,7 +252,7 @@ def encoder_noise(known: Virtual) -> FloatArray:
 
 
 def inside(told: Answer, truth: FloatArray) -> float:
-    """Share of parameters whose interval holds the truth."""
+    """Compute the share of parameters whose interval contains the truth."""
     assert told.intervals is not None
     return float(np.mean((told.intervals.low <= truth) & (truth <= told.intervals.high)))
 

@@ -1,4 +1,4 @@
-"""The faults' bench: what is wrong with a campaign is told before anything is estimated; what is right passes."""
+"""Benchmark of faults: faulty campaigns are reported before anything is estimated, healthy ones pass."""
 
 import tempfile
 import time
@@ -33,7 +33,7 @@ class CannotShow(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What became of a campaign."""
+    """Result of a campaign."""
 
     campaign: str
     fault: Fault | None
@@ -41,9 +41,9 @@ class Judged:
     right: bool  # the fault was named, or a healthy campaign passed
 
     def told(self) -> str:
-        """Say what went wrong."""
+        """Describe a wrong result."""
         what = f"{self.fault.name} {self.fault.channel}".strip() if self.fault else "healthy"
-        return f"{self.campaign}: {what}: {self.refusal.partition(chr(10))[0] or 'nothing was said'}"
+        return f"{self.campaign}: {what}: {self.refusal.partition(chr(10))[0] or 'no message'}"
 
 
 def run(full: bool = False) -> Report:
@@ -71,7 +71,7 @@ def run(full: bool = False) -> Report:
 
 
 def injected(number: int) -> tuple[Judged, list[str]]:
-    """Put the fault whose turn it is into a random campaign; where it cannot show, into another; and say why."""
+    """Inject the next fault into a random campaign; where it cannot show, into another; return the reasons, too."""
     reasons: list[str] = []
     for attempt in range(20):
         drawn = campaign(number + 1000 * attempt)
@@ -85,7 +85,7 @@ def injected(number: int) -> tuple[Judged, list[str]]:
 
 
 def chosen(number: int, drawn: Campaign) -> Fault:
-    """Take the kinds of faults, and the ways in which they show, by turns; joints and sizes at random."""
+    """Choose the kinds of faults and their channels in turn; joints and sizes at random."""
     name = list(FAULTS)[number % len(FAULTS)]
     ways = CHANNELS.get(name, ("",))
     fault = replace(FAULTS[name], channel=ways[number // len(FAULTS) % len(ways)])
@@ -94,7 +94,7 @@ def chosen(number: int, drawn: Campaign) -> Fault:
     if (fault.name, fault.channel) == ("missing-gear", "torque") and "current" in efforts and _currents(drawn):
         raise CannotShow("the log has currents, in which there are no gears")
     if fault.name == "saturated-current" and efforts == ["torque sensor"]:
-        raise CannotShow("the log has what sensors at the joints feel, and nothing of the drives")
+        raise CannotShow("the log has torques of sensors at the joints, and no signals of the drives")
     try:
         fault = aimed(fault, main, drawn.seed)
     except ValueError as error:
@@ -105,7 +105,7 @@ def chosen(number: int, drawn: Campaign) -> Fault:
 
 
 def judged(drawn: Campaign, fault: Fault | None) -> Judged:
-    """Log a campaign, read it as identification does, and judge what is said."""
+    """Log a campaign, read it as identification does, and check the message."""
     refusal = ""
     with tempfile.TemporaryDirectory(prefix="excitor-bench-") as folder:
         try:
@@ -123,12 +123,12 @@ def judged(drawn: Campaign, fault: Fault | None) -> Judged:
 
 
 def _currents(drawn: Campaign) -> bool:
-    """Tell whether a robot's log has currents where its format can have them."""
+    """Return True if a robot's log has currents where its format can have them."""
     return not np.isnan(drawn.robot.drive.torque_from_current).any()
 
 
 def _cut(drawn: Campaign, fault: Fault) -> float:
-    """Tell in which share of a run a drive without the fault gives more than it ever does with it."""
+    """Compute the share of a run in which a healthy drive exceeds the faulty drive's maximum."""
     (j,) = fault.joints
     main = next(plan for plan in drawn.plans if isinstance(plan.body, Trajectory))
     quiet = replace(drawn.settings, white=0.0, slow=0.0, jitter=0.0, dropped=0.0, encoder_counts=QUIET.encoder_counts)

@@ -21,7 +21,7 @@ FILES = 24  # of a folder
 # Decorators of kernels, which numba does not let us cut into small functions freely.
 COMPILED = ("compiled", "inner", "inner_sums")
 COMMAND_LINE = ("experiments/cli.py", "experiments/verbs/")  # a parameter an option
-# Use the product as a user does: nobody who adds a member goes there.
+# Use the product as a user does: new members need no change there.
 EQUIPMENT = ("studies", "virtual", "demo.py")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -42,7 +42,7 @@ class Module:
 
     @property
     def is_init(self) -> bool:
-        """Whether the file stands for its folder."""
+        """True if the file is the `__init__` of its folder."""
         return self.path.name == "__init__.py"
 
     def functions(self) -> Iterator[tuple[str, Function]]:
@@ -206,11 +206,11 @@ def n_parameters(function: Function) -> int:
 
 
 def count_places(modules: Sequence[Module], members: Sequence[str]) -> int:
-    """Places that name a member of a kind of alternatives: files of the product, and its documentation as one more.
+    """Count places that name a member of a kind of alternatives: files of the product, and its documentation as one.
 
     A file names a member if its code holds the name as a string or as a constant (`"ripple-sin"`, `RIPPLE_SIN`), or if
     it is called so; the documentation names it as code, in backticks. A member that works is named wherever it has to
-    be; so the member that is named in the fewest places tells how many there have to be. Others are named more often,
+    be; so the member that is named in the fewest places gives how many there have to be. Others are named more often,
     because they are defaults, or because the name is also a word of another subject (`csv`, `load`). Studies, the
     virtual robot and the demo are not counted.
     """

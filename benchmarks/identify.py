@@ -1,4 +1,4 @@
-"""Estimation against the usual ways: dense weight matrices, SDPs on all rows, observation matrices held in memory.
+"""Benchmark of estimation: against dense weight matrices, SDPs on all rows, observation matrices held in memory.
 
 * How much faster the physically consistent fit is on its triangular factor than on all rows.
 """
@@ -88,7 +88,7 @@ def measure_essential(rounds: int) -> tuple[float, dict[str, float]]:
 
 
 def essential_with_dense_weights(regression: Regression, ratio: float) -> tuple[str, ...]:
-    """Eliminate the peer's way: an N x N weight matrix, inverted each time."""
+    """Eliminate parameters as the peer does: an N x N weight matrix, inverted each time."""
     names, W, y = list(regression.names), np.array(regression.W), regression.y
     joints = np.unique(regression.joint)
     while True:
@@ -111,7 +111,7 @@ def essential_with_dense_weights(regression: Regression, ratio: float) -> tuple[
 
 
 def million_rows() -> float:
-    """Measure the way from arrays of a million samples to a base estimate, CPU seconds."""
+    """Measure the time from arrays of a million samples to a base estimate, CPU seconds."""
     robot = load("tx40")
     samples = made_up_samples(robot, MILLION)
     stream_factors(robot, [made_up_samples(robot, 200)])  # compiled
@@ -121,7 +121,7 @@ def million_rows() -> float:
 
 
 def made_up_samples(robot: Robot, n_samples: int) -> Samples:
-    """Draw random states and the torques that go with them."""
+    """Draw random states and their torques."""
     rng = np.random.default_rng(0)
     motion = Motion(*rng.normal(size=(3, n_samples, robot.n_joints)))
     return Samples("made up", motion, inverse_dynamics(robot, motion, prior(robot)), 1000.0)
@@ -214,7 +214,7 @@ def _by_triangle(robot: Robot, equations: Regression) -> FloatArray:
 
 
 def _simulated(robot: Robot, n_samples: int, seed: int) -> Regression:
-    """Make torques of plausible parameters along a periodic motion, with noise of a hundredth."""
+    """Compute torques of plausible parameters along a periodic motion, with noise of a hundredth."""
     rng = np.random.default_rng(seed)
     params = layout(robot)
     t = np.linspace(0.0, 10.0, n_samples, endpoint=False)[:, None, None]
@@ -232,7 +232,7 @@ def _simulated(robot: Robot, n_samples: int, seed: int) -> Regression:
 
 
 def plausible_parameters(robot: Robot) -> FloatArray:
-    """Give each link a body that gets lighter outwards, each drive a rotor and friction, (n_params,)."""
+    """Build plausible parameters, (n_params,): bodies that get lighter outwards, rotors and friction."""
     params = layout(robot)
     chi = np.zeros(len(params))
     for j in range(params.n_links):
@@ -243,7 +243,7 @@ def plausible_parameters(robot: Robot) -> FloatArray:
 
 
 def _all_rows(task: Task, equations: Regression) -> Task:
-    """Put every row into the problem instead of the triangle."""
+    """Replace the triangular factor in the problem by all rows."""
     sigma = np.array(
         [task.group_sigma[group] for group in zip(equations.joint.tolist(), equations.run.tolist(), strict=True)]
     )

@@ -1,7 +1,7 @@
-"""Does a payload campaign tell what the robot carries? From `init` to the report, on two virtual robots.
+"""Benchmark of payload campaigns: from `init` to the report, on two virtual robots.
 
-What is known of the arm is off by what a good earlier campaign leaves: each link's mass, centre and inertia about it by
-1.5 %, rotors by 1 % (one standard deviation); or it is exact. Friction, gears' losses and the load differ in each draw;
+The prior of the arm has the errors of a good earlier campaign: each link's mass, centre and inertia about it by 1.5 %,
+rotors by 1 % (one standard deviation); or it is exact. Friction, gears' losses and the load differ in each draw;
 Stribeck friction and ripple are in no model. The load is drawn about a guess, which identification does not use.
 """
 
@@ -24,7 +24,7 @@ from excitor.experiments.plan import design
 from excitor.experiments.report.data import write_data
 from excitor.experiments.report.payload import load_page, load_report_data
 from excitor.experiments.setup import set_up, settings_of
-from excitor.experiments.simulate import TRUTH, Asked, simulate
+from excitor.experiments.simulate import TRUTH, SimulationOptions, simulate
 from excitor.experiments.stages import write_all
 from excitor.experiments.virtual.robot import Settings
 from excitor.identify.load.fit import center_values
@@ -45,7 +45,7 @@ VIRTUAL = Settings(links=0.0, rotors=0.0, friction=0.08, loss=0.0, gears=0.015, 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A robot, its controller, and the guess of what it carries: the published load of a KR150, and a gripper's."""
+    """A robot, its controller, and the guess of its load: the published load of a KR150, and a gripper's."""
 
     robot: str
     target: str
@@ -114,7 +114,7 @@ def measured(where: Path, case: Case, draws: int) -> tuple[list[Figure], Mapping
 
 
 def designed(where: Path, case: Case) -> Path:
-    """Begin a campaign beside the arm's, design it, and emit its programs."""
+    """Create a campaign beside the arm's, design it, and emit its programs."""
     where.mkdir(parents=True)
     (where / "arm").mkdir()
     model = where / "arm" / "model.json"
@@ -129,7 +129,7 @@ def designed(where: Path, case: Case) -> Path:
 
 
 def with_guess(text: str, case: Case) -> str:
-    """Put a guess of the load in the place of the template's."""
+    """Replace the template's load by a guess."""
     lines = text.splitlines()
     begin_ = lines.index("[payload]") + 1
     end = next(k for k in range(begin_, len(lines)) if not lines[k].strip())
@@ -137,10 +137,10 @@ def with_guess(text: str, case: Case) -> str:
 
 
 def drawn(folder: Path, case: Case, seed: int) -> tuple[Draw, Draw, float]:
-    """Simulate and identify one draw, with a doubtful arm and with the true one; and what the latter took."""
+    """Simulate and identify one draw, with an uncertain arm and with the true one; return also the latter's time."""
     model = folder.parent / "arm" / "model.json"
     model.write_text(json.dumps(arm_model(case.robot, seed)), "utf-8")
-    simulate(folder, [case.target], Asked(seed, fresh=True, settings=VIRTUAL), lambda _: None)
+    simulate(folder, [case.target], SimulationOptions(seed, fresh=True, settings=VIRTUAL), lambda _: None)
     truth = center_values(np.array(json.loads((folder / TRUTH).read_text("utf-8"))["load"]))
     campaign = open_campaign(folder)
     result = identify_payload(campaign)
@@ -152,7 +152,7 @@ def drawn(folder: Path, case: Case, seed: int) -> tuple[Draw, Draw, float]:
 
 
 def with_exact_arm(campaign: OpenCampaign) -> OpenCampaign:
-    """Take the robot's file for the prior: here it is the truth."""
+    """Replace the prior by the robot's file: here it is the truth."""
     return replace(
         campaign,
         content=campaign.content.model_copy(update={"prior": None, "arm": Arm(links_percent=0.0, rotors_percent=0.0)}),
@@ -160,7 +160,7 @@ def with_exact_arm(campaign: OpenCampaign) -> OpenCampaign:
 
 
 def arm_model(robot_name: str, seed: int) -> dict[str, Any]:
-    """Write what an earlier campaign could have left: base parameters off by the doubt, their covariance, the bodies.
+    """Write a possible result of an earlier campaign: erroneous base parameters, their covariance, the bodies.
 
     Numbers that are 0 stay so; draws of which no body is possible are drawn again.
     """

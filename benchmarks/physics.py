@@ -1,4 +1,4 @@
-"""Regressor and condition number against pinocchio's, and how long the first use takes."""
+"""Benchmark of the regressor and condition number against pinocchio's, and the time of the first use."""
 
 import json
 import os
@@ -97,7 +97,7 @@ def six_axis() -> Robot:
 
 
 def bench_columns(robot: Robot) -> IntArray:
-    """Take the 52 base columns that the bench problem fixes, which are those we find."""
+    """Return the 52 base columns that the bench problem fixes, which are those we find."""
     return base_parameters(robot).kept
 
 
@@ -144,7 +144,7 @@ class PinocchioPeer:
 
 
 def ratio(theirs: Callable[[], Any], ours: Callable[[], Any], rounds: int) -> tuple[float, float]:
-    """Measure how many times longer theirs takes: median of paired rounds, and our median time in µs."""
+    """Measure the time ratio of theirs to ours: median of paired rounds, and our median time in µs."""
     theirs(), ours()
     ratios, times = [], []
     for _ in range(rounds):

@@ -1,4 +1,4 @@
-"""The programs' bench: mutations that must be caught, what emitting and verifying costs, what streaming keeps to.
+"""Benchmark of programs: mutations that must be caught, time of emitting and verifying, timing of streams.
 
 * How the EGM client does in real time: a controller over loopback UDP is late, loses packets and falls silent.
 * The RSI server as a process of its own against a fake controller in real time: late, lost and silent packets.
@@ -33,7 +33,7 @@ from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import in_axes, to_axes
 from excitor.design.programs.verify import verify
 from excitor.experiments.campaign import open_campaign
-from excitor.experiments.emit import Judged, Request, emit, own_files, plans_of
+from excitor.experiments.emit import CheckedPlan, Request, emit, own_files, plans_of
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.plan import design
 from excitor.experiments.setup import Overrides, set_up, settings_of
@@ -122,7 +122,7 @@ def cost(folder: Path, full: bool) -> dict[str, Any]:
 
 
 def streams(full: bool) -> dict[str, Any]:
-    """Talk to fake controllers over loopback in real time, some packets late and some lost."""
+    """Stream to fake controllers over loopback in real time, some packets late and some lost."""
     figures: list[Figure] = []
     told: dict[str, Any] = {}
     for name, measured in (("egm", measure_egm), ("rsi", measure_rsi)):
@@ -139,9 +139,9 @@ def streams(full: bool) -> dict[str, Any]:
 
 
 def noticed(
-    made: Package, judged: Judged, changed: Iterable[tuple[str, Mapping[str, str]]]
+    made: Package, judged: CheckedPlan, changed: Iterable[tuple[str, Mapping[str, str]]]
 ) -> Iterator[tuple[str, bool]]:
-    """Tell of each changed program whether running it shows that it is wrong."""
+    """Yield for each changed program whether its execution shows the change."""
     executor, name = registry.executor(made.target.name), made.programs[0].name
     for label, files in changed:
         own = own_files(files, name, [name], made.target)
@@ -150,13 +150,13 @@ def noticed(
 
 
 def mutated(made: Package, full: bool) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Take every mutation; a run that is not full takes the first fifteen of each target."""
+    """Yield every mutation; a run that is not full uses the first fifteen of each target."""
     module = made.target.name.replace("-", "_")
     source = importlib.import_module(f"tests.mutations.{module}")
     yield from islice(source.mutations(made.texts, made.programs[0].name), None if full else LEAST)
 
 
-def short_package(folder: Path, robot: str, name: str) -> tuple[Package, Judged]:
+def short_package(folder: Path, robot: str, name: str) -> tuple[Package, CheckedPlan]:
     """Write the program of one short run, not its dry run."""
     where = (
         folder
@@ -197,7 +197,7 @@ class _Wire:
     outgoing: list[tuple[float, int, bytes]] = field(default_factory=list)
 
     def run(self, seconds: float) -> None:
-        """Send a packet every 4 ms, take answers meanwhile."""
+        """Send a packet every 4 ms, and receive answers meanwhile."""
         start = time.perf_counter()
         for k in range(round(seconds / _STEP)):
             self._send(self.robot.packet(), FIRST_PACKET + self.robot.sent - 1)
@@ -235,7 +235,7 @@ class _Wire:
 
 
 def measure_egm(seconds: float, late: float, lost: float, seed: int) -> dict[str, float | str | bool]:
-    """Stream for some time, then fall silent, then send again: errors in deg, times in µs, as measured here."""
+    """Stream for some time, fall silent, send again: errors in deg, times in µs, as measured here."""
     plan = _plan(seconds)
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         run, log = Path(folder) / "run.json", Path(folder) / "log.csv"
@@ -286,7 +286,7 @@ def _found(plan: Plan, wire: _Wire, log: Path, told: dict[str, float | str | boo
 
 
 def _due(plan: Plan, t: FloatArray) -> FloatArray:
-    """Where the joints must be t s after the first packet, deg: a second at home, the way out, a rest, the run."""
+    """Compute planned positions t s after the first packet, deg: a second at home, the way out, a rest, the run."""
     axes = in_axes(plan, TARGET)
     way = sum(move.duration for move in plan.out)
     begun = egm_client.ALIGN + way + egm_client.REST
@@ -316,7 +316,7 @@ AFTER = 0.6  # s of packets after it
 
 @dataclass(slots=True)
 class _Heard:
-    """What came back."""
+    """Received answers."""
 
     sent: dict[int, float] = field(default_factory=dict)  # ipoc -> s
     answers: dict[int, tuple[FloatArray, float]] = field(default_factory=dict)  # ipoc -> corrections, s it took
@@ -324,7 +324,7 @@ class _Heard:
 
 
 def measure_rsi(seconds: float, late: float, lost: float, seed: int) -> dict[str, float]:
-    """Stream for a time, fall silent, send again: errors in deg, times in us, 1 for what happened, else 0.
+    """Stream for a time, fall silent, send again: errors in deg, times in us, 1 for passed checks, else 0.
 
     A late packet leaves the controller up to three cycles after its time, a lost one never.
     """
@@ -373,7 +373,7 @@ def _talk(port: int, plan: Plan, schedule: list[tuple[float, int]]) -> tuple[_He
 
 
 def _send(end: socket.socket, heard: _Heard, schedule: list[tuple[float, int]], first: int, home: FloatArray) -> None:
-    """Send every packet at its time, and take answers in between."""
+    """Send every packet at its time, and receive answers in between."""
     waiting = list(schedule)
     heapq.heapify(waiting)
     begun = time.perf_counter()
@@ -430,7 +430,7 @@ def _report(plan: Plan, before: _Heard, after: _Heard, rows: int, told: str) -> 
 
 
 def _expected(plan: Plan, t: FloatArray) -> FloatArray:
-    """Evaluate what the axes must be told, by the library and not by the server."""
+    """Compute the commanded axis positions by the library and not by the server."""
     home = in_axes(plan, RSI).home
     out, begin = np.zeros((len(t), 6)), rsi_server.REST
     for name in Stretches:
@@ -443,7 +443,7 @@ def _expected(plan: Plan, t: FloatArray) -> FloatArray:
 
 
 def _rsi_plan(seconds: float) -> Plan:
-    """Make a run that is still going on when the controller falls silent."""
+    """Plan a run that is still active when the controller falls silent."""
     robot = load("kr150")
     center = np.array([0.0, -0.2, 0.3, 0.1, 0.4, 0.0])
     periods = max(1, int(np.ceil(seconds / 4.0)))

@@ -1,4 +1,4 @@
-"""The readers' bench: damaged files of every format give sentences, fast; nothing else ever comes out."""
+"""Benchmark of readers: damaged files of every format give error messages, fast, and no other exceptions."""
 
 import tempfile
 import time
@@ -19,7 +19,7 @@ _EDITS, _LONGEST = 6, 64
 
 @dataclass(frozen=True)
 class Fuzzed:
-    """What came of damaged files: how many, how many gave a sentence, the slowest, and what gave anything else."""
+    """Result of damaged files: how many, how many gave a message, the slowest, and those that gave anything else."""
 
     reader: str
     examples: int
@@ -56,7 +56,7 @@ def run(full: bool = False) -> Report:
 
 
 def fuzz(reader: str, seconds: float, seed: int) -> Fuzzed:
-    """Feed a reader damaged whole files and bytes of nothing, as hypothesis invents them, for some seconds."""
+    """Read damaged whole files and random bytes from hypothesis, for some seconds."""
     try:
         from hypothesis import HealthCheck, Phase, given, settings
         from hypothesis import seed as seeded
@@ -117,12 +117,12 @@ def _targets(reader: str, folder: Path) -> list[tuple[Path, bytes]]:
 
 
 def _main(path: Path) -> Path:
-    """Find the file by which a log is read: the first of its folder."""
+    """Return the file by which a log is read: the first of its folder."""
     return min(path.parent.iterdir())
 
 
 def _damaged(whole: bytes, edits: list[tuple[float, int, bytes]]) -> bytes:
-    """Cut out and put in bytes; an edit at the very end cuts the file short."""
+    """Remove and insert bytes; an edit at the very end truncates the file."""
     content = whole
     for share, cut, new in edits:
         at = int(share * len(content))

@@ -1,6 +1,6 @@
-"""Does a watch notice, and keep quiet? A load that changes, healthy days, memory, and the recursion under it.
+"""Benchmark of the watch: detection of changed loads, false alarms on healthy days, memory, and recursion speed.
 
-* What does a working day of a repeated process look like in a robot's logs? A robot that is not there works it.
+The logs are of simulated working days of a repeated process.
 """
 
 import json
@@ -73,7 +73,7 @@ def run(full: bool = False) -> Report:
         "healthy cycles": days * healthy,
         "alarms a healthy day": alarms,
         "flagged within 2 cycles, by step": small,
-        "drift": f"{1e3 * DRIFT * RATED:g} g a cycle is told after (cycles): {drift_told(robot, seeds)}",
+        "drift": f"{1e3 * DRIFT * RATED:g} g a cycle is reported after (cycles): {drift_told(robot, seeds)}",
         "updates": "21 parameters, 3 rows, one at a time; both with and without forgetting are checked for P",
     }
     return Report("bench", "watch", figures, context)
@@ -107,7 +107,7 @@ def healthy_alarms(robot: Robot, seed: int, n_cycles: int) -> int:
 
 
 def small_step(robot: Robot, share: float, seeds: int) -> float:
-    """Tell in which share of mornings a step is flagged within two cycles: how small a step can be."""
+    """Compute the share of mornings in which a step is flagged within two cycles, for the smallest detectable step."""
     found = 0
     for seed in range(seeds):
         at = LEARN + 10 + seed
@@ -118,7 +118,7 @@ def small_step(robot: Robot, share: float, seeds: int) -> float:
 
 
 def drift_told(robot: Robot, seeds: int) -> list[int]:
-    """Count the cycles until a load that grows slowly is told, -1 where it was not in 300."""
+    """Count the cycles until a slowly growing load is reported, -1 where it was not in 300."""
     told = []
     for seed in range(min(seeds, 5)):
         verdicts = _verdicts(draw_day(robot, seed), 400, load_at=lambda n: max(0, n - 100) * DRIFT * RATED)
@@ -181,7 +181,7 @@ def memory_growth(few: int, many: int) -> float:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Day:
-    """A process, the robot that does it, and the model on file."""
+    """A process, its robot, and the model on file."""
 
     robot: Robot
     true: Robot
@@ -198,7 +198,7 @@ class Day:
 
     @property
     def cycle_s(self) -> float:
-        """How long a cycle takes."""
+        """Duration of a cycle, s."""
         return len(self.motion) / LOG_HZ
 
 
@@ -213,7 +213,7 @@ def _write_log(log: Path, day: Day, n_cycles: int) -> None:
 
 
 def _watched_logs(folder: Path, day: Day, at: int, before: FloatArray, after: FloatArray) -> Iterator[Verdict]:
-    """Work a morning whose load changes after `at` cycles, and watch its log."""
+    """Simulate a morning whose load changes after `at` cycles, and watch its log."""
     write_campaign(folder, day, f"period_s = {day.cycle_s}")
     log, hours, t = folder / "live.csv", begin_day(day), 0.0
     with log.open("w") as file:
@@ -242,7 +242,7 @@ def _step(at: int, mass: float) -> LoadAt:
 
 
 def _verdicts(day: Day, n_cycles: int, *, load_at: LoadAt = lambda _: 0.0, pause: int = -1) -> Iterator[Verdict]:
-    """Work a day, and judge its cycles without writing logs."""
+    """Simulate a day, and evaluate its cycles without writing logs."""
     what = watched(day.robot, day.names, day.beta, 3.0 * day.white)
     rows = Rows(dead_zone=0.01 * day.robot.limits.velocity, settling=0.08)
     hours, detector = begin_day(day), begin(what.groups)
@@ -272,7 +272,7 @@ NO_LOAD = np.zeros(10)
 
 @dataclass(slots=True)
 class Hours:
-    """Where a day has got to: it is gone through cycle by cycle."""
+    """State of a simulated day, which is processed cycle by cycle."""
 
     day: Day
     rng: np.random.Generator
@@ -297,19 +297,19 @@ def draw_day(robot: Robot, seed: int, *, cycle_s: float = 12.0) -> Day:
 
 
 def begin_day(day: Day, *, seed: int = 0) -> Hours:
-    """Start in the morning, with a cold robot."""
+    """Return the state in the morning, with a cold robot."""
     cold = np.zeros(day.robot.n_joints)
     return Hours(day, np.random.default_rng([day.seed, seed, 1]), 0.0, cold, cold)
 
 
 def stand(hours: Hours, seconds: float) -> None:
-    """Take a break: the robot cools."""
+    """Simulate a break: the robot cools."""
     hours.t += seconds
     hours.warmth = hours.warmth * np.exp(-seconds / hours.day.warm_up)
 
 
 def next_cycle(hours: Hours, load: FloatArray = NO_LOAD) -> tuple[FloatArray, FloatArray]:
-    """Work one more cycle with a load (10,) beside the robot's own; what the log says of it: q and τ."""
+    """Simulate one more cycle with a load (10,) beside the robot's own; return its logged q and τ."""
     day, rng = hours.day, hours.rng
     n = len(day.motion)
     motion = _differing(day.motion, rng)
@@ -385,7 +385,7 @@ def log_heading(robot: Robot) -> str:
 
 
 def _process(robot: Robot, rng: np.random.Generator, cycle_s: float) -> Motion:
-    """Go through six poses and back, at rest in each, so fast that a joint reaches half its speed."""
+    """Plan six poses and back, at rest in each, so fast that a joint reaches half its speed."""
     n_moves, n = 6, round(cycle_s * LOG_HZ)
     limits = np.clip(robot.limits.position, -np.pi, np.pi)
     middle, half = limits.mean(axis=1), 0.3 * np.ptp(limits, axis=1)
@@ -411,7 +411,7 @@ def _process(robot: Robot, rng: np.random.Generator, cycle_s: float) -> Motion:
 
 
 def _differing(motion: Motion, rng: np.random.Generator) -> Motion:
-    """Let a cycle go a little elsewhere: slow sines of random size."""
+    """Add slow sines of random size to a cycle's motion."""
     n, joints = motion.q.shape
     w = 2.0 * np.pi * LOG_HZ / n
     t = np.arange(n) / LOG_HZ
@@ -426,7 +426,7 @@ def _differing(motion: Motion, rng: np.random.Generator) -> Motion:
 
 
 def _friction_at(hours: Hours) -> FloatArray:
-    """Friction now: it falls while joints warm up, and follows the hall."""
+    """Return the present friction: it falls while joints warm up, and follows the ambient temperature."""
     day, warm = hours.day, hours.warmth
     chi = day.chi.copy()
     hall = 1.0 + HALL * np.sin(2.0 * np.pi * hours.t / 86400.0)
@@ -440,7 +440,7 @@ def _friction_at(hours: Hours) -> FloatArray:
 
 
 def _stribeck(day: Day, motion: Motion, chi: FloatArray) -> FloatArray:
-    """Friction near standstill that no model has."""
+    """Return the Stribeck friction near standstill, which is in no model."""
     extra = np.zeros_like(motion.q)
     for term, column in zip(day.robot.drive.friction, layout(day.robot).friction_columns, strict=True):
         if term.model == "coulomb":

@@ -1,1 +1,1 @@
-"""Choose the motion whose measurements say most about the robot."""
+"""Design of excitation motions whose measurements are most informative about a robot's parameters."""

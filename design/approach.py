@@ -48,7 +48,7 @@ class Path:
 
     @property
     def duration(self) -> float:
-        """How long the way takes, s."""
+        """Total duration of the way, s."""
         return float(self.durations.sum())
 
 
@@ -161,7 +161,7 @@ def is_clear(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArra
 
 
 def slides(robot: Robot, limits: Limits, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Say how far joints that slide go, (n_joints, 2): to their limits, or from low to high where none is stated."""
+    """Return the ranges of prismatic joints, (n_joints, 2): their limits, or low to high without limits; others 0."""
     tree = robot.mechanism
     assert isinstance(tree, Tree)
     moves = (tree.coupling[tree.sliding] != 0.0).any(axis=0)
@@ -170,7 +170,7 @@ def slides(robot: Robot, limits: Limits, low: FloatArray, high: FloatArray) -> F
 
 
 def timed(robot: Robot, poses: FloatArray, constraints: Constraints, sample_time: float) -> Path:
-    """Give each line the time it needs at a quarter of the limits, in whole controller samples."""
+    """Set each line's duration (whole controller samples) for a quarter of the joint limits, tool speed and torque."""
     limits = constraints.limits
     durations = []
     for a, b in pairwise(poses):
@@ -193,7 +193,7 @@ def timed(robot: Robot, poses: FloatArray, constraints: Constraints, sample_time
 
 
 def _torque_fits(robot: Robot, a: FloatArray, b: FloatArray, time: float, limit: FloatArray) -> bool:
-    """Tell whether a line takes no more torque than is allowed; what no speed changes is not asked."""
+    """Return True if a line in `time` s keeps 98 % of the torque limits, or speed adds less than 1 % to the torque."""
     if not np.isfinite(limit).any():
         return True
     s = np.linspace(0.0, 1.0, 64)
@@ -345,7 +345,7 @@ def _trunk(nodes: list[FloatArray], above: list[int]) -> list[FloatArray]:
 def _shortened(
     robot: Robot, constraints: Constraints, poses: FloatArray, rng: np.random.Generator, attempts: int = 150
 ) -> FloatArray:
-    """Cut corners at random: replace what lies between two points of the way by a straight line, if it is clear."""
+    """Shorten the way at random: join two of its points by a straight line where that line is clear."""
     for _ in range(attempts):
         if len(poses) < 3:
             break

@@ -1,6 +1,6 @@
-"""What a motion must keep to: joint limits after margins, torque, the cell, the tool's speed; names and units.
+"""Constraints of a motion: joint limits after margins, torque, clearance in the cell, and the tool's speed.
 
-* Constraints as rows value ≤ limit, each with a name and a unit: joints, torques, distances, the tool's speed.
+They are written as rows value ≤ limit, each with a name and a unit.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Constraints:
 
 @dataclass(frozen=True, slots=True)
 class Margins:
-    """How much of a robot's limits a motion may use; 1 is all of it."""
+    """Shares of a robot's limits that a motion may use; 1 is the full limit."""
 
     velocity: float = 1.0
     acceleration: float = 1.0
@@ -46,7 +46,7 @@ class Margins:
 
 
 def reduced(limits: Limits, margins: Margins) -> Limits:
-    """Take margins off a robot's limits."""
+    """Apply margins to a robot's limits."""
     position = limits.position + margins.position * np.array([1.0, -1.0])
     return Limits(
         position,
@@ -58,7 +58,7 @@ def reduced(limits: Limits, margins: Margins) -> Limits:
 
 
 def from_robot(robot: Robot, margins: Margins | None = None, scene: Scene | None = None) -> Constraints:
-    """Take a robot's own limits."""
+    """Build constraints from a robot's own limits, reduced by margins."""
     limits = reduced(robot.limits, margins or Margins())
     return Constraints(limits, np.full(robot.n_joints, np.inf), scene)
 

@@ -1,11 +1,10 @@
-"""How good an information matrix is: one number, small is good, and its gradient.
+"""Scalar criteria of an information matrix, to be minimised, and their gradients.
 
 All take G = WᵀW (…, n, n) of the chosen columns; a singular matrix is `inf`. Letters: λ eigenvalues of the scaled
 matrix S G S, V its eigenvectors, s the diagonal of S.
 
-* Which matrix a run must make well conditioned: that of the model to be fitted to it.
-* The observation matrix in the parameters that a robot declares as its base set, such as a paper's.
-* What a payload run must make well conditioned: the Jacobian of a load, with friction and efficiencies as unknowns.
+W is the observation matrix of the model to be fitted: joint torques, total power, joint torques in a base set that the
+robot declares (such as a paper's), or the Jacobian of a payload, with friction and efficiencies as unknowns.
 """
 
 from collections.abc import Callable
@@ -31,7 +30,7 @@ SOFT_FLOOR = 1e-13  # of eigenvalues of a normalised matrix
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Criterion:
-    """Which number is to be made small.
+    """Criterion to be minimised.
 
     condition  √(λ_max / λ_min) of the column-normalised matrix
     raw-condition  the same without normalising: it depends on the units, and is here to compare with those who use it
@@ -372,9 +371,9 @@ class LoadModel:
         return grams_one_by_one(self, (q, dq, ddq), n_samples)
 
     def gradient(self, motion: Motion, gram_bar: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Gradient by the motion: signs, and who drives whom, held as they are; the rest by central differences.
+        """Gradient by the motion at fixed signs and fixed directions of power flow; the rest by central differences.
 
-        Joints that stand still may be moved elsewhere (q), but not set in motion.
+        Joints at standstill enter through their position q only, not through dq and ddq.
         """
         side = _driving(self, motion)
         rows = 2.0 * _blocks(self, motion, side) @ (0.5 * (gram_bar + gram_bar.T))
@@ -395,9 +394,9 @@ def load_model(
     weights: FloatArray | None = None,
     efficiencies: bool = True,
 ) -> LoadModel:
-    """Set up the model of a load on a link; friction of the axes that move is unknown, and so are efficiencies.
+    """Build the model of a load on a link; friction of the moving axes and, by choice, efficiencies are unknowns.
 
-    The robot's prior, its payload included, stands for the load that is expected: it tells who drives whom.
+    The robot's prior, its payload included, stands for the expected load: it decides the directions of power flow.
     """
     moving = locked(moving, "bool")
     if not 0 <= link < robot.mechanism.n_links:
@@ -412,7 +411,7 @@ def load_model(
 
 
 def carried_torques(robot: Robot, motion: Motion) -> FloatArray:
-    """Compute τ', what links and load ask of the motors before losses, (n_samples, n_joints).
+    """Compute τ', the motor torques that links and load require before losses, (n_samples, n_joints).
 
     Referred to the link side: times how often a motor turns for one turn of its own axis.
     """

@@ -1,11 +1,9 @@
-"""Why no motion fits: constraints that block each other, by how much, and what to relax.
+"""Irreducible infeasible sets of a motion problem: conflicting constraints, their violation, and relaxations.
 
-The set is irreducible: without any one of its members a motion fits, and that motion was found. That none fits with
-all of them is the verdict of a search, not a proof. All is asked at the search's own margins: 4 mm of clearance and
-half a percent of torque beyond what is required.
-
-* Whether any motion keeps a chosen set of a problem's constraints, and how nearly: constraints that can be left out.
-* What to relax so that a motion fits, and by how much: proposals, their sentences, and the problem that results.
+The set is irreducible: without any one of its members a motion is feasible, and that motion was found. That none is
+feasible with all of them is the result of a search, not a proof. Everything is evaluated at the search's own margins:
+4 mm of clearance and half a percent of torque beyond what is required. A relaxed problem, whose constraint groups can
+be left out, decides feasibility; proposals then state what to relax and by how much, and build the resulting problem.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +39,7 @@ Action = Literal["raise", "widen", "reduce clearance", "grow", "shrink", "move",
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Relaxation:
-    """One constraint that gives way: what it was and what it becomes."""
+    """Relaxation of one constraint: its value before and after."""
 
     group: str
     action: Action
@@ -59,7 +57,7 @@ class Relaxation:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Member:
-    """A constraint that takes part in the blockade."""
+    """A constraint of the irreducible infeasible set."""
 
     name: str
     words: str
@@ -70,12 +68,12 @@ class Member:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Blocked:
-    """Why a problem has no solution; without members it has one, and the search has missed it."""
+class Infeasibility:
+    """Report on infeasibility: the irreducible infeasible set; without members the problem is feasible after all."""
 
     members: tuple[Member, ...]
     amplitude: float  # the largest that fits, as a share of the swing that joint limits alone allow; 0: none does
-    smallest: float  # the amplitude that was asked for
+    smallest: float  # the required amplitude
     standing: bool  # some pose keeps every constraint
     fits: Trajectory | None  # the motion of that amplitude, or standing still
     together: tuple[Relaxation, ...]  # where no single one is enough: these together are
@@ -86,13 +84,13 @@ class Blocked:
 class InfeasibleDesign(ExcitorError):
     """No motion keeps all constraints of a run; carries the report."""
 
-    def __init__(self, where: str, blocked: Blocked) -> None:
+    def __init__(self, where: str, blocked: Infeasibility) -> None:
         self.where = where
         self.blocked = blocked
         super().__init__("\n".join([f"{where}: no design.", *sentences(blocked)]))
 
 
-def explain(problem: Problem, *, seed: int = 0, smallest: float = SMALLEST, evaluations: int = 10_000) -> Blocked:
+def explain(problem: Problem, *, seed: int = 0, smallest: float = SMALLEST, evaluations: int = 10_000) -> Infeasibility:
     """Find an irreducible set of constraints that blocks, and what to relax; `evaluations` go into each question."""
     if not 0.0 < smallest <= 1.0:
         raise ValueError(f"smallest is {smallest}, expected a share of the joints' swing between 0 and 1")
@@ -106,18 +104,18 @@ def explain(problem: Problem, *, seed: int = 0, smallest: float = SMALLEST, eval
             core, answer = _irreducible(questions, smallest, answer)
         if answer.fits:
             amplitude, best = _largest(questions, smallest, 1.0, answer)
-            return Blocked((), amplitude, smallest, True, trajectory(problem, best), (), questions.spent, seed)
+            return Infeasibility((), amplitude, smallest, True, trajectory(problem, best), (), questions.spent, seed)
         still = questions.ask(everything, 0.0)
         amplitude, best = _largest(questions, 0.0, smallest, still) if still.fits else (0.0, still.candidate)
         members = tuple(_member(questions, smallest, core, g, answer) for g in np.flatnonzero(core).tolist())
         alone = any(relaxation.enough for member in members for relaxation in member.relaxations)
         together = () if alone else _together(questions, smallest)
         fits = trajectory(problem, best) if still.fits else None
-        return Blocked(members, amplitude, smallest, still.fits, fits, together, questions.spent, seed)
+        return Infeasibility(members, amplitude, smallest, still.fits, fits, together, questions.spent, seed)
 
 
-def sentences(blocked: Blocked) -> list[str]:
-    """Say it to people."""
+def sentences(blocked: Infeasibility) -> list[str]:
+    """Write the report as sentences for the reader."""
     share = f"{100.0 * blocked.amplitude:.2g} %"
     if not blocked.members:
         return [
@@ -130,7 +128,7 @@ def sentences(blocked: Blocked) -> list[str]:
     elif blocked.amplitude > 0.0:
         lines = [
             f"No motion of a useful size fits: the largest found swings {share} of what the joints' limits "
-            f"allow, and {100.0 * blocked.smallest:g} % were asked for."
+            f"allow, and {100.0 * blocked.smallest:g} % are required."
         ]
     else:
         lines = ["No motion fits: there is a pose to stand in, but even the smallest motion violates a constraint."]
@@ -146,7 +144,7 @@ def sentences(blocked: Blocked) -> list[str]:
     return lines
 
 
-def as_data(blocked: Blocked) -> dict[str, Any]:
+def as_data(blocked: Infeasibility) -> dict[str, Any]:
     """Write the report as plain data for JSON."""
     return {
         "feasible": not blocked.members,
@@ -173,7 +171,7 @@ def as_data(blocked: Blocked) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Answer:
-    """The best motion a question found."""
+    """Best motion of one feasibility search."""
 
     fits: bool  # all active constraints hold
     candidate: Candidates
@@ -183,7 +181,7 @@ class Answer:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Elastic:
-    """A problem whose constraints can be left out, group by group."""
+    """Relaxed problem whose constraints can be left out, group by group."""
 
     problem: Problem
     names: tuple[str, ...]  # of the groups
@@ -210,7 +208,7 @@ class Misses:
     way: FloatArray
 
     def of(self, active: BoolArray, home: int) -> FloatArray:
-        """Take the active groups' misses, (n, n_groups); the way counts where home is active."""
+        """Return violations of the active groups, (n, n_groups), 0 elsewhere; the way counts where home is active."""
         with_way = np.maximum(self.run, self.way) if home >= 0 and active[home] else self.run
         return np.where(active, with_way, 0.0)
 
@@ -219,7 +217,7 @@ Aim = Callable[[Candidates, Misses], FloatArray]  # what to make small among mot
 
 
 class Questions:
-    """Ask whether motions exist, each question starting from what those before it found."""
+    """Feasibility searches over sets of constraint groups, each started from the results of earlier ones."""
 
     def __init__(self, elastic: Elastic, *, seed: int, evaluations: int) -> None:
         self.elastic = elastic
@@ -230,9 +228,9 @@ class Questions:
         self._known = Spots(np.empty((0, n_joints)), np.empty(0, dtype=np.int64))
 
     def ask(self, active: BoolArray, amplitude: float, aim: Aim | None = None, total: int = 2) -> Answer:
-        """Look for a motion that keeps the active groups, and among those for one with the smallest aim.
+        """Search for a motion that keeps the active groups, and among those for one with the smallest aim.
 
-        Without one, the answer is the compromise: the smallest `total`-norm of what is missed. Differential
+        Without one, the result is the compromise: the smallest `total`-norm of the violations. Differential
         evolution ([Zhang2009], current to p-best) on few samples, then, if a motion fits those, on all of them.
         """
         low, high = self._intervals(active, amplitude)
@@ -328,16 +326,16 @@ class Questions:
         return Spots(center, shape), worth
 
     def _remember(self, spots: Spots) -> None:
-        """Keep some of what a question ended with, and let the oldest go."""
+        """Store every third motion of a search's final population, and drop the oldest beyond `_KEPT`."""
         few = slice(0, None, 3)
         center = np.concatenate([self._known.center, spots.center[few]])[-_KEPT:]
         self._known = Spots(center, np.concatenate([self._known.shape, spots.shape[few]])[-_KEPT:])
 
 
 def _irreducible(questions: Questions, amplitude: float, answer: Answer) -> tuple[BoolArray, Answer]:
-    """Grow a set of groups until nothing fits it, then leave out whatever can be; with the members' compromise.
+    """Find an irreducible infeasible set: grow it until infeasible, then filter by deletion; with its compromise.
 
-    An answer that fits means that something fits everything after all.
+    An answer that fits means that some motion keeps all constraints after all.
     """
     names = questions.elastic.names
     core = _missed(questions.elastic, answer)
@@ -361,7 +359,7 @@ def _irreducible(questions: Questions, amplitude: float, answer: Answer) -> tupl
 
 
 def _missed(elastic: Elastic, answer: Answer) -> BoolArray:
-    """Tell which groups a motion misses; home is one if the way from there misses what the run does not."""
+    """Mark violated groups, (n_groups,); home counts if the way from it violates more than the run does."""
     missed = np.maximum(answer.run, answer.way) > 0.0
     if HOME in elastic.names:
         missed[elastic.names.index(HOME)] |= bool((answer.way > answer.run).any())
@@ -388,7 +386,7 @@ def _largest(questions: Questions, low: float, high: float, answer: Answer) -> t
 
 
 def _member(questions: Questions, amplitude: float, core: BoolArray, g: int, compromise: Answer) -> Member:
-    """Find out how one member must give way, if nothing else does."""
+    """Find relaxations of one member with every other constraint unchanged."""
     elastic = questions.elastic
     problem, name = elastic.problem, elastic.names[g]
     others = np.ones_like(core)
@@ -438,13 +436,13 @@ def _aim(elastic: Elastic, g: int, active: BoolArray) -> Aim:
 
 
 def _miss(elastic: Elastic, answer: Answer, g: int, active: BoolArray) -> float:
-    """Take one group's miss; the way from home counts where home is active."""
+    """Violation of group g, in shares of its limit; the way from home counts where home is active."""
     home = elastic.names.index(HOME) if HOME in elastic.names else -1
     return float(max(answer.run[g], answer.way[g] if home >= 0 and active[home] else 0.0))
 
 
 def _together(questions: Questions, amplitude: float) -> tuple[Relaxation, ...]:
-    """Relax everything that the best compromise of all constraints misses; nothing if that cannot be had."""
+    """Propose relaxations of all groups that the best compromise violates; empty if they do not make it feasible."""
     elastic = questions.elastic
     everything = np.ones(len(elastic.names), dtype=bool)
     found = questions.ask(everything, amplitude, total=1)
@@ -519,7 +517,7 @@ def make_elastic(problem: Problem, random: np.random.Generator) -> Elastic:
 
 
 def candidates_at(elastic: Elastic, spots: Spots, amplitude: float) -> Candidates:
-    """Take spots as a population."""
+    """Convert spots to a population of candidates at an amplitude."""
     return Candidates(spots.center, amplitude * elastic.shapes[spots.shape])
 
 
@@ -559,7 +557,7 @@ _JOINT_KINDS = ("torque peak", "torque rms", "position")
 
 
 def _groups(problem: Problem) -> tuple[list[str], IntArray]:
-    """Name the groups of `problem.names`, and tell which each row belongs to."""
+    """Group the rows of `problem.names`: the groups' names, and each row's group index, (n_rows,)."""
     labels = list(problem.names)
     scene, capsules = problem.constraints.scene, problem.robot.capsules
     if scene is not None:
@@ -574,7 +572,7 @@ def _groups(problem: Problem) -> tuple[list[str], IntArray]:
 
 
 def _placed(problem: Problem) -> BoolArray:
-    """Tell which joints' places are chosen by the search."""
+    """Mark joints whose pose the search chooses: those that move and those without a stated pose, (n_joints,)."""
     return np.asarray(problem.excitation.moving | np.isnan(problem.pose))
 
 
@@ -602,13 +600,13 @@ def _hull(problem: Problem) -> FloatArray:
 
 
 def _shrunk(problem: Problem, hull: FloatArray, j: int) -> FloatArray:
-    """Take from a wider range what `build_problem` takes from the narrower one, for what happens between samples."""
+    """Reduce the hull of joint j by the share that `build_problem` reserves between samples, (2,)."""
     share = np.ptp(problem.position[j]) / np.ptp(problem.constraints.limits.position[j])
     return np.asarray(hull[j].mean() + 0.5 * share * np.ptp(hull[j]) * np.array([-1.0, 1.0]))
 
 
 def _thinned(problem: Problem) -> Problem:
-    """Take every few samples of a problem's grid."""
+    """Reduce a problem's period grid to every few samples."""
     n = problem.n_period
     step = max(1, n // max(24, 5 * problem.excitation.harmonics[-1]))
     kept = np.concatenate([np.arange(0, n, step), np.arange(n, problem.basis[0].shape[1], step)])
@@ -631,7 +629,7 @@ def _full_swings(problem: Problem, random: np.random.Generator) -> FloatArray:
 
 
 def _way_misses(elastic: Elastic, candidates: Candidates, shape: tuple[int, int]) -> FloatArray:
-    """Measure what the straight way from home misses: zones, the robot itself, position limits."""
+    """Violations along the straight way from home: zones, self-collision, position limits."""
     way = np.zeros(shape)
     problem = elastic.problem
     home, scene = problem.constraints.home, problem.constraints.scene
@@ -660,7 +658,7 @@ _ROOM = 1.05  # of the least amount, so that a search can move at all
 
 
 def relaxed(problem: Problem, relaxations: Sequence[Relaxation]) -> Problem:
-    """Build the problem in which constraints have given way."""
+    """Build the problem with relaxations applied."""
     constraints, pose = problem.constraints, problem.pose
     for relaxation in relaxations:
         if relaxation.group == STILL:
@@ -679,7 +677,7 @@ def relaxed(problem: Problem, relaxations: Sequence[Relaxation]) -> Problem:
 
 
 def keeps(problem: Problem, candidate: Candidates, groups: Sequence[str] | None = None) -> bool:
-    """Tell whether a motion keeps a problem's constraints, or some groups of them."""
+    """Return True if a motion keeps all of a problem's constraints, or the named groups of them."""
     elastic = make_elastic(problem, np.random.default_rng(0))
     active = np.array([groups is None or name in groups for name in elastic.names], dtype=bool)
     home = elastic.names.index(HOME) if HOME in elastic.names else -1
@@ -701,7 +699,7 @@ def proposals(elastic: Elastic, group: str, candidate: Candidates, miss: float) 
 
 
 def describe(problem: Problem, group: str) -> str:
-    """Say what a group is, with its limit."""
+    """Describe a group in words, with its limit."""
     if group.startswith("clearance: "):
         zone = _zone_of(problem, group)
         beyond = f", clearance {zone.clearance:g} m" if zone.clearance else ""
@@ -855,7 +853,7 @@ def _move(problem: Problem, zone: Zone, candidate: Candidates, short: float) -> 
 
 
 def _clear_of(problem: Problem, zone: Zone, candidate: Candidates) -> Callable[[FloatArray], bool]:
-    """Tell whether a motion is clear of a zone that stands elsewhere."""
+    """Return a predicate of the zone's position, (3,), m: True if the motion keeps that one zone moved there."""
     constraints, n = problem.constraints, problem.robot.n_joints
     assert constraints.scene is not None
     free = replace(constraints.limits, torque=np.full(n, np.inf))
@@ -894,7 +892,7 @@ def _self_proposal(problem: Problem, short: float) -> Relaxation:
         less = max(0.0, round(scene.self_clearance - short, 9))
         words = f"reduce the clearance between the robot's own links from {scene.self_clearance:g} to {less:g} m"
         return _of_number(SELF, "reduce clearance", "m", before=scene.self_clearance, after=less, words=words)
-    words = f"give more room elsewhere: links would come {short:.3f} m too close; or check the robot's capsules"
+    words = f"relax other constraints: links would come {short:.3f} m too close; or check the robot's capsules"
     none = np.zeros(1)
     return Relaxation(SELF, "remove", "m", short, none, none, words)
 
@@ -965,7 +963,7 @@ def _limit_proposal(elastic: Elastic, group: str, miss: float) -> Relaxation:
 
 
 def _of_number(group: str, action: Action, unit: str, *, before: float, after: float, words: str) -> Relaxation:
-    """Let a single number give way."""
+    """Build the relaxation of a single number."""
     return Relaxation(group, action, unit, abs(after - before), np.array([before]), np.array([after]), words)
 
 

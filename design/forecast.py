@@ -1,12 +1,9 @@
-"""What an experiment will be able to tell, before the robot moves: expected σ, torque errors, go or no-go.
+"""Forecast of an experiment before the robot moves: expected σ, torque errors, go or no-go.
 
 Everything follows from the information of the planned runs: F = Σ_runs n_periods W_bᵀ Σ⁻¹ W_b, at the
-prior model where a size is needed. Inflated figures count residuals as those of an earlier log were worth. Errors that
-repeat in every period are no noise: no number of periods averages them away, and no forecast knows them.
-
-* The equations that planned runs will give: how large their columns and torques are, and how well they are known.
-* Go or no-go: whether what the planned runs will tell is worth the afternoon.
-* What the planned runs leave open, and which further run would close it.
+prior model where a size is needed. Inflated figures scale σ by the residuals of an earlier log. Errors that repeat in
+every period are not noise: no number of periods averages them away, and no forecast includes them. Parameters that
+stay undetermined are listed with the further run that would determine them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -62,7 +59,7 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class ParameterForecast:
-    """What will be known of one base parameter; inf where it stays open or has no prior size."""
+    """Expected uncertainty of one base parameter; inf where it stays undetermined or has no prior size."""
 
     name: str
     unit: str
@@ -104,7 +101,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Parameters that stay open, or share their column with others, and what to do about it."""
+    """Parameters that stay undetermined, or share their column with others, and the remedy."""
 
     names: tuple[str, ...]
     sentence: str
@@ -112,7 +109,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What the planned runs will tell of a robot."""
+    """Expected results of the planned runs of a robot."""
 
     robot: str
     noise: str  # where it comes from
@@ -141,7 +138,7 @@ def forecast(
     prior_information: Information | None = None,
     target: float = TARGET_RELATIVE_SIGMA,
 ) -> Forecast:
-    """Forecast what planned runs will tell, joined with what earlier ones did; periods are counted for a target."""
+    """Forecast planned runs, joined with earlier information; count the periods for a target relative σ."""
     once = _of_runs(robot, runs, noise)
     total = once if prior_information is None else add([prior_information, once])
     known = knowledge(total)
@@ -277,7 +274,7 @@ def _torques(robot: Robot, known: Knowledge, rows: Sequence[Rows], task: Motion 
 
 
 def _out_of_reach(robot: Robot, runs: Sequence[PlannedRun], known: Knowledge) -> set[str]:
-    """Name open parameters that no motion of the joints that move could determine: chosen so, not badly designed."""
+    """Name undetermined parameters that no motion of the moving joints could determine: a choice, not a bad design."""
     still = {
         j: float(runs[0].motion.q[0, j])
         for j in range(robot.n_joints)
@@ -290,7 +287,7 @@ def _out_of_reach(robot: Robot, runs: Sequence[PlannedRun], known: Knowledge) ->
 
 @dataclass(frozen=True, slots=True)
 class JointCheck:
-    """What the verdict looks at in one joint."""
+    """Quantities of one joint that the verdict checks."""
 
     joint: str
     moves: bool
@@ -324,13 +321,13 @@ REVERSAL_DEAD_ZONE = 0.01  # of a joint's largest speed in the run
 
 
 def rows_of(robot: Robot, motion: Motion, noise: Noise, duration: float) -> Rows:
-    """Set up the rows of a run that measures for `duration` s in all."""
+    """Build the rows of a run that measures for `duration` s in all."""
     rows = all_rows(robot, motion)
     return Rows(rows.W, rows.tau, counted(robot, motion, noise), duration * noise.rate_hz / len(motion))
 
 
 def all_rows(robot: Robot, motion: Motion) -> Rows:
-    """Set up the rows of all joints that are not locked, each counting once."""
+    """Build the rows of all joints that are not locked, each counted once."""
     W = regressor(robot, motion)[:, :, base_parameters(robot).kept]
     used = np.ones(motion.q.shape, dtype=bool)
     used[:, list(robot.locked)] = False
@@ -345,7 +342,7 @@ def column_rms(rows: Sequence[Rows], noise: Noise) -> FloatArray:
 
 
 def torque_sizes(robot: Robot, rows: Sequence[Rows], noise: Noise) -> FloatArray:
-    """Say how large each parameter would be if it alone made its joints' torques, (n_params,); 0 where not seen."""
+    """Size of each parameter if it alone caused its joints' torques, (n_params,); 0 where its column vanishes."""
     columns = _column_squares(rows) / noise.sigma[:, None] ** 2
     torques = np.sum([r.count * np.sum(r.tau**2 * r.used, axis=0) for r in rows], axis=0) / noise.sigma**2
     seen = columns > 1e-20 * columns.max(initial=0.0)
@@ -434,7 +431,7 @@ def _parameters_forecast_verdict(essential: Sequence[tuple[str, float, bool]]) -
 
 def _condition(condition: float) -> Check:
     holds = condition <= CONDITION
-    text = f"the condition number is {condition:.3g}, at most {CONDITION:g} is asked for"
+    text = f"the condition number is {condition:.3g}, at most {CONDITION:g} is required"
     return Check("condition", condition, CONDITION, holds, text if holds else f"{text}; search longer or move wider")
 
 
@@ -485,7 +482,7 @@ class _Extra:
 
 
 def advise(robot: Robot, motions: Sequence[Motion], total: Information, noise: Noise) -> tuple[Advice, ...]:
-    """Name what stays open, each with the least further run that was found to determine it.
+    """List undetermined parameters, each with the smallest further run that was found to determine it.
 
     Further runs are tried as random states: one joint back and forth, poses held, all joints together.
     """
@@ -527,7 +524,7 @@ def _extras(robot: Robot, motions: Sequence[Motion]) -> Iterator[_Extra]:
 
 
 def _by_nature(robot: Robot) -> tuple[Advice, ...]:
-    """Tell what no run of this robot can show."""
+    """List parameters that no run of this robot can determine."""
     base, advice = base_parameters(robot), []
     if base.without_effect:
         names = base.without_effect
@@ -539,7 +536,7 @@ def _by_nature(robot: Robot) -> tuple[Advice, ...]:
     if robot.payload is not None:
         own = layout(robot).names[layout(robot).link(robot.payload.link)]
         where = f"the payload is part of link {robot.payload.link + 1}'s parameters"
-        advice.append(Advice(own, f"{where}; a pair of runs, with it and without, tells the two apart"))
+        advice.append(Advice(own, f"{where}; a pair of runs, with it and without, separates the two"))
     return tuple(advice)
 
 

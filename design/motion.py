@@ -2,7 +2,7 @@
 
 [Volkmann2020] eq. (6), with amplitudes in rad: q(t) = c + Σ_k a_k sin(kωt) + b_k cos(kωt), ω = 2π / period.
 
-* Smooth stretches of a motion, and how far apart two of their samples can possibly stray.
+Smooth segments of a motion carry bounds of all derivatives, which bound the motion between samples.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _RISE = np.polynomial.Polynomial([0.0, 0.0, 0.0, 0.0, 35.0, -84.0, 70.0, -20.0])
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Excitation:
-    """What a run's motion is made of, and how it is executed; times in s.
+    """Form of a run's motion (period, harmonics, moving joints) and its execution (ramps, rests, periods); times in s.
 
     The period is a whole number of controller samples, and so is every other time.
     """
@@ -72,7 +72,7 @@ class Excitation:
 
     @property
     def duration(self) -> float:
-        """How long a whole run takes, s."""
+        """Duration of the whole run, s."""
         return self.settle + 2.0 * self.ramp + (self.warm_up + self.measured) * self.period + self.hold
 
 
@@ -183,7 +183,7 @@ def period_grid(excitation: Excitation, n_samples: int) -> FloatArray:
 
 
 def scaled(trajectory: Trajectory, amplitude: float) -> Trajectory:
-    """Swing less far about the same pose."""
+    """Scale the amplitude about the same pose."""
     return replace(trajectory, sines=amplitude * trajectory.sines, cosines=amplitude * trajectory.cosines)
 
 
@@ -203,7 +203,7 @@ Evaluate = Callable[[FloatArray, int], FloatArray]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Piece:
-    """A stretch of motion whose positions are smooth from its start to its end."""
+    """Motion segment whose positions are smooth from its start to its end."""
 
     name: str
     start: float  # s from the start of the whole motion
@@ -218,9 +218,9 @@ class Piece:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Spans:
-    """Intervals of a piece: the motion at their ends, and bounds of its derivatives inside.
+    """Intervals of a motion segment: the motion at their ends, and bounds of its derivatives inside.
 
-    `motion` holds q and its derivatives at the times `t`; interval k lies between samples left[k] and right[k].
+    `motion` holds q and its derivatives at the times `t`; interval k is between samples left[k] and right[k].
     """
 
     piece: Piece
@@ -250,7 +250,7 @@ class Spans:
         return np.minimum(a, b) - stray, np.maximum(a, b) + stray
 
     def worst_of_ends(self, values: FloatArray) -> FloatArray:
-        """Take the larger of the values at both ends, (n_spans, …)."""
+        """Return the larger of the values at both ends, (n_spans, …)."""
         return np.maximum(values[self.left], values[self.right])
 
     def _inside(self, order: int, stray: FloatArray) -> FloatArray:
@@ -306,14 +306,14 @@ def ramp_most(swings: FloatArray, excitation: Excitation) -> FloatArray:
 
 
 def spans(piece: Piece, a: FloatArray, b: FloatArray) -> Spans:
-    """Evaluate a piece at the ends of intervals from a to b, in s from its start."""
+    """Evaluate a motion segment at the ends of intervals from a to b, in s from its start."""
     t, inverse = np.unique(np.concatenate([a, b]), return_inverse=True)
     jets = np.stack([piece.evaluate(t, order) for order in range(N_ORDERS)])
     return Spans(piece, t, jets, inverse[: a.size], inverse[a.size :])
 
 
 def even_spans(piece: Piece, n_spans: int) -> Spans:
-    """Cut a piece into equal intervals."""
+    """Divide a motion segment into equal intervals."""
     edges = np.linspace(0.0, piece.duration, n_spans + 1)
     return spans(piece, edges[:-1], edges[1:])
 

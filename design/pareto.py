@@ -1,9 +1,7 @@
-"""Which runs are worth choosing between: condition against duration, torque and tool speed; NSGA-II or NSGA-III.
+"""Pareto front of runs: condition against duration, torque and tool speed, by NSGA-II or NSGA-III.
 
-The only file besides `search` that knows pymoo. A candidate is the design variables of a problem, and one number more
-that says which of several problems (periods) they belong to.
-
-* Which points of several objectives are worth keeping, and which of them lies well between the ends.
+The only file besides `search` that imports pymoo. A candidate is the design variables of a problem, and one number
+more, the index of the problem (period) that they belong to. The front keeps nondominated points and chooses a knee.
 """
 
 import time
@@ -15,7 +13,7 @@ import numpy as np
 
 from excitor.design.motion import Trajectory
 from excitor.design.problem import SEARCH_SHARE, Candidates, Problem, decode, encode, evaluate, motions, trajectory
-from excitor.design.search import Budget, Found, Listener, Progress, feasible_start, solve
+from excitor.design.search import Budget, Listener, Progress, SearchResult, feasible_start, solve
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.population import population_tool_speeds
 
@@ -56,7 +54,7 @@ class Front:
 
 @dataclass(slots=True)
 class _Archive:
-    """What has been evaluated and is not dominated; counts what is spent."""
+    """Nondominated points evaluated so far, and the spent budget."""
 
     problems: tuple[Problem, ...]
     objectives: tuple[Objective, ...]
@@ -70,12 +68,12 @@ class _Archive:
     started: float = field(default_factory=time.process_time)
 
     def spent(self) -> float:
-        """Tell which share of the budget is gone."""
+        """Return the spent share of the budget."""
         done = self.evaluations if self.budget.counted else time.process_time() - self.started
         return done / self.budget.amount
 
     def add(self, points: FloatArray, which: IntArray, candidates: Candidates) -> None:
-        """Keep those that nothing dominates."""
+        """Add candidates and keep the nondominated ones."""
         merged = np.concatenate([self.points, points])
         keep = np.flatnonzero(nondominated(merged))
         keep = keep[np.unique(merged[keep], axis=0, return_index=True)[1]]
@@ -129,7 +127,7 @@ def front(
 
 
 def pick(found: Front, k: int | None = None) -> Trajectory:
-    """Take the k-th run of a front, or the chosen one."""
+    """Return the k-th run of a front, or the chosen one."""
     if not len(found):
         raise ValueError("the front is empty: no feasible run was found; explain the problem, or give it more budget")
     k = found.chosen if k is None else k
@@ -187,7 +185,7 @@ def _extremes(archive: _Archive, seed: int) -> list[Candidates]:
     return [one.candidates for one in found]
 
 
-def _hybrid(archive: _Archive, k: int, share: float, seed: int) -> Found:
+def _hybrid(archive: _Archive, k: int, share: float, seed: int) -> SearchResult:
     """Search one problem with a share of the budget."""
     problem, budget = archive.problems[k], archive.budget
     part = Budget(seconds=share * budget.amount)
@@ -208,7 +206,7 @@ def _hybrid(archive: _Archive, k: int, share: float, seed: int) -> Found:
     return found
 
 
-def _keep(archive: _Archive, k: int, found: Found) -> None:
+def _keep(archive: _Archive, k: int, found: SearchResult) -> None:
     good = np.flatnonzero(found.violation <= 0.0)
     if good.size:
         candidates = Candidates(found.candidates.center[good], found.candidates.swing[good])
@@ -320,7 +318,7 @@ def _finished(archive: _Archive, stopped: Literal["budget spent", "interrupted"]
 
 
 def nondominated(points: FloatArray) -> BoolArray:
-    """Tell which points no other is as good as in everything and better than in something, (n,) bool."""
+    """Mark nondominated points, (n,) bool: no other is as good in every objective and better in one."""
     if not len(points):
         return np.zeros(0, dtype=bool)
     no_worse = (points[:, None, :] <= points[None, :, :]).all(axis=2)
@@ -358,7 +356,7 @@ def spread(points: FloatArray, most: int) -> IntArray:
 
 
 def comparable_points(objectives: Sequence[str], points: FloatArray) -> FloatArray:
-    """Take the criterion by its logarithm, so that its range does not drown in bad ones."""
+    """Replace the condition number by its logarithm, so that bad values do not dominate its range."""
     points = points.copy()
     for k, objective in enumerate(objectives):
         if objective == "condition":

@@ -65,14 +65,14 @@ class Candidates:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Evaluation:
-    """What a population is worth: the criterion, and constraints g ≤ 0 in shares of their limits."""
+    """Evaluation of a population: the criterion, and constraints g ≤ 0 in shares of their limits."""
 
     value: FloatArray  # (n_candidates,)
     g: FloatArray  # (n_candidates, n_constraints)
 
     @property
     def violation(self) -> FloatArray:
-        """Sum what is violated, (n_candidates,)."""
+        """Sum of the constraint violations, (n_candidates,)."""
         return np.asarray(np.maximum(self.g, 0.0).sum(axis=1))
 
 
@@ -208,14 +208,14 @@ def constraint_values(
 
 
 def trajectory(problem: Problem, candidates: Candidates, k: int = 0) -> Trajectory:
-    """Take one candidate as a trajectory."""
+    """Convert candidate k to a trajectory."""
     n = len(problem.excitation.harmonics)
     swing = candidates.swing[k]
     return Trajectory(problem.excitation, candidates.center[k], swing[:, :n], swing[:, n:])
 
 
 def candidates_of(trajectories: list[Trajectory]) -> Candidates:
-    """Take trajectories as a population."""
+    """Convert trajectories to a population."""
     return Candidates(
         np.array([t.center for t in trajectories]),
         np.array([np.concatenate([t.sines, t.cosines], axis=1) for t in trajectories]),
@@ -223,7 +223,7 @@ def candidates_of(trajectories: list[Trajectory]) -> Candidates:
 
 
 def _quiet_places(problem: Problem, candidates: Candidates, q: FloatArray) -> list[FloatArray]:
-    """List where else the robot passes: the dry run, and the straight way from home."""
+    """List further poses of the robot: the dry run, and the straight way from home."""
     center = candidates.center[:, :, None]
     dry = center + DRY_RUN * (q[:, :, : problem.n_period : 4] - center)
     if problem.constraints.home is None:
@@ -288,7 +288,7 @@ _STEP = 1e-6
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Active:
-    """Which constraints a step of the search looks at."""
+    """Active constraints of a search step."""
 
     A: FloatArray  # (n_linear, n_design): joint limits at samples, A x + b ≤ 0
     b: FloatArray

@@ -1,4 +1,4 @@
-"""Which runs a campaign needs, in which order, why, and what each can tell: plain data, to design motions from."""
+"""Schedules: the runs of a campaign, their order, purpose and role, as plain data to design motions from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -55,7 +55,7 @@ def together(robot: Robot, joints: Sequence[str] | None = None) -> Schedule:
     """Plan one excitation of all joints, or of some, with what makes it trustworthy: warm-up, validation, drift."""
     moving = moving_mask(robot, joints)
     who = _listed(robot, moving)
-    excitation = RunPlan("excitation", "excitation", moving, "identify", f"{who} move together: all they can tell.")
+    excitation = RunPlan("excitation", "excitation", moving, "identify", f"{who} move together.")
     return checked((_warm_up(moving), excitation, _validation(moving), _again(excitation)))
 
 
@@ -115,7 +115,7 @@ def gentle_first(robot: Robot, joints: Sequence[str] | None = None) -> Schedule:
         why = (
             "Nothing is known of the torques yet, so the joints go slowly."
             if before is None
-            else f"Designed with the model that {before!r} gave, which now tells what torques to expect."
+            else f"Designed with the model identified from {before!r}, which predicts the torques."
         )
         runs.append(
             RunPlan(
@@ -185,15 +185,15 @@ def moving_mask(robot: Robot, joints: Sequence[str] | None = None) -> BoolArray:
 
 
 def run_constraints(run: RunPlan, constraints: Constraints) -> Constraints:
-    """Take a run's share of the limits: a gentle run goes slower, in the same place."""
+    """Scale velocity, acceleration and jerk limits by a run's share: a gentle run is slower, at the same poses."""
     margins = Margins(velocity=run.share, acceleration=run.share, jerk=run.share)
     return constraints if run.share == 1.0 else replace(constraints, limits=reduced(constraints.limits, margins))
 
 
 def excited_columns(robot: Robot, moving: BoolArray, kept: IntArray, pose: FloatArray | None = None) -> IntArray:
-    """Choose those of the columns that a run with only some joints moving can tell apart, in their order.
+    """Choose the linearly independent columns of a run in which only some joints move, in their order.
 
-    They are independent, so a criterion over them is finite; whatever else the run shows has regrouped into them.
+    A criterion over them is finite; other columns that the run excites are regrouped into them.
     Joints that stand still are at `pose`, or, where it is NaN or not given, anywhere in their range.
     """
     held = _held(robot, moving, pose)
@@ -223,7 +223,7 @@ class EarlierRun:
 
 
 def earlier_gram(columns: IntArray, runs: Sequence[EarlierRun]) -> FloatArray:
-    """Add up what earlier runs tell, Σ_r samples_r / n WᵀW over a grid of n samples, (n_columns, n_columns)."""
+    """Sum the information of earlier runs, Σ_r samples_r / n WᵀW over a grid of n samples, (n_columns, n_columns)."""
     total = np.zeros((len(columns), len(columns)))
     for run in runs:
         if not np.array_equal(run.model.columns, columns):
@@ -252,24 +252,24 @@ def checked(schedule: Schedule) -> Schedule:
 
 
 def _held(robot: Robot, moving: BoolArray, pose: FloatArray | None) -> dict[int, float]:
-    """Put joints that stand still at a pose; where none is given, at one without special angles."""
+    """Positions of the joints at standstill, by index: of `pose`, or random where it is NaN or not given."""
     anywhere = random_motion(robot, 1, seed=_POSE_SEED).q[0]
     places = anywhere if pose is None else np.where(np.isnan(pose), anywhere, pose)
     return {int(j): float(places[j]) for j in np.flatnonzero(~moving)}
 
 
 def _warm_up(moving: BoolArray, share: float = 1.0) -> RunPlan:
-    note = "Friction changes while gears warm up; nothing is learned from this run."
+    note = "Friction changes while gears warm up; this run is not used for estimation."
     return RunPlan("warm-up", "warm-up", moving, "none", note, seed_offset=VALIDATION_SEED - 1, share=share)
 
 
 def _validation(moving: BoolArray) -> RunPlan:
-    note = "Another motion, which no estimate has seen: does the model predict it?"
+    note = "Another motion, not used for estimation: it checks the model's prediction."
     return RunPlan("validation", "excitation", moving, "validate", note, seed_offset=VALIDATION_SEED)
 
 
 def _again(first: RunPlan) -> RunPlan:
-    note = f"Run {first.name!r} again, at the end: what changed meanwhile is drift."
+    note = f"Run {first.name!r} again, at the end: a difference between the two is drift."
     return replace(first, name=f"{first.name} again", role="validate", same_as=first.name, note=note, learns_from=None)
 
 

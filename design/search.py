@@ -35,7 +35,7 @@ from excitor.design.problem import (
     motions,
 )
 from excitor.robots.arrays import FloatArray, IntArray, one_blas_thread
-from excitor.robots.errors import NotAssembled
+from excitor.robots.errors import AssemblyError
 from excitor.robots.robot import Motion
 
 SHARES = {"hybrid": (0.10, 0.50, 0.40), "ga": (1.0, 0.0, 0.0), "plain-ga": (1.0, 0.0, 0.0)}
@@ -44,7 +44,7 @@ _HISTORY_ROWS = 120  # of a stage
 
 @dataclass(frozen=True, eq=False, slots=True)
 class State:
-    """What a chain has found so far, as arrays: where to go on from, and what to return."""
+    """State of a chain as arrays: finished stages, spent budget, finalists and history."""
 
     done: int  # stages finished
     evaluations: int
@@ -64,7 +64,7 @@ Method = Literal["hybrid", "ga", "plain-ga"]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much a search may spend: evaluations (reproducible bit for bit) or seconds of CPU time."""
+    """Budget of a search: evaluations (reproducible bit for bit) or seconds of CPU time."""
 
     evaluations: int | None = None
     seconds: float | None = None
@@ -80,7 +80,7 @@ class Budget:
 
     @property
     def counted(self) -> bool:
-        """Tell whether evaluations are counted, not time."""
+        """True if evaluations are counted, not time."""
         return self.evaluations is not None
 
     @property
@@ -98,13 +98,13 @@ class Budget:
         return CHAIN_EVALUATIONS if self.counted else CHAIN_SECONDS
 
     def for_size(self, n_design: int) -> "Budget":
-        """Give chains as much as so many design variables need, unless that is stated."""
+        """Scale a chain's budget to `n_design` design variables, unless it is stated."""
         more = max(1.0, n_design / USUAL_SIZE) ** 2
         return self if self.chain is not None else replace(self, chain=self._usual * more)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Found:
+class SearchResult:
     """The end of a search: its finalists, best first, and how it went."""
 
     candidates: Candidates
@@ -117,13 +117,13 @@ class Found:
 
     @property
     def feasible(self) -> bool:
-        """Tell whether any candidate keeps all constraints."""
+        """True if any candidate keeps all constraints."""
         return bool((self.violation <= 0.0).any())
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a search tells while it runs."""
+    """Progress report of a running search."""
 
     stage: str
     chain: int
@@ -166,7 +166,7 @@ def solve(
     method: Method = "hybrid",
     listen: Listener | None = None,
     workers: int = 1,
-) -> Found:
+) -> SearchResult:
     """Search within a budget; see `run_search`."""
     return run_search(Search(problem, budget, seed, method), observer=Observer(listen), workers=workers)
 
@@ -178,7 +178,7 @@ def run_search(
     observer: Observer | None = None,
     workers: int = 1,
     until_stage: int | None = None,
-) -> Found:
+) -> SearchResult:
     """Run a search, or go on with one whose chains have `states`.
 
     With `until_stage`, only the first chain is run, and no further than to the end of that stage (1 is the first).
@@ -221,7 +221,7 @@ def run_chain(
 
 
 def advance(search: Search, chain: int, state: State, listen: Listener | None = None) -> tuple[State, bool]:
-    """Run the next stage of a chain; False tells that it was interrupted."""
+    """Run the next stage of a chain; the flag is False if it was interrupted."""
     stage = state.done
     allowance = _allowance(search.budget, search.method, state)
     ledger = Ledger(search.problem, search.budget, stage, chain, allowance, state, listen)
@@ -240,7 +240,7 @@ def advance(search: Search, chain: int, state: State, listen: Listener | None = 
 
 
 def _allowance(budget: Budget, method: Method, state: State) -> float:
-    """Share a chain's part of the budget among its stages: what one does not use, later ones have."""
+    """Divide a chain's budget among its stages; unused budget goes to later stages."""
     shares = SHARES[method]
     if shares[state.done] == 0.0:
         return 0.0
@@ -249,7 +249,7 @@ def _allowance(budget: Budget, method: Method, state: State) -> float:
 
 
 def _leader(state: State) -> Candidates | None:
-    """Take what a chain's next stage goes on from: the least of value and penalty together."""
+    """Start of a chain's next stage: the finalist of least log value plus weighted violation; None without any."""
     if not len(state.value):
         return None
     with np.errstate(divide="ignore"):
@@ -259,7 +259,7 @@ def _leader(state: State) -> Candidates | None:
 
 @dataclass(slots=True)
 class Ledger:
-    """Counts what is spent, remembers the best, and says when a stage must end."""
+    """Account of a stage: spent budget, best candidates, and the end of its allowance."""
 
     problem: Problem
     budget: Budget
@@ -279,7 +279,7 @@ class Ledger:
     rows: list[tuple[float, float, float, float]] = field(default_factory=list)
 
     def spent(self) -> float:
-        """Tell how much of the allowance is gone, in its unit."""
+        """Return the spent part of the allowance, in evaluations or s of CPU time."""
         if self.budget.counted:
             return self.evaluations
         return time.process_time() - self.started
@@ -356,7 +356,7 @@ def _best(states: Iterable[State]) -> float:
     return float(min((np.min(state.value[state.violation <= 0.0], initial=np.inf) for state in states), default=np.inf))
 
 
-def _collected(problem: Problem, states: list[State], interrupted: bool) -> Found:
+def _collected(problem: Problem, states: list[State], interrupted: bool) -> SearchResult:
     """Join chains, in their order: finalists, best first, and one history."""
     stopped: Literal["budget spent", "interrupted"] = "interrupted" if interrupted else "budget spent"
     if not states:
@@ -374,7 +374,7 @@ def _collected(problem: Problem, states: list[State], interrupted: bool) -> Foun
         history.append(rows)
         evaluations += state.evaluations
         best = min(best, _best([state]))
-    return Found(
+    return SearchResult(
         Candidates(center, swing),
         value[order],
         violation[order],
@@ -398,7 +398,7 @@ _HARDEST = 400.0  # softness at which the smooth criterion is the true one, but 
 
 
 def merit(found: Evaluation) -> FloatArray:
-    """Weigh the criterion's logarithm and what is violated, (n_candidates,)."""
+    """Penalised objective: the criterion's logarithm plus weighted violations, (n_candidates,)."""
     with np.errstate(divide="ignore"):
         size = np.minimum(np.log(found.value), _UNBOUNDED)
     return np.asarray(size + VIOLATION_WEIGHT * found.violation)
@@ -472,7 +472,7 @@ def polishing(ledger: Ledger, random: np.random.Generator, start: Candidates) ->
 
 
 def _roam(ledger: Ledger, x: FloatArray) -> None:
-    """Go where the smooth criterion leads, if need be through what is not allowed; score a point now and then."""
+    """Minimise the smooth criterion, through infeasible points if need be; score a point now and then."""
     points = count(1)
 
     def spend(x: FloatArray) -> None:
@@ -487,7 +487,7 @@ def _roam(ledger: Ledger, x: FloatArray) -> None:
 
 
 def _descend(ledger: Ledger, x: FloatArray) -> None:
-    """Go downhill, each step as far as constraints near the last point can be trusted to be all that matter."""
+    """Descend in trust regions, within which the constraints active near the last point are sufficient."""
     problem, reach, softness = ledger.problem, 0.1, 16.0
 
     def spend(_: FloatArray) -> None:
@@ -508,7 +508,7 @@ def _descend(ledger: Ledger, x: FloatArray) -> None:
 
 
 def _score(ledger: Ledger, x: FloatArray) -> float:
-    """Fit a point into all limits, count what it is worth, and weigh it."""
+    """Repair a point into all limits, record its evaluation, and return its penalised objective."""
     candidates, found = fitted(ledger.problem, decode(ledger.problem, x[None]), ledger.anchor)
     ledger.record(candidates, found)
     ledger.check()
@@ -521,7 +521,7 @@ def _run(
     random: np.random.Generator,
     judge: Callable[[Ledger, FloatArray], dict[str, FloatArray]],
 ) -> None:
-    """Ask a pymoo algorithm for populations and tell it what they are worth, while the allowance lasts."""
+    """Run a pymoo algorithm's ask-and-tell loop, evaluating its populations while the allowance lasts."""
     from pymoo.core.problem import Problem as PymooProblem
     from pymoo.core.termination import NoTermination
 
@@ -602,7 +602,7 @@ _search: list[Search] = []  # of a worker process, sent once
 def run_chains(
     search: Search, states: dict[int, State], n_chains: int, workers: int, keep: Keeper | None = None
 ) -> bool:
-    """Run all chains that are not finished, filling `states`; True tells that they were interrupted."""
+    """Run all chains that are not finished, filling `states`; return True if they were interrupted."""
     context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks of compiled code
     pool = ProcessPoolExecutor(min(workers, n_chains), context, _receive, (search,))
     open_: dict[Future[State], int] = {}
@@ -645,8 +645,8 @@ _ROUNDS = 6
 def feasible_start(problem: Problem, n: int, random: np.random.Generator) -> Candidates:
     """Draw n random motions inside the joints' limits, and shrink those that break another constraint.
 
-    A motion that no shrinking saves swings about another pose in the next round. Whatever is still not feasible at
-    the end stays as it is: the search goes on from it.
+    A motion that stays infeasible at every amplitude is drawn again about another pose in the next round. Motions still
+    infeasible at the end are returned as they are: the search continues from them.
     """
     chosen = decode(problem, random.uniform(-1.0, 1.0, (n, problem.n_design)))
     if not problem.names:
@@ -669,7 +669,7 @@ def feasible_start(problem: Problem, n: int, random: np.random.Generator) -> Can
 
 
 def violation_of(problem: Problem, candidates: Candidates) -> FloatArray:
-    """Sum what candidates violate, (n_candidates,)."""
+    """Sum of the candidates' constraint violations, (n_candidates,)."""
     g = constraint_values(problem, candidates, *motions(problem, candidates))
     return np.asarray(np.maximum(g, 0.0).sum(axis=1))
 
@@ -696,10 +696,10 @@ _STILL = 0.01  # amplitude that stands for standing still: friction has its sign
 
 
 def fitted(problem: Problem, candidates: Candidates, anchor: FloatArray | None) -> tuple[Candidates, Evaluation]:
-    """Draw each motion together, q → a + s (q - a), until it keeps all constraints; then evaluate it.
+    """Scale each motion towards the anchor, q → a + s (q - a), until it keeps all constraints; then evaluate it.
 
     s comes from interpolating each violated constraint between the anchor a (n_joints,), where all hold, and the
-    motion. What cannot be mended so stays violated.
+    motion. Violations that this does not remove stay.
     """
     q, dq, ddq = motions(problem, candidates)
     g = constraint_values(problem, candidates, q, dq, ddq)
@@ -721,14 +721,14 @@ def fitted(problem: Problem, candidates: Candidates, anchor: FloatArray | None) 
 
 
 def drawn(candidates: Candidates, anchor: FloatArray, scale: FloatArray, which: IntArray) -> Candidates:
-    """Draw chosen motions together about the anchor, each by its own factor."""
+    """Scale chosen motions towards the anchor, each by its own factor."""
     s = scale[which]
     center = anchor + s[:, None] * (candidates.center[which] - anchor)
     return Candidates(center, s[:, None, None] * candidates.swing[which])
 
 
 def _at_anchor(problem: Problem, candidates: Candidates, anchor: FloatArray, which: IntArray) -> FloatArray:
-    """Evaluate constraints of the motions drawn together to almost nothing, (n_which, n_constraints)."""
+    """Evaluate constraints of the motions scaled to almost zero about the anchor, (n_which, n_constraints)."""
     still = drawn(candidates, anchor, np.full(len(candidates.center), _STILL), which[:1])
     return np.tile(constraint_values(problem, still, *motions(problem, still)), (which.size, 1))
 
@@ -757,17 +757,17 @@ def polish(
 ) -> FloatArray:
     """Improve one design from x by sequential quadratic programming on the constraints near x; returns the last x.
 
-    No variable moves further than `reach`, because constraints that are far from their limits are not looked at.
-    With reach = None every variable is free, and each limit is looked at where it is worst at the time: a wilder way,
-    which leaves valleys that the other does not.
-    `spend` hears of every point that is evaluated, and raises BudgetSpent when it must end.
+    No variable moves further than `reach`, because constraints that are far from their limits are not evaluated.
+    With reach = None every variable is free, and each limit is evaluated at its worst sample of the time: less
+    reliable steps, which leave local minima that the other does not.
+    `spend` is called with every point that is evaluated, and raises BudgetSpent to end the iteration.
     """
     import scipy.optimize
 
     minimize: Any = scipy.optimize.minimize  # its stubs know no arrays of ours
     try:
         chosen = active_set(problem, x)
-    except NotAssembled:  # a leap led out of a closed chain's workspace
+    except AssemblyError:  # a leap led out of a closed chain's workspace
         return x
 
     def active(x: FloatArray) -> Active:
@@ -793,7 +793,7 @@ def polish(
             ],
             options={"maxiter": iterations, "ftol": 1e-7},
         )
-    except NotAssembled:  # it stepped out of a closed chain's workspace; the best so far is known
+    except AssemblyError:  # it stepped out of a closed chain's workspace; the best so far is known
         return x
     return np.asarray(found.x)
 

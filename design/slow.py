@@ -5,8 +5,8 @@ E its integral, the share of the way travelled after time t is
 
     v B E(t/B)  up to t = B,      v (t - B/2)  while cruising,      1 - v B E((T - t)/B)  at the end,   v = 1 / (T - B).
 
-* Plan slow runs in a cell: warm-up, and sweeps at constant speed that show friction. Static poses: `static_poses`.
-* Plan poses to stand still in: those whose weights say most about gravity's and offsets' parameters.
+Slow runs are planned in a cell: warm-up, sweeps at constant speed that excite friction, and static poses, chosen
+D-optimal for the parameters of gravity and offsets (`static_poses`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -70,7 +70,7 @@ class SlowRun:
 
     @property
     def duration(self) -> float:
-        """How long the run takes, s."""
+        """Duration of the run, s."""
         return float(self.durations.sum())
 
 
@@ -109,9 +109,9 @@ def measured_duration(run: SlowRun) -> float:
 
 
 def slow_pieces(run: SlowRun) -> tuple[Piece, ...]:
-    """Cut a run into pieces that are polynomials, each with bounds of all its derivatives, for the certificate.
+    """Cut a run into polynomial motion segments, each with bounds of all its derivatives, for the certificate.
 
-    A move that is made again is listed once.
+    A repeated move is listed once.
     """
     starts = np.concatenate([[0.0], np.cumsum(run.durations)])
     pieces: list[Piece] = []
@@ -193,7 +193,7 @@ def _measured_spans(run: SlowRun) -> Iterator[tuple[float, float]]:
 
 
 def _piece(run: SlowRun, k: int, name: str, times: tuple[float, float, float]) -> Piece:
-    """Take move k, begun at times[0], from times[1] to times[2] s after that."""
+    """Build the segment of move k that starts at times[0], from times[1] to times[2] after that start, s."""
     start, first, last = times
     T, B = run.durations[k], run.blends[k]
     a, way = run.knots[k], run.knots[k + 1] - run.knots[k]
@@ -291,7 +291,7 @@ class Moves:
 def finished(robot: Robot, moves: Moves, *, kind: SlowKind, notes: list[str]) -> SlowRun:
     """Slow moves that are not measured down until every limit holds; InfeasibleRun names those that never do.
 
-    What torques a move takes is known only once its speed is chosen.
+    The torques of a move are known only once its speed is chosen.
     """
     knots, measured, h = np.array(moves.knots), np.array(moves.measured), moves.sample_time
     free = np.diff(knots, axis=0).any(axis=1) & ~measured
@@ -611,7 +611,7 @@ def _candidates(robot: Robot, constraints: Constraints, home: FloatArray, plan: 
         often = np.argsort(-(worst > 0.0).mean(axis=0), kind="stable")[:3]
         reasons = [f"{names[k]} forbids {(worst[:, k] > 0.0).mean():.0%}" for k in often if (worst[:, k] > 0.0).any()]
         raise InfeasibleRun(
-            f"of {len(q)} random poses only {len(good)} can be held, {plan.n_poses} are wanted", reasons
+            f"of {len(q)} random poses only {len(good)} can be held, {plan.n_poses} are required", reasons
         )
     return q[good]
 

@@ -4,8 +4,8 @@
 rest, with no controller around it. Afterwards the torques fade and friction brings the arm to rest. What such a run
 will do is simulated, never proven: the model it is simulated with is what the run is to find.
 
-* Search for torques: a genetic algorithm from repaired starts, then CMA-ES, both pymoo's, each candidate simulated.
-* What a torque-mode run may be trusted with: a finer simulation with its error, and models that are a fifth off.
+Torques are searched by a genetic algorithm from repaired starts, then CMA-ES, both pymoo's; each candidate is
+simulated. The certificate is a finer simulation with its error, and simulations with perturbed models.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from excitor.robots.gram import condition_number, stack
 from excitor.robots.parameters import layout, prior
 from excitor.robots.population import population_clearances, population_grams, population_tool_speeds
 from excitor.robots.robot import Motion, Robot, posture
-from excitor.robots.simulate import Simulated, Steps, run_motion, simulate, stable_substeps, with_friction_width
+from excitor.robots.simulate import SimulatedRuns, Steps, run_motion, simulate, stable_substeps, with_friction_width
 
 SEARCH_SHARE = 0.97  # of each limit that the search uses; the rest is for what happens between its samples
 SEARCH_CLEARANCE = 0.005  # m kept beyond what is required
@@ -41,7 +41,7 @@ _GRAM_SAMPLES = 2000
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TorqueExcitation:
-    """What a run's torques are made of; times in s, each a whole number of controller samples."""
+    """Form of a run's torques; times in s, each a whole number of controller samples."""
 
     duration: float  # of the part that is measured
     sample_time: float  # the controller holds each torque that long
@@ -222,18 +222,18 @@ def evaluate(problem: TorqueProblem, X: FloatArray) -> tuple[FloatArray, FloatAr
 
 
 def score(problem: TorqueProblem, tau: FloatArray, chi: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-    """Score tables of held torques (n_runs, n_joints, n_samples), whoever made them."""
+    """Score tables of held torques (n_runs, n_joints, n_samples), of any origin."""
     runs = perform(problem, tau, chi)
     return conditions(problem, runs), violations(problem, runs)
 
 
-def perform(problem: TorqueProblem, tau: FloatArray, chi: FloatArray | None = None) -> Simulated:
+def perform(problem: TorqueProblem, tau: FloatArray, chi: FloatArray | None = None) -> SimulatedRuns:
     """Simulate tables of held torques from the start pose."""
     start = posture(np.tile(problem.excitation.start, (len(tau), 1)))
     return simulate(problem.robot, tau, start=start, steps=problem.steps, chi=chi)
 
 
-def conditions(problem: TorqueProblem, runs: Simulated) -> FloatArray:
+def conditions(problem: TorqueProblem, runs: SimulatedRuns) -> FloatArray:
     """Condition numbers of the column-normalised regressor of the measured part; inf where a run diverged."""
     n = problem.excitation.n_measured
     thin = max(1, n // _GRAM_SAMPLES)
@@ -242,7 +242,7 @@ def conditions(problem: TorqueProblem, runs: Simulated) -> FloatArray:
     return np.where(np.isinf(runs.diverged_at), found, np.inf)
 
 
-def violations(problem: TorqueProblem, runs: Simulated, *, share: float = SEARCH_SHARE) -> FloatArray:
+def violations(problem: TorqueProblem, runs: SimulatedRuns, *, share: float = SEARCH_SHARE) -> FloatArray:
     """Evaluate g ≤ 0 of every constraint in shares of its limit, (n_runs, n_names); share 1 takes limits as stated."""
     constraints = problem.constraints
     limits = constraints.limits
@@ -295,15 +295,15 @@ def repair(problem: TorqueProblem, X: FloatArray, *, rounds: int = 12) -> tuple[
 
 
 def scaled(trajectory: TorqueTrajectory, factors: FloatArray | float) -> TorqueTrajectory:
-    """Push less: factors by joint, or one for all."""
+    """Scale the torques: factors by joint, or one for all."""
     factors = np.broadcast_to(np.asarray(factors, dtype=float), trajectory.constant.shape)
     return replace(
         trajectory, constant=factors * trajectory.constant, amplitudes=factors[:, None] * trajectory.amplitudes
     )
 
 
-def _cell_violations(problem: TorqueProblem, runs: Simulated, share: float) -> FloatArray:
-    """Evaluate what the cell and the tool's speed ask."""
+def _cell_violations(problem: TorqueProblem, runs: SimulatedRuns, share: float) -> FloatArray:
+    """Evaluate g ≤ 0 of the clearances and the tool's speed, (n_runs, n_rows)."""
     constraints = problem.constraints
     parts: list[FloatArray] = [np.empty((len(runs.q), 0))]
     if constraints.scene is not None:
@@ -419,7 +419,7 @@ class FoundTorques:
 
     @property
     def feasible(self) -> bool:
-        """Tell whether the best keeps every limit."""
+        """True if the best candidate keeps every limit."""
         return bool((self.g <= 0.0).all())
 
 
@@ -458,7 +458,7 @@ def search_torques(
 ) -> FoundTorques:
     """Search with a budget of simulated candidates; the same seed and budget give the same result, bit for bit.
 
-    Check `feasible` of what comes back: where no candidate keeps every limit, it is the one that breaks them least.
+    Check `feasible` of the result: where no candidate keeps every limit, it is the one that violates them least.
     Ctrl-C ends the search with the best so far.
     """
     if evaluations < 1:
@@ -539,7 +539,7 @@ def _run(
     n_limits: int,
     judge: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]],
 ) -> None:
-    """Ask a pymoo algorithm for candidates and tell it what they are worth, down to `keep` evaluations."""
+    """Run a pymoo algorithm's ask-and-tell loop, down to `keep` remaining evaluations."""
     from pymoo.core.problem import Problem
     from pymoo.core.termination import NoTermination
 
@@ -577,7 +577,7 @@ WORDING = (
 
 @dataclass(frozen=True, slots=True)
 class Robustness:
-    """How often the run keeps its limits when every parameter is off by up to ± spread, each on its own."""
+    """Share of perturbed models, each parameter off by up to ± spread on its own, whose run keeps the limits."""
 
     spread: float
     n_models: int
@@ -588,18 +588,18 @@ class Robustness:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TorqueCertificate:
-    """What is known of a torque-mode run before it is made."""
+    """Simulated margins, condition number and robustness of a torque-mode run, before it is executed."""
 
     items: tuple[Margin, ...]  # `worst` counts what steps and samples may hide; `proof` says how much that is
     condition: float  # of the column-normalised base regressor of the measured part, by SVD
     finest_step: float  # s
     robustness: Robustness
-    run: Simulated  # the fine simulation itself, FINER samples for each of the controller's
+    run: SimulatedRuns  # the fine simulation itself, FINER samples for each of the controller's
     wording: str = WORDING
 
     @property
     def ready(self) -> bool:
-        """Tell whether the prior model keeps every limit, errors counted."""
+        """True if the prior model keeps every limit, numerical errors included."""
         return all(item.holds for item in self.items)
 
 
@@ -626,7 +626,7 @@ def certify_torques(
     )
 
 
-def measured_motion(problem: TorqueProblem, run: Simulated, most: int) -> Motion:
+def measured_motion(problem: TorqueProblem, run: SimulatedRuns, most: int) -> Motion:
     """Sample the measured part of a certificate's run evenly, at most about `most` times, its end left out."""
     n = FINER * problem.excitation.n_measured
     thin = max(1, n // most)
@@ -672,15 +672,15 @@ def perturbed_models(robot: Robot, n_models: int, *, spread: float, seed: int) -
     )
 
 
-def _condition(problem: TorqueProblem, robot: Robot, fine: Simulated) -> float:
+def _condition(problem: TorqueProblem, robot: Robot, fine: SimulatedRuns) -> float:
     if np.isfinite(fine.diverged_at[0]):
         return float("inf")
     motion = measured_motion(problem, fine, CONDITION_SAMPLES)
     return condition_number(stack(regressor(robot, motion)[:, :, problem.columns]))
 
 
-def _margins(problem: TorqueProblem, robot: Robot, fine: Simulated, rough: Simulated) -> list[Margin]:
-    """Compare each limit with the fine run's worst, plus the steps' error, plus what lies between its samples."""
+def _margins(problem: TorqueProblem, robot: Robot, fine: SimulatedRuns, rough: SimulatedRuns) -> list[Margin]:
+    """Compare each limit with the fine run's worst, plus the step error, plus a bound between its samples."""
     limits, prismatic = problem.constraints.limits, robot.mechanism.prismatic
     h = float(fine.t[1])
     peak = [np.abs(x[0]).max(axis=1) for x in (fine.dq, fine.ddq)]
@@ -713,8 +713,8 @@ def _margins(problem: TorqueProblem, robot: Robot, fine: Simulated, rough: Simul
     return [whole, *(item for item in found if np.isfinite(item.limit)), *_cell(problem, fine, rough)]
 
 
-def _cell(problem: TorqueProblem, fine: Simulated, rough: Simulated) -> list[Margin]:
-    """Compare clearances and the tool's speed; neighbours of a sample bound what lies between them."""
+def _cell(problem: TorqueProblem, fine: SimulatedRuns, rough: SimulatedRuns) -> list[Margin]:
+    """Compare clearances and the tool's speed with their limits; neighbouring samples bound the values between."""
     constraints, robot, found = problem.constraints, problem.robot, []
     if constraints.scene is not None:
         left = clearances(robot, constraints.scene, fine.q[0].T)

@@ -45,7 +45,7 @@ class Run(Table):
 
 
 class Processing(Table):
-    """What is done to the samples before they are regressed."""
+    """Processing of the samples before regression."""
 
     lowpass_hz: Positive | None = None  # of the positions; none: from the plan's highest frequency
     true_cutoff: bool = True  # the whole forward-backward filter is -3 dB at lowpass_hz
@@ -56,7 +56,7 @@ class Processing(Table):
 
 
 class Identification(Table):
-    """Which model is fitted."""
+    """Model and method of the identification."""
 
     method: Annotated[str, Field(max_length=80)] = "wls"  # of those that `excitor compare` compares
     weights: Literal["joint", "joint and run"] = "joint"
@@ -92,7 +92,7 @@ class Zone(Table):
     """A solid to stay inside or outside of, in the robot's base frame; lengths in m.
 
     box: `low` and `high`, or `center`, `size` and `rpy_deg`; sphere: `center`, `radius`; cylinder: `center`, `axis`,
-    `radius`, `height`; half-space: the solid lies behind `point`, `normal` points out of it.
+    `radius`, `height`; half-space: the solid is behind `point`, `normal` points out of it.
     """
 
     name: Name
@@ -137,7 +137,7 @@ class Zone(Table):
 
 
 class Cell(Table):
-    """What the robot must not touch."""
+    """Keep-out and keep-in zones, and self-collision."""
 
     self_collision: bool = True
     clearance_m: NotNegative = 0.02  # between surfaces, where a zone states no other
@@ -161,7 +161,7 @@ class JointLimits(Table):
 
 
 class Limits(Table):
-    """How much of the robot's limits a design may use."""
+    """Share of the robot's limits that a design may use."""
 
     position_margin_deg: NotNegative = 2.0  # kept free at both ends; sliding joints: mm
     velocity_percent: Percent = 90.0
@@ -182,14 +182,14 @@ class Body(Table):
 
 
 class Arm(Table):
-    """How far off the robot's own links and rotors may be, where no earlier campaign tells: standard deviations."""
+    """Standard deviations of the robot's own links and rotors, where no earlier campaign states them."""
 
     links_percent: Annotated[FiniteFloat, Field(ge=0.0, le=100.0)] = 5.0  # of masses, centres, inertias about them
     rotors_percent: Annotated[FiniteFloat, Field(ge=0.0, le=100.0)] = 5.0
 
 
-class Rated(Table):
-    """What the robot may carry, from its data sheet; inertias and moments about joints' axes, at the worst pose."""
+class PayloadRating(Table):
+    """Rated load from the robot's data sheet; inertias and moments about joints' axes, at the worst pose."""
 
     mass: BoundedPositive | None = None  # kg
     inertia: dict[Name, BoundedPositive] = {}  # kg m2
@@ -197,7 +197,7 @@ class Rated(Table):
 
 
 class Noise(Table):
-    """What the measurements will be like."""
+    """Measurement noise."""
 
     torque: Annotated[list[BoundedPositive], Field(max_length=100)] | None = None  # per joint, N m (N), one sample
     rate_hz: BoundedPositive = 100.0  # rows per second that are independent
@@ -212,7 +212,7 @@ class Noise(Table):
 
 
 class TorqueRuns(Table):
-    """What torques drive an arm without a controller: tau = c (1 - exp(-rate t^3)) + sum of a sin(w t + phase)."""
+    """Torques that drive an arm without a controller: tau = c (1 - exp(-rate t^3)) + sum of a sin(w t + phase)."""
 
     duration_s: Annotated[FiniteFloat, Field(gt=0.0, le=600.0)] = 10.0  # of the measured part
     n_waves: Annotated[int, Field(ge=1, le=20)] = 2  # in each motor
@@ -224,7 +224,7 @@ class TorqueRuns(Table):
 
 
 class Targets(Table):
-    """When enough is known; a parameter is, too, whose deviation no joint's torque shows."""
+    """Required accuracy; also reached by a parameter whose deviation no joint's torque shows."""
 
     relative_sigma_percent: Percent | None = None  # of each essential parameter; none: design's
     torque_share_percent: NotNegative = 1.0  # of a joint's rms torque: smaller effects of a deviation do not matter
@@ -233,7 +233,7 @@ class Targets(Table):
 
 
 class Design(Table):
-    """Which motions are sought."""
+    """Motions to design, and their criterion."""
 
     excitation: Literal["fourier", "torque"] = "fourier"  # positions for a controller, or torques without one
     torque: TorqueRuns | None = None
@@ -241,7 +241,7 @@ class Design(Table):
         "together"
     )
     joints: list[Name] = []  # that move; none named: all
-    locked_deg: dict[Name, Coordinate] = {}  # where joints stand that do not move (sliding: mm); else the search tells
+    locked_deg: dict[Name, Coordinate] = {}  # of joints that do not move (sliding: mm); else the search finds them
     base_frequency_hz: BoundedPositive = 0.1
     harmonics: Annotated[int, Field(ge=1, le=100)] | list[Annotated[int, Field(ge=1, le=1000)]] = 5
     max_frequency_hz: BoundedPositive | None = None  # below the first resonance
@@ -303,7 +303,7 @@ class Campaign(Table):
     prior: str | None = None  # a model.json of earlier: what is known of the robot beforehand
     payload: Body | None = None  # on the tool, known; of a payload campaign a guess, to plan with
     arm: Arm = Arm()  # of a payload campaign without a prior
-    rated: Rated = Rated()  # of a payload campaign: what the robot may carry
+    rated: PayloadRating = PayloadRating()  # of a payload campaign: what the robot may carry
     limits: Limits = Limits()
     cell: Cell = Cell()
     noise: Noise = Noise()
@@ -352,7 +352,7 @@ def in_memory(robot: Robot, content: Campaign) -> OpenCampaign:
 
 
 def open_campaign(folder: Path, stage: Literal["design", "identify"] = "identify") -> OpenCampaign:
-    """Open a folder for a stage; InvalidCampaign tells everything that is wrong with its campaign.toml."""
+    """Open a folder for a stage; InvalidCampaign lists everything that is wrong with its campaign.toml."""
     folder = folder.parent if folder.name == FILE else folder
     path = folder / FILE
     try:
@@ -375,7 +375,7 @@ def open_campaign(folder: Path, stage: Literal["design", "identify"] = "identify
 
 
 def _runs_of_programs(folder: Path) -> list[Run]:
-    """Take the logs that lie beside emitted programs, where the file names no runs."""
+    """List runs for the logs beside emitted programs, where the file names no runs."""
     from excitor.experiments.manifest import found_logs
 
     found = found_logs(folder)
@@ -420,9 +420,9 @@ def _robot_problems(folder: Path, robot: str) -> Iterator[str]:
 
 
 def _source_problems(content: Campaign) -> Iterator[str]:
-    """Check that there are runs, and that something says what their logs hold."""
+    """Check that there are runs, and that their logs' contents are declared."""
     if not content.run:
-        yield "run: is missing, and no logs lie in logs/TARGET/PROGRAM.*; name each run and its log"
+        yield "run: is missing, and there are no logs at logs/TARGET/PROGRAM.*; name each run and its log"
         return
     of_programs = all(run.program is not None for run in content.run)
     neither = content.log is None and content.matlab is None
@@ -516,7 +516,7 @@ def load_problems(folder: Path, content: Campaign) -> list[str]:
             if run.loaded is not None
         ]
     return [
-        f"run[{k}].loaded: is missing; say whether the load was on (true or false)"
+        f"run[{k}].loaded: is missing; state whether the load was on (true or false)"
         for k, run in enumerate(content.run, start=1)
         if run.loaded is None and run.program is None
     ]
@@ -556,7 +556,7 @@ OUTPUTS = (
 
 
 def _overwritten(content: Campaign) -> list[str]:
-    """Refuse inputs that bear the name of an output, which would be lost."""
+    """Refuse inputs with the name of an output, which would be lost."""
     inputs = {"robot": content.robot, **{f"run[{k}].log": run.log for k, run in enumerate(content.run, start=1)}}
     return [
         f"{key}: {name!r} is what excitor writes; rename the file"
@@ -566,7 +566,7 @@ def _overwritten(content: Campaign) -> list[str]:
 
 
 def _measured_twice(folder: Path, content: Campaign) -> list[str]:
-    """Refuse two runs on the same samples: training data would pass for unseen, or count twice."""
+    """Refuse two runs on the same samples: training data would count as held out, or count twice."""
     problems = []
     windows: dict[bytes, list[tuple[str, float, float]]] = {}
     there = [(run, folder / run.log) for run in content.run if inside(folder, run.log)]
@@ -591,7 +591,7 @@ def _measured_twice(folder: Path, content: Campaign) -> list[str]:
 
 
 def inside(folder: Path, name: str) -> bool:
-    """Tell whether a file named in a campaign lies in its folder, links followed."""
+    """Return True if a file named in a campaign is in its folder, links followed."""
     if Path(name).is_absolute():
         return False
     return (folder / name).resolve().is_relative_to(folder.resolve())

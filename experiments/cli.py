@@ -1,9 +1,4 @@
-"""The command line: verbs, options, exit codes. Each verb's work is elsewhere and imported when it is called.
-
-* The verb that hands a model on: `export`.
-* The verb that reproduces papers: `study`.
-* The verbs that take a second look at a model: `compare` how it was estimated, `watch` whether it still holds.
-"""
+"""Command line: verbs, options, exit codes. Each verb's work is in another module, imported when it is called."""
 
 import io
 import json
@@ -21,8 +16,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="excitor",
-    help="Choose the motion whose measurements say most about the robot; run it; say what was learned, and how sure "
-    "we are.\n\nExample: excitor robots tx40",
+    help="Design, run and evaluate identification experiments on robots: excitation, dynamic model, and its "
+    "uncertainty.\n\nExample: excitor robots tx40",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,
@@ -34,7 +29,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and no
 
 
 def main() -> None:
-    """Run the command line: findings and bad input are sentences and exit code 1, never a traceback."""
+    """Run the command line: findings and bad input are reported as sentences with exit code 1, never as a traceback."""
     from excitor.robots.errors import ExcitorError
 
     for stream in (sys.stdout, sys.stderr):
@@ -51,7 +46,7 @@ def main() -> None:
 
 
 def tell_error(sentence: str) -> None:
-    """Tell what went wrong: on stderr, and for scripts as a JSON object on stdout."""
+    """Print an error: on stderr, and for scripts as a JSON object on stdout."""
     typer.echo(sentence, err=True)
     if {"--json", "--lines"} & set(sys.argv):
         typer.echo(json.dumps({"error": sentence.splitlines()}, indent=2))
@@ -59,7 +54,7 @@ def tell_error(sentence: str) -> None:
 
 @app.callback(invoke_without_command=True)
 def options(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
-    """Handle options that stand before a verb."""
+    """Process options before a verb."""
     if version:
         from importlib.metadata import version as installed
 
@@ -85,7 +80,9 @@ def robots(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write --export or --equations.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List robots; or show one: joints, limits, base parameters with their regroupings, and what looks wrong.
+    """List robots, or show one: joints, limits, base parameters.
+
+    A robot is shown with the regroupings of its base parameters, and with warnings.
 
     Exit code 1 if the robot should not be used as it is.
 
@@ -110,9 +107,9 @@ def robots(
 
 
 def check_usage(asked: list[str], source: str | None, lock: list[str] | None, out: Path | None) -> None:
-    """Refuse options that do not go together."""
+    """Refuse options that exclude each other."""
     if len(asked) > 1:
-        raise typer.BadParameter(f"{' and '.join(asked)} do not go together; ask for one at a time")
+        raise typer.BadParameter(f"{' and '.join(asked)} do not go together; use one at a time")
     if source is None and (asked or lock or out):
         raise typer.BadParameter("name a robot to show")
     if asked and lock:
@@ -124,7 +121,7 @@ def check_usage(asked: list[str], source: str | None, lock: list[str] | None, ou
 
 
 def announce_compilation() -> None:
-    """Say why the first use takes its time."""
+    """Print that the first use compiles the kernel."""
     from excitor.robots.kernel.compile import is_compiled
 
     if not is_compiled():
@@ -132,7 +129,7 @@ def announce_compilation() -> None:
 
 
 class Task(StrEnum):
-    """What a campaign is to identify."""
+    """Task of a campaign."""
 
     arm = "arm"
     payload = "payload"
@@ -148,7 +145,9 @@ def init(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Begin a campaign: a folder with a commented campaign.toml for a robot, ready for `excitor design`.
+    """Create a campaign: a folder with a commented campaign.toml.
+
+    It can be designed without changes: `excitor design`.
 
     \b
     Examples:
@@ -161,23 +160,25 @@ def init(
     if as_json:
         typer.echo(json.dumps({"campaign": str(path)}, indent=2))
     else:
-        typer.echo(f"wrote {path}\nSay in it what stands around the robot, then: excitor design {folder}")
+        typer.echo(f"wrote {path}\nState the robot's surroundings in it, then: excitor design {folder}")
 
 
 @app.command()
 def design(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml.")],
-    seed: Annotated[int | None, typer.Option(min=0, max=2**31, help="Of everything random.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31, help="Seed of all random numbers.")] = None,
     evaluations: Annotated[int | None, typer.Option(min=1, help="Budget of each run, reproducible.")] = None,
     seconds: Annotated[float | None, typer.Option(min=0.01, help="Budget of each run, CPU seconds.")] = None,
     workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that search.")] = 1,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget an unfinished search.")] = False,
-    pick: Annotated[int | None, typer.Option(min=0, help="Which run of the front, if one is asked for.")] = None,
+    pick: Annotated[int | None, typer.Option(min=0, help="Index of the front's run, if the design has one.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Search, certify and forecast the motions of a campaign: design.json and plan.html.
+    """Design a campaign's motions: design.json and plan.html.
 
-    An unfinished search is resumed. Exit code 1 where no motion fits, or a limit is not proven to hold; 130 where
+    Motions are searched and certified, and the accuracy of the parameters is forecast.
+
+    An unfinished search is resumed. Exit code 1 if no motion is feasible, or a limit is not proven to hold; 130 if
     the search was interrupted, which makes the design a no-go until it is finished.
 
     \b
@@ -197,7 +198,7 @@ def design(
 
 
 class Refusal(StrEnum):
-    """Refusals of `excitor emit` that can be overridden on purpose."""
+    """Refusals of `excitor emit` that can be overridden deliberately."""
 
     no_go = "no-go"
 
@@ -205,30 +206,30 @@ class Refusal(StrEnum):
 @app.command()
 def emit(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a design.json.")],
-    target: Annotated[
-        list[str], typer.Option("--target", metavar="NAME", help="Controller; repeat it for several, or say all.")
-    ],
+    target: Annotated[list[str], typer.Option("--target", metavar="NAME", help="Controller; repeatable; or all.")],
     approximate: Annotated[
         bool, typer.Option("--approximate", help="Allow controllers that keep times only roughly.")
     ] = False,
     spacing: Annotated[
-        float | None, typer.Option(min=1e-3, max=10.0, metavar="S", help="Between points of a table, s.")
+        float | None, typer.Option(min=1e-3, max=10.0, metavar="S", help="Interval between points of a table, s.")
     ] = None,
     loss: Annotated[
         float, typer.Option("--loss-percent", min=0.0, help="How much the condition number may grow in execution.")
     ] = 5.0,
     motion_only: Annotated[
-        bool, typer.Option("--motion-only", help="Allow controllers whose logs can become no model of this robot.")
+        bool, typer.Option("--motion-only", help="Allow controllers whose logs cannot give a model of this robot.")
     ] = False,
     allow: Annotated[
-        list[Refusal] | None, typer.Option("--allow", help="Write a no-go design's programs, which then say so.")
+        list[Refusal] | None, typer.Option("--allow", help="Write a no-go design's programs, marked as such.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write controllers' programs of a campaign's design: programs/NAME/, with dry runs and a page for the operator.
+    """Write a design's programs for controllers: programs/NAME/.
 
-    Each program is run on a virtual clock first; one that is not what was planned is not written. A no-go design is
-    refused; with --allow no-go its pages, programs and manifests say that it is one. Targets: urscript, rapid, twincat,
+    Each folder has the runs, their dry runs, and a page for the operator.
+
+    Each program is run on a virtual clock first; one that deviates from its plan is not written. A no-go design is
+    refused; with --allow no-go its pages, programs and manifests state it. Targets: urscript, rapid, twincat,
     franka, ros2, krl, krl-rsi, fanuc-j519, csv; with --approximate also rapid-move, val3, fanuc.
 
     Example: excitor emit my-cell --target urscript --target ros2
@@ -247,7 +248,9 @@ def verify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with programs/.")],
     as_json: Json = False,
 ) -> None:
-    """Run all emitted programs on a virtual clock against the plan. Exit code 1 where one fails.
+    """Verify emitted programs on a virtual clock against the plan.
+
+    Exit code 1 if one fails.
 
     No check away from the robot proves that a controller accepts a program: the first run on hardware is the dry run.
 
@@ -268,9 +271,11 @@ def identify(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Identify a robot from a campaign's logs: model.json, model.c, model.py, and model.urdf for a URDF robot.
+    """Identify a robot from a campaign's logs: model.json.
 
-    Exit code 1, and no model, where the data would mislead.
+    Also written: model.c, model.py, and model.urdf for a URDF robot.
+
+    Exit code 1, and no model, if the data are unusable.
 
     \b
     Examples:
@@ -290,14 +295,16 @@ def simulate(
         list[str] | None, typer.Option("--target", metavar="NAME", help="Whose programs to run; none: all emitted.")
     ] = None,
     fault: Annotated[
-        list[str] | None, typer.Option("--fault", metavar="NAME[:JOINT]", help="What is wrong; repeatable.")
+        list[str] | None, typer.Option("--fault", metavar="NAME[:JOINT]", help="Fault to inject; repeatable.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Of the true robot and of noise.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Seed of the true robot and of noise.")] = 0,
     dry: Annotated[bool, typer.Option("--dry", help="Run the dry runs as well.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Replace simulated logs.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run the emitted programs on a virtual robot: logs/ in the vendors' formats, and truth.json apart.
+    """Simulate emitted programs on a virtual robot: logs/.
+
+    Logs are in the vendors' formats; the true parameters are in truth.json.
 
     \b
     Examples:
@@ -316,7 +323,7 @@ def status(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml.")],
     as_json: Json = False,
 ) -> None:
-    """Say what a campaign's folder holds, what of it is stale, and what to do next.
+    """List a campaign's results, stale ones, and the next step.
 
     Example: excitor status my-cell
     """
@@ -342,7 +349,9 @@ def report(
     tracking: Annotated[bool, typer.Option("--tracking", help="Simulate the model as feed-forward.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write what model.json says, identified anew where it is not fresh: report.html; with OTHER, compare two reports.
+    """Write report.html, or compare the reports of two campaigns.
+
+    The report is of model.json, which is identified anew if it is stale; with OTHER, two reports are compared.
 
     \b
     Examples:
@@ -361,10 +370,12 @@ def report(
 @app.command("next")
 def next_run(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a model.json.")],
-    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Of the search for a new motion.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Seed of the search for a new motion.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Say which run would teach most now, and how to make it, or "stop: targets met".
+    """Recommend the next run, or print "stop: targets met".
+
+    The run with the highest expected gain per second is listed with the commands to make it.
 
     Example: excitor next my-cell
     """
@@ -381,7 +392,9 @@ def demo(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Take the built-in TX-40 from a plan to a report in about a minute; a virtual robot stands in for the real one.
+    """Run all stages on the built-in TX-40 in about a minute.
+
+    A virtual robot replaces the real one.
 
     Example: excitor demo my-demo
     """
@@ -411,9 +424,11 @@ def export(
     point_mass: Annotated[bool, typer.Option("--point-mass", help="Load: without inertia.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write the identified model for others: simulators, code, samples, and the payload for controllers.
+    """Export the identified model to simulators and controllers.
 
-    Load data of a payload: kuka, abb, fanuc, ur. What no body can have, or is less sure than it is large, is refused.
+    Formats are MJCF, URDF, code, samples, and the payload's load data for controllers.
+
+    Load data of a payload: kuka, abb, fanuc, ur. Impossible values, or ones below their uncertainty, are refused.
 
     \b
     Examples:
@@ -421,9 +436,9 @@ def export(
       excitor export my-cell --format mjcf --mjcf my-robot.xml --out filled
       excitor export my-cell --format kuka --format ur
     """
-    from excitor.experiments.export.export import FORMATS, LOADS, Asked, offers
+    from excitor.experiments.export.export import FORMATS, LOADS, ExportOptions, offers
     from excitor.experiments.export.export import export as run
-    from excitor.experiments.export.load import Wanted
+    from excitor.experiments.export.load import LoadOptions
 
     formats = list(format or ())
     for form in formats:
@@ -437,7 +452,7 @@ def export(
     ):
         if given and formats and not set(needs) & set(formats):
             raise typer.BadParameter(f"{name} goes with --format {' or '.join(needs)}")
-    asked = Asked(out, mjcf, Wanted(from_link, flange, point_mass))
+    asked = ExportOptions(out, mjcf, LoadOptions(from_link, flange, point_mass))
     if not formats:
         found = offers(folder, asked)
         if as_json:
@@ -471,7 +486,9 @@ def study(
     full: Annotated[bool, typer.Option("--full", help="Repeat randomised parts more often.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Reproduce a paper, side by side with its printed numbers; exit 1 if a target is missed.
+    """Reproduce a paper and compare with its printed numbers.
+
+    Exit code 1 if a target is missed.
 
     \b
     Examples:
@@ -491,7 +508,7 @@ def study(
 
 
 def show_report(report: "Report", as_json: bool) -> None:
-    """Show figures; exit 1 if a target is missed."""
+    """Print figures; exit 1 if a target is missed."""
     from excitor.experiments.figures import print_table, to_json
 
     if as_json:
@@ -510,11 +527,13 @@ def compare(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Fit with every estimator, judge each on runs that none has seen, and say which model to take, and why.
+    """Fit with every estimator, and recommend one of the models.
+
+    The methods are compared on held-out runs, and the recommendation is explained.
 
     Writes compare.html and compare.json. Methods: ols, wls, irls, ridge, tls, rls, ml, iv, didim, input-error, and wls
     on the filtered dynamic, energy, power and filtered power equations. Those that would take long are left out unless
-    they are named. Exit code 1 where the data would mislead.
+    they are named. Exit code 1 if the data are unusable.
 
     \b
     Examples:
@@ -539,7 +558,7 @@ def watch(
     once: Annotated[
         bool, typer.Option("--once", help="Take what is there and end; exit 1 at an alarm or an unusable log.")
     ] = False,
-    interval: Annotated[float, typer.Option(min=0.01, metavar="S", help="Between looks, s.")] = 1.0,
+    interval: Annotated[float, typer.Option(min=0.01, metavar="S", help="Interval between checks, s.")] = 1.0,
     lines: Annotated[
         bool, typer.Option("--lines", help="Print one JSON object a cycle as they come, the summary as the last.")
     ] = False,
@@ -547,9 +566,11 @@ def watch(
         bool, typer.Option("--json", help="Watch once, and print one JSON object and nothing else.")
     ] = False,
 ) -> None:
-    """Follow logs, learn from each cycle, and say when the robot is not what its model says. Ctrl-C ends it.
+    """Follow logs, and report when the robot has changed.
 
-    Cycles end as a [[run]] of campaign.toml says (period_s or cycle_s). What was learned is kept in DIR/watch.json.
+    Each cycle updates the recursive estimate. Ctrl-C ends it.
+
+    Cycles end as a [[run]] of campaign.toml states (period_s or cycle_s). The state is kept in DIR/watch.json.
 
     \b
     Examples:

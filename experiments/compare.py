@@ -1,14 +1,9 @@
-"""All methods side by side on one campaign: answers, judgement, agreement, recommendation.
+"""Comparison of all estimators on one campaign: held-out errors, agreement, simulation, and recommendation.
 
-* How does each method do on what none of them has seen? Errors, whether the robot could exist, and who disagrees.
-* Is one method's held-out error better than another's, or was it chance? A bootstrap of blocks of time.
-* Could a robot have these parameters? The nearest ones that bodies can have, and how they predict.
-* Where does a simulation of each model go? Open loop for direct drives, under a controller for geared robots.
-* Which method's model to take, and why: the best held out, unless a preferable one is as good but for chance.
-* What to believe where methods disagree beyond their intervals, and why they do: in sentences.
-* Is least squares biased here by noise in the motion? What the Durbin-Wu-Hausman test says, and what follows.
-* Why do estimators disagree? What the data show of delays, outliers and friction that the model does not have.
-* What the comparison's page and the terminal say alike.
+Held-out errors are compared by a block bootstrap in time. The recommended method is the best held out, unless a
+preferable one is as good within noise. Models are checked for physical consistency and simulated: in open loop for
+direct drives, under a controller for geared robots. Dissenting methods are explained by the Durbin-Wu-Hausman test and
+by symptoms in the data: delays, outliers and friction that the model does not have.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +17,7 @@ from excitor.experiments.campaign import OpenCampaign
 from excitor.experiments.identification import (
     ASSUMED,
     COSTLIEST,
-    Prepared,
+    ComparisonProblem,
     Tell,
     UnusableData,
     baseline_errors,
@@ -72,8 +67,8 @@ REFERENCE = "wls"  # what `identify` fits: data that would mislead it are refuse
 
 
 @dataclass(frozen=True)
-class Judged:
-    """One method's answer beside what it leaves of torques that it was not fitted to."""
+class MethodResult:
+    """One method's result, and its residuals on held-out data."""
 
     answer: Answer
     estimate: Estimate
@@ -95,13 +90,13 @@ class Judged:
 
     @property
     def possible(self) -> bool:
-        """Whether no torque of the model contradicts physics at once: M(q) positive definite, friction resists."""
+        """True if the model passes two physical checks: M(q) positive definite, friction resists."""
         return self.smallest_inertia > 0.0 and not self.driving
 
 
 @dataclass(frozen=True)
 class Pair:
-    """How far two methods are apart, on the same motion."""
+    """Distance between two methods, on the same motion."""
 
     one: str
     other: str
@@ -112,7 +107,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How much larger a method's held-out error is than that of the best, as other stretches of time would show it."""
+    """Excess of a method's held-out error over that of the best, with a bootstrap interval over blocks of time."""
 
     value: float
     low: float  # 95 %
@@ -120,7 +115,7 @@ class Difference:
 
     @property
     def within_noise(self) -> bool:
-        """Whether other stretches of time could have turned it round, or nobody would see it."""
+        """True if the difference is not significant, or too small to matter."""
         return self.low <= 0.0 or self.value < SHOWN
 
 
@@ -155,7 +150,7 @@ class SimulatedRun:
 
 
 @dataclass(frozen=True)
-class Simulated:
+class ModelSimulations:
     """Simulations of all models in one of the two ways."""
 
     kind: str
@@ -199,7 +194,7 @@ class Recommendation:
 
     @property
     def is_best(self) -> bool:
-        """Whether the method recommended has the least held-out error."""
+        """True if the recommended method has the least held-out error."""
         return self.method == self.best
 
 
@@ -209,63 +204,63 @@ class Bias:
 
     p_value: float
     statistic: float
-    strong: bool = True  # the instruments owe nothing to the measured motion: what the robot was told is known
+    strong: bool = True  # the instruments are independent of the measured motion: the commanded one is known
 
     @property
     def found(self) -> bool:
-        """Whether instruments give significantly other parameters than least squares."""
+        """True if instruments give significantly different parameters from least squares."""
         return self.p_value < LEVEL
 
     def concerns(self, method: str) -> bool:
-        """Whether a method is among those that the test surely finds biased."""
+        """Return True if a method is among those that the test, with strong instruments, finds biased."""
         return self.found and self.strong and method in EXACT
 
     def suspects(self, method: str) -> bool:
-        """Whether the test finds a method biased, but with instruments that are not sure themselves."""
+        """Return True if the test finds a method biased, but with weak instruments."""
         return self.found and not self.strong and method in EXACT
 
     @property
     def sentence(self) -> str:
-        """Say what was found."""
+        """Result of the test as a sentence."""
         verdict = "finds least squares biased" if self.found else "finds no bias of least squares"
         said = f"The Durbin-Wu-Hausman test {verdict} (p = {self.p_value:.2g})"
         if not self.strong:
-            shown = "would have shown" if not self.found else "is free of them, and whether iv is right is not sure"
+            shown = "would have shown" if not self.found else "is free of them, and iv itself is uncertain"
             return (
-                f"{said}. What the robot was told is not known here, and instruments simulated along the measured "
-                f"motion share its slow errors: only what is fast {shown}."
+                f"{said}. The commanded motion is not known here, and instruments simulated along the measured "
+                f"motion share its slow errors: only fast errors {shown}."
             )
         if not self.found:
             return f"{said}: noise in the measured motion does not matter, and instruments are not needed."
         return (
-            f"{said}: instruments, which owe nothing to the noise of the measured motion, give significantly other "
+            f"{said}: instruments, which are independent of the noise of the measured motion, give significantly other "
             "parameters. Noise in velocities and accelerations is one cause, a model that lacks something (a friction "
             "term, a delay) is another."
         )
 
     def advice(self, method: str) -> str:
-        """Say what a biased method is still good for."""
+        """Describe what a biased method can still be used for."""
         if not self.strong:
             return (
                 f"The Durbin-Wu-Hausman test suspects {method} of bias (p = {self.p_value:.2g}), and a small held-out "
-                "error does not clear it: that motion is as noisy as the motion learned from, and rewards the bias. "
-                "Trust it for torques of motions measured like these; for the numbers themselves, filter positions "
+                "error does not refute it: that motion is as noisy as the motion learned from, and favours the bias. "
+                "Use it for torques of motions measured like these; for the parameters themselves, filter positions "
                 "more (processing.lowpass_hz), compare again, and see whether they stay."
             )
         return (
             f"The Durbin-Wu-Hausman test finds {method} biased (p = {self.p_value:.2g}). Held-out motion is as noisy "
-            "as the motion it learned from, and that rewards the bias: for torques of measured motions it is the "
-            "better model, but for simulation, or the numbers themselves, believe iv."
+            "as the training motion, and that favours the bias: for torques of measured motions it is the "
+            "better model, but for simulation, or the parameters themselves, believe iv."
         )
 
 
 @dataclass(frozen=True)
-class Compared:
-    """Every method's answer and what is to be made of them."""
+class Comparison:
+    """Results of all methods, and the conclusions."""
 
-    prepared: Prepared
+    prepared: ComparisonProblem
     answers: tuple[Answer, ...]
-    judged: tuple[Judged, ...]  # of the methods that answered
+    judged: tuple[MethodResult, ...]  # of the methods that answered
     bodies: Mapping[str, Bodies]  # physically consistent versions, by method
     pairs: tuple[Pair, ...]
     differences: Mapping[str, Difference]  # to the least held-out error, by method
@@ -273,7 +268,7 @@ class Compared:
     bias: Bias | None
     recommendation: Recommendation
     beliefs: tuple[str, ...]
-    simulated: Simulated | None
+    simulated: ModelSimulations | None
     findings: tuple[Finding, ...]
 
     @property
@@ -310,13 +305,15 @@ class Compared:
         return f"<Compared {len(self.answers)} estimators: recommended {self.recommendation.method or 'none'}>"
 
 
-def compare(campaign: OpenCampaign, methods: Sequence[str] = (), tell: Tell = lambda _: None) -> Compared:
-    """Run methods, all of them unless some are named, on the same data; UnusableData where these would mislead."""
+def compare(campaign: OpenCampaign, methods: Sequence[str] = (), tell: Tell = lambda _: None) -> Comparison:
+    """Run methods, by default all, on the same data; UnusableData where these would mislead."""
     named(methods)
     return compare_prepared(prepare(campaign, tell), methods, tell)
 
 
-def compare_prepared(prepared: Prepared, methods: Sequence[str] = (), tell: Tell = lambda _: None) -> Compared:
+def compare_prepared(
+    prepared: ComparisonProblem, methods: Sequence[str] = (), tell: Tell = lambda _: None
+) -> Comparison:
     """Run methods, all of them unless some are named, on one problem."""
     chosen = named(methods)
     answers = tuple(told(answered(name, prepared, asked=bool(methods)), prepared, tell) for name in chosen)
@@ -329,20 +326,20 @@ def compare_prepared(prepared: Prepared, methods: Sequence[str] = (), tell: Tell
 
 
 def named(methods: Sequence[str]) -> list[str]:
-    """Check the names of methods; none means all."""
+    """Check the names of methods; none selects all."""
     unknown = [name for name in methods if name not in METHODS]
     if unknown:
         raise ExcitorError(f"--method: {unknown[0]!r} is not a method; expected some of {', '.join(METHODS)}")
     return list(dict.fromkeys(methods)) or list(METHODS)
 
 
-def answered(method: str, prepared: Prepared, *, asked: bool) -> Answer:
-    """Run a method; one that would take minutes only where it is asked for."""
+def answered(method: str, prepared: ComparisonProblem, *, asked: bool) -> Answer:
+    """Run a method; one that would take minutes only if it is requested."""
     problem = prepared.problem
     if method in SIMULATING and not asked:
         seconds = seconds_of(method, problem)
         if seconds > LONGEST_S:
-            words = f"left out, as it would take some {seconds:.0f} s; ask for it with --method {method}"
+            words = f"left out, as it would take some {seconds:.0f} s; request it with --method {method}"
             return Answer(method, None, None, refused=words)
     if method in SIMULATING and problem.servo is None and not problem.references:
         return Answer(method, None, None, refused=UNCONTROLLED)
@@ -352,15 +349,15 @@ def answered(method: str, prepared: Prepared, *, asked: bool) -> Answer:
     return found
 
 
-def told(found: Answer, prepared: Prepared, tell: Tell) -> Answer:
-    """Say how a method did."""
+def told(found: Answer, prepared: ComparisonProblem, tell: Tell) -> Answer:
+    """Report a method's result."""
     judged = judge_answer(prepared, found)
     said = f"refused: {found.refused}" if judged is None else f"{error_words(judged.error)} held out"
     tell(f"{found.method}: {said} ({found.cpu_s:.1f} s)")
     return found
 
 
-def check_friction(prepared: Prepared, answers: Sequence[Answer]) -> None:
+def check_friction(prepared: ComparisonProblem, answers: Sequence[Answer]) -> None:
     """Refuse data that show friction which drives, as `identify` does."""
     reference = next((entry for entry in answers if entry.method == REFERENCE), None)
     if reference is None:
@@ -372,8 +369,10 @@ def check_friction(prepared: Prepared, answers: Sequence[Answer]) -> None:
         raise UnusableData((*prepared.examined.findings, *findings))
 
 
-def concluded(prepared: Prepared, answers: tuple[Answer, ...], judged: Sequence[Judged], tell: Tell) -> Compared:
-    """Draw the conclusions."""
+def concluded(
+    prepared: ComparisonProblem, answers: tuple[Answer, ...], judged: Sequence[MethodResult], tell: Tell
+) -> Comparison:
+    """Build the comparison's conclusions."""
     robot, bias = prepared.problem.robot, bias_of(answers, prepared.problem.references is not None)
     best = min(range(len(judged)), key=lambda k: judged[k].error)
     found = differences(prepared.judging, [entry.residual for entry in judged], best)
@@ -395,10 +394,10 @@ def concluded(prepared: Prepared, answers: tuple[Answer, ...], judged: Sequence[
     signs = symptoms(prepared, chosen, model.velocity, late)
     dissenting = dissents(judged, every, chosen.name)
     said = beliefs(robot, judged, chosen, found=dissenting, compared=compared, signs=signs, bias=bias)
-    if advice.method is None:  # whom to believe of those that are all wrong is no question
+    if advice.method is None:  # all are wrong, so none is preferred
         said = []
     tell(f"{advice.headline}")
-    return Compared(
+    return Comparison(
         prepared=prepared,
         answers=answers,
         judged=tuple(judged),
@@ -414,14 +413,14 @@ def concluded(prepared: Prepared, answers: tuple[Answer, ...], judged: Sequence[
     )
 
 
-def judge_answer(prepared: Prepared, answer: Answer) -> Judged | None:
-    """Judge what a method found; None where it refused."""
+def judge_answer(prepared: ComparisonProblem, answer: Answer) -> MethodResult | None:
+    """Evaluate a method's result on the held-out data; None where it refused."""
     estimate = answer.estimate
     if estimate is None:
         return None
     robot, judging, fitted = prepared.problem.robot, prepared.judging, prepared.fitted
     predicted = estimated_torques(judging, estimate)
-    return Judged(
+    return MethodResult(
         answer=answer,
         estimate=estimate,
         held_out=torque_errors(judging, predicted),
@@ -433,12 +432,12 @@ def judge_answer(prepared: Prepared, answer: Answer) -> Judged | None:
 
 
 def driving(robot: Robot, estimate: Estimate) -> tuple[str, ...]:
-    """Name friction whose estimate is below 0."""
+    """List friction parameters whose estimate is below 0."""
     resists = {term.parameter for term in robot.drive.friction if friction_model(term).sign == "positive"}
     return tuple(name for name in estimate.names if name in resists and estimate.value(name) < 0.0)
 
 
-def pairs(judging: Regression, judged: Sequence[Judged]) -> tuple[Pair, ...]:
+def pairs(judging: Regression, judged: Sequence[MethodResult]) -> tuple[Pair, ...]:
     """Compare every two methods."""
     size = float(np.linalg.norm(judging.y))
     return tuple(
@@ -454,7 +453,7 @@ def pairs(judging: Regression, judged: Sequence[Judged]) -> tuple[Pair, ...]:
 
 
 def apart(one: Intervals | None, other: Intervals | None) -> tuple[str, ...] | None:
-    """Name the parameters whose values lie outside each other's intervals."""
+    """List the parameters whose values are outside each other's intervals."""
     if one is None or other is None:
         return None
     first, second = by_name(one), by_name(other)
@@ -466,7 +465,7 @@ def apart(one: Intervals | None, other: Intervals | None) -> tuple[str, ...] | N
 
 
 def by_name(intervals: Intervals) -> Mapping[str, tuple[float, float, float]]:
-    """Look up value, low and high of every parameter."""
+    """Return value, low and high of every parameter, by its name."""
     numbers = zip(intervals.values.tolist(), intervals.low.tolist(), intervals.high.tolist(), strict=True)
     return dict(zip(intervals.names, numbers, strict=True))
 
@@ -478,7 +477,7 @@ def pair_of(found: Sequence[Pair], one: str, other: str) -> Pair | None:
 
 DRAWS = 2000
 SEED = 0
-LEAST_BLOCKS = 20  # a longest block's worth; fewer say little about how blocks differ
+LEAST_BLOCKS = 20  # of the greatest length; fewer say little about how blocks differ
 SHOWN = 5e-5  # of the torques: what a person is shown of an error has no further digits
 CELLS_PER_BLOCK = 4  # blocks start at quarters of their length
 
@@ -500,14 +499,14 @@ def differences(judging: Regression, residuals: Sequence[FloatArray], best: int)
 
 
 def block_samples(judging: Regression, residual: FloatArray) -> int:
-    """Choose a block's length, in samples, as the most correlated joint asks for."""
+    """Choose a block's length, in samples, from the most correlated joint."""
     asked = max(entry.block for entry in whiteness(judging, residual))
     n_samples = len(np.unique(np.column_stack([judging.run, judging.sample]), axis=0))
     return max(1, int(min(np.ceil(asked), n_samples // LEAST_BLOCKS)))
 
 
 def cells(judging: Regression, block: int) -> tuple[IntArray, IntArray]:
-    """Cut time into quarters of blocks: (run, number) of each, and to which one every row belongs."""
+    """Divide time into quarters of blocks: (run, number) of each, and the cell index of every row."""
     size = max(1, -(-block // CELLS_PER_BLOCK))
     labels, cell = np.unique(np.column_stack([judging.run, judging.sample // size]), axis=0, return_inverse=True)
     return labels, np.asarray(cell.ravel(), dtype=np.int64)
@@ -526,14 +525,14 @@ def drawn(run: IntArray) -> FloatArray:
     return counts
 
 
-def bodies_of(prepared: Prepared, judged: Sequence[Judged], tell: Tell) -> Mapping[str, Bodies]:
-    """Find each method's consistent version."""
+def bodies_of(prepared: ComparisonProblem, judged: Sequence[MethodResult], tell: Tell) -> Mapping[str, Bodies]:
+    """Compute each method's physically consistent version."""
     tell("looking for the nearest parameters that bodies can have")
     return {entry.name: nearest(prepared, entry) for entry in judged}
 
 
-def nearest(prepared: Prepared, entry: Judged) -> Bodies:
-    """Find the consistent parameters nearest to an estimate, and judge them as the estimate was."""
+def nearest(prepared: ComparisonProblem, entry: MethodResult) -> Bodies:
+    """Compute the consistent parameters nearest to an estimate, and evaluate them as the estimate was."""
     robot, judging = prepared.problem.robot, prepared.judging
     try:
         found = consistent_of(entry.estimate, robot)
@@ -548,11 +547,11 @@ def nearest(prepared: Prepared, entry: Judged) -> Bodies:
     return Bodies(torque_errors(judging, judging.W @ beta).relative_total, chi=chi)
 
 
-FIRST_S = 1.0  # s over which open-loop errors are told as well: later ones are of the integration more than the model
+FIRST_S = 1.0  # s over which open-loop errors are reported, too: later ones are of the integration more than the model
 SPAN_S = 2.0  # s of each run that are simulated
 
 
-def simulate(prepared: Prepared, judged: Sequence[Judged], tell: Tell) -> Simulated | None:
+def simulate(prepared: ComparisonProblem, judged: Sequence[MethodResult], tell: Tell) -> ModelSimulations | None:
     """Simulate every model along the first moving run of each kind; None where none moves."""
     runs = {
         role: beginning(next(run for run in found if not run.static), SPAN_S)
@@ -566,14 +565,16 @@ def simulate(prepared: Prepared, judged: Sequence[Judged], tell: Tell) -> Simula
     return in_closed_loop(prepared, judged, runs) if geared else in_open_loop(prepared, judged, runs)
 
 
-def in_open_loop(prepared: Prepared, judged: Sequence[Judged], runs: Mapping[str, Samples]) -> Simulated:
+def in_open_loop(
+    prepared: ComparisonProblem, judged: Sequence[MethodResult], runs: Mapping[str, Samples]
+) -> ModelSimulations:
     """Integrate every model under the measured torques alone."""
     robot, rows, said = (
         prepared.problem.robot,
         [],
         (
             f"From the measured state at its start, up to {SPAN_S:g} s of a run were integrated under the measured "
-            "torques alone. Nothing corrects such a simulation: the smallest bias grows, and the first second tells "
+            "torques alone. Nothing corrects such a simulation: the smallest bias grows, and the first second says "
             "more of a model than the rest.",
         ),
     )
@@ -596,12 +597,14 @@ def in_open_loop(prepared: Prepared, judged: Sequence[Judged], runs: Mapping[str
                     f"lost after {run.diverged_at:.2g} s" if run.diverged_at < np.inf else "",
                 )
             )
-    return Simulated(
+    return ModelSimulations(
         "open loop", said, "position error, rms, rad or m", f"in the first {FIRST_S:g} s, rad or m", tuple(rows)
     )
 
 
-def in_closed_loop(prepared: Prepared, judged: Sequence[Judged], runs: Mapping[str, Samples]) -> Simulated | None:
+def in_closed_loop(
+    prepared: ComparisonProblem, judged: Sequence[MethodResult], runs: Mapping[str, Samples]
+) -> ModelSimulations | None:
     """Simulate every model under one assumed controller along the measured motion."""
     robot, servo, problem = prepared.problem.robot, prepared.servo, prepared.problem
     if servo is None:
@@ -634,10 +637,10 @@ def in_closed_loop(prepared: Prepared, judged: Sequence[Judged], runs: Mapping[s
         f"Up to {SPAN_S:g} s of a run were simulated along the measured motion: {ASSUMED}. Open loop would show how "
         "far errors integrate through a geared drive, not how good a model is.",
     )
-    return Simulated("closed loop", said, "torque error", "position error, rms, rad or m", tuple(rows))
+    return ModelSimulations("closed loop", said, "torque error", "position error, rms, rad or m", tuple(rows))
 
 
-def torque_share(prepared: Prepared, run: Samples, tau: FloatArray) -> float:
+def torque_share(prepared: ComparisonProblem, run: Samples, tau: FloatArray) -> float:
     """‖τ - τ_s‖ / ‖τ‖ over all joints, thinned as the equations are."""
     thin = prepared.problem.rows.decimate or (lambda x: x)
     size = float(np.linalg.norm(thin(run.tau)))
@@ -650,7 +653,7 @@ def mean_square(values: FloatArray) -> float:
 
 
 def blank(method: str, run: str, role: str, why: str) -> SimulatedRun:
-    """Tell why a model was not simulated."""
+    """Build the entry of a model that was not simulated, with the reason."""
     return SimulatedRun(method, run, role, np.nan, np.nan, np.nan, why)
 
 
@@ -665,19 +668,19 @@ WRONG = 1.05  # times the prior model's error, or gravity's: no estimator mends 
 
 @dataclass(frozen=True)
 class Context:
-    """What a recommendation looks at besides the methods' own errors."""
+    """Inputs of a recommendation besides the methods' own errors."""
 
-    others: Mapping[str, float]  # what baselines leave
-    bodies: Mapping[str, float] = field(default_factory=dict)  # what the physically consistent versions leave
-    substitute: bool = False  # no run was kept back
-    joints: Sequence[str] = ()  # names of those that are judged
-    late: float | None = None  # s, by which torques clearly come after their motion
+    others: Mapping[str, float]  # errors of the baselines
+    bodies: Mapping[str, float] = field(default_factory=dict)  # errors of the physically consistent versions
+    substitute: bool = False  # no run was held out
+    joints: Sequence[str] = ()  # names of those that are evaluated
+    late: float | None = None  # s, significant delay of torques behind their motion
 
 
 def recommend(
-    judged: Sequence[Judged], compared: Mapping[str, Difference], bias: Bias | None, context: Context
+    judged: Sequence[MethodResult], compared: Mapping[str, Difference], bias: Bias | None, context: Context
 ) -> Recommendation:
-    """Choose among methods; `compared` tells each one's difference to the best."""
+    """Choose among methods; `compared` has each one's difference to the best."""
     others, bodies = context.others, context.bodies
     best = min(judged, key=lambda entry: entry.error)
     within = [entry for entry in judged if compared[entry.name].within_noise]
@@ -688,12 +691,12 @@ def recommend(
         said = (
             f"Even the best of them, {best.name}, leaves {percent(best.error)} of torques that it was not fitted to: "
             f"no better than {several([BASELINES[name] for name in worse])}. The data or the robot's model are wrong, "
-            "and another estimator will not mend that."
+            "and another estimator will not correct that."
         )
         if best.training.relative_total < FITTED * best.error:
             said += (
-                f" Torques that it was fitted to it leaves {error_words(best.training.relative_total)} of, so look at "
-                "what is otherwise in the runs that judge: signs, units, load."
+                f" Torques that it was fitted to it leaves {error_words(best.training.relative_total)} of, so check "
+                "what differs in the held-out runs: signs, units, load."
             )
         return Recommendation(None, best.name, "Take none of these models", (said,), names)
     why = _best(chosen, judged, compared) if chosen is best else _instead(chosen, best, compared[chosen.name], bias)
@@ -710,19 +713,19 @@ def recommend(
 
 
 PRIOR = (
-    "ridge leans on the robot's prior model where data tell little: numbers whose interval is wide in wls are the "
-    "prior's as much as the data's."
+    "ridge relies on the robot's prior model where data have little information: values with a wide interval in wls "
+    "depend on the prior as much as on the data."
 )
 BASELINES = {"zero": "no model at all", "gravity only": "gravity alone", "prior model": "the prior model"}
 
 
-def preference(entry: Judged, bias: Bias | None) -> tuple[bool, bool, int]:
-    """Order methods that are as good as each other: possible bodies first, then unbiased, then simple."""
+def preference(entry: MethodResult, bias: Bias | None) -> tuple[bool, bool, int]:
+    """Sort key of equally good methods: physically possible first, then unbiased, then simple."""
     place = SIMPLEST.index(entry.name) if entry.name in SIMPLEST else len(SIMPLEST)
     return not entry.possible, bias is not None and bias.concerns(entry.name), place
 
 
-def _best(chosen: Judged, judged: Sequence[Judged], compared: Mapping[str, Difference]) -> list[str]:
+def _best(chosen: MethodResult, judged: Sequence[MethodResult], compared: Mapping[str, Difference]) -> list[str]:
     others = sorted(
         (entry for entry in judged if entry is not chosen),
         key=lambda entry: (round(entry.error, 6), preference(entry, None)),
@@ -739,56 +742,58 @@ def _best(chosen: Judged, judged: Sequence[Judged], compared: Mapping[str, Diffe
     second, difference = others[0], compared[others[0].name]
     if difference.within_noise:
         return [
-            f"{said} {second.name} is as good but for chance ({error_words(second.error)}), and no preferable choice."
+            f"{said} {second.name} is as good within noise ({error_words(second.error)}), and no preferable choice."
         ]
     return [
-        f"{said} The next, {second.name}, leaves {error_words(second.error)}; over other stretches of time it would be "
-        f"{points(difference.low)} to {points(difference.high)} more than the best, so that is hardly chance."
+        f"{said} The next, {second.name}, leaves {error_words(second.error)}; over other segments of time it would be "
+        f"{points(difference.low)} to {points(difference.high)} more than the best, which is beyond noise."
     ]
 
 
-def _instead(chosen: Judged, best: Judged, difference: Difference, bias: Bias | None) -> list[str]:
-    """Explain why not the best."""
+def _instead(chosen: MethodResult, best: MethodResult, difference: Difference, bias: Bias | None) -> list[str]:
+    """Explain why the best method is not recommended."""
     if difference.low > 0.0:
         return [
             f"It leaves {error_words(chosen.error)} of torques that it was not fitted to. {best.name} leaves less by "
-            f"{points(difference.value)}, which is next to nothing. {_why(chosen, best, bias)}"
+            f"{points(difference.value)}, which is negligible. {_why(chosen, best, bias)}"
         ]
     said = (
         f"It leaves {error_words(chosen.error)} of torques that it was not fitted to. {best.name} leaves a little "
         f"less, {error_words(best.error)}, but the difference of {points(difference.value)} is within the noise of "
-        f"these data: over other stretches of time it would lie between {points(difference.low)} "
+        f"these data: over other segments of time it would be between {points(difference.low)} "
         f"and {points(difference.high)}."
     )
     return [f"{said} {_why(chosen, best, bias)}"]
 
 
-def _why(chosen: Judged, best: Judged, bias: Bias | None) -> str:
+def _why(chosen: MethodResult, best: MethodResult, bias: Bias | None) -> str:
     if chosen.possible and not best.possible:
-        return f"And {chosen.name} gives a model that could be a robot's: {impossible(best)}."
+        return f"And the model of {chosen.name} is physically possible: {impossible(best)}."
     if bias is not None and bias.concerns(best.name) and not bias.concerns(chosen.name):
         return (
-            f"And the Durbin-Wu-Hausman test (p = {bias.p_value:.2g}) speaks against {best.name}, which takes the "
-            f"measured motion for the true one; {chosen.name} does not."
+            f"And the Durbin-Wu-Hausman test (p = {bias.p_value:.2g}) rejects {best.name}, which assumes exact "
+            f"measured motion; {chosen.name} does not."
         )
     return f"{chosen.name} is the simpler of the two: it assumes less, and is easier to check."
 
 
-def impossible(entry: Judged) -> str:
-    """Say what contradicts physics in a model."""
+def impossible(entry: MethodResult) -> str:
+    """Describe in what a model contradicts physics."""
     said = []
     if not entry.smallest_inertia > 0.0:
         said.append(
             f"the mass matrix that {entry.name} gives is not positive definite (smallest eigenvalue "
-            f"{entry.smallest_inertia:.2g}), so a simulation of it would blow up"
+            f"{entry.smallest_inertia:.2g}), so a simulation of it would diverge"
         )
     if entry.driving:
         said.append(f"{entry.name} gives friction below 0 ({', '.join(entry.driving)}), which would drive its joint")
     return several(said)
 
 
-def _doubts(chosen: Judged, bias: Bias | None, others: Mapping[str, float], bodies: Mapping[str, float]) -> list[str]:
-    """Say what remains doubtful about the method chosen."""
+def _doubts(
+    chosen: MethodResult, bias: Bias | None, others: Mapping[str, float], bodies: Mapping[str, float]
+) -> list[str]:
+    """List remaining doubts about the chosen method."""
     said = []
     if not chosen.possible:
         told = f"Use it for torques of motions like these, not for simulation: {impossible(chosen)}."
@@ -797,13 +802,13 @@ def _doubts(chosen: Judged, bias: Bias | None, others: Mapping[str, float], bodi
         said.append(told)
     if chosen.error > POOR:
         said.append(
-            f"{percent(chosen.error)} is much: it is the best of poor models. See first to the data (rate, filter of "
+            f"{percent(chosen.error)} is large: it is the best of poor models. Check the data first (rate, filter of "
             "positions, units) and to the robot's file."
         )
     prior = others.get("prior model", float("inf"))
     if chosen.error > WRONG * prior:
         said.append(
-            f"The prior model leaves less, {percent(prior)}: identification made it worse, so look at the data first."
+            f"The prior model leaves less, {percent(prior)}: identification made it worse, so check the data first."
         )
     if bias is not None and (bias.concerns(chosen.name) or bias.suspects(chosen.name)):
         said.append(bias.advice(chosen.name))
@@ -811,18 +816,18 @@ def _doubts(chosen: Judged, bias: Bias | None, others: Mapping[str, float], bodi
 
 
 def _late(late: float | None) -> list[str]:
-    """Say that a delay bends every method's parameters alike."""
+    """Warn that a delay biases every method's parameters alike."""
     if late is None or abs(late) < LATE:
         return []
     return [
         f"The equations fit best with torques moved by {1e3 * abs(late):.2g} ms {'back' if late > 0.0 else 'on'} in "
-        "time. Where that is a delay of the log, no method's parameters are right before it is taken out; where "
-        "positions are hardly filtered, their noise can look the same."
+        "time. If that is a delay of the log, no method's parameters are right before it is compensated; if "
+        "positions are hardly filtered, their noise can have the same effect."
     ]
 
 
-def _unweighted(chosen: Judged, judged: Sequence[Judged], joints: Sequence[str]) -> list[str]:
-    """Say where ols is the best only as the total counts, which is how ols itself counts: large torques most."""
+def _unweighted(chosen: MethodResult, judged: Sequence[MethodResult], joints: Sequence[str]) -> list[str]:
+    """List joints where ols, best in total error, is worse than wls: the total weights large torques, as ols does."""
     weighted = next((entry for entry in judged if entry.name == "wls"), None)
     if chosen.name != "ols" or weighted is None:
         return []
@@ -837,8 +842,8 @@ def _unweighted(chosen: Judged, judged: Sequence[Judged], joints: Sequence[str])
     ]
 
 
-def _version(chosen: Judged, bodies: Mapping[str, float]) -> list[str]:
-    """Point to the physically consistent version where it costs nothing."""
+def _version(chosen: MethodResult, bodies: Mapping[str, float]) -> list[str]:
+    """Recommend the physically consistent version where it costs nothing."""
     if not chosen.possible or chosen.name not in bodies or bodies[chosen.name] > AS_GOOD * chosen.error:
         return []
     return [
@@ -866,7 +871,7 @@ FRICTION = 0.4  # of what differs: then it is about friction
 class Dissent:
     """A method that disagrees with the one recommended."""
 
-    method: Judged
+    method: MethodResult
     pair: Pair
     names: tuple[str, ...]  # of the parameters that are apart
 
@@ -874,7 +879,7 @@ class Dissent:
 
     @property
     def kind(self) -> str:
-        """What sets the two apart: mostly what the method does otherwise than least squares, or what the other does."""
+        """Main difference between the two methods: of this method, or of the chosen one, against least squares."""
         own, other = kind_of(self.method.name), kind_of(self.chosen)
         if other == "instruments" and own in MEASURED:
             return "measured"
@@ -882,15 +887,15 @@ class Dissent:
 
 
 def kind_of(method: str) -> str:
-    """Name what sets a method apart."""
+    """Return the kind of a method: its main difference from least squares."""
     if any(word in method for word in ("energy", "power", "filtered")):
         return "timing"
     kinds = {"iv": "instruments", "didim": "simulated", "input-error": "simulated", "irls": "outliers"}
     return (kinds | {"tls": "columns", "ridge": "prior", "ols": "weights", "ml": "colour"}).get(method, "plain")
 
 
-def dissents(judged: Sequence[Judged], pairs: Sequence[Pair], chosen: str) -> list[Dissent]:
-    """Find the methods that differ from one in more parameters than chance explains."""
+def dissents(judged: Sequence[MethodResult], pairs: Sequence[Pair], chosen: str) -> list[Dissent]:
+    """Find the methods that differ from one in more parameters than expected within noise."""
     found = []
     for entry in judged:
         pair = pair_of(pairs, entry.name, chosen)
@@ -901,7 +906,7 @@ def dissents(judged: Sequence[Judged], pairs: Sequence[Pair], chosen: str) -> li
 
 @dataclass(frozen=True)
 class Symptoms:
-    """What the data themselves show of the causes for which estimators disagree."""
+    """Symptoms in the data of the causes for which estimators disagree."""
 
     late: float | None  # s, by which torques come after the motion; None where it is not sharp
     tails: tuple[str, ...]  # joints whose residuals have outliers
@@ -910,15 +915,15 @@ class Symptoms:
 
 def beliefs(
     robot: Robot,
-    judged: Sequence[Judged],
-    chosen: Judged,
+    judged: Sequence[MethodResult],
+    chosen: MethodResult,
     *,
     found: Sequence[Dissent],
     compared: Mapping[str, Difference],
     signs: Symptoms,
     bias: Bias | None,
 ) -> list[str]:
-    """Say which methods disagree with the one recommended, why, and which to believe."""
+    """Describe which methods disagree with the recommended one, why, and which to believe."""
     said = [] if bias is None else [bias.sentence]
     said += _vague(judged, chosen, found)
     if len(judged) == 1:
@@ -932,8 +937,8 @@ def beliefs(
     return said + _friction(robot, chosen, found, signs)
 
 
-def _vague(judged: Sequence[Judged], chosen: Judged, found: Sequence[Dissent]) -> list[str]:
-    """Name methods that contradict nothing only because they hardly know anything."""
+def _vague(judged: Sequence[MethodResult], chosen: MethodResult, found: Sequence[Dissent]) -> list[str]:
+    """List methods that contradict nothing only because their intervals are wide."""
     loud = {dissent.method.name for dissent in found}
     vague = [e for e in judged if e.error > VAGUE * chosen.error and e.name not in loud]
     if not vague:
@@ -946,11 +951,11 @@ def _vague(judged: Sequence[Judged], chosen: Judged, found: Sequence[Dissent]) -
         f"{several([entry.name for entry in vague])} {'predicts' if len(vague) == 1 else 'predict'} far worse "
         f"({several([error_words(entry.error) for entry in vague])}) and still "
         f"hardly {'contradicts' if len(vague) == 1 else 'contradict'} anything: {why}{them} intervals are so wide that "
-        "they say little."
+        "they have little information."
     ]
 
 
-def _who(chosen: Judged, group: Sequence[Dissent]) -> str:
+def _who(chosen: MethodResult, group: Sequence[Dissent]) -> str:
     widest = max(group, key=lambda dissent: len(dissent.names))
     names = several([dissent.method.name for dissent in group])
     verb = "contradicts" if len(group) == 1 else "contradict"
@@ -1002,13 +1007,13 @@ def _simulated(_: Symptoms, __: Bias | None) -> str:
 
 def _columns(_: Symptoms, __: Bias | None) -> str:
     return (
-        "It takes the columns of the equations for noisy too. Believe it where positions are hardly filtered; where "
-        "they are, what the model lacks is no such noise."
+        "It assumes noise in the columns of the equations, too. Believe it where positions are hardly filtered; where "
+        "they are, model errors are no such noise."
     )
 
 
 def _prior(_: Symptoms, __: Bias | None) -> str:
-    return "It draws what data hardly tell towards what was known before: its numbers there are the prior's."
+    return "It pulls poorly determined parameters towards the prior: their values are the prior's."
 
 
 def _weights(_: Symptoms, __: Bias | None) -> str:
@@ -1017,8 +1022,8 @@ def _weights(_: Symptoms, __: Bias | None) -> str:
 
 def _colour(_: Symptoms, __: Bias | None) -> str:
     return (
-        "It takes what the model leaves for coloured noise that joints share, and trusts fast changes of torque more "
-        "than slow ones. What a model lacks is no noise, and then its parameters move to where that matters least."
+        "It treats the residuals as coloured noise that joints share, and weights fast changes of torque more "
+        "than slow ones. Model errors are no noise, and then its parameters move to where they matter least."
     )
 
 
@@ -1028,7 +1033,7 @@ def _plain(_: Symptoms, __: Bias | None) -> str:
 
 def _measured(_: Symptoms, __: Bias | None) -> str:
     return (
-        "Least squares take the measured motion for the true one, noise and all; iv uses it only through a simulation, "
+        "Least squares assume exact measured motion, despite its noise; iv uses it only through a simulation, "
         "which fast noise does not pass."
     )
 
@@ -1052,8 +1057,10 @@ EXPLANATIONS = {
 }
 
 
-def _decided(chosen: Judged, group: Sequence[Dissent], compared: Mapping[str, Difference], bias: Bias | None) -> str:
-    """Say which of the methods to believe; those that noisy motion may have put behind are not decided over by it."""
+def _decided(
+    chosen: MethodResult, group: Sequence[Dissent], compared: Mapping[str, Difference], bias: Bias | None
+) -> str:
+    """Describe which methods to believe; held-out errors do not decide over those that noisy motion may disfavour."""
     behind = [dissent for dissent in group if _misled(chosen, dissent, bias)]
     others = [dissent for dissent in group if not _misled(chosen, dissent, bias)]
     if group[0].kind == "unweighted":
@@ -1069,8 +1076,8 @@ def _decided(chosen: Judged, group: Sequence[Dissent], compared: Mapping[str, Di
     return " ".join(said)
 
 
-def _misled(chosen: Judged, dissent: Dissent, bias: Bias | None) -> bool:
-    """Tell whether the held-out error is no judge: noisy motion rewards the bias that it makes."""
+def _misled(chosen: MethodResult, dissent: Dissent, bias: Bias | None) -> bool:
+    """Return True if the held-out error is no criterion: noisy motion favours the bias that it causes."""
     if bias is None or dissent.method.error > REWARDED * chosen.error:
         return False
     if bias.concerns(chosen.name):
@@ -1078,26 +1085,28 @@ def _misled(chosen: Judged, dissent: Dissent, bias: Bias | None) -> bool:
     return bias.suspects(chosen.name) and dissent.method.name in SMOOTH
 
 
-def _open(chosen: Judged, group: Sequence[Dissent]) -> str:
+def _open(chosen: MethodResult, group: Sequence[Dissent]) -> str:
     names = several([f"{dissent.method.name} {error_words(dissent.method.error)}" for dissent in group])
     return (
         f"The held-out error ({names}, {chosen.name} {error_words(chosen.error)}) does not settle it: that motion is "
-        f"noisy too, and rewards the bias that the test suspects in {chosen.name}. Until positions are filtered more, "
+        f"noisy too, and favours the bias that the test suspects in {chosen.name}. Until positions are filtered more, "
         "take such parameters for known only as far as both intervals together."
     )
 
 
-def _either(chosen: Judged, group: Sequence[Dissent]) -> str:
+def _either(chosen: MethodResult, group: Sequence[Dissent]) -> str:
     name = group[0].method.name
     return (
         f"Held out {name} leaves {error_words(group[0].method.error)} and {chosen.name} {error_words(chosen.error)}, "
-        f"but that motion is noisy too and rewards the bias: believe {chosen.name} for torques along measured motion, "
-        f"and {name} for the numbers themselves, for simulation and for feed-forward along planned motion."
+        f"but that motion is noisy too and favours the bias: believe {chosen.name} for torques along measured motion, "
+        f"and {name} for the parameters themselves, for simulation and for feed-forward along planned motion."
     )
 
 
-def _whom(chosen: Judged, group: Sequence[Dissent], compared: Mapping[str, Difference], *, alone: bool = True) -> str:
-    """Decide by the held-out errors; `alone`: these are all that were named before."""
+def _whom(
+    chosen: MethodResult, group: Sequence[Dissent], compared: Mapping[str, Difference], *, alone: bool = True
+) -> str:
+    """Choose by the held-out errors; `alone`: these are all that were named before."""
     alike = [compared[d.method.name].within_noise or d.method.error <= chosen.error for d in group]
     near = [d.method for d, as_good in zip(group, alike, strict=True) if as_good]
     far = [d.method for d, as_good in zip(group, alike, strict=True) if not as_good]
@@ -1122,8 +1131,8 @@ def _whom(chosen: Judged, group: Sequence[Dissent], compared: Mapping[str, Diffe
     return " ".join(said)
 
 
-def _friction(robot: Robot, chosen: Judged, found: Sequence[Dissent], signs: Symptoms) -> list[str]:
-    """Say where it is friction that estimators see differently."""
+def _friction(robot: Robot, chosen: MethodResult, found: Sequence[Dissent], signs: Symptoms) -> list[str]:
+    """Describe where estimators differ in friction."""
     friction = {term.parameter for term in robot.drive.friction}
     names = [name for dissent in found for name in dissent.names]
     about = sum(name in friction for name in names) >= FRICTION * len(names)
@@ -1132,8 +1141,8 @@ def _friction(robot: Robot, chosen: Judged, found: Sequence[Dissent], signs: Sym
     said = "Much of what differs is friction." if about else ""
     if signs.friction:
         said += (
-            f" What {chosen.name} leaves at {several(signs.friction)} follows the velocity: friction there has another "
-            "form than the robot's model, and every method bends other parameters to make up for it."
+            f" Residuals of {chosen.name} at {several(signs.friction)} follow the velocity: friction there has another "
+            "form than the robot's model, and every method changes other parameters to compensate."
         )
     return [said.strip()]
 
@@ -1142,7 +1151,7 @@ EXACT = ("ols", "wls", "irls", "ridge", "rls", "ml")  # take the measured motion
 
 
 def bias_of(answers: Sequence[Answer], strong: bool) -> Bias | None:
-    """Find the test's verdict among the methods' evidence; `strong`: what the robot was told is known."""
+    """Find the test's result among the methods' evidence; `strong`: the commanded motion is known."""
     for one in answers:
         p_value = one.evidence.get("dwh_p")
         if p_value is not None:
@@ -1156,8 +1165,8 @@ TREND = 0.3  # of a joint's residuals, as a trend over velocity: friction that t
 BINS = 12
 
 
-def symptoms(prepared: Prepared, chosen: Judged, speed: FloatArray, late: float | None) -> Symptoms:
-    """Look for delay, outliers and wrong friction in what a method leaves; `speed` is of each equation's joint."""
+def symptoms(prepared: ComparisonProblem, chosen: MethodResult, speed: FloatArray, late: float | None) -> Symptoms:
+    """Find delay, outliers and wrong friction in a method's residuals; `speed` is of each equation's joint."""
     robot, judging, residual = prepared.problem.robot, prepared.judging, chosen.residual
     joints = [int(j) for j in np.unique(judging.joint)]
     worth = {entry.joint: entry.n_effective for entry in whiteness(judging, residual)}
@@ -1172,24 +1181,24 @@ def symptoms(prepared: Prepared, chosen: Judged, speed: FloatArray, late: float 
     )
 
 
-def lateness(prepared: Prepared) -> float | None:
-    """Find how late torques come after their motion, where that is sharp."""
+def lateness(prepared: ComparisonProblem) -> float | None:
+    """Estimate the delay of torques behind their motion, where it is well determined."""
     moving = [run for run in prepared.examined.known if not run.static]
     found = delay(prepared.problem.robot, moving, subset(prepared.problem.robot, moving)) if moving else None
     return found.late if found is not None and found.sharp else None
 
 
 def heavy(residual: FloatArray) -> bool:
-    """Tell whether residuals have outliers: many more than a normal distribution has beyond three deviations."""
+    """Return True if residuals have outliers: many more beyond 3 σ than a normal distribution."""
     scale = 1.4826 * float(np.median(np.abs(residual - np.median(residual))))
     beyond = float(np.mean(np.abs(residual - np.median(residual)) > 3.0 * scale)) if scale > 0.0 else 0.0
     return beyond > HEAVY * NORMAL_TAIL
 
 
 def trend(speed: FloatArray, residual: FloatArray, worth: float) -> float:
-    """Share of residuals' root mean square that their mean over velocity explains, beyond what chance would.
+    """Compute the share of the residuals' rms explained by their mean over velocity, beyond the share due to noise.
 
-    `worth`: of how many independent ones they are; means over as many bins as there are explain BINS / worth of noise.
+    `worth`: their effective number of independent samples; means over BINS bins explain BINS / worth of noise.
     """
     edges = np.quantile(speed, np.linspace(0.0, 1.0, BINS + 1)[1:-1])
     place = np.searchsorted(edges, speed)
@@ -1200,7 +1209,7 @@ def trend(speed: FloatArray, residual: FloatArray, worth: float) -> float:
 
 
 def error_words(value: Any) -> str:
-    """Write an error with the digits that tell methods apart."""
+    """Write an error with enough digits to distinguish methods."""
     number = finite(value)
     if number is None:
         return NONE
@@ -1211,7 +1220,7 @@ def error_words(value: Any) -> str:
 
 
 def contradictions(data: Mapping[str, Any], entry: Mapping[str, Any]) -> int | None:
-    """Count the parameters in which a method contradicts the one taken, or the best; None where nobody can tell."""
+    """Count the parameters in which a method contradicts the chosen one, or the best; None where unknown."""
     advice = subtable(data, "recommendation")
     chosen = advice.get("method") or advice.get("best")
     for pair in entries(data, "pairs"):
@@ -1221,7 +1230,7 @@ def contradictions(data: Mapping[str, Any], entry: Mapping[str, Any]) -> int | N
 
 
 def outcome(data: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
-    """Say in a few words what came of a method."""
+    """Describe a method's result in a few words."""
     if not entry.get("parameters"):
         refused = str(entry.get("refused") or "no reason given")
         return refused if refused.startswith("left out") else f"refused: {refused}"
@@ -1242,7 +1251,7 @@ def outcome(data: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
     if behind.get("value") == 0.0:
         said.insert(0, "least held-out error")
     elif behind.get("within_noise"):
-        said.insert(0, "as good as the best, but for chance")
+        said.insert(0, "as good as the best within noise")
     bodies = subtable(entry, "consistent")
     if bodies.get("refused"):
         said.append(f"no consistent version: {bodies['refused']}")

@@ -1,4 +1,4 @@
-"""The whole chain on a robot everybody can load: plan, programs, a virtual robot's logs, a model, a report."""
+"""Demonstration of all stages on the built-in TX-40: plan, programs, simulated logs, a model, a report."""
 
 import tempfile
 import time
@@ -10,13 +10,13 @@ import numpy as np
 
 from excitor.experiments.emit import Request, emit, verify_folder
 from excitor.experiments.figures import Figure, Report
-from excitor.experiments.identification import Identified, noise_share
+from excitor.experiments.identification import IdentifiedModel, noise_share
 from excitor.experiments.init import begin
-from excitor.experiments.plan import Designed
+from excitor.experiments.plan import CampaignDesign
 from excitor.experiments.report.data import write_report
 from excitor.experiments.report.evidence import chain_commands, simulated_runs
 from excitor.experiments.setup import Overrides
-from excitor.experiments.simulate import Asked, simulate
+from excitor.experiments.simulate import SimulationOptions, simulate
 from excitor.experiments.stages import PAGE, design_stage, identify_stage
 from excitor.experiments.verbs.design import print_designed, progress
 from excitor.experiments.verbs.identify import print_identified
@@ -55,7 +55,7 @@ _EDITS = (  # of the campaign.toml that init writes
 
 
 def run(folder: Path | None, quiet: bool = False) -> Report:
-    """Take the TX-40 through every stage, each as its verb does it."""
+    """Run all stages on the TX-40, each as its command does."""
     from threadpoolctl import threadpool_limits
 
     start = time.process_time()
@@ -89,8 +89,8 @@ def run(folder: Path | None, quiet: bool = False) -> Report:
     return Report("demo", "demo", figures, {"folder": str(folder), "pages": [str(path) for path in pages]})
 
 
-def _designed(folder: Path, quiet: bool) -> tuple[Designed, Path]:
-    """Begin a campaign in a cell with a table and a wall, and design it."""
+def _designed(folder: Path, quiet: bool) -> tuple[CampaignDesign, Path]:
+    """Write a campaign in a cell with a table and a wall, and design it."""
     with _stage(f"excitor init {folder} --robot tx40, then excitor design {folder}", quiet):
         path = begin(folder, "tx40")
         text = path.read_text("utf-8")
@@ -107,7 +107,7 @@ def _designed(folder: Path, quiet: bool) -> tuple[Designed, Path]:
 
 
 def _programs(folder: Path, quiet: bool) -> Path:
-    """Write programs, and run them again as they lie there."""
+    """Write programs, and verify them from their files."""
     with _stage(f"excitor emit {folder} --target {TARGET}, then excitor verify {folder}", quiet):
         _, emitted = emit(folder, Request((TARGET,)), lambda _: None)
         made = next(one for one in emitted if one.name == TARGET)
@@ -115,25 +115,25 @@ def _programs(folder: Path, quiet: bool) -> Path:
             raise ExcitorError(f"{folder}: {made.refused}")
         _, found = verify_folder(folder, lambda _: None)
         if not all(verified.good for verified in found):
-            raise ExcitorError(f"{folder}: programs fail their check; excitor verify {folder} says how")
+            raise ExcitorError(f"{folder}: programs fail their check; excitor verify {folder} lists the errors")
     return made.folder / "README.md"
 
 
 def _logs(folder: Path, quiet: bool) -> None:
     with _stage(f"excitor simulate {folder} --target {TARGET}", quiet):
-        simulate(folder, [TARGET], Asked(), lambda _: None)
+        simulate(folder, [TARGET], SimulationOptions(), lambda _: None)
 
 
-def _model(folder: Path, quiet: bool) -> Identified:
+def _model(folder: Path, quiet: bool) -> IdentifiedModel:
     with _stage(f"excitor identify {folder}", quiet):
         identified = identify_stage(folder, None, lambda _: None)
-    assert isinstance(identified, Identified)
+    assert isinstance(identified, IdentifiedModel)
     if not quiet:
         print_identified(identified)
     return identified
 
 
-def _report(folder: Path, identified: Identified, quiet: bool) -> Path:
+def _report(folder: Path, identified: IdentifiedModel, quiet: bool) -> Path:
     from excitor.experiments.design_json import read_design
 
     with _stage(f"excitor report {folder}", quiet):
@@ -145,7 +145,7 @@ def _report(folder: Path, identified: Identified, quiet: bool) -> Path:
 
 @contextmanager
 def _stage(command: str, quiet: bool) -> Iterator[None]:
-    """Say which command does this, and how long it took."""
+    """Print the command of a stage, and its duration."""
     from rich.console import Console
 
     console = Console(stderr=True)

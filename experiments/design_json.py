@@ -1,4 +1,4 @@
-"""design.json: the one module that writes and reads what was designed. It holds no clock times."""
+"""design.json: written and read designs of a campaign, without clock times."""
 
 import hashlib
 import json
@@ -12,10 +12,10 @@ from excitor.design.certify.certificate import Margin
 from excitor.design.forecast import forecast_data
 from excitor.design.motion import phases
 from excitor.design.pareto import Front
-from excitor.design.search import Found
+from excitor.design.search import SearchResult
 from excitor.design.torque import FoundTorques, Robustness, torque_phases
 from excitor.experiments.files import read_json, write_atomically
-from excitor.experiments.plan import Designed, DesignedRun, DesignedSlowRun, DesignedTorqueRun
+from excitor.experiments.plan import CampaignDesign, DesignedRun, DesignedSlowRun, DesignedTorqueRun
 from excitor.robots.arrays import finite
 from excitor.robots.base import regroupings
 from excitor.robots.errors import ExcitorError
@@ -26,7 +26,7 @@ FILE = "design.json"
 SCHEMA = 1
 
 
-def write_design(designed: Designed) -> Path:
+def write_design(designed: CampaignDesign) -> Path:
     """Write design.json into the campaign's folder."""
     path = designed.setup.campaign.folder / FILE
     write_atomically(path, json.dumps(design_data(designed), indent=1, allow_nan=False) + "\n")
@@ -38,7 +38,7 @@ def read_design(folder: Path) -> dict[str, Any]:
     return read_json(folder / FILE, SCHEMA, made_by=f"excitor design {folder}")
 
 
-def design_data(designed: Designed) -> dict[str, Any]:
+def design_data(designed: CampaignDesign) -> dict[str, Any]:
     """Write a design as plain data."""
     setup, settings = designed.setup, designed.settings
     robot = setup.robot
@@ -105,7 +105,7 @@ def run_data(run: DesignedRun) -> dict[str, Any]:
 
 
 def front_data(front: Front | None) -> dict[str, Any] | None:
-    """Write the runs that one could be picked from, by `excitor design --pick`."""
+    """Write the front's runs, for `excitor design --pick`."""
     if front is None:
         return None
     periods = [front.problems[k].excitation.period for k in front.which]
@@ -174,7 +174,7 @@ def torque_data(run: DesignedTorqueRun) -> dict[str, Any]:
 
 
 def robustness_data(robust: Robustness) -> dict[str, Any]:
-    """Write how many of the models near the prior's keep the limits, and which ones the others break."""
+    """Write the share of models near the prior's that keep the limits, and the limits that the others violate."""
     return {
         "spread": robust.spread,
         "n_models": robust.n_models,
@@ -184,8 +184,8 @@ def robustness_data(robust: Robustness) -> dict[str, Any]:
     }
 
 
-def search_data(found: Found | FoundTorques) -> dict[str, Any]:
-    """Write how a search went."""
+def search_data(found: SearchResult | FoundTorques) -> dict[str, Any]:
+    """Write a search's settings and progress."""
     return {
         "evaluations": found.evaluations,
         "stopped": found.stopped,
@@ -213,7 +213,7 @@ def margin_data(item: Margin) -> dict[str, Any]:
     }
 
 
-def forecast_of(designed: Designed) -> dict[str, Any]:
+def forecast_of(designed: CampaignDesign) -> dict[str, Any]:
     """Write the forecast with each base parameter's regrouping."""
     from excitor.robots.base import base_parameters
 
@@ -226,8 +226,8 @@ def forecast_of(designed: Designed) -> dict[str, Any]:
     return data
 
 
-def summary(designed: Designed) -> dict[str, Any]:
-    """Say for scripts what matters of a design: the numbers of its first run, and all margins."""
+def summary(designed: CampaignDesign) -> dict[str, Any]:
+    """Write the main values of a design for scripts: those of its first run, and all margins."""
     first = designed.searched[0] if designed.searched else None  # none of poses alone
     return {
         "condition": None if first is None else finite(first.condition),
@@ -323,13 +323,13 @@ class TorqueRun(_Part):
 
 
 class Provenance(_Part):
-    """What a design was made from."""
+    """Inputs of a design, by digest."""
 
     inputs_sha256: str
 
 
 class DesignFile(_Part):
-    """The parts of design.json that programs are made of."""
+    """Parts of design.json that programs are made of."""
 
     robot: str
     joints: list[str]
@@ -345,7 +345,7 @@ class DesignFile(_Part):
 
 
 def open_design(folder: Path, inputs_sha256: str) -> DesignFile:
-    """Read a campaign's design; one of another campaign.toml, or one that is not certified, is refused."""
+    """Read a campaign's design; one of another campaign.toml, or one without a valid certificate, is refused."""
     path, design = folder / FILE, parse_design(folder)
     if design.provenance.inputs_sha256 != inputs_sha256:
         raise ExcitorError(
@@ -360,7 +360,7 @@ def open_design(folder: Path, inputs_sha256: str) -> DesignFile:
 
 
 def parse_design(folder: Path) -> DesignFile:
-    """Read a campaign's design as it stands, whatever it was made from; ExcitorError where it is damaged."""
+    """Read a campaign's design without checking its inputs; ExcitorError where it is damaged."""
     try:
         return DesignFile.model_validate(read_design(folder))
     except ValidationError as error:
@@ -369,12 +369,12 @@ def parse_design(folder: Path) -> DesignFile:
 
 
 def no_go_reasons(design: DesignFile) -> tuple[str, ...]:
-    """Why a design is a no-go, in sentences; empty where it is a go."""
+    """List why a design is a no-go; empty where it is a go."""
     if design.go:
         return ()
-    return tuple(design.reasons) or ("plan.html says why",)
+    return tuple(design.reasons) or ("see plan.html for the reasons",)
 
 
 def design_digest(folder: Path) -> str:
-    """Digest design.json as it is."""
+    """Compute the digest of design.json."""
     return hashlib.sha256((folder / FILE).read_bytes()).hexdigest()

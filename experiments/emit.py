@@ -1,4 +1,4 @@
-"""Programs of a campaign's design: written when they pass their own execution, and verified again at any time."""
+"""Programs of a campaign's design: written if their own execution passes all checks, and verified again at any time."""
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,76 +36,76 @@ Listen = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Judged:
-    """A plan, and what its executed motion is held against."""
+class CheckedPlan:
+    """A plan, and the reference of its executed motion."""
 
     plan: Plan
     judge: Judge
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Verified:
-    """What was found about a target's folder."""
+class Verification:
+    """Result of verifying a target's folder."""
 
     target: Target
-    judged: tuple[Judged, ...]
+    judged: tuple[CheckedPlan, ...]
     verdicts: tuple[Verdict, ...]
     problems: tuple[str, ...] = ()  # of the folder as a whole
 
     @property
     def good(self) -> bool:
-        """Whether every program does what it must."""
+        """True if every program passes."""
         return not self.problems and all(verdict.good for verdict in self.verdicts)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Emitted:
-    """What became of a target: a folder, or the reason why there is none."""
+class EmitResult:
+    """Result of a target: a folder, or the reason why there is none."""
 
     name: str
     folder: Path | None
-    verified: Verified | None
+    verified: Verification | None
     refused: str = ""
-    asked: bool = True  # by its name, not by "all"
-    note: str = ""  # why its logs will not do, if they will not
+    asked: bool = True  # requested by its name, not by "all"
+    note: str = ""  # why its logs are insufficient, if they are
 
     @property
     def good(self) -> bool:
-        """Whether programs were written, or nobody asked for them and the controller cannot drive the robot."""
+        """True if programs were written, or a target of "all" cannot drive the robot."""
         return self.folder is not None or (not self.asked and self.verified is None)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Planned:
-    """All that programs of a campaign are made of."""
+class CampaignPlans:
+    """Inputs of a campaign's programs."""
 
     folder: Path
-    programs: tuple[Judged, ...]
+    programs: tuple[CheckedPlan, ...]
     no_go: tuple[str, ...]  # why the design is a no-go; empty where it is a go
     notes: tuple[str, ...]  # what was left out, and why
 
     @property
     def go(self) -> bool:
-        """Whether the design is a go."""
+        """True if the design is a go."""
         return not self.no_go
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Which programs are to be written."""
+    """Options of the programs to be written."""
 
     targets: tuple[str, ...]  # by name, or "all"
     approximate: bool = False  # for controllers, too, that keep times only roughly
     spacing: float | None = None  # between points of a table, s; None: the target's own
     loss: float = 0.05  # share by which the condition number may grow in execution
-    motion_only: bool = False  # for controllers, too, whose logs can become no model
+    motion_only: bool = False  # for controllers, too, whose logs cannot give a model
     allow: tuple[str, ...] = ()  # refusals that are overridden
 
 
-def emit(folder: Path, request: Request, listen: Listen) -> tuple[Planned, list[Emitted]]:
-    """Write the programs of a campaign's design for controllers; what fails its own check is not written.
+def emit(folder: Path, request: Request, listen: Listen) -> tuple[CampaignPlans, list[EmitResult]]:
+    """Write the programs of a campaign's design for controllers; a program that fails its own check is not written.
 
-    A no-go design is refused unless the request allows "no-go"; its pages, programs and manifests then say so.
+    A no-go design is refused unless the request allows "no-go"; its pages, programs and manifests then state it.
     Nor is a program whose controller logs neither torques nor currents of this robot that a model could come of,
     unless the campaign declares a log of its own, or motion is all that is wanted.
     """
@@ -138,13 +138,13 @@ def emit(folder: Path, request: Request, listen: Listen) -> tuple[Planned, list[
 def _refused(campaign: OpenCampaign, reasons: Sequence[str]) -> str:
     return (
         f"{campaign.folder / FILE}: the design is a no-go, so no program of it is written: {'; '.join(reasons)}. "
-        f"Mend that and run excitor design {campaign.folder} again; or emit it on purpose with --allow {NO_GO}, which "
-        "every page, program and manifest will say"
+        f"Fix that and run excitor design {campaign.folder} again; or emit it on purpose with --allow {NO_GO}, which "
+        "every page, program and manifest will state"
     )
 
 
 def chosen(targets: Sequence[str], approximate: bool) -> list[str]:
-    """List the targets asked for, "all" spelled out; the neutral tables are always among them."""
+    """List the requested targets, with "all" expanded; the neutral tables are always among them."""
     names = ["csv"]
     for given in targets:
         names += registry.NAMES if given == "all" else [given]
@@ -161,7 +161,7 @@ def chosen(targets: Sequence[str], approximate: bool) -> list[str]:
 
 
 def _spacing(name: str, spacing: float | None, names: Sequence[str]) -> float | None:
-    """Take the spacing for tables; a single target that has none refuses it itself."""
+    """Return the spacing for tables; a single target that has none refuses it itself."""
     tables = [other for other in names if other != "csv" and registry.target(other).spacing is not None]
     if spacing is None or name == "csv" or (tables and registry.target(name).spacing is None):
         return None
@@ -169,25 +169,25 @@ def _spacing(name: str, spacing: float | None, names: Sequence[str]) -> float | 
 
 
 def _emit_one(
-    campaign: OpenCampaign, planned: Planned, name: str, spacing: float | None, listen: Listen, useless: str
-) -> Emitted:
+    campaign: OpenCampaign, planned: CampaignPlans, name: str, spacing: float | None, listen: Listen, useless: str
+) -> EmitResult:
     try:
         if useless:
             package(registry.emitter(name), [judged.plan for judged in planned.programs], spacing)
             told = f"{useless}; or add --motion-only, if the motion is all that is wanted"
-            return Emitted(name, None, None, told)
+            return EmitResult(name, None, None, told)
         made, verified = checked_package(name, planned.programs, spacing, listen)
     except CannotDrive as error:
-        return Emitted(name, None, None, str(error))
+        return EmitResult(name, None, None, str(error))
     if not verified.good:
-        return Emitted(name, None, verified, f"{name}: not written, because its own check fails")
+        return EmitResult(name, None, verified, f"{name}: not written, because its own check fails")
     inputs = {FILE: design_digest(campaign.folder), "campaign": campaign.digest}
-    return Emitted(name, write_package(made, campaign.folder / PROGRAMS, inputs), verified)
+    return EmitResult(name, write_package(made, campaign.folder / PROGRAMS, inputs), verified)
 
 
 def checked_package(
-    name: str, programs: Sequence[Judged], spacing: float | None, listen: Listen
-) -> tuple[Package, Verified]:
+    name: str, programs: Sequence[CheckedPlan], spacing: float | None, listen: Listen
+) -> tuple[Package, Verification]:
     """Make a target's files and run them; with points closer together where that is what they fail for."""
     emitter, plans = registry.emitter(name), [judged.plan for judged in programs]
     made = package(emitter, plans, spacing)
@@ -203,7 +203,7 @@ def checked_package(
 
 
 def write_package(made: Package, parent: Path, inputs: Mapping[str, str]) -> Path:
-    """Write a target's folder under a temporary name, then put it in the place of the old one."""
+    """Write a target's folder under a temporary name, then replace the old one by it."""
     contents = folder_files(made, inputs)
     folder = parent / made.target.name
     try:
@@ -222,8 +222,8 @@ def write_package(made: Package, parent: Path, inputs: Mapping[str, str]) -> Pat
     return folder
 
 
-def verify_folder(folder: Path, listen: Listen) -> tuple[Planned, list[Verified]]:
-    """Run everything under programs/ against the campaign's design."""
+def verify_folder(folder: Path, listen: Listen) -> tuple[CampaignPlans, list[Verification]]:
+    """Verify all programs under programs/ against the campaign's design."""
     campaign = open_campaign(folder, "design")
     planned = plans_of(campaign)
     parent = campaign.folder / PROGRAMS
@@ -232,11 +232,11 @@ def verify_folder(folder: Path, listen: Listen) -> tuple[Planned, list[Verified]
         raise ExcitorError(f"{parent}: has no programs; run excitor emit {folder} --target NAME first")
     strangers = sorted(p.name for p in parent.iterdir() if p.name not in registry.NAMES and not p.name.startswith("."))
     for name in strangers:
-        listen(f"note: {parent / name} is no target of ours; it was not looked at")
+        listen(f"note: {parent / name} is no target of excitor; it was not checked")
     return planned, [_verify_one(campaign, planned, name, listen) for name in names]
 
 
-def _verify_one(campaign: OpenCampaign, planned: Planned, name: str, listen: Listen) -> Verified:
+def _verify_one(campaign: OpenCampaign, planned: CampaignPlans, name: str, listen: Listen) -> Verification:
     folder = campaign.folder / PROGRAMS / name
     target = registry.target(name)
     contents = _contents(folder)
@@ -244,14 +244,14 @@ def _verify_one(campaign: OpenCampaign, planned: Planned, name: str, listen: Lis
     return replace(found, problems=(*_folder_problems(campaign, target, contents), *found.problems))
 
 
-def verify_target(folder: Path, programs: Sequence[Judged], listen: Listen) -> Verified:
+def verify_target(folder: Path, programs: Sequence[CheckedPlan], listen: Listen) -> Verification:
     """Run the programs in a target's folder, which bears the target's name."""
     return verify_contents(registry.target(folder.name), programs, _contents(folder), listen)
 
 
 def verify_contents(
-    target: Target, programs: Sequence[Judged], contents: Mapping[str, bytes], listen: Listen
-) -> Verified:
+    target: Target, programs: Sequence[CheckedPlan], contents: Mapping[str, bytes], listen: Listen
+) -> Verification:
     """Run the programs among a folder's files; what is no text is a problem."""
     problems: list[str] = []
     texts: dict[str, str] = {}
@@ -265,7 +265,7 @@ def verify_contents(
     return replace(_verify(target, programs, texts, listen), problems=tuple(problems))
 
 
-def _verify(target: Target, programs: Sequence[Judged], texts: Mapping[str, str], listen: Listen) -> Verified:
+def _verify(target: Target, programs: Sequence[CheckedPlan], texts: Mapping[str, str], listen: Listen) -> Verification:
     executor = registry.executor(target.name)
     names = program_names_of([judged.plan for judged in programs], target)
     verdicts = []
@@ -273,11 +273,11 @@ def _verify(target: Target, programs: Sequence[Judged], texts: Mapping[str, str]
         listen(f"running {target.name}/{name}")
         own = own_files(texts, name, names, target)
         verdicts.append(verify(judged.plan, target, executor, files=own, name=name, judge=judged.judge))
-    return Verified(target, tuple(programs), tuple(verdicts))
+    return Verification(target, tuple(programs), tuple(verdicts))
 
 
 def own_files(texts: Mapping[str, str], name: str, names: Sequence[str], target: Target) -> dict[str, str]:
-    """Pick a program's files, which begin with its name and with no longer program's, and the shared ones."""
+    """List a program's files, which begin with its name and with no longer program's, and the shared ones."""
     longer = [other for other in names if other != name and other.startswith(name)]
     return {
         file: text
@@ -301,7 +301,7 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 
 def stale_programs(campaign: OpenCampaign, name: str) -> list[str]:
-    """Say why a target's folder is not what emit would write of the campaign now; nothing where it is."""
+    """List differences of a target's folder from what emit would write now; empty where there are none."""
     folder = campaign.folder / PROGRAMS / name
     if not folder.is_dir():
         return [f"{folder}: has no programs; run excitor emit {campaign.folder} --target {name} first"]
@@ -313,7 +313,7 @@ def _folder_problems(campaign: OpenCampaign, target: Target, contents: Mapping[s
 
 
 def _client_problems(target: Target, contents: Mapping[str, bytes]) -> list[str]:
-    """Clients are given out as they stand here; a changed one is never run, and must not be."""
+    """List changed client files: clients are distributed unchanged; a changed one is never run."""
     return [
         f"{client}: is not the client that this version gives out; emit the programs again"
         for client in target.clients
@@ -324,12 +324,12 @@ def _client_problems(target: Target, contents: Mapping[str, bytes]) -> list[str]
 _KINDS: dict[str, SlowKind] = {"static": "static", "sweep": "friction", "warm-up": "warm-up"}
 
 
-def plans_of(campaign: OpenCampaign, loss: float | None = None) -> Planned:
-    """Plan a program, and its dry run, for every run of the design, in the order in which they are to be run."""
+def plans_of(campaign: OpenCampaign, loss: float | None = None) -> CampaignPlans:
+    """Plan a program, and its dry run, for every run of the design, in their order."""
     design = open_design(campaign.folder, campaign.digest)
     setup = set_up(campaign)
     runs = {plan.name: plan for plan in planned_runs(setup)[0]} if not design.torque_runs else {}
-    made: list[Judged] = []
+    made: list[CheckedPlan] = []
     torques = [run.name for run in design.torque_runs]
     notes = [f"run {name!r} commands torques, which no position program can; it was left out" for name in torques]
     designed: dict[str, PeriodicRun | MovesRun] = {
@@ -353,10 +353,10 @@ def plans_of(campaign: OpenCampaign, loss: float | None = None) -> Planned:
         raise ExcitorError("; ".join(notes) or f"{campaign.folder / FILE}: has no runs; design the campaign first")
     no_go = no_go_reasons(design)
     made = [replace(one, plan=replace(one.plan, no_go=no_go)) for one in made]
-    return Planned(campaign.folder, tuple(made), no_go, tuple(notes))
+    return CampaignPlans(campaign.folder, tuple(made), no_go, tuple(notes))
 
 
-def _periodic(setup: Setup, run_plan: RunPlan, run: PeriodicRun) -> list[Judged]:
+def _periodic(setup: Setup, run_plan: RunPlan, run: PeriodicRun) -> list[CheckedPlan]:
     """Plan the dry run, then the run."""
     spans = {phase.name: phase.end - phase.start for phase in run.phases}
     excitation = Excitation(
@@ -378,7 +378,7 @@ def _periodic(setup: Setup, run_plan: RunPlan, run: PeriodicRun) -> list[Judged]
 
 def periodic_programs(
     setup: Setup, run_plan: RunPlan, body: Trajectory, waypoints: FloatArray, durations: Sequence[float]
-) -> list[Judged]:
+) -> list[CheckedPlan]:
     """Plan the dry run, then the run; way-points lead from home to its start."""
     home, *poses = waypoints
     out = tuple(Move(pose, T) for pose, T in zip(poses, durations, strict=True))
@@ -396,11 +396,11 @@ def periodic_programs(
     score = score_of(setup, run_plan)
     judge = Judge(limits_of(setup, run_plan), score)
     dry = replace(plan, body=scaled(body, DRY_RUN), dry=True)
-    return [Judged(dry, judge), Judged(plan, judge)]
+    return [CheckedPlan(dry, judge), CheckedPlan(plan, judge)]
 
 
-def _moves(setup: Setup, run_plan: RunPlan, run: MovesRun) -> list[Judged]:
-    """Plan a run of moves; its dry run only if that is proven to be clear, which the design did not look at."""
+def _moves(setup: Setup, run_plan: RunPlan, run: MovesRun) -> list[CheckedPlan]:
+    """Plan a run of moves; its dry run, which the design did not check, only if it is proven to be clear."""
     robot = run_robot(setup, run_plan)
     constraints = limits_of(setup, run_plan)
     full = SlowRun(
@@ -424,14 +424,14 @@ def _moves(setup: Setup, run_plan: RunPlan, run: MovesRun) -> list[Judged]:
         run.sample_time,
         _payload(setup, run_plan),
     )
-    made = [Judged(plan, Judge(constraints))]
+    made = [CheckedPlan(plan, Judge(constraints))]
     if certify_slow(robot, small, constraints, torque_model=torque_model(robot)).ready:
-        made.insert(0, Judged(replace(plan, body=rounds(small), dry=True), Judge(constraints)))
+        made.insert(0, CheckedPlan(replace(plan, body=rounds(small), dry=True), Judge(constraints)))
     return made
 
 
 def rounds(run: SlowRun) -> Rounds:
-    """Fold moves that are made again and again into rounds."""
+    """Combine repeated moves into rounds."""
     n = len(run.durations)
     rows = np.column_stack([run.knots[1:], run.durations, run.blends, run.measured])
     folds = (k for k in range(1, n + 1) if n % k == 0 and np.array_equal(run.knots[k], run.knots[0]))
@@ -451,7 +451,7 @@ def score_of(setup: Setup, run_plan: RunPlan) -> Callable[[Motion], float]:
 
 
 def _payload(setup: Setup, run_plan: RunPlan) -> float | None:
-    """Tell what must hang on the flange, kg: None where the campaign says nothing of it."""
+    """Return the payload required on the flange, kg: None where the campaign does not state it."""
     if setup.robot.payload is None:
         return None
     return float(setup.robot.payload.phi[9]) if carries(setup, run_plan) else 0.0
@@ -468,7 +468,7 @@ def _whole(time: float, step: float) -> float:
 
 @contextmanager
 def _told(folder: Path, run: str) -> Iterator[None]:
-    """Turn what constructors refuse into a sentence about the file."""
+    """Convert errors of constructors to an error about the file."""
     try:
         yield
     except ExcitorError:

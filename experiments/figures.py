@@ -10,7 +10,7 @@ Bound = Literal["at least", "at most", "equal", "within", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measured number beside what a paper printed and what is asked for."""
+    """A measured number, the printed one, and its target."""
 
     name: str  # dotted and stable: scripts read it
     ours: float
@@ -22,7 +22,7 @@ class Figure:
 
     @property
     def holds(self) -> bool | None:
-        """Tell whether the target is met; None where there is none."""
+        """True if the target is met; None where there is none."""
         if self.target is None or self.bound == "none":
             return None
         return {

@@ -1,6 +1,6 @@
-"""How results reach the disk: whole or not at all, and what a killed run leaves behind is put right by the next one.
+"""Atomic writes of results, and recovery from those of a killed run.
 
-Everything is made under a temporary name that tells which process makes it; then it is renamed.
+Files are written under a temporary name, which holds the process's id, and renamed.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from excitor.robots.errors import ExcitorError
 LARGEST = 50_000_000  # bytes of a file that a stage reads as JSON
 _HOST = f"{zlib.crc32(platform.node().encode()):08x}"  # a folder may be shared by machines
 _LEFT = re.compile(r"\.(?P<name>.+)\.(?P<host>[0-9a-f]{8})-(?P<pid>\d{1,9})-[a-z0-9_]{8}(?P<old>\.old)?", re.ASCII)
-_FORGOTTEN = 86400.0  # s after which a temporary name is nobody's, where processes cannot be asked for
+_FORGOTTEN = 86400.0  # s after which a temporary name is unused, where processes cannot be queried
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -47,7 +47,7 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
 
 
 def read_json(path: Path, schema: int, *, made_by: str) -> dict[str, Any]:
-    """Read what a stage wrote; what is damaged, of another schema or another tool's is refused in a sentence.
+    """Read a stage's result; damaged files and those of another schema or tool are refused.
 
     `made_by` is the command that writes the file.
     """
@@ -68,14 +68,14 @@ def read_json(path: Path, schema: int, *, made_by: str) -> dict[str, Any]:
 
 
 def new_folder(place: Path) -> Path:
-    """Make a folder that is to take a place: empty, beside it, under a temporary name."""
+    """Create an empty folder under a temporary name, beside the place that it is to take."""
     folder = Path(tempfile.mkdtemp(dir=place.parent, prefix=_prefix(place.name)))
     os.chmod(folder, 0o755)
     return folder
 
 
 def swap(new: Path, place: Path) -> None:
-    """Put a folder in its place; what stood there goes only when the new one stands."""
+    """Move a folder to its place; the old one is removed only afterwards."""
     if not os.path.lexists(place):
         os.replace(new, place)
         return
@@ -86,7 +86,7 @@ def swap(new: Path, place: Path) -> None:
 
 
 def mend(*folders: Path) -> None:
-    """Remove what killed runs left in folders; what they had moved away and not replaced goes back to its place."""
+    """Remove temporary files of killed runs; folders moved away without a replacement are restored."""
     for folder in folders:
         for path, name in _left(folder):
             with contextlib.suppress(OSError):  # a folder that cannot be written to can still be read
@@ -103,7 +103,7 @@ def _prefix(name: str) -> str:
 
 
 def _left(folder: Path) -> Iterator[tuple[Path, str]]:
-    """List what no living process of this machine works on, with the name that it was to get."""
+    """List temporary names that no living process of this machine uses, with their final names."""
     try:
         names = sorted(os.listdir(folder))
     except OSError:

@@ -1,4 +1,4 @@
-"""From a campaign's logs to a model: read, process, diagnose, fit, put in doubt, validate."""
+"""Identification of a model from a campaign's logs: read, process, diagnose, fit, estimate uncertainty, validate."""
 
 import hashlib
 import sys
@@ -45,7 +45,7 @@ from excitor.robots.arrays import FloatArray, IntArray, finite
 from excitor.robots.base import base_parameters, random_motion, regroupings
 from excitor.robots.codegen import inverse_dynamics_code
 from excitor.robots.dynamics import mass_matrix
-from excitor.robots.errors import ExcitorError, RankDeficient, SolverFailed
+from excitor.robots.errors import ExcitorError, RankDeficient, SolverError
 from excitor.robots.friction import friction_model
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
@@ -59,7 +59,7 @@ COSTLIEST = 0.5  # of the residual: a consistent model that costs more contradic
 
 
 class UnusableData(ExcitorError):
-    """Logs of which no honest model can be made, with the findings that say why."""
+    """Logs that cannot give a valid model, with the findings that explain why."""
 
     def __init__(self, findings: tuple[Finding, ...]) -> None:
         self.findings = findings
@@ -68,8 +68,8 @@ class UnusableData(ExcitorError):
 
 
 @dataclass(frozen=True)
-class Identified:
-    """A model, how sure it is, and how it does on runs that it has not seen."""
+class IdentifiedModel:
+    """A model, its uncertainty, and its validation on held-out runs."""
 
     campaign: OpenCampaign
     findings: tuple[Finding, ...]
@@ -89,7 +89,7 @@ class Identified:
 
     @cached_property
     def model(self) -> Model:
-        """Describe it as model.json does."""
+        """Build the model as in model.json."""
         return model_of(self)
 
 
@@ -105,8 +105,8 @@ class Runs:
 
 
 @dataclass(frozen=True)
-class Examined(Runs):
-    """Runs that were found fit to learn from, with what their diagnosis says."""
+class UsableRuns(Runs):
+    """Runs that passed their diagnosis, with its findings."""
 
     findings: tuple[Finding, ...]
 
@@ -120,12 +120,12 @@ class Equations:
     standard: Factors | None  # of all parameters, where they were asked for
 
 
-def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Identified:
-    """Identify a campaign's robot; UnusableData where the data would mislead."""
+def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> IdentifiedModel:
+    """Identify a campaign's robot; raise UnusableData if the data would bias the model."""
     return fit_examined(read_and_examine(campaign, tell), tell)
 
 
-def fit_examined(examined: Examined, tell: Tell = lambda _: None) -> Identified:
+def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> IdentifiedModel:
     """Fit runs that were read and examined, with intervals, a consistent model and a validation."""
     campaign, settings = examined.campaign, examined.campaign.content.identify
     equations = known_equations(examined, standard=settings.consistent and settings.method == "wls")
@@ -140,7 +140,7 @@ def fit_examined(examined: Examined, tell: Tell = lambda _: None) -> Identified:
         raise UnusableData(findings)
     consistent, refusal = fit_consistent(campaign, equations.standard, estimate)
     tell("physically consistent model found" if consistent else f"no physically consistent model: {refusal}")
-    return Identified(
+    return IdentifiedModel(
         campaign=campaign,
         findings=findings,
         steps=tuple(step for samples in examined.samples.values() for step in samples.steps),
@@ -177,8 +177,8 @@ def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
     )
 
 
-def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Examined:
-    """Read all runs and diagnose them; UnusableData where they would mislead."""
+def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> UsableRuns:
+    """Read all runs and diagnose them; raise UnusableData if they would bias the model."""
     runs = read_runs(campaign, tell)
     robot = runs.campaign.robot
     findings = (*examine(robot, runs.known), *doubts(examine(robot, runs.unseen)))
@@ -186,11 +186,11 @@ def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Exa
         tell(f"{finding.level}: {finding}")
     if not usable(findings):
         raise UnusableData(findings)
-    return Examined(runs.campaign, runs.samples, runs.alignments, runs.known, runs.unseen, findings)
+    return UsableRuns(runs.campaign, runs.samples, runs.alignments, runs.known, runs.unseen, findings)
 
 
 def known_equations(runs: Runs, *, standard: bool = False) -> Equations:
-    """Set up the equations to fit; ExcitorError where they are too few for the parameters."""
+    """Build the equations to fit; ExcitorError where they are too few for the parameters."""
     campaign, rows = runs.campaign, rows_of(runs.campaign)
     robot, names = campaign.robot, layout(campaign.robot).names
     base = base_parameters(robot).kept
@@ -210,9 +210,9 @@ def known_equations(runs: Runs, *, standard: bool = False) -> Equations:
 
 
 def judging_equations(campaign: OpenCampaign, runs: list[Samples], columns: IntArray | None = None) -> Regression:
-    """Set up the equations of runs; ExcitorError where thinning and the dead zone leave none.
+    """Build the equations for evaluating a model; ExcitorError where thinning and the dead zone leave none.
 
-    A model is judged about reversals of friction too, from where it does not learn.
+    They include the rows about reversals of friction, which are not fitted.
     """
     rows = replace(rows_of(campaign), settling=0.0)
     try:
@@ -238,7 +238,7 @@ def examine(robot: Robot, runs: list[Samples]) -> tuple[Finding, ...]:
 
 
 def doubts(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Take what is wrong with validation runs as doubts about the validation."""
+    """Downgrade unusable findings of validation runs to doubtful ones."""
     return tuple(
         replace(finding, level="doubtful", sentence=f"of the validation: {finding.sentence}")
         for finding in findings
@@ -247,7 +247,7 @@ def doubts(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 
 def impossible_friction(robot: Robot, intervals: Intervals) -> tuple[Finding, ...]:
-    """Refuse friction that drives: its interval lies below 0, as a wrong sign, scale or clock makes it."""
+    """List friction whose interval is below 0, which would drive: a wrong sign, scale or clock causes it."""
     resists = {term.parameter for term in robot.drive.friction if friction_model(term).sign == "positive"}
     return tuple(
         Finding(
@@ -263,7 +263,7 @@ def impossible_friction(robot: Robot, intervals: Intervals) -> tuple[Finding, ..
 
 
 def with_locked(campaign: OpenCampaign, runs: list[Samples]) -> Robot:
-    """Hold the joints that the campaign declares still, where they stand."""
+    """Lock the joints that the campaign declares still at their measured positions."""
     robot = campaign.robot
     held = dict(robot.locked)
     for name in campaign.content.locked:
@@ -280,7 +280,7 @@ def with_locked(campaign: OpenCampaign, runs: list[Samples]) -> Robot:
 
 
 def rows_of(campaign: OpenCampaign) -> Rows:
-    """Say which equations take part: thinned, and without slow joints."""
+    """Return the selection of equations: thinned, and without slow joints."""
     settings = campaign.content.processing
     limits = campaign.robot.limits.velocity
     dead_zone = np.where(np.isfinite(limits), settings.dead_zone_percent / 100.0 * limits, 0.0)
@@ -288,13 +288,13 @@ def rows_of(campaign: OpenCampaign) -> Rows:
 
 
 def thinner(campaign: OpenCampaign) -> Callable[[FloatArray], FloatArray] | None:
-    """Make the one way in which torques, columns and velocities are thinned."""
+    """Build the common decimation of torques, columns and velocities."""
     factors = tuple(campaign.content.processing.decimate)
     return (lambda x: decimate(x, factors)) if factors else None
 
 
 def weighting_of(campaign: OpenCampaign, unseen: Regression | None, runs: list[Samples]) -> Weighting:
-    """Say how wls weights its rows and reduces its model, as the campaign asks for it."""
+    """Return the campaign's weighting of rows in wls, and its reduction of the model."""
     settings, robot = campaign.content.identify, campaign.robot
     if settings.acceptance is None:
         return Weighting(settings.weights, settings.essential_ratio)
@@ -311,7 +311,7 @@ def weighting_of(campaign: OpenCampaign, unseen: Regression | None, runs: list[S
 def fit_consistent(
     campaign: OpenCampaign, standard: Factors | None, estimate: Estimate
 ) -> tuple[ConsistentEstimate | None, str | None]:
-    """Fit standard parameters that a body can have; if that fails, say why: a failed solve is never exported.
+    """Fit physically consistent standard parameters, or return why there are none: a failed solve is never exported.
 
     They are fitted to the equations where these are given, else to the estimate.
     """
@@ -323,7 +323,7 @@ def fit_consistent(
             consistent = consistent_of(estimate, robot)
         else:
             consistent = consistent_fit(standard, robot, sigma=estimate.group_sigma)
-    except (SolverFailed, ValueError) as error:
+    except (SolverError, ValueError) as error:
         return None, str(error)
     if consistent.loss > COSTLIEST:
         return (
@@ -349,7 +349,7 @@ def judge(runs: Runs, regression: Regression, model: Parameters, *, training: bo
 
 
 def mean_noise(campaign: OpenCampaign, samples: Mapping[str, Samples], regression: Regression) -> FloatArray | None:
-    """Find the variance of each equation's torque, the mean of repetitions; None where it is not known.
+    """Compute the variance of each equation's torque, the mean of repetitions; None where unknown.
 
     σ² of an equation is that of a single repetition over their number; of thinned equations nobody knows it.
     """
@@ -360,8 +360,8 @@ def mean_noise(campaign: OpenCampaign, samples: Mapping[str, Samples], regressio
     return np.asarray(regression.variance / count[regression.run])
 
 
-def noise_share(identified: Identified) -> float:
-    """Find what noise is of the torques that a model was not fitted to: no model can leave less. NaN if not known."""
+def noise_share(identified: IdentifiedModel) -> float:
+    """Compute the noise as a share of held-out torques, a lower bound of any model's error; NaN if unknown."""
     regression = identified.unseen
     variance = None if regression is None else mean_noise(identified.campaign, identified.samples, regression)
     if regression is None or variance is None:
@@ -369,8 +369,8 @@ def noise_share(identified: Identified) -> float:
     return float(np.sqrt(np.sum(variance) / np.sum(regression.y**2)))
 
 
-def write_model(result: Identified) -> list[Path]:
-    """Write everything into the campaign's folder; each file whole or not at all."""
+def write_model(result: IdentifiedModel) -> list[Path]:
+    """Write the model's files into the campaign's folder, each atomically."""
     folder = result.campaign.folder
     robot = result.campaign.robot
     chi = standard_parameters(robot, result.estimate)
@@ -389,8 +389,8 @@ def write_model(result: Identified) -> list[Path]:
     return [path, *(folder / name for name in texts)]
 
 
-def code_note(result: Identified) -> str:
-    """Say why no code of the model is written, if so."""
+def code_note(result: IdentifiedModel) -> str:
+    """Return why no code of the model is written; empty if it is."""
     robot = result.campaign.robot
     if not isinstance(robot.mechanism, Tree):
         return (
@@ -407,8 +407,8 @@ def code_note(result: Identified) -> str:
     return ""
 
 
-def model_of(result: Identified) -> Model:
-    """Describe an identification as model.json does."""
+def model_of(result: IdentifiedModel) -> Model:
+    """Describe an identification as in model.json."""
     robot, estimate, intervals = result.campaign.robot, result.estimate, result.intervals
     base = base_parameters(robot)
     forms = dict(zip((name.removesuffix("R") for name in base.names), regroupings(robot, base), strict=True))
@@ -464,7 +464,7 @@ def standard_of(consistent: ConsistentEstimate, robot: Robot) -> Standard:
 
 
 def fitted_of(estimate: Estimate, intervals: Intervals) -> Fitted:
-    """Say how an estimate and its intervals came about; a setting that is not finite counts as none."""
+    """Describe the settings of an estimate and its intervals; a setting that is not finite becomes None."""
     settings = {key: finite(x) if isinstance(x, float) else x for key, x in estimate.settings.items()}
     return Fitted(
         estimate.n_rows, settings, intervals.method, {key: finite(x) for key, x in intervals.settings.items()}
@@ -482,7 +482,7 @@ def steps_data(steps: Sequence[Step]) -> tuple[dict[str, Any], ...]:
 
 
 def fresh_model(campaign: OpenCampaign) -> tuple[Model | None, str]:
-    """Read the model on file where it was made from what is there now, by the campaign's method; else say why not."""
+    """Read the model on file if it is up to date and by the campaign's method; else return why not."""
     path = campaign.folder / MODEL
     if not path.exists():
         return None, f"there is no {MODEL}"
@@ -513,8 +513,8 @@ def fresh_model(campaign: OpenCampaign) -> tuple[Model | None, str]:
     return model, ""
 
 
-def reduction_data(result: Identified) -> dict[str, Any] | None:
-    """Write which parameters left by sensitivity, and on which data that was judged."""
+def reduction_data(result: IdentifiedModel) -> dict[str, Any] | None:
+    """Write which parameters were eliminated by sensitivity, and on which data that was decided."""
     if result.reduction is None:
         return None
     return {
@@ -544,7 +544,7 @@ def validation_data(validation: Validation) -> dict[str, Any]:
 
 
 def provenance(campaign: OpenCampaign) -> dict[str, Any]:
-    """Name versions and the hashes of everything that was read."""
+    """Collect versions and the digests of all files that were read."""
     return {
         "excitor": version("excitor"),
         "python": sys.version.split()[0],
@@ -569,7 +569,7 @@ def file_digests(campaign: OpenCampaign) -> dict[str, str]:
 
 
 def _arm_provenance(campaign: OpenCampaign) -> dict[str, str]:
-    """Name the arm's model that a payload campaign rests on, which may lie in another folder."""
+    """Return the name and digest of a payload campaign's arm model, which may be in another folder."""
     prior = campaign.content.prior
     if campaign.content.task != "payload" or prior is None:
         return {}
@@ -594,10 +594,10 @@ APART = 0.1  # s left out between the two: filters look ahead and back
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """One problem for all methods, and equations that none of them was fitted to."""
+class ComparisonProblem:
+    """One problem for all methods, and held-out equations."""
 
-    examined: Examined
+    examined: UsableRuns
     problem: Problem
     judging: Regression  # of what no method has seen
     fitted: Regression  # of what all were fitted to, about reversals too
@@ -606,8 +606,8 @@ class Prepared:
     substitute: str  # how the judging data were kept back, where the campaign keeps back none; else ""
 
 
-def prepare(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Prepared:
-    """Read and examine a campaign's runs; without a validation run, keep back the last third of each."""
+def prepare(campaign: OpenCampaign, tell: Tell = lambda _: None) -> ComparisonProblem:
+    """Read and examine a campaign's runs; without a validation run, hold out the last third of each."""
     if campaign.content.task == "payload":
         raise ExcitorError(
             'compare: the campaign has task = "payload", whose load has an estimator of its own; compare the methods '
@@ -616,7 +616,7 @@ def prepare(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Prepared:
     return prepare_examined(read_and_examine(campaign, tell), tell)
 
 
-def prepare_examined(examined: Examined, tell: Tell = lambda _: None) -> Prepared:
+def prepare_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> ComparisonProblem:
     """Pose one problem for all methods; without a validation run, keep back the last third of each."""
     substitute = ""
     if not examined.unseen:
@@ -632,7 +632,7 @@ def prepare_examined(examined: Examined, tell: Tell = lambda _: None) -> Prepare
     if not np.any(judging.y):
         names = several([repr(run.run) for run in examined.unseen])
         raise ExcitorError(f"{names} {JUDGELESS}")
-    return Prepared(
+    return ComparisonProblem(
         examined=examined,
         problem=problem,
         judging=judging,
@@ -644,7 +644,7 @@ def prepare_examined(examined: Examined, tell: Tell = lambda _: None) -> Prepare
 
 
 def problem_of(runs: Runs, regression: Regression, unseen: Regression | None) -> Problem:
-    """Pose the problem that the campaign's method solves."""
+    """Build the problem that the campaign's method solves."""
     campaign = runs.campaign
     weighting = weighting_of(campaign, unseen, runs.unseen)
     problem = Problem(campaign.robot, tuple(runs.known), rows_of(campaign), regression, weighting=weighting)
@@ -652,14 +652,14 @@ def problem_of(runs: Runs, regression: Regression, unseen: Regression | None) ->
 
 
 def simulating_problem(runs: Runs, problem: Problem) -> Problem:
-    """Assume a controller for methods that simulate, and say what it was told."""
+    """Add an assumed controller for methods that simulate, and the commanded motion."""
     servo = servo_of(problem.robot, runs.known, problem.regression)
     references = planned_references(runs.alignments, runs.known, None if servo is None else servo.rate_hz)
     return replace(problem, servo=servo, references=references)
 
 
 def servo_of(robot: Robot, runs: list[Samples], regression: Regression) -> Servo | None:
-    """Assume a controller that knows the model of least squares, or else the prior; None where neither has a mass."""
+    """Build a controller with the model of least squares, or else the prior; None where neither has a mass."""
     try:
         chi = standard_parameters(robot, wls(compress(regression)))
     except RankDeficient:
@@ -667,8 +667,8 @@ def servo_of(robot: Robot, runs: list[Samples], regression: Regression) -> Servo
     return assumed_servo(robot, runs, chi) or assumed_servo(robot, runs, prior(robot))
 
 
-def kept_back(examined: Examined) -> Examined:
-    """Split every moving run: the first two thirds to learn from, the last third to judge by."""
+def kept_back(examined: UsableRuns) -> UsableRuns:
+    """Split every moving run: the first two thirds for training, the last third held out."""
     known: list[Samples] = [run for run in examined.known if run.static]
     unseen: list[Samples] = []
     for run in examined.known:
@@ -690,7 +690,7 @@ def kept_back(examined: Examined) -> Examined:
 
 
 def part(run: Samples, span: slice, words: str) -> Samples:
-    """Take a stretch of a run under a name that says so; the noise's spectrum, of the whole, does not come along."""
+    """Return a segment of a run, named accordingly; without the noise's spectrum, which is of the whole."""
     motion = Motion(run.motion.q[span], run.motion.dq[span], run.motion.ddq[span])
     return replace(
         run,
@@ -703,8 +703,8 @@ def part(run: Samples, span: slice, words: str) -> Samples:
     )
 
 
-def beside(prepared: Prepared, chi: FloatArray) -> Baselines:
-    """Predict what needs no identification on the same equations; gravity alone is that of a model."""
+def beside(prepared: ComparisonProblem, chi: FloatArray) -> Baselines:
+    """Predict the baselines on the same equations; gravity alone is that of a model."""
     campaign = prepared.examined.campaign
     return set_baselines(
         campaign.robot,
@@ -715,14 +715,14 @@ def beside(prepared: Prepared, chi: FloatArray) -> Baselines:
     )
 
 
-def baseline_errors(prepared: Prepared, found: Baselines) -> Mapping[str, Errors]:
-    """Judge the baselines on the same equations."""
+def baseline_errors(prepared: ComparisonProblem, found: Baselines) -> Mapping[str, Errors]:
+    """Compute the errors of the baselines on the same equations."""
     torques = {"zero": found.zero, "gravity only": found.gravity, "prior model": found.prior}
     return {name: torque_errors(prepared.judging, tau) for name, tau in torques.items()}
 
 
-def noise_errors(prepared: Prepared) -> tuple[list[float], float] | None:
-    """Tell what noise alone would leave, by joint and in total: no model leaves less. None where nobody knows."""
+def noise_errors(prepared: ComparisonProblem) -> tuple[list[float], float] | None:
+    """Compute the relative error due to noise alone, by joint and in total, a lower bound; None where unknown."""
     if prepared.noise is None:
         return None
     judging, variance = prepared.judging, prepared.noise
@@ -733,17 +733,17 @@ def noise_errors(prepared: Prepared) -> tuple[list[float], float] | None:
 
 BANDWIDTH_HZ = 20.0
 RATE_HZ = 1000.0  # at least
-PROBED_S = 0.5  # s of a run that are simulated to tell what all would take
+PROBED_S = 0.5  # s of a run that are simulated to estimate the time of all
 PASSES = {"iv": 4, "didim": 10, "input-error": 10}  # how often methods simulate all runs
-ITERATIONS = 4  # that input error needs at least where each parameter asks for a simulation in each of them
+ITERATIONS = 4  # that input error needs at least where each parameter needs a simulation in each of them
 ASSUMED = (
-    f"no campaign tells the robot's controller, so one of {BANDWIDTH_HZ:g} Hz was assumed, which is fed "
+    f"the robot's controller is unknown, so one of {BANDWIDTH_HZ:g} Hz was assumed, which is fed "
     "forward the torques of a model"
 )
 
 
 def assumed_servo(robot: Robot, runs: Sequence[Samples], chi: FloatArray) -> Servo | None:
-    """Assume a stiff controller that knows a model, a whole multiple as fast as the logs; None where that cannot be."""
+    """Build a stiff controller with a model, a whole multiple as fast as the logs; None where that is impossible."""
     moving = [run for run in runs if not run.static]
     rates = {run.sample_rate_hz for run in moving}
     if len(rates) != 1 or not positive(robot, moving, chi):
@@ -755,7 +755,7 @@ def assumed_servo(robot: Robot, runs: Sequence[Samples], chi: FloatArray) -> Ser
 
 
 def positive(robot: Robot, runs: Sequence[Samples], chi: FloatArray) -> bool:
-    """Tell whether the mass matrix of a model is positive definite along runs: gains are tuned on it."""
+    """Return True if the mass matrix of a model is positive definite along runs: gains are tuned on it."""
     q = np.concatenate([run.motion.q[:: max(1, len(run) // 200)] for run in runs])
     return bool(np.linalg.eigvalsh(mass_matrix(robot, q, chi)).min() > 0.0)
 
@@ -763,7 +763,7 @@ def positive(robot: Robot, runs: Sequence[Samples], chi: FloatArray) -> bool:
 def planned_references(
     alignments: Mapping[str, Alignment], runs: Sequence[Samples], rate_hz: float | None
 ) -> Mapping[str, Motion] | None:
-    """Say what runs of planned series were told, at a servo's rate or their own; None where no run was planned."""
+    """Compute the commanded motion of runs of planned series, at a servo's rate or their own; None without a plan."""
     found = {}
     for run in runs:
         alignment = alignments.get(run.run)
@@ -779,7 +779,7 @@ def planned_references(
 
 
 def seconds_of(method: str, problem: Problem) -> float:
-    """Estimate what a method that simulates will take, CPU s; 0 if unknown."""
+    """Estimate the time of a method that simulates, CPU s; 0 if unknown."""
     moving = [run for run in problem.runs if not run.static]
     if problem.servo is None or not moving:
         return 0.0
@@ -802,7 +802,7 @@ def seconds_of(method: str, problem: Problem) -> float:
 
 
 def beginning(run: Samples, seconds: float) -> Samples:
-    """Take the first seconds of a run."""
+    """Return the first seconds of a run."""
     n = max(3, int(seconds * run.sample_rate_hz))
     if len(run) <= n:
         return run

@@ -1,4 +1,4 @@
-"""`excitor init`: a folder with a commented campaign.toml that can be designed as it stands.
+"""`excitor init`: a folder with a commented campaign.toml that can be designed without changes.
 
 * What does a payload campaign's campaign.toml begin as? Commented, and ready to be designed as it stands.
 """
@@ -127,7 +127,7 @@ def campaign_text(robot: Robot, source: str) -> str:
 
 
 def home_pose(robot: Robot) -> FloatArray:
-    """Suggest where a robot may wait: its zero, the middle of its ranges, or any posture clear of itself."""
+    """Return a home pose: zero, the middle of the ranges, or any posture clear of itself."""
     low, high = robot.limits.position.T
     low, high = np.where(np.isfinite(low), low, -np.pi), np.where(np.isfinite(high), high, np.pi)
     inner = 0.05 * (high - low)
@@ -262,7 +262,7 @@ def payload_text(robot: Robot, source: str, folder: Path, prior: Path | None) ->
 
 
 def guessed_mass(robot: Robot) -> float:
-    """Guess a load whose weight takes a modest share of the last but one joint's torque, 0.2 m beyond the tool, kg."""
+    """Estimate a load, kg, whose weight takes a share of the last but one joint's torque, 0.2 m beyond the tool."""
     if robot.n_joints < 2 or not np.isfinite(robot.limits.torque[-2]):
         return NO_LIMIT
     lever = 0.2 + float(np.linalg.norm(robot.tool.T_link_frame[:3, 3]))
@@ -270,5 +270,5 @@ def guessed_mass(robot: Robot) -> float:
 
 
 def relative(prior: Path, folder: Path) -> str:
-    """Name a file from a folder."""
+    """Write a file's path relative to a folder."""
     return Path(os.path.relpath(prior.resolve(), folder.resolve())).as_posix()

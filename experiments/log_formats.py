@@ -1,4 +1,4 @@
-"""What the logs of each target hold: vendors' formats as data, and what campaign.toml must declare to read them."""
+"""Log formats of each target: vendors' formats as data, and the [log] declarations of campaign.toml for them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,7 +33,7 @@ OF_TARGET: Mapping[str, tuple[str, ...]] = {
 
 
 class CannotLog(ExcitorError):
-    """A robot whose drives do not have what a logger carries."""
+    """A robot whose drives lack the signals of a log format."""
 
 
 # What drives tell: motors' currents; torques at the motors; those brought to the joints by the gears; sensors there.
@@ -122,7 +122,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 
 def format_of(target: str, name: str | None = None) -> Format:
-    """Look up a target's log format; by default the one that its page asks for."""
+    """Return a target's log format; by default the first of the target's formats."""
     known = OF_TARGET[target_of(target).name]
     if name is not None and name not in known:
         raise ExcitorError(f"{target}: has no log format {name!r}; it has {', '.join(known)}")
@@ -130,7 +130,7 @@ def format_of(target: str, name: str | None = None) -> Format:
 
 
 def refusal(target: str, robot: Robot, name: str | None = None) -> str:
-    """Say why no model can come of a target's logs of a robot; empty where one can."""
+    """Return why a target's logs of a robot cannot give a model; empty where they can."""
     try:
         promised_effort(target, format_of(target, name), robot)
     except CannotLog as error:
@@ -139,16 +139,16 @@ def refusal(target: str, robot: Robot, name: str | None = None) -> str:
 
 
 def declared_for(target: str, robot: Robot, name: str | None = None) -> dict[str, object]:
-    """Write what campaign.toml's [log] must say for a target's logs to be read; CannotLog where no torque is in them.
+    """Write the [log] table of campaign.toml for a target's logs; CannotLog where they hold no torque.
 
-    What is read is along the controller's axes, as of real logs; programs/TARGET/manifest.json tells what they are.
+    What is read is along the controller's axes, as of real logs; programs/TARGET/manifest.json defines them.
     """
     form = format_of(target, name)
     return declared(form, target_of(target), robot, promised_effort(target, form, robot))
 
 
 def promised_effort(target: str, form: Format, robot: Robot) -> Effort:
-    """Choose the effort that a virtual robot's log will have; sensors at joints only where nothing else will do."""
+    """Choose the drive signal of a virtual robot's log; sensors at joints only where nothing else is logged."""
     known = not np.isnan(robot.drive.torque_from_current).any()
     for kind in form.efforts:
         if kind in ("motor torque", "joint torque") or (kind == "current" and known):
@@ -159,14 +159,14 @@ def promised_effort(target: str, form: Format, robot: Robot) -> Effort:
 
 
 def lacking_effort(target: str, form: Format, robot: Robot) -> CannotLog:
-    """Explain which effort a format carries that a robot's drives do not tell."""
+    """Describe the drive signal that a format needs and a robot does not have."""
     others = "choose another target, such as csv"
     if not form.efforts:
-        told = f"{target}: {form.title} writes positions only, and no model can come of them; use another of its logs"
+        told = f"{target}: {form.title} writes positions only, which give no model; use another of its logs"
         return CannotLog(f"{told} ({', '.join(OF_TARGET[target_of(target).name])}), or {others}")
     if "current" in form.efforts:
         return CannotLog(
-            f"{target} logs motor currents; {robot.name}'s file has no current law, so no torque can come of them; "
+            f"{target} logs motor currents; {robot.name}'s file has no current law, so they give no torque; "
             f"state torque_from_current in its drives, or {others}"
         )
     return CannotLog(
@@ -176,14 +176,14 @@ def lacking_effort(target: str, form: Format, robot: Robot) -> CannotLog:
 
 
 def named(pattern: str, axes: Sequence[str]) -> list[str]:
-    """Name a channel of every axis."""
+    """Format a channel's name for every axis."""
     return [pattern.format(axis=axis, k=j + 1, j=j, m=len(axes) + j + 1) for j, axis in enumerate(axes)]
 
 
 def declared(form: Format, target: Target, robot: Robot, kind: Effort | None) -> dict[str, object]:
-    """Write the [log] table with which identification reads a format: what its files do not say themselves.
+    """Write the [log] table with which identification reads a format: what its files do not state themselves.
 
-    Positions, and torques at the joints, come out along the controller's axes; the manifest tells what those are.
+    Positions, and torques at the joints, are along the controller's axes; the manifest defines those.
     """
     axes = axes_of(robot, target)
     position: dict[str, object] = {"kind": "position", "side": "joint", "columns": named(form.position, axes.names)}
@@ -212,18 +212,18 @@ def _effort_entry(form: Format, robot: Robot, kind: Effort, columns: list[str]) 
 
 
 def rated_torque(robot: Robot) -> FloatArray:
-    """Tell the torque that a virtual robot's drives call rated, N m at the motors, (n_joints,)."""
+    """Return the rated torque of a virtual robot's drives, N m at the motors, (n_joints,)."""
     return motor_torque_scale(replace(robot, payload=None, locked={}))
 
 
 def motor_torque_scale(robot: Robot) -> FloatArray:
-    """Tell what each joint can give, at its motor."""
+    """Return each joint's torque scale, at its motor."""
     gears = np.abs(robot.drive.motor_from_joint)
     own = np.where(np.diagonal(gears) > 0.0, np.diagonal(gears), gears.max(axis=1))
     return np.asarray(torque_scale(robot) / own)
 
 
 def torque_scale(robot: Robot) -> FloatArray:
-    """Tell what each joint can give: its torque limit, or else three times what the prior takes in random states."""
+    """Return each joint's torque limit, or else three times the rms of the prior's torque in random states."""
     typical = 3.0 * np.sqrt(np.mean(inverse_dynamics(robot, random_motion(robot, 100), robot.chi) ** 2, axis=0))
     return np.where(np.isfinite(robot.limits.torque), robot.limits.torque, np.maximum(typical, 1e-3))

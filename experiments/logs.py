@@ -1,4 +1,4 @@
-"""From a run's log to samples: aligned with its plan, filtered, averaged where it repeats, differentiated, cut."""
+"""Processing of a run's log into samples: aligned with its plan, filtered, averaged, differentiated, cut."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from excitor.experiments.manifest import (
     read_manifest,
 )
 from excitor.identify.diagnose import several
-from excitor.identify.log import Log, Measured, Quantity, Recording, joint_side
+from excitor.identify.log import Log, MeasuredSignals, Quantity, Recording, joint_side
 from excitor.identify.logs.declared import ColumnMap
 from excitor.identify.logs.matlab import Fields, read_matlab_means
 from excitor.identify.logs.read import read_log
@@ -44,14 +44,14 @@ _LEAST_OF_PIECE = 3  # samples
 
 @dataclass(frozen=True, slots=True)
 class Cutoff:
-    """Where the positions of a run are low-passed, and why there."""
+    """Cut-off frequency of a run's positions, and its reason."""
 
     hz: float
     reason: str
 
 
 def declared_by(target: str, robot: Robot) -> ColumnMap:
-    """Declare what a target's log format leaves open, where the campaign declares nothing: as its client records it."""
+    """Return the declaration of a target's log format, as recorded by its client, if the campaign has none."""
     return ColumnMap.model_validate(declared_for(target, robot))
 
 
@@ -65,10 +65,10 @@ def read_aligned(
     unknown_load: bool = False,
     found: Alignment | None = None,
 ) -> tuple[Samples, Alignment]:
-    """Read a program's log, hold it against the plan, and average what counts; Misaligned tells what is wrong.
+    """Read a program's log, align it with the plan, and average the usable part; Misaligned lists what is wrong.
 
-    `unknown_load`: that the robot carries something else than its payload is what is to be found out. `found`: the
-    alignment, where it is known already.
+    `unknown_load`: the load differs from the robot's payload, and is to be identified. `found`: the alignment, where it
+    is known already.
     """
     target, _, program = log.program.partition("/")
     manifest = read_manifest(folder / PROGRAMS / target / MANIFEST)
@@ -104,7 +104,7 @@ def planned_samples(
 
 
 def measured_run(log: Log, manifest: Manifest, robot: Robot) -> tuple[MeasuredRun, tuple[Step, ...]]:
-    """Bring a log to the joints: through the drives, and from the controller's axes where the robot's file says so."""
+    """Convert a log to the joints: through the drives, and from the controller's axes where the robot has them."""
     measured = joint_side(robot, log)
     effort, position = log.signal("torque", "current"), log.signal("position")
     assert effort is not None
@@ -132,14 +132,14 @@ def measured_run(log: Log, manifest: Manifest, robot: Robot) -> tuple[MeasuredRu
 
 
 def _gains(robot: Robot, current: FloatArray) -> FloatArray:
-    """Tell the torque a unit of current that each law gives at what usually flows, (n_joints,)."""
+    """Compute the torque per unit of current of each law at its rms current, (n_joints,)."""
     usual = np.sqrt(np.mean(current**2, axis=0, keepdims=True))
     usual = np.where(usual > 0.0, usual, 1.0)
     return np.asarray((torque_from_current(robot, usual) / usual)[0])
 
 
 def _channel(raw: Recording | None, kind: Quantity, t: FloatArray) -> FloatArray | None:
-    """Take a channel's last value at each time, where the log has one of that kind."""
+    """Return a channel's last value at each time, where the log has one of that kind."""
     channels = [channel for channel in (raw.channels if raw is not None else ()) if channel.kind == kind]
     if not channels or channels[0].t is None:
         return None
@@ -159,7 +159,7 @@ def _cutoff_of_plan(highest: float) -> Cutoff:
 
 
 def _averaged(run: str, periods: AlignedPeriods, cutoff: Cutoff, steps: tuple[Step, ...]) -> Samples:
-    """Average whole periods; their motion is what lies below the cut-off, exactly."""
+    """Average whole periods; the motion has the frequencies below the cut-off, exactly."""
     q, tau = periods.averages()
     hz = min(cutoff.hz, 0.49 * periods.rate)
     motion = periodic_lowpass(q.mean, sample_rate_hz=periods.rate, cutoff_hz=hz)
@@ -176,7 +176,7 @@ _Cut = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def _of_moves(run: str, windows: list[tuple[str, _Cut]], rate: float, steps: tuple[Step, ...]) -> Samples:
-    """Average each stop, and each short piece of a cruise at the cruise's speed: rows that are no series of time."""
+    """Average each stop, and short segments of a cruise at the cruise's speed: rows that are no time series."""
     rows: list[_Cut] = []
     for kind, (t, q, tau) in windows:
         if kind == "stop":
@@ -188,7 +188,7 @@ def _of_moves(run: str, windows: list[tuple[str, _Cut]], rate: float, steps: tup
         pieces = zip(np.array_split(q, count), np.array_split(tau, count), strict=True)
         rows += [(a.mean(axis=0), speed, b.mean(axis=0)) for a, b in pieces]
     q, dq, tau = (np.array(column) for column in zip(*rows, strict=True))
-    steps = (*steps, Step("average stops and pieces of cruises", {}))
+    steps = (*steps, Step("average stops and segments of cruises", {}))
     return Samples(run, Motion(q, dq, np.zeros_like(dq)), tau, rate, steps=steps, static=True)
 
 
@@ -226,10 +226,10 @@ def read_run(campaign: OpenCampaign, run: Run) -> Samples:
 def read_run_aligned(
     campaign: OpenCampaign, run: Run, *, unknown_load: bool = False, found: Alignment | None = None
 ) -> tuple[Samples, Alignment | None]:
-    """Read a run, and tell how it fits its plan where it has one; files are named from the campaign's folder.
+    """Read a run, and its alignment where it has a plan; files are named from the campaign's folder.
 
-    `unknown_load`: that torques look like another load than the robot's is no fault. `found`: how the run fits its
-    plan, where that is known already.
+    `unknown_load`: torques of another load than the robot's are no fault. `found`: the alignment, where it is known
+    already.
     """
     if run.program is None:
         samples, alignment = read_run(campaign, run), None
@@ -241,7 +241,7 @@ def read_run_aligned(
 def read_program(
     campaign: OpenCampaign, run: Run, *, unknown_load: bool = False, found: Alignment | None = None
 ) -> tuple[Samples, Alignment]:
-    """Read the run of an emitted program: what of it counts, the plan tells."""
+    """Read the run of an emitted program; its plan defines the usable part."""
     assert run.program is not None
     log = ProgramLog(run.program, run.log, run.role, run.name)
     declared = campaign.content.log or declared_by(run.program.partition("/")[0], campaign.robot)
@@ -261,14 +261,14 @@ def read_program(
 
 
 def _from_folder(step: Step, folder: Path) -> Step:
-    """Name the file of a step from a folder, where it lies in it."""
+    """Return a step with its file relative to a folder, if the file is in it."""
     file = step.settings.get("file")
     if not isinstance(file, str) or not Path(file).is_relative_to(folder):
         return step
     return Step(step.name, {**step.settings, "file": Path(file).relative_to(folder).as_posix()})
 
 
-def read_measured(campaign: OpenCampaign, run: Run) -> Measured:
+def read_measured(campaign: OpenCampaign, run: Run) -> MeasuredSignals:
     """Read the log of a run without a program, on the joint side."""
     assert campaign.content.log is not None
     log = read_log(campaign.folder / run.log, campaign.content.log, campaign.robot.joint_names)
@@ -276,10 +276,10 @@ def read_measured(campaign: OpenCampaign, run: Run) -> Measured:
 
 
 def cutoff_of(campaign: OpenCampaign, run: Run, rate: float, q: FloatArray | None = None) -> Cutoff:
-    """Choose where a run's positions, sampled at `rate` in Hz, are low-passed; InvalidCampaign where nothing says it.
+    """Choose the cut-off of a run's positions, sampled at `rate` in Hz; InvalidCampaign where nothing determines it.
 
     The campaign states it; else it is 10 times the highest frequency that the run's plan declares. Held poses enter by
-    their means: their filter only finds where the robot stands. `q` are positions that must look like the plan.
+    their means: their filter only finds where the robot stands. `q` are positions that must agree with the plan.
     """
     stated = campaign.content.processing.lowpass_hz
     if stated is not None:
@@ -301,7 +301,7 @@ def check_cutoffs(campaign: OpenCampaign, runs: Sequence[Run]) -> None:
 
 
 def planned_cutoff(folder: Path, run: Run, rate: float = 0.0, q: FloatArray | None = None) -> Cutoff | None:
-    """Choose a cut-off from the plan of a run: of the run that bears its name, else of the fastest Fourier run.
+    """Choose a cut-off from the plan of a run: of the run of its name, else of the fastest Fourier run.
 
     A run of another name must show no frequencies beyond the plan's. A process (`cycle_s`) has no plan.
     """
@@ -351,13 +351,13 @@ def planned_bands(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
 
 
 def _travelling(knots: Sequence[Sequence[float]], blends: Sequence[float], measured: Sequence[bool]) -> list[float]:
-    """List the blends of measured moves that lead somewhere."""
+    """List the blends of measured moves with a displacement."""
     ways = zip(knots[:-1], knots[1:], blends, measured, strict=True)
     return [blend for a, b, blend, counts in ways if counts and blend > 0.0 and list(a) != list(b)]
 
 
 def power_band(run: Run, q: FloatArray, rate: float) -> float:
-    """Find the frequency below which 99.9 % of each moving joint's power lies, Hz; 0 where none moves.
+    """Compute the frequency below which 99.9 % of each moving joint's power is, Hz; 0 where none moves.
 
     It is that of the positions in the part of the run that counts, under a Hann window.
     """
@@ -373,7 +373,7 @@ def power_band(run: Run, q: FloatArray, rate: float) -> float:
 
 
 def missing_lowpass(campaign: OpenCampaign) -> str:
-    """Say which runs lack a low-pass, and which line of campaign.toml gives them one."""
+    """Describe which runs lack a low-pass, and which line of campaign.toml adds one."""
     bands = _unplanned_bands(campaign)
     highest = max((band for band, _ in bands.values()), default=0.0)
     table = "" if "processing" in campaign.content.model_fields_set else "[processing]\n"
@@ -381,26 +381,26 @@ def missing_lowpass(campaign: OpenCampaign) -> str:
     if bands and all(0.0 < MARGIN * highest <= HIGHEST * rate for _, rate in bands.values()):
         step = 10.0 ** (floor(log10(MARGIN * highest)) - 1)
         value = f"{step * ceil(MARGIN * highest / step * (1.0 - 1e-9)):.6g}"
-        why = f"{MARGIN:g} times {highest:.3g} Hz, below which {100 * BAND:g} % of the positions' power lies"
+        why = f"{MARGIN:g} times {highest:.3g} Hz, below which {100 * BAND:g} % of the positions' power is"
     else:
         value, why = "HZ", f"{MARGIN:g} times the highest frequency of the commanded motion; the logs do not show it"
     return (
         f"processing.lowpass_hz: is missing, and no plan (design.json, or a manifest.json of programs) declares the "
         f"motion of {several([repr(name) for name in bands])}. Differentiated twice without a low-pass, the positions' "
-        f"noise would pass for accelerations. Nothing was written; {place}, and run the command again:\n"
+        f"noise would appear as accelerations. Nothing was written; {place}, and run the command again:\n"
         f"{table}lowpass_hz = {value}  # {why}"
     )
 
 
 def _unplanned_bands(campaign: OpenCampaign) -> dict[str, tuple[float, float]]:
-    """Find the band and the rate, Hz, of each run without a plan to low-pass it by; 0 for a log that cannot be read."""
+    """Estimate the band and the rate, Hz, of each run without a plan; 0 for a log that cannot be read."""
     bands = {}
     for run in campaign.content.run:
         if run.program is not None or run.static:
             continue
         try:
             measured = read_measured(campaign, run)
-        except (ExcitorError, OSError, ValueError):  # told when this run is read for its own sake
+        except (ExcitorError, OSError, ValueError):  # reported when this run itself is read
             if planned_cutoff(campaign.folder, run) is None:
                 bands[run.name] = 0.0, 0.0
             continue
@@ -410,7 +410,7 @@ def _unplanned_bands(campaign: OpenCampaign) -> dict[str, tuple[float, float]]:
     return bands
 
 
-def lowpassed(settings: Processing, cutoff: Cutoff, measured: Measured) -> Measured:
+def lowpassed(settings: Processing, cutoff: Cutoff, measured: MeasuredSignals) -> MeasuredSignals:
     """Low-pass the positions of a run without delay."""
     told: dict[str, float | str] = {
         "cutoff_hz": cutoff.hz,
@@ -427,7 +427,7 @@ def filtered(q: FloatArray, rate: float, cutoff: Cutoff, settings: Processing) -
 
 
 def filter_sentences(runs: Mapping[str, Samples]) -> list[str]:
-    """Say where the positions of runs were low-passed, and why there."""
+    """Describe the low-pass of the positions of runs, and its reason."""
     alike: dict[tuple[float, str], list[str]] = {}
     for name, samples in runs.items():
         for step in samples.steps:
@@ -437,7 +437,7 @@ def filter_sentences(runs: Mapping[str, Samples]) -> list[str]:
     return [f"low-pass of positions at {hz:g} Hz, {why}: {several(names)}" for (hz, why), names in alike.items()]
 
 
-def one_pass(run: Run, settings: Processing, measured: Measured) -> Samples:
+def one_pass(run: Run, settings: Processing, measured: MeasuredSignals) -> Samples:
     """Differentiate a run, and cut it to the part that counts."""
     rate = measured.sample_rate_hz
     motion = differentiated(measured.q, rate)
@@ -456,8 +456,8 @@ def one_pass(run: Run, settings: Processing, measured: Measured) -> Samples:
     return Samples(run.name, part, measured.tau[kept], rate, steps=steps)
 
 
-def average_plan(run: Run, cutoff: Cutoff, measured: Measured) -> Samples:
-    """Average whole periods of a planned run; its motion is what lies below the cut-off, exactly."""
+def average_plan(run: Run, cutoff: Cutoff, measured: MeasuredSignals) -> Samples:
+    """Average whole periods of a planned run; the motion has the frequencies below the cut-off, exactly."""
     assert run.period_s is not None
     rate = measured.sample_rate_hz
     n = round(run.period_s * rate)
@@ -479,8 +479,8 @@ def average_plan(run: Run, cutoff: Cutoff, measured: Measured) -> Samples:
     return repeated(run.name, motion, tau, rate, steps)
 
 
-def average_process(run: Run, measured: Measured) -> Samples:
-    """Cut a process log into its cycles, leave out those that deviate, and average the others."""
+def average_process(run: Run, measured: MeasuredSignals) -> Samples:
+    """Cut a process log into its cycles, exclude those that deviate, and average the others."""
     assert run.cycle_s is not None
     q, rate = measured.q, measured.sample_rate_hz
     cycles = find_cycles(q, sample_rate_hz=rate, min_period_s=run.cycle_s)
@@ -494,7 +494,7 @@ def average_process(run: Run, measured: Measured) -> Samples:
     return repeated(run.name, motion, tau, rate, (*measured.steps, Step("average cycles", told)))
 
 
-def static_poses(campaign: OpenCampaign, run: Run, measured: Measured) -> Samples:
+def static_poses(campaign: OpenCampaign, run: Run, measured: MeasuredSignals) -> Samples:
     """Average each pose over its approaches from both sides, against stiction."""
     q, rate = measured.q, measured.sample_rate_hz
     dq = differentiate(q, sample_rate_hz=rate)

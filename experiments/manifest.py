@@ -1,4 +1,4 @@
-"""manifest.json: the one module that writes and reads what a target's programs do. It is read strictly.
+"""manifest.json: written and strictly read descriptions of a target's programs.
 
 A manifest may be a stranger's; what a program was to make the joints do, and which logs there are, follows from it.
 """
@@ -20,7 +20,7 @@ from excitor.design.programs.package import Package, encoded_files
 from excitor.design.programs.package import Program as EmittedProgram
 from excitor.design.programs.plan import Move, Plan, Rounds, Stretches, duration, marks
 from excitor.design.programs.target import axes_of, fitting_steps, units
-from excitor.experiments.align.nouns import Expected
+from excitor.experiments.align.nouns import ExpectedMotion
 from excitor.robots.arrays import finite
 from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.files.schema import sentences
@@ -113,7 +113,7 @@ class _Durations(_Table):
 
 
 class Program(_Table):
-    """One program of a manifest: a Fourier series, or moves made again and again."""
+    """One program of a manifest: a Fourier series, or repeated moves."""
 
     name: Name
     run: Name
@@ -149,7 +149,7 @@ class Program(_Table):
 
 
 class Manifest(_Table):
-    """All that a folder of programs says of itself."""
+    """Description of a folder of programs."""
 
     format: Literal["excitor-manifest"]
     version: Literal[1]
@@ -175,7 +175,7 @@ class Manifest(_Table):
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read manifest.json; InvalidManifest tells all that is wrong with it."""
+    """Read manifest.json; InvalidManifest lists all that is wrong with it."""
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise InvalidManifest(path, [f"is larger than {LARGEST_FILE} bytes, which no manifest is"])
@@ -195,8 +195,8 @@ def parse_manifest(content: bytes | str, path: str | Path = "manifest.json") -> 
         raise InvalidManifest(path, shown) from None
 
 
-def expected_of(manifest: Manifest, program: str, path: str | Path = "manifest.json") -> Expected:
-    """Tell what a program, found by its name, was to make the joints do."""
+def expected_of(manifest: Manifest, program: str, path: str | Path = "manifest.json") -> ExpectedMotion:
+    """Return the planned joint motion of a program, found by its name."""
     found = [entry for entry in manifest.programs if entry.name == program]
     if len(found) != 1:
         names = ", ".join(entry.name for entry in manifest.programs[:20]) or "none"
@@ -207,7 +207,7 @@ def expected_of(manifest: Manifest, program: str, path: str | Path = "manifest.j
         body = _trajectory(entry, n) if entry.series else _rounds(entry)
         if len(set(manifest.joints)) < n:
             raise ValueError("two of its joints have one name")
-        made = Expected(
+        made = ExpectedMotion(
             program=entry.name,
             joints=tuple(manifest.joints),
             prismatic=np.array([unit == "m" for unit in manifest.units.position]),
@@ -267,7 +267,7 @@ def _rounds(entry: Program) -> Rounds:
     return Rounds(made, entry.repeats)
 
 
-def _check_times(entry: Program, made: Expected) -> None:
+def _check_times(entry: Program, made: ExpectedMotion) -> None:
     if abs(entry.durations_s.main - made.duration) > 1e-6 * max(1.0, made.duration):
         raise ValueError(f"takes {entry.durations_s.main:g} s as durations_s says, its parts {made.duration:g} s")
     times = [mark.t for mark in entry.marks]
@@ -285,7 +285,7 @@ def manifests_of(folder: Path) -> dict[str, Path]:
 
 @dataclass(frozen=True, slots=True)
 class ProgramLog:
-    """A program's run, and where its log lies; paths from the campaign's folder."""
+    """A program's log, with paths from the campaign's folder."""
 
     program: str  # target/name
     log: str
@@ -294,7 +294,7 @@ class ProgramLog:
 
 
 def found_logs(folder: Path) -> list[ProgramLog]:
-    """List the logs that lie where they are expected: logs/TARGET/PROGRAM.*, beside programs/TARGET."""
+    """List the logs found at their expected paths: logs/TARGET/PROGRAM.*, beside programs/TARGET."""
     found: list[ProgramLog] = []
     for target, manifest in manifests_of(folder).items():
         logs = folder / LOGS / target
@@ -315,7 +315,7 @@ def found_logs(folder: Path) -> list[ProgramLog]:
 
 
 def folder_files(made: Package, inputs: Mapping[str, str]) -> dict[str, bytes]:
-    """Encode every file of the folder; the manifest has their digests and those of what they were made from."""
+    """Encode every file of the folder; the manifest has their digests and those of their inputs."""
     contents = encoded_files(made)
     manifest = manifest_data(made, inputs) | {"files": digests(contents)}
     contents[MANIFEST] = (json.dumps(manifest, indent=1, allow_nan=False) + "\n").encode()

@@ -1,4 +1,4 @@
-"""model.json: what an identification found, how sure it is, and what it rests on; written and read here alone."""
+"""model.json: written and read results of an identification, with their uncertainty and provenance."""
 
 import json
 import tomllib
@@ -65,7 +65,7 @@ class Standard:
             freeze(self, share=str(len(self.values)))
 
     def to_json(self) -> dict[str, Any]:
-        """Write it as model.json has it."""
+        """Convert to plain data as in model.json."""
         return {
             "status": self.status,
             "solver": self.solver,
@@ -84,7 +84,7 @@ class Standard:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Fitted:
-    """How base parameters and their intervals were found."""
+    """Settings of the estimate and its intervals."""
 
     equations: int
     settings: Mapping[str, float | str | None]
@@ -92,7 +92,7 @@ class Fitted:
     interval_settings: Mapping[str, float | None]
 
     def to_json(self) -> dict[str, Any]:
-        """Write it as model.json has it."""
+        """Convert to plain data as in model.json."""
         return {
             "equations": self.equations,
             "settings": dict(self.settings),
@@ -102,7 +102,7 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Model:
-    """A model.json. Of a payload campaign, `payload`, `load` and `arm` hold what the robot carries."""
+    """A model.json. Of a payload campaign, `payload`, `load` and `arm` describe the load."""
 
     robot_name: str
     method: str = ""
@@ -141,7 +141,7 @@ class Model:
             freeze(self, covariance=f"{len(self.names)} {len(self.names)}")
 
     def __repr__(self) -> str:
-        """Name the figures that matter in one line."""
+        """Return the main figures in one line."""
         if self.task == "payload":
             return f"Model(what {self.robot_name} carries)"
         told = [f"{len(self.names)} parameters by {self.method or 'an unnamed method'}"]
@@ -159,7 +159,7 @@ class Model:
 
     @property
     def inflation(self) -> FloatArray:
-        """How many times wider the intervals are than white residuals would make them, (n_base,)."""
+        """Ratio of the intervals to those for white residuals, (n_base,)."""
         return self.sigma / self.sigma_white
 
     @property
@@ -181,14 +181,14 @@ class Model:
         return tuple((self.training or {}).get("runs", ()))
 
     def consistent(self) -> FloatArray:
-        """Take the physically consistent parameters, (n_params,); ExcitorError where there are none."""
+        """Return the physically consistent parameters, (n_params,); ExcitorError where there are none."""
         self._check_arm()
         if self.standard is None:
             raise ExcitorError(f"{self.where}: holds no physically consistent model ({self.refusal})")
         return self._placed(self.standard.names, self.standard.values)
 
     def labels(self) -> tuple[str, ...]:
-        """Label every parameter of the robot by how far it is the data's doing; "" where nobody says."""
+        """Label of every parameter of the robot by the share of data and prior; "" where unknown."""
         known = {} if self.standard is None else dict(zip(self.standard.names, self.standard.labels, strict=True))
         return tuple(known.get(name, "") for name in layout(self.own_robot()).names)
 
@@ -202,7 +202,7 @@ class Model:
         return inverse_dynamics(self.own_robot(), motion, chi).reshape(np.shape(q))
 
     def own_robot(self) -> Robot:
-        """Take the robot that the model was read with, else that of the campaign beside it or of the catalogue."""
+        """Return the robot that the model was read with, else that of the campaign beside it or of the catalogue."""
         robot = self.robot or _robot_of(self.path, self.robot_name)
         if robot is None:
             raise ExcitorError(
@@ -212,21 +212,21 @@ class Model:
         return robot
 
     def known_covariance(self) -> FloatArray:
-        """Take the base parameters' covariance, (n_base, n_base); ExcitorError where there is none."""
+        """Return the base parameters' covariance, (n_base, n_base); ExcitorError where there is none."""
         if self.covariance is None:
             raise ExcitorError(
-                f"{self.where}: has no covariance, so nobody knows how sure it is; identify the campaign again"
+                f"{self.where}: has no covariance, so its uncertainty is unknown; identify the campaign again"
             )
         return self.covariance
 
     def known_sigma(self) -> FloatArray:
-        """Take the base parameters' standard deviations, (n_base,); ExcitorError where they are not all there."""
+        """Return the base parameters' standard deviations, (n_base,); ExcitorError where one is missing."""
         if not np.isfinite(self.sigma).all():
             raise ExcitorError(f"{self.where}: a parameter has no sigma; identify the campaign again")
         return self.sigma
 
     def residuals(self, joints: Sequence[str]) -> FloatArray:
-        """Take what is left unexplained of each joint's torque, rms over runs, (n_joints,)."""
+        """Return each joint's residual torque, rms over runs, (n_joints,)."""
         squares = np.zeros(len(joints))
         for j, name in enumerate(joints):
             found = [weight.sigma for weight in self.weights if weight.joint == name]
@@ -253,7 +253,7 @@ class Model:
         return pd.DataFrame(columns)
 
     def to_json(self) -> dict[str, Any]:
-        """Write it as model.json has it."""
+        """Convert to plain data as in model.json."""
         head: dict[str, Any] = {"schema": SCHEMA}
         standard = {"status": "none", "reason": self.refusal} if self.standard is None else self.standard.to_json()
         tail = {
@@ -370,7 +370,7 @@ class _Part(BaseModel):
 
 
 class _Parameter(_Part):
-    """A base parameter; what is not there is of an older version."""
+    """A base parameter; missing fields are of an older version."""
 
     name: Text
     regrouping: Annotated[str, Field(max_length=100_000)] = ""
@@ -447,7 +447,7 @@ class _File(_Part):
 
 
 def read_model(path: str | PathLike[str], robot: Robot | None = None) -> Model:
-    """Read a model.json; ExcitorError says in sentences what is wrong with it.
+    """Read a model.json; ExcitorError states what is wrong with it.
 
     Args:
         path: the file, or the folder that holds it.

@@ -1,11 +1,8 @@
-"""`excitor next`, without its printing: what is known, what is missing, and what to do about it.
+"""Recommendation of the next run: targets, candidates, and their information per second of robot time.
 
-* What is to be known, how well it is known now, and what is wanted: targets of parameters and of torques.
-* Which runs could be made next: those so far once more, a motion sought for what is missing, poses, sweeps.
-* How long does the robot take for a run: from home to home.
-* What is known now: the model's information, and what a second of measuring was worth so far.
-* Which run teaches most for its time: what is expected of each after it was made, ranked by gain per second.
-* How is a run made that was advised: the lines of campaign.toml, and the commands.
+Targets are deviations of parameters and of torques. Candidates are repetitions, a new motion for the missed targets,
+held poses and friction sweeps; their time is from home to home. The best is described by the lines of campaign.toml and
+the commands.
 """
 
 import json
@@ -60,7 +57,7 @@ STOP = "stop: targets met"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Aim:
-    """Something that is to be known."""
+    """A target: a deviation, its present value and the wanted one."""
 
     name: str
     kind: Literal["parameter", "torque"]
@@ -75,12 +72,12 @@ class Aim:
 
     @property
     def met(self) -> bool:
-        """Tell whether it is known well enough."""
+        """True if the target is met."""
         return self.now <= MET * self.target
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Learned:
+class IdentifiedRun:
     """A run that the model was identified from."""
 
     run: Run
@@ -90,8 +87,8 @@ class Learned:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Known:
-    """The model as information about the base parameters that it has, and what further rows will be worth."""
+class PriorInformation:
+    """The model's information about its base parameters, and the noise of further rows."""
 
     campaign: OpenCampaign
     robot: Robot  # with the joints held that the model holds
@@ -102,17 +99,17 @@ class Known:
     noise: Noise
     expected: FloatArray  # (n_names, n_names), A
     map: FloatArray  # (n_names, n_names), L
-    runs: tuple[Learned, ...]
+    runs: tuple[IdentifiedRun, ...]
 
     @property
     def values(self) -> FloatArray:
-        """Take the model's base parameters, (n_names,)."""
+        """The model's base parameters, (n_names,)."""
         return self.model.values
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Candidate:
-    """A run that could be made: once, of so many seconds."""
+    """A run that could be made, and its duration, s."""
 
     what: str
     kind: str  # "again", "motion", "static", "sweeps"
@@ -122,13 +119,13 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Ranked:
-    """A candidate, and what it would bring."""
+class RankedCandidate:
+    """A candidate, and its expected effect."""
 
     candidate: Candidate
     expected: tuple[float, ...]  # deviation of every aim afterwards
     gain: float  # 0 to 1: 1 closes all that is missing
-    times: int | None  # how often until every target is met; None: more often than is worth counting
+    times: int | None  # repetitions until every target is met; None: too many to count
     teaches: tuple[str, ...]  # parameters and torques that it is for
 
     @property
@@ -138,22 +135,22 @@ class Ranked:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Advised:
-    """What to do next."""
+class NextRunAdvice:
+    """Recommended next runs."""
 
-    known: Known
+    known: PriorInformation
     aims: tuple[Aim, ...]
-    ranked: tuple[Ranked, ...]  # best first; none where targets are met
-    notes: tuple[str, ...]  # what stays open, and what was not looked at
+    ranked: tuple[RankedCandidate, ...]  # best first; none where targets are met
+    notes: tuple[str, ...]  # what stays open, and what was not checked
 
     @property
     def missing(self) -> tuple[Aim, ...]:
-        """List what misses its target, worst first."""
+        """Missed targets, worst first."""
         return tuple(sorted((a for a in self.aims if not a.met), key=lambda a: -a.now / max(a.target, 1e-300)))
 
     @property
     def sentence(self) -> str:
-        """Say it in one sentence."""
+        """Recommendation as one sentence."""
         if not self.missing:
             return STOP
         many = len(self.missing)
@@ -168,8 +165,8 @@ Tell = Callable[[str], None]
 
 
 @one_blas_thread()
-def advise(folder: Path, *, seed: int = 0, tell: Tell = lambda _: None, warn: Tell = lambda _: None) -> Advised:
-    """Look at a campaign's model and say what to run next; ExcitorError where there is nothing to go on."""
+def advise(folder: Path, *, seed: int = 0, tell: Tell = lambda _: None, warn: Tell = lambda _: None) -> NextRunAdvice:
+    """Recommend the next run for a campaign's model; ExcitorError where there is no usable model."""
     check_model(folder, warn)
     campaign = open_campaign(folder)
     tell("reading the model and the logs it was identified from …")
@@ -178,14 +175,14 @@ def advise(folder: Path, *, seed: int = 0, tell: Tell = lambda _: None, warn: Te
     notes = open_by_held(known)
     missing = [aim for aim in aims if not aim.met]
     if not missing:
-        return Advised(known, aims, (), tuple(notes))
+        return NextRunAdvice(known, aims, (), tuple(notes))
     found, why_not = candidates(known, setup_of(campaign), missing, seed=seed, tell=tell)
     repeats = "errors that repeat in every period are no noise: no repetition averages them away"
-    return Advised(known, aims, tuple(ranked(known.given, aims, found)), (*notes, *why_not, repeats))
+    return NextRunAdvice(known, aims, tuple(ranked(known.given, aims, found)), (*notes, *why_not, repeats))
 
 
 def check_model(folder: Path, warn: Tell) -> None:
-    """Refuse a campaign without a model, saying what comes first; warn of a model that is older than its inputs."""
+    """Refuse a campaign without a model, naming the missing stage; warn of a model that is older than its inputs."""
     stages = status(folder)
     model = next(stage for stage in stages if stage.name == FILE)
     if model.state == "missing":
@@ -195,14 +192,14 @@ def check_model(folder: Path, warn: Tell) -> None:
 
 
 def setup_of(campaign: OpenCampaign) -> Setup | str:
-    """Set up the design problem, or say why there is none: recordings may come without a cell."""
+    """Build the design problem, or return why there is none: recordings may come without a cell."""
     try:
         return set_up(campaign)
     except InvalidCampaign as error:
         return "; ".join(error.problems[:3])
 
 
-def advised_data(advised: Advised) -> dict[str, Any]:
+def advised_data(advised: NextRunAdvice) -> dict[str, Any]:
     """Write it for scripts."""
     targets = advised.known.campaign.content.targets.model_dump()
     if targets["relative_sigma_percent"] is None:
@@ -236,17 +233,19 @@ def advised_data(advised: Advised) -> dict[str, Any]:
 
 
 MET = 1.0 + 1e-9
-LEAST = 1e-6  # of a deviation: nobody asks for less
+LEAST = 1e-6  # of a deviation: smaller ones do not matter
 
 
-def aims_of(known: Known) -> tuple[Aim, ...]:
-    """List what is judged: parameters that show above the noise, or those named, then each joint's torque."""
+def aims_of(known: PriorInformation) -> tuple[Aim, ...]:
+    """List the targets: parameters that show above the noise, or those named, then each joint's torque."""
     squares, torque = sizes_of(known)
     C = knowledge(known.given).covariance
     return (*_parameter_aims(known, C, squares, torque), *_torque_aims(known, C, squares, torque))
 
 
-def _parameter_aims(known: Known, C: FloatArray, squares: list[FloatArray], torque: FloatArray) -> Iterator[Aim]:
+def _parameter_aims(
+    known: PriorInformation, C: FloatArray, squares: list[FloatArray], torque: FloatArray
+) -> Iterator[Aim]:
     stated, design = known.campaign.content.targets, known.campaign.content.design
     percent = stated.relative_sigma_percent
     relative = (design.target_relative_sigma_percent if percent is None else percent) / 100.0
@@ -261,7 +260,9 @@ def _parameter_aims(known: Known, C: FloatArray, squares: list[FloatArray], torq
         yield Aim(known.names[k], "parameter", units[known.place[k]], size, now, target, np.outer(e, e))
 
 
-def _torque_aims(known: Known, C: FloatArray, squares: list[FloatArray], torque: FloatArray) -> Iterator[Aim]:
+def _torque_aims(
+    known: PriorInformation, C: FloatArray, squares: list[FloatArray], torque: FloatArray
+) -> Iterator[Aim]:
     share = known.campaign.content.targets.torque_error_percent / 100.0
     sliding, sigma = known.robot.mechanism.prismatic, known.noise.sigma
     for j, name in enumerate(known.robot.joint_names):
@@ -276,7 +277,7 @@ def deviation(C: FloatArray, weight: FloatArray) -> float:
     return float(np.sqrt(max(float(np.sum(C * weight)), 0.0)))
 
 
-def sizes_of(known: Known) -> tuple[list[FloatArray], FloatArray]:
+def sizes_of(known: PriorInformation) -> tuple[list[FloatArray], FloatArray]:
     """Average WᵀW of each joint over the runs so far, and find the rms of its modelled torque, (n_joints,)."""
     n, n_joints = len(known.names), known.robot.n_joints
     sums: list[FloatArray]
@@ -297,7 +298,7 @@ def sizes_of(known: Known) -> tuple[list[FloatArray], FloatArray]:
     return squares, np.sqrt(torque)
 
 
-def named(known: Known) -> tuple[int, ...]:
+def named(known: PriorInformation) -> tuple[int, ...]:
     """Find the parameters that the campaign names; InvalidCampaign where the model has none of that name."""
     wanted = [name.removesuffix("R") for name in known.campaign.content.targets.parameters]
     own = [name.removesuffix("R") for name in known.names]
@@ -315,9 +316,9 @@ _GRAVITY = tuple(name for name in LINK_COMPONENTS if name.startswith("M"))
 
 
 def candidates(
-    known: Known, setup: Setup | str, missing: Sequence[Aim], *, seed: int, tell: Tell
+    known: PriorInformation, setup: Setup | str, missing: Sequence[Aim], *, seed: int, tell: Tell
 ) -> tuple[list[Candidate], list[str]]:
-    """List what could be done, and why what else comes to mind could not; without a setup, it says why there is none.
+    """List candidates, and why others are excluded; `setup` is a reason if there is no design problem.
 
     Targets that are met stay met: information only adds.
     """
@@ -327,7 +328,7 @@ def candidates(
     held, notes = set(known.robot.locked) - set(known.campaign.robot.locked), []
     slow = slow_kinds(known, missing)
     if held and slow:
-        notes.append("slow runs were not looked at: they would be of other positions of the joints that are held")
+        notes.append("slow runs were not checked: they would be of other positions of the joints that are held")
     makers = [("motion", _motion), *((kind, _slow) for kind in slow if not held)]
     for kind, maker in makers:
         tell(f"trying {'a new motion' if kind == 'motion' else _SLOW[kind]} …")
@@ -339,8 +340,8 @@ def candidates(
     return found, notes
 
 
-def slow_kinds(known: Known, missing: Sequence[Aim]) -> list[str]:
-    """Choose the slow runs that show what is missing: poses gravity and offsets, sweeps friction."""
+def slow_kinds(known: PriorInformation, missing: Sequence[Aim]) -> list[str]:
+    """Choose the slow runs that show the missed parameters: poses for gravity and offsets, sweeps for friction."""
     params, base = layout(known.robot), base_parameters(known.robot)
     friction = {params.names[k] for k in params.friction_columns}
     offsets = {t.parameter for t in known.robot.drive.friction if friction_model(t).shape == "constant"}
@@ -351,8 +352,8 @@ def slow_kinds(known: Known, missing: Sequence[Aim]) -> list[str]:
     return kinds + (["sweeps"] if (friction - offsets) & set(names) else [])
 
 
-def open_by_held(known: Known) -> list[str]:
-    """Say what stays open because joints were held, and which joint would free it."""
+def open_by_held(known: PriorInformation) -> list[str]:
+    """Describe what held joints leave open, and which joint to free."""
     told = []
     held = {i: at for i, at in known.robot.locked.items() if i not in known.campaign.robot.locked}
     names = known.robot.joint_names
@@ -366,17 +367,17 @@ def open_by_held(known: Known) -> list[str]:
             )
     dropped = len(base_parameters(known.robot)) - len(known.names)
     if dropped:
-        told.append(f"{dropped} base parameters left the model by the campaign's own rule, and are not judged")
+        told.append(f"{dropped} base parameters were eliminated by the campaign's own rule, and are not rated")
     payload = known.campaign.content.payload
     if payload is not None and known.campaign.content.design.schedule != "payload-pair":
         told.append(
             'the payload is part of its link\'s parameters; schedule = "payload-pair", a run with it and one without, '
-            "tells the two apart"
+            "separates the two"
         )
     return told
 
 
-def _repetitions(known: Known) -> Iterator[Candidate]:
+def _repetitions(known: PriorInformation) -> Iterator[Candidate]:
     """Repeat each run so far; logs of the same program are the same run."""
     seen: set[str] = set()
     for run in known.runs:
@@ -394,8 +395,8 @@ def _repetitions(known: Known) -> Iterator[Candidate]:
         )
 
 
-def _motion(known: Known, setup: Setup, missing: Sequence[Aim], *, kind: str, seed: int) -> Candidate | str:
-    """Search a periodic motion that minimises what is missing, Σ σ²/target², given all that is known.
+def _motion(known: PriorInformation, setup: Setup, missing: Sequence[Aim], *, kind: str, seed: int) -> Candidate | str:
+    """Search a periodic motion that minimises the missed targets, Σ σ²/target², given all information so far.
 
     In the letters of `known.py`: tr (Lᵀ A L + Lᵀ G L)⁻¹ T = tr (A + G)⁻¹ L⁻ᵀ T L⁻¹.
     """
@@ -437,8 +438,8 @@ def _motion(known: Known, setup: Setup, missing: Sequence[Aim], *, kind: str, se
     )
 
 
-def worst_shown(known: Known, missing: Sequence[Aim]) -> list[Aim]:
-    """Where only torques miss their targets, find the parameters that contribute most to them."""
+def worst_shown(known: PriorInformation, missing: Sequence[Aim]) -> list[Aim]:
+    """Find the parameters that contribute most to torques that miss their targets, if only torques do."""
     C = knowledge(known.given).covariance
     task = np.sum([aim.weight / aim.target**2 for aim in missing], axis=0)
     share = np.diag(C) * np.diag(task)
@@ -453,8 +454,8 @@ def worst_shown(known: Known, missing: Sequence[Aim]) -> list[Aim]:
 _SLOW = {"static": "poses held", "sweeps": "sweeps at constant speeds"}
 
 
-def _slow(known: Known, setup: Setup, missing: Sequence[Aim], *, kind: str, seed: int) -> Candidate | str:
-    """Make a slow run as the design stage would."""
+def _slow(known: PriorInformation, setup: Setup, missing: Sequence[Aim], *, kind: str, seed: int) -> Candidate | str:
+    """Build a slow run as the design stage would."""
     moving = moving_mask(setup.robot, setup.design.joints or None)
     moving[list(known.robot.locked)] = False
     plan = RunPlan("further", "static" if kind == "static" else "sweep", moving, "identify", "What is missing.")
@@ -477,7 +478,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def program_seconds(folder: Path, program: str) -> float | None:
-    """Tell how long an emitted program, TARGET/NAME, takes, s; None where its manifest does not say."""
+    """Return the duration of an emitted program, TARGET/NAME, s; None where its manifest does not state it."""
     target, _, name = program.partition("/")
     for entry in read_manifest(folder / PROGRAMS / target / MANIFEST).programs:
         if entry.name == name:
@@ -486,7 +487,7 @@ def program_seconds(folder: Path, program: str) -> float | None:
 
 
 def way_seconds(folder: Path) -> float:
-    """Tell what moving to a start and back takes in the designed runs, s; 0 where nobody knows."""
+    """Return the mean duration of the ways to a start and back in the designed runs, s; 0 where unknown."""
     if not (folder / DESIGN).is_file():
         return 0.0
     runs = [run for run in entries(read_design(folder), "runs") if isinstance(run, dict)]
@@ -495,11 +496,11 @@ def way_seconds(folder: Path) -> float:
 
 
 POSE_SECONDS = 2.0  # that a static pose was held: approached from both sides
-MOST_SAMPLES = 1500  # of a run, that are looked at
+MOST_SAMPLES = 1500  # of a run, that are used
 
 
-def known_of(campaign: OpenCampaign) -> Known:
-    """Read the model and the logs of its runs; ExcitorError where it does not say how sure it is."""
+def known_of(campaign: OpenCampaign) -> PriorInformation:
+    """Read the model and the logs of its runs; ExcitorError where it has no covariance."""
     if campaign.content.task == "payload":
         raise ExcitorError(f"{campaign.folder}: is a payload campaign, whose runs are all planned; see its report")
     path = campaign.folder / FILE
@@ -523,34 +524,34 @@ def known_of(campaign: OpenCampaign) -> Known:
     once = restricted(add(rows_say(robot, run.motion, raw, run.seconds, run.static) for run in runs), place)
     noise, L = calibrated(raw, once, given)
     A = once.matrix * noise.rate_hz
-    return Known(campaign, robot, model, place, given.names, given, noise, A, L, runs)
+    return PriorInformation(campaign, robot, model, place, given.names, given, noise, A, L, runs)
 
 
 def slowest(campaign: OpenCampaign) -> FloatArray | float:
-    """Tell the speeds below which joints' rows are left out."""
+    """Return the speeds below which joints' rows are left out."""
     zone = rows_of(campaign).dead_zone
     return 0.0 if zone is None else zone
 
 
-def taught(known: Known, motion: Motion, seconds: float, *, static: bool = False) -> Information:
-    """Tell what measuring a motion for so long would say of the model's parameters: Lᵀ G L."""
+def taught(known: PriorInformation, motion: Motion, seconds: float, *, static: bool = False) -> Information:
+    """Compute the information of measuring a motion about the model's parameters: Lᵀ G L."""
     said = restricted(rows_say(known.robot, motion, known.noise, seconds, static), known.place)
     matrix = known.map.T @ said.matrix @ known.map
     matrix = 0.5 * (matrix + matrix.T)
     return Information(said.names, matrix, matrix)
 
 
-def learned(run: Run, samples: Samples) -> Learned:
-    """Count what a run measured, all its repetitions; its motion is thinned."""
+def learned(run: Run, samples: Samples) -> IdentifiedRun:
+    """Return a run's motion, thinned, and its measured time, all repetitions included."""
     once = POSE_SECONDS * len(samples) if samples.static else len(samples) / samples.sample_rate_hz
     every = max(1, len(samples) // MOST_SAMPLES)
     motion = samples.motion
     thin = Motion(motion.q[::every], motion.dq[::every], motion.ddq[::every])
-    return Learned(run, thin, samples.static, once * max(samples.repetitions, 1))
+    return IdentifiedRun(run, thin, samples.static, once * max(samples.repetitions, 1))
 
 
 def calibrated(raw: Noise, once: Information, given: Information) -> tuple[Noise, FloatArray]:
-    """Find how many rows a second count as independent, so that the runs explain the model's deviations; and L."""
+    """Estimate the number of independent rows per second that explains the model's covariance; and the map L."""
     obtained, told = sigmas(knowledge(given)), sigmas(knowledge(once))
     if not np.isfinite(told).all():
         names = ", ".join(name for name, sigma in zip(once.names, told, strict=True) if not np.isfinite(sigma))
@@ -573,7 +574,7 @@ def _roots(A: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def rows_say(robot: Robot, motion: Motion, noise: Noise, seconds: float, static: bool) -> Information:
-    """Tell what rows say of all base parameters; poses were held with velocities that are noise."""
+    """Compute the information of rows about all base parameters; held poses have zero velocity."""
     if static:
         still = np.zeros_like(motion.q)
         motion = Motion(motion.q, still, still)
@@ -581,33 +582,33 @@ def rows_say(robot: Robot, motion: Motion, noise: Noise, seconds: float, static:
 
 
 def restricted(full: Information, place: IntArray) -> Information:
-    """Take what is said of some parameters, the others being what the model says of them: nothing."""
+    """Return the information about some parameters; the model has none about the others."""
     names = tuple(full.names[k] for k in place)
     block = np.ix_(place, place)
     return Information(names, full.matrix[block], full.scatter[block])
 
 
 MOST_TIMES = 1000  # that a run is repeated in thought
-TEACHES = 0.25  # of what is missing of a parameter, from which on a run is said to teach it
+TEACHES = 0.25  # of a parameter's missing accuracy, from which on a run is listed as informative about it
 
 
-def ranked(given: Information, aims: Sequence[Aim], candidates: Sequence[Candidate]) -> list[Ranked]:
+def ranked(given: Information, aims: Sequence[Aim], candidates: Sequence[Candidate]) -> list[RankedCandidate]:
     """Rank candidates, best first."""
     found = [_judged(given, aims, candidate) for candidate in candidates]
     return sorted(found, key=lambda one: -one.rate)
 
 
 def expected(given: Information, aims: Sequence[Aim], more: Information) -> list[float]:
-    """Evaluate each aim's deviation once more is known."""
+    """Compute each aim's deviation after more information."""
     C = knowledge(add([given, more])).covariance
     return [deviation(C, aim.weight) for aim in aims]
 
 
-def _judged(given: Information, aims: Sequence[Aim], candidate: Candidate) -> Ranked:
+def _judged(given: Information, aims: Sequence[Aim], candidate: Candidate) -> RankedCandidate:
     after = expected(given, aims, candidate.teaches)
     gains = {aim.name: _gain(aim, sigma) for aim, sigma in zip(aims, after, strict=True) if not aim.met}
     order = sorted(gains, key=lambda name: -gains[name])
-    return Ranked(
+    return RankedCandidate(
         candidate,
         tuple(after),
         float(np.mean(list(gains.values()))),
@@ -639,7 +640,7 @@ def _times(given: Information, aims: Sequence[Aim], more: Information) -> int | 
 
 
 def again(campaign: OpenCampaign, run: Run) -> tuple[str, ...]:
-    """Say how a run is measured once more and identified together with what there is."""
+    """Describe how to repeat a run and identify it together with the previous ones."""
     folder, log = campaign.folder, _free(campaign, run)
     first = (
         f"run program {run.program} on the robot again; keep its recording as {log}"
@@ -654,7 +655,7 @@ def again(campaign: OpenCampaign, run: Run) -> tuple[str, ...]:
 
 
 def further(campaign: OpenCampaign, asked: Sequence[str] | str) -> tuple[str, ...]:
-    """Say how a further run is designed, so that those measured stay as they are."""
+    """Describe how to design a further run without changing those measured."""
     folder = campaign.folder
     before = list(campaign.content.design.further)
     entry = asked if isinstance(asked, str) else list(asked)
@@ -674,12 +675,12 @@ def further(campaign: OpenCampaign, asked: Sequence[str] | str) -> tuple[str, ..
 
 
 def names_runs(campaign: OpenCampaign) -> bool:
-    """Tell whether campaign.toml names its runs, or takes logs where they lie."""
+    """Return True if campaign.toml names its runs; else logs are found by their paths."""
     return "[[run]]" in campaign.text.replace(" ", "")
 
 
 def _design_command(folder: Path) -> str:
-    """Repeat the search's own budget and seed, which make the same motions again."""
+    """Return the design command with the search's own budget and seed, which make the same motions again."""
     words = ["excitor", "design", str(folder)]
     if (folder / DESIGN).is_file():
         settings = subtable(read_design(folder), "settings")
@@ -695,7 +696,7 @@ def _design_command(folder: Path) -> str:
 
 
 def _run_lines(run: Run) -> list[str]:
-    """Write a run as campaign.toml has it."""
+    """Write a run as in campaign.toml."""
     given = run.model_dump(exclude_defaults=True)
     return ["[[run]]", *(f"{key} = {_toml(value)}" for key, value in given.items())]
 

@@ -1,4 +1,4 @@
-"""A payload campaign: what is known of the arm, what the robot carries, how sure that is, and whether it may."""
+"""Payload campaign: prior of the arm, estimate of the load and its covariance, and comparison with the rating."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from excitor.experiments.align.nouns import Alignment
-from excitor.experiments.campaign import OpenCampaign, Rated, Run
+from excitor.experiments.campaign import OpenCampaign, PayloadRating, Run
 from excitor.experiments.identification import findings_data, provenance, steps_data
 from excitor.experiments.logs import filter_sentences, read_run_aligned
 from excitor.experiments.manifest import MANIFEST, PROGRAMS, read_manifest
@@ -43,7 +43,7 @@ from excitor.identify.load.poses import Poses, StaticLoad, poses_from_samples, s
 from excitor.identify.samples import Samples, Step
 from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.base import base_parameters, random_motion
-from excitor.robots.errors import ExcitorError, RankDeficient, SolverFailed
+from excitor.robots.errors import ExcitorError, RankDeficient, SolverError
 from excitor.robots.inertia import about_center_of_mass, from_center_of_mass
 from excitor.robots.load_torques import carried_from_joints
 from excitor.robots.parameters import layout
@@ -53,7 +53,7 @@ _PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 
 
 def known_arm(campaign: OpenCampaign) -> tuple[Arm, str]:
-    """Take the campaign's prior, or the robot file's numbers with the doubt that the campaign states; and say which."""
+    """Return the campaign's prior arm, or the robot file's values with the stated uncertainty; and its source."""
     content, robot = campaign.content, campaign.robot
     if content.prior is not None:
         try:
@@ -62,15 +62,15 @@ def known_arm(campaign: OpenCampaign) -> tuple[Arm, str]:
             raise ExcitorError(f"prior: {content.prior}: {error}") from None
     links, rotors = content.arm.links_percent, content.arm.rotors_percent
     if links == rotors == 0.0:
-        return exact_arm(robot), f"the arm as the file of {robot.name} has it, taken for exact"
-    told = f"the arm as the file of {robot.name} has it, links {links:g} % and rotors {rotors:g} % in doubt"
+        return exact_arm(robot), f"the arm as the file of {robot.name} has it, assumed exact"
+    told = f"the arm as the file of {robot.name} has it, links uncertain by {links:g} %, rotors by {rotors:g} %"
     return doubted_arm(robot, links / 100.0, rotors / 100.0), told
 
 
 def arm_of_model(folder: Path, name: str, robot: Robot) -> Arm:
-    """Read base parameters and their covariance from a model.json; what regrouped is split as it was planned with.
+    """Read base parameters and their covariance from a model.json; regrouped ones are split as in the design.
 
-    Torques are those of the base parameters; the split tells links, whose torque gears lose some of, from rotors.
+    Torques are those of the base parameters; the split separates links, whose torque suffers gear losses, from rotors.
     """
     model = read_model(folder / name, robot)
     names, beta, C = model.names, model.values, _covariance(model)
@@ -98,7 +98,7 @@ def arm_of_model(folder: Path, name: str, robot: Robot) -> Arm:
 
 
 def doubted_arm(robot: Robot, links: float, rotors: float) -> Arm:
-    """Spread masses, centres and inertias about them, and rotors, each by a share of itself; friction is open anyway.
+    """Build an arm whose σ are shares of masses, centres, inertias about them, and rotors; friction is free anyway.
 
     Cov φ = T diag(share · value)² Tᵀ, T = ∂φ/∂(m, c, I).
     """
@@ -119,7 +119,7 @@ def doubted_arm(robot: Robot, links: float, rotors: float) -> Arm:
 
 
 def _about_center(phi: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Write (m, c, I) and its derivative's inverse, ∂φ/∂(m, c, I); central differences of a cubic are exact enough."""
+    """Return (m, c, I) and its derivative's inverse, ∂φ/∂(m, c, I); central differences of a cubic are exact enough."""
     mass, center, inertia = about_center_of_mass(phi)
     at = np.array([mass, *center, *(inertia[pair] for pair in _PAIRS)])
     step = 1e-4
@@ -134,12 +134,12 @@ def _parameters(values: FloatArray) -> FloatArray:
 
 
 def _covariance(model: Model) -> FloatArray:
-    """Take the covariance of the base parameters; ValueError where it is none."""
+    """Return the covariance of the base parameters; ValueError if it is not symmetric and positive semidefinite."""
     C = model.known_covariance()
     scale = np.sqrt(np.maximum(np.diag(C), 0.0))
     unit = C / np.outer(*(np.where(scale > 0.0, scale, 1.0),) * 2)
     if np.abs(unit - unit.T).max(initial=0.0) > 1e-6 or np.linalg.eigvalsh(unit).min(initial=0.0) < -1e-6:
-        raise ValueError("has a covariance that is none: not symmetric, or with a negative variance")
+        raise ValueError("has an invalid covariance: not symmetric, or with a negative variance")
     return C
 
 
@@ -148,13 +148,13 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Predicted:
-    """How well torques are foretold in a run, motors' side, N m referred to the links."""
+class PredictionErrors:
+    """Prediction error of torques in a run, motors' side, N m referred to the links."""
 
     run: str
     loaded: bool
     unseen: bool
-    rms: FloatArray  # (n_axes,) of what is left
+    rms: FloatArray  # (n_axes,) of the residuals
     size: FloatArray  # (n_axes,) of the torques
 
 
@@ -174,7 +174,7 @@ class PayloadRuns:
 
 @dataclass(frozen=True, eq=False)
 class IdentifiedLoad:
-    """A load, and all it rests on."""
+    """An identified load and its inputs."""
 
     campaign: OpenCampaign
     runs: PayloadRuns
@@ -186,7 +186,7 @@ class IdentifiedLoad:
     refusal: str  # why there is no such body, where there is none
     static: StaticLoad | None
     static_refusal: str
-    predicted: tuple[Predicted, ...]
+    predicted: tuple[PredictionErrors, ...]
 
     @property
     def robot(self) -> Robot:
@@ -195,12 +195,12 @@ class IdentifiedLoad:
 
     @property
     def link(self) -> int:
-        """What carries the load."""
+        """Index of the link that carries the load."""
         return self.robot.tool.link
 
     @cached_property
     def model(self) -> Model:
-        """Describe it as model.json does."""
+        """Build the model as in model.json."""
         return load_model(self)
 
     @property
@@ -211,13 +211,13 @@ class IdentifiedLoad:
 
     @property
     def covariance(self) -> FloatArray:
-        """Of the ten parameters, (10, 10)."""
+        """Covariance of the ten parameters, (10, 10)."""
         assert self.estimate is not None
         return self.estimate.covariance[:10, :10]
 
 
 def identify_payload(campaign: OpenCampaign, tell: Tell = lambda _: None) -> IdentifiedLoad:
-    """Identify what a payload campaign's robot carries; ExcitorError, or RankDeficient, where the data do not tell."""
+    """Identify the load of a payload campaign; ExcitorError, or RankDeficient where the data do not determine it."""
     arm, source = known_arm(campaign)
     tell(source)
     runs = read_payload_runs(campaign, tell)
@@ -225,7 +225,7 @@ def identify_payload(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Ide
     estimate = body = None
     findings: tuple[Finding, ...] = ()
     refusal = ""
-    predicted: tuple[Predicted, ...] = ()
+    predicted: tuple[PredictionErrors, ...] = ()
     if runs.known:
         task, estimate, findings = estimated(runs, arm)
         for finding in findings:
@@ -240,13 +240,13 @@ def identify_payload(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Ide
 
 
 def check_pairs(runs: PayloadRuns) -> None:
-    """Refuse campaigns without a loaded run; the bare one may be missing where the arm is known."""
+    """Check that there is a loaded run; the bare one may be missing where the arm is known."""
     if not any(run.loaded for run in runs.known) and not any(poses.loaded for poses in runs.poses):
         raise ExcitorError('run: none with role = "identify" has the load on; record at least one')
 
 
 def estimated(runs: PayloadRuns, arm: Arm) -> tuple[LoadTask, LoadEstimate, tuple[Finding, ...]]:
-    """Estimate by noise, then by what was left over; bare runs correct the arm within its covariance."""
+    """Estimate the load, weighted by noise, then by residuals; bare runs update the arm within its covariance."""
     robot = runs.robot
     lossless = bool((robot.drive.efficiency == 1.0).all())
     task = load_task(
@@ -263,19 +263,19 @@ def estimated(runs: PayloadRuns, arm: Arm) -> tuple[LoadTask, LoadEstimate, tupl
 
 
 def consistent(task: LoadTask, runs: Sequence[LoadRun], estimate: LoadEstimate) -> tuple[LoadEstimate | None, str]:
-    """Find the body nearest to the data; where none is found, say why: nothing is projected."""
+    """Find the physically consistent load nearest to the data, or return why there is none: nothing is projected."""
     if estimate.load.consistency.holds:
         return estimate, ""
     try:
         return identify_consistent_load(task, runs), ""
-    except (SolverFailed, RankDeficient) as error:
+    except (SolverError, RankDeficient) as error:
         return None, str(error)
 
 
 def from_poses(
     campaign: OpenCampaign, runs: PayloadRuns, arm: Arm, estimate: LoadEstimate | None
 ) -> tuple[StaticLoad | None, str]:
-    """Weigh the load by poses held, with the gears' losses where motions told them."""
+    """Estimate the load from held poses, with the gears' losses estimated from motions."""
     robot = runs.robot
     efficiency = robot.drive.efficiency if estimate is None else estimate.efficiency
     if not any(poses.loaded for poses in runs.poses):
@@ -292,7 +292,7 @@ def from_poses(
 
 
 def pose_noise(campaign: OpenCampaign, robot: Robot) -> FloatArray:
-    """Say how noisy motors' torques are beside each other; how noisy they are at all, what is left of poses tells."""
+    """Return motors' torque noise relative to each other; its absolute level follows from the residuals of poses."""
     given = campaign.content.noise
     sigma = assumed_noise(robot, given.rate_hz, given.inflation).sigma if given.torque is None else given.torque
     if len(sigma) != robot.n_joints:
@@ -300,8 +300,8 @@ def pose_noise(campaign: OpenCampaign, robot: Robot) -> FloatArray:
     return np.asarray(np.sqrt(carried_from_joints(robot) ** 2 @ np.square(sigma)))
 
 
-def foretold(task: LoadTask, runs: PayloadRuns, run: LoadRun, estimate: LoadEstimate) -> Predicted:
-    """Compare a run's torques with those of the estimate."""
+def foretold(task: LoadTask, runs: PayloadRuns, run: LoadRun, estimate: LoadEstimate) -> PredictionErrors:
+    """Compare a run's torques with those predicted by the estimate."""
     system = equations(task, [run])
     left = system.tau - motor_torque(system, estimate.values)[0]
     axes = np.flatnonzero(task.axes)
@@ -310,14 +310,14 @@ def foretold(task: LoadTask, runs: PayloadRuns, run: LoadRun, estimate: LoadEsti
         return np.array([np.sqrt(np.mean(values[system.axis == axis] ** 2)) for axis in axes])
 
     unseen = any(run is other for other in runs.unseen)
-    return Predicted(run.run, run.loaded, unseen, rms(left), rms(system.tau))
+    return PredictionErrors(run.run, run.loaded, unseen, rms(left), rms(system.tau))
 
 
 NO_ARM = "a payload campaign identifies what the robot carries; its arm's model is the prior"
 
 
 def load_model(result: IdentifiedLoad) -> Model:
-    """Describe a load as model.json does, with what it rests on."""
+    """Describe a load as in model.json, with its inputs."""
     robot, estimate = result.robot, result.estimate
     phi, C = parameters_of_load(result)
     link = robot.mechanism.link_names[result.link]
@@ -336,7 +336,7 @@ def load_model(result: IdentifiedLoad) -> Model:
 
 
 def load_data(result: IdentifiedLoad) -> dict[str, Any]:
-    """Write what was found of a load, and how it compares with the ratings."""
+    """Write the load's estimates and their comparison with the ratings."""
     estimate, found = result.estimate, load_ratings(result)
     return {
         "method": "poses held" if estimate is None else "motion",
@@ -353,7 +353,7 @@ def load_data(result: IdentifiedLoad) -> dict[str, Any]:
 
 
 def efficiency_data(result: IdentifiedLoad) -> dict[str, float]:
-    """Write the share of the torque that gears pass on, of the joints where it was estimated."""
+    """Write the gears' efficiency for the joints where it was estimated."""
     estimate = result.estimate
     if estimate is None:
         return {}
@@ -362,7 +362,7 @@ def efficiency_data(result: IdentifiedLoad) -> dict[str, float]:
 
 
 def predicted_data(result: IdentifiedLoad) -> list[dict[str, Any]]:
-    """Write what is left of each run's torques."""
+    """Write the residuals of each run's torques."""
     axes = () if result.estimate is None else result.estimate.axes
     return [
         {
@@ -377,7 +377,7 @@ def predicted_data(result: IdentifiedLoad) -> list[dict[str, Any]]:
 
 
 def parameters_of_load(result: IdentifiedLoad) -> tuple[FloatArray, FloatArray]:
-    """Take the ten parameters on the load's link, and their covariance; of poses, those of a point mass."""
+    """Return the ten parameters on the load's link, and their covariance; from poses alone, those of a point mass."""
     if result.estimate is not None:
         return (result.body or result.estimate).phi, result.covariance
     assert result.static is not None  # nothing else is left
@@ -397,8 +397,8 @@ Answer = Literal["within", "over", "cannot tell"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rating:
-    """One quantity of the load beside what is allowed."""
+class RatingCheck:
+    """One quantity of the load and its rated limit."""
 
     what: str
     unit: str
@@ -408,7 +408,7 @@ class Rating:
 
     @property
     def answer(self) -> Answer:
-        """Tell whether the whole 95 % interval lies on one side of the limit."""
+        """Position of the 95 % interval: within or over the limit, or "cannot tell" if it contains the limit."""
         if self.limit is None:
             return "cannot tell"
         reach = REACH * self.sigma
@@ -418,21 +418,21 @@ class Rating:
 
     @property
     def sentence(self) -> str:
-        """Say it."""
+        """Comparison with the limit as a sentence."""
         told = f"{self.what} is {self.value:.4g} ± {REACH * self.sigma:.2g} {self.unit}"
         if self.limit is None:
-            return f"{told}; no rating is stated, so whether that is too much cannot be told"
-        beside = f"{told}, {100.0 * self.value / self.limit:.0f} % of the {self.limit:.4g} that are allowed"
+            return f"{told}; no rating is stated to compare it with"
+        beside = f"{told}, {100.0 * self.value / self.limit:.0f} % of the allowed {self.limit:.4g}"
         why = {
             "within": "within the rating",
             "over": "over the rating",
-            "cannot tell": "its interval holds the limit, so it cannot be told",
+            "cannot tell": "undecided, as its interval contains the limit",
         }
         return f"{beside}: {why[self.answer]}"
 
 
-def load_ratings(result: IdentifiedLoad) -> list[Rating]:
-    """Hold the load against what the robot may carry."""
+def load_ratings(result: IdentifiedLoad) -> list[RatingCheck]:
+    """Compare the load with the robot's ratings."""
     phi, C = parameters_of_load(result)
     return ratings(result.robot, result.campaign.content.rated, phi, C, inertia=result.estimate is not None)
 
@@ -458,7 +458,7 @@ def center_data(result: IdentifiedLoad) -> list[dict[str, Any]]:
 
 
 def static_data(result: IdentifiedLoad) -> dict[str, Any] | None:
-    """Write what poses held tell, or why they tell nothing."""
+    """Write the load estimated from held poses, or why there is none."""
     static = result.static
     if static is None:
         return {"refusal": result.static_refusal} if result.static_refusal else None
@@ -478,8 +478,8 @@ def unknowns_data(result: IdentifiedLoad) -> list[dict[str, Any]]:
     ]
 
 
-def rating_data(one: Rating) -> dict[str, Any]:
-    """Write one comparison."""
+def rating_data(one: RatingCheck) -> dict[str, Any]:
+    """Write one comparison with a rating."""
     return {
         "what": one.what,
         "unit": one.unit,
@@ -495,18 +495,22 @@ POSES = 400
 WRIST = 3  # joints, from the last
 
 
-def ratings(robot: Robot, rated: Rated, phi: FloatArray, covariance: FloatArray, *, inertia: bool) -> list[Rating]:
+def ratings(
+    robot: Robot, rated: PayloadRating, phi: FloatArray, covariance: FloatArray, *, inertia: bool
+) -> list[RatingCheck]:
     """Compare mass, and for the last three joints inertia and moment, with what is rated; all at the worst pose.
 
-    `inertia`: whether it is known at all, which poses held do not tell.
+    `inertia`: True if it was estimated, which held poses alone do not allow.
     """
     check_joints(robot, rated)
-    mass = Rating("the load's mass", "kg", float(phi[9]), float(np.sqrt(max(float(covariance[9, 9]), 0.0))), rated.mass)
+    mass = RatingCheck(
+        "the load's mass", "kg", float(phi[9]), float(np.sqrt(max(float(covariance[9, 9]), 0.0))), rated.mass
+    )
     return [mass, *_about_axes(robot, rated, phi, covariance, inertia=inertia)]
 
 
-def check_joints(robot: Robot, rated: Rated) -> None:
-    """Refuse ratings of joints that there are not."""
+def check_joints(robot: Robot, rated: PayloadRating) -> None:
+    """Check that all joints with ratings exist."""
     for key, given in (("inertia", rated.inertia), ("moment", rated.moment)):
         strange = [name for name in given if name not in robot.joint_names]
         if strange:
@@ -514,15 +518,17 @@ def check_joints(robot: Robot, rated: Rated) -> None:
             raise ExcitorError(f"rated.{key}: {strange[0]!r} is no joint of {robot.name}; it has {known}")
 
 
-def answer_of(found: list[Rating]) -> Answer:
-    """Sum up: over where one is, within where all that are rated are."""
+def answer_of(found: list[RatingCheck]) -> Answer:
+    """Summarise all ratings: "over" if any is, "within" if all rated ones are."""
     rated = [rating.answer for rating in found if rating.limit is not None]
     if "over" in rated:
         return "over"
     return "within" if rated and all(answer == "within" for answer in rated) else "cannot tell"
 
 
-def _about_axes(robot: Robot, rated: Rated, phi: FloatArray, C: FloatArray, *, inertia: bool) -> Iterator[Rating]:
+def _about_axes(
+    robot: Robot, rated: PayloadRating, phi: FloatArray, C: FloatArray, *, inertia: bool
+) -> Iterator[RatingCheck]:
     q = random_motion(robot, POSES).q
     rows = load_rows(robot, q)
     g = float(np.linalg.norm(robot.mechanism.gravity))
@@ -535,11 +541,11 @@ def _about_axes(robot: Robot, rated: Rated, phi: FloatArray, C: FloatArray, *, i
             worst: FloatArray = rows[int(np.argmax(rows[:, j] @ phi)), j]
             about = f"the load's inertia about {name}"
             spread = float(np.sqrt(max(float(worst @ C @ worst), 0.0)))
-            yield Rating(about, "kg m2", float(worst @ phi), spread, rated.inertia.get(name))
+            yield RatingCheck(about, "kg m2", float(worst @ phi), spread, rated.inertia.get(name))
         pose: FloatArray = rows[int(np.argmax(rows[:, j] @ _point(phi))), j]
         value, slope = _moment(pose, phi, g)
         spread = float(np.sqrt(max(float(slope @ C @ slope), 0.0)))
-        yield Rating(f"its weight's moment about {name}", "N m", value, spread, rated.moment.get(name))
+        yield RatingCheck(f"its weight's moment about {name}", "N m", value, spread, rated.moment.get(name))
 
 
 def load_rows(robot: Robot, q: FloatArray) -> FloatArray:
@@ -553,7 +559,7 @@ def load_rows(robot: Robot, q: FloatArray) -> FloatArray:
 
 
 def _point(phi: FloatArray) -> FloatArray:
-    """Concentrate a load in its centre, (10,)."""
+    """Compute the parameters of a point mass at the load's centre, (10,)."""
     h, m = phi[6:9], phi[9]
     x, y, z = h
     flat = [y * y + z * z, -x * y, -x * z, x * x + z * z, -y * z, x * x + y * y, *(m * h), m * m]
@@ -575,7 +581,7 @@ AGREE = 0.002  # s: delays of runs on one clock differ by less
 
 
 def read_payload_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> PayloadRuns:
-    """Read every run; a bare run that carries something, or one unlike its plan, is refused there."""
+    """Read every run; a bare run that carries a load, or one that differs from its plan, is refused."""
     content = campaign.content
     bare = replace(campaign.robot, payload=None)
     planned = replace(learned_robot(campaign.folder, content.prior, bare, elsewhere=True), payload=None)
@@ -609,10 +615,10 @@ def read_payload_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Pa
 
 
 def _aligned(campaign: OpenCampaign, guess: Robot, planned: Robot) -> dict[str, tuple[Samples, Alignment | None]]:
-    """Read all runs with one delay between torques and motion: it is the clock's, the same in every run.
+    """Read all runs with one common delay between torques and motion, which is a property of the clock.
 
-    A run that moves few joints, slowly, tells it badly: where runs disagree, it is noise that they tell, and counts
-    as 0.
+    A run that moves few joints, slowly, determines it poorly: where runs disagree, the
+    difference is noise, and the delay is 0.
     """
     made: dict[str, tuple[Samples, Alignment | None]] = {}
     for run in campaign.content.run:
@@ -631,7 +637,7 @@ def _aligned(campaign: OpenCampaign, guess: Robot, planned: Robot) -> dict[str, 
 
 
 def is_loaded(campaign: OpenCampaign, run: Run) -> bool:
-    """Tell whether the load was on: as the run says, or as its program's manifest does."""
+    """Return True if the load was on, from the run's own entry or its program's manifest."""
     if run.program is None:
         assert run.loaded is not None  # the campaign was checked
         return run.loaded

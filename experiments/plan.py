@@ -1,4 +1,4 @@
-"""The design stage: plan the runs of a campaign, search, certify and describe each, and forecast what all will teach.
+"""Design stage: plan, search and certify the runs of a campaign, and forecast the accuracy of its parameters.
 
 Periodic runs are searched, slow ones (warm-up, poses, sweeps) constructed, torque runs searched by simulation. The
 state of a search is kept in the campaign's folder until the design is finished.
@@ -41,7 +41,7 @@ from excitor.design.schedule import (
     together,
     with_slow_runs,
 )
-from excitor.design.search import Budget, Found, Keeper, Observer, Progress, Search, State, run_search
+from excitor.design.search import Budget, Keeper, Observer, Progress, Search, SearchResult, State, run_search
 from excitor.design.slow import (
     InfeasibleRun,
     SlowRun,
@@ -89,14 +89,14 @@ from excitor.robots.simulate import with_friction_width
 
 FORECAST_SAMPLES = 600
 LEAST_ROBUST = 0.8  # of models drawn near the prior's
-_SLOW_STEP = 0.1  # s between the samples of a slow run that the forecast looks at
+_SLOW_STEP = 0.1  # s between the samples of a slow run in the forecast
 
 Listener = Callable[[str, Progress], None]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DesignedRun:
-    """One run: its motion, how good it is, and what is proven of it."""
+    """One run: its motion, criterion value and certificate."""
 
     plan: RunPlan
     robot: Robot  # with the payload of this run
@@ -108,13 +108,13 @@ class DesignedRun:
     correlation: FloatArray
     columns: tuple[str, ...]
     certificate: Certificate
-    found: Found
+    found: SearchResult
     front: Front | None = None  # that the run was picked from
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DesignedSlowRun:
-    """A slow run, and what is proven of it."""
+    """A slow run and its certificate."""
 
     plan: RunPlan
     run: SlowRun
@@ -123,7 +123,7 @@ class DesignedSlowRun:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DesignedTorqueRun:
-    """One run of torques, how good its simulated motion is, and what is known of it."""
+    """One run of torques: its simulated motion, criterion and certificate."""
 
     plan: RunPlan
     trajectory: TorqueTrajectory
@@ -143,12 +143,12 @@ class DesignedTorqueRun:
 
     @property
     def duration(self) -> float:
-        """How long the whole run takes, s."""
+        """Duration of the whole run, s."""
         return float(self.proven.run.t[-1])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Designed:
+class CampaignDesign:
     """A campaign's design."""
 
     setup: Setup
@@ -156,31 +156,31 @@ class Designed:
     runs: tuple[DesignedRun, ...]  # periodic ones
     slow_runs: tuple[DesignedSlowRun, ...]
     order: tuple[str, ...]  # in which all are executed
-    waiting: tuple[RunPlan, ...]  # to be designed once earlier runs have taught
+    waiting: tuple[RunPlan, ...]  # to be designed after the results of earlier runs
     forecast: Forecast
     cpu_seconds: float
     torque_runs: tuple[DesignedTorqueRun, ...] = ()  # instead of periodic ones
 
     @property
     def searched(self) -> list[DesignedRun | DesignedTorqueRun]:
-        """List the runs that a search made."""
+        """Runs whose motion was searched."""
         return [*self.runs, *self.torque_runs]
 
     @property
     def certificates(self) -> dict[str, Certificate]:
-        """What is proven of each run, by its name."""
+        """Certificates of all runs, by name."""
         proven = {run.plan.name: run.certificate for run in self.runs}
         proven |= {run.plan.name: run.certificate for run in self.torque_runs}
         return proven | {slow.plan.name: slow.certificate for slow in self.slow_runs}
 
     @property
     def ready(self) -> bool:
-        """Tell whether every run's certificate holds."""
+        """True if every run's certificate holds."""
         return all(certificate.ready for certificate in self.certificates.values())
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What go or no-go rests on besides the certificate: the forecast, or a load's own matrix."""
+        """Checks behind go or no-go besides the certificate: the forecast, or a load's own matrix."""
         return (*self._taught, *volume_checks(self.setup))
 
     @property
@@ -195,17 +195,17 @@ class Designed:
             return self.forecast.checks
         value = self.runs[0].condition
         holds = value <= CONDITION
-        told = f"the condition number of the load's matrix is {value:.3g}, at most {CONDITION:g} is asked for"
+        told = f"the condition number of the load's matrix is {value:.3g}, at most {CONDITION:g} is required"
         return (Check("condition", value, CONDITION, holds, told),)
 
     @property
     def go(self) -> bool:
-        """Tell whether the design is whole, proven, and will teach enough."""
+        """True if the design is complete, certified, and reaches the required accuracy."""
         return self.ready and self.finished and all(check.holds for check in self.checks)
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why the design is a no-go, in sentences; empty where it is a go."""
+        """Reasons why the design is a no-go, as sentences; empty where it is a go."""
         told = [check.sentence for check in self.checks if not check.holds]
         for name, certificate in self.certificates.items():
             failing = [item.name for item in certificate.items if not item.holds]
@@ -219,12 +219,12 @@ class Designed:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What no certificate looked at, each said once."""
+        """Exclusions of the certificates, each listed once."""
         return tuple(dict.fromkeys(note for c in self.certificates.values() for note in c.notes))
 
     @property
     def finished(self) -> bool:
-        """Tell whether every run is there, and its search came to its end."""
+        """True if every run is present and its search spent its budget."""
         whole = set(self.order) <= self.certificates.keys()
         return whole and all(run.found.stopped == "budget spent" for run in self.searched)
 
@@ -245,7 +245,7 @@ def volume_checks(setup: Setup) -> tuple[Check, ...]:
     alone = zones and all(capsule.link < 0 for capsule in robot.capsules)
     clear = "only the tool was kept clear" if alone else "nothing keeps them clear"
     sentence = (
-        f"{' and '.join(asked)} ask for clear links, but {len(shown)} of {total} moving links of {robot.name} have no "
+        f"{' and '.join(asked)} require clear links, but {len(shown)} of {total} moving links of {robot.name} have no "
         f"collision volume: {', '.join(shown)} (each named by the joint that moves it), so {clear}; "
         f"{_how_to_add_volumes(setup)}; or state {' and '.join(less)} in campaign.toml, and keep the links clear "
         "yourself"
@@ -264,7 +264,7 @@ def _can_move(setup: Setup) -> BoolArray:
 
 
 def _may_meet_itself(robot: Robot, links: Sequence[int]) -> bool:
-    """Whether one of the links could meet another link or the base: one that no joint connects it with."""
+    """Return True if one of the links could collide with the base or with a link that no joint connects it to."""
     adjacent = adjacent_links(robot)
     others = range(-1, robot.mechanism.n_links)
     return any(j != k and frozenset((j, k)) not in adjacent for j in links for k in others)
@@ -290,24 +290,24 @@ _BLIND = Check(
 
 
 def _weighs(setup: Setup, runs: Sequence[DesignedSlowRun]) -> Check:
-    """Ask that poses held tell a load's mass and centre apart, by all joints' torques."""
+    """Check that held poses separate a load's mass from its centre, by all joints' torques."""
     knots = np.concatenate([one.run.knots[1:][one.run.measured] for one in runs])
     value = poses_condition(setup.robot, knots)
-    told = f"poses tell mass and centre with condition number {value:.3g}, at most {CONDITION:g} is asked for"
+    told = f"poses: condition number of mass and centre is {value:.3g}, at most {CONDITION:g} is required"
     return Check("condition", value, CONDITION, value <= CONDITION, told)
 
 
 def _robust(share: float) -> Check:
-    """Ask that a motion which no controller holds keeps its limits for most models near the prior's."""
+    """Check that a motion without a position controller keeps its limits for most models near the prior's."""
     told = (
-        f"{share:.0%} of models near the prior's keep the limits, at least {LEAST_ROBUST:.0%} is asked for of torques "
+        f"{share:.0%} of models near the prior's keep the limits, at least {LEAST_ROBUST:.0%} is required of torques "
         "that no position controller holds"
     )
     return Check("robustness", share, LEAST_ROBUST, share >= LEAST_ROBUST, told)
 
 
-def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> Designed:
-    """Design all runs of a campaign; InfeasibleDesign tells what blocks where nothing fits."""
+def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> CampaignDesign:
+    """Design all runs of a campaign; raise InfeasibleDesign with the conflicting constraints if none is feasible."""
     started = time.process_time()
     if settings.fresh:
         forget(setup.campaign.folder)
@@ -326,13 +326,13 @@ def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> 
             tell = None if listen is None else _named(plan.name, listen)
             try:
                 runs.append(design_run(setup, settings, index=index, plan=plan, before=runs, listen=tell))
-            except Stopped:
+            except SearchInterrupted:
                 if not runs:
                     raise
                 break  # asked to stop: the runs before are what there is
             if runs[-1].found.stopped == "interrupted":
                 break
-    return Designed(
+    return CampaignDesign(
         setup,
         settings,
         tuple(runs),
@@ -352,7 +352,7 @@ def forecast_runs(setup: Setup, runs: Sequence[DesignedRun], slow: Sequence[Desi
 
 def design_alone(
     setup: Setup, settings: Settings, plan: RunPlan, problem: Problem, listen: Callable[[Progress], None] | None = None
-) -> Designed:
+) -> CampaignDesign:
     """Search one run in memory, certify it and forecast it; InfeasibleDesign tells what blocks where nothing fits."""
     started = time.process_time()
     search = Search(problem, settings.budget, settings.seed, settings.method)
@@ -360,18 +360,18 @@ def design_alone(
     found = search_motion(search, settings, where=f"run {plan.name!r}", states={}, observer=observer)
     run = _finished(setup, plan, problem, found)
     foreseen, cpu_seconds = forecast_runs(setup, [run]), time.process_time() - started
-    return Designed(setup, settings, (run,), (), (plan.name,), (), foreseen, cpu_seconds)
+    return CampaignDesign(setup, settings, (run,), (), (plan.name,), (), foreseen, cpu_seconds)
 
 
-def _design_torques(setup: Setup, settings: Settings, listen: Listener | None, started: float) -> Designed:
-    """Design a campaign's torque runs, which are all it has; what they may be trusted with is remarked."""
+def _design_torques(setup: Setup, settings: Settings, listen: Listener | None, started: float) -> CampaignDesign:
+    """Design a campaign's torque runs, which are all it has; remark on how reliable they are."""
     setup, plans, runs = design_torque_runs(setup, settings, listen)
     taught = [planned_torque_run(run, FORECAST_SAMPLES) for run in runs if run.plan.role == "identify"]
     names = tuple(plan.name for plan in plans)
     target = setup.design.target_relative_sigma_percent / 100.0
     foreseen = forecast(setup.robot, taught, setup.noise, target=target)
     cpu_seconds = time.process_time() - started
-    return Designed(setup, settings, (), (), names, (), foreseen, cpu_seconds, torque_runs=runs)
+    return CampaignDesign(setup, settings, (), (), names, (), foreseen, cpu_seconds, torque_runs=runs)
 
 
 def _named(name: str, listen: Listener) -> Callable[[Progress], None]:
@@ -379,7 +379,7 @@ def _named(name: str, listen: Listener) -> Callable[[Progress], None]:
 
 
 def _taught(runs: Sequence[DesignedRun], slow: Sequence[DesignedSlowRun]) -> list[PlannedRun]:
-    """Collect what identification will have."""
+    """Check the forecast of the identification, or the conditioning of a load's held poses."""
     planned = []
     for run in runs:
         if run.plan.role == "identify":
@@ -408,7 +408,7 @@ def design_run(
     before: Sequence[DesignedRun],
     listen: Callable[[Progress], None] | None = None,
 ) -> DesignedRun:
-    """Search one run's motion, going on where a search of the same inputs was stopped."""
+    """Search one run's motion, resuming a stopped search of the same inputs."""
     where = f"run {plan.name!r}"
     if setup.design.front and plan.role == "identify" and not before:
         chosen, problem, found = search_front(
@@ -436,7 +436,7 @@ def design_run(
 
 
 def repeated_run(setup: Setup, plan: RunPlan, twin: DesignedRun) -> DesignedRun:
-    """Run the same motion again, perhaps with another payload: what is proven must be proven again."""
+    """Repeat a motion, perhaps with another payload, with its own certificate."""
     robot = run_robot(setup, plan)
     if plan.payload == twin.plan.payload:
         return replace(twin, plan=plan)
@@ -447,17 +447,17 @@ def repeated_run(setup: Setup, plan: RunPlan, twin: DesignedRun) -> DesignedRun:
 
 
 def run_robot(setup: Setup, plan: RunPlan) -> Robot:
-    """Take the robot as it is in a run: a pair's unloaded runs are without the payload."""
+    """Return the robot as it is in a run: without the payload in a pair's unloaded runs."""
     return setup.robot if carries(setup, plan) else replace(setup.robot, payload=None)
 
 
 def carries(setup: Setup, plan: RunPlan) -> bool:
-    """Tell whether a run is made with the payload that the campaign states."""
+    """Return True if a run is made with the payload that the campaign states."""
     return setup.design.schedule not in ("payload-pair", "static-pair") or plan.payload is not None
 
 
 def run_problem(setup: Setup, plan: RunPlan, before: Sequence[DesignedRun]) -> Problem:
-    """Set up one run's search: its joints, the columns it can show, and what runs before it told.
+    """Build one run's search problem: its joints, its observable columns, and the information of earlier runs.
 
     The search is made with the payload that the campaign states, where the run will be repeated with it.
     """
@@ -488,12 +488,12 @@ def run_problem(setup: Setup, plan: RunPlan, before: Sequence[DesignedRun]) -> P
 
 
 def _samples(setup: Setup, excitation: Excitation) -> float:
-    """Count the samples that a run's measured periods bring."""
+    """Count the samples of a run's measured periods."""
     return excitation.measured * excitation.period * setup.noise.rate_hz
 
 
 def limits_of(setup: Setup, plan: RunPlan) -> Constraints:
-    """Take a run's constraints; torques that no prior model tells are not judged."""
+    """Return a run's constraints; without a prior torque model, torques are unlimited."""
     constraints = run_constraints(plan, setup.constraints)
     if has_torque_model(setup.robot):
         return constraints
@@ -502,7 +502,7 @@ def limits_of(setup: Setup, plan: RunPlan) -> Constraints:
 
 
 def criterion_of(setup: Setup, columns: IntArray) -> Criterion:
-    """Build the criterion that the campaign asks for, over the columns that a run can show."""
+    """Build the campaign's criterion over the columns that a run can show."""
     kind = setup.design.criterion
     if kind == "condition":
         return Criterion("condition")
@@ -543,7 +543,7 @@ def model_of(setup: Setup, columns: IntArray, criterion: Criterion, plan: RunPla
 
 
 def _magnitudes(setup: Setup, columns: IntArray, beta: FloatArray) -> FloatArray:
-    """Say how large a parameter is, or may be without rising above the noise: max(|β|, σ / rms of its column)."""
+    """Estimate the size of each parameter, at least its noise level: max(|β|, σ / rms of its column)."""
     motion = random_motion(setup.robot, 400)
     square = np.diag(gram(setup.robot, motion, columns, 1.0 / setup.noise.sigma)) / len(motion)
     return np.maximum(np.abs(beta), 1.0 / np.sqrt(np.maximum(square, 1e-300)))
@@ -561,14 +561,14 @@ def _coefficients(before: Sequence[DesignedRun]) -> list[bytes]:
 
 
 def _read_elsewhere(setup: Setup, problem: Problem) -> list[bytes]:
-    """Collect what a search depends on beyond the campaign's text: an earlier model's parameters and noise, a task."""
+    """Collect inputs of a search beyond the campaign's text: an earlier model's parameters and noise, a task."""
     scale, task = problem.criterion.scale, problem.criterion.task
     arrays = (setup.robot.chi, setup.noise.sigma, scale, task)
     return [b"" if array is None else array.tobytes() for array in arrays]
 
 
-def _finished(setup: Setup, plan: RunPlan, problem: Problem, found: Found) -> DesignedRun:
-    """Take the best finalist that can be certified, a little smaller if need be."""
+def _finished(setup: Setup, plan: RunPlan, problem: Problem, found: SearchResult) -> DesignedRun:
+    """Return the best finalist that can be certified, with reduced amplitude if need be."""
     order = [k for k in range(len(found.value)) if found.violation[k] <= 0.0]
     scores = sorted((fine_value(problem, trajectory(problem, found.candidates, k)), k) for k in order)
     best: tuple[float, Trajectory, Certificate] | None = None
@@ -591,7 +591,7 @@ def _finished(setup: Setup, plan: RunPlan, problem: Problem, found: Found) -> De
 
 
 def _proven(setup: Setup, plan: RunPlan, chosen: Trajectory) -> Certificate:
-    """Prove a motion; that of a run without its pair's payload must hold with it, too, on the same way from home."""
+    """Certify a motion; a run without its pair's payload must hold with it, too, on the same way from home."""
     robot, constraints = run_robot(setup, plan), run_constraints(plan, setup.constraints)
     heavy = certify(setup.robot, chosen, constraints, torque_model=torque_model(setup.robot))
     if carries(setup, plan) or not heavy.ready:
@@ -600,12 +600,12 @@ def _proven(setup: Setup, plan: RunPlan, chosen: Trajectory) -> Certificate:
 
 
 def torque_model(robot: Robot) -> bool | None:
-    """Tell the certificate whether torques can be judged at all."""
+    """Return the certificate's `torque_model`: None where torques can be checked, False without a model."""
     return None if has_torque_model(robot) else False
 
 
 def fine_value(problem: Problem, candidate: Trajectory) -> float:
-    """Score a motion on the fine grid; condition numbers by SVD."""
+    """Evaluate the criterion on the fine grid; condition numbers by SVD."""
     if problem.criterion.kind == "condition" and not problem.earlier.any():
         return condition_number(
             problem.model.observation(steady(candidate, period_grid(candidate.excitation, FINE_SAMPLES)))
@@ -615,7 +615,7 @@ def fine_value(problem: Problem, candidate: Trajectory) -> float:
 
 
 def _described(
-    setup: Setup, plan: RunPlan, problem: Problem, chosen: Trajectory, certificate: Certificate, found: Found
+    setup: Setup, plan: RunPlan, problem: Problem, chosen: Trajectory, certificate: Certificate, found: SearchResult
 ) -> DesignedRun:
     motion = steady(chosen, period_grid(chosen.excitation, FINE_SAMPLES))
     robot, columns = run_robot(setup, plan), problem.model.columns
@@ -658,16 +658,16 @@ def _share(budget: Budget, plan: RunPlan) -> Budget:
 WHY_EVALUATIONS = 3000  # of each question why nothing fits: a report within ten seconds
 
 
-class Stopped(ExcitorError):
-    """A search that was interrupted before it had found anything that fits."""
+class SearchInterrupted(ExcitorError):
+    """A search that was interrupted before it found a feasible motion."""
 
 
 def search_motion(
     search: Search, settings: Settings, *, where: str, states: Mapping[int, State], observer: Observer
-) -> Found:
-    """Search a motion, going on from earlier states; InfeasibleDesign tells what blocks where there is none.
+) -> SearchResult:
+    """Search a motion, resuming from earlier states; raise InfeasibleDesign where no motion is feasible.
 
-    The first stage is run by itself: where it finds nothing that fits, it is asked why before the search goes on.
+    The first stage is run by itself: where it finds no feasible motion, the reasons are found before it continues.
     """
     problem, known = search.problem, dict(states)
     found = None
@@ -679,13 +679,13 @@ def search_motion(
     assert found is not None
     if not found.feasible:
         if found.stopped == "interrupted":
-            raise Stopped(f"{where}: stopped before a motion was found that fits; the same command goes on")
+            raise SearchInterrupted(f"{where}: stopped before a motion was found that fits; the same command goes on")
         raise_infeasible(problem, where, settings.seed)
     return found
 
 
 def _both(keep: Keeper | None, known: dict[int, State]) -> Keeper:
-    """Keep a state, and remember it."""
+    """Return a function that keeps a state and stores it in a dictionary."""
 
     def kept(chain: int, state: State) -> None:
         known[chain] = state
@@ -696,7 +696,7 @@ def _both(keep: Keeper | None, known: dict[int, State]) -> Keeper:
 
 
 def _helped(problem: Problem, first: State, where: str, seed: int) -> State:
-    """Where the first stage found nothing that fits, end in a report of why, or go on from what does fit."""
+    """Replace a first stage without a feasible motion by one with it; raise InfeasibleDesign where none exists."""
     if first.done != 1 or (first.violation <= 0.0).any():
         return first
     from excitor.design.explain import InfeasibleDesign, explain
@@ -716,14 +716,14 @@ def _helped(problem: Problem, first: State, where: str, seed: int) -> State:
 
 
 def raise_infeasible(problem: Problem, where: str, seed: int) -> None:
-    """End a search without a feasible candidate in a report of what blocks."""
+    """Raise InfeasibleDesign, with the conflicting constraints, for a search without a feasible candidate."""
     from excitor.design.explain import InfeasibleDesign, explain
 
     raise InfeasibleDesign(where, explain(problem, seed=seed, evaluations=WHY_EVALUATIONS))
 
 
 def planned_runs(setup: Setup) -> tuple[Schedule, Schedule]:
-    """List the runs to design now, and those that must wait for what earlier ones teach."""
+    """List the runs to design now, and those that wait for the results of earlier ones."""
     design, robot = setup.design, setup.robot
     joints = design.joints or None
     if design.schedule == "payload-pair" and robot.payload is None:
@@ -758,7 +758,7 @@ def planned_runs(setup: Setup) -> tuple[Schedule, Schedule]:
 
 
 def _further(setup: Setup) -> Iterator[RunPlan]:
-    """Plan what is added to a campaign that was measured already; last, so that the runs before stay as they are."""
+    """Plan the runs added to a campaign that was measured already; last, so that earlier runs stay unchanged."""
     moving = moving_mask(setup.robot, setup.design.joints or None)
     for k, asked in enumerate(setup.design.further, start=1):
         if asked == "static":
@@ -774,14 +774,14 @@ FURTHER_POSES = 15  # of a further static run, where the campaign names no numbe
 
 
 def design_slow_run(setup: Setup, plan: RunPlan, seed: int) -> DesignedSlowRun:
-    """Make the run of a plan, and certify it; InfeasibleRun tells why there is none."""
+    """Build and certify a slow run; InfeasibleRun states why there is none."""
     robot, run, constraints = make_slow_run(setup, plan, seed)
     robot = replace(run_robot(setup, plan), locked=robot.locked)  # the same poses as with the payload
     return DesignedSlowRun(plan, run, certify_slow(robot, run, constraints, torque_model=torque_model(robot)))
 
 
 def make_slow_run(setup: Setup, plan: RunPlan, seed: int) -> tuple[Robot, SlowRun, Constraints]:
-    """Make the run of a plan, with the robot as it is held and the limits that were kept."""
+    """Build a slow run, with the robot as held in it and the limits that were kept."""
     design, home, step = setup.design, setup.constraints.home, setup.design.controller_sample_s
     assert home is not None
     held = {int(j): float(home[j]) for j in np.flatnonzero(~plan.moving)}
@@ -808,8 +808,8 @@ def search_front(
     plan: RunPlan,
     problem_of: Callable[[Setup, RunPlan], Problem],
     listen: Callable[[Progress], None] | None = None,
-) -> tuple[Front, Problem, Found]:
-    """Search the front that a campaign asks for, and take the run that is picked, or its knee."""
+) -> tuple[Front, Problem, SearchResult]:
+    """Search the campaign's Pareto front, and return the picked run, or its knee."""
     objectives: Sequence[Objective] = setup.design.front
     problems = [problem_of(replace(setup, excitation=each), plan) for each in _excitations(setup)]
     found = front(problems, objectives, settings.budget, seed=settings.seed, listen=listen)
@@ -843,11 +843,11 @@ def _excitations(setup: Setup) -> list[Excitation]:
     return made
 
 
-def _as_found(found: Front, k: int, feasible: bool = True) -> Found:
-    """Take one run of a front as the end of a search."""
+def _as_found(found: Front, k: int, feasible: bool = True) -> SearchResult:
+    """Convert one run of a front to the result of a search."""
     one = slice(k, k + 1) if feasible else slice(0, 0)
     n = 1 if feasible else 0
-    return Found(
+    return SearchResult(
         Candidates(found.center[one], found.swing[one]),
         found.points[one, 0],
         np.zeros(n),
@@ -862,12 +862,12 @@ FOLDER = ".design"
 
 
 def key_of(*parts: object) -> str:
-    """Digest everything that a search depends on."""
+    """Compute a digest of all inputs of a search."""
     return hashlib.sha256("\0".join(map(repr, parts)).encode()).hexdigest()
 
 
 def keep(folder: Path, run: int, chain: int, *, key: str, state: State) -> None:
-    """Write a chain's state, whole or not at all; a folder that cannot be written to only costs the checkpoint."""
+    """Write a chain's state atomically; in a folder that is not writable only the checkpoint is lost."""
     buffer = io.BytesIO()
     arrays: dict[str, Any] = {field.name: np.asarray(getattr(state, field.name)) for field in fields(State)}
     np.savez(buffer, key=np.array(key), **arrays)
@@ -883,7 +883,7 @@ def keep(folder: Path, run: int, chain: int, *, key: str, state: State) -> None:
 
 
 def recall(folder: Path, run: int, key: str) -> dict[int, State]:
-    """Read the states of the same search's chains; those that cannot be used are begun again."""
+    """Read the states of the same search's chains; unreadable ones start again."""
     found = {}
     for path in sorted((folder / FOLDER).glob(f"{_stem(run, key)}-*.npz")):
         state = _read(path, key)
@@ -893,7 +893,7 @@ def recall(folder: Path, run: int, key: str) -> dict[int, State]:
 
 
 def forget(folder: Path) -> None:
-    """Remove all states: the design is written."""
+    """Remove all states once the design is written."""
     shutil.rmtree(folder / FOLDER, ignore_errors=True)
 
 
@@ -922,7 +922,7 @@ def wrist_and_elbow(robot: Robot) -> tuple[str, ...]:
 
 
 def payload_runs(robot: Robot, joints: Sequence[str] | None, *, dynamic: bool, static: bool) -> Schedule:
-    """Plan bare, loaded, loaded, bare: what drifts steadily cancels, and the load is put on and taken off once."""
+    """Plan bare, loaded, loaded, bare: linear drift cancels, and the load is mounted and removed once."""
     moving = moving_mask(robot, joints)
     bare = RunPlan("bare", "excitation", moving, "identify", "The arm without the load: what it takes by itself.")
     poses = RunPlan("bare poses", "static", moving, "identify", "The bare arm rests in many poses: its own weight.")
@@ -966,7 +966,7 @@ MOST_SAMPLES = 30_000  # of a run: a hundred candidates of six joints then fill 
 BAND = (1.0, 15.0)  # rad/s, where the campaign states none
 _TORQUE_SHRINK = (1.0, 0.97, 0.9, 0.75)  # amplitudes tried until the finer simulation keeps every limit
 _FEWEST = 100  # candidates of a validation, as far as the budget has them
-_REASONS = 5  # told of a search that found nothing
+_REASONS = 5  # reported of a search that found nothing
 _KEYS = {  # of the campaign, by how an error of the designer begins
     "duration": "design.torque.duration_s",
     "fade": "design.torque.fade_s",
@@ -993,7 +993,7 @@ _WITHOUT_MEANING = (  # keys of periodic runs
 def design_torque_runs(
     setup: Setup, settings: Settings, listen: Callable[[str, Progress], None] | None = None
 ) -> tuple[Setup, Schedule, tuple[DesignedTorqueRun, ...]]:
-    """Design all torque runs; the setup comes back with remarks on what they may be trusted with."""
+    """Design all torque runs; the returned setup has remarks on their reliability."""
     problems = list(_conflicts(setup, settings))
     if problems:
         raise InvalidCampaign(setup.campaign.folder / FILE, problems)
@@ -1004,9 +1004,9 @@ def design_torque_runs(
         tell = None if listen is None else _named_torque_run(plan.name, listen)
         try:
             runs.append(_design(setup, settings, problem, plan=plan, index=index, listen=tell))
-        except (KeyboardInterrupt, Stopped):
+        except (KeyboardInterrupt, SearchInterrupted):
             if not runs:
-                raise Stopped(
+                raise SearchInterrupted(
                     f"run {plan.name!r}: stopped before it was designed; the same command begins again"
                 ) from None
             break  # asked to stop: the runs before are what there is
@@ -1018,7 +1018,7 @@ def design_torque_runs(
 
 
 def planned_torque_runs(setup: Setup, driven: BoolArray) -> Schedule:
-    """Plan an excitation, and a validation unless a single run is asked for; joints that do not push swing along."""
+    """Plan an excitation, and a validation unless a single run is requested; undriven joints move passively."""
     names = [name for name, pushes in zip(setup.robot.joint_names, driven, strict=True) if pushes]
     who = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
     everything = np.ones(driven.size, dtype=bool)
@@ -1031,13 +1031,13 @@ def planned_torque_runs(setup: Setup, driven: BoolArray) -> Schedule:
 
 
 def planned_torque_run(run: DesignedTorqueRun, samples: int) -> PlannedRun:
-    """Say what identification will have of a run: its measured part as simulated, once."""
+    """Describe a run's measured part as simulated, once, for the forecast of the identification."""
     motion = simulated_motion(run.problem, run.proven.run, samples)
     return PlannedRun(run.plan.name, motion, run.trajectory.excitation.duration, 1)
 
 
 def robustness_sentence(robust: Robustness) -> str:
-    """Say how many wrong models keep the limits, and what the others break."""
+    """Describe how many perturbed models keep the limits, and which limits the others break."""
     keep = round(robust.share * robust.n_models)
     text = (
         f"{keep} of {robust.n_models} models whose parameters are off by up to {robust.spread:.0%} keep every limit "
@@ -1062,12 +1062,12 @@ def _design(
     index: int,
     listen: Callable[[Progress], None] | None,
 ) -> DesignedTorqueRun:
-    """Search one run's torques, and take them a little smaller where the finer simulation breaks a limit."""
+    """Search one run's torques, and reduce them where the finer simulation breaks a limit."""
     found = search_torques(
         problem, evaluations=_evaluations(settings, plan), seed=settings.seed + 1_000_003 * index, listen=listen
     )
     if not found.feasible and found.stopped == "interrupted":
-        raise Stopped(plan.name)
+        raise SearchInterrupted(plan.name)
     if not found.feasible:
         raise InfeasibleRun(
             f"run {plan.name!r}: no candidate of {found.evaluations} keeps every limit; the best breaks",
@@ -1086,7 +1086,7 @@ def _design(
 
 
 def _evaluations(settings: Settings, plan: RunPlan) -> int:
-    """Take a run's part of the budget; a validation is worth less search, but must be found at all."""
+    """Return a run's share of the budget; a validation gets less, but enough to find a feasible motion."""
     whole = round(settings.budget.amount)
     return whole if plan.role != "validate" else min(whole, max(_FEWEST, round(VALIDATION_SHARE * whole)))
 
@@ -1099,7 +1099,7 @@ def _describe_torque_run(
     trajectory: TorqueTrajectory,
     proven: TorqueCertificate,
 ) -> DesignedTorqueRun:
-    """Evaluate what the simulated motion shows of the base parameters."""
+    """Evaluate how well the simulated motion shows the base parameters."""
     motion: Motion = simulated_motion(problem, proven.run, CONDITION_SAMPLES)
     W = regressor(with_friction_width(problem.sharp, SHARP_WIDTH), motion)[:, :, problem.columns]
     rows = stack(W)
@@ -1121,7 +1121,7 @@ def _describe_torque_run(
 
 
 def _conflicts(setup: Setup, settings: Settings) -> Iterator[str]:
-    """Tell every setting that torque mode has no meaning for, each with its key path."""
+    """List every setting that torque mode does not support, each with its key path."""
     design, robot = setup.design, setup.robot
     given = design.torque or TorqueRuns()
     if settings.budget.seconds is not None:
@@ -1153,7 +1153,7 @@ def _conflicts(setup: Setup, settings: Settings) -> Iterator[str]:
 
 
 def _problem(setup: Setup) -> TorqueProblem:
-    """Set up the search problem; errors name the key that they are about."""
+    """Build the search problem; errors name their key."""
     try:
         excitation = _excitation(setup)
         if excitation.n_samples > MOST_SAMPLES:
@@ -1169,7 +1169,7 @@ def _problem(setup: Setup) -> TorqueProblem:
 
 
 def _excitation(setup: Setup) -> TorqueExcitation:
-    """Take what the campaign states; times that it does not state become whole numbers of controller samples."""
+    """Build the torque excitation; default times are rounded to whole controller samples."""
     design, given = setup.design, setup.design.torque or TorqueRuns()
     step, top = design.controller_sample_s, 2.0 * np.pi * (design.max_frequency_hz or np.inf)
     times = {}
@@ -1200,15 +1200,15 @@ def _ignored(design: Design) -> list[str]:
 
 
 def _broken(problem: TorqueProblem, found: FoundTorques) -> list[str]:
-    """Say which constraints the best candidate breaks most, and by how much."""
+    """List the constraints that the best candidate violates most, and by how much."""
     order = [int(k) for k in np.argsort(-found.g, kind="stable") if found.g[k] > 0.0]
     return [_excess(problem.names[k], float(found.g[k])) for k in order[:_REASONS]]
 
 
 def _excess(name: str, g: float) -> str:
-    """Put one constraint's excess, a share of its limit, in words."""
+    """Describe one constraint's violation g, a share of its limit."""
     if name == "simulation":
-        return "the simulation: the arm runs away"
+        return "the simulation diverges"
     if name.startswith("clearance"):
         return f"{name}, by {1e3 * CLEARANCE_SCALE * g:.0f} mm"
     if "position" in name:

@@ -1,6 +1,6 @@
-"""From what campaign.toml states to what the designer needs: robot, excitation, constraints, noise and settings.
+"""Design problem of a campaign.toml: robot, excitation, constraints, noise and settings.
 
-What is not stated is assumed, and each assumption is a remark; everything that is wrong is told at once.
+Keys that are not stated get assumed values, each with a remark; all problems are reported at once.
 """
 
 import csv
@@ -57,7 +57,7 @@ class Setup:
 
 
 def set_up(campaign: OpenCampaign) -> Setup:
-    """Collect a design problem; InvalidCampaign tells everything that is wrong, each with its key path."""
+    """Build a design problem; InvalidCampaign lists everything that is wrong, each with its key path."""
     problems: list[str] = []
     remarks: list[str] = []
     content, robot = campaign.content, campaign.robot
@@ -79,12 +79,12 @@ def set_up(campaign: OpenCampaign) -> Setup:
     noise = _noise(campaign, robot, problems, remarks)
     if not has_torque_model(robot) and content.design.schedule != "gentle-first":
         remarks.append(
-            "the masses of some links are unknown, so torques and their limits are not looked at; "
+            "the masses of some links are unknown, so torques and their limits are not checked; "
             'schedule = "gentle-first" begins slowly and learns them'
         )
     if content.design.schedule == "locked-sequence" and content.design.criterion == "condition":
         remarks.append(
-            "a locked sequence designed for its condition number teaches a power model less than one designed for "
+            "a locked sequence designed for its condition number is less informative for a power model than one for "
             'deviations: criterion = "a" or "path", with model = "power"'
         )
     if problems or excitation is None or noise is None or home is None:
@@ -96,7 +96,7 @@ def set_up(campaign: OpenCampaign) -> Setup:
 
 
 def _collector(problems: list[str]) -> Callable[[str], AbstractContextManager[None]]:
-    """Make a block's error a problem with a key path."""
+    """Return a context manager that records a block's error as a problem with a key path."""
 
     @contextmanager
     def tell(path: str) -> Iterator[None]:
@@ -109,7 +109,7 @@ def _collector(problems: list[str]) -> Callable[[str], AbstractContextManager[No
 
 
 def loaded(robot: Robot, payload: campaign.Body | None) -> Robot:
-    """Hang the stated payload on the tool, instead of the robot file's own."""
+    """Add the stated payload to the tool, instead of the robot file's own."""
     if payload is None:
         return robot
     if robot.tool.link < 0:
@@ -121,7 +121,7 @@ def loaded(robot: Robot, payload: campaign.Body | None) -> Robot:
 
 
 def _limits(robot: Robot, given: campaign.Limits, problems: list[str]) -> tuple[Limits, FloatArray]:
-    """Take the robot's limits, tighten them joint by joint, then take the margins off."""
+    """Compute the limits to design with: the robot's own, tightened joint by joint, less the margins."""
     own = robot.limits
     tight = {name: getattr(own, name).copy() for name in ("position", "velocity", "acceleration", "jerk", "torque")}
     tight["torque_rms"] = np.full(robot.n_joints, np.inf)
@@ -150,7 +150,7 @@ def _limits(robot: Robot, given: campaign.Limits, problems: list[str]) -> tuple[
 
 
 def _tighten(tight: dict[str, FloatArray], robot: Robot, j: int, entry: campaign.JointLimits) -> Iterator[str]:
-    """Put what is stated of joint j in the place of the robot's own limits; tell what cannot be, by its key."""
+    """Replace the robot's own limits of joint j by the stated ones; yield invalid values by their keys."""
     sliding = bool(robot.mechanism.prismatic[j])
     wrong = _of_other_unit(entry, sliding)
     if wrong:
@@ -219,12 +219,12 @@ def _home(
 
 
 def pendant_to_si(robot: Robot, values: FloatArray) -> FloatArray:
-    """Turn degrees, millimetres for sliding joints, into rad and m."""
+    """Convert degrees, millimetres for sliding joints, to rad and m."""
     return np.asarray(np.where(robot.mechanism.prismatic, values * 1e-3, np.radians(values)))
 
 
 def si_to_pendant(robot: Robot, values: FloatArray) -> FloatArray:
-    """Turn rad and m into degrees, millimetres for sliding joints."""
+    """Convert rad and m to degrees, millimetres for sliding joints."""
     return np.asarray(np.where(robot.mechanism.prismatic, values * 1e3, np.degrees(values)))
 
 
@@ -263,7 +263,7 @@ def _pose(robot: Robot, design: campaign.Design, moving: BoolArray, limits: Limi
 
 
 def _excitation(design: campaign.Design, moving: BoolArray, problems: list[str]) -> Excitation | None:
-    if design.excitation == "torque":  # no Fourier run will be made: only which joints move is looked at
+    if design.excitation == "torque":  # no Fourier run will be made: only which joints move matters
         step = design.controller_sample_s
         return Excitation(20.0 * step, step, (1,), moving) if moving.any() else None
     harmonics = _harmonics(design, problems)
@@ -384,7 +384,7 @@ def scene_of(robot: Robot, cell: campaign.Cell, problems: list[str]) -> Scene | 
     if problems or not (zones or (cell.self_collision and robot.capsules)):
         return None
     scene = Scene(tuple(zones), cell.self_collision, cell.clearance_m, cell.tool_radius_m)
-    scene_rows(robot, scene)  # what does not fit the robot is told here
+    scene_rows(robot, scene)  # raises if it does not fit the robot
     return scene
 
 
@@ -442,7 +442,7 @@ def _shape(entry: campaign.Zone) -> Shape:
 
 
 def _upright(direction: FloatArray) -> FloatArray:
-    """Turn the z axis to a direction."""
+    """Compute a rotation of the z axis to a direction."""
     z = direction / np.linalg.norm(direction)
     aside = np.eye(3)[int(np.argmin(np.abs(z)))]
     x = np.cross(aside, z)
@@ -457,7 +457,7 @@ _LARGEST_INFLATION = 1e3
 
 
 def assumed_noise(robot: Robot, rate_hz: float, inflation: float) -> Noise:
-    """Assume a share of what each joint can do: a guess, which the forecast names as such."""
+    """Return assumed noise, a share of each joint's torque limit or rms torque, which the forecast names as assumed."""
     tau = inverse_dynamics(robot, random_motion(robot, 200))
     taken = np.sqrt(np.mean(tau**2, axis=0))
     size = np.where(np.isfinite(robot.limits.torque), robot.limits.torque, taken)
@@ -467,7 +467,7 @@ def assumed_noise(robot: Robot, rate_hz: float, inflation: float) -> Noise:
 
 
 def noise_of_model(folder: Path, given: campaign.Noise, robot: Robot) -> Noise:
-    """Take what an earlier identification left unexplained, and how far its intervals were from white ones."""
+    """Compute the noise from an earlier model's residuals, and the inflation of its intervals over white ones."""
     assert given.model is not None
     if not inside(folder, given.model):
         raise ValueError(f"{given.model!r} leaves the folder of the campaign; copy the model into it")
@@ -489,9 +489,9 @@ def noise_of_model(folder: Path, given: campaign.Noise, robot: Robot) -> Noise:
 
 
 def learned_robot(folder: Path, name: str | None, robot: Robot, *, elsewhere: bool = False) -> Robot:
-    """Take an earlier model's physically consistent parameters as what is known of a robot beforehand.
+    """Replace a robot's prior by an earlier model's physically consistent parameters.
 
-    `elsewhere`: the model may lie in another campaign's folder, such as the arm's.
+    `elsewhere`: the model may be in another campaign's folder, such as the arm's.
     """
     if name is None:
         return robot
@@ -510,7 +510,7 @@ def learned_robot(folder: Path, name: str | None, robot: Robot, *, elsewhere: bo
 
 
 def _inflations(model: Model, name: str) -> FloatArray:
-    """Take how many times wider each parameter's interval was than a white one."""
+    """Compute the ratio of each parameter's interval to that for white noise."""
     if not np.isfinite([model.sigma, model.sigma_white]).all():
         raise ExcitorError(f"{name}: a parameter lacks sigma or sigma_white; is it damaged?")
     sure = model.sigma_white > 0.0
@@ -518,7 +518,7 @@ def _inflations(model: Model, name: str) -> FloatArray:
 
 
 def _residuals(model: Model, robot: Robot) -> FloatArray:
-    """Take each joint's residual deviation, the largest over the runs."""
+    """Return each joint's residual standard deviation, the largest over the runs, (n_joints,)."""
     sigma = np.zeros(robot.n_joints)
     for weight in model.weights:
         if weight.joint not in robot.joint_names:
@@ -533,11 +533,11 @@ def _residuals(model: Model, robot: Robot) -> FloatArray:
 
 _LARGEST_FILE = 200_000_000
 _FEWEST = 10
-_MOST = 2000  # samples that the criterion looks at
+_MOST = 2000  # samples of the criterion
 
 
 def task_motion(setup: Setup) -> Motion:
-    """Read the task: a header `t` (s) and the joints' names (degrees, mm), at least ten evenly spaced rows."""
+    """Read the task motion: a header `t` (s) and the joints' names (degrees, mm), at least ten evenly spaced rows."""
     name = setup.design.task
     assert name is not None
     folder = setup.campaign.folder
@@ -597,7 +597,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What is stated beside the campaign, as on the command line; None: as the campaign says."""
+    """Settings that override the campaign's, as on the command line; None: as in the campaign."""
 
     seed: int | None = None
     evaluations: int | None = None
@@ -608,7 +608,7 @@ class Overrides:
 
 
 def settings_of(design: Design, given: Overrides | None = None) -> Settings:
-    """Take the campaign's settings, and instead of them what is given."""
+    """Return the campaign's settings, with overrides applied."""
     given = given or Overrides()
     evaluations, seconds = design.evaluations, design.seconds
     if given.evaluations is not None or given.seconds is not None:

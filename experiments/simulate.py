@@ -1,7 +1,7 @@
-"""What would come back if a robot like the campaign's ran its programs? Logs, and the truth that nobody knows.
+"""Simulation of a campaign's programs on a virtual robot: logs, and the true parameters.
 
-* Where simulated logs go: logs/<target>/, whole or not at all, and never over what a robot recorded.
-* Which fault is asked for: `NAME`, `NAME:joint`, `NAME:joint,joint` or `NAME:channel`, the same in every program.
+Logs are in logs/<target>/, written atomically, and never replace recorded ones. Faults are given as `NAME`,
+`NAME:joint`, `NAME:joint,joint` or `NAME:channel`, the same in every program.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from excitor.experiments.log_formats import declared_for, format_of, refusal
 from excitor.experiments.logs import declared_by
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.virtual.loggers import settings_for, write
-from excitor.experiments.virtual.machine import CHANNELS, FAULTS, Fault, Recorded, aimed, run_program
+from excitor.experiments.virtual.machine import CHANNELS, FAULTS, Fault, RecordedRun, aimed, run_program
 from excitor.experiments.virtual.robot import Settings, Truth, draw_truth, true_parameters, truth_data
 from excitor.identify.log import Log
 from excitor.identify.logs.read import read_log
@@ -43,8 +43,8 @@ Listen = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """How a campaign is to be simulated."""
+class SimulationOptions:
+    """Options of a campaign's simulation."""
 
     seed: int = 0
     faults: tuple[str, ...] = ()
@@ -55,8 +55,8 @@ class Asked:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Simulated:
-    """What became of a target: logs, or the reason why there are none."""
+class SimulationResult:
+    """Result of a target: logs, or the reason why there are none."""
 
     target: str
     folder: Path | None
@@ -64,7 +64,7 @@ class Simulated:
     refused: str = ""
 
 
-def simulate(folder: Path, targets: Sequence[str], asked: Asked, listen: Listen) -> list[Simulated]:
+def simulate(folder: Path, targets: Sequence[str], asked: SimulationOptions, listen: Listen) -> list[SimulationResult]:
     """Run a campaign's emitted programs on a virtual robot; without targets, those of all controllers emitted for.
 
     Nothing is written unless every target's programs are up to date and its place is free.
@@ -89,7 +89,7 @@ def simulate(folder: Path, targets: Sequence[str], asked: Asked, listen: Listen)
         write_atomically(campaign.folder / TRUTH, told)
     digest = hashlib.sha256(told.encode()).hexdigest()
     return [
-        Simulated(name, None, {}, refused[name])
+        SimulationResult(name, None, {}, refused[name])
         if refused[name]
         else _Stage(campaign, name, replace(asked, format=_form(name, asked, names)), truth, tuple(faults), digest).run(
             plans, listen
@@ -132,8 +132,8 @@ def simulate_run(
     return replace(log, path=f"simulated {name}", target=target)
 
 
-def true_robot(campaign: OpenCampaign, plans: Sequence[Plan], asked: Asked) -> Truth:
-    """Draw what the robot truly is; of a payload campaign, the arm of that seed, and a load unlike the guess."""
+def true_robot(campaign: OpenCampaign, plans: Sequence[Plan], asked: SimulationOptions) -> Truth:
+    """Draw (random) the true robot; of a payload campaign, the arm of that seed, and a load unlike the guess."""
     if campaign.content.task == "arm":
         return draw_truth(plans[0].robot, asked.seed, asked.settings)
     from excitor.experiments.virtual.robot import draw_load
@@ -144,8 +144,8 @@ def true_robot(campaign: OpenCampaign, plans: Sequence[Plan], asked: Asked) -> T
     return replace(arm, load=draw_load(guess.phi, asked.seed))
 
 
-def _form(name: str, asked: Asked, names: Sequence[str]) -> str | None:
-    """Apply a log format to the one target that is asked for."""
+def _form(name: str, asked: SimulationOptions, names: Sequence[str]) -> str | None:
+    """Apply a log format to the one target that is requested."""
     if asked.format is not None and len(names) > 1:
         raise ExcitorError(f"log format {asked.format} goes with one target; name it with --target")
     return format_of(name, asked.format).name
@@ -165,12 +165,12 @@ class _Stage:
 
     campaign: OpenCampaign
     target: str
-    asked: Asked
+    asked: SimulationOptions
     truth: Truth
     faults: tuple[Fault, ...]
     truth_digest: str
 
-    def run(self, plans: Sequence[Plan], listen: Listen) -> Simulated:
+    def run(self, plans: Sequence[Plan], listen: Listen) -> SimulationResult:
         """Run the programs, and write their logs."""
         names = program_names_of(plans, registry.target(self.target))
         chosen = [(name, plan) for name, plan in zip(names, plans, strict=True) if self.asked.dry or not plan.dry]
@@ -181,7 +181,7 @@ class _Stage:
                 programs.append(self._program(folder, name, plan))
             data = {**self._head(plans[0]), "programs": programs}
             (folder / MARK).write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", "utf-8")
-        return Simulated(self.target, self.campaign.folder / "logs" / self.target, data)
+        return SimulationResult(self.target, self.campaign.folder / "logs" / self.target, data)
 
     def _program(self, folder: Path, name: str, plan: Plan) -> dict[str, Any]:
         form = format_of(self.target, self.asked.format)
@@ -221,8 +221,8 @@ class _Stage:
         }
 
 
-def _truth_while_measured(truth: Truth, recorded: Recorded) -> list[dict[str, Any]]:
-    """Write the true base parameters, their friction as warm as it was on average while the program measured."""
+def _truth_while_measured(truth: Truth, recorded: RecordedRun) -> list[dict[str, Any]]:
+    """Write the true base parameters, friction at its mean temperature while the program measured."""
     measured = recorded.mark >= MEASURED
     warm = recorded.temperature[measured if measured.any() else slice(None)].mean(axis=0)
     base = base_parameters(recorded.robot)
@@ -244,7 +244,7 @@ def _said(fault: Fault, plan: Plan) -> dict[str, Any]:
 
 
 def _seed(seed: int, name: str) -> int:
-    """Give every program noise of its own, whichever others are run."""
+    """Return a program's own noise seed, independent of which others are run."""
     return int(np.random.SeedSequence([seed, zlib.crc32(name.encode())]).generate_state(1)[0])
 
 
@@ -253,7 +253,7 @@ FORMAT = {"format": "excitor-simulated", "version": 1}
 
 
 def check_free(campaign: Path, target: str, fresh: bool) -> None:
-    """Refuse to write where logs are, unless they are simulated ones, unchanged, and new ones are asked for."""
+    """Refuse to write where logs are, unless they are simulated, unchanged, and new ones are requested."""
     place = campaign / FOLDER / target
     if not inside(campaign, f"{FOLDER}/{target}"):
         raise ExcitorError(f"{place}: leads out of the campaign's folder; remove the link")
@@ -270,7 +270,7 @@ def check_free(campaign: Path, target: str, fresh: bool) -> None:
 
 @contextmanager
 def new_logs(campaign: Path, target: str) -> Iterator[Path]:
-    """Give an empty folder to write to, which takes the target's place when all went well."""
+    """Yield an empty folder to write to, which replaces the target's folder on success."""
     parent = campaign / FOLDER
     place = parent / target
     temporary = None
@@ -300,7 +300,7 @@ def _digest(path: Path) -> str:
 
 
 def _not_simulated(place: Path) -> str:
-    """Name a file that is not as simulated.json says a simulation wrote it; empty where all are."""
+    """Return a file that is not as recorded in simulated.json; empty where all are."""
     if not place.is_dir():
         return place.name
     listed = {MARK: ""} | _listed(place)
@@ -322,7 +322,7 @@ def _listed(place: Path) -> dict[str, str]:
 
 
 def fault_of(text: str, robot: Robot) -> Fault:
-    """Read a fault; an unknown one is answered with all that there are."""
+    """Parse a fault; an unknown one raises an error that lists all."""
     name, _, rest = text.partition(":")
     if name not in FAULTS:
         listed = "\n".join(f"  {fault.name}: {fault.sentence}" for fault in FAULTS.values())
@@ -340,7 +340,7 @@ def fault_of(text: str, robot: Robot) -> Fault:
 
 
 def aim(fault: Fault, plans: Sequence[Plan], seed: int) -> Fault:
-    """Choose joints and size once, in the first program where the fault can show, so that all have the same."""
+    """Choose joints and size once, in the first program where the fault can show; all programs use the same."""
     told = ""
     for plan in sorted(plans, key=lambda plan: plan.dry):
         try:

@@ -22,15 +22,15 @@ from excitor.experiments.setup import Overrides, Setup, set_up, settings_of
 from excitor.robots.errors import ExcitorError
 
 if TYPE_CHECKING:
-    from excitor.experiments.compare import Compared
-    from excitor.experiments.emit import Emitted, Verified
-    from excitor.experiments.export.export import Exported
-    from excitor.experiments.identification import Identified
-    from excitor.experiments.next_run import Advised
+    from excitor.experiments.compare import Comparison
+    from excitor.experiments.emit import EmitResult, Verification
+    from excitor.experiments.export.export import ExportFile
+    from excitor.experiments.identification import IdentifiedModel
+    from excitor.experiments.next_run import NextRunAdvice
     from excitor.experiments.payload import IdentifiedLoad
-    from excitor.experiments.plan import Designed, Listener
+    from excitor.experiments.plan import CampaignDesign, Listener
     from excitor.experiments.report.evidence import Evidence
-    from excitor.experiments.simulate import Simulated
+    from excitor.experiments.simulate import SimulationResult
     from excitor.experiments.status import Stage
 
 PAGE = "plan.html"
@@ -39,7 +39,7 @@ Tell = Callable[[str], None]
 Progress = Callable[[], "AbstractContextManager[Listener | None]"]
 
 
-def design_stage(folder: Path, given: Overrides, tell: Tell, progress: Progress = nullcontext) -> "Designed":
+def design_stage(folder: Path, given: Overrides, tell: Tell, progress: Progress = nullcontext) -> "CampaignDesign":
     """Design a campaign's motions and write design.json and plan.html; ExcitorError where nothing fits."""
     from excitor.design.explain import InfeasibleDesign
     from excitor.experiments.plan import design
@@ -80,7 +80,7 @@ def _margins_told(setup: Setup) -> str:
     )
 
 
-def write_all(designed: "Designed") -> list[Path]:
+def write_all(designed: "CampaignDesign") -> list[Path]:
     """Write the page, then the design; a finished design needs its checkpoints no longer."""
     from excitor.experiments.plan import forget
     from excitor.experiments.report.plan import plan_data, plan_page
@@ -94,7 +94,7 @@ def write_all(designed: "Designed") -> list[Path]:
     return written
 
 
-def identify_stage(folder: Path, method: str | None, tell: Tell) -> "Identified | IdentifiedLoad":
+def identify_stage(folder: Path, method: str | None, tell: Tell) -> "IdentifiedModel | IdentifiedLoad":
     """Identify a campaign's robot, or what it carries, and write the model; by another method where one is named."""
     from excitor.experiments.identification import code_note, identify, write_model
     from excitor.experiments.payload import identify_payload
@@ -210,7 +210,7 @@ def _load_words(data: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {one['sentence']}"
 
 
-def compare_stage(folder: Path, methods: Sequence[str], tell: Tell) -> "tuple[Compared, dict[str, Any], Path]":
+def compare_stage(folder: Path, methods: Sequence[str], tell: Tell) -> "tuple[Comparison, dict[str, Any], Path]":
     """Compare estimators on a campaign's data and write compare.html and compare.json; the page is last."""
     from excitor.experiments.compare import compare
     from excitor.experiments.report.comparison import compare_data, compare_page
@@ -306,7 +306,7 @@ class Campaign:
             raise ExcitorError("; ".join(refused))
         return self
 
-    def verify(self) -> "list[Verified]":
+    def verify(self) -> "list[Verification]":
         """Run all emitted programs on a virtual clock against the plan; each result has `good` and `verdicts`."""
         from excitor.experiments.emit import verify_folder
 
@@ -322,9 +322,11 @@ class Campaign:
         fresh: bool = False,
     ) -> "Campaign":
         """Run the emitted programs on a virtual robot: logs in the vendors' formats, and truth.json apart."""
-        from excitor.experiments.simulate import Asked, simulate
+        from excitor.experiments.simulate import SimulationOptions, simulate
 
-        made: list[Simulated] = simulate(self.folder, targets, Asked(seed, tuple(faults), dry, fresh), self.tell)
+        made: list[SimulationResult] = simulate(
+            self.folder, targets, SimulationOptions(seed, tuple(faults), dry, fresh), self.tell
+        )
         self.results["simulate"] = made
         refused = [one.refused for one in made if one.folder is None and (one.target in targets or len(made) == 1)]
         if refused:
@@ -352,7 +354,7 @@ class Campaign:
         self.results["compare"], _, _ = compare_stage(self.folder, methods, self.tell)
         return self
 
-    def next(self, seed: int = 0) -> "Advised":
+    def next(self, seed: int = 0) -> "NextRunAdvice":
         """Say which run would teach most now, and how to make it."""
         from excitor.experiments.next_run import advise
 
@@ -361,10 +363,10 @@ class Campaign:
 
     def export(self, *forms: str, out: str | PathLike[str] | None = None) -> "Campaign":
         """Write the identified model in the forms named: mjcf, urdf, py, c, parquet, kuka, abb, fanuc, ur."""
-        from excitor.experiments.export.export import Asked, export
+        from excitor.experiments.export.export import ExportOptions, export
 
-        written: list[Exported]
-        written, doubts = export(self.folder, list(forms), Asked(None if out is None else Path(out)))
+        written: list[ExportFile]
+        written, doubts = export(self.folder, list(forms), ExportOptions(None if out is None else Path(out)))
         self.results["export"] = written
         for sentence in doubts:
             self.tell(f"note: {sentence}")
@@ -380,7 +382,7 @@ class Campaign:
         return f"<Campaign {self.folder}>"
 
 
-def _reason(one: "Emitted") -> str:
+def _reason(one: "EmitResult") -> str:
     told = one.refused or f"{one.name}: not written"
     if one.verified is None:
         return told

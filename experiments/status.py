@@ -1,4 +1,4 @@
-"""What a campaign's folder holds, what of it is older than what it was made from, and what to do next."""
+"""State of a campaign's folder: results of each stage, outdated ones, and the next step."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from excitor.robots.errors import ExcitorError
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One thing that a stage writes."""
+    """State of one result of a stage."""
 
     name: str
     state: str  # "missing", "up to date", "stale", "unusable"
@@ -26,7 +26,7 @@ class Stage:
 
 
 def status(folder: Path) -> list[Stage]:
-    """Look at every stage in the order in which they are run."""
+    """Check every stage in the order in which they are run."""
     campaign = open_campaign(folder, "design")
     folder = campaign.folder
     design = _design(campaign)
@@ -35,13 +35,13 @@ def status(folder: Path) -> list[Stage]:
     prior = folder / content.prior if content.task == "payload" and content.prior is not None else None
     for name, remedy in (("model.json", "identify"), ("report.json", "report")):
         stages.append(made_from_files(folder, name, f"excitor {remedy} {folder}", prior))
-    if (folder / "compare.json").exists():  # nobody must compare
+    if (folder / "compare.json").exists():  # comparing is optional
         stages.append(made_from_files(folder, "compare.json", f"excitor compare {folder}", prior))
     return stages
 
 
 def advice(stages: list[Stage]) -> str:
-    """Say what to do next: the first that is not as it should be."""
+    """Return the next step: the first stage that is missing or outdated."""
     wanting = [stage for stage in stages if stage.state != "up to date" and stage.remedy]
     return f"next: {wanting[0].remedy}" if wanting else "everything is up to date"
 
@@ -67,7 +67,7 @@ def _design(campaign: OpenCampaign) -> Stage:
         return Stage(DESIGN, "unusable", "not every limit is proven to hold", remedy)
     if data.get("finished") is not True:
         return Stage(DESIGN, "stale", "its search was interrupted", remedy)
-    return Stage(DESIGN, "up to date", "" if data.get("go") else "no-go: plan.html says why")
+    return Stage(DESIGN, "up to date", "" if data.get("go") else "no-go: see plan.html for the reasons")
 
 
 def _programs(campaign: OpenCampaign, current: bool) -> Iterator[Stage]:
@@ -105,7 +105,7 @@ def _logs(campaign: OpenCampaign) -> Stage:
 
 
 def made_from_files(folder: Path, name: str, remedy: str, prior: Path | None) -> Stage:
-    """Compare what a file says it was made from with what is there now."""
+    """Compare the digests of a file's inputs with the inputs' present ones."""
     try:
         data = json.loads((folder / name).read_text("utf-8"))
         provenance = data["provenance"]["sha256"]
@@ -113,7 +113,7 @@ def made_from_files(folder: Path, name: str, remedy: str, prior: Path | None) ->
     except FileNotFoundError:
         return Stage(name, "missing", remedy=remedy)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return Stage(name, "unusable", "does not say what it was made from", remedy)
+        return Stage(name, "unusable", "does not state what it was made from", remedy)
     changed = [file for file, digest in listed.items() if _digest(folder, file) != digest]
     changed += _changed_prior(data["provenance"], prior)
     if changed:
@@ -122,7 +122,7 @@ def made_from_files(folder: Path, name: str, remedy: str, prior: Path | None) ->
 
 
 def _changed_prior(provenance: Mapping[str, Any], prior: Path | None) -> list[str]:
-    """Compare the arm's model of a payload campaign, which may lie in another folder, with what was read of it."""
+    """Compare the arm's model of a payload campaign, possibly in another folder, with the digest that was recorded."""
     told = provenance.get("prior_sha256")
     if prior is None or told is None:
         return []
@@ -131,7 +131,7 @@ def _changed_prior(provenance: Mapping[str, Any], prior: Path | None) -> list[st
 
 
 def _digest(folder: Path, file: str) -> str:
-    """Digest a file of the folder; nothing outside of it is opened."""
+    """Compute the digest of a file in the folder; nothing outside of it is opened."""
     path = folder / file
     if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
         return ""

@@ -1,13 +1,9 @@
-"""What would the identified model be worth as feed-forward? A simulation, as plain data for a report.
+"""Simulated tracking errors with the identified model as feedforward, as plain data for a report.
 
 [Volkmann2020] §IV.C compares tracking errors without a model and with models fed forward. Here a virtual robot
-follows, so that the comparison costs no robot time: it shows what the model can do, not what a robot will do.
-
-* How far from its reference a robot was: joint by joint, and at the tool.
-* What a virtual robot does along a reference: PD control, and torques of a model fed forward, or none.
-* The motion that is followed: a process or a validation run, at the steps of a servo loop, begun at rest.
-* The tracking section's data in a report: of in-process campaigns always, of others where it is asked for.
-* The virtual robot that follows: the one a campaign was simulated with, or one drawn from what the model leaves open.
+follows, so that the comparison needs no robot time: it shows what the model can do, not what a robot will do. The robot
+is the one a campaign was simulated with, or is drawn from the model's uncertainty; its controller is PD with
+feedforward or without. The reference is the task or a validation run, from rest.
 """
 
 import json
@@ -50,7 +46,7 @@ STEP = 1e-3  # s, of the servo loop
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FittedModel:
-    """What was identified: base parameters by name, their covariance, and standard parameters that may be used."""
+    """Identified model: base parameters by name, their covariance, and consistent standard parameters."""
 
     robot: Robot  # with the joints held that the model holds
     names: tuple[str, ...]
@@ -60,14 +56,14 @@ class FittedModel:
 
 
 def in_process(campaign: OpenCampaign) -> bool:
-    """Tell whether the model is to serve one process: the campaign has a task, or learns from a process's cycles."""
+    """Return True if the model is for one process: the campaign has a task, or learns from a process's cycles."""
     return campaign.content.design.task is not None or any(run.cycle_s for run in campaign.content.run)
 
 
 def tracking_data(
     campaign: OpenCampaign, fitted: FittedModel, runs: Sequence[Samples], *, seed: int = 0
 ) -> dict[str, Any]:
-    """Simulate tracking; where it cannot be, say why. `runs` are those it may take the motion from, best first."""
+    """Simulate tracking; where it is impossible, return why. `runs` may supply the motion, best first."""
     try:
         return _tracked(campaign, fitted, runs, seed)
     except ExcitorError as error:
@@ -107,7 +103,7 @@ def _tracked(campaign: OpenCampaign, fitted: FittedModel, runs: Sequence[Samples
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reference:
-    """What is commanded; the first `lead` rows are the way into the motion, and are not judged."""
+    """Commanded motion; the first `lead` rows are the approach, and are not evaluated."""
 
     name: str
     step: float  # s
@@ -117,7 +113,7 @@ class Reference:
 
     @property
     def seconds(self) -> float:
-        """Tell how long the judged part takes."""
+        """Duration of the evaluated part, s."""
         return float((len(self.motion) - self.lead) * self.step)
 
 
@@ -131,7 +127,7 @@ def _reference(campaign: OpenCampaign, runs: Sequence[Samples]) -> Reference:
 
 
 def _truth(campaign: OpenCampaign, known: Robot, fitted: FittedModel, seed: int) -> tuple[Truth, Robot, str]:
-    """Choose the robot that follows, with what it carries, and say which it is."""
+    """Choose the simulated robot with its payload, and describe it."""
     truth = simulated_truth(campaign.folder, known)
     if truth is not None:
         return truth, known, "the virtual robot that the campaign's logs were simulated with (truth.json)"
@@ -154,7 +150,7 @@ def _truth(campaign: OpenCampaign, known: Robot, fitted: FittedModel, seed: int)
 
 
 def _standard(fitted: FittedModel) -> FloatArray:
-    """Write the identified model as parameters (n_params,): those that left it are as in the consistent one, or 0."""
+    """Convert the identified model to parameters (n_params,): eliminated ones are as in the consistent model, or 0."""
     base = base_parameters(fitted.robot)
     beta = np.zeros(len(base)) if fitted.consistent is None else base.values(fitted.consistent)
     beta[_place(fitted)] = fitted.values
@@ -208,7 +204,7 @@ _POINTS = 4000  # of a motion, at least, whose distance to the path is found
 
 
 def errors_of(robot: Robot, wanted: FloatArray, q: FloatArray) -> Errors:
-    """Compare positions with those wanted, (n, n_joints) both."""
+    """Compute tracking errors from positions and reference, (n, n_joints) both."""
     e = q - wanted
     there, should = (frame_pose(robot, x)[:, :3, 3] for x in (q, wanted))
     now, path = np.linalg.norm(there - should, axis=1), path_distances(there, should)
@@ -217,9 +213,9 @@ def errors_of(robot: Robot, wanted: FloatArray, q: FloatArray) -> Errors:
 
 
 def path_distances(points: FloatArray, path: FloatArray, near: int = _NEAR) -> FloatArray:
-    """Find the distance of some of the points to the straight pieces of a path near where they should be.
+    """Compute the distance of some points to the straight segments of a path, near their place in time.
 
-    Both are sampled alike; a point is looked for among the pieces at most `near` samples away.
+    Both are sampled alike; a point is compared with the segments at most `near` samples away.
     """
     n = len(points)
     which = np.arange(0, n, max(1, n // _POINTS))
@@ -243,14 +239,14 @@ WIDTH = 0.01  # rad/s or m/s over which the sign of fed-forward friction changes
 
 
 def torques(robot: Robot, reference: Reference, chi: FloatArray) -> FloatArray:
-    """Evaluate what a model feeds forward, (n_steps, n_joints): of what is commanded, not of what is measured."""
+    """Compute a model's feedforward torques, (n_steps, n_joints), of the commanded motion."""
     smooth = with_friction_width(robot, WIDTH)
     return np.ascontiguousarray(inverse_dynamics(smooth, reference.motion, chi))
 
 
 @one_blas_thread()
 def followed(truth: Truth, robot: Robot, reference: Reference, forward: FloatArray, gains: FloatArray) -> FloatArray:
-    """Simulate the closed loop; positions of the judged part, (n_judged, n_joints).
+    """Simulate the closed loop; positions of the evaluated part, (n_judged, n_joints).
 
     `robot` carries what the truth carries; the controller's gains are tuned on the parameters `gains`. ExcitorError
     where the robot gets out of control.
@@ -269,13 +265,13 @@ def followed(truth: Truth, robot: Robot, reference: Reference, forward: FloatArr
     return np.ascontiguousarray(out[loop.POSITION_CLOSED_LOOP, reference.lead :])
 
 
-LONGEST = 40.0  # s of a motion that are looked at
+LONGEST = 40.0  # s of a motion that are simulated
 LEAD = 1.0  # s, before the motion
 _REST = 0.5  # s of it at rest, while controllers settle
 
 
 def reference_of(name: str, times: FloatArray, q: FloatArray, step: float) -> Reference:
-    """Put a motion, positions q (n, n_joints) at rising times, on a servo loop's clock."""
+    """Resample a motion, positions q (n, n_joints) at rising times, on a servo loop's clock."""
     from scipy.interpolate import CubicSpline
 
     if len(times) < 4:
@@ -296,7 +292,7 @@ def reference_of(name: str, times: FloatArray, q: FloatArray, step: float) -> Re
 
 
 def task_reference(campaign: OpenCampaign, step: float) -> Reference:
-    """Take the campaign's task."""
+    """Read the campaign's task as the reference."""
     setup = set_up(campaign)
     task_motion(setup)  # which says what is wrong with it
     name = str(setup.design.task)
@@ -308,13 +304,13 @@ def task_reference(campaign: OpenCampaign, step: float) -> Reference:
 
 
 def run_reference(samples: Samples, step: float) -> Reference:
-    """Take the motion of a run, as it was measured."""
+    """Build the reference from the measured motion of a run."""
     times = np.arange(len(samples)) / samples.sample_rate_hz
     return reference_of(f"run {samples.run!r}", times, samples.motion.q, step)
 
 
 def reported_tracking(evidence: Evidence, asked: bool) -> dict[str, Any] | None:
-    """Simulate tracking of a process, or of the validation motion; None where the campaign has no use for it."""
+    """Simulate tracking of a process, or of the validation motion; None where the campaign does not need it."""
     model, standard = evidence.model, evidence.model.standard
     if not (asked or in_process(evidence.campaign)):
         return None
@@ -325,7 +321,7 @@ def reported_tracking(evidence: Evidence, asked: bool) -> dict[str, Any] | None:
     return tracking_data(evidence.campaign, fitted, [run.samples for run in order])
 
 
-POSES = 300  # in which a drawn robot's mass matrix is looked at
+POSES = 300  # in which a drawn robot's mass matrix is checked
 LEAST = 1e-4  # smallest eigenvalue of a mass matrix of unit diagonal
 _DRAWS = 40
 _CLOSER = 0.5  # by which draws come closer to the estimate where none of them is a robot
@@ -337,7 +333,7 @@ class ImpossibleMasses(ExcitorError):
 
 
 def simulated_truth(folder: Path, robot: Robot) -> Truth | None:
-    """Take the robot that the campaign's logs were simulated with; None where they were not, or it is another robot."""
+    """Read the robot that the campaign's logs were simulated with; None if they were not, or for another robot."""
     data = _read(folder / TRUTH)
     if data is None or data.get("robot") != robot.name:
         return None
@@ -363,7 +359,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def drawn_truth(robot: Robot, beta: FloatArray, covariance: FloatArray, *, seed: int) -> Truth:
-    """Draw a robot from the model's uncertainty; ExcitorError where the model's masses are none a robot can have.
+    """Draw a robot from the model's uncertainty; ExcitorError where the model's masses are impossible.
 
     `beta` (n_base,) are all base parameters of the robot, without a payload of its own; `covariance` is theirs.
     """
@@ -419,7 +415,7 @@ def _is_robot(robot: Robot, chi: FloatArray, poses: FloatArray) -> bool:
 
 
 def _resisting(robot: Robot, chi: FloatArray) -> FloatArray:
-    """Let no friction drive a joint."""
+    """Replace negative friction by 0, which would drive a joint."""
     for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
         if friction_model(term).dissipates:
             chi[column] = max(chi[column], 0.0)

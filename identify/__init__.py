@@ -1,1 +1,1 @@
-"""Learn the parameters from what was measured."""
+"""Identification of a robot's parameters from measurements."""

@@ -1,12 +1,12 @@
-"""Has a repeated process changed? Cycles are held against what healthy ones differ by, in memory that does not grow.
+"""Change detection for a repeated process: cycles are compared with the scatter of healthy ones, in constant memory.
 
 Each feature of a cycle follows a line that is slowly tracked, so that warming friction and the day's drift are no
-change. The scatter about it is learned in the first cycles and tracked. A step is told by one cycle that cannot be
+change. The scatter about it is learned in the first cycles and tracked. A step is detected by one cycle that cannot be
 healthy, or by two that hardly can ([Hotelling1931]'s T² of each group of features); a slow drift of the load, which
-the line would follow, by sums of deviations from a much slower reference ([Page1954]). The cycle after an alarm tells
-whether the change has stayed, and then what it is: the first may have changed in its middle.
+the line would follow, by sums of deviations from a much slower reference ([Page1954]). The cycle after an alarm
+confirms whether the change persists, and identifies it: the first may have changed in its middle.
 
-* What does one cycle of a process say about what may have changed? A few numbers: load, friction, the rest.
+The features of a cycle are fitted changes of load and friction, and the residuals that remain.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ GroupKind = Literal["load", "friction", "unexplained"]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Features that are judged together."""
+    """Features that are tested together."""
 
     kind: GroupKind
     joint: str  # "" of the load
@@ -52,13 +52,13 @@ class Group:
 
     @property
     def where(self) -> slice:
-        """Tell which features they are."""
+        """Slice of the group's features."""
         return slice(self.first, self.first + len(self.names))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Detector:
-    """What has been learned of a process; `observe` makes the next one."""
+    """State of the detector; `observe` returns the next one."""
 
     groups: tuple[Group, ...]
     seen: int  # cycles
@@ -90,13 +90,13 @@ class Alarm:
 
     @property
     def sentence(self) -> str:
-        """Say what changed most."""
+        """Sentence about the largest change."""
         return _sentence(self)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Verdict:
-    """What is thought of one cycle."""
+    """Assessment of one cycle."""
 
     cycle: int  # from 1
     learning: bool
@@ -109,7 +109,7 @@ class Verdict:
 
 
 def begin(groups: tuple[Group, ...]) -> Detector:
-    """Know nothing yet."""
+    """Return the detector before its first cycle."""
     n = groups[-1].first + len(groups[-1].names)
     zero = np.zeros(n)
     none = np.zeros(len(groups), dtype=bool)
@@ -120,7 +120,7 @@ def begin(groups: tuple[Group, ...]) -> Detector:
 
 
 def observe(detector: Detector, x: FloatArray, *, after_break: bool = False) -> tuple[Detector, Verdict]:
-    """Take in a cycle's features (n_features,), and say what is thought of it.
+    """Update the detector with a cycle's features (n_features,), and assess the cycle.
 
     `after_break`: the robot stood before, so its friction has changed with its temperature and will change again.
     """
@@ -182,7 +182,7 @@ def _learn(detector: Detector, x: FloatArray) -> tuple[Detector, Verdict]:
 
 
 def _clipped_columns(rest: FloatArray) -> FloatArray:
-    """Hold back cycles that deviate while healthy ones are learned."""
+    """Clip deviating cycles while healthy ones are learned."""
     scale = 1.4826 * np.median(np.abs(rest), axis=0)
     limit = np.where(scale > 0.0, _CLIP * scale, np.inf)
     return np.clip(rest, -limit, limit)
@@ -214,14 +214,14 @@ def _t2(detector: Detector, group: Group, error: FloatArray) -> tuple[float, int
 
 
 def _alikeness(detector: Detector, group: Group) -> float:
-    """Tell the largest correlation of a feature with the cycle before, 0 to 1: then the mean of two is no surer."""
+    """Return the largest correlation of a feature with the cycle before, 0 to 1; at 1 the mean of two is no surer."""
     variance = np.diag(detector.spread)[group.where]
     alike = detector.alike[group.where]
     return float(np.clip(np.divide(alike, variance, out=np.zeros_like(alike), where=variance > 0.0).max(), 0.0, 1.0))
 
 
 def _steps(detector: Detector, error: FloatArray, surprise: FloatArray, inflation: float) -> list[Alarm]:
-    """Tell which groups have stepped."""
+    """Return an alarm for each group that has stepped."""
     alarms = []
     for k, group in enumerate(detector.groups):
         change, told = error, surprise[k]
@@ -237,7 +237,7 @@ def _steps(detector: Detector, error: FloatArray, surprise: FloatArray, inflatio
 
 
 def _drifts(detector: Detector, x: FloatArray) -> tuple[Detector, list[Alarm]]:
-    """Sum up how the load deviates from the slow reference, beyond what it wanders by."""
+    """Accumulate the load's deviations from the slow reference beyond its usual variation; return drift alarms."""
     deviation = x - detector.reference
     scale = np.sqrt(np.maximum(detector.wander, np.diag(detector.spread)))
     z = np.divide(deviation, scale, out=np.zeros_like(deviation), where=scale > 0.0)
@@ -263,7 +263,7 @@ def _drifts(detector: Detector, x: FloatArray) -> tuple[Detector, list[Alarm]]:
 
 
 def _tracked(detector: Detector, error: FloatArray, surprise: FloatArray) -> Detector:
-    """Let a cycle teach line and scatter: in part where it deviates, not at all where it is suspected anew."""
+    """Update line and scatter with a cycle: clipped where it deviates, unchanged where it is newly suspected."""
     suspected = surprise > -np.log10(SUSPECT)
     taught = error.copy()
     for k, group in enumerate(detector.groups):
@@ -301,7 +301,7 @@ def _tracked(detector: Detector, error: FloatArray, surprise: FloatArray) -> Det
 
 
 def _cooled(detector: Detector, x: FloatArray) -> Detector:
-    """Let friction be what it is after a break, and not judge it while the robot warms up again."""
+    """Reset the level of friction after a break, and do not test it while the robot warms up again."""
     level, trend = detector.level.copy(), detector.trend.copy()
     for group in detector.groups:
         if group.kind == "friction":
@@ -322,7 +322,7 @@ def _held(detector: Detector) -> Detector:
 
 
 def _anew(detector: Detector, x: FloatArray) -> Detector:
-    """After a change, take what is now for the new normal, and learn how its cycles differ: it may be otherwise."""
+    """After a change, restart from the present cycle as the new normal, and learn its scatter anew."""
     return replace(begin(detector.groups), seen=detector.seen + 1, first=x[None])
 
 
@@ -361,8 +361,8 @@ _QUIET = 1e-3  # of sigma: residuals below are as good as none
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Watched:
-    """A robot with the model that its cycles are held against."""
+class MonitoredRobot:
+    """A robot with the model that its cycles are compared with."""
 
     robot: Robot
     beta: FloatArray  # (n_base,): the model's base parameters ...
@@ -379,14 +379,14 @@ class Watched:
 
     @property
     def n_features(self) -> int:
-        """Count the numbers that one cycle becomes."""
+        """Number of features of a cycle."""
         return self.groups[-1].first + len(self.groups[-1].names)
 
 
-def watched(robot: Robot, names: Sequence[str], values: FloatArray, sigma: FloatArray) -> Watched:
-    """Choose what to look at: the load at the tool, each joint's friction and offset, and what is left of its torque.
+def watched(robot: Robot, names: Sequence[str], values: FloatArray, sigma: FloatArray) -> MonitoredRobot:
+    """Choose the features: the load at the tool, each joint's friction and offset, and its residual torque.
 
-    `names` and `values` are the model's base parameters, `sigma` (n_joints,) what it leaves of each joint's torque.
+    `names` and `values` are the model's base parameters, `sigma` (n_joints,) the deviation of residual torques.
     """
     params = layout(robot)
     load = [10 * robot.tool.link + LINK_COMPONENTS.index(name) for name in LOAD] if robot.tool.link >= 0 else []
@@ -416,18 +416,18 @@ def watched(robot: Robot, names: Sequence[str], values: FloatArray, sigma: Float
     inertia = list(range(load[0] - 6, load[0])) if load else []
     fitted = np.array([*load, *friction, *inertia], dtype=np.int64)
     columns = np.array(sorted({*base.tolist(), *fitted.tolist()}), dtype=np.int64)
-    return Watched(robot, values, base, sigma, columns, fitted, np.array(offsets, dtype=np.int64), tuple(groups))
+    return MonitoredRobot(robot, values, base, sigma, columns, fitted, np.array(offsets, dtype=np.int64), tuple(groups))
 
 
-def cycle_equations(what: Watched, cycle: Samples, rows: Rows) -> Regression:
-    """Set up a cycle's equations in the base parameters, and in those of load and friction."""
+def cycle_equations(what: MonitoredRobot, cycle: Samples, rows: Rows) -> Regression:
+    """Build a cycle's equations in the base parameters, and in those of load and friction."""
     if rows.decimate is None and len(cycle) > MOST_SAMPLES:
         width = -(-len(cycle) // MOST_SAMPLES)
         rows = replace(rows, decimate=lambda x: _block_means(x, width))
     return dynamic_regression(what.robot, [cycle], columns=what.columns, rows=rows)
 
 
-def base_equations(what: Watched, regression: Regression) -> tuple[FloatArray, FloatArray]:
+def base_equations(what: MonitoredRobot, regression: Regression) -> tuple[FloatArray, FloatArray]:
     """Compress a cycle's weighted equations in the base parameters, R β = z: (n_base, n_base) and (n_base,)."""
     weight = 1.0 / what.sigma[regression.joint]
     W = regression.W[:, np.searchsorted(what.columns, what.base)]
@@ -436,8 +436,8 @@ def base_equations(what: Watched, regression: Regression) -> tuple[FloatArray, F
     return R[:n, :n], R[:n, n]
 
 
-def features(what: Watched, regression: Regression) -> FloatArray:
-    """Tell what a cycle says of changes, (n_features,); 0 where it says nothing."""
+def features(what: MonitoredRobot, regression: Regression) -> FloatArray:
+    """Compute a cycle's features, (n_features,); 0 where it holds no information on one."""
     weight = 1.0 / what.sigma[regression.joint]
     joint = regression.joint
     base = np.searchsorted(what.columns, what.base)
@@ -457,8 +457,8 @@ def features(what: Watched, regression: Regression) -> FloatArray:
     return _ordered(what, np.where(seen, change, 0.0), left, joint)
 
 
-def _ordered(what: Watched, change: FloatArray, left: FloatArray, joint: IntArray) -> FloatArray:
-    """Put fitted changes and residuals in the order of the groups."""
+def _ordered(what: MonitoredRobot, change: FloatArray, left: FloatArray, joint: IntArray) -> FloatArray:
+    """Arrange fitted changes and residuals in the order of the groups."""
     out = np.zeros(what.n_features)
     n_load = sum(len(group.names) for group in what.groups if group.kind == "load")
     out[:n_load] = change[:n_load]

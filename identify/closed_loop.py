@@ -1,17 +1,16 @@
-"""What parameters make a simulated closed loop take the measured torques? DIDIM: only torques are measured.
+"""DIDIM and closed-loop input error: parameters with which a simulated closed loop takes the measured torques.
 
 [Gautier2013b] The direct model is simulated under the robot's own control law and reference, and the difference of
 torques is regressed on the regressor of the simulated motion:
 
     δ = argmin ‖ τ - τ_s(χ) - W_s(χ) δ ‖_{Σ⁻¹},   χ ← χ + δ
 
-The increment has the truth as its fixed point whatever W_s leaves out, and keeps parameters that are not estimated.
-In the first iterations the gains are scaled by J(χ) / J(design), so that a wrong start does not change the loop's
-bandwidth; then the real gains take over: scaled throughout they would bias the estimate.
+Only torques are measured. The increment has the truth as its fixed point whatever W_s leaves out, and keeps parameters
+that are not estimated. In the first iterations the gains are scaled by J(χ) / J(design), so that a wrong start does not
+change the loop's bandwidth; then the real gains take over: scaled throughout they would bias the estimate.
 
-* What parameters make a simulated closed loop take the measured torques? Those of the least squared difference.
-* What torques would a robot with given parameters have taken in the measured runs? They are simulated again.
-* From which parameters can a closed loop be simulated when none are known? Inertia for every joint, all else 0.
+Input error minimises the squared difference of torques instead. Where no parameters are known, simulations start from a
+regular model: inertia at every joint, all else 0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,10 +37,10 @@ from excitor.identify.samples import Samples, Step
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import mass_matrix
-from excitor.robots.errors import ExcitorError, RankDeficient, SolverFailed
+from excitor.robots.errors import ExcitorError, RankDeficient, SolverError
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.simulate import WIDTH, Followed, Servo, design_inertia, follow, smoothed
+from excitor.robots.simulate import WIDTH, Servo, TrackedMotion, design_inertia, follow, smoothed
 
 Status = Literal["converged", "iterations", "out of control", "no fit", "undetermined"]
 TOLERANCE = 0.01  # of parameters, seen through the torques they make, and of the residual
@@ -67,7 +66,7 @@ class Iteration:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DidimResult:
-    """Parameters found by closed-loop simulation, and whether that ended well."""
+    """Parameters found by closed-loop simulation, with the status of the search."""
 
     method: str
     status: Status
@@ -82,20 +81,20 @@ class DidimResult:
 
     @property
     def converged(self) -> bool:
-        """Tell whether the parameters are worth anything."""
+        """True if the search converged."""
         return self.status == "converged"
 
 
 def require_simulated(result: DidimResult) -> Estimate:
-    """Take the estimate; SolverFailed says why there is none to be trusted."""
+    """Return the estimate; SolverFailed gives the reason if the search did not converge."""
     if not result.converged or result.estimate is None:
-        raise SolverFailed(result.sentence, result.status)
+        raise SolverError(result.sentence, result.status)
     return result.estimate
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Replay:
-    """Measured runs with all that is needed to simulate them: what does not change from iteration to iteration."""
+    """Measured runs with all data for their simulation that is constant over the iterations."""
 
     robot: Robot  # true signs of friction smoothed
     runs: tuple[Samples, ...]
@@ -114,12 +113,12 @@ class Replay:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Name all parameters of the robot."""
+        """Names of all parameters of the robot."""
         return layout(self.robot).names
 
     @property
     def units(self) -> tuple[str, ...]:
-        """Tell the units of all parameters."""
+        """Units of all parameters."""
         return layout(self.robot).units
 
     @property
@@ -145,7 +144,7 @@ def didim(
 
 
 def servo_inertia(servo: Servo) -> FloatArray:
-    """Tell the inertias that gains were tuned on: kd² / (4 ζ² kp) where that is not stated, (n_joints,)."""
+    """Return the inertias that gains were tuned on, kd² / (4 ζ² kp) where not stated, (n_joints,)."""
     if servo.inertia is not None:
         return servo.inertia
     if not ((servo.kp > 0.0) & (servo.kd > 0.0)).all():
@@ -200,7 +199,7 @@ def _iterate(replay: Replay, chi: FloatArray, design: FloatArray, most: int, tol
 
 
 def _worse(replay: Replay, equations: Regression, history: Sequence[Iteration]) -> bool:
-    """Tell whether a step went too far: torques then differ more than twice as much as before it."""
+    """Return True if a step went too far: torques then differ more than twice as much as before it."""
     return bool(history) and relative_residual(replay, equations.y) > _TOO_FAR * history[-1].residual
 
 
@@ -234,7 +233,7 @@ def _damped(full: FloatArray, rho: FloatArray) -> FloatArray:
 
 
 def _is_regular(replay: Replay, chi: FloatArray) -> bool:
-    """Tell whether mass matrices along the references are positive definite, measured by what gains were tuned on."""
+    """Return True if mass matrices along the references are positive definite, relative to the servo's inertias."""
     q = replay.motion.q[:: max(1, len(replay.motion) // _POSES)]
     unit = 1.0 / np.sqrt(servo_inertia(replay.servo))
     M = mass_matrix(replay.robot, q, chi) * np.outer(unit, unit)
@@ -260,7 +259,7 @@ def _change(step: Estimate, equations: Regression, beta: FloatArray) -> float:
 
 
 def _settled(history: Sequence[Iteration], tolerance: float) -> bool:
-    """Tell whether the residual has stopped changing; a small one by less than that share of _SMALL."""
+    """Return True if the residual has stopped changing; a small one by less than that share of _SMALL."""
     last, one_before = history[-1].residual, history[-2].residual
     return abs(last - one_before) <= tolerance * max(last, _SMALL)
 
@@ -308,7 +307,7 @@ def _verdict(status: Status, history: Sequence[Iteration], n: int, why: str) -> 
 
 
 def assumption(replay: Replay) -> list[str]:
-    """Say whose references were not known."""
+    """Return a note on the runs whose references were not known, if any."""
     if not replay.assumed:
         return []
     which = "every run" if len(replay.assumed) == len(replay.runs) else ", ".join(replay.assumed)
@@ -386,7 +385,7 @@ def _simulated_sensitivities(replay: Replay, chi: FloatArray, W: FloatArray, y: 
 
 
 def _sigma(replay: Replay, sigma: FloatArray, joint: IntArray) -> FloatArray:
-    """Give each row its joint's standard deviation."""
+    """Return each row's standard deviation, that of its joint."""
     of_joint = dict(zip(map(int, joint), map(float, sigma), strict=True))
     return np.array([of_joint[int(j)] for j in replay.joint])
 
@@ -456,7 +455,7 @@ class OutOfControl:
 
     @property
     def sentence(self) -> str:
-        """Say it."""
+        """Sentence on when and in which run the simulation diverged."""
         return f"the simulated robot got out of control {self.at:.3g} s into run {self.run!r}"
 
 
@@ -469,7 +468,7 @@ def set_up_replay(
     columns: IntArray | None = None,
     rows: Rows | None = None,
 ) -> Replay:
-    """Prepare runs for simulation; where a run's reference is not known its measured motion stands in for it.
+    """Prepare runs for simulation; where a run's reference is not known, its measured motion is used instead.
 
     References are sampled at servo.rate_hz, a whole multiple of the run's rate.
     """
@@ -521,7 +520,7 @@ def differences(replay: Replay, chi: FloatArray, servo: Servo) -> FloatArray | O
     return np.asarray(np.concatenate(parts)[replay.kept])
 
 
-def simulate_runs(replay: Replay, chi: FloatArray, servo: Servo) -> list[Followed] | OutOfControl:
+def simulate_runs(replay: Replay, chi: FloatArray, servo: Servo) -> list[TrackedMotion] | OutOfControl:
     """Simulate all runs, at the servo's rate."""
     done = []
     for run, reference in zip(replay.runs, replay.references, strict=True):
@@ -532,8 +531,8 @@ def simulate_runs(replay: Replay, chi: FloatArray, servo: Servo) -> list[Followe
     return done
 
 
-def _beside(run: Samples, followed: Followed, stride: int) -> Samples:
-    """Put the difference of torques beside the simulated motion, at the run's samples."""
+def _beside(run: Samples, followed: TrackedMotion, stride: int) -> Samples:
+    """Build samples of the simulated motion at the run's samples, with the differences of torques."""
     at = slice(None, stride * len(run), stride)
     motion = Motion(followed.motion.q[at], followed.motion.dq[at], followed.motion.ddq[at])
     return replace(run, motion=motion, tau=run.tau - followed.tau[at], steps=(*run.steps, Step("simulated motion", {})))
@@ -563,7 +562,7 @@ def _reference(run: Samples, stride: int, given: Motion | None) -> Motion:
 
 
 def _resampled(run: Samples, stride: int) -> Motion:
-    """Lay splines through a measured motion, for a servo that is faster than the log."""
+    """Interpolate a measured motion by splines, for a servo that is faster than the log."""
     from scipy.interpolate import CubicSpline
 
     if len(run) < 2:
@@ -574,7 +573,7 @@ def _resampled(run: Samples, stride: int) -> Motion:
 
 
 def _labels(regression: Regression) -> IntArray:
-    """Give each row a number of its own."""
+    """Return a unique label for each row."""
     n_joints = len(regression.joint_names)
     return np.asarray((regression.run * n_joints + regression.joint) * 10**9 + regression.sample)
 
@@ -595,7 +594,7 @@ _START_POSES = 100
 
 
 def regular_start(robot: Robot, motion: Motion, inertia: FloatArray, columns: IntArray) -> FloatArray:
-    """Give joints about the inertias (n_joints,) by non-negative principal moments, masses and rotors: chi (n_params,).
+    """Compute chi (n_params,) with inertias about those given (n_joints,): non-negative moments, masses and rotors.
 
     The mass matrices along the motion are fitted to diag(inertia); every one of them is positive definite.
     """

@@ -1,4 +1,4 @@
-"""Standard parameters that a robot could have and that explain its torques: the one file that knows cvxpy.
+"""Physically consistent standard parameters that explain a robot's torques; the only module that uses cvxpy.
 
     minimise    ½ ‖W χ - τ‖²_{Σ⁻¹} + weight · Σ_links (tr X - log det X)       X = L⁻¹ P L⁻ᵀ, P0 = L Lᵀ the prior
     subject to  X ≥ margin,  rotor inertias and friction ≥ 0,  masses and what else is bounded within bounds
@@ -6,9 +6,9 @@
 Solved on the triangular factor ([Sousa2014], [Lee2020]) and never projected afterwards. Feasible is not sensible:
 without the prior, links that no torque shows may weigh a tonne at the same residual.
 
-* What a consistent fit has to solve: equations and limits, in coordinates of the prior and units of the noise.
-* Which parameters that a robot could have are nearest to an estimate? In the metric of its covariance, from it alone.
-* Whether a set of parameters is a robot that could exist: measured afresh, trusting nobody.
+Equations and limits are written in coordinates of the prior and units of the noise. `consistent_of` finds the
+consistent parameters nearest to an estimate, in the metric of its covariance. `audit` checks independently of any
+solver that parameters are physically consistent.
 """
 
 import warnings
@@ -25,7 +25,7 @@ from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.belief import Body, Coordinates, Label, Prior, coordinates, labels, shares
 from excitor.robots.dynamics import mass_matrix
-from excitor.robots.errors import ExcitorError, SolverFailed
+from excitor.robots.errors import ExcitorError, SolverError
 from excitor.robots.inertia import Consistency, check_consistency
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
@@ -36,7 +36,7 @@ Solver = Literal["CLARABEL", "SCS"]
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """How a problem is put to a solver: objectives counted in `unit`², gaps closed to `tolerance`."""
+    """Scaling of a problem for a solver: objectives in units of `unit`², gaps closed to `tolerance`."""
 
     unit: float
     tolerance: float
@@ -44,7 +44,7 @@ class Attempt:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Solution:
-    """What a solver calls optimal, and how closely it was asked."""
+    """A solution that a solver reports as optimal, and the tolerance it was solved to."""
 
     v: FloatArray  # (n_free,)
     solver: Solver
@@ -69,7 +69,7 @@ ATTEMPTS: Mapping[Solver, tuple[Attempt, ...]] = {
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Audit:
-    """What was found: each link's body, and the mass matrix in random poses."""
+    """Physical consistency of each link's body, and of the mass matrix in random poses."""
 
     links: tuple[Consistency, ...]
     smallest_eigenvalue: float  # of M(q) over the poses, mixed units
@@ -78,13 +78,13 @@ class Audit:
 
     @property
     def holds(self) -> bool:
-        """Tell whether every link could exist and M(q) > 0 in every pose."""
+        """True if every link is physically consistent and M(q) > 0 in every pose."""
         return all(link.holds for link in self.links) and self.relative_margin > 0.0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ConsistentEstimate:
-    """Standard parameters, how they came about, and how far each is the data's doing."""
+    """Standard parameters, how they were estimated, and the data's share of each one's precision."""
 
     names: tuple[str, ...]  # of all parameters, as the layout orders them
     units: tuple[str, ...]
@@ -114,7 +114,7 @@ class ConsistentEstimate:
 
     @property
     def loss(self) -> float:
-        """Tell what consistency costs: the weighted residual relative to unconstrained least squares, minus 1."""
+        """Cost of consistency: the weighted residual relative to unconstrained least squares, minus 1."""
         return self.data_residual / self.wls_residual - 1.0 if self.wls_residual > 0.0 else 0.0
 
 
@@ -125,7 +125,7 @@ def standard_columns(robot: Robot) -> IntArray:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What parameters may be, besides physically consistent."""
+    """Bounds of parameters besides physical consistency."""
 
     mass_ratio: tuple[float, float] | None = (0.3, 3.0)  # to the prior mass, where the robot states one
     values: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # {"M6": (10.6, inf)}: a known payload
@@ -207,8 +207,8 @@ class Task:
 def minimise(task: Task, solver: Solver, attempts: Sequence[Attempt] | None = None) -> Solution:
     """Solve a task; SolverFailed unless the status is `optimal`.
 
-    Where a solver comes close but not all the way, the same problem is put to it again in other units or, last,
-    with its usual tolerances: its solution is the same, its rounding is not.
+    Where a solver ends close to the optimum but not at it, the same problem is solved again in other units or, last,
+    with its usual tolerances: the solution is the same, its rounding is not.
     """
     import cvxpy as cp
 
@@ -222,7 +222,7 @@ def minimise(task: Task, solver: Solver, attempts: Sequence[Attempt] | None = No
             return Solution(np.asarray(v.value, dtype=float), solver, attempt.tolerance)
         if "infeasible" in status:
             break
-    raise SolverFailed(_told(status, solver, task.robot.name), status)
+    raise SolverError(_told(status, solver, task.robot.name), status)
 
 
 def _solved(cp: Any, problem: Any, solver: Solver, tolerance: float) -> str:
@@ -281,7 +281,7 @@ def _told(status: str, solver: str, name: str) -> str:
 
 
 def fit_task(task: Task, solver: Solver) -> ConsistentEstimate:
-    """Solve a task, measure the result afresh, and describe it."""
+    """Solve a task, check the result independently of the solver, and describe it."""
     solution = minimise(task, solver)
     v = solution.v
     whitened = np.array([np.linalg.eigvalsh((body.M @ v[body.place]).reshape(4, 4))[0] for body in _bodies(task)])
@@ -331,11 +331,11 @@ def _bodies(task: Task) -> tuple[Body, ...]:
 
 
 def _confirm(task: Task, v: FloatArray, whitened: FloatArray, solver: str) -> None:
-    """Refuse what a solver calls optimal and is not within the limits: nothing is projected afterwards."""
+    """Refuse a solution reported as optimal that violates the limits: nothing is projected afterwards."""
     outside = [x.name for x in task.limits if not x.low <= x.row @ v <= x.high]
     outside += [f"link {body.link + 1}" for body, low in zip(_bodies(task), whitened, strict=True) if low <= 0.0]
     if outside:
-        raise SolverFailed(
+        raise SolverError(
             f"{task.robot.name}: {solver} calls a result optimal in which {', '.join(outside)} cannot be; "
             "it is refused: raise Bounds.margin or Prior.weight",
             "outside bounds",
@@ -405,7 +405,7 @@ def pose(
 
 
 def _in_layout_order(factors: Factors, robot: Robot) -> Factors:
-    """Take the columns of all free parameters, in the layout's order."""
+    """Select the columns of all free parameters, in the layout's order."""
     names = [layout(robot).names[k] for k in np.flatnonzero(~robot.assumed_zero)]
     where = {name: k for k, name in enumerate(factors.names)}
     missing = [name for name in names if name not in where]
@@ -422,9 +422,9 @@ def _in_layout_order(factors: Factors, robot: Robot) -> Factors:
 
 
 def _deviations(factors: Factors, sigma: Mapping[tuple[int, int], float] | None) -> FloatArray:
-    """Find what each group's rows are divided by: given, or what least squares leaves in the rows of each joint.
+    """Find the deviation that each group's rows are divided by: given, or that of each joint's least-squares residuals.
 
-    Torques do not depend on which of the equally good standard parameters is taken: the smallest is.
+    Of all standard parameters with the same residual, those of least norm are used: torques do not depend on that.
     """
     if sigma is None:
         T = total(factors, np.ones(len(factors.n_rows)))
@@ -440,7 +440,7 @@ def _deviations(factors: Factors, sigma: Mapping[tuple[int, int], float] | None)
 
 
 def _torque_sizes(factors: Factors, robot: Robot, deviations: FloatArray) -> FloatArray:
-    """Say how large each parameter would be if it alone made its joints' torques, (n_params,); 0 where not seen."""
+    """Compute how large each parameter would be if it alone made its joints' torques, (n_params,); 0 where not seen."""
     scaled = factors.R / deviations[:, None, None]
     squares = np.sum(scaled**2, axis=1)  # (n_groups, n_columns + 1)
     seen = squares[:, :-1] > 1e-20 * squares[:, :-1].max(initial=0.0)
@@ -492,7 +492,7 @@ def consistent_of(
 ) -> ConsistentEstimate:
     """Find physically consistent standard parameters nearest to an estimate of base parameters, all or some.
 
-    `covariance` (n_params, n_params) stands in for the estimate's own, such as that of honest intervals. Base
+    `covariance` (n_params, n_params) stands in for the estimate's own, such as that of `honest_intervals`. Base
     parameters that the estimate left out are free. ExcitorError where the estimate is not one of this robot's.
     """
     columns = standard_columns(robot)
@@ -502,7 +502,7 @@ def consistent_of(
 
 
 def _factors(estimate: Estimate, robot: Robot, columns: IntArray, root: FloatArray) -> Factors:
-    """Write the estimate as equations of unit variance, one a parameter, with as much rest as its rows left."""
+    """Write the estimate as equations of unit variance, one a parameter, with its rows' residual."""
     params = layout(robot)
     n = len(columns)
     equations = np.zeros((max(len(root), n) + 1, n + 1))
@@ -554,7 +554,7 @@ def _listed(names: Sequence[str]) -> str:
 def audit(robot: Robot, chi: FloatArray, *, n_poses: int = 200, seed: int = 0) -> Audit:
     """Check that every link is consistent and that M(q) > 0 in random poses within the joint limits.
 
-    Links whose ten parameters are all assumed zero have no body and are not asked for one.
+    Links whose ten parameters are all assumed zero have no body and are not checked.
     """
     params = layout(robot)
     bodies = [params.link(j) for j in range(params.n_links) if not robot.assumed_zero[params.link(j)].all()]

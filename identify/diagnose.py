@@ -1,9 +1,8 @@
-"""What is wrong with the data, and what can they not tell? Findings in sentences, before anything is solved.
+"""Diagnosis of measured data before estimation: findings in sentences.
 
-* What a diagnosis says: one finding, in sentences.
-* Do torques come at the time of the motion they belong to? The model is refitted to torques shifted in time.
-* Can a recorded motion be true, in units, limits and derivatives, and does it reverse.
-* Do torques belong to their joints: sign, scale, unit, order, clipping? The prior model is asked, not trusted.
+Checks cover the delay of torques against motion (the model is refitted to torques shifted in time); units, limits,
+derivatives and reversals of the motion; sign, scale, unit, order and clipping of torques, compared with the prior
+model; and the rank of the equations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from excitor.identify.samples import Samples
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, one_blas_thread
 from excitor.robots.base import lost_when_locked
 from excitor.robots.dynamics import inverse_dynamics, regressor, rigid_torque
-from excitor.robots.errors import NotAssembled
+from excitor.robots.errors import AssemblyError
 from excitor.robots.friction import friction_model
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import FrictionTerm, Motion, Robot
@@ -32,7 +31,7 @@ Level = Literal["unusable", "doubtful", "note"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something about the data that an estimate would not show."""
+    """A fault or limitation of the data that an estimate would not show."""
 
     level: Level  # unusable: a number made of these data would mislead; doubtful: part of it would; note: worth knowing
     what: str  # the check that found it
@@ -58,13 +57,13 @@ def diagnose(robot: Robot, runs: Samples | Sequence[Samples]) -> tuple[Finding, 
             break
         try:
             found += stage(robot, runs)
-        except NotAssembled as error:
+        except AssemblyError as error:
             found.append(_out_of_reach(error))
     rank = {"unusable": 0, "doubtful": 1, "note": 2}
     return tuple(sorted(found, key=lambda finding: rank[finding.level]))
 
 
-def _out_of_reach(error: NotAssembled) -> Finding:
+def _out_of_reach(error: AssemblyError) -> Finding:
     return Finding(
         "unusable",
         "workspace",
@@ -75,18 +74,18 @@ def _out_of_reach(error: NotAssembled) -> Finding:
 
 
 def usable(findings: Sequence[Finding]) -> bool:
-    """Tell whether an estimate from these data would mean anything."""
+    """Return True if no finding makes the data unusable for an estimate."""
     return all(finding.level != "unusable" for finding in findings)
 
 
 def check_repetitions(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
-    """Say where noise cannot be told from model error, or is told by few repetitions."""
+    """Find runs whose noise cannot be separated from model error, or is known from few repetitions."""
     found = []
     for run in runs:
         n = run.repetitions
         data: dict[str, float | str | tuple[str, ...]] = {"run": run.run, "repetitions": float(n)}
         if run.variance is None and n < 2:
-            sentence = f"run {run.run!r} was measured once, so its noise cannot be told from errors of the model"
+            sentence = f"run {run.run!r} was measured once, so its noise cannot be separated from errors of the model"
             found.append(Finding("note", "repetitions", sentence, "repeat it five times or more", data))
         elif 0 < n < 5:
             sentence = (
@@ -215,14 +214,14 @@ TURNING = 0.05  # of a joint's highest speed: slower is standstill, where the si
 
 
 def moving_joints(robot: Robot, run: Samples) -> BoolArray:
-    """Tell which joints move in a run, (n_joints,); those that the robot holds do not."""
+    """Mark the joints that move in a run, (n_joints,); those that the robot locks count as still."""
     moves = np.ptp(run.motion.q, axis=0) > STILL
     moves[list(robot.locked)] = False
     return np.asarray(moves)
 
 
 def fit_factor(x: FloatArray, y: FloatArray) -> tuple[float, float]:
-    """Fit y = f x: the factor, and the share of y's norm that it leaves."""
+    """Fit y = f x: the factor, and the residual's share of y's norm."""
     power = float(x @ x)
     factor = float(x @ y) / power if power > 0.0 else 0.0
     size = float(np.linalg.norm(y))
@@ -247,7 +246,7 @@ COSTS: dict[Level, tuple[float, float]] = {  # from here on: residual lost, over
 
 
 def check_delay(robot: Robot, runs: Sequence[Samples], data: Subset) -> list[Finding]:
-    """Find the shift of torques against the motion at which the refitted model leaves least."""
+    """Find the delay of torques against the motion, by the least residual of the refitted model."""
     found = delay(robot, runs, data)
     if found is None:
         return []
@@ -272,7 +271,7 @@ def check_delay(robot: Robot, runs: Sequence[Samples], data: Subset) -> list[Fin
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """How late torques are, and what that costs."""
+    """Delay of torques against the motion, and its effect on the residual."""
 
     late: float  # s; negative if they are early
     left: float  # share of the torques' norm that a model refitted at this shift leaves
@@ -281,7 +280,7 @@ class Delay:
 
 
 def delay(robot: Robot, runs: Sequence[Samples], data: Subset) -> Delay | None:
-    """Find the shift at which the refitted model leaves least; None if there are too few samples to tell."""
+    """Estimate the shift at which the refitted model's residual is least; None if there are too few samples."""
     rate = runs[0].sample_rate_hz
     reach = int(min(round(LONGEST * rate), min(len(run) for run in runs) // 10))
     inside = _inside(runs, data, reach, rate)
@@ -304,7 +303,7 @@ def delay(robot: Robot, runs: Sequence[Samples], data: Subset) -> Delay | None:
 
 
 class _Search:
-    """Weighted torques at shifted times, and what a refit of the model leaves of them."""
+    """Weighted torques at shifted times, and the residuals of a refitted model."""
 
     def __init__(self, robot: Robot, runs: Sequence[Samples], data: Subset, inside: BoolArray, within: float) -> None:
         self.runs = runs
@@ -324,7 +323,7 @@ class _Search:
         self.known: dict[int, float] = {}
 
     def left(self, shift: int) -> float:
-        """Share of the torques' power that a refit leaves, joints weighted."""
+        """Residual's share of the torques' power after a refit, joints weighted."""
         if shift not in self.known:
             y = (self.shifted(shift) * self.weights).ravel() / self.size
             self.known[shift] = max(float(y @ y - np.sum((self.basis.T @ y) ** 2)), 1e-12)
@@ -391,7 +390,7 @@ WINDOWS = 100  # a run is cut into so many pieces to compare increments
 
 
 def check_values(runs: Sequence[Samples]) -> list[Finding]:
-    """Look for values that cannot be measurements."""
+    """Find values that cannot be measurements."""
     found = []
     for run in runs:
         channels = {"q": run.motion.q, "dq": run.motion.dq, "ddq": run.motion.ddq, "tau": run.tau}
@@ -413,7 +412,7 @@ def check_values(runs: Sequence[Samples]) -> list[Finding]:
 
 
 def check_units(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
-    """Look for degrees where radians are meant: positions far beyond travel, or beyond two turns and the limits."""
+    """Find degrees where radians are expected: positions far beyond travel, or beyond two turns and the limits."""
     found = []
     limits = robot.limits
     q = np.max([np.abs(run.motion.q).max(axis=0) for run in runs], axis=0)
@@ -489,7 +488,7 @@ def check_derivatives(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
 
 
 def check_moving(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
-    """Find joints that no run moves, and name the base parameters that this loses."""
+    """Find joints that no run moves, and name the base parameters that are therefore not identifiable."""
     moves = np.any([moving_joints(robot, run) for run in runs], axis=0)
     found = []
     for j in np.flatnonzero(~moves):
@@ -510,7 +509,7 @@ def check_moving(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
 
 
 def check_reversals(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
-    """Count reversals of whatever dry friction senses: below two it cannot be told from an offset."""
+    """Count reversals of the velocity of each dry friction: below two it cannot be separated from an offset."""
     found = []
     seen: list[tuple[float, ...]] = []
     moves = np.any([moving_joints(robot, run) for run in runs], axis=0)
@@ -591,7 +590,7 @@ def _reversal_finding(robot: Robot, term: FrictionTerm, count: int) -> Finding:
     return Finding(
         "unusable" if count == 0 and offsets else "doubtful",
         "never reverses",
-        f"{who} {several(joints)} {motion}, so {several(dry)} cannot be told from {rival}",
+        f"{who} {several(joints)} {motion}, so {several(dry)} cannot be separated from {rival}",
         f"add a run that moves it to and fro, or leave {several(offsets or dry)} out of the model",
         {"joints": tuple(joints), "reversals": float(count), "parameters": tuple(dict.fromkeys([*dry, *offsets]))},
     )
@@ -662,7 +661,7 @@ def check_dead(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
 
 
 def check_order(robot: Robot, motion: Motion, tau: FloatArray) -> list[Finding]:
-    """Try whether exchanging two joints, in torque or motion or both, explains the torques much better."""
+    """Test whether exchanging two joints, in torque or motion or both, explains the torques much better."""
     n = robot.n_joints
     usual = cross_fits(robot, motion, tau)
     own = np.array([usual[i][i].misfit for i in range(n)])
@@ -677,7 +676,7 @@ def check_order(robot: Robot, motion: Motion, tau: FloatArray) -> list[Finding]:
             swapped = Motion(motion.q[:, order], motion.dq[:, order], motion.ddq[:, order])
             try:
                 fits = cross_fits(robot, swapped, tau)
-            except NotAssembled:  # a closed chain cannot have been there
+            except AssemblyError:  # a closed chain cannot have been there
                 continue
             trials["positions", i, j] = _gain(own, np.array([fits[k][k].misfit for k in range(n)]))
             trials["torques and positions", i, j] = _gain(own, np.array([fits[order[k]][k].misfit for k in range(n)]))
@@ -753,7 +752,7 @@ def cross_fits(robot: Robot, motion: Motion, tau: FloatArray) -> list[list[Fit]]
 
 
 def _friction_columns(robot: Robot, motion: Motion, j: int, columns: FloatArray) -> FloatArray:
-    """Collect what may be of any size in joint j's torque, (n_samples, n_columns): friction, unknown rotors."""
+    """Collect the free columns of joint j's torque, (n_samples, n_columns): friction, unknown rotors."""
     params = layout(robot)
     chi = robot.chi[params.n_link_params :]
     rotors = set(params.rotor_columns)
@@ -785,7 +784,7 @@ def _fit(tau: FloatArray, model: FloatArray, basis: FloatArray, dq: FloatArray) 
 
 
 def _gain(before: FloatArray, after: FloatArray) -> float:
-    """Sum the logarithms of how the joints' misfits change; below 0.1 % a misfit is as good as none."""
+    """Sum the logarithms of the ratios of the joints' misfits; misfits below 0.1 % count as 0.1 %."""
     return float(np.log(np.maximum(after, 1e-3) / np.maximum(before, 1e-3)).sum())
 
 

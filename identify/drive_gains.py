@@ -1,11 +1,9 @@
-"""How much torque does a unit of each drive's signal make? Gains with their uncertainty, or a refusal by name.
+"""Drive gains, the torque per unit of each drive's signal: estimates with uncertainty, or refusals with a reason.
 
-Runs without and with a weighed load give gains and parameters at once ([Briot2012] §3.2). Trust is the singular-value
+Runs without and with a weighed load give gains and parameters at once ([Briot2012] §3.2, eqs. (8), (11) to (13)), from
+homogeneous equations by total least squares, with least squares for comparison. The criterion is the singular-value
 gap: below its limit more than one vector solves the equations about as well. Then parameters that hardly show are
-left out, if that cures it; else the drives that the data cannot tell are, one by one.
-
-* Gains and parameters from the homogeneous equations: total least squares, and least squares beside it.
-* What equations do runs without and with a weighed load give for drive gains? [Briot2012] eqs. (8), (11) to (13).
+left out, if that is enough; else the drives whose gains the data do not determine, one by one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +33,7 @@ CURED = 1.5  # by how much leaving out faint parameters must raise the gap: a we
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """When a gain is answered."""
+    """Criteria for accepting a gain."""
 
     gap: float = 5.0  # least ratio of the last two singular values
     relative_sigma: float = 0.01  # largest predicted
@@ -51,7 +49,7 @@ class Trust:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Gain:
-    """What the data say of one drive."""
+    """Result for one drive: its gain, or the reason why it is refused."""
 
     drive: str
     answered: bool
@@ -69,7 +67,7 @@ class Gain:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class GainFit:
-    """Parameters and gains with their covariance, before anyone asks whether to believe them."""
+    """Parameters and gains with their covariance, before they are checked by `Trust`."""
 
     method: str
     parameters: FloatArray  # (n_params,): χ, then χ_uL
@@ -86,7 +84,7 @@ class GainFit:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Law:
-    """How a drive's torque depends on its signal v: Σ_k g_k s(v) |v|^p_k; a drive gain alone is p = (1,)."""
+    """Torque law of a drive with signal v: Σ_k g_k s(v) |v|^p_k; a drive gain alone is p = (1,)."""
 
     powers: tuple[int, ...]
     prior: FloatArray  # (n_powers,): what is believed beforehand, of the motor's side
@@ -135,7 +133,7 @@ class GainSystem:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DriveGains:
-    """Gains drive by drive, the parameters that go with them, and why they may be trusted."""
+    """Gains drive by drive, the parameters estimated with them, and the evidence for both."""
 
     gains: tuple[Gain, ...]
     fit: GainFit
@@ -155,7 +153,7 @@ class DriveGains:
 
 
 def drive_gains(system: GainSystem, trust: Trust | None = None) -> DriveGains:
-    """Identify gains where the data tell them; parameters or drives leave only where the gap demands it."""
+    """Identify gains where the data determine them; parameters or drives are left out only if the gap requires it."""
     trust = trust or Trust()
     kept, refused = system, dict[int, Gain]()
     fit = first = signal_fit(system)
@@ -187,13 +185,13 @@ def without_faint_parameters(system: GainSystem, ratio: float) -> tuple[GainSyst
 
 
 def _least_sure(system: GainSystem, fit: GainFit) -> int:
-    """Find the drive with the largest relative σ; by least squares where total ones have lost their way."""
+    """Find the drive with the largest relative σ; by least squares where total least squares fail."""
     judge = fit if fit.gap >= LOST else known_load_fit(system)
     return max(system.drives, key=lambda j: _factor(system, judge, j)[1])
 
 
 def _agree(system: GainSystem, fit: GainFit, reduced: GainFit) -> bool:
-    """Tell whether no gain of a reduced model leaves the other's interval: what left was then no part of the truth."""
+    """Return True if every gain of a reduced model is within the other's interval, so that what left was negligible."""
     for j in system.drives:
         factor, relative = _factor(system, fit, j)
         if not abs(_torque_factor(system, reduced.gains, j)[0] - factor) <= AGREEMENT * relative * abs(factor):
@@ -202,9 +200,9 @@ def _agree(system: GainSystem, fit: GainFit, reduced: GainFit) -> bool:
 
 
 def essential_parameters(result: DriveGains, *, ratio: float = 20.0) -> Essential:
-    """Fit essential parameters by weighted least squares, the identified gains now known: what TLS tells poorly leaves.
+    """Fit essential parameters by weighted least squares with the identified gains; poorly determined ones leave.
 
-    σ is that of known gains.
+    σ is that for exactly known gains.
     """
     system = result.system
     y = system.V @ result.fit.gains - system.known
@@ -212,7 +210,7 @@ def essential_parameters(result: DriveGains, *, ratio: float = 20.0) -> Essentia
 
 
 def _judged(system: GainSystem, fit: GainFit, drive: int, trust: Trust) -> Gain:
-    """Answer for one drive, or tell why not."""
+    """Return a drive's gain, or its refusal with the reason."""
     factor, relative = _factor(system, fit, drive)
     share = _share(system, fit.gains, drive)
     low, high = trust.factor
@@ -262,7 +260,7 @@ def _share(system: GainSystem, gains: FloatArray, drive: int) -> float:
 
 
 def _factor(system: GainSystem, fit: GainFit, drive: int) -> tuple[float, float]:
-    """How many times the a-priori torque the drive makes, in the least-squares sense, and the relative σ of that."""
+    """Compute the least-squares factor of the drive's torque to the a-priori one, and its relative σ."""
     factor, weight = _torque_factor(system, fit.gains, drive)
     at = len(fit.parameters) + np.arange(*system.terms[drive].indices(system.V.shape[1]))
     variance = float(weight @ fit.covariance[np.ix_(at, at)] @ weight)
@@ -272,7 +270,7 @@ def _factor(system: GainSystem, fit: GainFit, drive: int) -> tuple[float, float]
 
 
 def _torque_factor(system: GainSystem, gains: FloatArray, drive: int) -> tuple[float, FloatArray]:
-    """Project the drive's torque on the believed one, over the signals that occurred: factor = weight @ gains."""
+    """Project the drive's torque on the a-priori one, over the signals that occurred: factor = weight @ gains."""
     rows, own = system.drive == drive, system.terms[drive]
     V = system.V[rows][:, own]
     believed = V @ system.laws[drive].prior
@@ -294,7 +292,7 @@ def signal_fit(system: GainSystem) -> GainFit:
     """Total least squares with noise in the signals only, each drive's of its own size.
 
     minimise Σ_j ‖V_j g_j - W_j χ - w_j‖² / s_j², s_j the torque that the noise of v_j makes: reweighted until s_j
-    settle. The gap is that of V and the load's column beside what W explains of them, in units of noise.
+    settle. The gap is that of V and the load's column less their projection on W, in units of noise.
     """
     used, scale = _used_terms(system), _prior_scale(system)
     triangles, slopes = _triangles(system, used, scale), _slope_grams(system, used, scale)
@@ -324,7 +322,7 @@ def _reweighted(
     found: Mapping[int, float],
     believed: Mapping[int, float],
 ) -> tuple[FloatArray, dict[int, float]]:
-    """Find the noise of each drive's torque anew: that of its signal, times how much torque a unit of it makes."""
+    """Update the noise of each drive's torque: that of its signal, times the slope of torque by signal."""
     noise, sizes = old[0].copy(), dict(old[1])
     for j in system.drives:
         of_signal = residual[j] / found[j] if found[j] > 1e-9 * believed[j] else noise[j] / sizes[j]
@@ -384,7 +382,7 @@ def prior_regression(system: GainSystem) -> Regression:
 
 
 def _prior_noise(system: GainSystem) -> FloatArray:
-    """Level of each drive's torque error when a-priori gains are believed, (n_drives,)."""
+    """Level of each drive's torque error with a-priori gains, (n_drives,)."""
     estimate = prior_fit(system)
     sigma = {joint: value for (joint, _), value in estimate.group_sigma.items()}
     return np.array([sigma.get(j, np.nan) for j in range(len(system.laws))])
@@ -433,7 +431,7 @@ def _slope_grams(system: GainSystem, used: IntArray, scale: FloatArray) -> dict[
 
 
 def _slope_sizes(system: GainSystem, grams: dict[int, FloatArray], g: FloatArray) -> dict[int, float]:
-    """Root mean square of f′ᵀ g: how much torque noise a unit of the signal's noise makes."""
+    """Root mean square of f′ᵀ g: torque noise per unit of the signal's noise."""
     sizes, at = {}, 0
     for j in system.drives:
         own = g[at : at + len(grams[j])]
@@ -444,7 +442,7 @@ def _slope_sizes(system: GainSystem, grams: dict[int, FloatArray], g: FloatArray
 
 
 def _scaled(x: FloatArray) -> FloatArray:
-    """Let the last entry be 1: the load is known; a direction without it has no scale and comes out as it can."""
+    """Scale the last entry, of the known load, to 1; where it is almost 0, divide by a small number instead."""
     least = 1e-14 * float(np.abs(x).max())
     return np.asarray(x / (x[-1] if abs(x[-1]) > least else least))
 
@@ -466,8 +464,8 @@ def _told(
 def _covariance(system: GainSystem, chi: FloatArray, gains: FloatArray, noise: FloatArray) -> FloatArray:
     """A⁻¹ (Σ_j Σ_k ρ_jk J_tᵀ J_(t+k)) A⁻¹ with J the weighted rows, their signals freed of noise, and A = JᵀJ.
 
-    ρ_j are the autocorrelations of drive j's residuals: neighbours tell less than their number. Signals freed of noise
-    are V - f′ n, n the residual over the torque's slope; noisy ones would make weak gains look sure.
+    ρ_j are the autocorrelations of drive j's residuals: neighbours are not independent. Signals freed of noise
+    are V - f′ n, n the residual over the torque's slope; noisy ones would underestimate σ of weak gains.
     """
     used = _used_terms(system)
     residual = system.V @ gains - system.W @ chi - system.known
@@ -524,7 +522,7 @@ SAME = 1e-7  # of a unit column: what is left of it is explained by the others, 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class KnownLoad:
-    """A body mounted for some runs, of whose parameters some are known: its weighed mass at least."""
+    """A body mounted for some runs, some of whose parameters are known: its weighed mass at least."""
 
     name: str
     link: int  # that carries it; -1 counts from the last
@@ -552,7 +550,7 @@ class DriveRun:
 
 @one_blas_thread()
 def gain_system(robot: Robot, runs: Sequence[DriveRun], laws: Sequence[Law], *, rows: Rows | None = None) -> GainSystem:
-    """Set up the equations in base parameters; W, V and the load's columns are decimated alike."""
+    """Build the equations in base parameters; W, V and the load's columns are decimated alike."""
     _check(robot, runs, laws)
     loads = list(dict.fromkeys(run.load for run in runs if run.load is not None))
     blocks = [_block(robot, k, run, loads, laws, rows or Rows()) for k, run in enumerate(runs)]
@@ -581,7 +579,7 @@ def assembled(system: GainSystem) -> FloatArray:
 
 
 def only_drives(system: GainSystem, drives: Sequence[int]) -> GainSystem:
-    """Keep the rows of some drives, and of the parameters those that these rows still tell apart."""
+    """Select the rows of some drives, and the parameters that these rows still separate."""
     rows = np.isin(system.drive, drives)
     part = replace(
         system,
@@ -598,7 +596,7 @@ def only_parameters(system: GainSystem, names: Sequence[str]) -> GainSystem:
 
 
 def load_shows(system: GainSystem) -> bool:
-    """Tell whether the known part of the load differs from all that parameters explain: else nothing has a scale."""
+    """Return True if the known part of the load is independent of the parameters' columns: else there is no scale."""
     size = float(np.linalg.norm(system.known))
     if not size > 0.0:
         return False
@@ -610,7 +608,7 @@ def load_shows(system: GainSystem) -> bool:
 
 @one_blas_thread()
 def independent(system: GainSystem) -> GainSystem:
-    """Let parameters regroup that no row tells apart from those before them, as base parameters do."""
+    """Leave out parameters whose columns depend on those before them: they regroup as base parameters do."""
     norms = np.linalg.norm(system.W, axis=0)
     R = triangle(system.W / np.where(norms > 0.0, norms, 1.0))
     kept: list[int] = []
@@ -688,7 +686,7 @@ def _block(
 def _motor_columns(
     robot: Robot, run: DriveRun, loads: Sequence[KnownLoad], thin: Decimation
 ) -> tuple[FloatArray, FloatArray]:
-    """N⁻ᵀ Y of base and load parameters, (n_samples, n_drives, n_columns), and what is known of the load."""
+    """N⁻ᵀ Y of base and load parameters, (n_samples, n_drives, n_columns), and the load's known part."""
     Y = regressor(robot, run.motion)
     columns, load = base_parameters(robot).kept, run.load
     parts = [Y[:, :, columns]]
@@ -726,7 +724,7 @@ def _moving(robot: Robot, dq: FloatArray, dead_zone: FloatArray | None) -> BoolA
 
 
 def _signals(laws: Sequence[Law], signal: FloatArray, thin: Decimation) -> tuple[FloatArray, FloatArray]:
-    """V and dV/dv by term, (n_samples, n_terms): s(v) |v|^p is filtered, for that is what torques are made of."""
+    """V and dV/dv by term, (n_samples, n_terms): s(v) |v|^p is filtered, as torques are linear in it."""
     v = [signal[:, j] for j, law in enumerate(laws) for _ in law.powers]
     slow = thin(signal)
     size = [np.abs(slow[:, j]) for j, law in enumerate(laws) for _ in law.powers]
@@ -737,7 +735,7 @@ def _signals(laws: Sequence[Law], signal: FloatArray, thin: Decimation) -> tuple
 
 
 def _check_signals(system: GainSystem) -> None:
-    """Refuse signals that are dead, and laws whose terms they do not tell apart."""
+    """Refuse signals that are constantly 0, and laws whose terms are linearly dependent."""
     for j, (name, law) in enumerate(zip(system.drive_names, system.laws, strict=True)):
         V = system.V[system.drive == j][:, system.terms[j]]
         norms = np.linalg.norm(V, axis=0)
@@ -747,7 +745,7 @@ def _check_signals(system: GainSystem) -> None:
             )
         if np.linalg.svd(triangle(V / norms), compute_uv=False)[len(law.powers) - 1] <= SAME:
             raise ValueError(
-                f"drive {name}: its signal does not tell the powers {law.powers} of its law apart; give fewer of them"
+                f"drive {name}: its signal does not separate the powers {law.powers} of its law; give fewer of them"
             )
 
 
@@ -761,14 +759,14 @@ def _check_steps(system: GainSystem) -> None:
             rest = step - W @ np.linalg.lstsq(W, step, rcond=SAME)[0]
             if np.linalg.norm(rest) <= SAME * np.linalg.norm(step):
                 raise RankDeficient(
-                    f"drive {system.drive_names[j]}: a step of torque at zero signal cannot be told from friction, "
+                    f"drive {system.drive_names[j]}: a step of torque at zero signal is inseparable from friction, "
                     "whose sign it always has; leave power 0 out of its law, or add motion in which inertia prevails",
                     [system.drive_names[j]],
                 )
 
 
 def _without_known(system: GainSystem, loads: Sequence[KnownLoad]) -> GainSystem:
-    """Drop the columns of what is known of loads; what is known must not look like what is not."""
+    """Drop the columns of loads' known parameters, which must be independent of the unknown ones' columns."""
     kept = [*range(system.n_robot)]
     for k, load in enumerate(loads):
         kept += (system.n_robot + 10 * k + np.flatnonzero(~load.known)).tolist()
@@ -783,7 +781,7 @@ def _without_known(system: GainSystem, loads: Sequence[KnownLoad]) -> GainSystem
         rest = rest - columns @ np.linalg.lstsq(columns, rest, rcond=SAME)[0]
     if not np.linalg.norm(rest) > SAME * size:
         raise ValueError(
-            "what is known of the load cannot be told from what is not: its torques are none, or those of unknown "
-            "parameters; take the mass and more of the load's parameters for known, or mount it elsewhere"
+            "the load's known parameters cannot be separated from its unknown ones: their torques are 0, or "
+            "like those of unknown parameters; state the mass and more of the load's parameters, or mount it elsewhere"
         )
     return part

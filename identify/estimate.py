@@ -1,9 +1,9 @@
 """Linear estimates: least squares, plain, weighted, robust or with a ridge; all from triangular factors.
 
-σ comes from (WᵀΣ⁻¹W)⁻¹ and so holds for white residuals; `validate` has intervals that do not trust them.
+σ comes from (WᵀΣ⁻¹W)⁻¹ and so holds for white residuals; `intervals` has some that do not assume whiteness.
 
-* Equations compressed: triangular factors by joint and run, from which every linear estimate follows.
-* Logs of any length: equations compressed while they come, in memory that does not grow.
+Equations are compressed to triangular factors by joint and run. Logs of any length are compressed chunk by chunk, in
+constant memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,7 +28,7 @@ RANK_TOLERANCE = 1e-10  # of column-normalised singular values; below, a paramet
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Estimate:
-    """Parameters with their covariance, and how they came about."""
+    """Parameters with their covariance, method and settings."""
 
     method: str
     names: tuple[str, ...]
@@ -57,7 +57,7 @@ class Estimate:
             return np.asarray(np.where(self.values == 0.0, np.inf, self.sigma / np.abs(self.values)))
 
     def value(self, name: str) -> float:
-        """Look a parameter up; 0 if it was left out."""
+        """Return a parameter's value by name; 0 if it was left out."""
         return float(self.values[self.names.index(name)]) if name in self.names else 0.0
 
 
@@ -128,7 +128,7 @@ def wls_measured(regression: Regression, repetitions: int) -> Estimate:
 def ridge(
     factors: Factors, *, weight: float, prior: FloatArray | None = None, scale: FloatArray | None = None
 ) -> Estimate:
-    """Weighted least squares with weight · ‖(β - prior) / scale‖² added; what data do not tell stays at the prior."""
+    """Weighted least squares plus weight · ‖(β - prior) / scale‖²; undetermined directions keep the prior's values."""
     if not weight > 0.0:
         raise ValueError(f"weight is {weight}, expected a positive number")
     n = factors.n_columns
@@ -142,7 +142,7 @@ def ridge(
 
 @one_blas_thread()
 def irls(regression: Regression, loss: Literal["huber", "l1"] = "huber", steps: int = 12) -> Estimate:
-    """Reweight rows again and again: rows with large residuals count less.
+    """Fit by iteratively reweighted least squares: rows with large residuals count less.
 
     Residuals are scaled by each joint's robust deviation s; weights² are min(1, k / |r|) (huber, k = 1.345) or
     1 / max(|r|, 0.01) (l1), r = residual / s.
@@ -343,13 +343,13 @@ def pieces(samples: Samples) -> Iterator[Samples]:
 
 
 def own_columns(robot: Robot, columns: IntArray) -> list[IntArray]:
-    """Find which of the columns each joint's rows can touch."""
+    """Find the columns that can be non-zero in each joint's rows."""
     Y = regressor(robot, random_motion(robot, 20))[:, :, columns]
     return [np.flatnonzero(np.any(Y[:, j] != 0.0, axis=0)) for j in range(robot.n_joints)]
 
 
 def update(triangle: FloatArray | None, rows: FloatArray) -> FloatArray:
-    """Triangle of what came before on top of further rows (Fortran order: it is overwritten)."""
+    """Triangle of an earlier triangle stacked on further rows (Fortran order: it is overwritten)."""
     stacked = rows if triangle is None else np.asfortranarray(np.concatenate([triangle, rows]))
     factored = scipy.linalg.lapack.dgeqrf(stacked, overwrite_a=1)[0]
     return np.triu(factored[: rows.shape[1]])

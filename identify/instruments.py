@@ -1,11 +1,11 @@
-"""What are the parameters when the motion is noisy too? Instrumental variables: columns that noise has not touched.
+"""Instrumental variables: estimates that noise of the motion does not bias.
 
     β = (Zᵀ Ω⁻¹ W)⁻¹ Zᵀ Ω⁻¹ y      Z: columns along a simulated, noise-free motion ([Janot2014]); Ω: variances by joint
 
-Least squares take the measured motion for exact; noise in it, which a controller turns into torque as well, pulls
-them off. Z is noise-free and nearly W, so Zᵀe has mean 0. Solved on QR: Z = Q R, then Qᵀ W β = Qᵀ y.
+Least squares assume an exact motion; noise in it, which a controller turns into torque as well, biases
+them. Z is noise-free and nearly W, so Zᵀe has mean 0. Solved on QR: Z = Q R, then Qᵀ W β = Qᵀ y.
 
-* Are instruments needed? The test of Durbin, Wu and Hausman, which looks for noise of the motion in the residuals.
+The test of Durbin, Wu and Hausman finds noise of the motion in the residuals, and so whether instruments are needed.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ import scipy.stats
 
 from excitor.identify.estimate import Estimate
 from excitor.identify.intervals import (
-    Whitened,
+    WhitenedSystem,
     autocorrelation,
     correlation_time,
     estimate_of,
@@ -38,7 +38,7 @@ USELESS = 1.0  # what instruments that have nothing to do with the columns reach
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Strength:
-    """How much of the measured columns instruments explain, in the direction where that is least.
+    """Strength of instruments: how much of the measured columns they explain, in the direction where that is least.
 
     ρ are the canonical correlations of Z and W; F = (N - n) / n · ρ² / (1 - ρ²) at the least ρ ([Cragg1993]).
     """
@@ -52,12 +52,12 @@ class Strength:
 
     @property
     def weak(self) -> bool:
-        """Tell whether the estimate may keep much of the bias that instruments are to remove."""
+        """True if the estimate may keep much of the bias that instruments are to remove."""
         return self.F < WEAK
 
     @property
     def sentence(self) -> str:
-        """Say how strong the instruments are."""
+        """Sentence about the instruments' strength."""
         least = f"of the columns in their weakest direction instruments explain {100 * self.correlation[-1] ** 2:.0f} %"
         if not self.weak:
             return f"instruments are strong: {least} (F = {self.F:.3g})"
@@ -69,10 +69,10 @@ class Strength:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class InstrumentalFit:
-    """An instrumental estimate, how it moves with its rows' errors, and how good its instruments are."""
+    """An instrumental estimate, its sensitivity to its rows' errors, and the strength of its instruments."""
 
     estimate: Estimate
-    system: Whitened
+    system: WhitenedSystem
     Z: FloatArray  # (n_rows, n_columns), of the last iteration
     strength: Strength
     iterations: int
@@ -92,7 +92,7 @@ def instrumental_variables(
 ) -> InstrumentalFit:
     """Iterate: instruments of the model found last, weights by joint from its residuals, until it settles.
 
-    ExcitorError where instruments tell no more of some direction than chance would.
+    ExcitorError where instruments explain some direction no better than chance.
     """
     at, sigma = start, joint_sigma(regression, regression.y - regression.W @ start.values)
     for iteration in range(1, max_iterations + 1):
@@ -109,13 +109,13 @@ def instrumental_variables(
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Solved:
+class _Solution:
     estimate: Estimate
-    system: Whitened
+    system: WhitenedSystem
     strength: Strength
 
 
-def _solve(regression: Regression, Z: FloatArray, sigma: FloatArray, iteration: int) -> _Solved:
+def _solve(regression: Regression, Z: FloatArray, sigma: FloatArray, iteration: int) -> _Solution:
     W, y, Z = regression.W / sigma[:, None], regression.y / sigma, Z / sigma[:, None]
     Q_Z, R_Z = scipy.linalg.qr(Z, mode="economic", check_finite=False)
     require_rank(R_Z, regression.names, "simulated columns")
@@ -127,10 +127,10 @@ def _solve(regression: Regression, Z: FloatArray, sigma: FloatArray, iteration: 
         )
     system = influence(Q_Z, W, y)  # of torques instead of residuals
     values = np.asarray(scipy.linalg.solve_triangular(system.R, system.Q.T @ y))
-    system = Whitened(system.Q, system.R, y - W @ values)
+    system = WhitenedSystem(system.Q, system.R, y - W @ values)
     settings: dict[str, float | str] = {"weights by": "joint", "iterations": float(iteration), "F": strength.F}
     estimate = estimate_of(system, regression, values, method="iv", sigma=sigma, settings=settings)
-    return _Solved(estimate, system, strength)
+    return _Solution(estimate, system, strength)
 
 
 def instrument_strength(Q_Z: FloatArray, W: FloatArray, names: tuple[str, ...]) -> Strength:
@@ -155,7 +155,7 @@ EXACT = 1e-9  # of the torques: what instruments leave that is smaller is roundi
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Exogeneity:
-    """The test's outcome: p small, and least squares are misled by noise in the motion."""
+    """Result of the test: where p is small, least squares are biased by noise of the motion."""
 
     F: float
     dof: tuple[float, float]
@@ -164,12 +164,12 @@ class Exogeneity:
 
     @property
     def needed(self) -> bool:
-        """Tell whether least squares must not be believed, at the 2 % level."""
+        """True if the test rejects least squares at the 2 % level."""
         return self.p_value < LEVEL
 
     @property
     def sentence(self) -> str:
-        """Say whether instruments are needed."""
+        """Sentence on whether instruments are needed."""
         p = "p < 0.0001" if self.p_value < 1e-4 else f"p = {self.p_value:.2g}"
         if not self.needed:
             return f"instruments are not needed: noise of the motion does not show in the residuals ({p})"
@@ -183,7 +183,7 @@ class Exogeneity:
 
 @one_blas_thread()
 def durbin_wu_hausman(regression: Regression, Z: FloatArray, least_squares: Estimate, beta: FloatArray) -> Exogeneity:
-    """Test the columns of least squares against instruments Z; `beta` points the way, best the instrumental estimate.
+    """Test the columns of least squares against instruments Z; `beta` is the alternative, best that by instruments.
 
     F = (ν - m + 1) / (ν m) · sᵀ Ω⁻¹ s, with s the scores' sum and Ω the mean square of their ν lowest cosines.
     """
@@ -209,7 +209,7 @@ def durbin_wu_hausman(regression: Regression, Z: FloatArray, least_squares: Esti
 
 
 def _by_time(regression: Regression, scores: FloatArray) -> FloatArray:
-    """Add up the scores of all joints of a sample, in the order of time, (n_samples, n_scores)."""
+    """Sum the scores of all joints of a sample, in the order of time, (n_samples, n_scores)."""
     keys = np.column_stack([regression.run, regression.sample])
     places, place = np.unique(keys, axis=0, return_inverse=True)
     out = np.zeros((len(places), scores.shape[1]))
@@ -218,7 +218,7 @@ def _by_time(regression: Regression, scores: FloatArray) -> FloatArray:
 
 
 def _independent(scores: FloatArray) -> float:
-    """Count the independent samples that scores are worth: cosines must not reach beyond the band of their errors."""
+    """Count the independent samples of scores: cosines must not reach beyond the band of their errors."""
     T = len(scores)
     rest, once = scores - scores.mean(axis=0), np.zeros(T, dtype=np.int64)
     times = [correlation_time(autocorrelation(once, np.arange(T), rest[:, k])) for k in range(scores.shape[1])]
@@ -226,7 +226,7 @@ def _independent(scores: FloatArray) -> float:
 
 
 def _judge(scores: FloatArray) -> tuple[float, tuple[float, float], float]:
-    """Compare the scores' sum with what their slow variation makes likely."""
+    """Compare the scores' sum with its distribution under their slow variation."""
     T, m = scores.shape
     count = min(max(round(COSINES * _independent(scores) ** (2.0 / 3.0)), m + 4), T - 1)
     if count < m + 1:

@@ -1,11 +1,10 @@
-"""How sure are the parameters? Intervals that trust white residuals, and two kinds that do not.
+"""Confidence intervals of parameters: by white residuals, by effective sample size, spectra, or block bootstrap.
 
-Residuals of real robots are model errors more than noise: they repeat, and neighbours are alike. σ from
-(WᵀΣ⁻¹W)⁻¹ then shrinks with the sampling rate, though nothing more is known.
+Residuals of real robots are model errors more than noise: they repeat, and neighbours are correlated. σ from
+(WᵀΣ⁻¹W)⁻¹ then shrinks with the sampling rate, though no information is gained.
 
-* How sure are the parameters where errors are slow? σ from the spectrum of residuals, band by band.
-* How far residuals are from white: their correlation in time, and how many independent ones they are worth.
-* How does an estimate move when its rows' errors do? Estimates that solve Zᵀ r = 0, written as least squares are.
+Spectral intervals weigh residuals band by band; whiteness is measured by residuals' correlation in time and their
+effective number. Estimates that solve Zᵀ r = 0 are linearised as systems of the form of least squares.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +32,7 @@ SINGULAR = 1e8  # condition from which a draw's normal equations are solved by t
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Intervals:
-    """95 % intervals of parameters, and how they were found."""
+    """95 % intervals of parameters, with their method and settings."""
 
     method: Method
     names: tuple[str, ...]
@@ -56,7 +55,7 @@ class Intervals:
 
 
 def white_intervals(estimate: Estimate, *, noise_known: bool = False) -> Intervals:
-    """Trust that residuals are white and alike within each group: σ² = r²/(N - n) (WᵀΣ⁻¹W)⁻¹, Student's t.
+    """Find intervals for white residuals, alike within each group: σ² = r²/(N - n) (WᵀΣ⁻¹W)⁻¹, Student's t.
 
     `noise_known`: rows were divided by the known standard deviation of their noise before; then σ² is 1 and the
     interval normal.
@@ -74,19 +73,19 @@ def block_bootstrap(
     regression: Regression,
     estimate: Estimate,
     *,
-    system: "Whitened | None" = None,
+    system: "WhitenedSystem | None" = None,
     block: int | None = None,
     draws: int = DRAWS,
     seed: int = 0,
 ) -> Intervals:
-    """Refit to blocks of time drawn at random, all joints of a block together: what correlates stays together.
+    """Refit to blocks of time drawn at random, all joints of a block together, so that correlations are kept.
 
     Moving blocks that wrap around within their run ([Politis2004]'s circular bootstrap), `block` samples long: by
-    default as the residuals of the most correlated joint ask, at most a twentieth of the data. Each draw adds up the
-    blocks' normal equations; rows are never touched again. Weights stay those of the estimate. Estimates that are no
-    plain least squares bring the `system` that tells how they move with their rows' errors.
+    default by the residuals of the most correlated joint, at most a twentieth of the data. Each draw sums the
+    blocks' normal equations; rows are not used again. Weights stay those of the estimate. Estimates that are no
+    plain least squares bring the `system`, their sensitivity to their rows' errors.
     """
-    system = system or Whitened.of(regression, estimate)
+    system = system or WhitenedSystem.of(regression, estimate)
     asked = max(entry.block for entry in whiteness(regression, system.residual)) if block is None else float(block)
     longest = max(_n_samples(regression) // LEAST_BLOCKS, 1)
     length = int(np.ceil(asked)) if block is not None else int(min(np.ceil(asked), longest))
@@ -106,7 +105,7 @@ def block_bootstrap(
 
 
 def wider(one: Intervals, other: Intervals) -> Intervals:
-    """Take the wider interval of every parameter, with the correlations of the first."""
+    """Return the wider interval of every parameter, with the correlations of the first."""
     grow = np.maximum(1.0, (other.high - other.low) / (one.high - one.low))
     half = 0.5 * grow * (one.high - one.low)
     return replace(
@@ -120,7 +119,7 @@ def wider(one: Intervals, other: Intervals) -> Intervals:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Whitened:
+class WhitenedSystem:
     """Weighted equations with orthonormal columns: y_w - W_w β = residual, W_w = Q R."""
 
     Q: FloatArray  # (n_rows, n_params)
@@ -128,7 +127,7 @@ class Whitened:
     residual: FloatArray  # (n_rows,)
 
     @classmethod
-    def of(cls, regression: Regression, estimate: Estimate, row_weights: FloatArray | None = None) -> "Whitened":
+    def of(cls, regression: Regression, estimate: Estimate, row_weights: FloatArray | None = None) -> "WhitenedSystem":
         """Weight a regression's rows as the estimate did."""
         if estimate.method not in LINEAR:
             raise ValueError(
@@ -163,7 +162,7 @@ class Whitened:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Cells:
-    """Normal equations of short stretches of time, all joints together; blocks are several cells in a row."""
+    """Normal equations of short segments of time, all joints together; blocks are several consecutive cells."""
 
     run: IntArray  # (n_cells,), in the order of time within a run
     gram: FloatArray  # (n_cells, n_params, n_params)
@@ -171,7 +170,7 @@ class _Cells:
     split: bool  # whether a block is several cells, or one
 
     @classmethod
-    def of(cls, regression: Regression, system: Whitened, block: int) -> "_Cells":
+    def of(cls, regression: Regression, system: WhitenedSystem, block: int) -> "_Cells":
         split = block >= CELLS_PER_BLOCK
         size = -(-block // CELLS_PER_BLOCK) if split else block
         keys = np.column_stack([regression.run, regression.sample // size])
@@ -222,7 +221,7 @@ def _n_samples(regression: Regression) -> int:
 def intervals_of(
     estimate: Estimate, method: Method, covariance: FloatArray, dof: float, settings: Mapping[str, float]
 ) -> Intervals:
-    """Draw intervals from a covariance that is known as well as so many degrees of freedom know it."""
+    """Compute intervals from a covariance estimated with `dof` degrees of freedom, by Student's t."""
     reach = float(scipy.stats.t.ppf(0.5 + LEVEL / 2.0, dof)) if np.isfinite(dof) else 1.959963984540054
     sigma = np.sqrt(np.diag(covariance))
     return Intervals(
@@ -249,16 +248,16 @@ def spectral_intervals(
     estimate: Estimate,
     runs: Sequence[Samples] = (),
     *,
-    system: Whitened | None = None,
+    system: WhitenedSystem | None = None,
 ) -> Intervals:
-    """Let each band of each joint's residuals count by its own density: A⁻¹ (Σ_b s_b² A_b) A⁻¹.
+    """Find intervals by the residuals' density in each band, joint by joint: A⁻¹ (Σ_b s_b² A_b) A⁻¹.
 
-    A_b = Σ Q̃ᴴQ̃ over the band's lines, s_b² = Σ |r̃|² / (n_b - tr A_b): what the fit took up is made up for.
-    Where `runs`, those of the regression, were repeated, what differs from one repetition to the next sharpens s_b².
+    A_b = Σ Q̃ᴴQ̃ over the band's lines, s_b² = Σ |r̃|² / (n_b - tr A_b), corrected for what the fit absorbed.
+    Where `runs`, those of the regression, were repeated, deviations between repetitions improve s_b².
     Joints' errors are taken to be independent of one another. Estimates that are no plain least squares bring the
-    `system` that tells how they move with their rows' errors.
+    `system`, their sensitivity to their rows' errors.
     """
-    system = system or Whitened.of(regression, estimate)
+    system = system or WhitenedSystem.of(regression, estimate)
     n = len(estimate.names)
     middle = np.zeros((n, n))
     fewest = np.inf
@@ -275,7 +274,7 @@ def spectral_intervals(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Band:
-    """Lines of one joint in one run: what columns have there, how large residuals are, and what repetitions tell."""
+    """Lines of one joint in one run within a band: the columns' Gram matrix, power of residuals and of noise."""
 
     gram: FloatArray  # (n_params, n_params)
     power: float  # of residuals
@@ -286,7 +285,7 @@ class _Band:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Spectrum:
-    """Lines of columns and residuals of one joint in one run; rows that were left out count as silence."""
+    """Lines of columns and residuals of one joint in one run; rows that were left out count as 0."""
 
     frequency: FloatArray  # (n_lines,), Hz
     twice: FloatArray  # (n_lines,): how many real numbers a line is
@@ -297,7 +296,7 @@ class _Spectrum:
     repetitions: int
 
     def numbers(self, low: float, high: float) -> float:
-        """Count what tells of a band's density."""
+        """Count the degrees of freedom of a band's density."""
         band = self.band(low, high)
         return max(band.free, 0.0) + band.noise_free
 
@@ -317,7 +316,7 @@ class _Spectrum:
 
 
 def _spectra(
-    regression: Regression, system: Whitened, joint: int, estimate: Estimate, runs: Sequence[Samples]
+    regression: Regression, system: WhitenedSystem, joint: int, estimate: Estimate, runs: Sequence[Samples]
 ) -> Iterator[_Spectrum]:
     """Transform a joint's rows, run by run."""
     for run in np.unique(regression.run):
@@ -354,7 +353,7 @@ def _spectra(
 
 
 def _edges(spectra: Sequence[_Spectrum]) -> Iterator[tuple[float, float]]:
-    """Cut frequencies into bands in which the fit leaves enough to tell a density."""
+    """Partition frequencies into bands in which the fit leaves enough degrees of freedom to estimate a density."""
     if not spectra:
         return
     top = max(float(spectrum.frequency[-1]) for spectrum in spectra)
@@ -369,7 +368,7 @@ def _edges(spectra: Sequence[_Spectrum]) -> Iterator[tuple[float, float]]:
 
 
 def _density(bands: Sequence[_Band]) -> tuple[float, float]:
-    """Find the density of a band from what the fit left and from what repetitions tell; and its degrees of freedom."""
+    """Estimate a band's density from residuals and from repetitions; return it with its degrees of freedom."""
     free = max(sum(band.free for band in bands), 1.0)
     left = sum(band.power for band in bands) / free
     noise_free = sum(band.noise_free for band in bands)
@@ -406,12 +405,12 @@ class Whiteness:
 
     @property
     def inflation(self) -> float:
-        """How many times larger the variance of a slowly changing parameter is than white residuals make believe."""
+        """Ratio of the variance of a slowly changing parameter to that under white residuals."""
         return self.n_rows / self.n_effective
 
     @property
     def white(self) -> bool:
-        """Whether at most a tenth of the lags exceed the 95 % bound, and the residuals are worth half their number."""
+        """True if at most a tenth of the lags exceed the 95 % bound, and at least half of the rows are independent."""
         outside = float(np.mean(np.abs(self.autocorrelation) > self.bound)) if len(self.autocorrelation) else 0.0
         return outside <= 0.1 and self.inflation <= 2.0
 
@@ -495,18 +494,18 @@ def _lag_sums(x: FloatArray, n_lags: int) -> FloatArray:
     return np.asarray(sums[:n_lags])
 
 
-def influence(Z: FloatArray, W: FloatArray, residual: FloatArray, extra: FloatArray | None = None) -> Whitened:
+def influence(Z: FloatArray, W: FloatArray, residual: FloatArray, extra: FloatArray | None = None) -> WhitenedSystem:
     """Write β̂ - β = (Zᵀ W + extra)⁻¹ Zᵀ e with orthonormal columns; rows are weighted already."""
     Q_Z, R_Z = scipy.linalg.qr(Z, mode="economic", check_finite=False)
     A = Q_Z.T @ W
     if extra is not None:
         A = A + scipy.linalg.solve_triangular(R_Z, extra, trans="T")
     U, R = scipy.linalg.qr(A, check_finite=False)
-    return Whitened(Q_Z @ U, R, residual)
+    return WhitenedSystem(Q_Z @ U, R, residual)
 
 
 def estimate_of(
-    system: Whitened,
+    system: WhitenedSystem,
     regression: Regression,
     values: FloatArray,
     *,
@@ -514,7 +513,7 @@ def estimate_of(
     sigma: FloatArray,
     settings: dict[str, float | str],
 ) -> Estimate:
-    """Describe values that a system was linearised about; the covariance is of white residuals.
+    """Build the estimate of values that a system was linearised about; the covariance is of white residuals.
 
     `sigma` (n_rows,) is what rows were divided by, alike within each group of joint and run.
     """
@@ -544,21 +543,21 @@ def honest_intervals(
     estimate: Estimate,
     runs: Sequence[Samples] = (),
     *,
-    system: Whitened | None = None,
+    system: WhitenedSystem | None = None,
     row_weights: FloatArray | None = None,
 ) -> Intervals:
     """Find 95 % intervals that do not trust residuals to be white: by bands, widened by blocks of time.
 
     `row_weights` are those that the equations were compressed with, if any.
     """
-    system = system or Whitened.of(regression, estimate, row_weights)
+    system = system or WhitenedSystem.of(regression, estimate, row_weights)
     by_band = spectral_intervals(regression, estimate, runs, system=system)
     by_block = block_bootstrap(regression, estimate, system=system)
     return wider(by_band, by_block)
 
 
 def believing(intervals: Intervals, covariance: FloatArray) -> Intervals:
-    """Add to intervals what a belief that was used leaves uncertain."""
+    """Add the uncertainty that comes from a prior used in the estimate."""
     grow = np.sqrt(1.0 + np.diag(covariance) / np.diag(intervals.covariance))
     half = 0.5 * grow * (intervals.high - intervals.low)
     return replace(

@@ -1,7 +1,7 @@
-"""What came back from a robot: signals with a kind and a side on one time base, before anything is done to them.
+"""Recordings and logs of a robot: signals with a kind and a side on one time base, unprocessed.
 
-* What a log file holds, before anybody declares what it means: channels, each on a time base of its own.
-* How do channels of different clocks come onto one even grid? By their time stamps, and saying so.
+A recording holds a file's channels before their meaning is declared, each on a time base of its own. Channels of
+different clocks are resampled to one even grid by their time stamps, with a note.
 """
 
 import re
@@ -53,7 +53,7 @@ ChannelSide = Literal["joint", "motor", "unknown"]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Clock:
-    """When samples were taken, s, and the rows of the file (or the numbers of samples) that tell them."""
+    """Times of samples, s, and the file's rows (or the samples' indices) that they come from."""
 
     t: FloatArray | None  # (n_samples,); None where the format does not say which channel is the time
     rows: IntArray
@@ -69,7 +69,7 @@ class Clock:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Channel:
-    """One series of numbers in the file's own unit, with what the format itself says of it, and no more."""
+    """One series of numbers in the file's own unit, with what the format itself defines of its meaning, and no more."""
 
     name: str
     values: FloatArray  # (n_samples,)
@@ -86,7 +86,7 @@ class Channel:
 
     @property
     def t(self) -> FloatArray | None:
-        """When its samples were taken, s."""
+        """Times of its samples, s."""
         return self.clock.t
 
     @property
@@ -98,7 +98,7 @@ class Channel:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Recording:
-    """All channels of a file, or of files that belong together, and what reading them mended."""
+    """All channels of a file, or of files that belong together, and notes on repairs made in reading."""
 
     path: str
     format: str
@@ -125,7 +125,7 @@ class Recording:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Log:
-    """Signals on one even time base, and what reading them found or mended."""
+    """Signals on one even time base, and notes on faults and repairs found in reading."""
 
     path: str
     sample_rate_hz: float
@@ -179,8 +179,8 @@ class Log:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Measured:
-    """Positions and torques on the joint side, and the steps that brought them there."""
+class MeasuredSignals:
+    """Positions and torques on the joint side, and the processing steps applied."""
 
     q: FloatArray
     tau: FloatArray
@@ -188,8 +188,8 @@ class Measured:
     steps: tuple[Step, ...]
 
 
-def joint_side(robot: Robot, log: Log) -> Measured:
-    """Bring positions and torques to the joint side: q = N⁻¹ q_motor, τ = Nᵀ τ_motor, currents through their law."""
+def joint_side(robot: Robot, log: Log) -> MeasuredSignals:
+    """Convert positions and torques to the joint side: q = N⁻¹ q_motor, τ = Nᵀ τ_motor, currents through their law."""
     position = log.signal("position")
     effort = log.signal("torque", "current")
     for what, signal in (("positions", position), ("torques or currents", effort)):
@@ -214,11 +214,11 @@ def joint_side(robot: Robot, log: Log) -> Measured:
     if effort.side == "motor" or effort.kind == "current":
         tau = joint_torques(robot, tau)
         steps.append(Step("torques to the joint side", {}))
-    return Measured(q, tau, log.sample_rate_hz, tuple(steps))
+    return MeasuredSignals(q, tau, log.sample_rate_hz, tuple(steps))
 
 
 def even_rate(path: str, time: FloatArray, rows: Sequence[int]) -> tuple[FloatArray, float, list[str]]:
-    """Check a time base: which samples to keep, the rate in Hz, and what was mended.
+    """Check a time base; return the mask of samples to keep, the rate in Hz, and notes on repairs.
 
     Repeated stamps are dropped; time that runs backward, gaps and an uneven rate are refused with their row.
     """
@@ -266,7 +266,7 @@ _GROUPED = re.compile(r"(?P<group>.+?)(?:\[\d+\]|:[^:]*|_?\d+)")
 
 
 def check_measured(path: object, name: str, values: FloatArray, rows: IntArray) -> None:
-    """Refuse what nothing measures: no number, infinite, or left over in memory that was never filled."""
+    """Refuse values that are no measurements: not a number, infinite, or left over in uninitialised memory."""
     bad = np.flatnonzero(~(np.abs(values) < UNINITIALISED))
     if bad.size:
         more = f" ({bad.size} such rows)" if bad.size > 1 else ""
@@ -275,7 +275,7 @@ def check_measured(path: object, name: str, values: FloatArray, rows: IntArray) 
 
 
 def distinct(path: object, channels: list[Channel]) -> tuple[Channel, ...]:
-    """Refuse channels that share a name: nobody could tell them apart."""
+    """Refuse channels that share a name, which would be ambiguous."""
     seen: set[str] = set()
     for channel in channels:
         if channel.name in seen:
@@ -292,7 +292,7 @@ _NICE = 1e-4  # s: intervals are rounded to it where that changes them by less t
 
 @dataclass(frozen=True, eq=False)
 class Stamps:
-    """A clock that has been checked: which samples count, when they are, and how far apart."""
+    """A checked clock: the samples kept, their times, and their interval."""
 
     name: str
     t: FloatArray
@@ -304,7 +304,7 @@ class Stamps:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """An even time base, and what was done to get there."""
+    """An even time base, and notes on how it was built."""
 
     t: FloatArray
     rate: float
@@ -364,7 +364,7 @@ def common_grid(path: str, clocks: Sequence[Stamps], rate: float | None) -> Grid
 
 
 def on_grid(stamps: Stamps, values: FloatArray, grid: Grid) -> FloatArray:
-    """Bring a channel onto the grid."""
+    """Interpolate a channel to the grid."""
     if grid.as_recorded:
         return values[stamps.kept]
     from scipy.interpolate import CubicSpline

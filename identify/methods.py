@@ -1,10 +1,8 @@
-"""Do the estimators agree? One interface to all of them, from least squares to closed-loop simulation.
+"""All estimators behind one interface, from least squares to closed-loop simulation: one problem, one form of answer.
 
-* What is every estimator given, and what does it owe? One problem, one form of answer.
-* Which parameters do least squares give? Plain, weighted, robust, held to a prior, or row after row.
-* What do methods say that simulate the robot under its controller? Instruments, DIDIM and input error.
-* What if the motion is noisy too, or errors are coloured? Total least squares, and maximum likelihood.
-* What do other equations of the same runs say? Weighted least squares on filtered momentum, energy and power.
+Least squares are plain, weighted, robust, with a prior, or recursive; further methods simulate the robot under its
+controller (instrumental variables, DIDIM, input error), account for noisy motion or coloured errors (total least
+squares, maximum likelihood), or fit other equations of the same runs (filtered momentum, energy and power).
 """
 
 import time
@@ -45,7 +43,7 @@ from excitor.identify.estimate import (
 from excitor.identify.instruments import InstrumentalFit, Instruments, durbin_wu_hausman, instrumental_variables
 from excitor.identify.intervals import (
     Intervals,
-    Whitened,
+    WhitenedSystem,
     believing,
     estimate_of,
     honest_intervals,
@@ -77,7 +75,7 @@ from excitor.robots.friction import friction_model
 from excitor.robots.parameters import layout, prior
 from excitor.robots.plugins import Members
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.simulate import Followed, Servo
+from excitor.robots.simulate import Servo, TrackedMotion
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -96,9 +94,9 @@ class Weighting:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Problem:
-    """The same data for all: runs to fit, which rows take part, and their dynamic equations in base parameters.
+    """Data common to all methods: runs to fit, selected rows, and their dynamic equations in base parameters.
 
-    `references` are what the controller was told, by run, sampled at the servo's rate (the run's where no servo is
+    `references` are the commanded motions, by run, sampled at the servo's rate (the run's where no servo is
     known), from the run's first sample to its last. `position_noise` is the standard deviation of single encoder
     readings, where it is known.
     """
@@ -119,7 +117,7 @@ class Problem:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Answer:
-    """What one method made of a problem; where it refused, only why."""
+    """Result of one method on a problem; where it refused, only the reason."""
 
     method: str
     estimate: Estimate | None
@@ -133,7 +131,7 @@ class Answer:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Method:
-    """An estimator: its name, what it assumes in a sentence, and how it fits."""
+    """An estimator: its name, its assumptions in a sentence, and its fit."""
 
     name: str
     title: str
@@ -175,7 +173,7 @@ def irls_answer(problem: Problem) -> Answer:
 
 
 def ridge_answer(problem: Problem) -> Answer:
-    """Least squares held to the robot's prior model as strongly as predicting other stretches of time asks."""
+    """Ridge regression to the robot's prior model, its weight chosen by prediction of left-out segments of time."""
     regression = problem.regression
     factors = compress(regression)
     sigma = wls_sigma(factors)
@@ -202,7 +200,7 @@ def ridge_answer(problem: Problem) -> Answer:
 
 
 def rls_answer(problem: Problem) -> Answer:
-    """Weighted least squares row after row, without forgetting, from next to no belief."""
+    """Weighted least squares row after row, without forgetting, from a very wide prior."""
     regression = problem.regression
     weighted = wls(compress(regression))
     sigma = rows_of_groups(regression, weighted)
@@ -246,7 +244,7 @@ def didim_answer(problem: Problem) -> Answer:
 
 
 def input_error_answer(problem: Problem) -> Answer:
-    """Closed-loop input error from least squares; where simulating every parameter's effect is too dear, by W_s."""
+    """Closed-loop input error from least squares; sensitivities by W_s where simulating them is too expensive."""
     replay = moving_replay(problem, _servo(problem))
     sensitivity = affordable_sensitivity(problem, replay.servo)
     told = _simulated_answer(problem, replay, input_error(replay, sensitivity=sensitivity))
@@ -445,7 +443,7 @@ def method_of(name: str, title: str, solve: Callable[[FloatArray, FloatArray], F
 
 
 def answer(method: str, problem: Problem) -> Answer:
-    """Fit by a method of METHODS; whatever is wrong with the data, the answer says so instead of failing."""
+    """Fit by a method of METHODS; where the data make that fail, the answer holds the reason and nothing is raised."""
     if method not in METHODS:
         raise ExcitorError(f"no estimator is called {method!r}; expected one of {', '.join(METHODS)}")
     begun = time.process_time()
@@ -499,7 +497,7 @@ def huber(regression: Regression, estimate: Estimate) -> tuple[FloatArray, Float
 
 
 def rows_of_groups(regression: Regression, estimate: Estimate) -> FloatArray:
-    """Look up what an estimate divided each row by, (n_rows,)."""
+    """Return the deviation that an estimate divided each row by, (n_rows,)."""
     groups = zip(regression.joint.tolist(), regression.run.tolist(), strict=True)
     return np.array([estimate.group_sigma[group] for group in groups])
 
@@ -521,7 +519,7 @@ def prior_values(problem: Problem) -> tuple[FloatArray, bool]:
 
 
 def torque_size(regression: Regression) -> FloatArray:
-    """Say how large each parameter would be if it alone made the torques of its rows, (n_columns,)."""
+    """Compute how large each parameter would be if it alone made the torques of its rows, (n_columns,)."""
     seen = regression.W != 0.0
     torque = (regression.y**2) @ seen
     motion = np.sum(regression.W**2, axis=0)
@@ -529,7 +527,7 @@ def torque_size(regression: Regression) -> FloatArray:
 
 
 def prior_scale(regression: Regression, believed: FloatArray) -> FloatArray:
-    """Say within what a prior holds: its own size, or where it is 0 what would make a tenth of the torques."""
+    """Return each parameter's prior scale: its own size, or where it is 0 what would make a tenth of the torques."""
     size = torque_size(regression)
     return np.where(believed == 0.0, 0.1 * size, np.maximum(np.abs(believed), LEAST_SIZE * size))
 
@@ -537,7 +535,7 @@ def prior_scale(regression: Regression, believed: FloatArray) -> FloatArray:
 def choose_weight(
     regression: Regression, sigma: dict[tuple[int, int], float], believed: FloatArray, scale: FloatArray
 ) -> tuple[float, list[float]]:
-    """Choose the prior's weight that best predicts stretches of time left out in turn."""
+    """Choose the prior's weight that best predicts left-out segments of time, one after the other."""
     parts = [compress(pick_rows(regression, rows)) for rows in stretches(regression)]
     n = len(believed)
     errors = []
@@ -556,7 +554,7 @@ def choose_weight(
 
 
 def stretches(regression: Regression) -> list[BoolArray]:
-    """Cut every run into as many stretches of time: (n_rows,) masks."""
+    """Partition every run into FOLDS segments of time: (n_rows,) masks."""
     place = np.zeros(len(regression), dtype=np.int64)
     for run in np.unique(regression.run):
         rows = regression.run == run
@@ -565,7 +563,7 @@ def stretches(regression: Regression) -> list[BoolArray]:
     return [place == k for k in range(FOLDS) if (place == k).any()]
 
 
-def _lifted(W: FloatArray, belief: FloatArray, system: Whitened) -> FloatArray:
+def _lifted(W: FloatArray, belief: FloatArray, system: WhitenedSystem) -> FloatArray:
     """Write A⁻¹ √belief as R⁻¹ (Uᵀ R_W⁻ᵀ √belief): Q = Q_W U, so Uᵀ R_W⁻ᵀ = (Wᵀ Q)⁻¹."""
     return np.linalg.solve(W.T @ system.Q, np.sqrt(belief)) if belief.any() else np.zeros_like(belief)
 
@@ -577,9 +575,9 @@ REFERENCE = "the reference is not known and the measured motion stands in for it
 
 
 def foreign_columns(regression: Regression, fit: InstrumentalFit, instruments: Instruments) -> FloatArray:
-    """Evaluate instruments of every second stretch of time with a model fitted to the others, (n_rows, n_columns).
+    """Evaluate instruments of every second segment of time with a model fitted to the others, (n_rows, n_columns).
 
-    A model fitted to the same rows moves a little as their errors push it, which the test would take for noise.
+    A model fitted to the same rows depends a little on their errors, which the test would take for noise.
     """
     Z = np.empty(regression.W.shape)
     odd = alternate_stretches(regression)
@@ -589,7 +587,7 @@ def foreign_columns(regression: Regression, fit: InstrumentalFit, instruments: I
 
 
 def alternate_stretches(regression: Regression) -> BoolArray:
-    """Mark every second of a run's stretches of time, (n_rows,)."""
+    """Mark every second segment of time of each run, (n_rows,)."""
     odd = np.zeros(len(regression), dtype=bool)
     for run in np.unique(regression.run):
         rows = regression.run == run
@@ -613,7 +611,7 @@ def part_estimate(regression: Regression, fit: InstrumentalFit, rows: BoolArray)
 
 
 class SimulatedColumns:
-    """Columns along the motion that a model makes under the servo; without a servo, along the reference itself."""
+    """Columns along a model's simulated motion under the servo; without a servo, along the reference itself."""
 
     def __init__(self, problem: Problem) -> None:
         if problem.servo is None and not problem.references:
@@ -632,7 +630,7 @@ class SimulatedColumns:
                 self._note(REFERENCE)
 
     def __call__(self, estimate: Estimate) -> FloatArray:
-        """Evaluate the regression's columns along a model's motion; the prior's, where that gets out of control."""
+        """Evaluate the regression's columns along a model's motion; the prior's, where its simulation diverges."""
         problem = self.problem
         motions = self._commanded() if self.replay is None else self._simulated(self.replay, estimate)
         robot = problem.robot if self.replay is None else self.replay.robot
@@ -655,7 +653,7 @@ class SimulatedColumns:
         return tried
 
     def _followed(self, replay: Replay, chi: FloatArray) -> list[Motion] | str:
-        """Simulate all runs with parameters, or say why their motion is of no use."""
+        """Simulate all runs with parameters; return their motions, or why these are of no use."""
         done = simulate_runs(replay, chi, replay.servo)
         if isinstance(done, OutOfControl):
             return done.sentence
@@ -674,7 +672,7 @@ class SimulatedColumns:
 
 
 def affordable_sensitivity(problem: Problem, servo: Servo) -> Sensitivity:
-    """Choose how input error finds its sensitivities: simulated, a run a parameter, where that is not too dear."""
+    """Choose sensitivities of input error: by simulation, a run a parameter, where that is affordable."""
     seconds = sum(len(run) / run.sample_rate_hz for run in _moving(problem))
     return "simulated" if len(_columns(problem)) * seconds * servo.rate_hz <= DEAR else "regressor"
 
@@ -692,7 +690,7 @@ def moving_replay(problem: Problem, servo: Servo) -> Replay:
 
 
 def _simulated_answer(problem: Problem, replay: Replay, result: DidimResult) -> Answer:
-    """Put intervals around a converged result; one that did not converge is refused with its own sentence."""
+    """Add intervals to a converged result; one that did not converge is refused with its own sentence."""
     estimate = replace(require_simulated(result), method=result.method)
     notes: tuple[str, ...] = (result.sentence,)
     if any(run.static for run in problem.runs):
@@ -703,7 +701,7 @@ def _simulated_answer(problem: Problem, replay: Replay, result: DidimResult) -> 
 
 
 def _replayed_intervals(replay: Replay, result: DidimResult, estimate: Estimate) -> Intervals:
-    """Find intervals from what is left of the torques at the result, along its own motion."""
+    """Find intervals from the residual torques at the result, along its own motion."""
     equations = replay_runs(replay, result.chi, replay.servo)
     if isinstance(equations, OutOfControl):
         raise ExcitorError(f"with the parameters found, {equations.sentence}")
@@ -729,7 +727,7 @@ def _columns(problem: Problem) -> IntArray:
     return layout(problem.robot).indices(problem.regression.names)
 
 
-def _at_samples(run: Samples, followed: Followed, stride: int) -> Motion:
+def _at_samples(run: Samples, followed: TrackedMotion, stride: int) -> Motion:
     at = slice(None, stride * len(run), stride)
     motion = Motion(followed.motion.q[at], followed.motion.dq[at], followed.motion.ddq[at])
     return processed_as(run, motion.q, motion)
@@ -751,10 +749,10 @@ def exact_columns(problem: Problem) -> BoolArray:
 
 
 def column_noise(problem: Problem, W: FloatArray, sigma: FloatArray) -> tuple[FloatArray, str]:
-    """Find how much noise columns hold, (n_columns, n_columns), and say where that is from.
+    """Estimate the covariance of the columns' noise, (n_columns, n_columns), and name its source.
 
-    The noise of positions, where it is stated, goes the way of the data: differences, filter, thinning; torques then
-    hold what wls leaves. Otherwise columns and torques are as noisy as they are large.
+    The noise of positions, where it is stated, is processed as the data: differences, filter, thinning; torques then
+    hold the residuals of wls. Otherwise columns and torques are as noisy as they are large.
     """
     if problem.position_noise is None:
         return np.diag(
@@ -776,7 +774,7 @@ def column_noise(problem: Problem, W: FloatArray, sigma: FloatArray) -> tuple[Fl
 
 
 def _disturbed(run: Samples, deviation: FloatArray, rng: np.random.Generator) -> Motion:
-    """Add noise of encoders to a run's motion, processed as the run says it was."""
+    """Add noise of encoders to a run's motion, processed as the run's own positions."""
     noise = rng.normal(size=run.motion.q.shape) * deviation
     if run.static:
         return run.motion
@@ -802,7 +800,7 @@ def choose_scheme(kind: SchemeKind, runs: Sequence[Samples]) -> tuple[Scheme, st
 
 
 def velocity_band(runs: Sequence[Samples]) -> float:
-    """Frequency, Hz, below which the share SHARE of velocities' power lies, all joints counted alike."""
+    """Frequency, Hz, below which SHARE of the velocities' power is contained, all joints counted alike."""
     bands = []
     for run in runs:
         power = np.abs(np.fft.rfft(run.motion.dq - run.motion.dq.mean(axis=0), axis=0)) ** 2

@@ -1,11 +1,11 @@
-"""Which vector do noisy homogeneous equations M x ≈ 0 have? Total least squares by singular values ([VanHuffel1991]).
+"""Noise models: total least squares of noisy homogeneous equations M x ≈ 0 ([VanHuffel1991]); coloured errors.
 
-    minimise ‖M x‖² / xᵀ C x       C: how much noise each column of M holds, 0 for columns that are exact
+    minimise ‖M x‖² / xᵀ C x       C: covariance of the noise of M's columns, 0 for columns that are exact
 
 C = 1 is the nearest rank-deficient matrix in the Frobenius norm ([Briot2012] §3.2). Where it is not, exact columns are
 projected out by QR and the rest is scaled by the Cholesky factor of C: mixed, or generalised, total least squares.
 
-* What are the parameters if errors are coloured? Gaussian maximum likelihood: rows made white, again and again.
+Errors that are coloured in time are fitted by Gaussian maximum likelihood: rows are whitened iteratively.
 """
 
 from collections.abc import Collection
@@ -15,14 +15,14 @@ import numpy as np
 import scipy.linalg
 
 from excitor.identify.estimate import Estimate, triangle
-from excitor.identify.intervals import Whitened, estimate_of, influence, joint_sigma, require_rank
+from excitor.identify.intervals import WhitenedSystem, estimate_of, influence, joint_sigma, require_rank
 from excitor.identify.regression import Regression
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NullVector:
-    """The direction that equations come closest to, and how clearly it is the only one."""
+    """The vector of least residual, and the singular values that show whether it is unique."""
 
     x: FloatArray  # (n_columns,), scaled so that xᵀ C x = 1
     singular_values: FloatArray  # (n_noisy,), of the scaled noisy columns; the last is ‖M x‖
@@ -79,16 +79,16 @@ class Predictors:
 
     @property
     def order(self) -> int:
-        """Count the errors that matter for the next."""
+        """Order of the autoregression."""
         return len(self.a) - 1
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ColouredFit:
-    """The most likely parameters, the colour of their errors, and how they move with them."""
+    """Maximum-likelihood parameters, the autoregressions of their errors, and the sensitivity to these."""
 
     estimate: Estimate
-    system: Whitened  # of white rows
+    system: WhitenedSystem  # of white rows
     orders: tuple[int, ...]  # of each joint with rows
     iterations: int
     converged: bool
@@ -98,7 +98,7 @@ class ColouredFit:
 def maximum_likelihood(
     regression: Regression, *, start: Estimate, unordered: Collection[int] = (), max_order: int = MAX_ORDER
 ) -> ColouredFit:
-    """Fit parameters and colour in turn for as long as both together become more likely.
+    """Fit parameters and autoregressions in turn while the likelihood increases.
 
     Orders are chosen twice, by BIC, and kept. Runs in `unordered` are no series of time, as static poses are not.
     """
@@ -127,7 +127,7 @@ def maximum_likelihood(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Colour:
-    """What the errors at some parameters look like, and how likely both are."""
+    """Error model at some parameters: autoregressions, covariance of innovations, and likelihood."""
 
     predictors: dict[int, Predictors]
     S: FloatArray  # (n_joints, n_joints), of innovations over their deviations
@@ -137,11 +137,11 @@ class _Colour:
 @dataclass(frozen=True, eq=False, slots=True)
 class _Refit:
     values: FloatArray
-    system: Whitened
+    system: WhitenedSystem
 
 
 def _colour_of(regression: Regression, beta: FloatArray, history: IntArray, before: dict[int, Predictors]) -> _Colour:
-    """Measure the colour of the errors at some parameters, with the orders found before, if any."""
+    """Fit the error model at some parameters, with the orders found before, if any."""
     residual = regression.y - regression.W @ beta
     predictors = {
         int(j): fit_predictors(regression, residual, int(j), history, before.get(int(j)))
@@ -230,7 +230,7 @@ def _neighbours(regression: Regression, unordered: Collection[int], max_order: i
 def _innovations(
     regression: Regression, columns: FloatArray, predictors: dict[int, Predictors], history: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Subtract from each row what its past foretells and divide by the deviation that leaves, (n_rows,), also given."""
+    """Subtract from each row its prediction from earlier ones, divided by the innovation's deviation, also returned."""
     out, sizes = np.empty_like(columns), np.empty(len(columns))
     known = np.count_nonzero(history >= 0, axis=1)
     for joint, own in predictors.items():

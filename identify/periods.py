@@ -1,6 +1,6 @@
-"""What whole periods of a repeated motion say: mean, noise, harmonics and exact derivatives.
+"""Whole periods of a repeated motion: mean, noise, harmonics and exact derivatives.
 
-* Where a log without a plan repeats itself: its cycles, aligned, without those that deviate.
+Where a log without a plan repeats itself, its cycles are found and aligned, without those that deviate.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class Average:
 def average_periods(x: FloatArray, n_per_period: int, *, drop_periods: int = 0) -> Average:
     """Average channels (n_samples, n_channels) over whole periods of n_per_period samples.
 
-    The first drop_periods are left out (the robot is still settling), an incomplete last one too, and both are said.
+    The first drop_periods are left out (the robot is still settling), an incomplete last one too, both with a finding.
     [Swevers2002] divides the pooled variance by P N - 1, which is low by 1/P (10 % of ten periods): here (P - 1) N.
     Settings: n_per_period, drop_periods.
     """
@@ -203,7 +203,7 @@ class Cycles:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Cut:
-    """One way to cut the log: where cycles start, which are good, and how far each is from the median one."""
+    """A segmentation of the log: the cycles' starts, which are good, and each one's distance from the median one."""
 
     starts: IntArray
     n_samples: int
@@ -292,7 +292,7 @@ def _period(x: FloatArray, shortest: int, sample_rate_hz: float) -> int:
 
 
 def _places_to_cut(x: FloatArray, period: int) -> list[int]:
-    """Propose where a cycle may begin: within the stretch that best repeats itself, at its slowest moments."""
+    """Propose starts of a cycle: the slowest moments within the segment that best repeats itself."""
     from scipy.ndimage import uniform_filter1d
     from scipy.signal import find_peaks
 
@@ -377,7 +377,7 @@ def _stack(x: FloatArray, starts: IntArray, n_samples: int) -> FloatArray:
 
 
 def _level(cycles: FloatArray) -> FloatArray:
-    """Take each cycle (n_cycles, n_samples, n_channels) without its mean and slope: slow drift is no deviation."""
+    """Remove mean and slope of each cycle (n_cycles, n_samples, n_channels): slow drift is no deviation."""
     line = np.linspace(-1.0, 1.0, cycles.shape[1])[:, None]
     level: FloatArray = cycles - cycles.mean(axis=1, keepdims=True)
     level -= line * ((level * line).sum(axis=1, keepdims=True) / (line**2).sum())

@@ -1,13 +1,11 @@
-"""What do equations say while they come? Recursive least squares, online and offline by the same update.
+"""Recursive least squares: online and offline estimates by the same update.
 
     θ minimises  Σ λ^(age) ((y - ψ θ)/σ)² + (θ - θ0)ᵀ P0⁻¹ (θ - θ0)          P = U D Uᵀ, U unit triangular, D > 0
 
 P is kept by its factors ([Bierman1977]), so it stays symmetric and positive definite whatever the rounding. A
 forgetting factor λ < 1 is applied once an update; where nothing moves, P would grow without end, so parameters regain
 in turn what they forget beyond P0: P stays below 2 P0 (λ ≥ ½) and the values are not pulled. With λ = 1 this is
-exactly the regularised batch solution.
-
-* How do rows of equations update P = U D Uᵀ and the values, a row after another? The compiled part of `recursive`.
+exactly the regularised batch solution. Updates of U, D and the values, row after row, are compiled.
 """
 
 from collections.abc import Sequence
@@ -26,7 +24,7 @@ POINTS = 200  # of the history, where nobody says how many
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Recursive:
-    """What has been learned so far; `update` makes the next one."""
+    """State of the recursion; `update` returns the next one."""
 
     names: tuple[str, ...]
     values: FloatArray  # (n_params,)
@@ -39,7 +37,7 @@ class Recursive:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Recursion:
-    """An estimate, and how it came about."""
+    """An estimate with the history of the recursion."""
 
     estimate: Estimate
     state: Recursive
@@ -69,7 +67,7 @@ def update(
     forgetting: float = 1.0,
     sigma: float | FloatArray | None = None,
 ) -> Recursive:
-    """Take in the rows of one sample, y (n_rows,) = psi (n_rows, n_params) θ + e; e has standard deviation sigma."""
+    """Update with the rows of one sample, y (n_rows,) = psi (n_rows, n_params) θ + e, e of standard deviation sigma."""
     psi, y = _rows(state, psi, y, sigma)
     return _grouped(state, psi, y, np.array([len(y)]), forgetting)
 
@@ -83,7 +81,7 @@ def update_many(
     forgetting: float = 1.0,
     sigma: float | FloatArray | None = None,
 ) -> Recursive:
-    """Take in many samples at once: the rows of sample k end before ends[k]. Same as `update` for each."""
+    """Update with many samples at once: the rows of sample k end before ends[k]. Same as `update` for each."""
     psi, y = _rows(state, psi, y, sigma)
     ends = np.asarray(ends, dtype=np.int64)
     last = int(ends[-1]) if len(ends) else 0
@@ -105,7 +103,7 @@ def eigenvalues(state: Recursive) -> FloatArray:
 
 
 def noise_scale(state: Recursive) -> float:
-    """Tell how many times larger prediction errors were than P and σ make them: 1 where σ is right and errors white."""
+    """Estimate the ratio of prediction errors to those by P and σ: 1 where σ is right and errors white."""
     return float(np.sqrt(state.squares[0] / state.squares[1])) if state.squares[1] > 0.0 else 1.0
 
 
@@ -119,7 +117,7 @@ def rls(
     every: int | None = None,
     sigma: FloatArray | None = None,
 ) -> Recursion:
-    """Go through equations in the order of time, the rows of one sample at once, and keep the history.
+    """Process equations in the order of time, the rows of one sample at once, and keep the history.
 
     `every`: samples between points of the history; `sigma` (n_rows,): of each row's noise, 1 where not given.
     """
@@ -221,7 +219,7 @@ def _root(state: Recursive) -> FloatArray:
 
 
 def _estimate(regression: Regression, state: Recursive, sigma: FloatArray, forgetting: float) -> Estimate:
-    """Write the last state as an estimate; σ² of the noise is what its residuals show."""
+    """Write the last state as an estimate; σ² of the noise is that of its residuals."""
     n, n_rows = len(state.names), len(regression)
     residual = float(np.linalg.norm((regression.y - regression.W @ state.values) / sigma))
     spectrum = column_spectrum(triangle(regression.W))
@@ -250,7 +248,7 @@ def _estimate(regression: Regression, state: Recursive, sigma: FloatArray, forge
 def row_update(
     V: FloatArray, d: FloatArray, theta: FloatArray, work: FloatArray, row: FloatArray, y: float, learns: bool
 ) -> float:
-    """Take in one equation y = row θ + e of variance 1 ([Bierman1977]); return e²/(1 + row P rowᵀ) of the prediction.
+    """Update with y = row θ + e, e of variance 1 ([Bierman1977]); return ε²/(1 + row P rowᵀ), ε the prediction error.
 
     V = Uᵀ is unit lower triangular; only what lies below its diagonal is read and written. `work` is (2, n). All d
     stay positive: d_j is multiplied by a_{j-1} / a_j with a_j ≥ a_{j-1} > 0. Without `learns` θ stays as it is.

@@ -1,6 +1,6 @@
-"""Smaller models: parameters that the data do not show, or that torques do not need, leave one by one.
+"""Model reduction: parameters that the data do not show, or that torques do not need, are removed one by one.
 
-* Which parameters does a motion show? Backward selection by sensitivity, for models identified from a process.
+Essential parameters are selected by relative σ; models identified from a process by backward selection by sensitivity.
 """
 
 from dataclasses import dataclass, replace
@@ -52,7 +52,7 @@ EXACT = 1e-9  # of a joint's mean torque: errors below count as this, or the noi
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """When a parameter may leave, and how models are refitted."""
+    """Criterion for removing parameters, and the weights of the refits."""
 
     acceptance: Acceptance
     tolerance: float = 1.05  # largest ratio of any joint's error to that of the full model
@@ -97,7 +97,7 @@ class Reduction:
 
     @property
     def removed(self) -> tuple[str, ...]:
-        """Name what was left out, in that order."""
+        """Names of the removed parameters, in the order of removal."""
         return tuple(decision.name for decision in self.decisions if not decision.kept)
 
 
@@ -130,7 +130,7 @@ def backward_selection(training: Regression, rule: Rule, validation: Regression 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Trial:
-    """Rows to predict, and the factors to fit the model that predicts them."""
+    """Rows to predict, and the factors that the predicting model is fitted to."""
 
     factors: Factors
     W: FloatArray
@@ -146,7 +146,7 @@ def _check(training: Regression, rule: Rule, validation: Regression | None) -> N
     if rule.acceptance == "validation" and validation is None:
         raise ValueError("acceptance is 'validation', but no validation data are given; give them, or cross-validate")
     if rule.acceptance != "validation" and validation is not None:
-        raise ValueError(f"acceptance is {rule.acceptance!r}: validation data would not be looked at; leave them out")
+        raise ValueError(f"acceptance is {rule.acceptance!r}: validation data would not be used; leave them out")
     if validation is not None and validation.names != training.names:
         raise ValueError("validation and training are of different parameters; regress both on the same columns")
 
@@ -166,7 +166,7 @@ def _trial(factors: Factors, judge: Regression) -> _Trial:
 
 
 def _cross_trials(training: Regression, weights: FloatArray, folds: int) -> tuple[_Trial, ...]:
-    """Predict each stretch of time by a model fitted to all others."""
+    """Build trials that predict each segment of time by a model fitted to all others."""
     fold = _folds(training, folds)
     parts = [compress(pick_rows(training, fold == k), weights[fold == k]) for k in range(folds)]
     others = [merge(part for number, part in enumerate(parts) if number != k) for k in range(folds)]
@@ -175,7 +175,7 @@ def _cross_trials(training: Regression, weights: FloatArray, folds: int) -> tupl
             ols(factors)
         except RankDeficient as error:
             raise RankDeficient(
-                f"without stretch {k + 1} of {folds}, the training data do not show every parameter: {error}; "
+                f"without segment {k + 1} of {folds}, the training data do not show every parameter: {error}; "
                 "or accept on the training or on validation data",
                 error.names,
             ) from error
@@ -183,7 +183,7 @@ def _cross_trials(training: Regression, weights: FloatArray, folds: int) -> tupl
 
 
 def _folds(training: Regression, folds: int) -> IntArray:
-    """Cut every run into as many stretches of time, (n_rows,)."""
+    """Return each row's fold, (n_rows,): every run is partitioned into as many segments of time."""
     fold = np.zeros(len(training), dtype=np.int64)
     for run in np.unique(training.run):
         rows = training.run == run
@@ -195,7 +195,7 @@ def _folds(training: Regression, folds: int) -> IntArray:
 
 
 def _decide(training: Regression, trials: tuple[_Trial, ...], rule: Rule) -> tuple[tuple[Decision, ...], BoolArray]:
-    """Try every parameter that is not preset once; also tell which stay."""
+    """Try to remove each parameter that is not preset once; return the decisions, and the mask of those kept."""
     sensitivity = np.abs(training.W).mean(axis=0)
     included = np.ones(len(training.names), dtype=bool)
     reference = np.maximum(_errors(trials, included), EXACT * _mean_torque(trials))

@@ -1,8 +1,8 @@
-"""From samples to equations y = W β + e, each row labelled with its joint, its run and its sample.
+"""Regression equations y = W β + e of samples, each row labelled with its joint, its run and its sample.
 
-* What are the columns of a regression along other motions of its runs? Simulated, commanded or noisier ones.
-* A few hundred samples that stand for all: enough for looking at data, cheap whatever the log's length.
-* Where friction changes its direction: there the sign of a measured velocity says little about the torque.
+Columns are also evaluated along other motions of the same runs: simulated, commanded or noisier ones. A subset of a few
+hundred samples serves for diagnosis at a cost independent of the log's length. Rows near reversals of friction are
+marked: there the sign of a measured velocity says little about the torque.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ Decimation = Callable[[FloatArray], FloatArray]  # thins any array along its fir
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Rows:
-    """Which equations take part: thinned in parallel, then without those whose joint hardly moves."""
+    """Selection of equations: decimated in parallel, then without those whose joint hardly moves."""
 
     decimate: Decimation | None = None
     dead_zone: FloatArray | None = None  # (n_joints,), rad/s: rows of joints no faster than this are left out
@@ -36,7 +36,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Regression:
-    """Equations y = W β + e; labels say where each row comes from, so that no caller needs to know the stacking."""
+    """Equations y = W β + e; labels give each row's joint, run and sample, so callers do not depend on stacking."""
 
     kind: Kind
     names: tuple[str, ...]  # of the columns
@@ -109,7 +109,7 @@ def combine(regression: Regression, T: FloatArray, names: Sequence[str], units: 
 def dynamic_regression(
     robot: Robot, runs: Sequence[Samples], *, columns: IntArray | None = None, rows: Rows | None = None
 ) -> Regression:
-    """Set up τ = W β: a row for each joint and sample, columns of the base parameters unless others are chosen."""
+    """Build τ = W β: a row for each joint and sample, columns of the base parameters unless others are chosen."""
     columns = base_parameters(robot).kept if columns is None else columns
     blocks = [_dynamic_block(robot, k, samples, columns, rows or Rows()) for k, samples in enumerate(runs)]
     return stack_blocks("dynamic", robot, runs, columns, blocks)
@@ -118,7 +118,7 @@ def dynamic_regression(
 def power_regression(
     robot: Robot, runs: Sequence[Samples], *, columns: IntArray | None = None, rows: Rows | None = None
 ) -> Regression:
-    """Set up dqᵀτ = W β: a row for each sample in which any joint moves."""
+    """Build dqᵀτ = W β: a row for each sample in which any joint moves."""
     columns = base_parameters(robot).kept if columns is None else columns
     blocks = [_power_block(robot, k, samples, columns, rows or Rows()) for k, samples in enumerate(runs)]
     return stack_blocks("power", robot, runs, columns, blocks)
@@ -166,7 +166,7 @@ def _moving(dq: FloatArray, dead_zone: FloatArray | None) -> BoolArray:
 
 
 def _turning(robot: Robot, samples: Samples, rows: Rows) -> BoolArray:
-    """Mark what is left out about reversals of friction, thinned like the rows."""
+    """Mark the rows to leave out about reversals of friction, decimated like the rows."""
     if not rows.settling:
         return np.zeros(1, dtype=bool)
     dq, rate = samples.motion.dq, samples.sample_rate_hz
@@ -177,7 +177,7 @@ def _turning(robot: Robot, samples: Samples, rows: Rows) -> BoolArray:
 def stack_blocks(
     kind: Kind, robot: Robot, runs: Sequence[Samples], columns: IntArray, blocks: Sequence[Block]
 ) -> Regression:
-    """Put the equations of all runs below each other."""
+    """Stack the equations of all runs."""
     params = layout(robot)
     measured = all(block.variance is not None for block in blocks)
     return Regression(
@@ -220,11 +220,11 @@ def columns_along(
 
 
 def commanded_motion(run: Samples, references: Mapping[str, Motion], rate_hz: float) -> Motion:
-    """Read what a run's controller was told at the run's sample times; poses stay as they are held."""
+    """Read a run's commanded motion at its sample times; static poses keep their own."""
     if run.static:
         return run.motion
     if run.run not in references:
-        raise ExcitorError(f"run {run.run!r} has no reference; give what its controller was told")
+        raise ExcitorError(f"run {run.run!r} has no reference; give the motion that its controller was commanded")
     reference, n = references[run.run], len(run)
     stride = round(rate_hz / run.sample_rate_hz)
     if len(reference) < stride * (n - 1) + 1:
@@ -237,9 +237,9 @@ def commanded_motion(run: Samples, references: Mapping[str, Motion], rate_hz: fl
 
 
 def processed_as(run: Samples, q: FloatArray, exact: Motion | None = None) -> Motion:
-    """Take positions at a run's samples the way of the run's own: its low-pass and its differences.
+    """Process positions at a run's samples like the run's own: with its low-pass and its differences.
 
-    Where the run does not tell how it was differenced, `exact` is the motion; positions are differenced twice if there
+    Where the run's steps do not state its differences, `exact` is the motion; positions are differenced twice if there
     is none.
     """
     rate = run.sample_rate_hz
@@ -268,7 +268,7 @@ def processed_as(run: Samples, q: FloatArray, exact: Motion | None = None) -> Mo
 
 
 def _backward(x: FloatArray, rate: float) -> FloatArray:
-    """Difference backward; what comes before the first sample is taken to go on straight."""
+    """Difference backward, extrapolating linearly before the first sample."""
     dx = np.empty_like(x)
     dx[1:] = rate * np.diff(x, axis=0)
     dx[0] = dx[1]
@@ -295,7 +295,7 @@ class Subset:
 
 
 def subset(robot: Robot, runs: Sequence[Samples], size: int = SIZE) -> Subset:
-    """Pick about `size` samples, at odd distances lest they fall into step with a periodic motion."""
+    """Select about `size` samples, at odd distances to avoid aliasing with a periodic motion."""
     total = sum(len(run) for run in runs)
     size = max(size, 20 * len(layout(robot)) // robot.n_joints)
     step = max(1, total // size) | 1
@@ -343,7 +343,7 @@ def near_reversals(
 
 
 def _friction_directions(robot: Robot) -> Iterator[FrictionTerm]:
-    """Take each direction of friction once."""
+    """Yield one friction term of each direction of friction."""
     known: set[bytes] = set()
     for term in robot.drive.friction:
         key = term.senses.tobytes() + term.acts.tobytes()
@@ -353,7 +353,7 @@ def _friction_directions(robot: Robot) -> Iterator[FrictionTerm]:
 
 
 def _widened(turns: BoolArray, reach: int) -> BoolArray:
-    """Mark the samples between which something turns, and `reach` more on either side."""
+    """Mark the samples between which a direction changes, and `reach` more on either side."""
     steps = np.zeros(len(turns) + 2)
     for k in np.flatnonzero(turns).tolist():
         steps[max(k - reach, 0)] += 1.0

@@ -1,6 +1,6 @@
-"""What was measured in one run, ready to be regressed: motion and torque on the joint side, sampled evenly.
+"""Samples of one run for regression: motion and torque on the joint side, sampled evenly.
 
-* When is motion? Three ways to difference the positions of encoders.
+Motion is differenced from encoder positions in three ways: backward, central, or at mid-sample.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that was done to the data, with its settings: every result tells all of them."""
+    """A processing step of the data, with its settings; every result lists all of them."""
 
     name: str
     settings: Mapping[str, float | str]
@@ -84,7 +84,7 @@ class Samples:
 
 
 def repeated(run: str, motion: Motion, tau: Average, rate: float, steps: tuple[Step, ...]) -> Samples:
-    """Take the means of repetitions, with what their spread tells of the noise."""
+    """Build samples from the means of repetitions, with the noise estimated from their spread."""
     return Samples(
         run,
         motion,
@@ -109,14 +109,14 @@ def backward(run: str, q: FloatArray, tau: FloatArray, rate: float) -> Samples:
 
 
 def central(run: str, q: FloatArray, tau: FloatArray, rate: float) -> Samples:
-    """Difference about each sample: velocities and accelerations belong to its very instant, the ends are left out."""
+    """Difference centrally: velocities and accelerations belong to the sample's own instant, ends are left out."""
     q, tau = _checked(run, q, tau)
     motion = Motion(q[1:-1], 0.5 * rate * (q[2:] - q[:-2]), np.diff(q, n=2, axis=0) * rate**2)
     return Samples(run, motion, tau[1:-1], rate, steps=_step("central differences"), phase=0.0)
 
 
 def mid_sample(run: str, q: FloatArray, tau: FloatArray, rate: float) -> Samples:
-    """Evaluate motion between samples, where the difference quotient lives, beside the torque held over there."""
+    """Evaluate motion between samples, where difference quotients are centred, with the torque held there."""
     q, tau = _checked(run, q, tau)
     dq = np.diff(q, axis=0) * rate
     motion = Motion(0.5 * (q[1:] + q[:-1]), dq, differentiate(dq, sample_rate_hz=rate))

@@ -48,8 +48,8 @@ CUTOFF = 9.11  # rad/s, the paper's, for its robot
 class Scheme:
     """A regression model with its settings.
 
-    Torques are held from sample to sample always. `hold` says what motion does in between: "zero" holds it too, as
-    published; "first" runs straight, so that the work of held torques and their filtered power are exact.
+    Torques are always held from sample to sample. `hold` is the motion's interpolation: "zero" holds it too, as
+    published; "first" is linear, so that the work of held torques and their filtered power are exact.
     """
 
     kind: SchemeKind
@@ -89,11 +89,11 @@ def scheme_regression(
     columns: IntArray | None = None,
     rows: Rows | None = None,
 ) -> Regression:
-    """Set up y = W β of runs by a scheme, columns of the base parameters unless others are chosen.
+    """Build y = W β of runs by a scheme, columns of the base parameters unless others are chosen.
 
-    Rows are labelled as those of `dynamic_regression`; a scheme with one equation a sample has joint -1. Thinning goes
-    over both sides alike. Dead zones and settling about reversals leave out rows of the instantaneous models, dynamic
-    and power; what filters and integrals remember cannot be left out so. No row has a variance.
+    Rows are labelled as those of `dynamic_regression`; a scheme with one equation a sample has joint -1. Both sides
+    are decimated alike. Dead zones and settling about reversals leave out rows of the instantaneous models, dynamic
+    and power; the states of filters and integrals cannot be left out so. No row has a variance.
     """
     columns = base_parameters(robot).kept if columns is None else columns
     rows = rows or Rows()
@@ -112,7 +112,7 @@ def scheme_regression(
 
 
 def at_motion(run: Samples, scheme: Scheme) -> tuple[Samples, int]:
-    """Take the torques that act where the motion is sampled; say which sample is the first that has any.
+    """Return samples with the torques that act where the motion is sampled, and the index of the first that has any.
 
     With hold "zero" the torque held at that instant, with "first" its mean over an interval about it: differences of
     positions are means as well.
@@ -133,7 +133,7 @@ def at_motion(run: Samples, scheme: Scheme) -> tuple[Samples, int]:
 
 
 def _block(robot: Robot, number: int, run: Samples, scheme: Scheme, columns: IntArray, rows: Rows) -> Block:
-    """Set up one run's equations, filtered or integrated."""
+    """Build one run's equations, filtered or integrated."""
     torques, kept = torque_pieces(run, scheme)
     motion = Motion(run.motion.q[kept], run.motion.dq[kept], run.motion.ddq[kept])
     interval = 1.0 / run.sample_rate_hz
@@ -160,7 +160,7 @@ def _block(robot: Robot, number: int, run: Samples, scheme: Scheme, columns: Int
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Piece:
-    """A part of every interval between samples, `length` s long: from `start` the signal runs straight to `end`."""
+    """A segment of every interval between samples, `length` s long: the signal is linear from `start` to `end`."""
 
     length: float
     start: FloatArray  # (n_samples - 1, ...)
@@ -168,7 +168,7 @@ class Piece:
 
 
 def torque_pieces(run: Samples, scheme: Scheme, rows: slice | None = None) -> tuple[list[list[Piece]], slice]:
-    """Cut each joint's held torques where they switch between the motion's samples; say which samples have torques."""
+    """Split each joint's held torques where they switch between motion samples; return also the samples with any."""
     delays = scheme.delays(run.tau.shape[1])
     ways = [switching(len(run), run.phase, late * run.sample_rate_hz) for late in delays]
     kept = _common(run, ways, [way.stop for way in ways]) if rows is None else rows
@@ -191,7 +191,7 @@ def filtered_momentum(robot: Robot, motion: Motion, scheme: Scheme, columns: Int
 
 
 def _through(stored: FloatArray, flow: FloatArray, scheme: Scheme, interval: float) -> FloatArray:
-    """Write s F_m x + F_m u as λ F_{m-1} x + F_m (u - λ x): nothing is differenced."""
+    """Write s F_m x + F_m u as λ F_{m-1} x + F_m (u - λ x), without differences."""
     hold = zero_order_hold if scheme.hold == "zero" else first_order_hold
     before = stored
     if scheme.order > 1:
@@ -201,7 +201,7 @@ def _through(stored: FloatArray, flow: FloatArray, scheme: Scheme, interval: flo
 
 
 def _energy(robot: Robot, motion: Motion, columns: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Find what is stored since the start, and what friction takes, by parameter, each (n_samples, n_columns)."""
+    """Compute energy stored since the start, and friction power, by parameter, each (n_samples, n_columns)."""
     stored = energy_regressor(robot, motion)[:, columns]
     taken = np.zeros((len(motion), len(layout(robot))))
     friction_power_columns(robot, motion, friction_load(robot, motion), taken)
@@ -209,7 +209,7 @@ def _energy(robot: Robot, motion: Motion, columns: IntArray) -> tuple[FloatArray
 
 
 def _powers(torques: Sequence[Sequence[Piece]], dq: FloatArray, scheme: Scheme, interval: float) -> list[Piece]:
-    """Give the power dqᵀτ in pieces: exact for held torques on straight velocities, or from the samples alone."""
+    """Return the power dqᵀτ in segments: exact for held torques on linear velocities, or from the samples alone."""
     if scheme.hold == "first":
         return _sum([times(held, dq[:, j], interval) for j, held in enumerate(torques)])
     acting = np.stack([np.append(held[0].start, held[-1].end[-1]) for held in torques], axis=1)
@@ -218,7 +218,7 @@ def _powers(torques: Sequence[Sequence[Piece]], dq: FloatArray, scheme: Scheme, 
 
 
 def _sum(of_joints: Sequence[list[Piece]]) -> list[Piece]:
-    """Add signals that may switch at different places, cut at all of them."""
+    """Add signals that may switch at different times, split at all of them."""
     ends = sorted({round(end, 15) for pieces in of_joints for end in np.cumsum([piece.length for piece in pieces])})
     total: list[Piece] = []
     for before, after in zip([0.0, *ends[:-1]], ends, strict=True):
@@ -229,7 +229,7 @@ def _sum(of_joints: Sequence[list[Piece]]) -> list[Piece]:
 
 
 def _part(pieces: Sequence[Piece], before: float, after: float) -> tuple[FloatArray, FloatArray]:
-    """Read a signal's values at the ends of a stretch that no switching interrupts."""
+    """Return a signal's values at the ends of a segment without switching."""
     begun = 0.0
     for piece in pieces:
         if 0.5 * (before + after) <= begun + piece.length:
@@ -240,8 +240,8 @@ def _part(pieces: Sequence[Piece], before: float, after: float) -> tuple[FloatAr
 
 
 @dataclass(frozen=True, slots=True)
-class Switching:
-    """Which held torques act on the way from one sample of the motion to the next.
+class HoldSchedule:
+    """Schedule of the held torques that act between samples of the motion.
 
     From motion sample `first` on, up to before `stop`: on the way from k to k + 1, torque k + `ahead` acts for
     `remaining` of an interval, the next one for the rest.
@@ -253,7 +253,7 @@ class Switching:
     stop: int
 
 
-def _common(run: Samples, ways: Sequence[Switching], stops: Sequence[int]) -> slice:
+def _common(run: Samples, ways: Sequence[HoldSchedule], stops: Sequence[int]) -> slice:
     """Find the samples for which every joint's torque was recorded."""
     first, stop = max(way.first for way in ways), min(len(run), *stops)
     if stop - first < 2:
@@ -281,7 +281,7 @@ def _settled(regression: Regression, runs: Sequence[Samples], scheme: Scheme, ro
 
 
 def check_runs(robot: Robot, runs: Sequence[Samples], scheme: Scheme) -> None:
-    """Refuse runs that a scheme has no equations for."""
+    """Refuse runs that a scheme does not apply to."""
     if not runs:
         raise ExcitorError("there are no runs to set up equations of; give at least one")
     for run in runs:
@@ -313,17 +313,17 @@ MOST_STAGES = 8
 
 
 def zero_order_hold(u: FloatArray, interval: float) -> list[Piece]:
-    """Hold each sample until the next."""
+    """Return the zero-order hold of samples: each is held until the next."""
     return [Piece(interval, u[:-1], u[:-1])]
 
 
 def first_order_hold(u: FloatArray, interval: float) -> list[Piece]:
-    """Run straight from sample to sample."""
+    """Return the first-order hold of samples: linear from each to the next."""
     return [Piece(interval, u[:-1], u[1:])]
 
 
-def switching(n_samples: int, phase: float, shift: float) -> Switching:
-    """Find which torques act, torques held for an interval each and `shift` intervals late.
+def switching(n_samples: int, phase: float, shift: float) -> HoldSchedule:
+    """Find the torques that act, each held for an interval and `shift` intervals late.
 
     `phase` is where motion sample k lies in the interval over which torque k would be held if it were not late.
     Samples of the motion for which no torque was recorded are left out.
@@ -335,11 +335,11 @@ def switching(n_samples: int, phase: float, shift: float) -> Switching:
     needs_next = remaining < 1.0  # the torque after the last one is needed by no complete interval then
     first = max(0, -ahead)
     stop = min(n_samples, n_samples - ahead + (0 if needs_next else 1))
-    return Switching(ahead, remaining, first, stop)
+    return HoldSchedule(ahead, remaining, first, stop)
 
 
-def held_pieces(tau: FloatArray, at: Switching, interval: float, rows: slice) -> list[Piece]:
-    """Cut held torques tau (n_samples, ...) at their switching, for the motion samples in `rows`."""
+def held_pieces(tau: FloatArray, at: HoldSchedule, interval: float, rows: slice) -> list[Piece]:
+    """Split held torques tau (n_samples, ...) at their switching, for the motion samples in `rows`."""
     n = rows.stop - rows.start - 1
     before = tau[rows.start + at.ahead : rows.start + at.ahead + n]
     if at.remaining == 1.0:
@@ -349,7 +349,7 @@ def held_pieces(tau: FloatArray, at: Switching, interval: float, rows: slice) ->
 
 
 def times(held: Sequence[Piece], moving: FloatArray, interval: float) -> list[Piece]:
-    """Multiply a held signal by one that runs straight from sample to sample: straight in every piece again."""
+    """Multiply a held signal by one that is linear from sample to sample: linear in every segment again."""
     pieces, done = [], 0.0
     slope = (moving[1:] - moving[:-1]) / interval
     for piece in held:
@@ -400,7 +400,7 @@ def check_filter(cutoff: float, order: int) -> None:
 
 
 def _over_piece(cutoff: float, order: int, length: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Solve x_i' = λ (x_{i-1} - x_i), x_0 the signal, over a piece: x ← step x + from_start · u + from_end · u_end."""
+    """Solve x_i' = λ (x_{i-1} - x_i), x_0 the signal, in a segment: x ← step x + from_start · u + from_end · u_end."""
     from scipy.linalg import expm
 
     rates = np.zeros((order + 2, order + 2))  # of x, then of the signal, which grows evenly to its end
@@ -422,7 +422,7 @@ MOST_TAKEN = 0.9  # share of the errors that fitted columns are thought to take
 
 @dataclass(frozen=True, slots=True)
 class TorqueDelay:
-    """How much later than recorded torques act, and what that explains."""
+    """Delay of recorded torques, and its effect on the residual."""
 
     value: float  # s; negative if they act earlier
     sigma: float  # s; residuals that hang together are counted as such
@@ -437,7 +437,7 @@ def scheme_delay(
 ) -> TorqueDelay:
     """Find the delay of the torques by Gauss and Newton: min over d of ‖F τ(t - d) - W β‖, β eliminated.
 
-    Whatever its kind, the scheme's filter, hold and settling time are taken, its delay is not.
+    Of the scheme, whatever its kind, filter, hold and settling time are used, but not its delay.
     """
     columns = base_parameters(robot).kept if columns is None else columns
     scheme = replace(scheme, kind="filtered dynamic", delay=0.0)
@@ -457,7 +457,7 @@ def scheme_delay(
 
 
 class _Search:
-    """Filtered equations of all runs, on the samples whose torques are known at every delay looked at."""
+    """Filtered equations of all runs, on the samples whose torques are known at every delay searched."""
 
     def __init__(self, robot: Robot, runs: Sequence[Samples], scheme: Scheme, columns: IntArray) -> None:
         self.runs, self.scheme = runs, scheme
@@ -483,7 +483,7 @@ class _Search:
         self._take(np.where(size > 0.0, 1.0 / np.where(size > 0.0, size, 1.0), 0.0))
 
     def torques(self, late: float) -> FloatArray:
-        """Filter torques that act so late, (n_samples, n_joints)."""
+        """Filter torques delayed by `late`, (n_samples, n_joints)."""
         found = []
         for run, kept, settled in zip(self.runs, self.slices, self.kept, strict=True):
             pieces, _ = torque_pieces(run, replace(self.scheme, delay=late), kept)
@@ -491,26 +491,26 @@ class _Search:
         return np.concatenate(found)
 
     def residual(self, y: FloatArray) -> FloatArray:
-        """Weigh filtered signals (n_samples, n_joints) and take out what the model explains."""
+        """Weight filtered signals (n_samples, n_joints) and subtract their projection on the model's columns."""
         y = (y * self.weights).ravel()
         for _ in range(2):
             y = y - self.basis @ (self.basis.T @ y)
         return y
 
     def left(self, late: float) -> float:
-        """Share of the weighted torques' norm that a refit leaves."""
+        """Residual's share of the weighted torques' norm after a refit."""
         y = self.torques(late)
         return float(np.linalg.norm(self.residual(y)) / (np.linalg.norm(y * self.weights) or 1.0))
 
     def weigh(self, late: float) -> None:
-        """Weigh joints by what the model leaves of them."""
+        """Set the joints' weights by the model's residuals."""
         rest = self.residual(self.torques(late)).reshape(-1, len(self.weights))
         sigma = np.sqrt(np.mean(rest**2, axis=0))  # in present weights
         floor = 1e-9 * sigma.max(initial=0.0)
         self._take(np.where(sigma > floor, self.weights / np.where(sigma > floor, sigma, 1.0), 0.0))
 
     def step(self, late: float) -> tuple[float, float]:
-        """Find the next step of the delay, and σ of where it leads."""
+        """Compute the next step of the delay, and σ of the resulting delay."""
         aside = 0.1 * self.interval
         slope = self.residual((self.torques(late + aside) - self.torques(late - aside)) / (2.0 * aside))
         rest = self.residual(self.torques(late))
@@ -522,7 +522,7 @@ class _Search:
         return ahead, float(np.sqrt(self._together(influence) / (1.0 - self._taken())) / steep)
 
     def _together(self, influence: FloatArray) -> float:
-        """Estimate the variance of a sum of terms that hang together, by Bartlett's window over the filter's memory."""
+        """Estimate the variance of a sum of correlated terms, by Bartlett's window over the filter's memory."""
         total = 0.0
         for g, rate in self._by_run(influence):
             reach = int(MEMORY * self.scheme.order / self.scheme.cutoff * rate)
@@ -532,7 +532,7 @@ class _Search:
         return max(total, 0.0)
 
     def _taken(self) -> float:
-        """Tell what share of errors as slow as the filter the fitted columns take with them: Σ qᵀ V q / tr V.
+        """Return the share of errors as slow as the filter that the fitted columns absorb: Σ qᵀ V q / tr V.
 
         V has correlations exp(-λ |t| / order); few independent errors are left of short runs.
         """
@@ -547,7 +547,7 @@ class _Search:
         return min(total / rows, MOST_TAKEN)
 
     def _by_run(self, values: FloatArray) -> list[tuple[FloatArray, float]]:
-        """Part values (n_samples, ...) of all runs into those of each, with its rate."""
+        """Split values (n_samples, ...) of all runs into those of each, with its rate."""
         ends = np.cumsum([np.count_nonzero(settled) for settled in self.kept])
         return list(zip(np.split(values, ends[:-1]), [run.sample_rate_hz for run in self.runs], strict=True))
 

@@ -1,4 +1,4 @@
-"""How sampled channels are filtered, differentiated, thinned out and freed of standstill.
+"""Signal processing of sampled channels: filters, differentiation, decimation and removal of standstill.
 
 Time runs along the first axis. Every function takes its settings as keywords and returns new arrays; a caller
 that reports what was done keeps a `Step` beside the result, with the function's name and those keywords.
@@ -47,7 +47,7 @@ def lowpass(
 
 
 def lowpass_design_hz(*, sample_rate_hz: float, cutoff_hz: float, order: int = 4, true_cutoff: bool = True) -> float:
-    """Tell the -3 dB frequency of the single run behind `lowpass`, in Hz.
+    """Compute the -3 dB frequency of the single run behind `lowpass`, in Hz.
 
     Run twice, the gain is 1 / (1 + (Ω/Ωc)²ⁿ) with Ω = tan(π f / sample rate): 1/√2 at Ωc (√2 - 1)^(1/2n).
     """
@@ -89,7 +89,7 @@ def decimate(x: FloatArray, factors: int | Sequence[int], *, unit_gain: bool = F
     A stage is a Chebyshev filter of the first kind, order 8, ripple 0.05 dB, cut-off 0.8 of the new Nyquist
     frequency, run forward and backward. x is (n_samples, …); the result has ceil(n / factor) samples per stage.
     A filter of even order lets a constant through at the bottom of its ripple: -0.1 dB (0.9886) per stage, which no
-    estimate feels as long as both sides of the equations are treated alike, but thresholds do.
+    estimate depends on if both sides of the equations are treated alike, but thresholds do.
     `unit_gain` corrects it; published row counts want it off. Settings: factors (spelled "10x10"), unit_gain.
     """
     x = np.asarray(x, dtype=np.float64)
@@ -104,7 +104,7 @@ def decimate(x: FloatArray, factors: int | Sequence[int], *, unit_gain: bool = F
 
 
 def moving_mask(dq: FloatArray, threshold: ArrayLike) -> BoolArray:
-    """Tell where |dq| > threshold, strictly, (n_samples, n_joints): the rows of each joint's torque to keep.
+    """Mark where |dq| > threshold, strictly, (n_samples, n_joints): the rows of each joint's torque to keep.
 
     dq in rad/s or m/s; threshold is one number or one per joint, same units. At rest friction may be anything below
     its breakaway and the sign of dq is noise. Settings: threshold.
@@ -119,7 +119,7 @@ def moving_mask(dq: FloatArray, threshold: ArrayLike) -> BoolArray:
 
 
 def any_moving_mask(dq: FloatArray, threshold: ArrayLike) -> BoolArray:
-    """Tell where at least one joint moves, (n_samples,): the rows of the power to keep. As `moving_mask`."""
+    """Mark where at least one joint moves, (n_samples,): the rows of the power to keep. As `moving_mask`."""
     return np.asarray(moving_mask(dq, threshold).any(axis=1), dtype=np.bool_)
 
 
@@ -147,7 +147,7 @@ def pose_averages(
     q, tau, dq are (n_samples, n_joints). A dwell is where no joint exceeds threshold; settle_samples are left out at
     either end, where joints still settle or already break away, and at least as many must remain. A joint's approach
     is the sense in which it moved last. Where only one side was visited, tau is that side's mean, both_sides is False
-    and a finding says so.
+    and a finding reports it.
     Settings: threshold, settle_samples.
     """
     q, tau, dq = (channels(x, name) for x, name in ((q, "q"), (tau, "tau"), (dq, "dq")))
@@ -190,7 +190,7 @@ def positive(value: float, name: str) -> None:
 
 
 def check_below_nyquist(cutoff_hz: float, sample_rate_hz: float) -> None:
-    """Check that a cut-off frequency can be told from its aliases."""
+    """Check that a cut-off frequency is positive and below half the sample rate."""
     if not (isfinite(cutoff_hz) and 0.0 < cutoff_hz < 0.5 * sample_rate_hz):
         raise ValueError(
             f"cutoff_hz is {cutoff_hz}, expected a frequency between 0 and half the sample rate,"

@@ -1,9 +1,9 @@
-"""Does a model predict torques that it was not fitted to? Errors per joint, beside what no identification would give.
+"""Validation: torque prediction errors per joint on held-out runs, beside baselines without identification.
 
 All errors are of joint torques. Held-out figures and training figures never carry the same name.
 
-* Where does an identified model go under the recorded torques? Simulated against measured positions, open loop.
-* Does an identified model move and take torques as the robot did? Simulated under the robot's own servo.
+Models are also simulated: in open loop under the recorded torques, compared with measured positions, and in closed loop
+under the robot's own servo, compared in torques and positions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ class Parameters(Protocol):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Errors:
-    """How far predicted torques are from measured ones, by joint; inf where a joint's measured torques are all 0."""
+    """Errors of predicted against measured torques, by joint; relative ones inf where measured torques are all 0."""
 
     relative: FloatArray  # (n_joints,): ‖τ - τ̂‖ / ‖τ‖
     relative_total: float  # the same over all joints together
@@ -70,7 +70,7 @@ class VelocityTable:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Baselines:
-    """What is known without identification, on the rows of one regression: (n_rows,) each."""
+    """Torques predicted without identification, on the rows of one regression: (n_rows,) each."""
 
     velocity: FloatArray  # of the row's joint
     zero: FloatArray  # torques predicted: none
@@ -96,7 +96,7 @@ class Validation:
 
     @property
     def label(self) -> str:
-        """Say what kind of figures these are."""
+        """Kind of the figures."""
         return "training error" if self.training else "held-out error"
 
     @property
@@ -125,7 +125,7 @@ def validate(
     """Compare measured torques with those a model predicts for the same rows.
 
     `model` is an estimate of the regression's parameters, or predicted torques (n_rows,) such as `predict` gives.
-    `trained_on` names the runs that the model was fitted to: they are refused unless `training` says that it is meant.
+    `trained_on` names the runs that the model was fitted to: they are refused unless `training` is set.
     """
     _check_held_out(regression, trained_on, training)
     y = regression.y
@@ -203,9 +203,9 @@ def set_baselines(
     regression: Regression,
     decimate: Decimation | None = None,
 ) -> Baselines:
-    """Predict torques as one could without identification, on a regression's rows.
+    """Predict torques without identification, on a regression's rows.
 
-    chi is the model under test, whose gravity stands alone in one of them; `standard_parameters` gives it for an
+    chi is the model under test, whose gravity torques alone are one of them; `standard_parameters` gives it for an
     estimate. `decimate` is what the regression was thinned with.
     """
     _check_rows(regression, runs, decimate)
@@ -220,7 +220,7 @@ def set_baselines(
 
 
 def thinning(runs: Sequence[Samples], decimate: Decimation | None) -> list[Decimation | None]:
-    """Say how each run is thinned: static poses are not."""
+    """Return each run's decimation: static poses have none."""
     return [None if run.static else decimate for run in runs]
 
 
@@ -304,7 +304,7 @@ HOW: dict[Method, str] = {
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OpenLoopRun:
-    """One run simulated under its own torques; errors are inf where the simulation got lost before."""
+    """One run simulated under its own torques; errors are inf where the simulation diverged before."""
 
     run: str
     n_samples: int
@@ -321,7 +321,7 @@ class OpenLoopRun:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OpenLoop:
-    """Open simulations of a model on some runs, or why there are none."""
+    """Open-loop simulations of a model on some runs, or the reason why there are none."""
 
     robot: str
     joint_names: tuple[str, ...]
@@ -335,14 +335,14 @@ class OpenLoop:
     doubts: tuple[str, ...]
 
     def sentences(self) -> tuple[str, ...]:
-        """Say what was simulated, what may be compared, and what went wrong."""
+        """Return sentences about what was simulated, which figures may be compared, and failures."""
         if self.refused:
             return (self.refused, *self.doubts)
         said = [
             f"The model was integrated from the measured initial state under the recorded torques, each held until the "
             f"next, by {HOW[self.method]}"
             + (f"; signs of friction are smoothed over {self.width:g} rad/s or m/s." if self.width else "."),
-            f"Its mass matrix is positive definite in every pose looked at (smallest eigenvalue {self.lightest:.3g}).",
+            f"Its mass matrix is positive definite in every pose checked (smallest eigenvalue {self.lightest:.3g}).",
             "A 2-norm grows with the number of samples ("
             + ", ".join(f"{run.run}: {run.n_samples}" for run in self.runs)
             + "), an rms does not: compare methods on one run, not digits of different runs.",
@@ -372,8 +372,8 @@ def open_loop(
 ) -> OpenLoop:
     """Integrate a model (chi (n_params,)) from each run's first sample under its torques, at the raw rate.
 
-    Torques are held for a sample each; `Samples.phase` says where in its interval a sample's motion lies (0: torque k
-    is held from the motion's sample k to the next). A model that cannot be simulated is told, not raised.
+    Torques are held for a sample each; `Samples.phase` is where in its interval a sample's motion is (0: torque k
+    is held from the motion's sample k to the next). A model that cannot be simulated is reported, not raised.
     """
     if not runs:
         raise ExcitorError("there are no runs to simulate; give at least one")
@@ -480,14 +480,14 @@ class ClosedLoopRun:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ClosedLoopCheck:
-    """Closed-loop simulations of a model, or why there are none."""
+    """Closed-loop simulations of a model, or the reason why there are none."""
 
     runs: tuple[ClosedLoopRun, ...]
     assumed: tuple[str, ...]  # runs whose measured motion stood in for an unknown reference
     refused: str
 
     def sentences(self) -> tuple[str, ...]:
-        """Say what was simulated and what may be concluded."""
+        """Return sentences about what was simulated and what may be concluded."""
         if self.refused:
             return (f"The model was not simulated to the end: {self.refused}.",)
         said = ["The model was simulated under the robot's servo; feedback hides in the motion what torques then show."]
@@ -507,7 +507,7 @@ def closed_loop(
 ) -> ClosedLoopCheck:
     """Simulate a model (chi (n_params,)) along each run's reference and compare torques and positions.
 
-    Torques of both sides are thinned with `rows.decimate`, which takes measurement noise away.
+    Measured and simulated torques are decimated with `rows.decimate`, which reduces measurement noise.
     """
     columns = np.zeros(1, dtype=np.int64)
     replay = set_up_replay(robot, runs, servo, references=references, columns=columns)

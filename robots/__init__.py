@@ -1,1 +1,1 @@
-"""What a robot is and how it moves. Imports nothing else of Excitor."""
+"""Robot descriptions, kinematics and dynamics. Imports nothing else of Excitor."""

@@ -1,7 +1,4 @@
-"""Arrays that cannot change: how frozen data classes copy, check and lock their fields.
-
-* One BLAS thread at a time: on small matrices, more threads cost many times what they bring.
-"""
+"""Read-only arrays: copying, shape checks and locking of the fields of frozen data classes; limit on BLAS threads."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,9 +25,9 @@ def finite(value: Any) -> float | None:
 def freeze(owner: object, finite: bool = True, order: Literal["C", "F"] = "C", **shapes: str) -> dict[str, int]:
     """Copy, check and lock array fields: `freeze(self, q="n_samples n_joints", parents="int: n_links")`.
 
-    A word in a shape names a dimension that must be the same wherever it appears; a number is that number.
+    A word in a shape names a dimension, equal wherever the name appears; a number is a fixed size.
     Elements are floats unless `int:` or `bool:` stands in front.
-    Returns the dimensions found. Raises ValueError with the field, what it is and what was expected.
+    Returns the dimensions found. Raises ValueError with the field, its shape and the expected one.
     """
     sizes: dict[str, int] = {}
     for field, spelled in shapes.items():
@@ -58,7 +55,7 @@ def locked(values: ArrayLike, kind: str = "float", order: Literal["C", "F"] = "C
 
 
 def check_shape(array: NDArray[Any], shape: str, name: str, sizes: dict[str, int] | None = None) -> None:
-    """Check an array against named dimensions, filling `sizes` with the ones it settles."""
+    """Check an array against named dimensions, filling `sizes` with the dimensions it determines."""
     sizes = {} if sizes is None else sizes
     words = shape.split()
     expected = tuple(int(word) if word.isdigit() else sizes.get(word, -1) for word in words)
@@ -78,7 +75,7 @@ def _spelled(words: list[str], sizes: Mapping[str, int]) -> str:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold numpy's and scipy's linear algebra to one thread."""
+    """Limit numpy's and scipy's linear algebra to one thread: more threads slow small matrices down."""
     with _controller().limit(limits=1, user_api="blas"):
         yield
 

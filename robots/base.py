@@ -1,10 +1,10 @@
-"""What is identifiable: base parameters, how the others regroup into them, and what locking joints costs.
+"""Base parameters: identifiable combinations of the standard parameters, and those lost when joints are locked.
 
 τ = Y χ = Y_b β: only combinations β of the standard parameters χ show in the torques ([Gautier1990]). They are found
 numerically, on random states: columns of the regressor are taken in an order of preference, and one that depends on
 those taken before regroups into them. Columns a tolerance below the largest count as 0; the others are normalised.
 
-* Base parameters as people read them: `ZZ1 + Ia1 + YY2 + 2 r3 MZ3 + (d3^2 + r3^2) (M3 + M4 + M5 + M6)`.
+Regroupings are also written as text: `ZZ1 + Ia1 + YY2 + 2 r3 MZ3 + (d3^2 + r3^2) (M3 + M4 + M5 + M6)`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -162,7 +162,7 @@ def random_motion(robot: Robot, n_samples: int, held: Mapping[int, float] | None
 
 
 def random_positions(robot: Robot, n_samples: int, held: Mapping[int, float], rng: np.random.Generator) -> FloatArray:
-    """Draw positions within the joint limits; of a chain that can be singular, those that keep clear of it."""
+    """Draw positions within the joint limits; of a chain that can be singular, only those away from singularities."""
     reach = np.where(robot.mechanism.prismatic, 1.0, np.pi)
     middle = np.clip(0.0, *robot.limits.position.T)
     low, high = np.maximum(robot.limits.position[:, 0], middle - reach), middle + reach
@@ -185,7 +185,7 @@ def random_positions(robot: Robot, n_samples: int, held: Mapping[int, float], rn
 
 
 def preference(robot: Robot) -> list[int]:
-    """Order columns by how gladly they are kept.
+    """Order columns by preference for being kept.
 
     The usual choice ([Khalil2002]): of a link that turns about its axis a, with b before c the two others, keep
     I_aa, I_bb, the products and the first moments along b and c; let I_cc, the first moment along a and the mass
@@ -233,7 +233,7 @@ def _tree_axes(tree: Tree) -> list[tuple[int, bool]]:
 def _select(
     W: FloatArray, order: list[int], tolerance: float
 ) -> tuple[IntArray, IntArray, FloatArray, tuple[float, float]]:
-    """Take columns in order, each unless those before it explain it: W_dropped ≈ W_kept @ coefficients."""
+    """Select independent columns in order; dropped ones depend on earlier ones: W_dropped ≈ W_kept @ coefficients."""
     basis = np.empty((len(W), 0))
     kept: list[int] = []
     dropped: list[int] = []
@@ -268,7 +268,7 @@ def _confirm_rank(W: FloatArray, count: int, tolerance: float, name: str) -> Non
 
 
 def _visible(norms: FloatArray, n_link_params: int, tolerance: float) -> BoolArray:
-    """Mark columns that are more than rounding; links compare with links, for drives may turn thousands as fast."""
+    """Mark columns above rounding; links compare with links only, for drives may turn thousands of times as fast."""
     visible = norms > 0.0
     links = norms[:n_link_params]
     visible[:n_link_params] = links > tolerance * links.max(initial=0.0)
@@ -277,21 +277,21 @@ def _visible(norms: FloatArray, n_link_params: int, tolerance: float) -> BoolArr
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LockedLoss:
-    """What a run with some joints held can no longer tell."""
+    """Base parameters that a run with some joints locked does not determine."""
 
     base: Base  # of the robot so held
     lost: tuple[str, ...]  # base parameters of the free robot that such a run does not determine
 
 
 def lost_when_locked(robot: Robot, joints: Mapping[int, float]) -> LockedLoss:
-    """Find which base parameters of the free robot stay open when joints are held at given positions."""
+    """Find base parameters of the free robot that are not identifiable with joints locked at given positions."""
     free, held = base_parameters(robot), base_parameters(robot, locked=joints)
     determined = [_within(row, held.regrouping) for row in free.regrouping]
     return LockedLoss(held, tuple(name for name, known in zip(free.names, determined, strict=True) if not known))
 
 
 def declared_transform(robot: Robot, base: Base) -> FloatArray:
-    """Write a robot's declared base set as β_declared = T β; RankDeficient names what does not fit."""
+    """Write a robot's declared base set as β_declared = T β; RankDeficient names the rows outside the span."""
     declared = robot.declared_base
     if declared is None:
         raise ValueError(f"{robot.name} declares no base set")
@@ -309,7 +309,7 @@ def declared_transform(robot: Robot, base: Base) -> FloatArray:
 
 
 def _within(row: FloatArray, rows: FloatArray) -> bool:
-    """Tell whether a row is a combination of rows."""
+    """Return True if a row is a linear combination of rows."""
     if not row.any():
         return True
     if not len(rows):
@@ -332,7 +332,7 @@ class Factor:
 
 
 def regroupings(robot: Robot, base: Base, stretched: Robot | None = None) -> tuple[str, ...]:
-    """Write each base parameter as a sum of standard ones; with a stretched twin of the robot, in named lengths."""
+    """Write each base parameter as a sum of standard ones; with a twin of other lengths, in named lengths."""
     params = layout(robot)
     twin = None if stretched is None else _twin_regrouping(base, stretched)
     texts = []

@@ -30,12 +30,12 @@ _WATER = 1000.0  # kg/m³
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Prior:
-    """How strongly, and to what, parameters are held.
+    """Prior of the parameters: form, weight and values.
 
     `entropic` costs weight · (tr X - log det X - 4) for each link: no body without mass or size is ever chosen.
     `ridge` costs weight / 2 · ‖X - 1‖², with which bodies may be as thin as the bounds allow. Drives cost
     weight / 2 · ((x - x0) / size)². Data cost half their squared residuals over their variance, so a weight of 1 is
-    a belief within ± 100 %, against rows that count as independent; rows of which only one in k is news want k.
+    a prior within ± 100 %, against independent rows; if only one row in k is independent, use a weight of k.
     """
 
     kind: Literal["entropic", "ridge"] = "entropic"
@@ -83,7 +83,7 @@ class Coordinates:
 
 
 def coordinates(robot: Robot, belief: Prior, torque_size: FloatArray, level: float | None) -> Coordinates:
-    """Choose coordinates of all parameters that are not assumed zero.
+    """Build coordinates of all parameters that are not assumed zero.
 
     `torque_size` (n_params,) is how large each parameter would be if it alone made its joints' torques (0: not
     seen), `level` the largest rms torque of a joint, None before any was measured; both stand in where nothing is
@@ -113,11 +113,11 @@ def coordinates(robot: Robot, belief: Prior, torque_size: FloatArray, level: flo
 
 
 def prior_body(phi: FloatArray, known: BoolArray, generic: FloatArray) -> FloatArray:
-    """Make P0 (4, 4): the known parameters completed from a generic body, thickened where it is hardly a body.
+    """Build P0 (4, 4): known parameters completed from a generic body, thickened where nearly singular.
 
     A side thinner than FLOOR of the longest gets that much, and a pseudo-inertia whose smallest eigenvalue, scaled to
-    unit diagonal, is below FLOOR gets the missing part of its diagonal: zeros stay zeros. What would need more than
-    a tenth is not believed beyond its mass and centre of mass, which are in `generic` already.
+    unit diagonal, is below FLOOR gets the missing part of its diagonal: zeros stay zeros. Of a body that
+    would need more than a tenth, only mass and centre of mass are used, which are in `generic` already.
     """
     P0 = pseudo_inertia(np.where(known, phi, generic))
     sides = np.diag(P0)[:3]
@@ -141,7 +141,7 @@ def _believed(robot: Robot, belief: Prior) -> tuple[FloatArray, BoolArray]:
 
 
 def _generic_bodies(robot: Robot, chi: FloatArray, known: BoolArray, level: float | None) -> FloatArray:
-    """Invent a body for each link, (n_links, 10): known mass and centre, else the mean mass, or one that fits torques.
+    """Build a generic body of each link, (n_links, 10): known mass and centre, else the mean mass, or one from torques.
 
     Each link's mass sits one n-th of the reach around its frame's origin (radius of gyration). Where no mass is
     known, the largest torque is taken for that of all links at half the reach; before any torque was measured, a link
@@ -187,10 +187,10 @@ def _whiten(P0: FloatArray, entries: IntArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _drive_sizes(robot: Robot, chi: FloatArray, torque_size: FloatArray) -> FloatArray:
-    """Say what a large change of each parameter would be, (n_params,).
+    """Compute the size of a large change of each parameter, (n_params,).
 
-    For a rotor, the inertia believed. Friction changes with temperature and wear: what would explain all of its
-    joints' torques, if that is more. A parameter neither believed nor seen stays where it is, whatever its size.
+    For a rotor, the prior's inertia. Friction changes with temperature and wear: the value that would explain all of
+    its joints' torques, if that is more. A parameter with neither prior nor data stays constant, whatever its size.
     """
     sizes = np.abs(chi)
     friction = np.zeros(len(chi), dtype=bool)
@@ -200,7 +200,7 @@ def _drive_sizes(robot: Robot, chi: FloatArray, torque_size: FloatArray) -> Floa
 
 
 def _positive(robot: Robot) -> BoolArray:
-    """Mark rotor inertias and friction that takes energy, (n_params,)."""
+    """Mark parameters that must be positive: rotor inertias and dissipative friction, (n_params,)."""
     params = layout(robot)
     positive = np.zeros(len(params), dtype=bool)
     positive[list(params.rotor_columns)] = True
@@ -216,7 +216,7 @@ _VAGUE = 1e-6  # of the prior's precision: what "nothing is believed of the othe
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Shares:
-    """What a belief became once data came in."""
+    """Posterior of a prior and data: covariance, and the data's share of each parameter's precision."""
 
     share: FloatArray  # (n_params,): part of the precision that data alone bring, 0 … 1
     covariance: FloatArray  # (n_params, n_params), of data and prior together
@@ -226,10 +226,10 @@ class Shares:
 
 
 def shares(A: FloatArray, B: FloatArray, weight: float) -> Shares:
-    """Compare what data alone and what the prior alone know of each parameter χ = B v.
+    """Compare the precision of each parameter χ = B v from data alone with that from the prior alone.
 
     The prior gives v the covariance 1 / weight, data A v ≈ b of unit variance the information AᵀA. For parameter
-    c = eᵀB, with nothing believed of all others, p_data = 1 / (c (AᵀA)⁻¹ cᵀ) and p_prior = weight / (c cᵀ); its share
+    c = eᵀB, with no prior on all others, p_data = 1 / (c (AᵀA)⁻¹ cᵀ) and p_prior = weight / (c cᵀ); its share
     is p_data / (p_data + p_prior). A parameter that torques show only combined with others has p_data = 0, although
     data may have moved it. Constraints are not counted.
     """
@@ -244,7 +244,7 @@ def shares(A: FloatArray, B: FloatArray, weight: float) -> Shares:
 
 
 def labels(share: FloatArray, assumed_zero: BoolArray) -> tuple[Label, ...]:
-    """Name each parameter by who knows it better, data alone or the prior alone."""
+    """Label each parameter by its larger precision, of data alone or of the prior alone."""
     return tuple(
         "assumed zero" if zero else "data-determined" if part > HALF else "prior-dominated"
         for part, zero in zip(share, assumed_zero, strict=True)
@@ -253,7 +253,7 @@ def labels(share: FloatArray, assumed_zero: BoolArray) -> tuple[Label, ...]:
 
 @dataclass(frozen=True, slots=True)
 class StandardForecast:
-    """What will be known of one standard parameter, the payload counted with its link."""
+    """Predicted accuracy of one standard parameter, the payload counted with its link."""
 
     name: str
     unit: str

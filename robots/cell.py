@@ -1,4 +1,4 @@
-"""The cell around a robot: zones to stay in or out of, the robot's own links, and how far it stays from them."""
+"""The cell around a robot: zones to stay in or out of, the robot's own links, and their clearances."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -78,7 +78,7 @@ class Zone:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Scene:
-    """What a robot must not touch: zones, and itself. The tool is a ball about the tool frame's origin."""
+    """Obstacles of a robot: zones, and its own links. The tool is a ball about the tool frame's origin."""
 
     zones: tuple[Zone, ...] = ()
     self_collision: bool = True
@@ -94,7 +94,7 @@ class Scene:
         _check_length("Scene.tool_radius", self.tool_radius)
 
 
-class Unchecked(NamedTuple):
+class SkippedPair(NamedTuple):
     """A pair of capsules that is not checked though its links are not adjacent."""
 
     name: str
@@ -102,12 +102,12 @@ class Unchecked(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What is checked of a robot in a scene, row by row: zones first, then pairs of its own capsules."""
+    """Clearances checked of a robot in a scene, one a row: zones first, then pairs of its own capsules."""
 
     names: tuple[str, ...]
     required: FloatArray  # m
     volumes: "Volumes"
-    unchecked: tuple[Unchecked, ...]
+    unchecked: tuple[SkippedPair, ...]
 
 
 def row_names(robot: Robot, scene: Scene) -> tuple[str, ...]:
@@ -120,19 +120,19 @@ def required(robot: Robot, scene: Scene) -> FloatArray:
     return scene_rows(robot, scene).required
 
 
-def unchecked_pairs(robot: Robot, scene: Scene) -> tuple[Unchecked, ...]:
-    """Name pairs of capsules that are left out though their links are not adjacent, and say why."""
+def unchecked_pairs(robot: Robot, scene: Scene) -> tuple[SkippedPair, ...]:
+    """List pairs of capsules that are left out though their links are not adjacent, with the reason."""
     return scene_rows(robot, scene).unchecked
 
 
 def bodies_without_volume(robot: Robot) -> tuple[str, ...]:
-    """Name the links that have no capsule, so that nothing keeps them from anything."""
+    """Name the links that have no capsule, whose collisions are not checked."""
     covered = {capsule.link for capsule in robot.capsules}
     return tuple(name for j, name in enumerate(robot.mechanism.link_names) if j not in covered)
 
 
 def clearances(robot: Robot, scene: Scene, q: FloatArray) -> FloatArray:
-    """Distance left between surfaces, m, (n_samples, n_rows): negative where they overlap, or leave their zone."""
+    """Clearance between surfaces, m, (n_samples, n_rows): negative where they overlap, or leave their zone."""
     q = np.asarray(q, dtype=float)
     check_shape(q, "n_samples n_joints", "q", {"n_joints": robot.n_joints})
     if not np.isfinite(q).all():
@@ -154,7 +154,7 @@ def _clearances(robot: Robot, volumes: "Volumes", q: FloatArray) -> FloatArray:
 
 @lru_cache(maxsize=1)
 def _no_chain() -> Chain:
-    """Stand in for the chain of a mechanism that is none: compiled code wants one of the type it knows."""
+    """Build a placeholder for the chain of a mechanism that has none: compiled code needs one of the same type."""
     still = np.eye(4)[None]
     names, one = ("none",), np.eye(1)
     return chain(
@@ -179,7 +179,7 @@ def row_speed_bounds(
 
     over the joints between the body and the base, or between the pair's two links. ρ is 1 for a sliding joint; for
     one that turns, a bound on the points' distance from its axis in any posture (`_reaches`). `positions`
-    (n_joints, 2) says how far the joints go where that is less than their limits; it matters to sliding joints only.
+    (n_joints, 2) are the joints' ranges where narrower than their limits; they matter to sliding joints only.
     """
     dq_bound = np.asarray(dq_bound, dtype=float)
     check_shape(dq_bound, "n n_joints", "dq_bound", {"n_joints": robot.n_joints})
@@ -251,7 +251,7 @@ def _ancestors(tree: Tree, link: int) -> Iterator[int]:
 
 @lru_cache(maxsize=64)
 def scene_rows(robot: Robot, scene: Scene) -> Rows:
-    """List what is checked of a robot in a scene; both are immutable, so the list is kept."""
+    """List the clearances checked of a robot in a scene; both are immutable, so the list is cached."""
     names = _body_names(robot)
     zone_rows = [(zone, body) for zone in scene.zones for body in _watched(robot, zone)]
     pairs, needed, unchecked = _pairs(robot, scene) if scene.self_collision else ([], [], [])
@@ -307,7 +307,7 @@ def _body_names(robot: Robot) -> list[str]:
 
 
 def _watched(robot: Robot, zone: Zone) -> list[int]:
-    """List the bodies that a zone is about; the base stands where it stands."""
+    """List the bodies that a zone applies to, without the base, which does not move."""
     links = [k for k, capsule in enumerate(robot.capsules) if capsule.link >= 0]
     if zone.bodies == "links" and not links:
         raise ValueError(
@@ -318,8 +318,8 @@ def _watched(robot: Robot, zone: Zone) -> list[int]:
     return {"tool": tool, "links": links, "all": links + tool}[zone.bodies]
 
 
-def _pairs(robot: Robot, scene: Scene) -> tuple[list[tuple[int, int]], list[float], list[Unchecked]]:
-    """Find the pairs of capsules that may collide, what each must keep, and those that cannot be asked to keep apart.
+def _pairs(robot: Robot, scene: Scene) -> tuple[list[tuple[int, int]], list[float], list[SkippedPair]]:
+    """Find the pairs of capsules that may collide, the clearance each needs, and those that make no constraint.
 
     Links near each other in the chain never come far apart: they keep half of what is usual between them, if that is
     less than the scene's clearance.
@@ -340,7 +340,7 @@ def _pairs(robot: Robot, scene: Scene) -> tuple[list[tuple[int, int]], list[floa
     for (a, b), gap in zip(candidates, gaps.T, strict=True):
         reason = _why_unchecked(gap)
         if reason:
-            unchecked.append(Unchecked(f"{names[a]} / {names[b]}", reason))
+            unchecked.append(SkippedPair(f"{names[a]} / {names[b]}", reason))
         else:
             kept.append((a, b))
             needed.append(min(scene.self_clearance, 0.5 * float(np.median(gap))))
@@ -348,7 +348,7 @@ def _pairs(robot: Robot, scene: Scene) -> tuple[list[tuple[int, int]], list[floa
 
 
 def _why_unchecked(gap: FloatArray) -> str:
-    """Say why a pair's clearances at random postures make no constraint, if so."""
+    """Return why a pair's clearances at random postures make no constraint; empty where they make one."""
     if np.ptp(gap) < 1e-9:
         return f"its clearance never changes, it is {gap[0] * 1e3:.1f} mm"
     if gap.max() < 0.0:
@@ -357,7 +357,7 @@ def _why_unchecked(gap: FloatArray) -> str:
     if usual < _TOUCHING:
         return (
             f"in half of {len(gap)} random postures it has {1e3 * max(usual, 0.0):.1f} mm or less, so that the "
-            "capsules do not tell"
+            "capsules cannot detect collisions"
         )
     return ""
 
@@ -365,7 +365,7 @@ def _why_unchecked(gap: FloatArray) -> str:
 def adjacent_links(robot: Robot) -> set[frozenset[int]]:
     """Find the pairs of links (-1: the base) that one joint connects.
 
-    Where a mechanism does not tell, they are those whose relative motion is one screw, whatever the posture.
+    Where a mechanism does not list them, they are those whose relative motion is one screw, whatever the posture.
     """
     mechanism = robot.mechanism
     if isinstance(mechanism, Tree):

@@ -1,12 +1,12 @@
-"""Closed chains: an opened tree with a free platform, and what closes it; seen from outside, a robot like any other.
+"""Closed chains: an opened tree with a free platform and loop closures, under the interface of an open chain.
 
 [Briot2012] eqs. (2)-(4), (6): every coordinate of the opened tree follows from the actuated ones, dq_all = J dq, and
 τ = Jᵀ τ_tree, with the platform one of the tree's bodies, reached by coordinates of its own. So every regressor is
 the opened tree's, projected.
 
-* Where an opened chain closes: which points, or orientations, of two links must agree.
-* How far a closed chain is from where it cannot be: out of reach, or singular.
-* Inverse geometry of legs in closed form: a driven elbow that keeps its distance from a point of the platform.
+Closures make points, or orientations, of two links agree. Distances to singularities and to the workspace's border
+come from the Jacobians. Legs with a driven elbow at a fixed distance from a point of the platform have their inverse
+geometry in closed form.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, check_shape, freeze
-from excitor.robots.errors import NotAssembled
+from excitor.robots.errors import AssemblyError
 from excitor.robots.kernel.loops import POINT, ROD, TURN, Loops
 from excitor.robots.robot import Motion, posture
 from excitor.robots.tree import Tree, chain
@@ -119,17 +119,17 @@ class ClosedLoop:
 
     @property
     def prismatic(self) -> BoolArray:
-        """Tell which actuated joints slide, (n_joints,)."""
+        """True for each actuated joint that slides, (n_joints,)."""
         return np.asarray(self.tree.prismatic[self.actuated])
 
     @property
     def passive(self) -> IntArray:
-        """List the tree's coordinates that are neither actuated nor the platform's."""
+        """Coordinates of the tree that are neither actuated nor the platform's."""
         return _others(self.tree.n_joints, (*map(int, self.actuated), *map(int, self.platform)))
 
     @property
     def platform_bodies(self) -> IntArray:
-        """List the bodies that the platform's coordinates move."""
+        """Bodies that the platform's coordinates move."""
         return np.flatnonzero(np.any(self.tree.coupling[self.bodies][:, self.platform] != 0.0, axis=1))
 
     def poses(self, q: FloatArray) -> FloatArray:
@@ -179,7 +179,7 @@ class ClosedLoop:
         return np.asarray(J.swapaxes(1, 2) @ self.tree.mass_matrix(whole.motion.q, self.tree_parameters(phi)) @ J)
 
     def tree_parameters(self, phi: FloatArray) -> FloatArray:
-        """Write the bodies' parameters (n_links, 10) as those of the opened tree's links; what is no body has none."""
+        """Write the bodies' parameters (n_links, 10) as those of the opened tree's links; others get 0."""
         check_shape(phi, f"{self.n_links} 10", "phi")
         whole = np.zeros((self.tree.n_links, 10))
         whole[self.bodies] = np.where(self.slender[:, None], phi @ SLENDER, phi)
@@ -196,12 +196,12 @@ class ClosedLoop:
         return names[: 2 + bool(self.passive.size)]
 
     def singularity_distances(self, q: FloatArray) -> FloatArray:
-        """Distance to each type of singularity, about 1 at home, 0 at it, (n_samples, n_types); see `assembly`."""
+        """Distance to each type of singularity, about 1 at home, 0 at the singularity, (n_samples, n_types)."""
         return singularity_distances(self, q)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Opened:
+class OpenTreeMotion:
     """A motion of the opened tree: positions, velocities, accelerations of all coordinates, and J by the actuated."""
 
     motion: Motion
@@ -211,19 +211,19 @@ class Opened:
     residual: FloatArray  # (n_samples,): what the closures leave open, m
 
 
-def opened(loop: ClosedLoop, motion: Motion) -> Opened:
-    """Complete a motion of the actuated joints; NotAssembled tells the first sample that has no solution."""
+def opened(loop: ClosedLoop, motion: Motion) -> OpenTreeMotion:
+    """Complete a motion of the actuated joints; NotAssembled names the first sample that has no solution."""
     whole = _kept(loop, motion) if len(motion) <= _LARGEST_KEPT else complete(loop, motion)
     require_assembled(loop, motion.q, whole.closes, whole.residual)
     return whole
 
 
 @lru_cache(maxsize=2)
-def _kept(loop: ClosedLoop, motion: Motion) -> Opened:
+def _kept(loop: ClosedLoop, motion: Motion) -> OpenTreeMotion:
     return complete(loop, motion)
 
 
-def complete(loop: ClosedLoop, motion: Motion) -> Opened:
+def complete(loop: ClosedLoop, motion: Motion) -> OpenTreeMotion:
     """Complete a motion of the actuated joints; samples that cannot be assembled are marked, not refused."""
     from excitor.robots.kernel.loops import complete as fill
 
@@ -238,7 +238,7 @@ def complete(loop: ClosedLoop, motion: Motion) -> Opened:
     if not found.all():  # a motion holds finite numbers
         rates[:, :, ~found], J[:, :, ~found], q[:, ~found] = 0.0, 0.0, loop.home[:, None]
     closes = found & (determinant * home_determinant(loop) > 0.0)
-    return Opened(Motion(q.T, rates[0].T, rates[1].T), J, determinant, closes, residual)
+    return OpenTreeMotion(Motion(q.T, rates[0].T, rates[1].T), J, determinant, closes, residual)
 
 
 def all_positions(loop: ClosedLoop, q: FloatArray) -> FloatArray:
@@ -247,7 +247,7 @@ def all_positions(loop: ClosedLoop, q: FloatArray) -> FloatArray:
 
 
 def forward_geometry(loop: ClosedLoop, q: FloatArray) -> FloatArray:
-    """Find where encoders say the platform is, in its own coordinates, (n_samples, n_moves)."""
+    """Compute the platform's coordinates from actuated joints, in home's assembly mode, (n_samples, n_moves)."""
     return all_positions(loop, q)[:, loop.platform]
 
 
@@ -271,7 +271,7 @@ def inverse_geometry(loop: ClosedLoop, x: FloatArray) -> FloatArray:
 def require_assembled(
     loop: ClosedLoop, given: FloatArray, closes: BoolArray, residual: FloatArray, what: str = "actuated joints"
 ) -> None:
-    """Refuse positions that no assembly fits."""
+    """Raise an error for positions at which the chain cannot be assembled."""
     if closes.all():
         return
     first = int(np.argmin(closes))
@@ -282,7 +282,7 @@ def require_assembled(
         if residual[first] > tolerance(loop) or what != "actuated joints"
         else "it lies beyond a singularity, in another assembly mode"
     )
-    raise NotAssembled(
+    raise AssemblyError(
         f"{what} {at} (sample {first + 1} of {len(given)}; {int((~closes).sum())} such): {reason}; "
         "keep within the workspace and away from singularities",
         np.flatnonzero(~closes),
@@ -290,7 +290,7 @@ def require_assembled(
 
 
 def solve(loop: ClosedLoop, given: IntArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Find all coordinates (n_all, n_samples) from values (n_samples, n_given) of some, and what stays open."""
+    """Find all coordinates (n_all, n_samples) from values (n_samples, n_given) of some, and the closures' residual."""
     values = np.ascontiguousarray(values, dtype=float)
     check_shape(values, "n_samples n_given", "positions", {"n_given": given.size})
     if len(values) > _SHORT:
@@ -301,7 +301,7 @@ def solve(loop: ClosedLoop, given: IntArray, values: FloatArray) -> tuple[FloatA
 
 @lru_cache(maxsize=512)
 def _solved(loop: ClosedLoop, given: tuple[int, ...], values: bytes) -> tuple[FloatArray, FloatArray]:
-    """Keep where short motions lead: a search asks for a candidate's torques, its Gram matrix, its clearances."""
+    """Cache solutions of short motions: a search needs a candidate's torques, Gram matrix and clearances."""
     return _solve(loop, np.array(given), np.frombuffer(values).reshape(-1, len(given)))
 
 
@@ -328,13 +328,13 @@ def _others(count: int, given: tuple[int, ...]) -> IntArray:
 
 @lru_cache(maxsize=64)
 def loops(loop: ClosedLoop) -> Loops:
-    """Pack closures for the kernel; they are immutable, so the packing is kept."""
+    """Pack closures for the kernel; they are immutable, so the packing is cached."""
     return pack(loop.closures)
 
 
 @lru_cache(maxsize=64)
 def size(loop: ClosedLoop) -> float:
-    """Measure the robot at home: the largest distance between points that its closures join and frames' origins, m."""
+    """Measure the robot's size at home: the largest distance between closure points and frames' origins, m."""
     poses = loop.tree.poses(loop.home[None])[0]
     points = [pose[:3, 3] for pose in poses]
     for closure in loop.closures:
@@ -345,19 +345,19 @@ def size(loop: ClosedLoop) -> float:
 
 
 def tolerance(loop: ClosedLoop) -> float:
-    """Say how little a closure may stay open before the last step, m."""
+    """Return the residual to which closures are solved before the last step, m."""
     return _CLOSED * size(loop)
 
 
 @lru_cache(maxsize=64)
 def strides(loop: ClosedLoop) -> FloatArray:
-    """Say how far each coordinate may move at once, (n_all,)."""
+    """Return the largest step of each coordinate, (n_all,)."""
     return np.where(loop.tree.prismatic, _LENGTH_STRIDE * size(loop), _TURN_STRIDE)
 
 
 @lru_cache(maxsize=64)
 def home_determinant(loop: ClosedLoop) -> float:
-    """Determine the sign that tells home's assembly mode from its mirror images."""
+    """Compute the sign of the determinant that distinguishes home's assembly mode from its mirror images."""
     A = closure_jacobian(loop, loop.home[None])[0]
     return float(np.sign(np.linalg.det(A[:, sought(loop, loop.actuated)])))
 
@@ -419,8 +419,8 @@ def singularity_distances(loop: ClosedLoop, q: FloatArray) -> FloatArray:
     return out
 
 
-def _other_working_mode(loop: ClosedLoop, whole: Opened) -> BoolArray:
-    """Tell where a leg has passed a singularity of type 1, and holds the platform the other way than at home."""
+def _other_working_mode(loop: ClosedLoop, whole: OpenTreeMotion) -> BoolArray:
+    """Mark samples where a leg has passed a singularity of type 1, into another working mode than home's."""
     q = whole.motion.q
     legs = find_legs(loop)
     if legs is None:
@@ -442,7 +442,7 @@ def _distances(loop: ClosedLoop, J: FloatArray) -> FloatArray:
 
 
 def scaled(loop: ClosedLoop, J: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Scale J, or its derivatives, (n, n_all, n_joints), to what distances are singular values of: S J_p and J_t."""
+    """Scale J, or its derivatives, (n, n_all, n_joints), to S J_p and J_t, whose singular values are the distances."""
     to_platform, to_drives, passive_at_home = _scales(loop)
     J_p = J[:, loop.platform] * to_platform[:, None] * to_drives
     return J_p, J[:, loop.passive] * to_drives / passive_at_home
@@ -450,7 +450,7 @@ def scaled(loop: ClosedLoop, J: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 @lru_cache(maxsize=64)
 def _scales(loop: ClosedLoop) -> tuple[FloatArray, FloatArray, float]:
-    """Units: the platform's turns by the reach of its closures, drives by what they do to it at home."""
+    """Compute scales: the platform's rotations by the reach of its closures, drives by their effect on it at home."""
     J = _home_jacobian(loop)
     turns = ~loop.tree.prismatic[loop.platform]
     to_platform = np.where(turns, _platform_reach(loop), 1.0)
@@ -464,7 +464,7 @@ def _home_jacobian(loop: ClosedLoop) -> FloatArray:
 
 
 def _platform_reach(loop: ClosedLoop) -> float:
-    """Measure how far from its origin the platform is held, m; the robot's size if at the origin alone."""
+    """Measure the distance of the platform's closures from its origin, m; the robot's size if all are at the origin."""
     moved = np.flatnonzero(np.any(loop.tree.coupling[:, loop.platform] != 0.0, axis=1))
     held = [
         float(np.linalg.norm(point))
@@ -476,7 +476,7 @@ def _platform_reach(loop: ClosedLoop) -> float:
 
 
 def least_gap(loop: ClosedLoop, q: FloatArray) -> FloatArray:
-    """Find how little the closures can stay open with the drives at q, m, (n_samples,): Levenberg and Marquardt."""
+    """Minimise the closures' residual with the drives at q, m, (n_samples,), by Levenberg and Marquardt's method."""
     free, scale = sought(loop, loop.actuated), strides(loop)
     x = np.tile(loop.home, (len(q), 1))
     x[:, loop.actuated] = q
@@ -596,7 +596,7 @@ def _at_home(loop: ClosedLoop, leg: Leg) -> float:
 
 
 def _ends(loop: ClosedLoop, closure: Closure, driven: int) -> tuple[Closure, int, int] | None:
-    """Tell which end of a closure the driven link carries, and which the platform, and only they: (closure, 0, 1)."""
+    """Find the ends of a closure on the driven link and on the platform alone: (closure, driven end, platform end)."""
     if closure.kind == "turn":
         return None
     platform = set(map(int, loop.platform))

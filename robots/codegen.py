@@ -1,8 +1,7 @@
-"""Feedforward as source code: a robot's inverse dynamics in C, structured text or Python, and what models cost.
+"""Feedforward as source code: inverse dynamics in C99, IEC 61131-3 structured text or Python, and operation counts.
 
-* Traced expressions as text: C99, IEC 61131-3 structured text, and Python.
-* Expressions recorded while a function runs: each different one stands once, and what is trivial folds away.
-* A robot's models as traced expressions of q, dq, ddq: inverse dynamics, and the columns of each regressor.
+A robot's models (inverse dynamics and the regressors' columns) are traced as expressions of q, dq, ddq. Each different
+expression is recorded once, and trivial ones are folded.
 """
 
 import keyword
@@ -47,7 +46,7 @@ SIGN_WIDTH = 1e-3  # rad/s or m/s: [Volkmann2020] §IV feeds tanh(1000 dq) forwa
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many operations expressions take; changes of sign are free, and so is what depends on constants alone."""
+    """Operation counts of expressions; changes of sign and operations on constants alone are free."""
 
     additions: int
     multiplications: int
@@ -55,13 +54,13 @@ class Count:
 
     @property
     def total(self) -> int:
-        """Add them all up."""
+        """Total number of operations."""
         return self.additions + self.multiplications + self.functions
 
 
 @dataclass(frozen=True, slots=True)
 class OperationCounts:
-    """What one evaluation of each model costs, for the same parameters."""
+    """Operation counts of one evaluation of each model, for the same parameters."""
 
     torque: Count  # inverse dynamics τ, parameters known
     regressor: Count  # the dynamic model's columns, τ = Y χ
@@ -100,7 +99,7 @@ def inverse_dynamics_code(
 
 
 def operation_counts(robot: Robot, kept: Collection[str] | None = None) -> OperationCounts:
-    """Count what the dynamic and the power model cost, for the parameters named in `kept`, by default all.
+    """Count the operations of the dynamic and the power model, for the parameters named in `kept`, by default all.
 
     Name the parameters that base parameters are grouped on to count these. [Gautier2013] §I holds the power model
     to be dramatically simpler.
@@ -113,7 +112,7 @@ def operation_counts(robot: Robot, kept: Collection[str] | None = None) -> Opera
 
 
 def smoothed(robot: Robot, sign_width: float) -> Robot:
-    """Give every sharp sign of a velocity a width: sgn v becomes tanh(v / width). Feedforward must not jump."""
+    """Smooth every sharp sign of a velocity to tanh(v / width), so that feedforward does not jump."""
     if not (np.isfinite(sign_width) and sign_width > 0.0):
         raise ValueError(f"sign_width is {sign_width}, expected a positive velocity in rad/s or m/s")
     friction = tuple(replace(term, width=sign_width) if has_true_sign(term) else term for term in robot.drive.friction)
@@ -121,7 +120,7 @@ def smoothed(robot: Robot, sign_width: float) -> Robot:
 
 
 def _kept_values(robot: Robot, chi: FloatArray | None, kept: Collection[str] | None) -> FloatArray:
-    """Take the parameters that code is written for, with 0 for those that are not kept."""
+    """Return the parameters that code is written for, 0 for those that are not kept."""
     values = prior(robot) if chi is None else np.array(chi, dtype=float)
     check_shape(values, "n_params", "chi", {"n_params": len(layout(robot))})
     if not np.isfinite(values).all():
@@ -158,7 +157,7 @@ _RESERVED = {*_WORDS.split()} | {word.lower() for word in (*keyword.kwlist, *key
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A number with a name, and which parameter node stands for it."""
+    """A named constant, and the index of its parameter node."""
 
     parameter: int
     name: str
@@ -167,21 +166,21 @@ class Constant:
 
 
 class Graph:
-    """The expressions of one trace, in the order they were first needed."""
+    """Expressions of one trace, in the order in which they were recorded."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], Node] = {}
 
     def input(self, name: str, index: int) -> "Node":
-        """Stand for an element of an argument, given anew at every call."""
+        """Return the node of an element of an argument, an input of every call."""
         return self.node("input", (), (name, index))
 
     def parameter(self, index: int) -> "Node":
-        """Stand for a constant that has a name."""
+        """Return the node of a named constant."""
         return self.node("parameter", (), (index,))
 
     def number(self, value: float) -> "Node":
-        """Stand for a number."""
+        """Return the node of a number."""
         return self.node("number", (), (float(value),))
 
     def call(self, function: str, x: "Node | float") -> "Node":
@@ -196,7 +195,7 @@ class Graph:
         return self.node(function, (x,))
 
     def lift(self, x: "Node | float") -> "Node":
-        """Take numbers for nodes."""
+        """Convert a number to a node."""
         return x if isinstance(x, Node) else self.number(x)
 
     def node(self, kind: str, args: "tuple[Node, ...]", label: tuple[Any, ...] = ()) -> "Node":
@@ -223,7 +222,7 @@ class Node:
         return float(self.label[0])
 
     def is_number(self, value: float) -> bool:
-        """Tell whether this is that number."""
+        """Return True if the node is this number."""
         return self.kind == "number" and self.value == value
 
     def __neg__(self) -> "Node":
@@ -289,7 +288,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """What a function computes: one result a joint, from q, dq, ddq and constants."""
+    """A function to be written: one result a joint, from q, dq, ddq and constants."""
 
     name: str
     title: str
@@ -300,7 +299,7 @@ class Routine:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a language spells what expressions are made of."""
+    """Spelling of expressions in a language."""
 
     first_index: int
     constants: str  # the table's name
@@ -377,14 +376,14 @@ LANGUAGES = {"c": c_source, "st": structured_text, "python": python_source}
 
 
 def identifier(name: str) -> str:
-    """Turn any text into a name that all languages here accept, and none of them has taken."""
+    """Convert any text to an identifier that is valid and not reserved in all languages here."""
     safe = re.sub(r"[^A-Za-z0-9]+", "_", name)[:_NAME_LENGTH].strip("_")
     taken = safe.lower() in _RESERVED or re.fullmatch(r"v\d+", safe.lower())
     return f"robot_{safe}".rstrip("_") if taken or not safe[:1].isalpha() else safe
 
 
 def comment(text: str) -> str:
-    """Turn any text into one that cannot leave a comment."""
+    """Convert any text to one that cannot end a comment."""
     return "".join(letter if letter in _IN_COMMENTS else "_" for letter in text[:120])
 
 
@@ -466,7 +465,7 @@ FUNCTIONS: dict[str, Callable[[float], float]] = {
 
 
 def needed(results: Iterable[Node]) -> list[Node]:
-    """List all nodes that results are made of, each after what it is made of."""
+    """List all nodes that results depend on, in topological order."""
     found: dict[int, Node] = {}
     waiting = list(results)
     while waiting:
@@ -499,7 +498,7 @@ def _ordered(x: Node, y: Node) -> tuple[Node, Node]:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Where a robot's expressions are recorded, and the columns that take part; others leave nothing behind."""
+    """Expression graph of a robot's models, and the columns that take part; others leave no nodes."""
 
     robot: Robot
     tree: Tree
@@ -558,7 +557,7 @@ def traced_energy(trace: Trace) -> list[Node]:
 
 
 def traced_power(trace: Trace) -> list[Node]:
-    """Trace the wanted entries of dh/dt, and the power (acts @ dq) g that friction takes."""
+    """Trace the wanted entries of dh/dt, and the power (acts @ dq) g that friction dissipates."""
     columns = _padded(trace, power_columns(trace.tree, trace.at, trace.algebra))
     for element in [*_rotors(trace), *_friction(trace, _measured(trace))]:
         power = times(dot(element.acts, trace.at[1]), element.value)

@@ -1,9 +1,8 @@
-"""The physics of a robot: where it is, what torques a motion takes, and how those depend on its parameters.
+"""Kinematics and dynamics of a robot: poses, torques and energies, and their regressors.
 
-Every function takes the robot first and works on all samples of a motion at once. What links contribute comes from
-the robot's mechanism (`excitor.robots.mechanism`), what drives contribute is added here.
-
-* How do torques depend on parameters without accelerations: through the momentum, τ = d(A χ)/dt + B χ.
+Every function takes the robot first and works on all samples of a motion at once. Links contribute through the robot's
+mechanism (`excitor.robots.robot.Mechanism`); drives are added here. The momentum form τ = d(A χ)/dt + B χ gives torques
+as functions of the parameters without accelerations.
 """
 
 from collections.abc import Collection
@@ -48,8 +47,8 @@ def frame_jacobian(robot: Robot, q: FloatArray, frame: Frame | None = None) -> F
 def regressor(robot: Robot, motion: Motion, load: FloatArray | None = None) -> FloatArray:
     """Y with τ = Y χ, (n_samples, n_joints, n_params).
 
-    Columns of load-dependent friction need the torques (n_samples, n_joints) that the joints carry: give measured
-    ones as `load`, else those of the prior model without friction are taken. States of Maxwell-slip elements run
+    Columns of load-dependent friction need the torques (n_samples, n_joints) that the joints carry: pass measured
+    ones as `load`, else those of the prior model without friction are used. States of Maxwell-slip elements run
     through the samples in their order. The array is a view of one ordered by parameter, joint, sample.
 
     Args:
@@ -69,7 +68,7 @@ def regressor(robot: Robot, motion: Motion, load: FloatArray | None = None) -> F
 
 
 def inverse_dynamics(robot: Robot, motion: Motion, chi: FloatArray | None = None) -> FloatArray:
-    """Joint torques τ = Y χ that a motion takes, (n_samples, n_joints), N m or N.
+    """Joint torques τ = Y χ of a motion, (n_samples, n_joints), N m or N.
 
     Args:
         motion: positions, velocities and accelerations.
@@ -154,7 +153,7 @@ def solve_mass_matrix(robot: Robot, M: FloatArray, tau: FloatArray) -> FloatArra
 
 
 def has_load_friction(robot: Robot) -> bool:
-    """Tell whether any friction depends on the torque carried."""
+    """Return True if any friction depends on the torque carried."""
     return any(friction_model(term).load for term in robot.drive.friction)
 
 
@@ -179,7 +178,7 @@ def energy_regressor(robot: Robot, motion: Motion) -> FloatArray:
 
 
 def power_regressor(robot: Robot, motion: Motion, load: FloatArray | None = None) -> FloatArray:
-    """Power dqᵀτ by parameter, (n_samples, n_params): the exact derivative of the energy, and what friction takes."""
+    """Power dqᵀτ by parameter, (n_samples, n_params): the exact derivative of the energy, and friction's."""
     params = layout(robot)
     p = np.zeros((len(motion), len(params)))
     p[:, : params.n_link_params] = robot.mechanism.power_regressor(motion)
@@ -190,7 +189,7 @@ def power_regressor(robot: Robot, motion: Motion, load: FloatArray | None = None
 
 
 def rotor_matrix(robot: Robot, chi: FloatArray) -> FloatArray:
-    """Sum what rotors add to the mass matrix, (n_joints, n_joints)."""
+    """Compute the rotors' part of the mass matrix, (n_joints, n_joints)."""
     added = np.zeros((robot.n_joints, robot.n_joints))
     for rotor, column in zip(robot.drive.rotors, layout(robot).rotor_columns, strict=True):
         added += chi[column] * np.outer(rotor.acts, rotor.senses)
@@ -230,7 +229,7 @@ def _parameters(robot: Robot, chi: FloatArray | None) -> FloatArray:
 
 
 def _pitch(n_samples: int) -> int:
-    """Space rows of samples: a pitch near a power of two makes caches thrash."""
+    """Choose the pitch of rows of samples: one near a power of two makes caches thrash."""
     return n_samples + 8 if n_samples % 512 == 0 else n_samples
 
 
@@ -273,7 +272,7 @@ def momentum_form(
 
 
 def _links(robot: Robot, motion: Motion) -> tuple[FloatArray, FloatArray]:
-    """Find what links contribute to A and B, columns of drives left 0, each (n_samples, n_joints, n_params)."""
+    """Compute the links' part of A and B, columns of drives left 0, each (n_samples, n_joints, n_params)."""
     q, dq, still = motion.q, motion.dq, np.zeros_like(motion.q)
     n_samples, n_joints = q.shape
     params = layout(robot)
@@ -304,7 +303,7 @@ def _add_rotors(robot: Robot, motion: Motion, columns: IntArray, A: FloatArray) 
 
 
 def _add_friction(robot: Robot, motion: Motion, load: FloatArray | None, columns: IntArray, B: FloatArray) -> None:
-    """Add friction; rotors, whose columns stand beside it, take nothing without accelerations."""
+    """Add friction to B; the rotors' columns of B stay 0."""
     params = layout(robot)
     of_drives = np.flatnonzero(columns >= params.n_link_params)
     if not len(of_drives):

@@ -1,7 +1,4 @@
-"""What can go wrong with a robot, as errors that carry the data behind their sentence.
-
-* What can go wrong with measurements, as errors that carry the data behind their sentence.
-"""
+"""Exceptions about robots and measurements, which carry the data behind their messages."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class ExcitorError(Exception):
-    """A finding the user must hear about: told as a sentence, never as a traceback."""
+    """A failure that is reported to the user as a sentence, never as a traceback."""
 
 
 class InvalidRobot(ExcitorError):
@@ -26,15 +23,15 @@ class InvalidRobot(ExcitorError):
 
 
 class RankDeficient(ExcitorError):
-    """Equations that cannot be solved, with the names of what they leave open."""
+    """Equations that are rank deficient, with the names of the undetermined unknowns."""
 
     def __init__(self, message: str, names: Sequence[str] = ()) -> None:
         self.names = tuple(names)
         super().__init__(message)
 
 
-class NotAssembled(ExcitorError):
-    """Positions that a closed chain cannot take, with the numbers of the samples that ask for them."""
+class AssemblyError(ExcitorError):
+    """Positions at which a closed chain cannot be assembled, with the indices of the samples concerned."""
 
     def __init__(self, message: str, samples: "IntArray") -> None:
         self.samples = samples
@@ -42,7 +39,7 @@ class NotAssembled(ExcitorError):
 
 
 class InvalidLog(ExcitorError):
-    """A recording that cannot be used: the file, and the row (counted from 1) where there is one to point at."""
+    """A recording that cannot be used: the file, and the row (counted from 1) if the fault is in one."""
 
     def __init__(self, path: str | Path, sentence: str, row: int | None = None) -> None:
         self.path = str(path)
@@ -51,7 +48,7 @@ class InvalidLog(ExcitorError):
         super().__init__(f"{where}: {_readable(sentence)}")
 
 
-class SolverFailed(ExcitorError):
+class SolverError(ExcitorError):
     """A numerical solver that did not reach its goal, with the status it ended in."""
 
     def __init__(self, message: str, status: str) -> None:
@@ -60,6 +57,6 @@ class SolverFailed(ExcitorError):
 
 
 def _readable(sentence: str) -> str:
-    """Clip what a file calls its channels, and spell what a terminal would obey."""
+    """Shorten long channel names from files, and escape control characters."""
     clipped = re.sub(r"\S{200,}", lambda word: f"{word[0][:80]}…", sentence)
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in clipped)

@@ -1,6 +1,6 @@
-"""How much a motion says about chosen parameters: the Gram matrix of the regressor, its gradient, conditioning.
+"""Gram matrix of the regressor of chosen parameters, its gradient by the motion, and condition numbers.
 
-* How the Gram matrix changes with a motion, of mechanisms that no adjoint recursion knows: by differences.
+Mechanisms without an adjoint recursion are differentiated by finite differences.
 """
 
 from functools import lru_cache
@@ -10,7 +10,7 @@ import numpy as np
 from excitor.robots.arrays import FloatArray, IntArray, check_shape
 from excitor.robots.dynamics import drive_elements, foreign_terms, friction_load, regressor, slip_states
 from excitor.robots.friction import friction_model
-from excitor.robots.kernel.accumulate import Drive, Packing, fill_gram, pack
+from excitor.robots.kernel.accumulate import ColumnPacking, Drive, fill_gram, pack
 from excitor.robots.kernel.drive import LOAD, OFFSET, STATE, element_slopes, signal
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
@@ -108,13 +108,13 @@ def selection(robot: Robot, columns: IntArray | None, weights: FloatArray | None
     return chosen.astype(np.int64), rows
 
 
-def packing(robot: Robot, columns: IntArray, weights: FloatArray) -> Packing:
+def packing(robot: Robot, columns: IntArray, weights: FloatArray) -> ColumnPacking:
     """Pack selected columns for the kernel; packings are kept."""
     return _cached_packing(robot, columns.tobytes(), weights.tobytes())
 
 
 @lru_cache(maxsize=64)
-def _cached_packing(robot: Robot, columns: bytes, weights: bytes) -> Packing:
+def _cached_packing(robot: Robot, columns: bytes, weights: bytes) -> ColumnPacking:
     assert isinstance(robot.mechanism, Tree)
     selected = np.frombuffer(columns, dtype=np.int64)
     return pack(chain(robot.mechanism), drive_elements(robot), selected, np.frombuffer(weights))

@@ -1,9 +1,8 @@
-"""Rigid-body inertia: ten parameters, the 4x4 pseudo-inertia they form, and whether a body could have them.
+"""Rigid-body inertia: ten parameters, the 4x4 pseudo-inertia they form, and its physical consistency; rigid transforms.
 
 [Wensing2017]: P = [Σ h; hᵀ m] with Σ = tr(I)/2 · 1 - I is the second moment of the mass distribution, so a body
-exists exactly when P is positive semidefinite. A change of frame is T P Tᵀ; bodies joined add up.
-
-* Rigid transforms: 4x4 matrices from angles and lengths, exact where the angles are.
+exists exactly when P is positive semidefinite. A change of frame is T P Tᵀ; bodies joined add up. Rigid transforms
+are exact at quarter turns.
 """
 
 import math
@@ -68,7 +67,7 @@ def about_center_of_mass(phi: FloatArray) -> tuple[float, FloatArray, FloatArray
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Consistency:
-    """Whether a body could have these parameters, and by how much; negative margins mean it could not."""
+    """Physical consistency of a body's parameters, by margins; negative ones mean that no such body exists."""
 
     mass: float
     smallest_eigenvalue: float  # of the pseudo-inertia, mixed units
@@ -78,12 +77,12 @@ class Consistency:
 
     @property
     def holds(self) -> bool:
-        """Tell whether a rigid body with these parameters exists."""
+        """True if a rigid body with these parameters exists."""
         return self.mass > 0.0 and self.relative_margin >= -_ROUNDING
 
 
 def check_consistency(phi: FloatArray) -> Consistency:
-    """Measure how far a body's parameters are from physical nonsense."""
+    """Compute the margins of physical consistency of phi (10,)."""
     P = pseudo_inertia(phi)
     smallest = float(np.linalg.eigvalsh(P)[0])
     diagonal = np.diag(P)

@@ -1,7 +1,7 @@
-"""What measurements will be worth: the two nouns that design and identify exchange, noise and information.
+"""Noise of measurements and the information of runs about base parameters, shared by design and identification.
 
 Least squares weighted with 1/σ² has the normal matrix A = Σ_runs W_bᵀ Σ⁻¹ W_b. Were rows white, its covariance would
-be A⁻¹. Real residuals repeat and resemble their neighbours, which `inflation` k tells: then it is A⁻¹ S A⁻¹ with the
+be A⁻¹. Real residuals are autocorrelated, which `inflation` k describes: then it is A⁻¹ S A⁻¹ with the
 scatter S = Σ_runs W_bᵀ Σ⁻¹ K² W_b. Both add up over runs.
 """
 
@@ -26,7 +26,7 @@ _ROUNDING = 1e-10  # of the largest link column's norm: below, a column is zero 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Noise:
-    """What processing leaves in the joint torques, row by row, and which rows count."""
+    """Noise of processed joint torques, row by row, and the rows that count."""
 
     sigma: FloatArray  # (n_joints,), N m or N: standard deviation of a row
     rate_hz: float  # of rows that count as independent
@@ -64,7 +64,7 @@ def noise_data(noise: Noise) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Information:
-    """What runs say about base parameters: A and S of this file's first lines."""
+    """Information of runs about base parameters: A and S of the module's docstring."""
 
     names: tuple[str, ...]
     matrix: FloatArray  # (n_base, n_base), A
@@ -76,10 +76,10 @@ class Information:
 
 
 def information(robot: Robot, motion: Motion, noise: Noise, *, duration: float, repeats: float = 1.0) -> Information:
-    """Tell what a motion that takes `duration` s and is repeated says about the robot's base parameters.
+    """Compute the information about base parameters of a motion that takes `duration` s and is repeated.
 
     A = (duration · rate_hz / n_samples) · repeats · Σ_j W_bjᵀ W_bj / σ_j²: the samples are a grid of any density. A
-    joint's rows count where it moves; where no joint does, the samples are poses held, and all rows count.
+    joint's rows count where it moves; where no joint does, the samples are static poses, and all rows count.
     """
     if not 0.0 < duration < np.inf or not 0.0 < repeats < np.inf:
         raise ValueError(f"duration is {duration} s and repeats are {repeats}, expected positive numbers")
@@ -95,7 +95,7 @@ def information(robot: Robot, motion: Motion, noise: Noise, *, duration: float, 
 
 
 def counted(robot: Robot, motion: Motion, noise: Noise) -> BoolArray:
-    """Mark the rows that will be used, (n_samples, n_joints): of joints that move, or all of poses held."""
+    """Mark the rows that count, (n_samples, n_joints): of joints that move, or all of static poses."""
     if len(noise.sigma) != robot.n_joints or motion.q.shape[1] != robot.n_joints:
         raise ValueError(
             f"noise is of {len(noise.sigma)} joints and the motion of {motion.q.shape[1]}, expected {robot.n_joints}: "
@@ -122,7 +122,7 @@ def _gram(robot: Robot, base: Base, motion: Motion, *, rows: BoolArray, weight: 
 
 
 def add(parts: Iterable[Information]) -> Information:
-    """Join what several runs say."""
+    """Add the information of several runs."""
     parts = list(parts)
     if not parts:
         raise ValueError("there is no information to add; give that of at least one run")
@@ -135,7 +135,7 @@ def add(parts: Iterable[Information]) -> Information:
 
 
 def repeated(once: Information, times: float) -> Information:
-    """Tell what the same runs say when they measure `times` as long."""
+    """Return the information of the same runs measured `times` as long."""
     return Information(once.names, once.matrix * times, once.scatter * times)
 
 
@@ -143,7 +143,7 @@ def information_from_covariance(robot: Robot, names: Sequence[str], covariance: 
     """Turn an estimate's covariance into information; of base parameters that it left out, nothing is known.
 
     `names` are those of base parameters, with or without the R of regrouped ones, of this robot with the same joints
-    locked. The covariance counts as what it says: whatever inflated it is not applied again.
+    locked. The covariance is used as given: any inflation it contains is not applied again.
     """
     base, params = base_parameters(robot), layout(robot)
     place = {params.names[column]: k for k, column in enumerate(base.kept)}
@@ -168,7 +168,7 @@ def information_from_covariance(robot: Robot, names: Sequence[str], covariance: 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Knowledge:
-    """Information solved: what it determines, how well, and which directions stay open."""
+    """Eigendecomposition of information: determined directions, their accuracy, and undetermined directions."""
 
     names: tuple[str, ...]
     covariance: FloatArray  # (n_base, n_base), of white rows; means something across no open direction
@@ -183,7 +183,7 @@ class Knowledge:
 
     @property
     def unidentifiable(self) -> tuple[str, ...]:
-        """Name the parameters that are not determined, at least not by themselves."""
+        """Parameters that are not determined, at least not individually."""
         open_ = np.isinf(deviations(self, np.eye(len(self.names))))
         return tuple(name for name, is_open in zip(self.names, open_, strict=True) if is_open)
 

@@ -1,7 +1,7 @@
-"""What looks wrong with a robot that could be built: findings in sentences, none of them fatal by itself.
+"""Plausibility checks of a robot: findings as sentences, none of them fatal by itself.
 
-* Odd closed chains: home outside the limits, limits outside the workspace, rods that are none.
-* Odd numbers: limits missing or in degrees, lengths in millimetres, angles nearly but not quite special.
+Closed chains: home outside the limits, limits outside the workspace, rods that are not slender. Numbers: limits missing
+or in degrees, lengths in millimetres, angles nearly but not quite special.
 """
 
 import math
@@ -30,7 +30,7 @@ _FAINT = 1e-4  # columns of the regressor of real robots are within a factor 30 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something to look at: what it is, its value, what was expected, and what to do."""
+    """A finding: place, value, expected value and remedy."""
 
     level: Level
     where: str
@@ -41,7 +41,7 @@ class Finding:
 
 
 def lint(robot: Robot, notes: Iterable[tuple[str, str]] = ()) -> tuple[Finding, ...]:
-    """Look for what is wrong or odd with a robot; errors first, then warnings, then notes.
+    """Check a robot for errors and implausible values; errors first, then warnings, then notes.
 
     `notes` are what reading its file changed or left out: (where, sentence).
     """
@@ -51,7 +51,7 @@ def lint(robot: Robot, notes: Iterable[tuple[str, str]] = ()) -> tuple[Finding, 
 
 
 def _inertias(robot: Robot) -> Iterator[Finding]:
-    """Find links that no body could be, or that look it."""
+    """Find links with physically inconsistent or implausible parameters."""
     params = layout(robot)
     reach = reach_of_links(robot)
     unknown, partly = [], []
@@ -126,7 +126,7 @@ def _principal_moments(consistency: Consistency, rounding: float, where: str) ->
 
 
 def _payload(robot: Robot) -> Iterator[Finding]:
-    """Find a payload that no body could be."""
+    """Find a payload that is physically inconsistent."""
     if robot.payload is not None:
         tool = float(np.linalg.norm(robot.tool.T_link_frame[:3, 3]))
         yield from _body(robot.payload.phi, "payload", float(reach_of_links(robot)[robot.payload.link]) + tool + 0.5)
@@ -159,7 +159,7 @@ def _accelerations(robot: Robot) -> Iterator[Finding]:
 
 
 def _drive(robot: Robot) -> Iterator[Finding]:
-    """Find drives whose power does not balance, and negative numbers that cannot be."""
+    """Find drives whose power does not balance, and parameters that must not be negative."""
     params = layout(robot)
     elements: list[tuple[RotorInertia | FrictionTerm, int]] = [
         *zip(robot.drive.rotors, params.rotor_columns, strict=True),
@@ -187,7 +187,7 @@ def _drive(robot: Robot) -> Iterator[Finding]:
 
 
 def _controllers(robot: Robot) -> Iterator[Finding]:
-    """Compare where the tool is with where each controller says it is."""
+    """Compare the tool's position with the one each controller states for its check poses."""
     for name, controller in robot.controllers.items():
         where = f"controller {name!r}"
         size = np.abs(controller.matrix)
@@ -218,7 +218,7 @@ def _check_poses(controller: ControllerAxes, robot: Robot, where: str) -> Iterat
 
 
 def _identifiability(robot: Robot) -> Iterator[Finding]:
-    """Find out whether the rank is clear, and whether the declared base set spans it."""
+    """Check that the rank is unambiguous, and that the declared base set spans the base parameters."""
     try:
         base = base_parameters(robot)
     except RankDeficient as error:
@@ -247,7 +247,7 @@ def _identifiability(robot: Robot) -> Iterator[Finding]:
 
 
 def _numbers(robot: Robot) -> Iterator[Finding]:
-    """Look at limits, units and angles."""
+    """Check limits, units and angles."""
     for check in (stated_limits, ranges, speeds, sizes, axes_nearly_special, closed_workspace, slender_rods):
         for level, where, sentence in check(robot):
             yield Finding(level, where, sentence)
@@ -281,7 +281,7 @@ Odd = tuple[Literal["error", "warning", "note"], str, str]
 
 
 def closed_workspace(robot: Robot) -> Iterator[Odd]:
-    """Look at where a closed chain can be assembled: home, and how much of its joint limits."""
+    """Check a closed chain's workspace: home, and the share of its joint limits where it can be assembled."""
     loop = robot.mechanism
     if not isinstance(loop, ClosedLoop):
         return
@@ -303,7 +303,7 @@ def closed_workspace(robot: Robot) -> Iterator[Odd]:
 
 
 def slender_rods(robot: Robot) -> Iterator[Odd]:
-    """Find bodies taken for slender rods that are none: what a rod leaves out would be lost."""
+    """Find bodies declared slender whose parameters are not a slender rod's, and would be lost."""
     loop = robot.mechanism
     if not isinstance(loop, ClosedLoop):
         return
@@ -355,7 +355,7 @@ def reach_of_links(robot: Robot) -> FloatArray:
 
 
 def opened_tree(robot: Robot) -> Tree | None:
-    """Take a robot's tree, or the opened tree of a closed chain."""
+    """Return a robot's tree, or the opened tree of a closed chain."""
     mechanism = robot.mechanism
     if isinstance(mechanism, ClosedLoop):
         return mechanism.tree
@@ -363,7 +363,7 @@ def opened_tree(robot: Robot) -> Tree | None:
 
 
 def stated_limits(robot: Robot) -> Iterator[Odd]:
-    """Tell which limits are missing; without them a design is not safe."""
+    """Find missing limits, without which a design is not safe."""
     limits = robot.limits
     stated: dict[str, BoolArray] = {
         "position": np.asarray(np.isfinite(limits.position).all(axis=1)),
@@ -380,7 +380,7 @@ def stated_limits(robot: Robot) -> Iterator[Odd]:
 
 
 def ranges(robot: Robot) -> Iterator[Odd]:
-    """Look at position limits, and at positions that locked joints are held at."""
+    """Check position limits, and the positions of locked joints."""
     for i, name in enumerate(robot.joint_names):
         where, slides = f"joint {name!r}", bool(robot.mechanism.prismatic[i])
         low, high = (float(bound) for bound in robot.limits.position[i])
@@ -400,7 +400,7 @@ def ranges(robot: Robot) -> Iterator[Odd]:
 
 
 def speeds(robot: Robot) -> Iterator[Odd]:
-    """Look at velocity limits, at the joints and behind the gears."""
+    """Check velocity limits, of the joints and of the motors."""
     slides = robot.mechanism.prismatic
     for i, name in enumerate(robot.joint_names):
         velocity = float(robot.limits.velocity[i])
@@ -418,10 +418,10 @@ def speeds(robot: Robot) -> Iterator[Odd]:
 
 
 def sizes(robot: Robot) -> Iterator[Odd]:
-    """Look for lengths that must be millimetres, and at gravity."""
+    """Check lengths that may be in millimetres, and gravity."""
     g = float(np.linalg.norm(robot.mechanism.gravity))
     if g == 0.0:
-        yield "note", "gravity", "is 0: no torque will tell masses"
+        yield "note", "gravity", "is 0: masses are not identifiable from torques"
     elif not 9.7 < g < 9.9:
         yield "warning", "gravity", f"is {g:.4g} m/s², expected 9.78 to 9.83 on Earth; check its unit"
     lengths: dict[str, float] = {"tool": float(np.linalg.norm(robot.tool.T_link_frame[:3, 3]))}
@@ -441,7 +441,7 @@ def sizes(robot: Robot) -> Iterator[Odd]:
 def axes_nearly_special(robot: Robot) -> Iterator[Odd]:
     """Find axes nearly, but not quite, parallel or at a right angle to the one before, or to gravity.
 
-    Such an angle makes base parameters that no measurement can tell.
+    Such an angle makes base parameters that no measurement can determine.
     """
     tree = opened_tree(robot)
     if tree is None:
@@ -457,7 +457,7 @@ def axes_nearly_special(robot: Robot) -> Iterator[Odd]:
         for relation, off in relations.items():
             if _EXACTLY < abs(off) < _NEARLY and np.any(theirs):
                 sentence = (
-                    f"axis is {relation}, {off:.1e} rad off, which makes base parameters that no measurement can tell; "
+                    f"axis is {relation}, {off:.1e} rad off, which makes base parameters that cannot be measured; "
                     "write the exact angle (1.5707963 for pi/2), unless a calibration found this one"
                 )
                 yield "warning", f"joint {tree.link_names[j]!r}", sentence

@@ -1,4 +1,4 @@
-"""Robot files to robots: find, read, check, assemble. Every problem is told at once, with its key path."""
+"""Loading of robots: find, read and check a robot file. Every problem is reported at once, with its key path."""
 
 import tomllib
 from importlib import resources
@@ -30,7 +30,7 @@ def load(source: str | Path) -> Robot:
 
 
 def load_with_notes(source: str | Path) -> tuple[Robot, tuple[tuple[str, str], ...]]:
-    """Load a robot, and tell what of a URDF was changed or left out: (where, sentence) for each."""
+    """Load a robot, and list what of a URDF was changed or left out: (where, sentence) for each."""
     text = robot_text(source)
     if _is_toml(source):
         return robot_from_toml(text, source), ()
@@ -43,7 +43,7 @@ def load_with_notes(source: str | Path) -> tuple[Robot, tuple[tuple[str, str], .
 def stretch(source: str | Path, seed: int = 0) -> Robot | None:
     """Load a robot with all its named lengths changed at random, by up to a tenth; None if it names none.
 
-    What stays true of the stretched robot does not rest on lengths that happen to agree.
+    A property that also holds for the changed robot does not depend on coincidences of lengths.
     """
     data = toml_data(robot_text(source), source) if _is_toml(source) else {}
     lengths = data.get("lengths")
@@ -61,7 +61,7 @@ def catalog_names() -> tuple[str, ...]:
 
 
 def robot_text(source: str | Path) -> str:
-    """Read the text of a robot file, of the catalogue or anybody's."""
+    """Read the text of a robot file, of the catalogue or at a path."""
     name = str(source)
     if name in catalog_names():
         return (resources.files("excitor.robots.catalog") / f"{name}.toml").read_text("utf-8")
@@ -79,7 +79,7 @@ def _is_toml(source: str | Path) -> bool:
 
 
 def read_text(path: Path) -> str:
-    """Read a small UTF-8 file; whatever goes wrong is a sentence."""
+    """Read a small UTF-8 file; failures are reported as sentences."""
     try:
         if not path.is_file():
             what = "is a folder, expected a file" if path.is_dir() else "does not exist"
@@ -102,7 +102,7 @@ def robot_from_toml(text: str, source: str | Path) -> Robot:
 
 
 def toml_data(text: str, source: str | Path) -> dict[str, Any]:
-    """Parse TOML; whatever is wrong with it is a sentence."""
+    """Parse TOML; syntax errors are reported as sentences."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

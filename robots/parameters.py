@@ -1,4 +1,4 @@
-"""The only place that knows the order, names and units of parameters."""
+"""Order, names and units of a robot's parameters, defined here alone."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -62,7 +62,7 @@ def layout(robot: Robot) -> Layout:
 
 
 def layout_of(n_links: int, prismatic: BoolArray, drive: DriveTrain) -> Layout:
-    """List the parameters of links, rotors and friction; `prismatic` tells which joints take forces, not torques."""
+    """List the parameters of links, rotors and friction; `prismatic` marks joints that take forces, not torques."""
     names = link_parameter_names(n_links)
     units = list(LINK_UNITS) * n_links
     columns: list[int] = []
@@ -94,7 +94,7 @@ def element_unit(element: RotorInertia | FrictionTerm, sliding: bool) -> str:
 
 
 def prior(robot: Robot) -> FloatArray:
-    """Collect what is known beforehand, the payload counted with the link that carries it: chi (n_params,)."""
+    """Collect the prior parameters, the payload counted with the link that carries it: chi (n_params,)."""
     chi = robot.chi.copy()
     if robot.payload is not None:
         chi[10 * robot.payload.link : 10 * robot.payload.link + 10] += robot.payload.phi

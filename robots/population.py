@@ -1,8 +1,8 @@
 """Whole populations of motions at once: Gram matrices, torques, clearances and tool speeds of every candidate.
 
 q, dq and ddq are (n_candidates, n_joints, n_samples). Open chains run in compiled code; other mechanisms, and
-friction that remembers or works against a load, go candidate by candidate through `excitor.robots.dynamics`.
-A candidate that leaves a closed chain's workspace tells nothing, and breaks every limit.
+friction with a state or a load, are evaluated candidate by candidate through `excitor.robots.dynamics`.
+A candidate that leaves a closed chain's workspace has no information, and violates every limit.
 """
 
 from contextlib import suppress
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 from excitor.robots.arrays import FloatArray, IntArray, check_shape
 from excitor.robots.cell import Scene, clearances, scene_rows, tool_speeds
 from excitor.robots.dynamics import drive_elements, inverse_dynamics, rotor_matrix
-from excitor.robots.errors import NotAssembled
+from excitor.robots.errors import AssemblyError
 from excitor.robots.friction import friction_model
 from excitor.robots.gram import gram, packing, selection
 from excitor.robots.parameters import layout, prior
@@ -47,7 +47,7 @@ def population_grams(
     if not isinstance(mechanism, Tree) or _has_history(robot):
         for b, motion in enumerate(_one_by_one(motions)):
             out[b] = 0.0  # what cannot be assembled tells nothing
-            with suppress(NotAssembled):
+            with suppress(AssemblyError):
                 out[b] = gram(robot, motion, columns, weights)
         return out
     drive = Drive(drive_elements(robot), np.empty((0, robot.n_joints)), np.empty((0, 0)))
@@ -78,7 +78,7 @@ def population_torques(
     if not isinstance(mechanism, Tree) or _has_history(robot):
         for b, motion in enumerate(_one_by_one(motions)):
             out[:, b] = OUT_OF_REACH
-            with suppress(NotAssembled):
+            with suppress(AssemblyError):
                 tau = inverse_dynamics(robot, motion, chi)
                 out[0, b], out[1, b] = np.abs(tau).max(axis=0), np.mean(tau[:count] ** 2, axis=0)
         return out[0], out[1]
@@ -110,7 +110,7 @@ def population_tool_speeds(robot: Robot, q: FloatArray, dq: FloatArray) -> Float
     if not isinstance(mechanism, Tree):
         for b, motion in enumerate(_one_by_one(motions)):
             out[b] = OUT_OF_REACH
-            with suppress(NotAssembled):
+            with suppress(AssemblyError):
                 out[b] = tool_speeds(robot, motion).max()
         return out
     if robot.tool.link < 0:
@@ -122,13 +122,13 @@ def population_tool_speeds(robot: Robot, q: FloatArray, dq: FloatArray) -> Float
 def _clearances_one_by_one(robot: Robot, scene: Scene, candidates: FloatArray) -> FloatArray:
     out = np.full((len(candidates), len(scene_rows(robot, scene).names)), -OUT_OF_REACH)
     for b, positions in enumerate(candidates):
-        with suppress(NotAssembled):
+        with suppress(AssemblyError):
             out[b] = clearances(robot, scene, positions.T).min(axis=0)
     return out
 
 
 def _candidates(robot: Robot, count: int | None, **arrays: FloatArray) -> tuple[FloatArray, ...]:
-    """Check a population, and show its first samples to compiled code, read-only as single motions are."""
+    """Check a population's arrays, and return their first samples read-only, as single motions are."""
     sizes = {"n_joints": robot.n_joints}
     views = []
     for name, given in arrays.items():
@@ -146,7 +146,7 @@ def _candidates(robot: Robot, count: int | None, **arrays: FloatArray) -> tuple[
 
 
 def _efforts(robot: Robot, chi: FloatArray) -> "Efforts":
-    """Sum up what is linear in the motion: τ = offset + damping · dq + inertia · ddq, and the rest by elements."""
+    """Collect the linear part of drive torques, τ = offset + damping · dq + inertia · ddq, and the rest by elements."""
     from excitor.robots.kernel.accumulate import Efforts
 
     params, n = layout(robot), robot.n_joints

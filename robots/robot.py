@@ -1,7 +1,4 @@
-"""What a robot is: frozen data. What it does is in `excitor.robots.dynamics`.
-
-* What every robot's body must be able to answer, whether its chain is open or closed: the robot protocol.
-"""
+"""Robots as frozen data, and the protocol of mechanisms, open or closed. Dynamics are in `excitor.robots.dynamics`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +11,7 @@ from excitor.robots.arrays import BoolArray, FloatArray, freeze
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Limits:
-    """What each joint may do; `inf` where nothing is stated. Velocity and beyond are symmetric."""
+    """Limits of each joint; `inf` where nothing is stated. Velocity and beyond are symmetric."""
 
     position: FloatArray  # (n_joints, 2): lowest, highest
     velocity: FloatArray
@@ -131,7 +128,7 @@ class Capsule:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CheckPose:
-    """Where the tool must be when the pendant shows these axis values: a pose an operator can check."""
+    """A pose an operator can check: axis values shown by the pendant, and the tool position they must give."""
 
     axes: FloatArray  # controller units
     position: FloatArray  # of the tool in the robot's base frame, m
@@ -142,7 +139,7 @@ class CheckPose:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ControllerAxes:
-    """What a controller's pendant calls the joints: axes = matrix @ q + zero, in rad and m; shown in degrees and mm.
+    """Axes of a controller's pendant: axes = matrix @ q + zero, in rad and m; shown in degrees and mm.
 
     `matrix` holds signs and couplings (FANUC's J3 follows J2), `zero` what the pendant shows at q = 0.
     """
@@ -159,7 +156,7 @@ class ControllerAxes:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DeclaredBase:
-    """A paper's own base parameters: rows of `combination` say what each means in the robot's standard ones."""
+    """A paper's own base parameters: rows of `combination` express them in the robot's standard parameters."""
 
     names: tuple[str, ...]
     combination: FloatArray  # (n_base, n_params)
@@ -199,7 +196,7 @@ class Mechanism(Protocol):
 
     @property
     def prismatic(self) -> BoolArray:
-        """Tell which coordinates are lengths, (n_joints,)."""
+        """True for each coordinate that is a length, (n_joints,)."""
 
     def poses(self, q: FloatArray) -> FloatArray:
         """Poses T_base_link of all links, (n_samples, n_links, 4, 4)."""
@@ -228,10 +225,10 @@ class Mechanism(Protocol):
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Robot:
-    """A mechanism with drives, limits and what is known about its parameters.
+    """A mechanism with drives, limits and prior parameters.
 
-    `chi` are the parameters known beforehand, ordered by `parameters.layout(robot)`; where `known` is False the
-    entry is 0 and means nothing. `assumed_zero` marks parameters left out of every model by symmetry.
+    `chi` are the prior parameters, ordered by `parameters.layout(robot)`; where `known` is False the
+    entry is 0 and has no meaning. `assumed_zero` marks parameters left out of every model by symmetry.
     """
 
     name: str
@@ -284,7 +281,7 @@ class Motion:
 
 
 def posture(q: FloatArray) -> Motion:
-    """Stand still at positions q (n_samples, n_joints)."""
+    """Return static samples at positions q (n_samples, n_joints), velocities and accelerations 0."""
     still = np.zeros_like(q)
     return Motion(q, still, still)
 

@@ -1,10 +1,8 @@
-"""How a robot moves under given torques: forward dynamics integrated by Runge and Kutta's fixed steps of order four.
+"""Forward dynamics under given torques, integrated by Runge and Kutta's fixed steps of order four.
 
-A population of runs advances together: what a step costs is mostly Python's overhead, and many runs share it.
-
-* What does a robot do under recorded torques, each held until the next? Open loop, nothing corrects it.
-* What does a robot with given parameters do under a digital PD along a reference? `follow`, in compiled code.
-* A robot as the compiled plant reads it: a tree, and how it closes; its friction; the whole of one without gears.
+A population of runs advances together: most of a step's cost is Python's overhead, shared by many runs.
+`integrate_held` simulates recorded torques in open loop, each held until the next; `follow` simulates a digital PD
+along a reference, in compiled code. A robot is packed for the compiled plant as a tree, its closures and its friction.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,12 +27,12 @@ from excitor.robots.dynamics import (
     rotor_matrix,
     solve_mass_matrix,
 )
-from excitor.robots.errors import ExcitorError, NotAssembled
+from excitor.robots.errors import AssemblyError, ExcitorError
 from excitor.robots.friction import friction_model, has_true_sign
 from excitor.robots.kernel.columns import fill_mass_matrix, fill_torque
 from excitor.robots.kernel.compile import Chain
 from excitor.robots.kernel.drive import Elements, fill_drive
-from excitor.robots.kernel.plant import Closing
+from excitor.robots.kernel.plant import LoopClosure
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import CanBeSingular, FrictionTerm, Motion, Robot
 from excitor.robots.tree import Tree, chain
@@ -54,7 +52,7 @@ STABLE = 2.0  # decay rate times step that is taken; Runge and Kutta's steps are
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """How a simulation advances: n_samples states, `sample_time` s apart, each interval in `substeps` equal steps.
+    """Time grid of a simulation: n_samples states, `sample_time` s apart, each interval in `substeps` equal steps.
 
     A torque law is evaluated at every stage of a step, or once a sample and held, as a digital controller does.
     """
@@ -74,8 +72,8 @@ class Steps:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Simulated:
-    """What simulated runs did. A run that diverged stands still from its last good sample on."""
+class SimulatedRuns:
+    """Trajectories of simulated runs. A run that diverged keeps its last good sample from there on."""
 
     t: FloatArray  # (n_samples,)
     q: FloatArray  # (n_runs, n_joints, n_samples)
@@ -92,7 +90,7 @@ class Simulated:
 
 def simulate(
     robot: Robot, torque: FloatArray | TorqueLaw, *, start: Motion, steps: Steps, chi: FloatArray | None = None
-) -> Simulated:
+) -> SimulatedRuns:
     """Integrate M(q) ddq = τ - h(q, dq) from each sample of `start`, a run each; its accelerations do not matter.
 
     `torque` is a law, or an array (n_runs, n_joints, n_samples) whose samples are held until the next.
@@ -126,11 +124,11 @@ def simulate(
             q, dq = np.where(stop, q, q_next), np.where(stop, 0.0, dq_next)
     t = np.arange(steps.n_samples) * steps.sample_time
     q, dq, ddq, tau = out.transpose(0, 3, 2, 1)
-    return Simulated(t, q, dq, ddq, tau, diverged_at)
+    return SimulatedRuns(t, q, dq, ddq, tau, diverged_at)
 
 
-def run_motion(simulated: Simulated, run: int = 0) -> Motion:
-    """Take one run's motion."""
+def run_motion(simulated: SimulatedRuns, run: int = 0) -> Motion:
+    """Return one run's motion."""
     return Motion(simulated.q[run].T, simulated.dq[run].T, simulated.ddq[run].T)
 
 
@@ -184,7 +182,7 @@ def _check_memory(robot: Robot) -> None:
 
 
 def _law(torque: FloatArray | TorqueLaw, k: int, steps: Steps, state: tuple[FloatArray, FloatArray]) -> TorqueLaw:
-    """Give the torques of interval k as a law in (n_joints, n_runs)."""
+    """Return the torques of interval k as a law in (n_joints, n_runs)."""
     if not callable(torque):
         held = np.ascontiguousarray(torque[:, :, k].T)
     elif steps.held:
@@ -201,7 +199,7 @@ def _advance(
     k: int,
     state: tuple[FloatArray, FloatArray, FloatArray],
 ) -> tuple[FloatArray, FloatArray]:
-    """Take the Runge-Kutta steps of interval k; the first stage's accelerations are known."""
+    """Integrate interval k by Runge-Kutta steps; the first stage's accelerations are known."""
     h = steps.sample_time / steps.substeps
     q, dq, a1 = state
     for step in range(steps.substeps):
@@ -219,7 +217,7 @@ def _advance(
 
 
 def _accelerations(robot: Robot, chi: FloatArray | None, n_runs: int) -> _Accelerations:
-    """Choose how accelerations are found, in arrays (n_joints, n_runs)."""
+    """Choose the function that computes accelerations, in arrays (n_joints, n_runs)."""
     chi = prior(robot) if chi is None else np.ascontiguousarray(chi, dtype=float)
     n_params = len(layout(robot))
     if chi.ndim == 2:
@@ -241,7 +239,7 @@ def _accelerations(robot: Robot, chi: FloatArray | None, n_runs: int) -> _Accele
 
 
 def _within_reach(robot: Robot, accelerations: _Accelerations) -> _Accelerations:
-    """Let runs that leave a closed chain's workspace be lost, and no others with them."""
+    """Mark runs that leave a closed chain's workspace as lost, without affecting the others."""
     loop = robot.mechanism
     if not isinstance(loop, ClosedLoop):
         return accelerations
@@ -249,7 +247,7 @@ def _within_reach(robot: Robot, accelerations: _Accelerations) -> _Accelerations
     def guarded(q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
         try:
             return accelerations(q, dq, tau)
-        except NotAssembled:
+        except AssemblyError:
             lost = (loop.singularity_distances(_tame(q).T) <= 0.0).any(axis=1)
         home = loop.home[loop.actuated][:, None]
         return np.where(lost, np.nan, accelerations(np.where(lost, home, q), np.where(lost, 0.0, dq), tau))
@@ -258,7 +256,7 @@ def _within_reach(robot: Robot, accelerations: _Accelerations) -> _Accelerations
 
 
 def _of_tree(robot: Robot, chi: FloatArray, n_runs: int) -> _Accelerations:
-    """Call the kernel on its own arrays: a frozen motion a stage would cost more than its physics."""
+    """Build accelerations by the kernel on plain arrays: a `Motion` at every stage would cost more than the physics."""
     assert isinstance(robot.mechanism, Tree)
     params = layout(robot)
     packed, elements = chain(robot.mechanism), drive_elements(robot)
@@ -283,7 +281,7 @@ def _of_tree(robot: Robot, chi: FloatArray, n_runs: int) -> _Accelerations:
 
 
 def _of_trees(robot: Robot, chi: FloatArray) -> _Accelerations:
-    """Call the kernel for trees that differ in their parameters, chi (n_runs, n_params)."""
+    """Build accelerations by the kernel for trees that differ in their parameters, chi (n_runs, n_params)."""
     from excitor.robots.kernel.plant import fill_each
 
     assert isinstance(robot.mechanism, Tree)
@@ -327,7 +325,7 @@ def _of_many(robot: Robot, chi: FloatArray) -> _Accelerations:
 
 
 def _tame(x: FloatArray) -> FloatArray:
-    """Keep states of a run that is diverging representable; its result is thrown away."""
+    """Clip states of a diverging run to finite values; its result is discarded."""
     return np.nan_to_num(np.clip(x, -1e6, 1e6))
 
 
@@ -339,8 +337,8 @@ _LOST = 1e4  # rad/s or m/s
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Stuck:
-    """How each dry friction moved at the samples, in open simulation with events."""
+class FrictionStates:
+    """Sliding direction of each dry friction at the samples, in open simulation with events."""
 
     names: tuple[str, ...]  # parameters
     sense: IntArray  # (n_samples, n_dry): 1, -1, or 0 where it sticks
@@ -353,8 +351,8 @@ WIDTH = 0.005  # rad/s or m/s, over which a true sign of friction changes
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Followed:
-    """What truly happened at the control samples; from where it got lost on, the robot stands still."""
+class TrackedMotion:
+    """True motion and torques at the control samples; after divergence the robot stands still."""
 
     motion: Motion  # accelerations right after the torque's jump: τ = Y χ holds at every sample
     tau: FloatArray  # (n_samples, n_joints): commanded, each held until the next
@@ -365,7 +363,7 @@ class Followed:
 
     @property
     def diverged(self) -> bool:
-        """Tell whether the robot got out of control."""
+        """True if the simulation diverged."""
         return bool(self.diverged_at < np.inf)
 
 
@@ -379,7 +377,7 @@ def integrate_held(
     method: Method = "rk4",
     width: float = WIDTH,
     substeps: int | None = None,
-) -> Followed:
+) -> TrackedMotion:
     """Simulate a robot with parameters chi (the prior where not given) under torques (n_samples, n_joints).
 
     `substeps` are those of rk4 between two torques: as many as `steps_a_sample` counts where not given. Friction of
@@ -402,7 +400,7 @@ def integrate_held(
 
 
 def steps_a_sample(robot: Robot, chi: FloatArray, q: FloatArray, step: float) -> int:
-    """Count steps of order four: none longer than 0.32 ms, nor than the smoothed friction bears."""
+    """Count steps of order four: none longer than 0.32 ms, nor than the smoothed friction is stable with."""
     with np.errstate(all="ignore"):
         rate = friction_rate(robot, q[None], chi)
     stiff = step * rate / (0.5 * STABLE) if np.isfinite(rate) else 1.0
@@ -411,8 +409,8 @@ def steps_a_sample(robot: Robot, chi: FloatArray, q: FloatArray, step: float) ->
 
 def integrate_sticking(
     robot: Robot, tau: FloatArray, *, start: State, rate_hz: float, chi: FloatArray | None = None
-) -> tuple[Followed, Stuck]:
-    """Simulate with true signs of dry friction: joints stick and break away, several at once where they must."""
+) -> tuple[TrackedMotion, FrictionStates]:
+    """Simulate with true signs of dry friction: joints stick and break away, several at once if coupled."""
     from excitor.robots.kernel import steps as held
     from excitor.robots.kernel import steps as sticking
 
@@ -428,11 +426,11 @@ def integrate_sticking(
     parts = max(1, int(np.ceil(step / 1.25e-3 - 1e-9)))
     plant = plain_plant(smoothed(robot), slippery)
     good = sticking.run_sticking(plant, dry, tau, start, step, parts, out, sense)
-    return until_lost(out, good, step), Stuck(names, sense)
+    return until_lost(out, good, step), FrictionStates(names, sense)
 
 
 def dry_friction(robot: Robot, chi: FloatArray) -> tuple[tuple[str, ...], "Dry"]:
-    """Gather dry friction: what senses and acts alike sticks and slides as one."""
+    """Collect dry friction; terms with the same senses and acts stick and slide as one."""
     from excitor.robots.kernel.steps import Dry
 
     groups: dict[tuple[bytes, bytes], list[tuple[FrictionTerm, float]]] = {}
@@ -484,7 +482,7 @@ def _rk45(
     tau: FloatArray,
     start: State,
     step: float,
-) -> Followed:
+) -> TrackedMotion:
     """Step scipy's integrator from sample to sample; its first step is the last one's length."""
     from scipy.integrate import RK45
 
@@ -530,7 +528,7 @@ LIGHTEST = 3.0  # times less than what a closed chain's gains are tuned to may m
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Servo:
-    """A digital PD of joint torques, with the torques of a model fed forward or none."""
+    """Digital PD controller of joint torques, with or without a model's feedforward torques."""
 
     kp: FloatArray  # (n_joints,), N m/rad or N/m
     kd: FloatArray  # (n_joints,), N m s/rad or N s/m
@@ -571,8 +569,8 @@ def servo_for(
 def design_inertia(robot: Robot, motion: Motion, chi: FloatArray | None = None) -> FloatArray:
     """Find the largest inertia of each joint along a motion, (n_joints,).
 
-    Joints of a closed chain that move together weigh many times more near a singularity than elsewhere: all inertias
-    are lowered there so far that the lightest motion keeps its damping.
+    Joints of a closed chain that move together have many times the inertia near a singularity: all inertias are
+    lowered there so far that the direction of least inertia keeps its damping.
     """
     M = mass_matrix(robot, motion.q[:: max(1, len(motion) // 200)], chi)
     inertia = np.asarray(np.diagonal(M, axis1=1, axis2=2).max(axis=0))
@@ -590,7 +588,7 @@ def follow(
     chi: FloatArray | None = None,
     seen_noise: FloatArray | None = None,
     width: float = WIDTH,
-) -> Followed:
+) -> TrackedMotion:
     """Simulate a robot with parameters chi (the prior where not given) under its servo.
 
     `reference` is sampled at servo.rate_hz; the robot starts on it, at its velocity. `seen_noise` (n_samples,
@@ -614,7 +612,7 @@ def follow_many(
     chis: Sequence[FloatArray] | FloatArray,
     seen_noises: Sequence[FloatArray] | None = None,
     width: float = WIDTH,
-) -> list[Followed]:
+) -> list[TrackedMotion]:
     """Simulate robots that differ in their parameters, each with noise of its own, along one reference."""
     from excitor.robots.kernel import steps as held
 
@@ -641,14 +639,14 @@ def smoothed(robot: Robot, width: float = WIDTH) -> Robot:
 
 
 def fed_forward(robot: Robot, reference: Motion, servo: Servo) -> FloatArray:
-    """Find the torques that the servo feeds forward, of what is commanded, (n_samples, n_joints)."""
+    """Compute the servo's feedforward torques of the commanded motion, (n_samples, n_joints)."""
     if servo.feedforward is None:
         return np.zeros(reference.q.shape)
     return inverse_dynamics(robot, reference, servo.feedforward)
 
 
 def _own(x: FloatArray) -> FloatArray:
-    """Copy for compiled code, to which locked arrays, and those by columns, are of other types."""
+    """Copy to a writable C-ordered array: compiled code takes other arrays for other types."""
     return np.array(x, dtype=float, order="C")
 
 
@@ -665,28 +663,28 @@ def _gains(servo: Servo) -> "Gains":
     )
 
 
-def until_lost(out: FloatArray, good: int, step: float) -> Followed:
-    """Take signals of the first `good` samples; after them a robot that got lost stands still."""
+def until_lost(out: FloatArray, good: int, step: float) -> TrackedMotion:
+    """Build the result from the signals of the first `good` samples; after them a diverged robot stands still."""
     lost = good < out.shape[1]
     if lost:
         out[:, good:] = 0.0
         out[0, good:] = out[0, max(good - 1, 0)]
-    return Followed(Motion(out[0], out[1], out[2]), out[3], good * step if lost else np.inf)
+    return TrackedMotion(Motion(out[0], out[1], out[2]), out[3], good * step if lost else np.inf)
 
 
 class Links(TypedDict):
-    """What of `kernel.plant.Plant` the mechanism settles."""
+    """Fields of `kernel.plant.Plant` that the mechanism determines."""
 
     chain: Chain
     phi: FloatArray
-    closing: Closing | None
+    closing: LoopClosure | None
 
 
 def links_of(robot: Robot, phi: FloatArray) -> Links:
     """Pack a robot's mechanism with the parameters of its bodies, (n_links, 10)."""
     mechanism = robot.mechanism
     if isinstance(mechanism, ClosedLoop):
-        closing = Closing(
+        closing = LoopClosure(
             loops=loops(mechanism),
             given=mechanism.actuated,
             sought=sought(mechanism, mechanism.actuated),
@@ -701,7 +699,7 @@ def links_of(robot: Robot, phi: FloatArray) -> Links:
 
 
 def plain_plant(robot: Robot, chi: FloatArray) -> "Plant":
-    """Pack a robot whose gears neither lose torque nor give way, and which does not warm up: joint torques drive it."""
+    """Pack a robot with lossless rigid gears and constant temperature, driven by joint torques."""
     from excitor.robots.kernel.plant import Plant
 
     params, n = layout(robot), robot.n_joints
@@ -729,7 +727,7 @@ def plain_plant(robot: Robot, chi: FloatArray) -> "Plant":
 
 
 def friction_elements(robot: Robot) -> Elements:
-    """Take the friction terms out of a robot's packed drive elements."""
+    """Return the friction terms of a robot's packed drive elements."""
     refuse_foreign(robot, "simulation of a plant")
     packed, n_rotors = drive_elements(robot), len(robot.drive.rotors)
     return packed._replace(**{name: np.ascontiguousarray(part[n_rotors:]) for name, part in packed._asdict().items()})

@@ -1,4 +1,4 @@
-"""Closed-form models of small arms by Lagrange: for people to read, and an oracle that shares no torque equation."""
+"""Closed-form models of small arms by Lagrange's equations, in sympy; independent of the recursive torque equations."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -119,7 +119,7 @@ def _constants(robot: Robot) -> dict[Expression, float]:
 
 
 def _algebra(constants: Mapping[Expression, float]) -> DriveAlgebra:
-    """Let numbers enter as the decimals they are written with, and lengths by their names."""
+    """Build the algebra of sympy numbers: numbers as the decimals they are written with, lengths as named symbols."""
 
     def length(x: float) -> Expression:
         for symbol, value in list(constants.items())[1:]:
@@ -188,13 +188,13 @@ def _dusted(expression: Expression) -> Expression:
 
 
 def _factored(expression: Expression) -> Expression:
-    """Draw out what all terms share, such as (dq2 + dq3)², where there are few of them."""
+    """Factor out terms' common factors, such as (dq2 + dq3)², where there are few terms."""
     few = len(sympy.Add.make_args(expression)) <= _FEW_TERMS
     return min((expression, sympy.factor(expression)), key=sympy.count_ops) if few else expression
 
 
 def _readable(expression: Expression) -> Expression:
-    """Put a canonical sum together again: pairs of terms of one size become squares and products."""
+    """Rewrite a canonical sum: pairs of terms of one size become squares and products."""
     groups: dict[Expression, list[Expression]] = {}
     for term in sympy.Add.make_args(expression):
         size, wave = term.as_independent(sympy.sin, sympy.cos, as_Add=False)
@@ -233,7 +233,7 @@ def _product(x: Expression, y: Expression) -> Expression | None:
 
 
 def _wave(x: Expression) -> tuple[int, Expression | None, Expression]:
-    """Take ±sin a or ±cos a apart; ±1 is ±cos 0, and anything else no wave."""
+    """Split ±sin a or ±cos a into (sign, function, a); ±1 is ±cos 0, for anything else the function is None."""
     sign, body = (-1, -x) if x.could_extract_minus_sign() else (1, x)
     if body == 1:
         return sign, sympy.cos, sympy.S.Zero

@@ -63,7 +63,7 @@ class Tree:
 
     @property
     def prismatic(self) -> BoolArray:
-        """Tell which coordinates are lengths: those whose own joint slides, the link of the same name.
+        """True for each coordinate that is a length: the link of the same name slides.
 
         Where no link has a coordinate's name, it is the first that the coordinate moves.
         """

@@ -1,1 +1,1 @@
-"""Certify."""
+"""Certification of motions: limits proven to hold, between samples too."""

@@ -1,4 +1,4 @@
-"""How fast torques and points can possibly change, from bounds of the joints' derivatives alone.
+"""Bounds on the rates of torques and points inside time intervals, from bounds of the joints' derivatives alone.
 
 Norms are propagated along the tree, in base axes. With ω the angular velocity of a link and u any vector fixed in it,
 u̇ = ω × u, so bounds W_k of |ω⁽ᵏ⁾| bound the derivatives of u by |u| D_k:
@@ -15,9 +15,8 @@ origin p needs, there, the force f and the moment n
 and the torque of a joint with axis a at pivot c is Σ a · ((p - c) × f + n) over the bodies it carries, a · Σ f if it
 slides. Every sequence below is an array (order, n_spans): one bound for each order and each interval of time.
 
-* How fast points of a mechanism and its links' torques can possibly change, be its chain open or closed.
-* How fast a closed chain's passive coordinates can possibly move inside intervals of time, from its drives' bounds.
-* The largest value a quantity takes between the samples too: bisect time until an upper bound is sharp enough.
+A closed chain's passive coordinates are bounded from its drives' bounds. `worst_case` bounds the largest value of a
+quantity, between samples too, by bisecting time until the upper bound is sharp enough.
 """
 
 from collections.abc import Callable
@@ -30,7 +29,16 @@ import numpy as np
 from excitor.design.motion import N_ORDERS, Piece, Spans, spans
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.cell import Scene, scene_rows
-from excitor.robots.closed_chain import ClosedLoop, Closure, Opened, closures_at, complete, scaled, sought, strides
+from excitor.robots.closed_chain import (
+    ClosedLoop,
+    Closure,
+    OpenTreeMotion,
+    closures_at,
+    complete,
+    scaled,
+    sought,
+    strides,
+)
 from excitor.robots.inertia import tensor
 from excitor.robots.robot import Mechanism, Robot
 from excitor.robots.tree import Tree
@@ -125,7 +133,7 @@ def _body(tree: Tree, j: int, phi: FloatArray, links: LinkRates) -> tuple[FloatA
 
 
 def _fixed(tree: Tree, link: int, vector: FloatArray, direction: FloatArray) -> FloatArray:
-    """Take the part along the joint's axis as fixed in the parent, where that is the smaller bound."""
+    """Bound a fixed vector's derivative; its part along the joint's axis counts as fixed in the parent if smaller."""
     plain = np.asarray(np.linalg.norm(vector) * direction[link])
     if link < 0 or tree.sliding[link]:
         return plain
@@ -137,10 +145,10 @@ def _fixed(tree: Tree, link: int, vector: FloatArray, direction: FloatArray) -> 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ClosedSpans:
-    """What is known of a closed chain inside intervals; nothing where `valid` is False."""
+    """Bounds of a closed chain's motion inside intervals; no bound exists where `valid` is False."""
 
     valid: BoolArray  # (n_spans,)
-    whole: Opened  # at the samples
+    whole: OpenTreeMotion  # at the samples
     rates: FloatArray  # (5, n_spans, n_all): |q⁽ᵏ⁾| of the opened tree's coordinates
     links: LinkRates  # of the opened tree
     J: FloatArray  # (3, n_spans, n_all, n_joints): |J⁽ᵏ⁾|, dq_all = J dq
@@ -148,12 +156,12 @@ class ClosedSpans:
 
 @lru_cache(maxsize=1)
 def enclosed(loop: ClosedLoop, part: Spans) -> ClosedSpans:
-    """Keep what is known of the last intervals: several limits ask in turn."""
+    """Return the closed chain's bounds inside intervals, cached because several limits need them in turn."""
     return closed_spans(loop, part)
 
 
 def links_curvature(mechanism: Mechanism, phi: FloatArray, part: Spans) -> tuple[FloatArray, BoolArray]:
-    """Bound |τ̈| of the links' torques inside intervals, (n_spans, n_joints), and tell where that is known."""
+    """Bound |τ̈| of the links' torques inside intervals, (n_spans, n_joints); the mask marks valid ones (n_spans,)."""
     if isinstance(mechanism, Tree):
         return torque_curvature(mechanism, phi, part.rates()), np.ones(part.left.size, dtype=bool)
     assert isinstance(mechanism, ClosedLoop)
@@ -206,7 +214,7 @@ def closed_row_speeds(robot: Robot, scene: Scene, part: Spans) -> FloatArray:
 
 
 def singularity_bounds(loop: ClosedLoop, part: Spans) -> tuple[FloatArray, FloatArray]:
-    """Bound distances to singularities from below inside intervals (n_spans, n_types), and tell them at the samples.
+    """Bound distances to singularities from below inside intervals (n_spans, n_types); return those at samples too.
 
     With s a singular value at both ends, s ≤ (s_a + s_b)/2 + h/2 · ‖J̇‖ between, and the least no less than the like.
     """
@@ -337,7 +345,7 @@ def _tighten(rates: FloatArray, order: int, part: Spans, values: FloatArray, fre
     rates[order][:, free] = np.minimum(rates[order], inside)[:, free]
 
 
-def _jacobian(loop: ClosedLoop, pull: list[FloatArray], part: Spans, whole: Opened) -> FloatArray:
+def _jacobian(loop: ClosedLoop, pull: list[FloatArray], part: Spans, whole: OpenTreeMotion) -> FloatArray:
     """Bound J and its derivatives: A_d J⁽ᵏ⁾ = -A_g⁽ᵏ⁾ - Σ_{i≥1} C(k, i) A_d⁽ⁱ⁾ J⁽ᵏ⁻ⁱ⁾."""
     G, N, A = pull
     free, given = sought(loop, loop.actuated), loop.actuated
@@ -363,7 +371,7 @@ Bound = Callable[[Spans], tuple[FloatArray, FloatArray]]
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How hard intervals are bisected: the first cut of a piece, and when to give up."""
+    """Settings of the bisection: intervals of the first cut of a motion segment, and when to stop."""
 
     n_first: int
     share: float = 0.0  # of the distance to the limit that may stay unresolved
@@ -385,7 +393,7 @@ class Worst:
 
 @dataclass(eq=False, slots=True)
 class _Tally:
-    """What is known so far."""
+    """Running state of the bisection: upper bounds, largest sampled values with time and segment, and counts."""
 
     upper: FloatArray
     seen: FloatArray
@@ -399,7 +407,7 @@ class _Tally:
 def worst_case(
     pieces: tuple[Piece, ...], bound: Bound, *, limit: FloatArray, slack: FloatArray, effort: Effort
 ) -> Worst:
-    """Bound the largest values over several pieces by bisecting intervals until every row is decided.
+    """Bound the largest values over several motion segments by bisecting intervals until every row is decided.
 
     A row is decided in an interval once its upper bound is within `slack` of a value that occurs somewhere, and not
     above `limit` unless a value above it has been seen.
@@ -434,7 +442,7 @@ def _evaluate(tally: _Tally, bound: Bound, piece: Piece, a: FloatArray, b: Float
 
 
 def _target(tally: _Tally, limit: FloatArray, slack: FloatArray, effort: Effort) -> FloatArray:
-    """Say which upper bounds are sharp enough."""
+    """Compute the upper bounds that count as sharp enough, one a row."""
     room = np.where(np.isfinite(limit), np.abs(limit - tally.seen), 0.0)
     sharp = tally.seen + slack + effort.share * room
     return np.where(tally.seen > limit, sharp, np.minimum(sharp, limit))

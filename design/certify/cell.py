@@ -1,7 +1,4 @@
-"""Distances to what stands in a cell, and the tool's speed, between samples.
-
-* Whether a closed chain stays assembled and away from its singularities, between samples too.
-"""
+"""Margins of clearance in the cell, of the tool's speed and of distances to singularities, between samples too."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What a certificate says: one line a limit, with the worst value that can occur and how that was proven."""
+"""Certificate of a run: one line a limit, with the worst value that can occur and how that was proven."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class Margin:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Certificate:
-    """All limits of a run; notes say what was not looked at."""
+    """Margins of all limits of a run; notes list what was not checked."""
 
     items: tuple[Margin, ...]
     notes: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Certificate:
 
     @property
     def ready(self) -> bool:
-        """Tell whether every limit is proven to hold."""
+        """Return True if every limit is proven to hold."""
         return all(item.holds for item in self.items)
 
 
@@ -53,7 +53,7 @@ def above(name: str, unit: str, *, limit: float, lower: float, seen: float, proo
 
 
 def unproven(name: str, unit: str, *, limit: float, reason: str) -> Margin:
-    """State that nothing could be said about a limit."""
+    """Build the margin of a limit that could be neither proven nor refuted."""
     return Margin(name, unit, limit, np.nan, np.nan, reason, False)
 
 

@@ -1,4 +1,4 @@
-"""Whether a run keeps to its limits between the samples too: from the home pose, through the run, and back.
+"""Certify that a run keeps its limits, between the samples too: from the home pose, through the run, and back.
 
 The certificate is made from the trajectory alone, independently of the search that found it. Joint limits of whole
 periods are proven by the Ehlich-Zeller bound; ramps, torques and the tool's speed by samples and a bound of the second
@@ -19,7 +19,7 @@ from excitor.design.motion import Piece, Trajectory, executed, run_pieces, scale
 from excitor.design.slow import SlowRun, slow_pieces
 from excitor.robots.arrays import FloatArray
 from excitor.robots.cell import Scene, bodies_without_volume, required, row_names, unchecked_pairs
-from excitor.robots.errors import NotAssembled
+from excitor.robots.errors import AssemblyError
 from excitor.robots.robot import Robot
 
 DRY_RUN = 0.15  # amplitude of the dry run
@@ -28,7 +28,7 @@ _AT_REST = 1e-9  # rounding of the envelope's end, as a share of the largest der
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Task:
-    """What a motion is held against."""
+    """Robot, constraints and torque options that a motion is checked against."""
 
     robot: Robot
     constraints: Constraints
@@ -47,9 +47,9 @@ def certify(
 ) -> Certificate:
     """Prove that a run, its dry run at small amplitude, the way from home and the way back keep to their limits.
 
-    `torque_model` says whether the prior model speaks for the torques: by default it does where all masses are known,
-    and torque limits stay unproven elsewhere; False leaves torques out, as for a gentle first run. A `way` that is
-    not given is looked for, with `seed`.
+    `torque_model`: True uses the prior model for the torques; by default it is used where all masses are known, and
+    torque limits stay unproven otherwise; False leaves torques unchecked, as for a gentle first run. Without `way`,
+    one is searched for with `seed`.
     """
     task = _Task(robot, constraints, torque_model is not False, bool(torque_model))
     pieces = run_pieces(trajectory)
@@ -70,14 +70,14 @@ def certify(
 def certify_slow(
     robot: Robot, run: SlowRun, constraints: Constraints, *, torque_model: bool | None = None
 ) -> Certificate:
-    """Prove the same of a slow run, which starts and ends at its own first pose; what repeats is looked at once."""
+    """Certify a slow run, which starts and ends at its own first pose; repeated motion is checked once."""
     task = _Task(robot, constraints, torque_model is not False, bool(torque_model))
     items = [item for group in _checked(task, slow_pieces(run)).values() for item in group]
     return Certificate(tuple(items), (*run.notes, *_notes(task)), None)
 
 
 def _checked(task: _Task, pieces: tuple[Piece, ...]) -> dict[str, list[Margin]]:
-    """Hold pieces of motion against all limits, by kind of limit."""
+    """Check motion segments against all limits; return margins by kind of limit."""
     robot, constraints = task.robot, task.constraints
     margins = joint_margins(robot, pieces, constraints.limits)
     margins["singularity"] = singularity_margins(robot, pieces, constraints.singularity)
@@ -93,10 +93,10 @@ def _checked(task: _Task, pieces: tuple[Piece, ...]) -> dict[str, list[Margin]]:
 
 
 def _assembled(name: str, look: Callable[[], list[Margin]]) -> list[Margin]:
-    """Say why nothing can be said where a closed chain does not assemble."""
+    """Evaluate margins; return one unproven margin with the reason where a closed chain does not assemble."""
     try:
         return look()
-    except NotAssembled as error:
+    except AssemblyError as error:
         return [unproven(name, "", limit=0.0, reason=str(error))]
 
 
@@ -176,9 +176,9 @@ def _notes(task: _Task) -> tuple[str, ...]:
     if not task.torque:
         notes += torque_note(task.robot, np.isfinite(constraints.limits.torque) | np.isfinite(constraints.torque_rms))
     if constraints.home is None:
-        notes.append("no home pose is stated, so the way to the start and back was not looked at")
+        notes.append("no home pose is stated, so the way to the start and back was not checked")
     if constraints.scene is None:
-        notes.append("no cell is stated, so distances to obstacles and between links were not looked at")
+        notes.append("no cell is stated, so distances to obstacles and between links were not checked")
     else:
         notes += _left_out(task.robot, constraints.scene)
     limits = constraints.limits
@@ -205,5 +205,5 @@ def _left_out(robot: Robot, scene: Scene) -> list[str]:
             )
     bare = bodies_without_volume(robot)
     if bare:
-        notes.append(f"{', '.join(bare)} of {robot.name} have no capsule, so nothing keeps them from anything")
+        notes.append(f"{', '.join(bare)} of {robot.name} have no capsule, so their clearance is not checked")
     return notes

@@ -1,7 +1,7 @@
 """Joint limits between samples: Ehlich-Zeller on whole periods, samples and a bound of the curvature elsewhere.
 
-* Torque limits between samples, peak and root mean square, by the prior model, friction and payload included.
-* Between which torques a motion stays inside intervals of time, friction that jumps at reversals included.
+Torque limits, peak and root mean square, are checked by the prior model, payload and friction included; torques are
+enclosed inside intervals, with the jumps of friction at reversals.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _UNITS = ("rad", "rad/s", "rad/s2", "rad/s3"), ("m", "m/s", "m/s2", "m/s3")
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Rows:
-    """What is compared with which limit: q, -q, then |q̇|, |q̈|, |q⃛| of all joints."""
+    """Limits and slacks of the rows q, -q, then |q̇|, |q̈|, |q⃛| of all joints."""
 
     limit: FloatArray  # (5 n_joints,)
     slack: FloatArray
@@ -74,7 +74,7 @@ def joint_margins(robot: Robot, pieces: tuple[Piece, ...], limits: Limits) -> di
 def ehlich_zeller(piece: Piece) -> Worst:
     """Bound q, -q, |q̇|, |q̈|, |q⃛| over a period: max|p| ≤ max_k |p(t_k)| / cos(πn/N), p of degree n, N > 2n samples.
 
-    Positions are first shifted by the middle of their samples, so that only their swing is stretched.
+    Positions are first shifted by the middle of their samples, so that only their amplitude is enlarged.
     """
     n_samples = _OVERSAMPLING * piece.degree
     t = np.arange(n_samples) * (piece.duration / n_samples)
@@ -124,7 +124,7 @@ _FIRST_RMS, _MOST_RMS = 4096, 32768
 
 
 def has_torque_model(robot: Robot) -> bool:
-    """Tell whether the masses of all links are known beforehand."""
+    """Return True if the masses of all links are known beforehand."""
     masses = 10 * np.arange(robot.mechanism.n_links) + 9
     return bool(robot.known[masses].all())
 
@@ -198,11 +198,11 @@ def rms_margins(robot: Robot, period: Piece, limit: FloatArray, trusted: bool) -
 
 
 def torque_note(robot: Robot, stated: BoolArray) -> tuple[str, ...]:
-    """Say that torque limits were not looked at."""
+    """Return a note that torque limits were not checked; empty where none is stated."""
     if not stated.any():
         return ()
     names = ", ".join(np.array(robot.joint_names)[stated])
-    return (f"torque limits of {names} were not checked: no prior model is used, so let this run be gentle",)
+    return (f"torque limits of {names} were not checked: no prior model is used, so plan a gentle run",)
 
 
 def _no_model(robot: Robot, trusted: bool) -> str:
@@ -211,7 +211,7 @@ def _no_model(robot: Robot, trusted: bool) -> str:
     if not trusted and not has_torque_model(robot):
         return (
             "no prior model: the masses of some links are unknown, so the torque is not proven; state them, "
-            "or let this run be gentle and do without torque limits"
+            "or plan a gentle run without torque limits"
         )
     loose = ", ".join(f"{term.parameter!r} ({term.model})" for term in unbounded_terms(robot))
     if loose:
@@ -237,8 +237,8 @@ _STANDSTILL = 1e-12  # of a joint's largest velocity
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Sensed:
-    """What friction terms sense, as ranges: of intervals, or of samples, whose ranges are points."""
+class _FrictionRanges:
+    """Inputs of friction terms (q, dq, rigid-body torque) as ranges over intervals; at samples these are points."""
 
     q: Range
     dq: Range
@@ -255,10 +255,12 @@ def largest_torques(robot: Robot, chi: FloatArray, part: Spans) -> tuple[FloatAr
     viscous, offset = _linear_friction(robot, chi)
     smooth = rigid + part.jets[1] @ viscous.T + offset
     still = _STANDSTILL * part.piece.most[1]
-    inside = _Sensed(
+    inside = _FrictionRanges(
         part.enclose(part.jets[0], rates[2]), part.enclose(part.jets[1], rates[3]), part.enclose(rigid, bend)
     )
-    at_ends = _Sensed((part.jets[0], part.jets[0]), (part.jets[1] - still, part.jets[1] + still), (rigid, rigid))
+    at_ends = _FrictionRanges(
+        (part.jets[0], part.jets[0]), (part.jets[1] - still, part.jets[1] + still), (rigid, rigid)
+    )
     over = part.enclose(smooth, bend + rates[3] @ np.abs(viscous).T)
     largest = np.where(known[:, None], _largest(robot, chi, over, inside), np.inf)
     return largest, _largest(robot, chi, (smooth, smooth), at_ends)
@@ -270,7 +272,7 @@ def root_mean_square(upper: FloatArray, part: Spans) -> FloatArray:
     return np.asarray(np.sqrt((h * upper**2).sum(axis=0) / h.sum()))
 
 
-def _largest(robot: Robot, chi: FloatArray, smooth: Range, sensed: _Sensed) -> FloatArray:
+def _largest(robot: Robot, chi: FloatArray, smooth: Range, sensed: _FrictionRanges) -> FloatArray:
     low, high = smooth[0].copy(), smooth[1].copy()
     for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
         if friction_model(term).shape in ("linear", "constant"):
@@ -295,7 +297,7 @@ def _linear_friction(robot: Robot, chi: FloatArray) -> Range:
     return viscous, offset
 
 
-def _friction(term: FrictionTerm, sensed: _Sensed) -> Range:
+def _friction(term: FrictionTerm, sensed: _FrictionRanges) -> Range:
     """Enclose g of a friction term by its row of the friction table."""
     p, v = _combine(term.senses, sensed.q), _combine(term.senses, sensed.dq)
     return friction_model(term).enclose(term, p, v, _combine(term.acts, sensed.rigid))

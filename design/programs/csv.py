@@ -1,6 +1,6 @@
-"""Neutral tables: every position with its velocity and acceleration, for a controller that Excitor does not know.
+"""Neutral tables, written and read: every position with its velocity and acceleration, for unsupported controllers.
 
-* Read neutral tables back: rows of time, part, period, positions, velocities and accelerations.
+Rows are time, part, period, positions, velocities and accelerations.
 """
 
 from collections.abc import Iterator, Mapping
@@ -53,7 +53,7 @@ _SUFFIX: dict[StretchName, str] = {"out": "_out", "main": "", "back": "_back"}
 
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
-    """Write a table per stretch, joints in rad and m."""
+    """Write one table per motion segment, joints in rad and m."""
     made = [stretch for stretch in Stretches if duration(plan, stretch) > 0.0]
     step = spacing or TARGET.spacing or 0.01
     return {f"{name}{_SUFFIX[stretch]}.csv": "".join(_rows(plan, stretch, step)) for stretch in made}

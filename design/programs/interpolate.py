@@ -1,4 +1,4 @@
-"""How a controller may join the points of a table: positions and their derivatives between them.
+"""Interpolation models: positions and derivatives between the points of a table, as controllers may join them.
 
 Between neighbours, with the time s since the first: quintics from positions, velocities and accelerations, cubics
 from positions and velocities. Where positions alone are known: a C² cubic spline and a C⁴ quintic spline, at rest at
@@ -7,10 +7,8 @@ both ends, and cubics whose slopes are those of Catmull and Rom, (q[k+1] - q[k-1
 Way-points are joined by lines; around way-point k the velocity goes from one line's to the next's over the time
 2 w, w = share · half of the shorter line: at a constant acceleration, or with the envelope of the ramps.
 
-* What a stretch may become in the joints, as far as it is known how its controller executes it.
-* How the motion that a controller makes of a program differs from the planned one, and what that costs.
-* Whether what a program makes of a plan keeps to the limits that the plan was certified for.
-* What a program did, held against what was planned: each difference is a sentence.
+For each motion segment the possible executions are listed in joints. They are compared with the plan: error of position
+and acceleration, change of the condition number, certified limits, and the differences of a program's execution.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,7 +45,7 @@ Evaluate = Callable[[FloatArray, int], FloatArray]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Course:
-    """A motion that a table may become: at rest before its first point and after its last."""
+    """One interpolation of a table, at rest before its first point and after its last."""
 
     name: str
     knots: FloatArray  # (n,), s: between which it is smooth
@@ -56,7 +54,7 @@ class Course:
     slowed: float = 1.0  # how much longer everything takes
 
     def at(self, t: FloatArray, order: int = 0) -> FloatArray:
-        """Evaluate a derivative at times as the table states them, whatever they take, (n_t, n_joints)."""
+        """Evaluate a derivative at the table's own times, even where execution is slower, (n_t, n_joints)."""
         return self.evaluate(np.asarray(t, dtype=float), order) / self.slowed**order
 
     def motion(self, t: FloatArray) -> Motion:
@@ -79,7 +77,7 @@ class Course:
 
 
 def slowed(course: Course, factor: float = STRETCH) -> Course:
-    """Take longer over the same way."""
+    """Return the course slowed down by a factor along the same path."""
     return replace(course, name=f"{course.name}, {factor - 1.0:.0%} slower", slowed=factor)
 
 
@@ -158,12 +156,12 @@ def blended(t: FloatArray, q: FloatArray, share: float, *, smooth: bool = False)
 
 
 def plausible_splines(t: FloatArray, q: FloatArray) -> tuple[Course, ...]:
-    """List what a controller that passes through positions alone may make of them."""
+    """List the splines with which a controller may interpolate positions alone."""
     return spline(t, q), quintic_spline(t, q), catmull_rom(t, q)
 
 
 def plausible_blends(t: FloatArray, q: FloatArray) -> tuple[Course, ...]:
-    """List what a controller that blends way-points may make of them: in their time, then slower."""
+    """List the courses of a controller that blends way-points: in their time, then slower."""
     nominal = [blended(t, q, share, smooth=smooth) for share in SHARES for smooth in (False, True)]
     return (*nominal, *(slowed(course) for course in nominal))
 
@@ -201,7 +199,7 @@ _STOPS_TOLD = "straight lines in joint space from rest to rest, with a smooth pr
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Part:
-    """A stretch in joints: where it should be, where it was told to be, and what may become of it."""
+    """Motion segment in joints: planned positions, commanded positions, and possible interpolations."""
 
     name: StretchName
     kind: str  # "commands", "points", "way-points", or "stops" that only lines from rest to rest connect
@@ -209,11 +207,11 @@ class Part:
     q: FloatArray  # (n, n_joints)
     wanted: FloatArray
     courses: tuple[Course, ...]
-    assumed: str = ""  # what was taken for granted; empty where it is known how the points are joined
+    assumed: str = ""  # assumption about the controller; empty where it is known how the points are joined
 
 
 def part_of(plan: Plan, target: Target, stretch: Stretch) -> Part:
-    """Map a stretch to joints, and list what may become of it."""
+    """Map a motion segment to joints, and list its possible interpolations."""
     t, q = stretch.t, from_axes(plan.robot, target, stretch.axes)
     if stops(plan, stretch):
         return _stopping(plan, stretch.name, q)
@@ -230,7 +228,7 @@ def part_of(plan: Plan, target: Target, stretch: Stretch) -> Part:
 
 
 def stops(plan: Plan, stretch: Stretch) -> bool:
-    """Tell whether way-points are ends of the plan's moves, at each of which the controller comes to rest."""
+    """Return True if way-points are ends of the plan's moves, at each of which the controller comes to rest."""
     if stretch.kind != "way-points" or (stretch.name == "main" and isinstance(plan.body, Trajectory)):
         return False
     if stretch.interpolation != "blend":
@@ -239,7 +237,7 @@ def stops(plan: Plan, stretch: Stretch) -> bool:
 
 
 def _stopping(plan: Plan, name: StretchName, q: FloatArray) -> Part:
-    """Take the ends of moves, with the plan's times where they are as many as planned; stops may be left out."""
+    """Build the part of a segment made of moves, with the plan's times; stops may be missing from its poses q."""
     begin = plan.home if name == "out" else plan.start
     moves = plan.moves(name)
     if len(q) != len(moves) + 1:
@@ -256,7 +254,7 @@ def _stopping(plan: Plan, name: StretchName, q: FloatArray) -> Part:
 
 
 def _followed(plan: Plan, name: StretchName, t: FloatArray, off: FloatArray) -> Course:
-    """Add to the plan what a servo makes of the commands' differences from it."""
+    """Add to the plan the response of a servo to the commands' differences from it."""
     step = float(np.median(np.diff(t)))
     window = min(2 * max(3, round(0.5 * _SERVO / step)) + 1, len(t) - 1 + len(t) % 2)  # odd
     if window < 5 or not off.any():
@@ -277,7 +275,7 @@ def _followed(plan: Plan, name: StretchName, t: FloatArray, off: FloatArray) -> 
 
 
 def _joined(plan: Plan, target: Target, stretch: Stretch, q: FloatArray) -> tuple[tuple[Course, ...], str]:
-    """List the courses through points, and what is assumed of them."""
+    """List the courses through points, and the assumption they rest on."""
     t = stretch.t
     rates, accelerations = (
         None if values is None else from_axes(plan.robot, target, values, order)
@@ -306,8 +304,8 @@ _STILL = 1e-6  # of the largest acceleration: joints below it stand still, and h
 
 
 @dataclass(frozen=True, slots=True)
-class Executed:
-    """What the robot is expected to do, over all that its controller may make of the program."""
+class ExecutedMotion:
+    """Expected execution, the worst over all interpolations that the controller may use."""
 
     max_position_error: float  # rad or m: what is commanded or listed, against the plan
     interpolated_position_error: float  # rad or m: between points as well
@@ -315,13 +313,13 @@ class Executed:
     limits_hold: bool
     broken: tuple[str, ...]
     conditions: tuple[float, float] | None  # lowest, highest; equal where it is known how points are joined
-    assumed: str  # what was taken for granted of the controller; empty where nothing was
+    assumed: str  # assumptions about the controller; empty where there are none
 
 
 def executed(
     plan: Plan, target: Target, execution: Execution, *, constraints: Constraints | None, score: Score | None
-) -> Executed:
-    """Model what a controller makes of a program, hold it against the limits, and score its measured periods."""
+) -> ExecutedMotion:
+    """Model a controller's execution of a program, check the limits, and evaluate the score of measured periods."""
     parts = [part_of(plan, target, stretch) for stretch in execution.stretches]
     knots = [float(np.abs(part.q - part.wanted).max()) for part in parts]
     joined = [(part, looked_at(plan, target, part)) for part in parts if part.kind != "stops"]
@@ -331,7 +329,7 @@ def executed(
     if constraints is not None:
         broken = tuple(s for part in parts for s in broken_limits(plan, target, part, constraints))
     worst = max(knots, default=0.0)
-    return Executed(
+    return ExecutedMotion(
         worst,
         max([worst, *(position for position, _ in between)]),
         max((acceleration for _, acceleration in between), default=0.0),
@@ -354,7 +352,7 @@ def spacing_for(
     """Find the coarsest spacing of points, s, that keeps loss of condition and limits; 0 if none of 0.4 s to 4 ms.
 
     The next finer spacing must keep them too, for one may do by chance. The points are rounded as the target writes
-    them, and joined as those of the main stretch `like` are.
+    them, and joined as those of the main segment `like` are.
     """
     if not isinstance(plan.body, Trajectory):
         raise ValueError("a run of moves has no condition number; only tables of a series can be too coarse")
@@ -387,7 +385,7 @@ def _table(plan: Plan, target: Target, like: Stretch, spacing: float) -> Stretch
 
 
 def _assumed(parts: list[Part]) -> str:
-    """Say which stretches depend on what was taken for granted."""
+    """List the assumptions, each with the names of the segments that depend on it."""
     told: dict[str, list[str]] = {}
     for part in parts:
         told.setdefault(part.assumed, []).append(part.name)
@@ -413,7 +411,7 @@ def _errors(plan: Plan, part: Part, t: FloatArray, peak: FloatArray) -> tuple[fl
 
 
 def _conditions(plan: Plan, target: Target, parts: list[Part], score: Score | None) -> tuple[float, float] | None:
-    """Score one measured period, or all of them where they are not alike, for everything that they may become."""
+    """Least and largest score over the interpolations, of one measured period, or of all where they differ."""
     main = next((part for part in parts if part.name == "main"), None)
     if score is None or main is None or not isinstance(plan.body, Trajectory):
         return None
@@ -436,7 +434,7 @@ _CLOCK = 1e-6  # s: rounding of times
 
 
 def broken_limits(plan: Plan, target: Target, part: Part, constraints: Constraints) -> Iterator[str]:
-    """Name every constraint that a part breaks, with its limit and its worst over all that it may become."""
+    """Name every constraint that a part breaks, with its limit and its worst value over all interpolations."""
     rows, times = row_limits(plan.robot, constraints), looked_at(plan, target, part)
     courses = nominal(part.courses)
     judged = np.array([_worst(plan, constraints, rows, course, times) for course in courses])
@@ -448,7 +446,7 @@ def broken_limits(plan: Plan, target: Target, part: Part, constraints: Constrain
 
 
 def repeats(plan: Plan) -> tuple[float, float, int]:
-    """Tell what of the main stretch is made again and again: since when, s, how long once, and how often."""
+    """Return the repeated part of the main segment: its start and one duration, s, and their number."""
     if isinstance(plan.body, Trajectory):
         excitation = plan.body.excitation
         start = excitation.settle + excitation.ramp
@@ -457,7 +455,7 @@ def repeats(plan: Plan) -> tuple[float, float, int]:
 
 
 def alike(plan: Plan, target: Target, part: Part) -> bool:
-    """Tell whether every period has the points of the first, but for rounding."""
+    """Return True if every period has the points of the first, up to rounding."""
     start, period, count = repeats(plan)
     inside = (part.t > start - _CLOCK) & (part.t < start + count * period - _CLOCK)
     t, q = part.t[inside], part.q[inside]
@@ -470,7 +468,7 @@ def alike(plan: Plan, target: Target, part: Part) -> bool:
 
 
 def looked_at(plan: Plan, target: Target, part: Part) -> FloatArray:
-    """List the times at which a part is looked at; of periods that are all alike, one."""
+    """List the times at which a part is evaluated, (n_t,), s; of identical periods, one."""
     finest = _STEP
     if part.name == "main" and isinstance(plan.body, Trajectory):
         excitation = plan.body.excitation
@@ -490,7 +488,7 @@ def looked_at(plan: Plan, target: Target, part: Part) -> FloatArray:
 
 
 def _worst(plan: Plan, constraints: Constraints, rows: RowLimits, course: Course, times: FloatArray) -> FloatArray:
-    """Evaluate each row's worst of one course; rows that say nothing of it are at -inf."""
+    """Evaluate each row's worst over one course; rows that do not apply to it are -inf."""
     worst = np.full(len(rows.names), -np.inf)
     pushed = np.isfinite(constraints.limits.torque).any()
     for first in range(0, len(times), _CHUNK):
@@ -504,7 +502,7 @@ def _worst(plan: Plan, constraints: Constraints, rows: RowLimits, course: Course
 
 
 def _broken_means(plan: Plan, part: Part, constraints: Constraints) -> Iterator[str]:
-    """Hold the torques of a period against their limits in the mean square."""
+    """Check the root mean square of a period's torques against its limits."""
     start, period, _ = repeats(plan)
     n = max(PERIOD_SAMPLES, round(period / _STEP))
     motions = [course.motion(start + (np.arange(n) + 0.5) * (period / n)) for course in nominal(part.courses)]
@@ -528,7 +526,7 @@ def _share(part: Part) -> float:
 
 
 def _guessed(part: Part) -> bool:
-    """Tell whether what happens between points is not known; lines from rest to rest are lines whatever their pace."""
+    """Return True if the interpolation is not known; lines from rest to rest are known whatever their speed."""
     return bool(part.assumed) and part.kind != "stops"
 
 
@@ -538,7 +536,7 @@ _RATES = 1e-6  # of the peak: how well stated velocities and accelerations agree
 
 
 def position_tolerance(plan: Plan, target: Target) -> FloatArray:
-    """Say how far a joint may be from where it was planned, (n_joints,): rounding, and nothing else.
+    """Tolerance of joint positions against the plan, (n_joints,), rad or m: rounding only.
 
     Evaluated in the program: 1e-8 rad in double precision, 1e-5 rad in single; in a table half of the last decimal.
     """
@@ -556,7 +554,7 @@ def position_tolerance(plan: Plan, target: Target) -> FloatArray:
 def differences(
     plan: Plan, target: Target, execution: Execution, step: float, stood: FloatArray | None = None
 ) -> list[str]:
-    """List everything that was not as planned, where the robot `stood` near home (axes); none if all is right."""
+    """List all differences from the plan, with the robot's pose `stood` near home (axes); empty if there are none."""
     wanted = [name for name in Stretches if duration(plan, name) > 0.0]
     made = list(execution.stretches)
     if stood is not None:
@@ -700,7 +698,7 @@ def _marks(plan: Plan, target: Target, execution: Execution, step: float) -> Ite
 
 
 def _events(execution: Execution) -> Iterator[str]:
-    """Demand that the logger runs from before the run to after it, where the program says when."""
+    """Check that the logger runs from before the run to after it, where the program controls it."""
     events = list(execution.events)
     if "log on" not in events and "log off" not in events:
         return
@@ -710,7 +708,7 @@ def _events(execution: Execution) -> Iterator[str]:
 
 
 def _changes(given: tuple[tuple[float, int], ...]) -> list[tuple[float, int]]:
-    """Leave out marks that say the same as the one before."""
+    """Return marks without repetitions of the one before."""
     return [pair for k, pair in enumerate(given) if k == 0 or pair[1] != given[k - 1][1]]
 
 

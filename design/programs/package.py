@@ -54,7 +54,7 @@ class Package:
 
 
 def package(emitter: Emitter, plans: Sequence[Plan], spacing: float | None = None) -> Package:
-    """Write the programs of all plans for one controller; CannotDrive says what it cannot do."""
+    """Write the programs of all plans for one controller; raise CannotDrive with what it cannot do."""
     target = emitter.TARGET
     if spacing is not None and target.spacing is None:
         raise CannotDrive(f"{target.name}: evaluates the motion at every control step; --spacing does not apply to it")
@@ -92,7 +92,7 @@ _REFUSED = {
     "override": "the speed slider (override) is not at 100 %",
     "mode": "the controller is not in the mode that the program needs",
     "home": "the robot does not stand at the home pose, within 0.5 degrees (1 mm)",
-    "payload": "the controller has been told another payload than the plan's",
+    "payload": "the payload set in the controller is not the plan's",
 }
 _CLASSES = {
     "A": "A: the motion is evaluated at every control step",
@@ -134,7 +134,7 @@ def operator_page(made: "Package") -> str:
 
 
 def _no_go(plan: Plan) -> str:
-    """Warn that the design is a no-go, with the reasons, whoever wrote them."""
+    """Write the warning that the design is a no-go, with the reasons as escaped text."""
     if not plan.no_go:
         return ""
     reasons = (re.sub(r"([\\`*_<>\[\]|])", r"\\\1", " ".join(reason.split())) for reason in plan.no_go)

@@ -1,6 +1,6 @@
-"""What one program makes a robot do: from home to the start, the run itself, and back.
+"""Plan of one program: motion from home to the start, the run itself, and back.
 
-A program is cut into stretches that each begin and end at rest: "out", "main" and "back". Between them the robot
+A program consists of motion segments that each begin and end at rest: "out", "main" and "back". Between them the robot
 stands still for as long as people and loggers need.
 """
 
@@ -23,7 +23,7 @@ WARM_UP, MEASURED = 100, 1000  # + the number of the period, from 1
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Move:
-    """A straight line in joint space from rest to rest; a stop, where it leads nowhere.
+    """A straight line in joint space from rest to rest; a stop, where its length is 0.
 
     Without a blend the share of the way travelled is e(t / T), e the envelope of the ramps; with one it is that of
     `excitor.design.slow`: speeding up for `blend` s, cruising, slowing down.
@@ -45,7 +45,7 @@ class Move:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Rounds:
-    """A body made of moves, which are made again and again; they end where they began."""
+    """A body of repeated moves, which end where they began."""
 
     moves: tuple[Move, ...]
     repeats: int = 1
@@ -53,7 +53,7 @@ class Rounds:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Plan:
-    """One program: what moves, and what must be so before anything may move."""
+    """One program: its motion, and the conditions that must hold before anything may move."""
 
     campaign: str  # names come from people, and are not safe in any language
     run: str
@@ -72,7 +72,7 @@ class Plan:
 
     @property
     def start(self) -> FloatArray:
-        """Where the body begins and ends."""
+        """Pose at which the body begins and ends, (n_joints,)."""
         return self.out[-1].to if self.out else self.home
 
     @property
@@ -83,7 +83,7 @@ class Plan:
         return tuple(Move(pose, move.duration, move.blend) for pose, move in pairs)
 
     def moves(self, stretch: StretchName) -> tuple[Move, ...]:
-        """List the moves of a stretch that consists of moves."""
+        """List the moves of a segment that consists of moves."""
         if stretch == "main":
             if isinstance(self.body, Trajectory):
                 raise ValueError("the run is a Fourier series; it has no moves")
@@ -92,14 +92,14 @@ class Plan:
 
 
 def duration(plan: Plan, stretch: StretchName) -> float:
-    """How long a stretch takes, s; 0 where the robot is already there."""
+    """Duration of a segment, s; 0 where the robot is already there."""
     if stretch == "main" and isinstance(plan.body, Trajectory):
         return plan.body.excitation.duration
     return float(sum(move.duration for move in plan.moves(stretch)))
 
 
 def planned(plan: Plan, stretch: StretchName, t: FloatArray, order: int = 0) -> FloatArray:
-    """Evaluate a derivative of a stretch, (n_t, n_joints), t in s from its start; at rest before and after it."""
+    """Evaluate a derivative of a segment, (n_t, n_joints), t in s from its start; at rest before and after it."""
     t = np.asarray(t, dtype=float)
     if stretch == "main" and isinstance(plan.body, Trajectory):
         return executed(plan.body, t, order)
@@ -123,7 +123,7 @@ def moved(begin: FloatArray, moves: tuple[Move, ...], t: FloatArray, order: int 
 
 
 def marks(plan: Plan) -> tuple[tuple[float, int], ...]:
-    """List when a program tells its logger which part of the main stretch begins: s from its start, and the mark."""
+    """List the marks that a program sends to its logger where parts of the main segment begin: (s from start, mark)."""
     if isinstance(plan.body, Trajectory):
         return _series_marks(plan.body.excitation)
     found: list[tuple[float, int]] = []

@@ -1,4 +1,4 @@
-"""Which controllers there are, by name; modules are imported when they are asked for."""
+"""Registry of controllers by name; modules are imported on request."""
 
 from importlib import import_module
 from types import ModuleType
@@ -29,17 +29,17 @@ _REMOVED = {
 
 
 def emitter(name: str) -> Emitter:
-    """Find what writes a target's programs."""
+    """Import the module that writes a target's programs."""
     return cast(Emitter, _module(name, 0))
 
 
 def executor(name: str) -> Executor:
-    """Find what runs a target's programs on a virtual clock."""
+    """Import the module that runs a target's programs on a virtual clock."""
     return cast(Executor, _module(name, 1))
 
 
 def target(name: str) -> Target:
-    """Look up a controller's capabilities."""
+    """Return a controller's capabilities."""
     return emitter(name).TARGET
 
 

@@ -9,7 +9,7 @@ from excitor.design.programs.target import ProgramError, Target, axes_of, in_axe
 
 
 def run_json(plan: Plan, target: Target) -> str:
-    """Write what `clients/run_motion.py` reads."""
+    """Write a run's JSON file for `clients/run_motion.py`."""
     axes = in_axes(plan, target)
     body = axes.body
     if isinstance(body, Trajectory):
@@ -101,7 +101,7 @@ def read_run(file: str, text: str, *, longest: float) -> dict[str, Any]:
 
 
 def read_json(file: str, text: str) -> Any:
-    """Read JSON without numbers that are none, and without keys that are stated twice."""
+    """Read JSON; refuse NaN, infinite numbers and duplicate keys."""
 
     def no_number(word: str) -> float:
         raise ProgramError(file, None, f"has {word}, which is no number")
@@ -121,7 +121,7 @@ def read_json(file: str, text: str) -> Any:
 
 
 class _Check:
-    """Refuses, in a sentence, what is not as it must be."""
+    """Checks fields, and refuses invalid ones in a sentence."""
 
     def __init__(self, file: str) -> None:
         self.file = file

@@ -1,8 +1,7 @@
-"""What a controller can do, as data; and how joints become the axes that it knows.
+"""Targets: a controller's capabilities as data, and the map from joints to its axes.
 
-* What a program did when it ran on a virtual clock: commands, points or way-points, marks, and why it halted.
-* Names, comments and numbers that are safe in any program, whatever people typed.
-* Points of a table: when they are passed, so that every part of a run begins with one.
+The result of a program on a virtual clock is an `Execution`: commands, points or way-points, marks, and the reason of a
+halt. Names, comments and numbers are made safe for any program. Table times begin every part of a run with a point.
 """
 
 import re
@@ -75,7 +74,7 @@ class Emitter(Protocol):
 
 
 def axes_of(robot: Robot, target: Target) -> ControllerAxes:
-    """Take a controller's axes from the robot's file; where it has none, axes are the joints."""
+    """Return a controller's axes as the robot's file states them; where it states none, axes are the joints."""
     stated = robot.controllers.get(target.controller or target.name)
     if stated is not None:
         return stated
@@ -84,7 +83,7 @@ def axes_of(robot: Robot, target: Target) -> ControllerAxes:
 
 
 def units(robot: Robot, target: Target) -> FloatArray:
-    """How many of the controller's units make a rad or a m, (n_joints,)."""
+    """Compute the controller's units per rad or m, (n_joints,)."""
     if target.angle_unit == "rad":
         return np.ones(robot.n_joints)
     return np.where(robot.mechanism.prismatic, 1e3, 180.0 / np.pi)
@@ -181,7 +180,7 @@ class ProgramError(ExcitorError):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Machine:
-    """The controller that a program finds; axes in its own units."""
+    """State of the controller that a program runs on; axes in its own units."""
 
     axes: FloatArray  # (n_axes,): where the robot stands
     step: float  # s, of control
@@ -201,7 +200,7 @@ class Stretch:
 
     Commands are set points of every control step, points of a table are passed at their times, way-points are
     joined by lines whose times only the controller knows (t is then the program's own estimate, or counts them).
-    Tables and way-points list the pose at which the stretch begins as well, at t = 0.
+    Tables and way-points list the pose at which the segment begins as well, at t = 0.
     """
 
     name: StretchName
@@ -223,7 +222,7 @@ class Stretch:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Execution:
-    """All that a program did."""
+    """Result of a program's execution: motion segments, marks, events, and the reason of a halt."""
 
     stretches: tuple[Stretch, ...]
     marks: tuple[tuple[float, int], ...] = ()  # s from the main stretch's start, mark
@@ -246,7 +245,7 @@ NO_GO = "NO-GO DESIGN EMITTED ON PURPOSE"  # short enough for the remarks of eve
 
 
 def no_go_lines(plan: Plan, mark: str = "", end: str = "") -> list[str]:
-    """Comment for the head of a file that the design is a no-go; no line where it is none."""
+    """Comment lines for the head of a file that the design is a no-go; empty where it is not."""
     return [f"{mark}{NO_GO}{end}"] if plan.no_go else []
 
 
@@ -265,7 +264,7 @@ def program_names(runs: Iterable[str], target: Target) -> list[str]:
 
 
 def _unending(name: str, target: Target) -> str:
-    """Change a name that ends as the names of another program's files do."""
+    """Change a name that ends in a suffix reserved for the files of another program."""
     return name[: target.longest_name - 8] + "_run" if name.endswith(ENDINGS) else name
 
 
@@ -306,7 +305,7 @@ def rounded(values: FloatArray, decimals: int) -> FloatArray:
 
 
 def part_edges(plan: Plan, stretch: StretchName) -> FloatArray:
-    """List when the parts of a stretch begin, and when the last one ends, s."""
+    """Start times of the parts of a segment, and the end of the last one, (n_parts + 1,), s."""
     if stretch == "main":
         return np.array([t for t, _ in marks(plan)] + [duration(plan, stretch)])
     return np.concatenate([[0.0], np.cumsum([move.duration for move in plan.moves(stretch)])])

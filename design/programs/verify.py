@@ -1,4 +1,4 @@
-"""Run an emitted program on a virtual clock, and say whether it does what was planned, and refuses what it must."""
+"""Verify an emitted program on a virtual clock: it executes the plan, and refuses to start where it must."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from excitor.design.constraints import Constraints
 from excitor.design.motion import Trajectory, period_grid, steady
 from excitor.design.programs.interpolate import (
     FINE_SAMPLES,
-    Executed,
+    ExecutedMotion,
     differences,
     executed,
     spacing_for,
@@ -39,23 +39,23 @@ Score = Callable[[Motion], float]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Verdict:
-    """What was found about one program."""
+    """Verification result of one program."""
 
     program: str
     problems: tuple[str, ...]
     max_position_error: float  # rad or m, at what the program commands or lists
-    executed: Executed | None  # None where the program does not run
+    executed: ExecutedMotion | None  # None where the program does not run
     condition_planned: float | None  # None for runs of moves, and unless something scores it
 
     @property
     def good(self) -> bool:
-        """Whether the program may be given to a controller."""
+        """True if the program may be loaded onto a controller."""
         return not self.problems
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Judge:
-    """What a campaign holds a program's motion against."""
+    """Constraints, score and allowed loss that a program's motion is checked against."""
 
     constraints: Constraints | None = None
     score: Score | None = None  # condition number of the matrix that the run is for
@@ -96,7 +96,7 @@ def verify(
 
 
 def _remedy(plan: Plan, target: Target, execution: Execution, judge: Judge) -> str:
-    """Say which spacing of points would lose no more than is allowed."""
+    """Advise a spacing of points that keeps the allowed loss of condition, or another remedy."""
     main = next(stretch for stretch in execution.stretches if stretch.name == "main")
     assert judge.score is not None
     assert judge.loss is not None
@@ -116,7 +116,7 @@ def condition_planned(plan: Plan, score: Score | None) -> float | None:
 
 
 def client_text(name: str) -> str:
-    """Read a client as it is given out."""
+    """Read a client's source as it is distributed."""
     return resources.files("excitor.design.programs.clients").joinpath(name).read_text("utf-8")
 
 
@@ -126,7 +126,7 @@ def _machine(plan: Plan, target: Target, step: float) -> Machine:
 
 
 def _near_home(plan: Plan, target: Target, step: float) -> Machine:
-    """Put the robot where a program usually finds it: not exactly at home."""
+    """Machine with the robot near home, off by a small angle or length, as programs usually find it."""
     machine = _machine(plan, target, step)
     if "home" not in target.refuses:
         return machine
@@ -136,7 +136,7 @@ def _near_home(plan: Plan, target: Target, step: float) -> Machine:
 
 
 def _texts(target: Target, files: Mapping[str, str]) -> Iterator[str]:
-    """Check what can be seen without understanding a file: letters, line ends, length."""
+    """Check a file's characters, line ends and length, without parsing it."""
     for file, text in files.items():
         if file.endswith((".json", ".py")):
             continue
@@ -154,7 +154,7 @@ def _texts(target: Target, files: Mapping[str, str]) -> Iterator[str]:
 
 
 def _refusals(plan: Plan, target: Target, executor: Executor, files: Mapping[str, str], name: str) -> Iterator[str]:
-    """Put the program into each situation in which it must not move anything."""
+    """Run the program in each situation in which it must refuse to move; yield a sentence for each failure."""
     for refusal, machine, told in _situations(plan, target):
         if refusal not in target.refuses or (refusal == "payload" and plan.payload is None):
             continue
@@ -166,7 +166,7 @@ def _refusals(plan: Plan, target: Target, executor: Executor, files: Mapping[str
         if execution.stretches:
             yield f"with {told} the program moves the robot; it must refuse"
         elif not execution.halted:
-            yield f"with {told} the program ends without a word; it must say why it does not start"
+            yield f"with {told} the program ends without a message; it must state why it does not start"
 
 
 def _situations(plan: Plan, target: Target) -> Iterator[tuple[Refusal, Machine, str]]:

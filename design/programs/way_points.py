@@ -1,10 +1,10 @@
-"""Motion as way-points for controllers that know no times: where to go next, at which percent of the top speeds.
+"""Motion as way-points for controllers without time stamps: the next pose, and the percentage of the top speeds.
 
 The axis that needs longest goes at that percent of its top speed, and the others arrive with it. Way-points divide
-every part of a run evenly, as those of a table. What their speeds make of the times on paper keeps to the plan as well
-as speeds can be written: where the plan is slower than the slowest one, the way begins later and ends earlier.
+every part of a run evenly, as those of a table. The times that follow from their speeds keep to the plan as well as
+speeds can be written: where the plan is slower than the slowest one, the way begins later and ends earlier.
 
-* What a robot does that goes from way-point to way-point, cut into stretches by its logger.
+`WayRecorder` records a robot's motion from way-point to way-point, divided into segments by its logger.
 """
 
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one mark stands for. Counted marks are `mark` + the number of counted parts so far."""
+    """Motion or stop that one mark denotes. Counted marks are `mark` + the number of counted parts so far."""
 
     mark: int
     body: Leg | Rest
@@ -70,7 +70,7 @@ class Part:
 
 
 def top_speeds(robot: Robot, target: Target) -> FloatArray:
-    """Say how fast each axis goes at 100 %, (n_axes,), in the controller's units per s."""
+    """Top speed of each axis, at 100 %, (n_axes,), in the controller's units per s."""
     matrix = np.abs(axes_of(robot, target).matrix)
     diagonal = np.diag(matrix)
     share = np.where(diagonal > 0.0, diagonal, matrix.max(axis=1))
@@ -86,7 +86,7 @@ def top_speeds(robot: Robot, target: Target) -> FloatArray:
 
 
 def home_margins(robot: Robot, target: Target) -> FloatArray:
-    """Say how far each axis may be from home, (n_axes,): 0.5 deg of each joint."""
+    """Tolerance of each axis about home, (n_axes,), in deg: 0.5 deg of each joint."""
     return np.asarray(0.5 * np.abs(axes_of(robot, target).matrix).sum(axis=1))
 
 
@@ -138,13 +138,13 @@ def series_legs(plan: Plan, target: Target, speeds: Speeds, spacing: float) -> t
 def _piece(
     plan: Plan, target: Target, speeds: Speeds, span: tuple[float, float, float], *, starts: bool, stops: bool
 ) -> Leg:
-    """Make a piece of the series; `span`: its begin, its duration and the spacing."""
+    """Build a segment of the series; `span`: its begin, its duration and the spacing, s."""
     axes = in_axes(plan, target)
     begin, T, spacing = span
     leg = _leg(planned(axes, "main", begin + _times(T, spacing)), T, speeds, starts=starts, stops=stops)
     if isinstance(leg, Rest) or leg.percents.max() <= max(speeds.least, _STILL):
         raise CannotDrive(
-            f"{target.name}: run {plan.run!r} moves less, or slower, than this language can say; choose another target"
+            f"{target.name}: run {plan.run!r} moves less or slower than this language can state; choose another target"
         )
     _not_too_fast(leg, plan, target)
     return leg
@@ -182,7 +182,7 @@ def _leg(poses: FloatArray, T: float, speeds: Speeds, *, starts: bool, stops: bo
 
 
 def _slow_start(seconds: FloatArray, step: float, speeds: Speeds) -> tuple[int, float]:
-    """Count the first ways that the slowest speed is too fast for, and say how much later to set out therefore, s."""
+    """Count the first ways for which the slowest speed is too fast; return that and the delay of the start, s."""
     spare = step - seconds / speeds.least
     fast = np.flatnonzero(spare <= 0.0)
     slow = int(fast[0]) if fast.size else 0
@@ -219,7 +219,7 @@ class WayRecorder:
             raise ProgramError(self.file, None, f"the program takes more than {self.machine.longest:g} s")
 
     def mark(self, at: float, value: float, *, resting: bool) -> None:
-        """Keep marks of the main stretch; others tell when the way out or back begins, and what was none of it."""
+        """Record marks of the main segment; others start the way out or back."""
         if self.stretch == 0 and value == OUT:
             self.corners, self.opened = [(at, self.pose)], at
         self.opened = at if self.opened is None else self.opened
@@ -229,7 +229,7 @@ class WayRecorder:
                 self._corner(at)
 
     def log(self, at: float, on: bool) -> None:
-        """Begin or end the main stretch."""
+        """Begin or end the main segment."""
         if self.stretch != (0 if on else 1):
             return
         self._close(at)
@@ -237,7 +237,7 @@ class WayRecorder:
         self.opened = at if on else None
 
     def execution(self, at: float) -> Execution:
-        """Say what happened; the first message is a refusal where nothing moved."""
+        """Return the execution; the first message is a refusal where nothing moved."""
         self._close(at)
         halted = "" if self.stretches or not self.messages else self.messages[0]
         return Execution(tuple(self.stretches), tuple(self.marks), tuple(self.events), halted)

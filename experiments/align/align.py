@@ -1,4 +1,4 @@
-"""Does a log show its program? `align` holds one against the other, and says when, how well, and what is wrong."""
+"""Alignment of a log with its program: start time, time scale, fit quality, and faults."""
 
 from dataclasses import replace
 
@@ -31,8 +31,8 @@ from excitor.experiments.align.clock import (
     period_stretch,
     shifts,
 )
-from excitor.experiments.align.nouns import Alignment, Check, Expected, MeasuredRun
-from excitor.experiments.align.windows import Seen, check_friction_drift, raw_samples, repeating, seen
+from excitor.experiments.align.nouns import Alignment, Check, ExpectedMotion, MeasuredRun
+from excitor.experiments.align.windows import ObservedLog, check_friction_drift, raw_samples, repeating, seen
 from excitor.identify.diagnose import LEAST_GAIN, delay
 from excitor.identify.regression import subset
 from excitor.identify.samples import Samples
@@ -46,14 +46,14 @@ LIKE = 0.4  # mean squared correlation from which a log shows its program at all
 LATE = 0.05  # s: torques that come later than that are of another clock
 JUMP = 1.5  # intervals by which the motion may jump on the log's clock
 OVERWHELMING = 100.0  # evidence of a load, from which it may explain what looks like wrong channels
-STRAYING = ("unlike the plan", "scale", "stuck joint", "torque delay", "log cut short")  # what joints that stray seem
-UNSETTLED = ("torque delay", "clock jumps", "usable periods")  # what goes with a joint that strays
-FEW = 2  # periods of a half, below which drift is not looked at
+STRAYING = ("unlike the plan", "scale", "stuck joint", "torque delay", "log cut short")  # symptoms of deviating joints
+UNSETTLED = ("torque delay", "clock jumps", "usable periods")  # secondary symptoms of a deviating joint
+FEW = 2  # periods of a half, below which drift is not checked
 
 
 @one_blas_thread()
-def align(expected: Expected, measured: MeasuredRun, robot: Robot) -> Alignment:
-    """Hold a log against its plan and the prior model of the robot; faults are in the result, not raised."""
+def align(expected: ExpectedMotion, measured: MeasuredRun, robot: Robot) -> Alignment:
+    """Align a log with its plan and the robot's prior model; faults are in the result, not raised."""
     _check_fits(expected, measured, robot)
     run = in_order(measured)
     clock = clock_of(run.t)
@@ -83,7 +83,7 @@ def align(expected: Expected, measured: MeasuredRun, robot: Robot) -> Alignment:
     return _with_torques(found, run, robot, channels)
 
 
-def _timed(expected: Expected, run: MeasuredRun, timing: Timing) -> tuple[Timing, list[Check]]:
+def _timed(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) -> tuple[Timing, list[Check]]:
     """Refine the period of a series by its harmonics, and compare its halves."""
     checks: list[Check] = []
     if isinstance(expected.body, Trajectory):
@@ -109,7 +109,7 @@ def _start(timing: Timing) -> Check:
     return Check("start", timing.start, "s", np.inf, True, told)
 
 
-def _drift(expected: Expected, run: MeasuredRun, timing: Timing, steady: BoolArray) -> list[Check]:
+def _drift(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, steady: BoolArray) -> list[Check]:
     """Compare the period of the second half with that of the first."""
     assert isinstance(expected.body, Trajectory)
     t, q, period = run.t[steady], run.q[steady], expected.body.excitation.period
@@ -134,8 +134,10 @@ def _drift(expected: Expected, run: MeasuredRun, timing: Timing, steady: BoolArr
     ]
 
 
-def _jumps(expected: Expected, run: MeasuredRun, timing: Timing, channels: Channels, interval: float) -> list[Check]:
-    """See whether the motion jumps on the log's clock, as it does where rows are lost and stamps don't show it."""
+def _jumps(
+    expected: ExpectedMotion, run: MeasuredRun, timing: Timing, channels: Channels, interval: float
+) -> list[Check]:
+    """Detect jumps of the motion on the log's clock, as where rows are lost and stamps don't show it."""
     begin, end = expected.moving_span
     span = 0.5 * expected.body.excitation.period if isinstance(expected.body, Trajectory) else 0.05 * (end - begin)
     edges = np.linspace(begin, end, max(3, round((end - begin) / span) + 1))
@@ -164,7 +166,7 @@ def _jumps(expected: Expected, run: MeasuredRun, timing: Timing, channels: Chann
 
 
 def _with_torques(found: Alignment, run: MeasuredRun, robot: Robot, channels: Channels) -> Alignment:
-    """Add what torques tell: order, sign and scale first, for all else needs them right."""
+    """Add the torque checks: order, sign and scale first, as the others depend on them."""
     series = isinstance(found.expected.body, Trajectory)
     if series and found.periods >= 3:
         found = _repeating(found, run, channels)
@@ -193,12 +195,12 @@ def _with_torques(found: Alignment, run: MeasuredRun, robot: Robot, channels: Ch
 
 
 def _may_end(found: Alignment) -> bool:
-    """Tell whether drives at their end could be behind all that is wrong; a wrong clock, or channel, is not."""
+    """Return True if saturated drives could explain all faults; a wrong clock or channel they do not."""
     return all(check.holds or check.level != "unusable" or check.cause in STRAYING for check in found.checks)
 
 
 def _explained(found: Alignment, ended: set[str]) -> list[Check]:
-    """Take for consequences what drives at their end bring about: joints that stray, torques that come late."""
+    """Downgrade faults that saturated drives cause: tracking errors of their joints, delayed torques."""
     return [
         replace(check, level="doubtful")
         if not check.holds and ((check.joint in ended and check.what != "motion") or check.what in UNSETTLED)
@@ -212,7 +214,7 @@ def _heavier(run: MeasuredRun, robot: Robot, samples: Samples) -> list[Check]:
 
 
 def _repeating(found: Alignment, run: MeasuredRun, channels: Channels) -> Alignment:
-    """Keep the periods that are alike; where samples are missing, that is why others are not."""
+    """Keep the periods that repeat; missing samples are the stated reason for the others."""
     periods = seen(found, run, channels.q).periods
     assert periods is not None
     kept, told = repeating(periods, found.periods)
@@ -221,8 +223,10 @@ def _repeating(found: Alignment, run: MeasuredRun, channels: Channels) -> Alignm
     return replace(found, first_period=found.first_period + kept.first, periods=kept.count, checks=checks)
 
 
-def _weighed(expected: Expected, run: MeasuredRun, robot: Robot, view: Seen, channels: Channels) -> list[Check]:
-    """Check torques; where a load at the flange explains all that is wrong with them, it is the load."""
+def _weighed(
+    expected: ExpectedMotion, run: MeasuredRun, robot: Robot, view: ObservedLog, channels: Channels
+) -> list[Check]:
+    """Check torques; where a load at the flange explains all their faults, report the load."""
     checks = check_torques(expected, run, robot, view.samples, channels.sound)
     if all(check.holds for check in checks) or not channels.sound.all() or not can_weigh(run, robot):
         return checks
@@ -233,8 +237,8 @@ def _weighed(expected: Expected, run: MeasuredRun, robot: Robot, view: Seen, cha
     return better if all(check.holds for check in better) else checks
 
 
-def _delay(robot: Robot, view: Seen) -> tuple[float, list[Check]]:
-    """Find how late torques come after the motion; what cannot be told from 0 is not compensated."""
+def _delay(robot: Robot, view: ObservedLog) -> tuple[float, list[Check]]:
+    """Estimate the delay of torques after the motion; one that is not significant is not compensated."""
     samples = view.samples
     found = delay(robot, [samples], subset(robot, [samples]))
     if found is None:
@@ -248,7 +252,7 @@ def _delay(robot: Robot, view: Seen) -> tuple[float, list[Check]]:
     return late, [Check("torque delay", late, "s", LATE, holds, told, "", "unusable", cause, remedy)]
 
 
-def _unlike(expected: Expected, timing: Timing) -> Check:
+def _unlike(expected: ExpectedMotion, timing: Timing) -> Check:
     return Check(
         "likeness",
         timing.likeness,
@@ -262,7 +266,7 @@ def _unlike(expected: Expected, timing: Timing) -> Check:
     )
 
 
-def _check_fits(expected: Expected, run: MeasuredRun, robot: Robot) -> None:
+def _check_fits(expected: ExpectedMotion, run: MeasuredRun, robot: Robot) -> None:
     if robot.joint_names != expected.joints:
         raise ExcitorError(
             f"program {expected.program!r} is of joints {', '.join(expected.joints)}, and {robot.name} has "

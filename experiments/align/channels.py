@@ -1,10 +1,9 @@
-"""Does every position channel show its joint? Order, sign, unit, gear, zero, and that it moves and follows.
+"""Checks of logged channels: positions, torques, saturation and payload.
 
-Channels are looked at on the side of the gears where they were recorded: there one fault is in one channel.
-
-* Does every torque channel belong to its joint: order, sign, scale? The prior model is asked, not trusted.
-* Were torques cut off? A drive that asks for more than it gives, against one that gives what it asks for.
-* Does the robot carry what the plan says? Torques, less the prior's, as a mass at the flange, and how sure that is.
+Positions: order, sign, unit, gear ratio, zero, motion and tracking. Torques: order, sign and scale by the prior model;
+saturation of drives, as commanded against delivered torque; payload, as a mass at the flange beyond the prior's, with
+its uncertainty. Channels are checked on the side of the gears where they were recorded: there one fault is in one
+channel.
 """
 
 from dataclasses import dataclass, replace
@@ -13,8 +12,8 @@ import numpy as np
 
 from excitor.design.motion import Trajectory
 from excitor.experiments.align.clock import Timing, best_order, likeness, shifts
-from excitor.experiments.align.nouns import Alignment, Check, Expected, MeasuredRun
-from excitor.experiments.align.windows import Followed, followed, thinned
+from excitor.experiments.align.nouns import Alignment, Check, ExpectedMotion, MeasuredRun
+from excitor.experiments.align.windows import TrackingSummary, followed, thinned
 from excitor.identify.diagnose import STILL, check_clipping, check_dead, several
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
@@ -38,7 +37,7 @@ _TURN = 2.0 * np.pi
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Channels:
-    """Position channels as they were checked, and positions as they should have been logged."""
+    """Checked position channels, and positions corrected for their faults."""
 
     checks: tuple[Check, ...]
     q: FloatArray  # (n, n_joints): faults undone where that is possible, so that what follows tells of others
@@ -57,8 +56,8 @@ class _Fit:
     zero: float = 0.0  # mean of channel less mean of plan
 
 
-def check_positions(expected: Expected, run: MeasuredRun, timing: Timing, robot: Robot) -> Channels:
-    """Hold every channel against the plan."""
+def check_positions(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, robot: Robot) -> Channels:
+    """Check every position channel against the plan."""
     u = (run.t - timing.start) / timing.stretch
     begin, end = expected.moving_span
     inside = (u >= begin) & (u <= end)
@@ -98,8 +97,8 @@ def check_positions(expected: Expected, run: MeasuredRun, timing: Timing, robot:
     return Channels(tuple(checks), q, sound, strays)
 
 
-def check_tracking(expected: Expected, channels: Channels, run: MeasuredRun, timing: Timing) -> list[Check]:
-    """Tell how far each joint was from the plan, in time with it: its share of the motion, rms."""
+def check_tracking(expected: ExpectedMotion, channels: Channels, run: MeasuredRun, timing: Timing) -> list[Check]:
+    """Compute each joint's tracking error after time alignment: its share of the motion, rms."""
     u = (run.t - timing.start) / timing.stretch
     begin, end = expected.moving_span
     inside = (u >= begin) & (u <= end)
@@ -123,14 +122,14 @@ def check_tracking(expected: Expected, channels: Channels, run: MeasuredRun, tim
                 expected.joints[j],
                 "doubtful",
                 "" if holds else "poor tracking",
-                "" if holds else "the controller did not follow: lower speeds, or tell it the payload",
+                "" if holds else "the controller did not follow: lower speeds, or set its payload",
             )
         )
     return checks
 
 
-def check_lag(expected: Expected, run: MeasuredRun, timing: Timing, interval: float) -> list[Check]:
-    """Tell how late joints follow the commanded positions, where a log has both; it explains what tracking costs."""
+def check_lag(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, interval: float) -> list[Check]:
+    """Estimate the delay of joints behind commanded positions, where a log has both; it explains tracking errors."""
     if run.q_reference is None:
         return []
     begin, end = expected.moving_span
@@ -139,14 +138,14 @@ def check_lag(expected: Expected, run: MeasuredRun, timing: Timing, interval: fl
     moving = np.flatnonzero(expected.moving())
     error = run.q_reference[inside][:, moving] - expected.planned(u[inside])[:, moving]
     if (error.std(axis=0) > TRACKING * expected.planned(u[inside])[:, moving].std(axis=0) + FOLLOWS).any():
-        told = "commanded positions are not the plan's: the fault lies before the robot, or in the conversion of both"
+        told = "commanded positions are not the plan's: the fault is before the robot, or in the conversion of both"
         return [Check("command", float(np.abs(error).max()), "", TRACKING, True, told)]
     lag = -float(shifts(expected, timing, run.t, run.q_reference, np.array([begin, end]))[0])
     told = f"joints follow the commanded positions {1e3 * lag:.3g} ms later, {lag / interval:.2g} samples"
     return [Check("lag", lag, "s", np.inf, True, told)]
 
 
-def _candidates(expected: Expected, robot: Robot, side: FloatArray) -> dict[str, FloatArray]:
+def _candidates(expected: ExpectedMotion, robot: Robot, side: FloatArray) -> dict[str, FloatArray]:
     """List what a channel may show of the planned joints, as rows that combine them."""
     found = {"joint": side}
     if not np.array_equal(side, robot.drive.motor_from_joint) and not _diagonal(robot.drive.motor_from_joint):
@@ -190,7 +189,7 @@ def _order(fits: list[list[_Fit]], moving: BoolArray) -> IntArray:
     return order if (exchanged & clear & worse).sum() >= 2 else own
 
 
-def _order_checks(what: str, whose: str, expected: Expected, order: IntArray) -> list[Check]:
+def _order_checks(what: str, whose: str, expected: ExpectedMotion, order: IntArray) -> list[Check]:
     """Check that channels of `what` ("position") are in the order of `whose` ("plan"): each shows its own joint."""
     wrong = np.flatnonzero(order != np.arange(len(order)))
     told = f"{what} channels are in the {whose}'s order"
@@ -213,8 +212,8 @@ def _order_checks(what: str, whose: str, expected: Expected, order: IntArray) ->
     ]
 
 
-def _still(expected: Expected, j: int, x: FloatArray) -> list[Check]:
-    """Hold a joint that was to stand still to that."""
+def _still(expected: ExpectedMotion, j: int, x: FloatArray) -> list[Check]:
+    """Check that a joint planned to stand still does."""
     travel = float(np.ptp(x))
     if travel <= ZERO:
         return []
@@ -224,8 +223,8 @@ def _still(expected: Expected, j: int, x: FloatArray) -> list[Check]:
     return [Check("standing still", travel, "", ZERO, False, sentence, name, "doubtful", "another program", remedy)]
 
 
-def _stuck(expected: Expected, j: int, plan: FloatArray, x: FloatArray, fit: _Fit) -> Check:
-    """Tell how much of the planned motion a joint makes, where it makes least; a clean copy of any size moves."""
+def _stuck(expected: ExpectedMotion, j: int, plan: FloatArray, x: FloatArray, fit: _Fit) -> Check:
+    """Compute the least share of the planned motion that a joint makes in any part; a clean copy of any size moves."""
     name, share = expected.joints[j], 1.0
     if fit.alike < 0.999:
         moved = [
@@ -253,12 +252,12 @@ def _stuck(expected: Expected, j: int, plan: FloatArray, x: FloatArray, fit: _Fi
 
 
 def _stays(plan: FloatArray, x: FloatArray) -> bool:
-    """Tell whether a joint never moves, as one whose brake is closed; one that stalls has a drive too weak."""
+    """Return True if a joint never moves, as with a closed brake; one that stalls has too weak a drive."""
     parts = zip(np.array_split(plan, _PIECES), np.array_split(x, _PIECES), strict=True)
     return all(np.std(b) <= MOVES * np.std(a) for a, b in parts if np.std(a) > 0.2 * np.std(plan))
 
 
-def _channel_checks(expected: Expected, robot: Robot, run: MeasuredRun, j: int, fit: _Fit) -> list[Check]:
+def _channel_checks(expected: ExpectedMotion, robot: Robot, run: MeasuredRun, j: int, fit: _Fit) -> list[Check]:
     name = expected.joints[j]
     if fit.alike < ALIKE:
         sentence = f"positions of joint {name} are unlike the plan: correlation {np.sqrt(max(fit.alike, 0.0)):.3f}"
@@ -290,8 +289,8 @@ def _channel_checks(expected: Expected, robot: Robot, run: MeasuredRun, j: int, 
     return checks
 
 
-def _meaning(expected: Expected, robot: Robot, run: MeasuredRun, j: int, fit: _Fit) -> tuple[str, str, str]:
-    """Name what a factor comes from: cause, the words for it, the remedy; empty where it is 1."""
+def _meaning(expected: ExpectedMotion, robot: Robot, run: MeasuredRun, j: int, fit: _Fit) -> tuple[str, str, str]:
+    """Classify a position channel's factor: cause, description, remedy; empty where it is 1."""
     f = fit.factor
     if fit.kind == "axis":
         return "controller axes", ": they are in the controller's coupled axes", "convert axes to joints"
@@ -342,8 +341,8 @@ _TORQUE_NEAR = np.log(1.6)  # of a factor that names a unit
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
-    """What was found on one side of the gears, and by how much exchanged channels explain it better than any unit."""
+class _SideVerdict:
+    """Faults found on one side of the gears, and the gain of exchanged channels over any unit error."""
 
     checks: list[Check]
     gain: float = 0.0
@@ -356,7 +355,7 @@ class _Judged:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Model:
-    """What a joint's torque may consist of, on the side where it was recorded."""
+    """Components of a joint's model torque, on the side where it was recorded."""
 
     rigid: FloatArray  # (n, n_joints)
     friction: FloatArray  # (n, n_joints) of the prior
@@ -370,9 +369,9 @@ class _TorqueFit:
 
 
 def felt(
-    expected: Expected, run: MeasuredRun, robot: Robot, samples: Samples, sound: BoolArray
+    expected: ExpectedMotion, run: MeasuredRun, robot: Robot, samples: Samples, sound: BoolArray
 ) -> tuple[Robot, list[Check]]:
-    """Take rotors and friction out of the prior where torques are those of sensors at the joints, which feel neither.
+    """Remove rotors and friction from the prior where torques are from joint sensors, which measure neither.
 
     Most joints must agree, so that one wrong channel does not decide it.
     """
@@ -388,16 +387,16 @@ def felt(
     better = float(np.median(np.log(np.maximum(left[0], 1e-300) / np.maximum(left[1], 1e-300))))
     if better < np.log(SENSED):
         return robot, []
-    told = "torques are those of links alone, as sensors at the joints feel them: no rotors, no friction of motors"
+    told = "torques are those of links alone, as sensors at the joints measure them: no rotors, no friction of motors"
     return links, [Check("torque sensors", better, "1", np.inf, True, told)]
 
 
 def check_torques(
-    expected: Expected, run: MeasuredRun, robot: Robot, samples: Samples, sound: BoolArray
+    expected: ExpectedMotion, run: MeasuredRun, robot: Robot, samples: Samples, sound: BoolArray
 ) -> list[Check]:
-    """Hold torque channels against the prior model of the motion that was measured.
+    """Check torque channels against the prior model of the measured motion.
 
-    Controllers bring torques of coupled motors to the joints: there one wrong motor shows in several joints.
+    Controllers convert torques of coupled motors to the joints: there one wrong motor shows in several joints.
     """
     own = _checked(expected, run, robot, samples, sound)
     gears = robot.drive.motor_from_joint
@@ -408,11 +407,13 @@ def check_torques(
     return motors.checks if motors.gain > own.gain or (one and not own.gain) else own.checks
 
 
-def _checked(expected: Expected, run: MeasuredRun, robot: Robot, samples: Samples, sound: BoolArray) -> _Judged:
+def _checked(
+    expected: ExpectedMotion, run: MeasuredRun, robot: Robot, samples: Samples, sound: BoolArray
+) -> _SideVerdict:
     if not prior(robot).any():
         sentence = "the robot has no prior model, so sign, scale and order of torques were not checked"
         remedy = "give masses and centres of mass, however rough"
-        return _Judged([Check("prior model", 0.0, "1", 1.0, True, sentence, remedy=remedy)])
+        return _SideVerdict([Check("prior model", 0.0, "1", 1.0, True, sentence, remedy=remedy)])
     dead = {str(finding.data["joint"]): finding for finding in check_dead(robot, [samples])}
     checks = [
         Check("torque", 0.0, "1", 0.0, False, f.sentence, joint, "unusable", "dead channel", f.remedy)
@@ -427,11 +428,11 @@ def _checked(expected: Expected, run: MeasuredRun, robot: Robot, samples: Sample
     for j in np.flatnonzero(judged):
         channel = tau[:, order[j]] * (gains[j] / gains[order[j]])
         checks.append(_sign_and_scale(expected, robot, run, int(j), model, channel))
-    return _Judged(checks, gain)
+    return _SideVerdict(checks, gain)
 
 
 def on_side(robot: Robot, side: str, tau: FloatArray) -> FloatArray:
-    """Bring joint torques back to where they were recorded: τ_motor = N⁻ᵀ τ."""
+    """Convert joint torques back to the side where they were recorded: τ_motor = N⁻ᵀ τ."""
     return tau if side == "joint" else np.linalg.solve(robot.drive.motor_from_joint.T, tau.T).T
 
 
@@ -480,7 +481,7 @@ def _fit(model: _Model, j: int, tau: FloatArray, scaled: bool) -> _TorqueFit:
 
 
 def _torque_order(misfit: FloatArray, judged: BoolArray) -> tuple[IntArray, float]:
-    """Choose the channel of each joint: its own, unless an exchange explains torques far better; and by how much."""
+    """Choose the channel of each joint: its own, unless an exchange explains torques far better; and the gain."""
     own = np.arange(len(misfit))
     value = -np.log(np.maximum(misfit, _LEAST))
     value[~judged] = 0.0
@@ -492,7 +493,7 @@ def _torque_order(misfit: FloatArray, judged: BoolArray) -> tuple[IntArray, floa
 
 
 def _sign_and_scale(
-    expected: Expected, robot: Robot, run: MeasuredRun, j: int, model: _Model, tau: FloatArray
+    expected: ExpectedMotion, robot: Robot, run: MeasuredRun, j: int, model: _Model, tau: FloatArray
 ) -> Check:
     name = expected.joints[j]
     factor, sign, doubt = _factor(model, j, tau)
@@ -531,7 +532,7 @@ def _factor(model: _Model, j: int, tau: FloatArray) -> tuple[float, float, float
 
 
 def _torque_meaning(robot: Robot, run: MeasuredRun, j: int, factor: float, doubt: float) -> tuple[str, str, str]:
-    """Name what a torque's factor comes from: cause, the words for it, the remedy."""
+    """Classify a torque channel's factor: cause, description, remedy."""
     gears = robot.drive.motor_from_joint[j]
     gear, limit = abs(float(gears[j] or gears[np.argmax(np.abs(gears))])), float(robot.limits.torque[j])
     known = {
@@ -568,7 +569,7 @@ SLOW = 0.02  # of a motor's highest speed, below which its friction may hold it 
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """A channel's end, if there is one."""
+    """Torque level at which a channel saturates, if any."""
 
     level: float = 0.0
     saved: float = 0.0  # logarithm of the residual's power
@@ -579,7 +580,7 @@ class _Cut:
 
 
 def check_saturation(found: Alignment, run: MeasuredRun, robot: Robot, channels: Channels) -> list[Check]:
-    """Look for an end of every motor's torque; a joint that is stuck has its drive at its end for another reason."""
+    """Detect saturation of every motor's torque; a blocked joint saturates its drive for another reason."""
     told = followed(found, run, channels.q)
     tau = on_side(robot, "motor", told.tau)
     asked, held = _asked(robot, told), _held(robot, run)
@@ -602,8 +603,8 @@ def check_saturation(found: Alignment, run: MeasuredRun, robot: Robot, channels:
     return checks
 
 
-def _asked(robot: Robot, told: Followed) -> list[tuple[FloatArray, FloatArray]]:
-    """Collect what each motor's controller may ask for: the plan's columns, and errors of the joints that it moves.
+def _asked(robot: Robot, told: TrackingSummary) -> list[tuple[FloatArray, FloatArray]]:
+    """Build each motor's possible command: the plan's columns, and tracking errors of the joints that it moves.
 
     Errors have the sense in which a controller asks for more.
     """
@@ -616,20 +617,20 @@ def _asked(robot: Robot, told: Followed) -> list[tuple[FloatArray, FloatArray]]:
     ]
 
 
-def _turning(robot: Robot, told: Followed) -> BoolArray:
-    """Leave out motors while they stand, (n, n_joints): what friction holds there is in no model."""
+def _turning(robot: Robot, told: TrackingSummary) -> BoolArray:
+    """Mask of moving motors, (n, n_joints): static friction is in no model."""
     speed = np.abs(told.motion.dq @ robot.drive.motor_from_joint.T)
     return np.asarray(speed > SLOW * speed.max(axis=0))
 
 
 def _stays_at_end(tau: FloatArray) -> tuple[_Cut, bool]:
-    """Tell whether a drive whose joint does not follow stays at its end, whatever the motion needs."""
+    """Return True if a drive whose joint does not follow stays at its limit, whatever the motion needs."""
     level, share = _piled(np.abs(tau))
     return _Cut(level, np.inf, np.inf, share), share > PILED
 
 
 def _piled(size: FloatArray) -> tuple[float, float]:
-    """Find where torques pile up at their largest, and which share of all but the small ones does."""
+    """Find the level at which torques accumulate near their maximum, and the share of all but small ones that does."""
     noise = 1.5 * float(np.median(np.abs(np.diff(size)))) / np.sqrt(2.0)
     width = max(2.5 * noise, 0.01 * float(size.max()))
     highest = float(np.quantile(size, 0.995)) - width
@@ -648,7 +649,7 @@ def _held(robot: Robot, run: MeasuredRun) -> set[str]:
 
 
 def _cut(W: FloatArray, behind: FloatArray, tau: FloatArray, error: FloatArray) -> _Cut:
-    """Find the end that explains a channel best, of those that a few suppositions lead to."""
+    """Find the saturation level that explains a channel best, from several initial levels."""
     Q = _basis(np.hstack([W, behind]))
     if len(tau) < 2 * Q.shape[1]:
         return _Cut()
@@ -661,7 +662,7 @@ def _cut(W: FloatArray, behind: FloatArray, tau: FloatArray, error: FloatArray) 
 
 
 def _basis(A: FloatArray) -> FloatArray:
-    """Span the columns that are not lost among the others, orthonormal."""
+    """Compute an orthonormal basis of the linearly independent columns."""
     norms = np.linalg.norm(A, axis=0)
     shown = norms > 1e-9 * norms.max(initial=1e-300)
     U, values, _ = np.linalg.svd(A[:, shown] / norms[shown], full_matrices=False)
@@ -669,7 +670,7 @@ def _basis(A: FloatArray) -> FloatArray:
 
 
 def _straight(W: FloatArray, behind: FloatArray, tau: FloatArray) -> float:
-    """Tell what a drive without an end leaves, squared: where its joint is behind it gives more, never less."""
+    """Sum of squared residuals without saturation: where its joint is behind, a drive gives more, never less."""
     from scipy.optimize import nnls
 
     U = _basis(W)
@@ -679,7 +680,7 @@ def _straight(W: FloatArray, behind: FloatArray, tau: FloatArray) -> float:
 
 
 def _searched(Q: FloatArray, tau: FloatArray, power: tuple[float, float], start: tuple[BoolArray, FloatArray]) -> _Cut:
-    """Fit what is asked for and the end in turns, from samples supposed to be cut off; Q has orthonormal columns."""
+    """Fit the command and the saturation level alternately, from samples `cut` off; Q has orthonormal columns."""
     (straight, varies), (cut, error) = power, start
     best = _Cut()
     for _ in range(ROUNDS):
@@ -710,7 +711,7 @@ def _behind(error: FloatArray, cut: BoolArray) -> float:
 
 
 def _sure(cut: _Cut, n: int, series: bool) -> bool:
-    """Trust an end that torques show clearly; or one that they show, where the joint is left behind as well."""
+    """Accept a saturation level that torques show clearly, or show while the joint also falls behind."""
     if n * cut.saved < EVIDENCE or cut.explained < EXPLAINED:
         return False
     clear = series and cut.saved > CLEAR and cut.beyond > 2.0 * BEYOND
@@ -743,7 +744,7 @@ SPREAD = 0.1  # of masses and first moments about the prior; twice that of inert
 PAYLOAD_EVIDENCE = 10.0  # below which nothing is said: healthy runs save 3 at most
 LEAST_MASS = 0.02  # of the mass of all links: too little to matter
 REACH = 0.1  # m, of a load's centre from the flange
-ROWS = 400  # samples that are looked at
+ROWS = 400  # samples that are used
 
 
 @dataclass(frozen=True, slots=True)
@@ -756,32 +757,32 @@ class Load:
     evidence: float = 0.0  # what it saves of the squared residual, in variances; a few by chance
 
     def sure(self, robot: Robot) -> bool:
-        """Tell whether it is more than chance, and than nothing."""
+        """Return True if the load is significant, and larger than the least mass reported."""
         return self.evidence > PAYLOAD_EVIDENCE and abs(self.mass) > self.least(robot)
 
     def possible(self, robot: Robot) -> bool:
-        """Tell whether a body is left of the last link and its load: no load takes off more than there is."""
+        """Return True if the last link and its load keep a positive mass."""
         return self.mass > -float(prior(robot)[layout(robot).link(_carrier(robot))][9])
 
     def least(self, robot: Robot) -> float:
-        """From which mass on something is said, kg."""
+        """Least mass reported, kg."""
         masses = float(np.abs(prior(robot)[9 : layout(robot).n_link_params : 10]).sum())
         return max(LEAST_MASS * masses, self.sigma)
 
 
 def can_weigh(run: MeasuredRun, robot: Robot) -> bool:
-    """Tell whether torques and a prior are there to weigh a load with."""
+    """Return True if there are torques and a prior to estimate a load with."""
     return run.effort == "torque" and bool(prior(robot).any())
 
 
 def check_payload(run: MeasuredRun, robot: Robot, samples: Samples) -> list[Check]:
-    """Say whether torques look like another load than the stated one."""
+    """Check if torques indicate another load than the stated one."""
     if not can_weigh(run, robot):
         return []
     load = flange_load(robot, run, samples)
     least = load.least(robot)
     holds = not load.sure(robot)
-    told = f"torques look like {load.mass:.3g} ± {load.sigma:.2g} kg at the flange beyond the stated load"
+    told = f"torques indicate {load.mass:.3g} ± {load.sigma:.2g} kg at the flange beyond the stated load"
     return [
         Check(
             "payload",
@@ -798,7 +799,7 @@ def check_payload(run: MeasuredRun, robot: Robot, samples: Samples) -> list[Chec
 
 
 def loaded(robot: Robot, load: Load) -> Robot:
-    """Hang a load on the flange of a robot's prior model."""
+    """Add a load at the flange to a robot's prior model."""
     chi, ball = robot.chi.copy(), np.zeros(10)
     ball[6:9], ball[9] = load.moments, load.mass
     params = layout(robot)
@@ -811,7 +812,7 @@ def _carrier(robot: Robot) -> int:
 
 
 def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
-    """Estimate the load by least squares with a prior on all else; friction and offsets are free."""
+    """Estimate the load by least squares with a prior on all other parameters; friction and offsets are free."""
     data = thinned(samples, ROWS)
     chi, params = prior(robot), layout(robot)
     Y = regressor(robot, data.motion)
@@ -833,13 +834,13 @@ def flange_load(robot: Robot, run: MeasuredRun, samples: Samples) -> Load:
 
 
 def _moving_joints(dq: FloatArray) -> BoolArray:
-    """Leave out joints while they stand: what friction holds there is not known."""
+    """Mask of moving joints: static friction is not modelled."""
     fastest = np.abs(dq).max(axis=0)
     return np.asarray((np.abs(dq) > SLOW * fastest) | (fastest == 0.0))
 
 
 def _columns(robot: Robot, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Collect the load's columns, then those of all else; and how far each may be from 0."""
+    """Build the load's columns, then those of all other parameters; and each one's prior standard deviation."""
     params, chi = layout(robot), prior(robot)
     at_flange = np.eye(10)
     here = Y[:, :, params.link(_carrier(robot))]
@@ -851,7 +852,7 @@ def _columns(robot: Robot, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _spreads(robot: Robot, chi: FloatArray) -> FloatArray:
-    """How far each parameter may be from the prior; inf for friction."""
+    """Compute each parameter's prior standard deviation; inf for friction."""
     params = layout(robot)
     spreads = np.full(len(params), np.inf)
     links = chi[: params.n_link_params].reshape(-1, 10)
@@ -874,7 +875,7 @@ def _sided(robot: Robot, run: MeasuredRun, columns: FloatArray) -> FloatArray:
 
 
 def _weights(A: FloatArray, b: FloatArray, tau: FloatArray) -> FloatArray:
-    """One over what each joint's torque is uncertain by, a row: the model's error repeats itself along the motion."""
+    """Compute one over each joint's torque uncertainty, a row: the model's error is correlated along the motion."""
     n = len(A)
     left = []
     for j in range(A.shape[1]):

@@ -1,6 +1,6 @@
-"""Is a log complete? Gaps in its stamps, the speed slider, marks, and the periods that it holds.
+"""Clock of a log: gaps in its stamps, speed override, marks, and complete periods.
 
-* When does a log show the planned motion, and how stretched? By correlation first, then by least squares.
+The planned motion's start and time scale are found by correlation, and refined by least squares.
 """
 
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from excitor.design.motion import Trajectory
-from excitor.experiments.align.nouns import Check, Expected, MeasuredRun
+from excitor.experiments.align.nouns import Check, ExpectedMotion, MeasuredRun
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.errors import ExcitorError
 
@@ -82,8 +82,8 @@ class Timing:
     likeness: float
 
 
-def check_speed(run: MeasuredRun, timing: Timing, expected: Expected) -> list[Check]:
-    """Look at the controller's own word for its speed while the program ran."""
+def check_speed(run: MeasuredRun, timing: Timing, expected: ExpectedMotion) -> list[Check]:
+    """Check the speed scaling that the controller reported while the program ran."""
     if run.speed_scaling is None:
         return []
     u = (run.t - timing.start) / timing.stretch
@@ -109,8 +109,8 @@ def check_speed(run: MeasuredRun, timing: Timing, expected: Expected) -> list[Ch
     ]
 
 
-def check_stretch(expected: Expected, stretch: float, tolerance: float) -> list[Check]:
-    """Compare the duration with the planned one: a slider slows motion down, lost rows make it look faster."""
+def check_stretch(expected: ExpectedMotion, stretch: float, tolerance: float) -> list[Check]:
+    """Compare the duration with the planned one: a speed override lengthens motion, lost rows seem to shorten it."""
     holds = abs(stretch - 1.0) <= tolerance
     what = "period" if isinstance(expected.body, Trajectory) else "motion"
     sentence = f"the {what} took {stretch:.6g} times as long as planned"
@@ -125,7 +125,7 @@ def check_stretch(expected: Expected, stretch: float, tolerance: float) -> list[
     return [Check("stretch", stretch, "1", tolerance, holds, sentence, level="unusable", cause=cause, remedy=remedy)]
 
 
-def check_marks(expected: Expected, run: MeasuredRun, timing: Timing) -> list[Check]:
+def check_marks(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) -> list[Check]:
     """Compare marks with those of the program: none missing, none twice, and at the time that the motion says."""
     if run.mark is None or not expected.marks:
         return []
@@ -161,8 +161,8 @@ def check_marks(expected: Expected, run: MeasuredRun, timing: Timing) -> list[Ch
     return checks + (_mark_times(np.array(ahead)) if ahead else [])
 
 
-def check_periods(expected: Expected, run: MeasuredRun, timing: Timing) -> tuple[list[Check], int, int]:
-    """Count measured periods that the log holds whole; also the first of them, and how many there are."""
+def check_periods(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) -> tuple[list[Check], int, int]:
+    """Check that the log holds all measured periods; return also the first complete one and their number."""
     if not isinstance(expected.body, Trajectory):
         begin, end = timing.start, timing.start + timing.stretch * expected.duration
         slack = 2e-2 * (end - begin)
@@ -236,7 +236,7 @@ CLEAN = 1e-4  # of a channel's power: what even a joint that follows well leaves
 MOST_SAMPLES = 20_000  # that least squares look at
 
 
-def locate(expected: Expected, t: FloatArray, x: FloatArray) -> Timing:
+def locate(expected: ExpectedMotion, t: FloatArray, x: FloatArray) -> Timing:
     """Find the planned motion in channels (n, n_channels), whatever their signs, scales and order are."""
     grid = _Grid(expected, t, x)
     best = grid.match(1.0, np.inf)
@@ -263,8 +263,8 @@ def best_order(value: FloatArray) -> IntArray:
     return np.asarray(linear_sum_assignment(-value)[1])
 
 
-def period_stretch(expected: Expected, t: FloatArray, x: FloatArray, near: float) -> float:
-    """Find the stretch of a series' period that maximises the projection onto its harmonics, near a first guess."""
+def period_stretch(expected: ExpectedMotion, t: FloatArray, x: FloatArray, near: float) -> float:
+    """Find the time scale of a series' period that maximises the projection onto its harmonics, near a first guess."""
     from scipy.optimize import minimize_scalar
 
     assert isinstance(expected.body, Trajectory)
@@ -286,8 +286,8 @@ def period_stretch(expected: Expected, t: FloatArray, x: FloatArray, near: float
     return float(near * (1.0 + found.x))
 
 
-def shifts(expected: Expected, timing: Timing, t: FloatArray, x: FloatArray, edges: FloatArray) -> FloatArray:
-    """Tell how late channels, brought to the plan's signs and scales, come in each span of planned time, s.
+def shifts(expected: ExpectedMotion, timing: Timing, t: FloatArray, x: FloatArray, edges: FloatArray) -> FloatArray:
+    """Estimate the delay of channels, in the plan's signs and scales, in each span of planned time, s.
 
     Least squares on the plan's slope, δ = -Σ (x - p) ṗ / Σ ṗ², every joint weighed by the power of its motion;
     NaN where there are too few samples.
@@ -309,9 +309,9 @@ def shifts(expected: Expected, timing: Timing, t: FloatArray, x: FloatArray, edg
 
 
 class _Grid:
-    """A log on a coarse, even grid, against which stretched plans are correlated."""
+    """A log on a coarse, even grid, which plans of various time scales are correlated with."""
 
-    def __init__(self, expected: Expected, t: FloatArray, x: FloatArray) -> None:
+    def __init__(self, expected: ExpectedMotion, t: FloatArray, x: FloatArray) -> None:
         self.expected = expected
         self.moving = expected.moving()
         self.dt = max(float(t[-1] - t[0]) / COARSE, float(np.median(np.diff(t))))
@@ -323,7 +323,7 @@ class _Grid:
         self.x = self.x - self.x.mean(axis=1, keepdims=True)
 
     def match(self, stretch: float, longest: float) -> Timing:
-        """Find where the first `longest` s of the plan, stretched, look most like the log."""
+        """Find the lag at which the first `longest` s of the plan, time-scaled, correlate best with the log."""
         begin, end = self.expected.moving_span
         end = min(end, begin + longest)
         n = round((end - begin) * stretch / self.dt)
@@ -357,15 +357,15 @@ def _correlations(x: FloatArray, p: FloatArray) -> FloatArray:
     return np.asarray(both**2 / (power[:, None] * own[None, :, None]))
 
 
-def _first_part(expected: Expected) -> float:
+def _first_part(expected: ExpectedMotion) -> float:
     if not isinstance(expected.body, Trajectory):
         return np.inf
     excitation = expected.body.excitation
     return excitation.ramp + FEW_PERIODS * excitation.period
 
 
-def _refined(expected: Expected, t: FloatArray, x: FloatArray, timing: Timing) -> Timing:
-    """Improve start and stretch by Gauss-Newton; every channel keeps an offset and a scale of its own."""
+def _refined(expected: ExpectedMotion, t: FloatArray, x: FloatArray, timing: Timing) -> Timing:
+    """Refine start and time scale by Gauss-Newton; every channel keeps an offset and a scale of its own."""
     step = max(1, len(t) // MOST_SAMPLES)
     t, x = t[::step], x[::step]
     moving = expected.moving()
@@ -386,7 +386,7 @@ def _refined(expected: Expected, t: FloatArray, x: FloatArray, timing: Timing) -
 
 
 def _newton_step(p: FloatArray, v: FloatArray, u: FloatArray, x: FloatArray) -> tuple[float, float]:
-    """Solve for changes of start and stretch: x = a + b p - b v (d start + u d stretch), a and b free."""
+    """Solve for changes of start and time scale: x = a + b p - b v (d start + u d stretch), a and b free."""
     normal, right = np.zeros((2, 2)), np.zeros(2)
     fits = [likeness(p[:, [i]], x[:, [i]])[0, 0] for i in range(x.shape[1])]
     for i in range(x.shape[1]):
@@ -398,7 +398,7 @@ def _newton_step(p: FloatArray, v: FloatArray, u: FloatArray, x: FloatArray) -> 
         J = -b * np.column_stack([v[:, i], v[:, i] * u])
         J -= q @ (q.T @ J)
         r = x[:, i] - basis @ (a, b)
-        size = float(np.var(r) + CLEAN * np.var(x[:, i])) or 1.0  # a joint that strays tells little of time
+        size = float(np.var(r) + CLEAN * np.var(x[:, i])) or 1.0  # a deviating joint has little information on time
         normal += J.T @ J / size
         right += J.T @ r / size
     if np.linalg.cond(normal) > 1e14:

@@ -1,4 +1,4 @@
-"""What alignment speaks of: the plan of a program, the log of its run, checks, and what they come to."""
+"""Data of alignment: the plan of a program, the log of its run, checks, and the alignment."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ Side = Literal["joint", "motor"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Expected:
-    """What a program was to make the joints do, in rad, m and s from the start of its main stretch."""
+class ExpectedMotion:
+    """Planned joint motion of a program, in rad, m and s from the start of its main segment."""
 
     program: str
     joints: tuple[str, ...]
@@ -34,26 +34,26 @@ class Expected:
 
     @property
     def moves(self) -> tuple[Move, ...]:
-        """All moves of the main stretch; none for a series."""
+        """All moves of the main segment; none for a series."""
         return () if isinstance(self.body, Trajectory) else self.body.moves * self.body.repeats
 
     @property
     def duration(self) -> float:
-        """How long the main stretch takes, s."""
+        """Duration of the main segment, s."""
         if isinstance(self.body, Trajectory):
             return self.body.excitation.duration
         return float(sum(move.duration for move in self.moves))
 
     @property
     def moving_span(self) -> tuple[float, float]:
-        """When the main stretch moves, s: without its rests before and after."""
+        """Time span of the main segment's motion, s: without its rests before and after."""
         if not isinstance(self.body, Trajectory):
             return 0.0, self.duration
         return self.body.excitation.settle, self.duration - self.body.excitation.hold
 
     @property
     def steady_span(self) -> tuple[float, float]:
-        """When a series runs at its full amplitude, s; all of it where there is no series."""
+        """Time span of a series at its full amplitude, s; the whole segment for moves."""
         if not isinstance(self.body, Trajectory):
             return 0.0, self.duration
         excitation = self.body.excitation
@@ -61,21 +61,21 @@ class Expected:
         return begin, begin + (excitation.warm_up + excitation.measured) * excitation.period
 
     def planned(self, t: FloatArray, order: int = 0) -> FloatArray:
-        """Evaluate a derivative of the main stretch, (n_t, n_joints); at rest before and after it."""
+        """Evaluate a derivative of the main segment, (n_t, n_joints); at rest before and after it."""
         if isinstance(self.body, Trajectory):
             t = np.clip(t, 0.0, self.duration) if order == 0 else t
             return executed(self.body, t, order)
         return moved(self.start, self.moves, t, order)
 
     def moving(self) -> BoolArray:
-        """Tell which joints the plan moves, (n_joints,)."""
+        """Return the mask of joints that the plan moves, (n_joints,)."""
         t = np.linspace(*self.moving_span, 1 + min(20_000, max(400, 20 * len(self.moves))))
         return np.asarray(np.ptp(self.planned(t), axis=0) > STILL)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class MeasuredRun:
-    """What a log holds of one run, on the joint side, at stamps that need not be even."""
+    """Log of one run, on the joint side, at stamps that need not be even."""
 
     name: str  # of the file, for sentences
     t: FloatArray  # (n,), s
@@ -100,7 +100,7 @@ class MeasuredRun:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One comparison of the log with the plan or the prior model: a figure, what it may be, and what it says."""
+    """One comparison of the log with the plan or the prior model: value, tolerance, and sentence."""
 
     what: str
     figure: float
@@ -119,11 +119,11 @@ class Check:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Alignment:
-    """When a log shows its program, and all that was checked."""
+    """Alignment of a log with its program, and all checks."""
 
-    expected: Expected
+    expected: ExpectedMotion
     checks: tuple[Check, ...]
-    start: float = np.nan  # s of the log: when the main stretch begins
+    start: float = np.nan  # s of the log: begin of the main segment
     stretch: float = np.nan  # duration over the planned one
     interval: float = np.nan  # s between samples, typically
     first_period: int = 0  # of the measured ones, the first that is usable
@@ -142,12 +142,12 @@ class Alignment:
         return tuple(dict.fromkeys(check.cause for check in self.faults))
 
     def log_time(self, t: FloatArray) -> FloatArray:
-        """Tell when, on the log's clock, a time of the plan is."""
+        """Convert planned time to time on the log's clock."""
         return np.asarray(self.start + self.stretch * np.asarray(t))
 
 
-class Misaligned(ExcitorError):
-    """A log that does not show what its program was to do; `checks` say in what."""
+class Misalignment(ExcitorError):
+    """A log that does not show its planned program; `checks` lists the differences."""
 
     def __init__(self, name: str, checks: Sequence[Check]) -> None:
         self.checks = tuple(checks)

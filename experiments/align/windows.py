@@ -1,7 +1,7 @@
-"""What of a log may be identified from? Periods, stops and cruises, on an even grid, torques in time with motion.
+"""Usable windows of an aligned log: periods, stops and cruises, on an even grid, torques in time with motion.
 
-* What do torques and motion of an aligned log look like, free of noise? One mean period, or what moves measure.
-* Which measured periods are alike? What still settles, or was disturbed, is left out; drift of friction is told.
+Series are averaged to one mean period. Periods that still settle or were disturbed are excluded; drift of friction is
+reported.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import numpy as np
 
 from excitor.design.motion import Trajectory
 from excitor.experiments.align.clock import in_order
-from excitor.experiments.align.nouns import Alignment, Check, Expected, MeasuredRun, Misaligned
+from excitor.experiments.align.nouns import Alignment, Check, ExpectedMotion, MeasuredRun, Misalignment
 from excitor.identify.periods import Average, average, periodic_lowpass
 from excitor.identify.samples import Samples, Step
 from excitor.identify.signals import differentiate, lowpass
@@ -35,7 +35,7 @@ class Window:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Usable:
-    """What identification needs to know of an aligned log."""
+    """Usable part of an aligned log, for identification."""
 
     windows: tuple[Window, ...]
     period: float  # s of the log; NaN of a run of moves
@@ -46,7 +46,7 @@ class Usable:
 
     @property
     def start(self) -> float:
-        """When the first usable window begins, s of the log."""
+        """Start of the first usable window, s of the log."""
         return self.windows[0].start
 
     @property
@@ -68,15 +68,15 @@ class AlignedPeriods:
         freeze(self, q="n_periods n n_joints", tau="n_periods n n_joints")
 
     def averages(self) -> tuple[Average, Average]:
-        """Average positions and torques; their noise variances are told by the spread across periods."""
+        """Average positions and torques; their noise variances follow from the spread across periods."""
         return average(self.q), average(self.tau)
 
 
 def usable(alignment: Alignment, *, name: str = "the log") -> Usable:
-    """Tell what of an aligned log counts; Misaligned where it must not be identified from."""
+    """Find the usable windows of an aligned log; raise Misaligned where it must not be identified from."""
     wrong = [check for check in alignment.faults if check.level == "unusable"]
     if wrong:
-        raise Misaligned(name, wrong)
+        raise Misalignment(name, wrong)
     rate, steps = _grid(alignment)
     if isinstance(alignment.expected.body, Trajectory):
         period = alignment.stretch * alignment.expected.body.excitation.period
@@ -113,7 +113,7 @@ def aligned_windows(
 
 
 def resampled(t: FloatArray, values: FloatArray, wanted: FloatArray) -> FloatArray:
-    """Interpolate channels (n, n_channels) by cubic splines through their stamps; beyond the ends they stand."""
+    """Interpolate channels (n, n_channels) by cubic splines through their stamps; constant beyond the ends."""
     from scipy.interpolate import CubicSpline
 
     return np.asarray(CubicSpline(t, values)(np.clip(wanted, t[0], t[-1])))
@@ -132,7 +132,7 @@ def period_windows(alignment: Alignment) -> tuple[Window, ...]:
 
 
 def move_windows(alignment: Alignment) -> tuple[Window, ...]:
-    """List the measured stops, without their ends, and the measured moves while they cruise."""
+    """List the measured stops, without their ends, and the constant-speed parts of measured moves."""
     found = []
     for kind, start, end, number in planned_windows(alignment.expected):
         begin, stop = (float(x) for x in alignment.log_time(np.array([start, end])))
@@ -140,7 +140,7 @@ def move_windows(alignment: Alignment) -> tuple[Window, ...]:
     return tuple(found)
 
 
-def planned_windows(expected: Expected) -> list[tuple[Literal["stop", "cruise"], float, float, int]]:
+def planned_windows(expected: ExpectedMotion) -> list[tuple[Literal["stop", "cruise"], float, float, int]]:
     """List what the plan measures of a run of moves, s of the plan."""
     found: list[tuple[Literal["stop", "cruise"], float, float, int]] = []
     t, pose = 0.0, expected.start
@@ -155,7 +155,7 @@ def planned_windows(expected: Expected) -> list[tuple[Literal["stop", "cruise"],
 
 
 def _grid(alignment: Alignment) -> tuple[float, tuple[Step, ...]]:
-    """Choose the rate at which a period has a whole number of samples; tell what is done."""
+    """Choose a rate at which a period has a whole number of samples; and list the processing steps."""
     rate = 1.0 / alignment.interval
     body = alignment.expected.body
     if isinstance(body, Trajectory):
@@ -171,15 +171,15 @@ def _grid(alignment: Alignment) -> tuple[float, tuple[Step, ...]]:
     return rate, (Step("align with the plan", settings),)
 
 
-HARMONICS = 5  # times the highest planned one: what controllers add to the motion lies below
+HARMONICS = 5  # times the highest planned one: what controllers add to the motion is below
 MOST = 4000  # samples of a run of moves that are enough to judge torques by
-RAW_HARMONICS = 10  # the same for a motion that strays from the plan
+RAW_HARMONICS = 10  # the same for a motion that deviates from the plan
 SMOOTH = 9  # samples over which torques of moves are averaged
 BINS = 1500  # of a run, over which torques and tracking errors are averaged
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Seen:
+class ObservedLog:
     """Motion and torques of an aligned log for checks against the prior model."""
 
     samples: Samples
@@ -187,8 +187,8 @@ class Seen:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Followed:
-    """What drives were to do, how far joints were behind, and what drives gave, averaged over short times."""
+class TrackingSummary:
+    """Planned motion, tracking errors and drive torques, averaged over short times."""
 
     motion: Motion  # planned, (n, n_joints)
     error: FloatArray  # (n, n_joints), planned less measured
@@ -196,8 +196,8 @@ class Followed:
     tau: FloatArray
 
 
-def followed(alignment: Alignment, run: MeasuredRun, q: FloatArray) -> Followed:
-    """Average the steady part of a run over bins of the plan's time, by which noise shrinks and no feature does."""
+def followed(alignment: Alignment, run: MeasuredRun, q: FloatArray) -> TrackingSummary:
+    """Average the steady part of a run over bins of the plan's time, which reduces noise but keeps features."""
     begin, end = alignment.expected.steady_span
     stretch = alignment.stretch
     width = max((end - begin) / BINS, 2.0 * alignment.interval / stretch)
@@ -211,7 +211,7 @@ def followed(alignment: Alignment, run: MeasuredRun, q: FloatArray) -> Followed:
     u, error = means[kept, 0], means[kept, 1:]
     motion = Motion(*(alignment.expected.planned(u, order) / stretch**order for order in range(3)))
     rate = np.gradient(error, u * stretch, axis=0) if len(u) > 2 else np.zeros_like(error)
-    return Followed(motion, error, rate, tau[kept])
+    return TrackingSummary(motion, error, rate, tau[kept])
 
 
 def _binned(place: IntArray, values: FloatArray, count: int) -> tuple[FloatArray, BoolArray]:
@@ -222,22 +222,22 @@ def _binned(place: IntArray, values: FloatArray, count: int) -> tuple[FloatArray
     return np.column_stack(sums) / np.maximum(n, 1)[:, None], n > 0
 
 
-def seen(alignment: Alignment, run: MeasuredRun, q: FloatArray) -> Seen:
+def seen(alignment: Alignment, run: MeasuredRun, q: FloatArray) -> ObservedLog:
     """Average a series over its periods; of moves, take the planned motion and torques as logged."""
     if isinstance(alignment.expected.body, Trajectory):
         periods = aligned_samples(alignment, run, q=q)
-        return Seen(mean_samples(alignment, periods), periods)
+        return ObservedLog(mean_samples(alignment, periods), periods)
     t = np.linspace(*alignment.expected.moving_span, MOST + 2)[1:-1]
     stretch = alignment.stretch
     motion = Motion(*(alignment.expected.planned(t, order) / stretch**order for order in range(3)))
     kernel = np.ones(SMOOTH) / SMOOTH
     smooth = np.column_stack([np.convolve(column, kernel, mode="same") for column in run.tau.T])
     tau = resampled(run.t, smooth, alignment.log_time(t) + alignment.delay)
-    return Seen(Samples(alignment.expected.program, motion, tau, 1.0 / float((t[1] - t[0]) * stretch)), None)
+    return ObservedLog(Samples(alignment.expected.program, motion, tau, 1.0 / float((t[1] - t[0]) * stretch)), None)
 
 
 def raw_samples(alignment: Alignment, run: MeasuredRun, q: FloatArray) -> Samples:
-    """Take what was measured as it went, for a motion that does not repeat; filtered alike, without delay."""
+    """Resample the measured motion as logged, if it does not repeat; all channels filtered alike, without delay."""
     begin, end = alignment.log_time(np.array(alignment.expected.steady_span))
     rate = 1.0 / alignment.interval
     grid = np.arange(max(begin, run.t[0]), min(end, run.t[-1]), 1.0 / rate)
@@ -255,7 +255,7 @@ def raw_samples(alignment: Alignment, run: MeasuredRun, q: FloatArray) -> Sample
 
 
 def mean_samples(alignment: Alignment, periods: AlignedPeriods) -> Samples:
-    """Average periods, and differentiate what lies below a few times the highest planned harmonic."""
+    """Average periods, and differentiate below a few times the highest planned harmonic."""
     body = alignment.expected.body
     assert isinstance(body, Trajectory)
     q, tau = periods.q.mean(axis=0), periods.tau.mean(axis=0)
@@ -276,26 +276,26 @@ def thinned(samples: Samples, most: int) -> Samples:
 APART = 5.0  # times the usual distance between periods
 NEGLIGIBLE = 0.01  # of a channel's motion or torque: periods that differ less are alike
 DRIFT = 0.1  # of a joint's torque (rms) that its friction may change by, from the first period to the last
-SLOW = 0.1  # of a joint's highest speed, below which friction is not looked at
+SLOW = 0.1  # of a joint's highest speed, below which friction is not checked
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class UsablePeriods:
     """Usable periods in a row, counted among those given."""
 
     first: int
     count: int
 
 
-def repeating(periods: AlignedPeriods, planned: int) -> tuple[Kept, list[Check]]:
-    """Find the longest row of periods that are like their median; tell how many are left out."""
+def repeating(periods: AlignedPeriods, planned: int) -> tuple[UsablePeriods, list[Check]]:
+    """Find the longest row of periods that are like their median; report how many are left out."""
     far = np.maximum(_distance(periods.q), _distance(periods.tau))
     alike = far <= 1.0
     edges = np.flatnonzero(np.diff(np.concatenate([[False], alike, [False]]).astype(np.int8)))
-    kept = Kept(0, 0)
+    kept = UsablePeriods(0, 0)
     for a, b in edges.reshape(-1, 2):
         if b - a > kept.count:
-            kept = Kept(int(a), int(b - a))
+            kept = UsablePeriods(int(a), int(b - a))
     lost = planned - kept.count
     holds = lost <= max(1, planned // 3)
     told = f"{kept.count} of {planned} measured periods repeat each other"
@@ -304,8 +304,8 @@ def repeating(periods: AlignedPeriods, planned: int) -> tuple[Kept, list[Check]]
     return kept, [Check("usable periods", float(kept.count), "1", 0.0, holds, told, "", "doubtful", cause, remedy)]
 
 
-def check_friction_drift(expected: Expected, periods: AlignedPeriods) -> list[Check]:
-    """Tell how friction changes from the first period to the last: the trend of what follows the sign of the speed."""
+def check_friction_drift(expected: ExpectedMotion, periods: AlignedPeriods) -> list[Check]:
+    """Check the trend of friction over periods: of the torque that follows the sign of the speed."""
     if len(periods.tau) < 3:
         return []
     mean_q = periods.q.mean(axis=0)
@@ -335,7 +335,7 @@ def check_friction_drift(expected: Expected, periods: AlignedPeriods) -> list[Ch
 
 
 def _trend(k: FloatArray, parts: FloatArray) -> bool:
-    """Tell whether a slope is more than the scatter about it makes by chance once in ten thousand times."""
+    """Return True if a slope is significant against the scatter about it, at a level of 1e-4."""
     from scipy.stats import t as student
 
     slope = float(k @ parts / (k @ k))
@@ -345,7 +345,7 @@ def _trend(k: FloatArray, parts: FloatArray) -> bool:
 
 
 def _distance(x: FloatArray) -> FloatArray:
-    """How far each period is from the median one, over what is still alike; the worst channel counts."""
+    """Compute each period's distance from the median one, relative to the tolerance; the worst channel counts."""
     middle = np.median(x, axis=0)
     rms = np.sqrt(np.mean((x - middle) ** 2, axis=1))
     usual = np.median(rms, axis=0)

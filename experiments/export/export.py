@@ -1,4 +1,4 @@
-"""`excitor export`: what was learned, in the forms that simulators, controllers and scripts read."""
+"""`excitor export`: the identified model in formats of simulators, controllers and scripts."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from excitor.experiments.campaign import OpenCampaign, open_campaign
-from excitor.experiments.export.load import Wanted, find_load
+from excitor.experiments.export.load import LoadOptions, find_load
 from excitor.experiments.files import mend, write_bytes_atomically
 from excitor.experiments.model import FILE, Model, Standard, read_model
 from excitor.experiments.status import status
@@ -25,17 +25,17 @@ LOADS = ("kuka", "abb", "fanuc", "ur")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What is to be exported, and from what."""
+class ExportOptions:
+    """Options of an export."""
 
     out: Path | None = None  # none: exports/ of the campaign
     mjcf: Path | None = None  # the user's own file, to be filled
-    load: Wanted = field(default_factory=Wanted)
+    load: LoadOptions = field(default_factory=LoadOptions)
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
-    """A form, and the file that holds it, or why there is none."""
+class ExportFile:
+    """A format with its file, or the reason why there is none."""
 
     format: str
     file: str = ""
@@ -52,18 +52,18 @@ class Export:
     file: str
     write: Callable[[Model], str | bytes]
 
-    def of_model(self, model: Model) -> Exported:
+    def of_model(self, model: Model) -> ExportFile:
         """Make the file's content."""
         content = self.write(model)
-        return Exported(self.name, self.file, content.encode() if isinstance(content, str) else content)
+        return ExportFile(self.name, self.file, content.encode() if isinstance(content, str) else content)
 
-    def __call__(self, campaign: OpenCampaign, asked: Asked) -> Exported:
+    def __call__(self, campaign: OpenCampaign, asked: ExportOptions) -> ExportFile:
         """Make the file's content of a campaign's model."""
         return self.of_model(model_of(campaign))
 
 
-def export(folder: Path, formats: list[str], asked: Asked) -> tuple[list[Exported], list[str]]:
-    """Write the forms that are asked for, none of them unless all can be written; and what is to be known of them."""
+def export(folder: Path, formats: list[str], asked: ExportOptions) -> tuple[list[ExportFile], list[str]]:
+    """Write the requested formats, none of them unless all can be written; return them with doubts about the model."""
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
         raise ExcitorError(f"--format: {unknown[0]!r} is no form; expected some of {', '.join(FORMATS)}")
@@ -79,31 +79,31 @@ def export(folder: Path, formats: list[str], asked: Asked) -> tuple[list[Exporte
         if asked.mjcf is not None and (out / one.file).resolve() == asked.mjcf.resolve():
             raise ExcitorError(f"{asked.mjcf}: would be overwritten by what is made of it; give another --out")
         write_bytes_atomically(out / one.file, one.content)
-    written = [Exported(one.format, str(out / one.file), notes=one.notes) for one in made]
+    written = [ExportFile(one.format, str(out / one.file), notes=one.notes) for one in made]
     return written, doubts(campaign)
 
 
-def offers(folder: Path, asked: Asked) -> list[Exported]:
-    """Say of every form whether it can be written, and if not, why; nothing is."""
+def offers(folder: Path, asked: ExportOptions) -> list[ExportFile]:
+    """List every format, and why it cannot be written if so; nothing is written."""
     found = []
     for name in FORMATS:
         try:
             make = FORMATS[name]
             campaign = open_campaign(folder, "design" if not needs_logs([name]) else "identify")
             one = make(campaign, asked)
-            found.append(Exported(name, one.file, notes=one.notes))
+            found.append(ExportFile(name, one.file, notes=one.notes))
         except ExcitorError as error:
-            found.append(Exported(name, refused=str(error)))
+            found.append(ExportFile(name, refused=str(error)))
     return found
 
 
 def needs_logs(formats: list[str]) -> bool:
-    """Tell whether a form is made of the logs, and not of model.json alone."""
+    """Return True if a format is made from the logs, and not from model.json alone."""
     return "parquet" in formats
 
 
 def doubts(campaign: OpenCampaign) -> list[str]:
-    """Say where the model is not of what the folder holds now."""
+    """List why the model is out of date with the folder."""
     stages = {stage.name: stage for stage in status(campaign.folder)}
     stage = stages[FILE]
     if stage.state != "stale":
@@ -146,7 +146,7 @@ def export_model(
     return made.notes
 
 
-def export_of(name: str, model: Model, source: Path | None = None) -> Exported:
+def export_of(name: str, model: Model, source: Path | None = None) -> ExportFile:
     """Make a form of a model alone: mjcf, urdf, py, c or one that was registered; `source`: the file to be filled."""
     if name in ALONE:
         return ALONE[name](model, source)
@@ -158,41 +158,41 @@ def export_of(name: str, model: Model, source: Path | None = None) -> Exported:
     raise ExcitorError(f"{name}: is made of a campaign's folder; use Campaign(DIR).export({name!r})")
 
 
-def mjcf_of(model: Model, own: Path | None = None) -> Exported:
+def mjcf_of(model: Model, own: Path | None = None) -> ExportFile:
     """Write a MuJoCo file, or fill the user's own."""
     from excitor.experiments.export.mjcf import filled_mjcf, written_mjcf
 
     robot, chi = model.own_robot(), model.consistent()
     if own is None:
         text, left_out = written_mjcf(robot, chi)
-        return Exported("mjcf", "model.xml", text.encode(), _left_out(left_out))
+        return ExportFile("mjcf", "model.xml", text.encode(), _left_out(left_out))
     filled = filled_mjcf(_own_file(own), robot, chi, str(own))
-    return Exported("mjcf", own.name, filled.content, _left_out(filled.left_out))
+    return ExportFile("mjcf", own.name, filled.content, _left_out(filled.left_out))
 
 
-def urdf_of(model: Model, source: Path | None = None) -> Exported:
+def urdf_of(model: Model, source: Path | None = None) -> ExportFile:
     """Fill the inertials of the robot's URDF."""
     from excitor.robots.files.urdf import filled_urdf
 
     robot = model.own_robot()
     if source is None:
         raise ExcitorError(f"urdf: {robot.name}'s own URDF is filled with the model; give it as source")
-    return Exported("urdf", "model.urdf", filled_urdf(read_text(source), robot, model.consistent()).encode())
+    return ExportFile("urdf", "model.urdf", filled_urdf(read_text(source), robot, model.consistent()).encode())
 
 
-def code_of(language: str, suffix: str) -> Callable[[Model, Path | None], Exported]:
+def code_of(language: str, suffix: str) -> Callable[[Model, Path | None], ExportFile]:
     """Write inverse dynamics as code."""
 
-    def made(model: Model, source: Path | None = None) -> Exported:
+    def made(model: Model, source: Path | None = None) -> ExportFile:
         from excitor.robots.codegen import inverse_dynamics_code
 
         text = inverse_dynamics_code(model.own_robot(), language, chi=model.chi)
-        return Exported(suffix, f"model.{suffix}", text.encode())
+        return ExportFile(suffix, f"model.{suffix}", text.encode())
 
     return made
 
 
-ALONE: Mapping[str, Callable[[Model, Path | None], Exported]] = {  # forms that are made of a model alone
+ALONE: Mapping[str, Callable[[Model, Path | None], ExportFile]] = {  # forms that are made of a model alone
     "mjcf": mjcf_of,
     "urdf": urdf_of,
     "py": code_of("python", "py"),
@@ -210,27 +210,27 @@ def _own_file(path: Path) -> bytes:
 
 
 def _left_out(left_out: tuple[str, ...]) -> tuple[str, ...]:
-    return (f"MuJoCo's joints cannot say {', '.join(left_out)}",) if left_out else ()
+    return (f"MuJoCo's joints cannot represent {', '.join(left_out)}",) if left_out else ()
 
 
-def _load(controller: str) -> Callable[[OpenCampaign, Asked], Exported]:
-    def made(campaign: OpenCampaign, asked: Asked) -> Exported:
+def _load(controller: str) -> Callable[[OpenCampaign, ExportOptions], ExportFile]:
+    def made(campaign: OpenCampaign, asked: ExportOptions) -> ExportFile:
         from excitor.experiments.export.load import load_file
 
         load = find_load(campaign, asked.load)
         file = load_file(load, controller)
-        return Exported(controller, file.name, file.content, (f"{load.source}; in the frame {load.frame}",))
+        return ExportFile(controller, file.name, file.content, (f"{load.source}; in the frame {load.frame}",))
 
     return made
 
 
-def _parquet(campaign: OpenCampaign, asked: Asked) -> Exported:
+def _parquet(campaign: OpenCampaign, asked: ExportOptions) -> ExportFile:
     from excitor.experiments.export.samples import samples_parquet
 
-    return Exported("parquet", "samples.parquet", samples_parquet(campaign, model_of(campaign)))
+    return ExportFile("parquet", "samples.parquet", samples_parquet(campaign, model_of(campaign)))
 
 
-def _urdf(campaign: OpenCampaign, asked: Asked) -> Exported:
+def _urdf(campaign: OpenCampaign, asked: ExportOptions) -> ExportFile:
     source = Path(campaign.robot_source)
     if source.suffix.lower() not in (".urdf", ".xml"):
         raise ExcitorError(f"{campaign.robot.name}: did not come from a URDF, so that there is none to fill")
@@ -240,7 +240,7 @@ def _urdf(campaign: OpenCampaign, asked: Asked) -> Exported:
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def check_export(form: Callable[[OpenCampaign, Asked], Exported]) -> None:
+def check_export(form: Callable[[OpenCampaign, ExportOptions], ExportFile]) -> None:
     """Run the conformance suite of exports; ExcitorError lists everything that an export does not fulfil.
 
     Args:
@@ -282,7 +282,7 @@ def example_model() -> Model:
     )
 
 
-def export_problems(made: Exported | None) -> Iterator[str]:
+def export_problems(made: ExportFile | None) -> Iterator[str]:
     """List what is wrong with a file's name and content; a refusal is right."""
     if made is None:
         return
@@ -301,7 +301,7 @@ def _named(form: Export) -> Iterator[str]:
         yield "it has no write(model) to call"
 
 
-def _made(form: Export) -> Exported | None:
+def _made(form: Export) -> ExportFile | None:
     try:
         return form.of_model(example_model())
     except ExcitorError:
@@ -312,7 +312,7 @@ def _made(form: Export) -> Exported | None:
         ) from error
 
 
-FORMATS: Members[Callable[[OpenCampaign, Asked], Exported]] = Members(
+FORMATS: Members[Callable[[OpenCampaign, ExportOptions], ExportFile]] = Members(
     "excitor.exports",
     {
         "mjcf": lambda campaign, asked: mjcf_of(model_of(campaign), asked.mjcf),

@@ -1,8 +1,7 @@
-"""What hangs on the flange, and how sure is that? Mass, centre of gravity and inertia about it, however they came.
+"""Load data on the flange: mass, centre of gravity and inertia about it, with their uncertainty.
 
-* How does each controller want a load to be declared? A file of its own language, with what it means beside it.
-* Which digits of a load does a controller get? Rounded to the safe side: no lighter, no shorter, never impossible.
-* Where do a load's data come from? An identified payload, a link of the identified model, or what was stated.
+The load is an identified payload, a link of the identified model, or the stated payload. Each controller gets a file in
+its own language; values are rounded to the safe side: no lighter, no shorter, never impossible.
 """
 
 import math
@@ -71,7 +70,7 @@ class Principal:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Origin:
-    """What is said of a load besides its parameters."""
+    """Origin of a load: its name, source and frame."""
 
     name: str
     source: str
@@ -81,7 +80,7 @@ class Origin:
 
 
 def load_of(phi: FloatArray, covariance: FloatArray | None, origin: Origin) -> Load:
-    """Turn ten parameters about a frame's origin into a load in the flange frame; ExcitorError if no body has them.
+    """Convert ten parameters about a frame's origin to a load in the flange frame; ExcitorError if they are impossible.
 
     c = h / m,  I = I_o + S(h) S(h) / m,  covariances by the derivatives of both.
     """
@@ -108,28 +107,28 @@ def load_of(phi: FloatArray, covariance: FloatArray | None, origin: Origin) -> L
 
 
 def check_known(load: Load) -> None:
-    """Refuse what is less sure than it is large: such numbers do more harm on a controller than none."""
+    """Refuse values smaller than their uncertainty: on a controller they do more harm than none."""
     sigma = load.sigma
     if sigma is None:
         return
     if sigma[0] >= load.mass:
-        raise ExcitorError(f"{load.name}: its mass is {load.mass:.4g} ± {sigma[0]:.2g} kg, which says nothing")
+        raise ExcitorError(f"{load.name}: its mass is {load.mass:.4g} ± {sigma[0]:.2g} kg, which is not significant")
     found = principal(load)
     reach = float(np.linalg.norm(load.center)) + float(np.sqrt(found.moments.sum() / load.mass))
     if sigma[1:4].max() >= reach:
         told = ", ".join(f"{c:.4g} ± {s:.2g}" for c, s in zip(load.center, sigma[1:4], strict=True))
-        raise ExcitorError(f"{load.name}: its centre of gravity is at {told} m, which says nothing")
+        raise ExcitorError(f"{load.name}: its centre of gravity is at {told} m, which is not significant")
     assert found.sigma is not None
     if (found.sigma >= found.moments).any() and found.moments.any():
         told = ", ".join(f"{x:.3g} ± {s:.2g}" for x, s in zip(found.moments, found.sigma, strict=True))
         raise ExcitorError(
-            f"{load.name}: its principal inertias are {told} kg m2, not all of which say anything; excite it more, "
+            f"{load.name}: its principal inertias are {told} kg m2, not all of which are significant; excite it more, "
             "or export its mass alone with --point-mass"
         )
 
 
 def principal(load: Load) -> Principal:
-    """Find the principal axes, named so that they lie as near to the flange's as they can.
+    """Compute the principal axes, named such that they are as near to the flange's as possible.
 
     To first order an axis' moment changes by aᵀ dI a.
     """
@@ -148,7 +147,7 @@ def principal(load: Load) -> Principal:
 
 
 def check_covariance(covariance: FloatArray, where: str) -> None:
-    """Refuse what is no covariance."""
+    """Refuse an invalid covariance."""
     size = float(np.abs(covariance).max())
     if not np.allclose(covariance, covariance.T, rtol=0.0, atol=1e-9 * size):
         raise ExcitorError(f"{where}: is not symmetric, as a covariance is")
@@ -165,7 +164,7 @@ def _nearest(axes: FloatArray) -> list[int]:
 
 
 def _derivative(phi: FloatArray) -> FloatArray:
-    """Differentiate mass, centre and inertia about it by phi: (10, 10)."""
+    """Compute the derivative of mass, centre and inertia about it by phi: (10, 10)."""
     m, h = phi[9], phi[6:9]
     J = np.zeros((10, 10))
     J[0, 9] = 1.0
@@ -202,7 +201,7 @@ def load_file(load: Load, controller: str) -> LoadFile:
 
 
 def kuka_angles(axes: FloatArray) -> FloatArray:
-    """Find A, B, C in degrees with axes = Rz(A) Ry(B) Rx(C)."""
+    """Compute A, B, C in degrees with axes = Rz(A) Ry(B) Rx(C)."""
     sine = float(np.clip(-axes[2, 0], -1.0, 1.0))
     if abs(sine) > 1.0 - 1e-12:  # A and C turn about the same line: C is taken as 0
         A, C = np.arctan2(-axes[0, 1], axes[1, 1]), 0.0
@@ -379,7 +378,7 @@ def numbers_of(load: Load) -> Numbers:
 
 
 def _decimals(sigma: float, most: int) -> int:
-    """Count decimals: as many as are known, and no more than can be used."""
+    """Count the decimals to write: as many as are significant, and no more than can be used."""
     if sigma <= 0.0:
         return most
     return max(0, min(most, math.ceil(-math.log10(_SHARE * sigma))))
@@ -402,7 +401,7 @@ def _possible(moments: FloatArray, step: float) -> FloatArray:
 
 
 def _tensor(load: Load, sigma: FloatArray) -> FloatArray:
-    """Round the diagonal up and the products to the nearest; then up again until a body can have it."""
+    """Round the diagonal up and the products to the nearest; then up again until it is physically possible."""
     if not load.inertia.any():
         return np.zeros((3, 3))
     decimals = _decimals(float(sigma.max()), INERTIA)
@@ -415,7 +414,7 @@ def _tensor(load: Load, sigma: FloatArray) -> FloatArray:
 
 
 def _told(load: Load, found: Principal) -> Iterator[str]:
-    """Say where it comes from, and between which values it lies."""
+    """List the origin of a load, and the intervals of its values."""
     yield f"Written by Excitor {version('excitor')}: {comment(load.name)}, {comment(load.source)}"
     yield f"In the frame {comment(load.frame)}; compare its axes with the controller's flange before use"
     if load.sigma is None:
@@ -446,16 +445,16 @@ Found = tuple[FloatArray, FloatArray | None, Origin]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which load is asked for."""
+class LoadOptions:
+    """Selection of the load."""
 
     from_link: str | None = None  # what moves with this link, else the payload
     flange: str | None = None  # name of the frame that is the flange
     point: bool = False  # without inertia
 
 
-def find_load(campaign: OpenCampaign, wanted: Wanted) -> Load:
-    """Take the link that is asked for, else the identified payload, else the stated one; check that it is known."""
+def find_load(campaign: OpenCampaign, wanted: LoadOptions) -> Load:
+    """Return the requested link's load, else the identified payload, else the stated one; check that it is known."""
     robot = campaign.robot
     place = flange_of(robot, wanted.flange)
     if wanted.from_link is not None:
@@ -492,7 +491,7 @@ def flange_of(robot: Robot, name: str | None) -> Frame:
 
 
 def _to(place: Frame, link: int, T_link_frame: FloatArray | None = None) -> FloatArray:
-    """Find T_flange_frame of a frame that rides on a link."""
+    """Compute T_flange_frame of a frame on a link."""
     if place.link != link:
         raise ExcitorError(f"the frame {place.name} does not ride on the link that carries the load; name the flange")
     own = np.eye(4) if T_link_frame is None else T_link_frame
@@ -510,7 +509,7 @@ def _stated(campaign: OpenCampaign, place: Frame) -> Found:
 
 
 def _of_link(model: Model, name: str, place: Frame) -> Found:
-    """Take what moves with a link as one body: the link, its tool and its payload."""
+    """Return the parameters of all bodies that move with a link: the link, its tool and its payload."""
     robot, chi = model.own_robot(), model.consistent()
     names = robot.mechanism.link_names
     if name not in names:

@@ -1,9 +1,7 @@
-"""What does MuJoCo need to be this robot? A small MJCF of its chain: bodies, joints, inertials and drives.
+"""MuJoCo files of a robot: a written MJCF of its chain, or a user's own file with the identified values filled in.
 
-* Where do bodies, joints and inertials stand in a MuJoCo file's bytes, and where in space? Read, nothing of it run.
-* A MuJoCo file of one's own with its joints' and bodies' numbers filled in, and all else as it was, to the byte.
-* What of a drive train can MuJoCo say? Damping, friction loss and armature of joints, and of tendons where coupled.
-* Where does a MuJoCo file place a body, and how is it turned? All the ways in which the format can say so.
+Filling replaces attributes of joints and bodies, and leaves all other bytes unchanged. Drive trains are represented by
+damping, friction loss and armature of joints, and of tendons where joints are coupled.
 """
 
 import re
@@ -34,7 +32,7 @@ _SAME = 1e-9
 
 
 def written_mjcf(robot: Robot, chi: FloatArray) -> tuple[str, tuple[str, ...]]:
-    """Write an open chain as MJCF, positions of joints as the robot counts them; and say what it leaves out."""
+    """Write an open chain as MJCF, positions of joints as in the robot's file; return also what is left out."""
     tree = tree_of(robot)
     check_bodies(robot, chi)
     drive = drive_of(robot, chi)
@@ -53,7 +51,7 @@ def written_mjcf(robot: Robot, chi: FloatArray) -> tuple[str, tuple[str, ...]]:
 
 
 def tree_of(robot: Robot) -> Tree:
-    """Take the open chain that MuJoCo's bodies form; ExcitorError where they do not."""
+    """Return the open chain that MuJoCo's bodies form; ExcitorError where they do not."""
     tree = robot.mechanism
     if not isinstance(tree, Tree):
         raise ExcitorError(f"{robot.name}: is a closed chain, which is not written as MJCF")
@@ -71,7 +69,7 @@ def check_bodies(robot: Robot, chi: FloatArray) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """Attributes of joints, of tendons over several joints, and what neither can say."""
+    """Attributes of joints, of tendons over several joints, and elements that neither can represent."""
 
     joints: Mapping[str, dict[str, float]]
     tendons: Mapping[tuple[float, ...], dict[str, float]]  # by their coefficients, one a joint
@@ -140,7 +138,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """A joint, with what its default classes say."""
+    """A joint, with the attributes of its default classes."""
 
     name: str
     tag: Tag
@@ -163,7 +161,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """How a file's numbers are meant."""
+    """Units and conventions of a file's numbers."""
 
     unit: float  # rad in one unit of angle
     sequence: str  # of Euler angles: lower case turns along, upper case about fixed axes
@@ -193,7 +191,7 @@ class ReadMjcf:
 
 
 def read_mjcf(data: bytes, where: str) -> ReadMjcf:
-    """Read a file's bytes; ExcitorError where it is none, or leaves to other files where its bodies are."""
+    """Read a file's bytes; ExcitorError if it is no MuJoCo file, or has bodies in other files."""
     reader = _Reader(data, where)
     parser = expat.ParserCreate()
     parser.StartElementHandler = lambda tag, attributes: reader.start(tag, attributes, parser.CurrentByteIndex)
@@ -208,7 +206,7 @@ def read_mjcf(data: bytes, where: str) -> ReadMjcf:
 
 
 def with_attributes(tag: bytes, values: Mapping[str, str]) -> bytes:
-    """Set attributes in a start tag's bytes, and leave all else as it is."""
+    """Set attributes in a start tag's bytes, and leave all others unchanged."""
     for name, value in values.items():
         new = f'{name}="{value}"'.encode()
         old = next((m for m in _ATTRIBUTE.finditer(tag) if m[1] == name.encode()), None)
@@ -244,7 +242,7 @@ class _Reader:
             self.found = tag == "mujoco"
         elif tag in _UNREAD:
             raise ExcitorError(
-                f"{self.where}: uses <{tag}>, so that it does not tell alone where its bodies are; compile it, save it "
+                f"{self.where}: uses <{tag}>, so that it does not define all its bodies itself; compile it, save it "
                 "as one file (mj_saveLastXML) and fill that"
             )
         elif self.path[1] == "compiler":
@@ -284,7 +282,7 @@ class _Reader:
         if inside and tag == "body":
             self.open.pop()
         elif inside and tag == "inertial" and self.open[-1] >= 0:
-            close = self._behind(at) if self.data[at : at + 2] == b"</" else at  # <inertial/> ends where it is told
+            close = self._behind(at) if self.data[at : at + 2] == b"</" else at  # <inertial/> ends at its own tag
             self.bodies[self.open[-1]].inertial = (self.inertial_start, close, self.inertial_says)
         elif self.path[1:2] == ["default"] and tag == "default":
             self.classes.pop()
@@ -320,7 +318,7 @@ class _Reader:
         return ReadMjcf(self.data, compiler, tuple(self.bodies), self.close)
 
     def _defaults(self, element: str, name: str) -> Iterator[tuple[str, str]]:
-        """Collect what default classes say, the outermost first."""
+        """Collect the attributes of default classes, the outermost first."""
         chain = [name]
         while chain[-1] in self.parents and len(chain) < 1000:
             chain.append(self.parents[chain[-1]])
@@ -333,8 +331,8 @@ _SLIDES = {"hinge": False, "slide": True}
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
-    """A filled file, and what it could not be told."""
+class FilledModel:
+    """A filled file, and the parameters that it cannot represent."""
 
     content: bytes
     left_out: tuple[str, ...]
@@ -349,7 +347,7 @@ class _Pair:
     joint: Joint
 
 
-def filled_mjcf(data: bytes, robot: Robot, chi: FloatArray, where: str) -> Filled:
+def filled_mjcf(data: bytes, robot: Robot, chi: FloatArray, where: str) -> FilledModel:
     """Write the parameters chi into the joints and moving bodies of a robot's MuJoCo file."""
     tree = tree_of(robot)
     check_bodies(robot, chi)
@@ -380,7 +378,7 @@ def filled_mjcf(data: bytes, robot: Robot, chi: FloatArray, where: str) -> Fille
         edits.append((file.end, file.end, ("\n".join(section) + "\n").encode()))
     for start, end, new in sorted(edits, key=lambda edit: -edit[0]):
         data = data[:start] + new + data[end:]
-    return Filled(data, drive.left_out)
+    return FilledModel(data, drive.left_out)
 
 
 def _inertial_edit(data: bytes, body: Body, new: str) -> tuple[int, int, bytes]:
@@ -393,7 +391,7 @@ def _inertial_edit(data: bytes, body: Body, new: str) -> tuple[int, int, bytes]:
 
 
 def _pairs(file: ReadMjcf, tree: Tree, where: str) -> list[_Pair]:
-    """Find each link's body by its joint's name; bodies must hang together as the links do."""
+    """Find each link's body by its joint's name; bodies must be connected as the links are."""
     found = {joint.name: (k, joint) for k, body in enumerate(file.bodies) for joint in body.joints}
     missing = [name for name in tree.joint_names if name not in found]
     if missing:
@@ -442,7 +440,7 @@ def _placed(file: ReadMjcf, tree: Tree, pairs: list[_Pair], where: str) -> Float
 
 
 def _bases(file: ReadMjcf, pairs: list[_Pair]) -> list[FloatArray]:
-    """List frames that could be the robot's base: the world, and what stands still below the first moving body."""
+    """List frames that could be the robot's base: the world, and bodies below the first moving one that stand still."""
     bases: list[FloatArray] = [np.eye(4)]
     above = file.bodies[pairs[0].body].parent
     while above >= 0:
@@ -452,7 +450,7 @@ def _bases(file: ReadMjcf, pairs: list[_Pair]) -> list[FloatArray]:
 
 
 def _gap(file: ReadMjcf, tree: Tree, pair: _Pair, T_world_link: FloatArray, screw: FloatArray, where: str) -> float:
-    """Measure how far two axes are apart: the angle between them, and for hinges the distance of the lines."""
+    """Compute the distance of two axes: the angle between them, and for hinges that of the lines."""
     j, T = pair.link, file.bodies[pair.body].T_world_body
     own = numbers(pair.joint.attributes.get("axis", "0 0 1"), 3, where)
     axis = T[:3, :3] @ own / max(float(np.linalg.norm(own)), 1e-12)
@@ -465,7 +463,7 @@ def _gap(file: ReadMjcf, tree: Tree, pair: _Pair, T_world_link: FloatArray, scre
 
 
 def _carried(file: ReadMjcf, k: int, moving: set[int], where: str) -> FloatArray:
-    """Add up what bodies on a body weigh that are no links of the robot, in its frame, where the file places them."""
+    """Sum the parameters of bodies on a body that are no links of the robot, in its frame, as placed in the file."""
     total = np.zeros(10)
     for child, body in enumerate(file.bodies):
         if body.parent != k or child in moving:
@@ -506,7 +504,7 @@ class _Sum:
 
 
 def drive_of(robot: Robot, chi: FloatArray) -> Drive:
-    """Collect what the drive train adds to the bodies; elements that do not balance power cannot be said."""
+    """Collect the drive train's attributes; elements that do not balance power cannot be represented."""
     params = layout(robot)
     rotors, friction = robot.drive.rotors, robot.drive.friction
     total = _Sum({name: dict.fromkeys(ATTRIBUTES, 0.0) for name in robot.joint_names})
@@ -542,12 +540,12 @@ def _add(robot: Robot, total: _Sum, element: RotorInertia | FrictionTerm, kind: 
 
 
 def joint_attributes(values: Mapping[str, float]) -> dict[str, str]:
-    """Spell the attributes of a joint or tendon."""
+    """Format the attributes of a joint or tendon."""
     return {name: repr(float(values[name])) for name in ATTRIBUTES}
 
 
 def inertial(phi: FloatArray) -> str:
-    """Spell an inertial in its body's frame: fullinertia is xx yy zz xy xz yz about the centre of mass."""
+    """Format an inertial in its body's frame: fullinertia is xx yy zz xy xz yz about the centre of mass."""
     mass, center, inertia = about_center_of_mass(phi)
     pos = " ".join(repr(float(x)) for x in center)
     order = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
@@ -556,7 +554,7 @@ def inertial(phi: FloatArray) -> str:
 
 
 def tendon_lines(robot: Robot, drive: Drive, joints: Mapping[str, str]) -> Iterator[str]:
-    """Write fixed tendons that carry what several joints share; `joints` gives the names in the file."""
+    """Write fixed tendons for terms that several joints share; `joints` has their names in the file."""
     for k, (coefficients, values) in enumerate(drive.tendons.items(), start=1):
         told = " ".join(f'{name}="{value}"' for name, value in joint_attributes(values).items())
         yield f'    <fixed name="coupled_drive_{k}" {told}>'
@@ -583,12 +581,12 @@ def numbers(text: str, count: int, where: str) -> FloatArray:
     except ValueError:
         values = np.empty(0)
     if values.size != count or not np.isfinite(values).all():
-        raise ExcitorError(f"{where}: says {text[:80]!r} where {count} numbers are expected")
+        raise ExcitorError(f"{where}: has {text[:80]!r} where {count} numbers are expected")
     return values
 
 
 def pose(attributes: Mapping[str, str], compiler: Compiler, where: str) -> FloatArray:
-    """Read pos and whichever turn is given: T_parent_body."""
+    """Read pos and the orientation in any of its forms: T_parent_body."""
     T = np.eye(4)
     given = [name for name in _TURNS if name in attributes]
     if len(given) > 1:

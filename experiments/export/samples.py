@@ -1,4 +1,4 @@
-"""Which samples does the model rest on? Motion, torques measured and predicted, and weights, as a Parquet table."""
+"""Samples of a model as a Parquet table: motion, torques measured and predicted, and weights."""
 
 import io
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from excitor.robots.robot import Robot
 
 
 def samples_parquet(campaign: OpenCampaign, model: Model) -> bytes:
-    """Read the runs as identify does, and write a row for each sample; joints' columns end in their number from 1.
+    """Read the runs as in identification, and write a row for each sample; joints' columns end in their number from 1.
 
     Weights are 1/σ² of the residuals that identify found, and 0 where a torque took no part: in runs that validate,
     of joints that hardly move, near reversals of friction. Where the campaign thins its equations, that comes after.

@@ -11,11 +11,11 @@ import numpy as np
 from excitor.experiments.align.align import align
 from excitor.experiments.campaign import Campaign, Identification, Processing, in_memory
 from excitor.experiments.campaign import Run as RunOfLog
-from excitor.experiments.compare import Compared, compare_prepared
+from excitor.experiments.compare import Comparison, compare_prepared
 from excitor.experiments.export.export import FORMATS, Export
 from excitor.experiments.identification import (
-    Examined,
     UnusableData,
+    UsableRuns,
     doubts,
     examine,
     fit_examined,
@@ -230,7 +230,7 @@ def compare(
     methods: Sequence[str] = (),
     unseen: Samples | Sequence[Samples] = (),
     tell: Callable[[str], None] = lambda _: None,
-) -> Compared:
+) -> Comparison:
     """Fit with several estimators and judge each on what none has seen.
 
     Args:
@@ -305,7 +305,7 @@ def unregister(name: str) -> None:
         forget_friction(name)
 
 
-def _examined(robot: Robot, known: list[Samples], unseen: list[Samples], method: str, consistent: bool) -> Examined:
+def _examined(robot: Robot, known: list[Samples], unseen: list[Samples], method: str, consistent: bool) -> UsableRuns:
     if method not in METHODS:
         raise ExcitorError(f"no estimator is called {method!r}; expected one of {', '.join(METHODS)}")
     names = [run.run for run in (*known, *unseen)]
@@ -321,7 +321,7 @@ def _examined(robot: Robot, known: list[Samples], unseen: list[Samples], method:
     if not usable(findings):
         raise UnusableData(findings)
     samples = {run.run: run for run in (*known, *unseen)}
-    return Examined(in_memory(robot, content), samples, {}, known, unseen, findings)
+    return UsableRuns(in_memory(robot, content), samples, {}, known, unseen, findings)
 
 
 def _listed(samples: Samples | Sequence[Samples]) -> list[Samples]:

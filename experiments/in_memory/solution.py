@@ -19,8 +19,8 @@ from excitor.design.programs.package import Package, Program, program_names_of
 from excitor.design.programs.plan import Plan, Stretches, duration, planned
 from excitor.experiments.emit import (
     NO_GO,
-    Judged,
-    Verified,
+    CheckedPlan,
+    Verification,
     checked_package,
     chosen,
     periodic_programs,
@@ -31,7 +31,7 @@ from excitor.experiments.in_memory.problem import Problem
 from excitor.experiments.log_formats import refusal
 from excitor.experiments.manifest import Manifest, manifest_data, parse_manifest
 from excitor.experiments.model import new_axes
-from excitor.experiments.plan import FORECAST_SAMPLES, Designed, DesignedRun, design_alone, torque_model
+from excitor.experiments.plan import FORECAST_SAMPLES, CampaignDesign, DesignedRun, design_alone, torque_model
 from excitor.experiments.setup import Overrides, settings_of
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
@@ -50,7 +50,7 @@ LOSS = 0.05  # share by which the condition number may grow in execution
 class Run:
     """A motion from home through a series and back, and the dry run at small amplitude that comes before it."""
 
-    programs: tuple[Judged, ...]  # the dry run, then the run, each with what its execution is held against
+    programs: tuple[CheckedPlan, ...]  # the dry run, then the run, each with what its execution is held against
 
     @property
     def plan(self) -> Plan:
@@ -101,7 +101,7 @@ class Run:
 class Design:
     """A solved design problem."""
 
-    designed: Designed
+    designed: CampaignDesign
     run: Run
 
     @property
@@ -297,7 +297,7 @@ def emit(
     return write_package(made, Path(folder), {})
 
 
-def verify(folder: str | PathLike[str], run: Run | Sequence[Run]) -> Verified:
+def verify(folder: str | PathLike[str], run: Run | Sequence[Run]) -> Verification:
     """Execute the programs in a target's folder on a virtual clock against the runs they were written for.
 
     Args:
@@ -346,5 +346,5 @@ def runs_of(run: Run | Sequence[Run], robot: Robot) -> list[Run]:
     return runs
 
 
-def _problems(verified: Verified) -> list[str]:
+def _problems(verified: Verification) -> list[str]:
     return [*verified.problems, *(f"{v.program}: {text}" for v in verified.verdicts for text in v.problems)]

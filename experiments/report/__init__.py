@@ -1,1 +1,1 @@
-"""The page that says what a campaign taught: `write.write_report`, one file that needs no network, and its numbers."""
+"""HTML report of a campaign: `data.write_report` writes one self-contained page and its data as JSON."""

@@ -1,4 +1,4 @@
-"""Could a body have these parameters? Each link's mass, centre and inertia, and where its ellipsoid is as it moves.
+"""Section of the report on links: mass, centre and inertia of each, and its inertia ellipsoid in motion.
 
 * Could such bodies exist? The links of the consistent model, in numbers and in motion.
 """
@@ -67,7 +67,7 @@ def bodies_data(evidence: Evidence) -> dict[str, Any]:
 
 
 def link_rows(evidence: Evidence) -> list[dict[str, Any]]:
-    """Describe each link that has a body; a link's ellipsoid is that of even density with its mass and inertia."""
+    """Describe each link that has a body; its ellipsoid has uniform density and the link's mass and inertia."""
     standard, robot = evidence.model.standard, evidence.robot
     if standard is None:
         return []
@@ -102,13 +102,13 @@ def link_rows(evidence: Evidence) -> list[dict[str, Any]]:
 
 
 def half_axes(mass: float, moments: FloatArray) -> FloatArray:
-    """Half axes of the ellipsoid of even density with these principal moments: I_a = m (b² + c²) / 5, m."""
+    """Compute half axes of the uniform ellipsoid with these principal moments: I_a = m (b² + c²) / 5, m."""
     squares = 2.5 / mass * (moments.sum() - 2.0 * moments)
     return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
 
 def motion_frames(evidence: Evidence, links: list[dict[str, Any]]) -> dict[str, Any]:
-    """Place capsules, tool and ellipsoids at moments of the shown run: centres and axes in the base frame."""
+    """Compute poses of capsules, tool and ellipsoids during the shown run: centres and axes in the base frame."""
     samples = evidence.shown.samples
     rate = 1.0 if samples.static else samples.sample_rate_hz
     last = min(len(samples) - 1, int(LONGEST * rate))
@@ -132,7 +132,7 @@ NOTHING = 1e-9  # rounding: no link is that small
 
 
 def bodies_section(data: Mapping[str, Any]) -> Markup:
-    """Show the robot with its inertia ellipsoids, and each link's mass, centre and moments."""
+    """Write the robot with its inertia ellipsoids, and each link's mass, centre and moments."""
     bodies = subtable(data, "bodies")
     links = entries(bodies, "links")
     words = [element("p", sentence) for sentence in _words(bodies)]
@@ -141,7 +141,7 @@ def bodies_section(data: Mapping[str, Any]) -> Markup:
         "the robot's volumes are the glass around it. An ellipsoid far outside its link is a parameter that no torque "
         "showed. Drag to turn, wheel with Ctrl to zoom, double-click to reset."
     )
-    return card("bodies", "Links that could exist", *words, _viewer(bodies), _table(links), hint=hint)
+    return card("bodies", "Links and their inertia", *words, _viewer(bodies), _table(links), hint=hint)
 
 
 def _words(bodies: Mapping[str, Any]) -> list[str]:

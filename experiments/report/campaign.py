@@ -1,11 +1,7 @@
-"""Did the campaign give what was planned? Condition, standard deviations and periods, planned beside obtained.
+"""Sections of the report on the campaign: planned against obtained results, alignment, processing, provenance.
 
-* Did the robot do what was planned, and were its torques as noisy as expected? Joint by joint.
-* What did holding the logs against their plans find? One entry for each check, whoever made it.
-* How the campaign went: what was planned beside what came of it.
-* Do the logs fit the plan? The answer in words, what does not hold, then every check of every run.
-* Where the numbers come from: what was done to the data, and what this can be made again with.
-* What the model is worth as feed-forward: simulated tracking errors without a model, with the prior one, with ours.
+Planned against obtained: conditions, standard deviations, periods, tracking errors and noise, joint by joint. Further
+sections: the checks of every log, the processing steps, the versions and commands, and simulated feedforward.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +13,7 @@ from markupsafe import Markup
 from excitor.design.motion import Trajectory
 from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.identification import mean_noise
-from excitor.experiments.report.evidence import Evidence, Judged, SeenRun
+from excitor.experiments.report.evidence import Evidence, SeenRun, ValidationEvidence
 from excitor.experiments.report.html import (
     NONE,
     Cell,
@@ -42,7 +38,7 @@ from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
 
 MOST_SAMPLES = 3000  # of a run, for its condition number
-FORESEEN = 2.0  # times the forecast: what lies within is as foreseen
+FORESEEN = 2.0  # times the forecast: below it, as predicted
 
 
 def planned_data(evidence: Evidence, design: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -105,7 +101,7 @@ def _planned_run(robot: Robot, plan: Mapping[str, Any], run: SeenRun | None) -> 
 
 
 def _parameters(evidence: Evidence, forecast: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Compare expected with obtained standard deviations; a forecast counts as experienced where it can."""
+    """Compare expected with obtained standard deviations; forecasts are the inflated ones where available."""
     base, names = base_parameters(evidence.robot), layout(evidence.robot).names
     own = dict(zip(evidence.model.names, evidence.model.sigma.tolist(), strict=True))
     sigma = {base.names[k]: own[names[column]] for k, column in enumerate(base.kept) if names[column] in own}
@@ -152,7 +148,7 @@ def tracking_rows(evidence: Evidence) -> list[dict[str, Any]]:
 
 
 def noise_rows(evidence: Evidence, design: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Compare the noise of a torque sample that was planned with: as repetitions show it, N m or N, by joint."""
+    """Compare the planned noise of a torque sample with that from repetitions, N m or N, by joint."""
     expected = [finite(x) for x in entries(subtable(design, "noise"), "sigma")]
     variances = [run.samples.variance for run in evidence.runs if run.role == "identify"]
     shown = [variance for variance in variances if variance is not None]
@@ -165,8 +161,8 @@ def noise_rows(evidence: Evidence, design: Mapping[str, Any]) -> list[dict[str, 
     ]
 
 
-def noise_floor(evidence: Evidence, judged: Judged) -> dict[str, Any] | None:
-    """Tell what the noise of the mean alone would leave: no model can do better. None where nothing was repeated.
+def noise_floor(evidence: Evidence, judged: ValidationEvidence) -> dict[str, Any] | None:
+    """Compute the relative error due to the noise of the mean alone, a lower bound; None without repetitions.
 
     σ of an equation is that of a single repetition over √n; of thinned equations it is not known.
     """
@@ -206,7 +202,7 @@ def checked_entries(alignments: Mapping[str, Alignment]) -> list[dict[str, Any]]
 
 
 def alignment_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Write one finding; what is found or expected may be a number or words, and what is not said forbids."""
+    """Convert one finding to plain data; numbers or words for found and expected, "unusable" without a level."""
     values = {key: _number_or_words(entry.get(key)) for key in ("found", "expected")}
     words = {key: str(entry.get(key) or "") for key in ("name", "run", "what", "joint", "unit", "sentence")}
     holds, level = entry.get("holds"), str(entry.get("level") or LEVELS[0])
@@ -262,7 +258,7 @@ def _runs_table(planned: Mapping[str, Any]) -> Markup:
 
 
 def _tracking(planned: Mapping[str, Any], robot: Mapping[str, Any]) -> list[Markup]:
-    """Show how far the robot was from its plan, in mrad and mm."""
+    """Write each joint's tracking error against the plan, in mrad and mm."""
     found = entries(planned, "tracking")
     if not found:
         return []
@@ -335,14 +331,14 @@ def _parameters_table(planned: Mapping[str, Any]) -> Markup:
 
 Entry = Mapping[str, Any]
 HINT = (
-    "What was found in holding each log against the program that made it. The tolerance says how far a figure may be "
+    "Results of comparing each log with its program. The tolerance is the allowed distance of a value "
     "from what the plan, or the prior model, expects."
 )
 HEADINGS = [("", ""), ("what", ""), ("found", "n"), ("tolerance", "n"), ("unit", ""), ("in words", "")]
 
 
 def alignment_section(data: Mapping[str, Any]) -> Markup:
-    """List what was found in aligning the logs with the plan."""
+    """List the results of aligning the logs with the plan."""
     if data.get("alignment") is None:
         return Markup("")
     found = [entry for entry in entries(data, "alignment") if isinstance(entry, Mapping)]
@@ -355,12 +351,12 @@ def alignment_section(data: Mapping[str, Any]) -> Markup:
     for number, run in enumerate(runs):
         of_run = [entry for entry in found if str(entry.get("run") or "") == run]
         parts.append(_run(run, of_run, joints, opened=number == 0))
-    return card("alignment", "Do the logs fit the plan?", *parts, hint=HINT)
+    return card("alignment", "Alignment of the logs with the plan", *parts, hint=HINT)
 
 
 def _told(found: Sequence[Entry], failed: Sequence[Entry], runs: Sequence[str]) -> str:
     if not found:
-        return "Nothing was looked at."
+        return "Nothing was checked."
     of = f" of {len(runs)} run{'' if len(runs) == 1 else 's'}" if runs else ""
     if not failed:
         return f"Yes: all {len(found)} checks{of} hold."
@@ -368,7 +364,7 @@ def _told(found: Sequence[Entry], failed: Sequence[Entry], runs: Sequence[str]) 
 
 
 def _run(run: str, found: Sequence[Entry], joints: Sequence[str], *, opened: bool) -> Markup:
-    """Show a run's checks: those of the whole run in a list, those of joints as a table of joints."""
+    """Write a run's checks: those of the whole run as a list, those of joints as a table."""
     whole = [entry for entry in found if entry.get("joint") not in joints]
     shown = [html_table(HEADINGS, [_row(entry, str(entry.get("what") or entry.get("name", ""))) for entry in whole])]
     if len(whole) < len(found):
@@ -456,7 +452,7 @@ def processing_section(data: Mapping[str, Any]) -> Markup:
     locked = [str(name) for name in entries(processing, "locked")]
     return card(
         "processing",
-        "What was done to the data",
+        "Processing of the data",
         *runs,
         element("h3", "The equations of all runs"),
         _steps(entries(processing, "equations")),
@@ -483,7 +479,7 @@ def _setting(key: str, value: Any) -> str:
 
 
 def provenance_section(data: Mapping[str, Any]) -> Markup:
-    """Name versions, hashes, seed and commands."""
+    """Write versions, digests, seed and commands."""
     known = subtable(data, "provenance")
     facts = [(key, known[name]) for key, name in NAMES if known.get(name) is not None]
     words = ", ".join(f"{key} {show(value) if isinstance(value, float) else value}" for key, value in facts)
@@ -495,7 +491,7 @@ def provenance_section(data: Mapping[str, Any]) -> Markup:
     commands = [str(command) for command in entries(known, "commands")]
     return card(
         "provenance",
-        "Where this comes from",
+        "Provenance",
         element("p", f"Made with {words}."),
         *(element("p", sentence) for sentence in simulated),
         joined([element("h3", "Commands"), element("pre", "\n".join(commands))]) if commands else "",
@@ -529,7 +525,7 @@ def tracking_section(data: Mapping[str, Any]) -> Markup:
 
 
 def _tracking_sentence(tracking: Mapping[str, Any]) -> str:
-    """Say in a sentence what the model brings at the tool."""
+    """Describe the reduction of the tracking error at the tool."""
     ratios = subtable(tracking, "ratios")
     words = [
         f"{percent(subtable(ratios, key).get('tool'))} of that {beside}"

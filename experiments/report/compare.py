@@ -1,7 +1,6 @@
-"""Do two campaigns of one robot tell the same? Parameters in standard deviations, what that means, errors.
+"""Comparison of two reports of one robot: parameters in standard deviations, errors, and a verdict as one HTML page.
 
-* How a comparison of two reports becomes a page: sentences, errors side by side, parameters in standard deviations.
-* Do two identifications agree? A verdict on bodies and on friction, and what speaks for it, in sentences.
+The verdict is separate for bodies and for friction.
 """
 
 import math
@@ -84,7 +83,7 @@ def check_same_robot(a: Report, b: Report) -> None:
 
 
 def difference(a: ReportedParameter, b: ReportedParameter) -> dict[str, Any]:
-    """Compare a parameter: b - a in standard deviations of the difference, and whether intervals explain it."""
+    """Compare a parameter: b - a in standard deviations of the difference, and if intervals explain it."""
     value_a, value_b = a.value or 0.0, b.value or 0.0
     change = value_b - value_a
     sigma = math.hypot(a.sigma or 0.0, b.sigma or 0.0)
@@ -107,7 +106,7 @@ def difference(a: ReportedParameter, b: ReportedParameter) -> dict[str, Any]:
 
 
 def errors_beside(a: Report, b: Report) -> list[dict[str, Any]]:
-    """Put errors of the same kind beside each other; runs differ, and so do the torques that errors are shares of."""
+    """List errors of the same kind in pairs; runs differ, and so do the torques that errors are shares of."""
     rows = []
     for training in (False, True):
         found = [next((e for e in report.errors if e.training is training), None) for report in (a, b)]
@@ -160,7 +159,7 @@ def comparison_page(result: Mapping[str, Any]) -> str:
 
 
 def write_comparison(folder: Path, result: Mapping[str, Any]) -> Path:
-    """Write comparison.html into a folder, whole or not at all."""
+    """Write comparison.html into a folder, atomically."""
     path = folder / PAGE
     write_atomically(path, comparison_page(result))
     return path
@@ -228,7 +227,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def agreement(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Judge bodies (links and rotors) and friction apart: friction drifts with temperature, bodies do not."""
+    """Compare bodies (links and rotors) and friction separately: friction drifts with temperature, bodies do not."""
     rows = result["parameters"]
     bodies, friction = [row for row in rows if row["part"] != "friction"], result["friction"]
     told = {"bodies": agree(bodies), "friction": agree(friction)}
@@ -242,7 +241,7 @@ def agreement(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def agree(rows: Rows) -> bool | None:
-    """Tell whether parameters differ by chance alone: few beyond their intervals, none far; None of no parameters."""
+    """Return True if parameters differ within noise: few beyond their intervals, none far; None without parameters."""
     from scipy.stats import binom
 
     if not rows:
@@ -253,12 +252,12 @@ def agree(rows: Rows) -> bool | None:
 
 
 def headline(told: Mapping[str, bool | None], *, equal: bool) -> str:
-    """Say it in one line."""
+    """Return the verdict in one line."""
     bodies, friction = told["bodies"], told["friction"]
     if bodies is None and friction is None:
         return "There is nothing to compare: the two models have no parameter in common"
     if equal:
-        return "Equal: the two reports tell the same"
+        return "Equal: the two reports have the same content"
     if bodies is not False and friction is not False:
         return "The two identifications agree"
     if bodies is False and friction is False:
@@ -285,13 +284,13 @@ def repeatability(rows: Rows) -> float | None:
 
 
 def sentences_of(result: Mapping[str, Any]) -> list[str]:
-    """Say what the comparison shows."""
+    """List the results of the comparison, as sentences."""
     return list(_said(result))
 
 
 def _said(result: Mapping[str, Any]) -> Iterator[str]:
     if result["equal"] and result["parameters"]:
-        yield "The two reports tell the same of every parameter."
+        yield "The two reports agree on every parameter."
         return
     rows = result["parameters"]
     virtual = [words for words, simulated in zip(("first", "second"), result["simulated"], strict=True) if simulated]
@@ -310,7 +309,7 @@ def _said(result: Mapping[str, Any]) -> Iterator[str]:
 def _differences(rows: Rows, verdict: Mapping[str, Any]) -> Iterator[str]:
     changed = sum(bool(row["changed"]) for row in rows)
     yield (
-        f"{changed} of {len(rows)} parameters changed by more than their 95 % intervals explain; by chance about "
+        f"{changed} of {len(rows)} parameters changed by more than their 95 % intervals explain; within noise about "
         f"{show(CHANCE * len(rows), 2)} would."
     )
     sizes = [abs(row["sigmas"]) for row in rows if row["sigmas"] is not None]

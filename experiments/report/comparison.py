@@ -1,4 +1,4 @@
-"""How a comparison of methods becomes one self-contained page: the recommendation first, then what it rests on.
+"""Page and data of a comparison of methods: compare.html and compare.json.
 
 * The parts of a comparison's page: verdict, table of methods, pictures' places, agreement, numbers, data.
 * What a comparison found, as plain data: compare.json, of which the page is a drawing.
@@ -11,8 +11,8 @@ import numpy as np
 from markupsafe import Markup
 
 from excitor.experiments.compare import (
-    Compared,
-    Judged,
+    Comparison,
+    MethodResult,
     Pair,
     Recommendation,
     by_name,
@@ -55,7 +55,7 @@ SCRIPTS = ("forest.js", "error_bars.js", "compare.js")
 
 
 def methods_section(data: Mapping[str, Any]) -> Markup:
-    """Put all methods in one table, then what each assumes and why some refused."""
+    """Write the table of all methods, then the assumptions of each and the reasons of refusals."""
     headings = [
         ("method", ""),
         ("held-out error", "n"),
@@ -66,13 +66,13 @@ def methods_section(data: Mapping[str, Any]) -> Markup:
         ("smallest eigenvalue of M(q)", "n"),
         ("consistent version", "n"),
         ("CPU, s", "n"),
-        ("what came of it", "told"),
+        ("result", "told"),
     ]
     chosen = subtable(data, "recommendation").get("method")
     rows = [_method(data, entry, chosen) for entry in entries(data, "methods")]
     hint = (
         "Errors are of joint torques: the norm of measured less predicted, over the norm of measured, on runs that no "
-        "method was fitted to. More than the best: with the 95 % interval that other stretches of time would show; "
+        "method was fitted to. More than the best: with its 95 % interval over other segments of time; "
         "where it reaches 0, the two are alike. A consistent version has the parameters nearest to the estimate that "
         "bodies can have. Click a heading to sort."
     )
@@ -81,9 +81,9 @@ def methods_section(data: Mapping[str, Any]) -> Markup:
 
 
 def errors_section(data: Mapping[str, Any]) -> Markup:
-    """Leave a place for the bars of held-out errors."""
+    """Write the placeholder of the bars of held-out errors."""
     hint = (
-        "Whiskers are the 95 % interval of the difference to the best, which stretches of time drawn at random show: "
+        "Whiskers are the 95 % interval of the difference to the best, over segments of time drawn at random: "
         "methods whose whisker reaches back to the line of the best are as good."
     )
     inner = element("details", element("summary", "Joint by joint, beside the baselines"), _by_joint(data))
@@ -91,7 +91,7 @@ def errors_section(data: Mapping[str, Any]) -> Markup:
 
 
 def forest_section(data: Mapping[str, Any]) -> Markup:
-    """Leave places for each parameter as every method has it."""
+    """Write the placeholders of each parameter's estimates by all methods."""
     hint = (
         "Values with 95 % intervals, one picture for each parameter; the band is the interval of the model taken. "
         "Those in which most methods contradict each other come first. A method without intervals has a dot only."
@@ -109,7 +109,7 @@ def forest_section(data: Mapping[str, Any]) -> Markup:
 
 
 def agreement_section(data: Mapping[str, Any]) -> Markup:
-    """Show how far every two methods are apart, in torque and in parameters."""
+    """Write the distances between every two methods, in torque and in parameters."""
     names = [str(entry["name"]) for entry in entries(data, "methods") if entry.get("parameters")]
     if len(names) < 2:
         return Markup("")
@@ -123,7 +123,7 @@ def agreement_section(data: Mapping[str, Any]) -> Markup:
         rows.append(("", cells))
     hint = (
         "Below the diagonal: how far apart the torques are that two methods predict for the held-out motion, as a "
-        "share of the measured. Above it: how many parameters lie outside each other's 95 % intervals."
+        "share of the measured. Above it: how many parameters are outside each other's 95 % intervals."
     )
     named = [
         f"{pair['one']} and {pair['other']}: {', '.join(map(str, pair['apart']))}"
@@ -135,7 +135,7 @@ def agreement_section(data: Mapping[str, Any]) -> Markup:
 
 
 def estimates_section(data: Mapping[str, Any]) -> Markup:
-    """List every parameter as every method has it, folded away: they are many."""
+    """List every parameter's estimates by all methods, in a folded section."""
     answered = [entry for entry in entries(data, "methods") if entry.get("parameters")]
     headings = [("parameter", ""), ("unit", ""), *((str(entry["name"]), "n") for entry in answered), ("stands for", "")]
     values = [{row["name"]: row for row in entries(entry, "parameters")} for entry in answered]
@@ -146,11 +146,11 @@ def estimates_section(data: Mapping[str, Any]) -> Markup:
         rows.append(("", [*words, *cells, Cell(str(row["regrouping"]), "formula")]))
     inner = html_table(headings, rows, sortable=True, class_="pinned estimates")
     whole = element("details", element("summary", f"Show all {len(rows)} parameters"), inner)
-    return card("estimates", "All numbers", whole, hint="Values with half the width of their 95 % interval.")
+    return card("estimates", "All estimates", whole, hint="Values with half the width of their 95 % interval.")
 
 
 def simulation_section(data: Mapping[str, Any]) -> Markup:
-    """Show how far a simulation of each model follows the measured motion."""
+    """Write the errors of simulations of each model against the measured motion."""
     simulated = subtable(data, "simulated")
     if not simulated:
         return Markup("")
@@ -180,7 +180,7 @@ def simulation_section(data: Mapping[str, Any]) -> Markup:
 
 
 def data_section(data: Mapping[str, Any]) -> Markup:
-    """Say what all of them were fitted to and judged by, and where that came from."""
+    """Describe the fitted and held-out data of all methods, and their provenance."""
     runs = subtable(data, "runs")
     said = [
         f"Fitted to {', '.join(map(str, entries(runs, 'fitted')))}: {runs.get('n_fitted')} equations.",
@@ -209,7 +209,7 @@ CONTENTS = (
 
 
 def compare_page(data: Mapping[str, Any]) -> str:
-    """Write a comparison, given as compare.json has it, as one HTML page."""
+    """Write a comparison, given as in compare.json, as one HTML page."""
     sections = [(name, words, section(data)) for name, words, section in CONTENTS]
     links = [element("a", words, href=f"#{name}") for name, words, made in sections if made]
     script = joined_script(SHARED_SCRIPTS, SCRIPTS)
@@ -239,7 +239,7 @@ def compare_page(data: Mapping[str, Any]) -> str:
 
 
 def drawn(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Choose what the script draws: errors, and every parameter as each method has it."""
+    """Select the data of the script: errors, and every parameter's estimates by all methods."""
     answered = [entry for entry in entries(data, "methods") if entry.get("parameters")]
     chosen = subtable(data, "recommendation").get("method")
     return {
@@ -273,7 +273,7 @@ def drawn(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def mark(entry: Mapping[str, Any], name: str) -> list[Any] | None:
-    """Find a method's value and interval of a parameter."""
+    """Return a method's value and interval of a parameter."""
     for row in entries(entry, "parameters"):
         if row.get("name") == name:
             return [entry.get("name"), row.get("value"), row.get("low"), row.get("high")]
@@ -288,7 +288,7 @@ BASELINES = {
 
 
 def verdict_section(data: Mapping[str, Any]) -> Markup:
-    """Say which model to take, why, and what to believe where methods disagree."""
+    """Write the recommended model, the reasons, and what to believe where methods disagree."""
     advice = subtable(data, "recommendation")
     good = advice.get("method") is not None
     substitute = subtable(data, "runs").get("substitute")
@@ -309,7 +309,7 @@ def verdict_section(data: Mapping[str, Any]) -> Markup:
 
 
 def _title(data: Mapping[str, Any], method: Any) -> str:
-    """Say what a method assumes."""
+    """Describe the assumption of a method."""
     titles = [str(entry.get("title", "")) for entry in entries(data, "methods") if entry.get("name") == method]
     return "".join(f"{method}: {title[:1].lower()}{title[1:]}" for title in titles)
 
@@ -344,12 +344,12 @@ def _behind(behind: Mapping[str, Any]) -> str:
         return NONE
     if value == 0.0:
         return "0"
-    chance = f" ({error_words(low)} … {error_words(high)})" if value < 1.0 else ""  # beyond, nobody asks
+    chance = f" ({error_words(low)} … {error_words(high)})" if value < 1.0 else ""  # not shown beyond
     return f"{error_words(value)}{chance}"
 
 
 def _assumptions(data: Mapping[str, Any]) -> Markup:
-    """List what each method assumes, with what it noted."""
+    """List each method's assumptions and notes."""
     rows = []
     for entry in entries(data, "methods"):
         notes = [str(note) for note in entries(entry, "notes")]
@@ -362,7 +362,7 @@ def _assumptions(data: Mapping[str, Any]) -> Markup:
 
 
 def _by_joint(data: Mapping[str, Any]) -> Markup:
-    """List errors of every joint, of methods and of what needs no identification."""
+    """List errors of every joint, of methods and of baselines."""
     joints = [str(joint) for joint in entries(data, "joints")]
     chosen = subtable(data, "recommendation").get("method")
     answered = [entry for entry in entries(data, "methods") if entry.get("parameters")]
@@ -413,8 +413,8 @@ SCHEMA = 1
 KIND = "excitor compare"
 
 
-def compare_data(compared: Compared) -> dict[str, Any]:
-    """Collect everything."""
+def compare_data(compared: Comparison) -> dict[str, Any]:
+    """Collect the data of compare.json."""
     prepared = compared.prepared
     joints = judged_joints(compared)
     judged = {entry.name: entry for entry in compared.judged}
@@ -446,7 +446,7 @@ def compare_data(compared: Compared) -> dict[str, Any]:
 
 
 def recommendation_data(advice: Recommendation) -> dict[str, Any]:
-    """Write which method is recommended, and why."""
+    """Write the recommended method, and the reasons."""
     return {
         "method": advice.method,
         "best": advice.best,
@@ -459,7 +459,7 @@ def recommendation_data(advice: Recommendation) -> dict[str, Any]:
 
 
 def pair_data(pair: Pair) -> dict[str, Any]:
-    """Write how far two methods are apart."""
+    """Write the distance between two methods."""
     return {
         "one": pair.one,
         "other": pair.other,
@@ -469,14 +469,16 @@ def pair_data(pair: Pair) -> dict[str, Any]:
     }
 
 
-def judged_joints(compared: Compared) -> list[str]:
-    """Name the joints that have equations to judge by."""
+def judged_joints(compared: Comparison) -> list[str]:
+    """List the joints that have held-out equations."""
     judging = compared.prepared.judging
     return [judging.joint_names[j] for j in np.unique(judging.joint)]
 
 
-def method_data(compared: Compared, found: Answer, judged: Judged | None, joints: Sequence[str]) -> dict[str, Any]:
-    """Write one method's answer, or why it refused."""
+def method_data(
+    compared: Comparison, found: Answer, judged: MethodResult | None, joints: Sequence[str]
+) -> dict[str, Any]:
+    """Write one method's result, or why it refused."""
     told: dict[str, Any] = {
         "name": found.method,
         "title": METHODS[found.method].title,
@@ -506,13 +508,13 @@ def method_data(compared: Compared, found: Answer, judged: Judged | None, joints
     }
 
 
-def known_joints(compared: Compared) -> list[str]:
-    """Name the joints that have equations to learn from."""
+def known_joints(compared: Comparison) -> list[str]:
+    """List the joints that have training equations."""
     fitted = compared.prepared.fitted
     return [fitted.joint_names[j] for j in np.unique(fitted.joint)]
 
 
-def parameters_of(judged: Judged) -> list[dict[str, Any]]:
+def parameters_of(judged: MethodResult) -> list[dict[str, Any]]:
     """List a method's parameters, with their 95 % intervals where it gives them."""
     bounds = {} if judged.answer.intervals is None else by_name(judged.answer.intervals)
     nothing = (None, None, None)
@@ -537,8 +539,8 @@ def errors_data(errors: Errors, joints: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def noise_data(compared: Compared, joints: Sequence[str]) -> dict[str, Any] | None:
-    """Write what noise alone would leave."""
+def noise_data(compared: Comparison, joints: Sequence[str]) -> dict[str, Any] | None:
+    """Write the errors due to noise alone."""
     found = noise_errors(compared.prepared)
     if found is None:
         return None
@@ -546,8 +548,8 @@ def noise_data(compared: Compared, joints: Sequence[str]) -> dict[str, Any] | No
     return {"total": finite(total), "joints": {joint: finite(x) for joint, x in zip(joints, shares, strict=True)}}
 
 
-def bias_data(compared: Compared) -> dict[str, Any] | None:
-    """Write the verdict of the test for bias."""
+def bias_data(compared: Comparison) -> dict[str, Any] | None:
+    """Write the result of the test for bias."""
     bias = compared.bias
     if bias is None:
         return None
@@ -559,8 +561,8 @@ def bias_data(compared: Compared) -> dict[str, Any] | None:
     }
 
 
-def parameters_data(compared: Compared) -> list[dict[str, Any]]:
-    """Name the parameters that methods give, what they stand for, and how many pairs of methods contradict there."""
+def parameters_data(compared: Comparison) -> list[dict[str, Any]]:
+    """List the parameters of all methods, their meaning, and the number of contradicting pairs of methods."""
     robot = compared.prepared.problem.robot
     base = base_parameters(robot)
     names = compared.prepared.problem.regression.names

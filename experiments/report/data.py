@@ -1,7 +1,7 @@
-"""What does a report say? Everything in it as plain data: report.json, of which the page is a drawing.
+"""Data and files of a report: report.json holds everything as plain data, from which report.html is written.
 
-* Where a report goes: report.html and report.json in the campaign's folder, and a PDF where a browser prints.
-* Can a report.json be compared? It may come from a stranger: its size, version and types are checked first.
+A report.json to compare with may be untrusted: its size, version and types are checked first. A PDF is printed where a
+browser is installed.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NoReturn, Self
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
 from excitor.experiments.files import write_atomically, write_bytes_atomically
-from excitor.experiments.identification import Identified
+from excitor.experiments.identification import IdentifiedModel
 from excitor.experiments.report.bodies import bodies_data
 from excitor.experiments.report.campaign import alignment_entry, checked_entries, planned_data
 from excitor.experiments.report.evidence import (
@@ -43,14 +43,14 @@ KIND = "excitor report"
 
 
 def report_data(
-    found: Identified | Evidence,
+    found: IdentifiedModel | Evidence,
     *,
     design: Mapping[str, Any] | None = None,
     alignment: Sequence[Mapping[str, Any]] | None = None,
     commands: Sequence[str] = (),
     tracking: bool = False,
 ) -> dict[str, Any]:
-    """Collect a report; `design` is the content of design.json, `alignment` what was found where nobody else says it.
+    """Collect a report; `design` is the content of design.json, `alignment` findings not included in the evidence.
 
     An entry of `alignment` has a name, what was found, what was expected, a unit, whether it holds, and a sentence.
     `tracking`: feed-forward is simulated, which for a process it always is.
@@ -85,7 +85,7 @@ def report_data(
 
 
 def robot_data(robot: Robot) -> dict[str, Any]:
-    """Name the robot and its joints, with the units of their positions and torques."""
+    """Describe the robot and its joints, with the units of their positions and torques."""
     sliding = [bool(x) for x in robot.mechanism.prismatic]
     return {
         "name": robot.name,
@@ -102,7 +102,7 @@ PRINTING = 120.0  # s that a browser may take
 
 
 @dataclass(frozen=True)
-class Printed:
+class PdfFile:
     """A PDF, or why there is none."""
 
     path: Path | None
@@ -111,7 +111,7 @@ class Printed:
 
 def write_report(
     folder: Path,
-    found: Identified | Evidence,
+    found: IdentifiedModel | Evidence,
     *,
     design: Mapping[str, Any] | None = None,
     alignment: Sequence[Mapping[str, Any]] | None = None,
@@ -126,18 +126,18 @@ def write_report(
 def write_data(
     folder: Path, data: Mapping[str, Any], page: Callable[[Mapping[str, Any]], str] = report_page
 ) -> list[Path]:
-    """Write report.html and report.json, each whole or not at all; last the data, which tell what they rest on."""
+    """Write report.html and report.json, each atomically; the data last, as they hold the digests of their inputs."""
     texts = {DATA: json.dumps(data, allow_nan=False, separators=(",", ":")) + "\n", PAGE: page(data)}
     for name in (PAGE, DATA):
         write_atomically(folder / name, texts[name])
     return [folder / name for name in texts]
 
 
-def pdf(page: Path) -> Printed:
+def pdf(page: Path) -> PdfFile:
     """Print a page to a PDF beside it with the browser that is installed, without a network."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
-        return Printed(None, f"No PDF: it needs Chromium or Chrome, and neither is installed; print {page} by hand")
+        return PdfFile(None, f"No PDF: it needs Chromium or Chrome, and neither is installed; print {page} by hand")
     if not page.is_file():
         raise ExcitorError(f"{page}: is missing, so it cannot be printed; write the report first")
     target = page.with_suffix(".pdf")
@@ -145,13 +145,13 @@ def pdf(page: Path) -> Printed:
         made = Path(profile) / target.name
         why = _print(browser, page, made, profile)
         if why is not None or not made.is_file():
-            return Printed(None, f"No PDF: {browser} {why or 'wrote none'}; print {page} by hand")
+            return PdfFile(None, f"No PDF: {browser} {why or 'wrote none'}; print {page} by hand")
         write_bytes_atomically(target, made.read_bytes())
-    return Printed(target, f"wrote {target}")
+    return PdfFile(target, f"wrote {target}")
 
 
 def _print(browser: str, page: Path, target: Path, profile: str) -> str | None:
-    """Run the browser; say what went wrong, if anything did."""
+    """Run the browser; return the error message, if any."""
     command = [browser, "--headless", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage"]
     command += ["--no-pdf-header-footer", "--virtual-time-budget=15000", f"--user-data-dir={profile}"]
     command += [f"--print-to-pdf={target}", page.resolve().as_uri()]
@@ -172,13 +172,13 @@ Numbers = Annotated[list[FiniteFloat | None], Field(max_length=200)]
 
 
 class Part(BaseModel):
-    """A table of the file; what is not compared is not looked at."""
+    """A table of the file; fields that are not compared are not checked."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True, populate_by_name=False)
 
 
 class ReportedRobot(Part):
-    """Which robot a report is of."""
+    """Robot of a report."""
 
     name: Text
     title: Text
@@ -235,7 +235,7 @@ class ReportedSimulation(Part):
 
 
 class Report(Part):
-    """What is compared of a report."""
+    """Fields of a report that are compared."""
 
     version: Literal[1] = Field(alias="schema")
     kind: Literal["excitor report"]
@@ -254,7 +254,7 @@ class Report(Part):
 
 
 def read_report(path: Path) -> dict[str, Any]:
-    """Read a report.json; ExcitorError says what is wrong with it."""
+    """Read a report.json; ExcitorError states what is wrong with it."""
     try:
         if path.stat().st_size > LARGEST:
             raise ExcitorError(f"{path}: has {path.stat().st_size} bytes, expected at most {LARGEST}; it is no report")

@@ -1,10 +1,7 @@
-"""What does a model rest on? Its runs: measured torques beside those that it predicts, part by part.
+"""Evidence of a model: its runs with measured and predicted torques, processing steps, and provenance.
 
-* Curves of bounded size: where there are too many samples to draw, the least and the greatest of each stretch.
-* What was done to the data, and by whom: processing steps with their settings, versions, hashes, commands.
-* With which commands can a report be made again? Each stage's, from what the stages say of themselves.
-* Which logs are of a virtual robot? Those that a simulation says it wrote, by their digests.
-* What the report's sentences and its tables say alike.
+Curves are reduced to a bounded size by the least and greatest value of each segment. The commands of a report are
+repeated from what each stage recorded; simulated logs are recognised by their digests.
 """
 
 import hashlib
@@ -23,7 +20,7 @@ from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import OpenCampaign, Role, inside
 from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.identification import (
-    Identified,
+    IdentifiedModel,
     Tell,
     judge,
     judging_equations,
@@ -51,7 +48,7 @@ PARTS = ("inertia", "Coriolis and centrifugal", "gravity", "friction", "rotors")
 
 @dataclass(frozen=True, eq=False)
 class SeenRun:
-    """One run as the equations saw it: thinned where they are, slow joints not left out."""
+    """One run as used in the equations: thinned like them, but with slow joints."""
 
     role: Role
     log: str
@@ -73,8 +70,8 @@ class SeenRun:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """A validation with the equations that it is of, and what the model leaves of them."""
+class ValidationEvidence:
+    """A validation with its equations, and the model's residuals."""
 
     validation: Validation
     regression: Regression
@@ -83,17 +80,17 @@ class Judged:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Everything that a report is made of."""
+    """All inputs of a report."""
 
     campaign: OpenCampaign  # its robot with the joints locked that stood still
     model: Model
     runs: tuple[SeenRun, ...]
-    training: Judged
-    held_out: Judged | None
+    training: ValidationEvidence
+    held_out: ValidationEvidence | None
 
     @property
     def robot(self) -> Robot:
-        """The robot, with the joints locked that stood still."""
+        """The robot, with the joints locked that are held still."""
         return self.campaign.robot
 
     @property
@@ -103,23 +100,23 @@ class Evidence:
 
     @property
     def alignments(self) -> dict[str, Alignment]:
-        """How the runs of emitted programs lie to their plans."""
+        """Alignments of the runs of emitted programs with their plans, by run."""
         return {run.samples.run: run.alignment for run in self.runs if run.alignment is not None}
 
     @property
     def shown(self) -> SeenRun:
-        """The run that shows most: one the model has not seen, if there is one that moves."""
+        """The most informative run: a moving one that the model was not fitted to, if there is one."""
         order = sorted(self.runs, key=lambda run: (run.samples.static, run.role != "validate"))
         return order[0]
 
     @cached_property
     def audit(self) -> Audit | None:
-        """What the physically consistent model was found to be, where there is one."""
+        """Audit of the physically consistent model, where there is one."""
         return None if self.model.standard is None else audit(self.robot, self.model.standard.values)
 
 
-def gather(found: Identified) -> Evidence:
-    """Collect what an identification rests on."""
+def gather(found: IdentifiedModel) -> Evidence:
+    """Collect the evidence of an identification."""
     held_out = None
     if found.unseen is not None and found.held_out is not None:
         held_out = judged(found.held_out, found.unseen, found.model)
@@ -133,7 +130,7 @@ def gather(found: Identified) -> Evidence:
 
 
 def gather_on_file(campaign: OpenCampaign, model: Model, tell: Tell = lambda _: None) -> Evidence | None:
-    """Collect what a model on file rests on; None where its errors are not those that it was written with."""
+    """Collect the evidence of a model on file; None where its errors differ from those it was written with."""
     runs = read_runs(campaign, tell)
     known = known_equations(runs).judging
     training, held_out = judged(judge(runs, known, model, training=True), known, model), None
@@ -152,9 +149,9 @@ def gather_on_file(campaign: OpenCampaign, model: Model, tell: Tell = lambda _: 
     )
 
 
-def judged(validation: Validation, regression: Regression, model: Model) -> Judged:
-    """Keep a validation with its equations."""
-    return Judged(validation, regression, regression.y - estimated_torques(regression, model))
+def judged(validation: Validation, regression: Regression, model: Model) -> ValidationEvidence:
+    """Combine a validation with its equations."""
+    return ValidationEvidence(validation, regression, regression.y - estimated_torques(regression, model))
 
 
 def seen_runs(
@@ -198,7 +195,7 @@ def torque_split(robot: Robot, motion: Motion, chi: FloatArray) -> dict[str, Flo
 
 
 def _time(samples: Samples, factor: float) -> FloatArray:
-    """Tell the times of thinned samples, s since the log began; of poses their numbers from 1."""
+    """Return the times of thinned samples, s since the log began; of poses their numbers from 1."""
     if samples.static:
         return np.arange(1.0, len(samples) + 1.0)
     began = next((step.settings.get("from_s", 0.0) for step in samples.steps if step.name == "cut"), 0.0)
@@ -213,7 +210,7 @@ NOTHING = 1e-9  # of a joint's torque: rounding
 
 
 def runs_data(evidence: Evidence) -> list[dict[str, Any]]:
-    """Write every run in words, and the curves of as many as can be drawn, unseen ones first."""
+    """Describe every run, with the curves of as many as can be drawn, held-out ones first."""
     order = sorted(range(len(evidence.runs)), key=lambda k: evidence.runs[k].role != "validate")
     drawn = set(order[:MOST_RUNS])
     stretches = BUDGET // (3 * evidence.robot.n_joints * max(len(drawn), 1))
@@ -244,7 +241,7 @@ def split_data(evidence: Evidence) -> dict[str, Any]:
 
 
 def curve(values: FloatArray, size: int) -> dict[str, Any]:
-    """Write a curve as it is, or as the least and greatest values of `size` stretches."""
+    """Write a curve as it is, or as the least and greatest values of `size` segments."""
     if len(values) <= size:
         return {"value": compact(values)}
     starts = _starts(len(values), size)
@@ -255,7 +252,7 @@ def curve(values: FloatArray, size: int) -> dict[str, Any]:
 
 
 def stretch_means(time: FloatArray, size: int) -> FloatArray:
-    """Time in the middle of each stretch of `curve`."""
+    """Compute the mean time of each segment of `curve`."""
     if len(time) <= size:
         return time
     starts = _starts(len(time), size)
@@ -328,7 +325,7 @@ def processing_data(evidence: Evidence) -> dict[str, Any]:
 def provenance_data(
     evidence: Evidence, commands: Sequence[str], design: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Name everything that this report can be made again from."""
+    """List everything needed to reproduce this report."""
     campaign, known = evidence.campaign, dict(evidence.model.provenance)
     settings = {} if evidence.model.fitted is None else evidence.model.fitted.interval_settings
     file = campaign.folder / DESIGN
@@ -375,7 +372,7 @@ def chain_commands(
 
 
 def _search(settings: Mapping[str, Any]) -> str:
-    """Repeat what decides a search: its seed, and how much it may try."""
+    """Return the options that determine a search: its seed and budget."""
     keys = ("seed", "evaluations", "seconds")
     return "".join(f" --{key} {settings[key]}" for key in keys if isinstance(settings.get(key), int | float))
 
@@ -411,7 +408,7 @@ def simulated_runs(campaign: OpenCampaign) -> list[dict[str, Any]]:
 
 
 def _mark(folder: Path, target: str) -> dict[str, Any]:
-    """Read what a simulation says of its logs; nothing where it says nothing readable."""
+    """Read a simulation's record of its logs; empty where it is missing or damaged."""
     path = folder / FOLDER / target / MARK
     try:
         if not inside(folder, f"{FOLDER}/{target}/{MARK}") or path.stat().st_size > LARGEST:
@@ -428,7 +425,7 @@ def _digest(path: Path) -> str:
 
 
 def _fault(fault: Any) -> str:
-    """Say what was wrong on purpose, and with which joints."""
+    """Describe an injected fault and its joints."""
     if not isinstance(fault, dict):
         return str(fault)
     joints = fault.get("joints")
@@ -445,13 +442,13 @@ def _written(mark: dict[str, Any]) -> set[str]:
 
 
 def cost(loss: object) -> str:
-    """Write what consistency costs: solvers stop at some digit, and that is no cost."""
+    """Return the residual's increase due to consistency, rounded to 0 where it is within the solver's accuracy."""
     value = finite(loss)
     return "less than 0.01 %" if value is not None and abs(value) < 1e-4 else percent(loss)
 
 
 def some(names: Sequence[str], most: int = 8) -> str:
-    """List names; of many the first, and how many others there are."""
+    """List names; of many the first, and the number of others."""
     return (
         several(list(names))
         if len(names) <= most

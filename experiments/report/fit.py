@@ -1,4 +1,4 @@
-"""What does the model leave? Errors beside the baselines, and whether what is left looks like noise.
+"""Sections of the report on the fit: errors beside the baselines, residuals, and torques by cause.
 
 * How well does the model predict? Errors beside the baselines, and the torques of every run.
 * Does what the model leaves look like noise? And what the torques are made of.
@@ -34,11 +34,11 @@ from excitor.robots.arrays import FloatArray, finite
 
 BINS = 41
 SAME = 1e-3  # relative difference of rates that are one
-REACH = 4.5  # standard deviations that a histogram shows; what lies farther counts in its last bins
+REACH = 4.5  # standard deviations that a histogram shows; larger ones count in its last bins
 
 
 def errors_data(evidence: Evidence) -> list[dict[str, Any]]:
-    """List errors of joint torques, held-out ones first, each beside the three baselines."""
+    """List errors of joint torques, held-out ones first, each with the three baselines."""
     return [
         {
             "label": judged.validation.label,
@@ -56,7 +56,7 @@ def errors_data(evidence: Evidence) -> list[dict[str, Any]]:
 
 
 def residuals_data(evidence: Evidence) -> list[dict[str, Any]]:
-    """Show the residuals joint by joint, held-out ones first."""
+    """Describe the residuals joint by joint, held-out ones first."""
     return [
         {
             "label": "validation" if judged is evidence.held_out else "training",
@@ -73,7 +73,7 @@ def residuals_data(evidence: Evidence) -> list[dict[str, Any]]:
 
 
 def histogram(residual: FloatArray) -> dict[str, Any]:
-    """Count residuals in bins of their standard deviation about 0, and how many lie beyond three of them."""
+    """Count residuals in bins of their standard deviation about 0, and those beyond three of them."""
     sigma = float(np.sqrt(np.mean(residual**2)))
     if sigma == 0.0:
         return {"sigma": 0.0, "edges": [], "counts": [], "beyond_three_sigma": 0.0}
@@ -178,7 +178,7 @@ def _relative(errors: Mapping[str, Any]) -> list[Cell]:
 
 
 def runs_section(data: Mapping[str, Any]) -> Markup:
-    """Leave places for each run's curves; one run is shown at a time."""
+    """Write placeholders of each run's curves; one run is shown at a time."""
     runs = entries(data, "runs")
     tabs = [
         element(
@@ -203,7 +203,7 @@ def runs_section(data: Mapping[str, Any]) -> Markup:
         for k, run in enumerate(runs)
     ]
     hint = (
-        "Drag across a picture to zoom into a stretch of time, in all of them at once; double-click for the whole run. "
+        "Drag across a plot to zoom into a span of time, in all of them at once; double-click for the whole run. "
         "Point at a moment to read its values."
     )
     return card(
@@ -248,10 +248,10 @@ def residuals_section(data: Mapping[str, Any]) -> Markup:
     hint = (
         "Left: how often residuals of a size occur, beside a normal distribution. Middle: correlation with what comes "
         "a lag later; within the dashed lines it looks white. Right: mean residual over velocity with its spread; "
-        "a trend, or a step at 0, is friction that the model does not have. Residuals that are alike in time tell "
-        "less: the table says how many samples count as one."
+        "a trend, or a step at 0, is friction that the model does not have. Residuals that are correlated in time have "
+        "less information: the table lists how many samples count as one."
     )
-    return card("residuals", "What the model leaves", *blocks, hint=hint)
+    return card("residuals", "Residuals", *blocks, hint=hint)
 
 
 def _block(entry: Mapping[str, Any], number: int, robot: Mapping[str, Any]) -> Markup:
@@ -294,7 +294,7 @@ def _block(entry: Mapping[str, Any], number: int, robot: Mapping[str, Any]) -> M
 
 
 def split_section(data: Mapping[str, Any]) -> Markup:
-    """Show what torques are made of in one run."""
+    """Write the components of the torques in one run."""
     split = subtable(data, "split")
     robot = subtable(data, "robot")
     joints = entries(split, "joints")
@@ -318,7 +318,7 @@ def split_section(data: Mapping[str, Any]) -> Markup:
     )
     return card(
         "split",
-        "What the torques are made of",
+        "Torques by cause",
         element("p", *keys, element("span", "measured", class_="key k-measured"), class_="legend"),
         html_table(headings, rows, class_="shares"),
         chart("split", class_="plots"),

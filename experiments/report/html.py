@@ -1,9 +1,7 @@
-"""How sections write HTML: elements and tables, in which every text is escaped.
+"""HTML building blocks: elements and tables with escaped text, embedded data, and numbers with units.
 
-* How styles and scripts become part of one page that needs no network.
-* Where a robot's bodies are, for a picture of it in motion.
-* How data travel inside a page: rounded, finite, and unable to end the element that holds them.
-* How numbers and units are written for people.
+Styles and scripts are part of the page, which needs no network. Data inside a page are rounded and finite, and cannot
+end the element that holds them.
 """
 
 import base64
@@ -31,12 +29,12 @@ def element(name: str, *content: Any, **attributes: Any) -> Markup:
 
 
 def safe(part: Any) -> Markup:
-    """Escape what is no markup of ours."""
+    """Escape text that is not markup."""
     return part if isinstance(part, Markup) else escape(seen(str(part)))
 
 
 def opened(name: str, **attributes: Any) -> Markup:
-    """Write an element's beginning: all there is of an input."""
+    """Write an element's start tag: the whole element for an input."""
     words = [
         Markup('{}="{}"').format(key.rstrip("_").replace("_", "-"), safe(value))
         for key, value in attributes.items()
@@ -46,7 +44,7 @@ def opened(name: str, **attributes: Any) -> Markup:
 
 
 def joined(parts: Iterable[Any]) -> Markup:
-    """Put parts behind each other."""
+    """Join parts by newlines."""
     return Markup("\n").join(map(safe, parts))
 
 
@@ -62,13 +60,13 @@ def items(sentences: Sequence[Any]) -> Markup:
 
 
 def chart(name: str, **attributes: Any) -> Markup:
-    """Leave a place that the script draws into."""
+    """Write a placeholder that the script draws into."""
     return element("div", data_chart=name, **attributes)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A table's cell: what it shows, and what it sorts by."""
+    """A table's cell: its content, and its sort key."""
 
     content: Any
     class_: str | None = None
@@ -76,12 +74,12 @@ class Cell:
 
 
 def cell(content: Any) -> Cell:
-    """Make a cell of words."""
+    """Write a cell of text."""
     return content if isinstance(content, Cell) else Cell(content)
 
 
 def number_cell(text: str, value: float | None) -> Cell:
-    """Make a cell of a number, aligned and sorted as one."""
+    """Write a cell of a number, aligned and sorted as one."""
     return Cell(text, "n", value)
 
 
@@ -124,7 +122,7 @@ def joined_script(shared: Iterable[str], own: Iterable[str]) -> str:
 
 
 def script_hash(script: str) -> str:
-    """Digest a script as a content security policy asks for it."""
+    """Compute a script's digest for a content security policy."""
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
@@ -225,7 +223,7 @@ def _on_grid(value: float | None) -> int | None:
 
 GOOD, FAIR = 0.02, 0.10  # relative deviation below which a parameter is well or fairly known
 NONE, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
-# Characters that turn the direction of what follows them, or that nobody sees, or that are no text.
+# Characters that reverse the text after them, or are invisible, or are no text.
 UNSEEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
@@ -255,7 +253,7 @@ def show(value: Any, digits: int = 4) -> str:
 
 
 def seen(words: str) -> str:
-    """Write characters that hide or turn text as their numbers: a name must not change how the rest is read."""
+    """Replace characters that hide or reverse text by their code points: a name must not change the text around it."""
     return UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", words)
 
 
@@ -285,7 +283,7 @@ def unit_words(unit: Any) -> str:
 
 
 def tier(relative: float | None) -> str:
-    """Name how well a parameter will be known."""
+    """Name the accuracy tier of a parameter's expected deviation."""
     if relative is None:
         return "open"
     return "good" if abs(relative) < GOOD else "fair" if abs(relative) < FAIR else "poor"

@@ -1,7 +1,7 @@
-"""How a report becomes one self-contained page.
+"""Report as one self-contained HTML page.
 
-It holds text of strangers (names, findings, file names). `html` escapes what becomes HTML, `embed` what becomes data,
-the script writes text nodes only, and a content security policy admits no script but ours.
+It holds untrusted text (names, findings, file names). `html` escapes what becomes HTML, `embed` what becomes data, the
+script writes text nodes only, and a content security policy admits no other script.
 """
 
 from collections.abc import Mapping
@@ -75,7 +75,7 @@ PAGE = """<!doctype html>
 
 
 def report_page(data: Mapping[str, Any]) -> str:
-    """Write a report, given as report.json has it, as one HTML page."""
+    """Write a report, given as in report.json, as one HTML page."""
     sections = [(name, words, section(data)) for name, words, section in CONTENTS]
     links = [element("a", words, href=f"#{name}") for name, words, made in sections if made]
     script = joined_script(SHARED_SCRIPTS, SCRIPTS)
@@ -95,7 +95,7 @@ def report_page(data: Mapping[str, Any]) -> str:
 
 
 def whole_page(title: str, body: list[Markup], script: str, style: str = "") -> str:
-    """Put a page around its body; only that script may run. `style` comes after the report's."""
+    """Write a page around its body; only that script may run. `style` comes after the report's."""
     page = Markup(PAGE).format(
         title=safe(title),
         policy=Markup(POLICY).format(Markup(script_hash(script))),
@@ -106,7 +106,7 @@ def whole_page(title: str, body: list[Markup], script: str, style: str = "") -> 
 
 
 def drawn(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Choose what the script draws."""
+    """Select the data that the script draws."""
     bodies = table(data, "bodies")
     return {
         "robot": table(data, "robot"),
@@ -128,8 +128,8 @@ def _header(data: Mapping[str, Any]) -> Markup:
         element("h1", str(data.get("name", ""))),
         element(
             "p",
-            "What identifying ",
+            "Identification of ",
             element("b", str(table(data, "robot").get("title", ""))),
-            " taught: a model of its torques, and how sure it is.",
+            ": a model of its torques, and its uncertainty.",
         ),
     )

@@ -1,4 +1,4 @@
-"""What is known of each parameter: value, interval, what it stands for, whose doing it is, whether it is needed.
+"""Sections of the report on parameters: values, intervals, meaning, origin, and excitation by the runs.
 
 * What is known of each parameter, and of which the consistent model's are the data's doing.
 * What the runs excite: singular values of the equations, and columns that look alike.
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from excitor.experiments.report.evidence import Evidence, Judged
+from excitor.experiments.report.evidence import Evidence, ValidationEvidence
 from excitor.experiments.report.html import (
     NONE,
     Cell,
@@ -68,7 +68,7 @@ def base_rows(evidence: Evidence) -> list[dict[str, Any]]:
 
 
 def known(evidence: Evidence, name: str) -> dict[str, Any]:
-    """Tell a parameter's value and how sure it is; nothing where the model left it out."""
+    """Return a parameter's value and its standard deviations; None values where the model left it out."""
     model = evidence.model
     keys = ("value", "sigma", "sigma_white", "low", "high", "relative")
     if name not in model.names:
@@ -81,14 +81,14 @@ def known(evidence: Evidence, name: str) -> dict[str, Any]:
 
 
 def part_of(robot: Robot, name: str) -> str:
-    """Tell whether a parameter is a link's, a rotor's or of friction."""
+    """Return the part that a parameter belongs to: "link", "rotor" or "friction"."""
     if name in {term.parameter for term in robot.drive.friction}:
         return "friction"
     return "rotor" if name in {rotor.parameter for rotor in robot.drive.rotors} else "link"
 
 
-def contributions(judged: Judged, evidence: Evidence) -> dict[str, float]:
-    """Measure each parameter's torque: its rms over that of the residuals, on the joint where that is largest."""
+def contributions(judged: ValidationEvidence, evidence: Evidence) -> dict[str, float]:
+    """Compute each parameter's torque: its rms over that of the residuals, on the joint where that is largest."""
     regression = judged.regression
     values = dict(zip(evidence.model.names, evidence.model.values.tolist(), strict=True))
     found = dict.fromkeys(values, 0.0)
@@ -171,10 +171,10 @@ def parameters_section(data: Mapping[str, Any]) -> Markup:
     rows = [_row(row) for row in entries(data, "parameters")]
     hint = (
         "Combinations of parameters that torques can show; click a heading to sort. Bars are logarithmic: the standard "
-        "deviation as a share of the value, 0.1 % at the left and 100 % at the right. Torque / residual: how much "
-        "torque the parameter makes, in units of what the model leaves; below 1 it is not essential (*). A value is "
-        "that of the whole sum, as the data determine it. How much of the sum is its first term, no data tell in full: "
-        "the last column says whether the data or the prior decide that in the physically consistent model."
+        "deviation as a share of the value, 0.1 % at the left and 100 % at the right. Torque / residual: the "
+        "parameter's torque, in units of the residuals; below 1 it is not essential (*). A value is "
+        "that of the whole sum, as the data determine it. No data determine the share of its first term in full: "
+        "the last column states whether the data or the prior determine it in the physically consistent model."
     )
     return card(
         "parameters", "Parameters", html_table(HEADINGS, rows, sortable=True, class_="parameters pinned"), hint=hint
@@ -203,7 +203,7 @@ def _row(row: Mapping[str, Any]) -> tuple[str, list[Any]]:
 
 
 def standard_section(data: Mapping[str, Any]) -> Markup:
-    """List the standard parameters of the consistent model, folded away: they are many."""
+    """List the standard parameters of the consistent model, in a folded section."""
     rows = entries(data, "standard")
     if not rows:
         return Markup("")
@@ -237,28 +237,28 @@ def standard_section(data: Mapping[str, Any]) -> Markup:
         html_table(headings, made, sortable=True, class_="pinned"),
     )
     hint = (
-        "One set of parameters, among many that give the same torques, that bodies can have. A share says how much of "
-        "what is known of a parameter by itself comes from the data; the rest is the prior's."
+        "One physically possible set of parameters, among many that give the same torques. A share is that part of a "
+        "parameter's information that comes from the data; the rest is the prior's."
     )
     return card("standard", "Parameters of the physically consistent model", whole, hint=hint)
 
 
 def spectrum_section(data: Mapping[str, Any]) -> Markup:
-    """Show how equally the combinations of parameters show."""
+    """Write the singular values of the equations."""
     hint = (
         "Singular values of the column-normalised training equations. Largest over smallest is the condition number, "
         f"{show(subtable(data, 'spectrum').get('condition'))}: a dot that falls off is a combination that hardly shows."
     )
-    return card("spectrum", "What the runs excite", chart("spectrum"), hint=hint)
+    return card("spectrum", "Excitation of the parameters", chart("spectrum"), hint=hint)
 
 
 def correlation_section(data: Mapping[str, Any]) -> Markup:
-    """Show which parameters the runs mix up."""
+    """Write the correlated columns of the runs."""
     found = subtable(data, "correlation")
     shown, whole = len(found.get("names", ())), found.get("n_columns", 0)
     hint = (
-        "Correlation of the parameters' effects on the torques of the training runs, joints weighted by what is left "
-        "of them. Faint is good: the two can be told apart. Strong red (same sign) or blue (opposite sign) is not. "
+        "Correlation of the parameters' effects on the torques of the training runs, joints weighted by their "
+        "residuals. Faint is good: the two are separable. Strong red (same sign) or blue (opposite sign) is not. "
         "Point at a cell for names."
     )
     side = element(
@@ -269,4 +269,4 @@ def correlation_section(data: Mapping[str, Any]) -> Markup:
         chart("correlation-worst"),
     )
     body = element("div", chart("correlation"), side, class_="correlation")
-    return card("correlation", "Which parameters look alike", body)
+    return card("correlation", "Correlation of the parameters", body)

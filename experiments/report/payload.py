@@ -1,4 +1,4 @@
-"""The page of a load: the verdict in words, its numbers, the ratings, controllers' forms, and what it rests on."""
+"""Report page of a load: verdict, values, ratings, controllers' load data, and their basis."""
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -56,7 +56,7 @@ WORDS = {
 HEADLINES = {
     "within": "The robot carries what it is rated for.",
     "over": "The robot carries more than it is rated for.",
-    "cannot tell": "Whether the robot carries more than it is rated for cannot be told.",
+    "cannot tell": "Whether the robot carries more than it is rated for is undecided.",
 }
 
 
@@ -85,7 +85,7 @@ def load_report_data(
 
 
 def forms(robot: Robot, model: Model) -> list[dict[str, str]]:
-    """Write the load as each controller declares it, or say why it is not."""
+    """Write the load in each controller's format, or why it is refused."""
     made = []
     for controller, title in FORMS.items():
         name = title
@@ -99,7 +99,7 @@ def forms(robot: Robot, model: Model) -> list[dict[str, str]]:
 
 
 def _sure(robot: Robot, model: Model, name: str) -> tuple[Load, str]:
-    """Leave out an inertia that is less sure than it is large, as `excitor export` asks for."""
+    """Remove an inertia that is smaller than its uncertainty, as `excitor export` requires."""
     told = _on_flange(robot, model)
     try:
         check_known(told)
@@ -120,26 +120,26 @@ def _on_flange(robot: Robot, model: Model, *, point: bool = False) -> Load:
 
 
 def not_told(load: Mapping[str, Any], runs: PayloadRuns) -> list[str]:
-    """Say what these numbers take for granted."""
+    """List the assumptions behind these values."""
     told, of_motion = [], load["method"] == "motion"
     if not of_motion:
-        told.append("Poses held tell no inertia: load data are those of a point mass.")
+        told.append("Held poses determine no inertia: load data are those of a point mass.")
     elif any(row["name"].startswith("R ") for row in load["unknowns"]):
         told.append(
-            "Gears are taken to lose as much when driven as when they drive; where one loses 1 % more one way, the "
-            "load comes out about half a per cent off, which the intervals do not count."
+            "Gears are assumed to lose as much when driven as when they drive; where one loses 1 % more one way, the "
+            "load is about half a per cent wrong, which the intervals do not include."
         )
     if all(runs.loaded.values()):
         told.append("No run is without the load, so errors of the arm's model were not corrected.")
     if of_motion and not runs.unseen:
-        told.append('No run has role = "validate": nothing here says how well the load predicts.')
+        told.append('No run has role = "validate": prediction errors of the load are unknown.')
     if load["refusal"]:
         told.append(f"No body has these data: {load['refusal']}")
     return told
 
 
 def load_page(data: Mapping[str, Any]) -> str:
-    """Write a load's report, given as report.json has it, as one HTML page."""
+    """Write a load's report, given as in report.json, as one HTML page."""
     load = subtable(data, "load")
     body = [
         element(
@@ -178,7 +178,7 @@ def _verdict(data: Mapping[str, Any]) -> Markup:
     corrected = ", corrected by the runs without the load" if arm.get("corrected") else ""
     known = [f"The arm: {arm.get('source', '')}{corrected}.", *(str(x) for x in entries(data, "not_told"))]
     known += [str(finding.get("sentence", "")) for finding in entries(data, "findings")]
-    return joined([banner, card("known", "What this rests on", items(known))])
+    return joined([banner, card("known", "Data and assumptions", items(known))])
 
 
 def _load_section(load: Mapping[str, Any]) -> Markup:
@@ -196,7 +196,7 @@ def _load_section(load: Mapping[str, Any]) -> Markup:
     ]
     hint = (
         f"On link {load.get('link', '')}, in its frame; inertia about the centre of gravity. Intervals are 95 %, and "
-        "count noise, what repeats in the residuals, and doubt about the arm."
+        "include noise, correlated residuals, and the arm's uncertainty."
     )
     static = subtable(load, "static")
     more = element("p", _static_words(static)) if static else ""
@@ -206,12 +206,12 @@ def _load_section(load: Mapping[str, Any]) -> Markup:
 
 def _static_words(static: Mapping[str, Any]) -> str:
     if static.get("refusal"):
-        return f"Poses held do not tell the load: {static['refusal']}"
+        return f"Held poses do not determine the load: {static['refusal']}"
     sigma = [float(x) for x in entries(static, "sigma")]
     center = ", ".join(f"{1e3 * float(x):.1f}" for x in entries(static, "center"))
     spread = ", ".join(f"{1e3 * x:.1f}" for x in sigma[1:])
     mass = f"{beside(static.get('mass'), sigma[0])} ± {sigma[0]:.2g} kg"
-    return f"Poses held, by gravity alone: {mass}, centre ({center}) ± ({spread}) mm; ± one standard deviation."
+    return f"Held poses, by gravity alone: {mass}, centre ({center}) ± ({spread}) mm; ± one standard deviation."
 
 
 def _rating_section(load: Mapping[str, Any]) -> Markup:
@@ -230,7 +230,7 @@ def _rating_section(load: Mapping[str, Any]) -> Markup:
     ]
     hint = "Inertias and moments at the worst pose of the joints behind. Ratings are those of [rated] in campaign.toml."
     heads = [("", ""), ("found", "n"), ("rated", "n"), ("unit", ""), ("verdict", "")]
-    return card("rating", "What the robot may carry", html_table(heads, rows), hint=hint)
+    return card("rating", "Rated load", html_table(heads, rows), hint=hint)
 
 
 def _forms_section(data: Mapping[str, Any]) -> Markup:
@@ -242,7 +242,7 @@ def _forms_section(data: Mapping[str, Any]) -> Markup:
         )
         for form in entries(data, "forms")
     ]
-    return card("forms", "As controllers want it", *parts, hint="excitor export --format kuka writes such a file.")
+    return card("forms", "Load data for controllers", *parts, hint="excitor export --format kuka writes such a file.")
 
 
 def _predicted_section(load: Mapping[str, Any]) -> Markup:
@@ -267,9 +267,9 @@ def _predicted_section(load: Mapping[str, Any]) -> Markup:
         )
         for run in runs
     ]
-    hint = "What is left of the motors' torques, root mean square, N m on the link side, and as a share of them."
+    hint = "Residuals of the motors' torques, root mean square, N m on the link side, and as a share of them."
     heads = [("run", ""), ("", ""), *((axis, "n") for axis in axes)]
-    return card("predicted", "Torques foretold", html_table(heads, rows, class_="pinned"), hint=hint)
+    return card("predicted", "Predicted torques", html_table(heads, rows, class_="pinned"), hint=hint)
 
 
 def _unknowns_section(load: Mapping[str, Any]) -> Markup:
@@ -292,4 +292,4 @@ def _unknowns_section(load: Mapping[str, Any]) -> Markup:
         f"(R). Condition number {show(load.get('condition'), 3)}."
     )
     heads = [("unknown", ""), ("value", "n"), ("standard deviation", "n"), ("unit", "")]
-    return card("unknowns", "All that was estimated", html_table(heads, rows), hint=hint)
+    return card("unknowns", "All estimates", html_table(heads, rows), hint=hint)

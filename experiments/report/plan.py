@@ -1,8 +1,6 @@
-"""What the page draws of a run: its curves, and where its bodies are.
+"""Page of a designed campaign: motion, limits, search, certificate, and forecast, as plain data and as plan.html.
 
-* How a planned campaign becomes one self-contained page: motion, limits, search, certificate, forecast.
-* What the page's tables say: certificate rows by the smallest margin, forecast rows by how sure they are.
-* What plan.html shows of a design: sampled motions, torques, the robot's capsules in the cell, tables.
+Certificate rows are sorted by margin, forecast rows by relative deviation.
 """
 
 import math
@@ -20,7 +18,7 @@ from excitor.design.search import STAGES
 from excitor.design.slow import slow_motion, slow_series
 from excitor.design.torque import torque_phases
 from excitor.experiments.design_json import margin_data
-from excitor.experiments.plan import Designed, DesignedRun, DesignedSlowRun, DesignedTorqueRun
+from excitor.experiments.plan import CampaignDesign, DesignedRun, DesignedSlowRun, DesignedTorqueRun
 from excitor.experiments.report.html import (
     bar,
     base_capsules,
@@ -48,7 +46,7 @@ DRAWN = ("phases", "time", "q", "dq", "ddq", "tau", "limits", "capsules", "histo
 
 
 def motion_data(run: Mapping[str, Any]) -> dict[str, Any]:
-    """Choose what is drawn of a run."""
+    """Select the data drawn of a run."""
     data = {key: run[key] for key in DRAWN if run.get(key) is not None}
     return data | {key: frame_data(subtable(run, key)) for key in ("frames", "approach") if subtable(run, key)}
 
@@ -91,7 +89,7 @@ def plan_page(plan: Mapping[str, Any]) -> str:
 
 
 def _finished(value: Any) -> Any:
-    """Let no text hide or turn what stands beside it; what is markup already stays as it is."""
+    """Escape characters that hide or reverse text; markup stays as it is."""
     return seen(value) if type(value) is str else value
 
 
@@ -109,7 +107,7 @@ def _head(plan: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _run(run: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """Collect what the page says of a run in words and tables; its curves are data for the script."""
+    """Collect a run's texts and tables; its curves are data for the script."""
     rows = certificate_rows(entries(run, "certificate"))
     return {
         "number": number,
@@ -161,7 +159,7 @@ def _zones(plan: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _data(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Choose what the script draws."""
+    """Select the data that the script draws."""
     robot = subtable(plan, "robot")
     return {
         "joints": [_string(name) for name in entries(robot, "joints")],
@@ -174,7 +172,7 @@ def _data(plan: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sentence(text: str, names: set[str]) -> str:
-    """Begin with a capital letter, but for what begins with a joint's name."""
+    """Capitalise the first letter, unless the sentence begins with a joint's name."""
     return text if text.partition(" ")[0].strip(",:;") in names else text[:1].upper() + text[1:]
 
 
@@ -187,7 +185,7 @@ TIERS = {"good": "below 2 %", "fair": "2 to 10 %", "poor": "10 % and worse", "op
 
 
 def certificate_rows(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Sort what was proven: what fails first, then by margin relative to the limit."""
+    """Sort certificate rows: failing ones first, then by margin relative to the limit."""
     rows = [
         {
             "name": str(item.get("name", "")),
@@ -221,7 +219,7 @@ def tightest(rows: Sequence[Mapping[str, Any]], count: int = 6) -> list[dict[str
 
 
 def forecast_rows(parameters: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Collect what is expected of each parameter, with its tier and the length of its bar in percent."""
+    """Collect each parameter's forecast, with its tier and the length of its bar in percent."""
     numbers = ("prior", "sigma", "sigma_inflated", "relative", "relative_inflated", "periods_needed")
     rows = []
     for parameter in parameters:
@@ -234,7 +232,7 @@ def forecast_rows(parameters: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
 
 
 def periods(needed: float | None) -> str:
-    """Write how many periods a parameter takes; nobody measures more than a thousand."""
+    """Write the number of periods that a parameter needs; "over 1000" above a thousand."""
     return "over 1000" if needed is not None and needed > MOST_PERIODS else show(needed)
 
 
@@ -251,7 +249,7 @@ _LONGEST_SHOWN = 600.0  # s of a slow run
 _CORRELATION_MOST = 90  # columns that a map can show
 
 
-def plan_data(designed: Designed) -> dict[str, Any]:
+def plan_data(designed: CampaignDesign) -> dict[str, Any]:
     """Collect the page's data."""
     setup, robot = designed.setup, designed.setup.robot
     scene = setup.constraints.scene
@@ -288,11 +286,11 @@ def plan_data(designed: Designed) -> dict[str, Any]:
     }
 
 
-def verdict(designed: Designed) -> dict[str, Any]:
-    """Say go or no-go, and why."""
+def verdict(designed: CampaignDesign) -> dict[str, Any]:
+    """Return go or no-go, and the reasons."""
     go = designed.go
     reasons = [check.sentence for check in designed.checks] if go else list(designed.reasons)
-    limits = [f"Not looked at, or not as stated: {note}" for note in designed.notes]
+    limits = [f"Not checked, or not as stated: {note}" for note in designed.notes]
     return {"go": go, "reasons": [*reasons, *designed.setup.remarks, *limits]}
 
 
@@ -342,7 +340,7 @@ def _slow(setup: Setup, slow: DesignedSlowRun) -> dict[str, Any]:
 
 
 def _torque(setup: Setup, run: DesignedTorqueRun) -> dict[str, Any]:
-    """Show a torque run as it was simulated for its certificate, thinned."""
+    """Describe a torque run as simulated for its certificate, thinned."""
     robot, simulated = setup.robot, run.proven.run
     shown = np.linspace(0, simulated.t.size - 1, CHART_SAMPLES).round().astype(int)
     drawn = np.linspace(0, simulated.t.size - 1, FRAMES).round().astype(int)
@@ -411,7 +409,7 @@ def _history(run: DesignedRun | DesignedTorqueRun) -> list[dict[str, Any]]:
     ]
 
 
-def _forecast_data(designed: Designed) -> dict[str, Any]:
+def _forecast_data(designed: CampaignDesign) -> dict[str, Any]:
     foreseen = designed.forecast
     sentences: Sequence[str] = [*(check.sentence for check in designed.checks), *(a.sentence for a in foreseen.advice)]
     return {
@@ -443,7 +441,7 @@ def _forecast_data(designed: Designed) -> dict[str, Any]:
     }
 
 
-def _pareto(designed: Designed) -> dict[str, Any]:
+def _pareto(designed: CampaignDesign) -> dict[str, Any]:
     """List the front that the first run was picked from."""
     front = designed.runs[0].front if designed.runs else None
     if front is None:

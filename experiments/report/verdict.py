@@ -1,4 +1,4 @@
-"""What was learned, how sure is it, what stays untold, and may the model be used: in sentences.
+"""Verdict of the report: results, uncertainty, open questions and permitted uses of the model, as sentences.
 
 * The verdict, in words first.
 """
@@ -20,7 +20,7 @@ from excitor.robots.base import base_parameters
 FEED_FORWARD = "Torques of motions like these (feed-forward)"
 BESIDE = {"zero": "with no model", "gravity only": "with gravity only", "prior model": "with the prior model"}
 WORSE = 2.0  # times the training error: a model that is this much worse elsewhere has learned its runs by heart
-CLOSE = 1.05  # times the prior model's error: as good, but for chance
+CLOSE = 1.05  # times the prior model's error: as good within noise
 ABOVE_NOISE = 1.15  # times the noise: a held-out error beyond it is more than noise
 ALIKE = 0.98  # correlation of columns beyond which two parameters are hard to tell apart
 UNEXPLAINED = 0.5  # relative error of a joint beyond which its feed-forward is of little use
@@ -33,7 +33,7 @@ def verdict_data(
     alignment: Sequence[Mapping[str, Any]] | None,
     simulated: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Say it all; `rows` are those of the base parameters, `simulated` the runs of a virtual robot."""
+    """Collect the verdict; `rows` are those of the base parameters, `simulated` the runs of a virtual robot."""
     torques, bodies = torque_use(evidence, alignment), simulation_use(evidence)
     return {
         "go": torques["go"],
@@ -47,14 +47,14 @@ def verdict_data(
 
 
 def torque_use(evidence: Evidence, alignment: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
-    """Judge whether the model may predict torques of motions like those measured."""
+    """Decide if the model may predict torques of motions like those measured."""
     held_out = None if evidence.held_out is None else evidence.held_out.validation
     wrong, odd = failed(alignment, "unusable"), failed(alignment, "doubtful")
     against = [f"The logs do not fit the plan: {sentence}" for sentence in wrong]
     against += [f"Of the data: {f['sentence']}" for f in evidence.model.findings if f["level"] == "unusable"]
     if held_out is None:
         doubts = [
-            "No run was kept back for validation, so nothing here says how well the model predicts; "
+            "No run was held out for validation, so the model's prediction error is unknown; "
             'give a run role = "validate"'
         ]
     else:
@@ -67,7 +67,7 @@ def torque_use(evidence: Evidence, alignment: Sequence[Mapping[str, Any]] | None
 
 
 def failed(alignment: Sequence[Mapping[str, Any]] | None, level: str) -> list[str]:
-    """Say which checks of the logs do not hold, of those that are as bad as that."""
+    """List the failed checks of the logs that have a given level."""
     return [
         str(entry.get("sentence") or entry.get("name"))
         for entry in alignment or ()
@@ -76,12 +76,12 @@ def failed(alignment: Sequence[Mapping[str, Any]] | None, level: str) -> list[st
 
 
 def remarks(alignment: Sequence[Mapping[str, Any]] | None) -> list[str]:
-    """Repeat what is odd about the logs, and harmless."""
+    """List harmless oddities of the logs."""
     return [_sentence(f"Of the logs: {sentence}") for sentence in failed(alignment, "note")]
 
 
 def virtual(evidence: Evidence, simulated: Sequence[Mapping[str, Any]]) -> str | None:
-    """Warn where runs are simulated: nothing is known of a real robot then."""
+    """Warn where runs are simulated: they contain no information about a real robot."""
     if not simulated:
         return None
     names = [str(run["run"]) for run in simulated]
@@ -103,7 +103,7 @@ def _proof(evidence: Evidence) -> str:
 
 
 def prediction(held_out: Validation, training: Validation) -> tuple[list[str], list[str]]:
-    """Compare held-out errors with the baselines' and the training error: what speaks against, what is doubtful."""
+    """Compare held-out errors with the baselines' and the training error: objections, and doubts."""
     error, fitted = held_out.model.relative_total, training.model.relative_total
     others = {name: errors.relative_total for name, errors in held_out.baselines.items()}
     against, doubts = [], []
@@ -131,7 +131,7 @@ def prediction(held_out: Validation, training: Validation) -> tuple[list[str], l
 
 
 def simulation_use(evidence: Evidence) -> dict[str, Any]:
-    """Judge whether the model may be simulated: a body must be able to have it."""
+    """Decide if the model may be simulated: it must be physically consistent."""
     model, found = evidence.model, evidence.audit
     if model.standard is not None and found is not None and found.holds:
         reason = (
@@ -144,13 +144,13 @@ def simulation_use(evidence: Evidence) -> dict[str, Any]:
     reasons.append(
         "The estimated mass matrix is positive definite in all poses tried, so it can be simulated with care."
         if positive
-        else "The estimated mass matrix is not positive definite: a simulation would blow up."
+        else "The estimated mass matrix is not positive definite: a simulation would diverge."
     )
     return {"use": "Simulation and control design", "go": None if positive else False, "reasons": reasons}
 
 
 def learned(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Say what was fitted to what, and how well it predicts."""
+    """Describe the fitted model and data, and the prediction error."""
     robot, fitted = evidence.robot, evidence.model.fitted
     assert fitted is not None  # older files are not reported from
     known = [run for run in evidence.runs if run.role == "identify"]
@@ -173,12 +173,12 @@ def learned(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]:
             f"it would be {beside}."
         )
     if not robot.known.any():
-        said.append("Nothing was known of this robot's parameters beforehand, so the prior model says zero torque.")
+        said.append("This robot's parameters have no prior values, so the prior model predicts zero torque.")
     return said
 
 
 def how_sure(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Say how wide the intervals are, and why."""
+    """Describe the widths of the intervals, and their causes."""
     model, fitted = evidence.model, evidence.model.fitted
     assert fitted is not None  # older files are not reported from
     relative = [row["relative"] for row in rows if row["relative"] is not None]
@@ -204,7 +204,7 @@ def how_sure(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]
 
 
 def not_told(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Say what these data, or any torques, leave open."""
+    """List what these data, or any torques, leave open."""
     base, said = base_parameters(evidence.robot), []
     if base.without_effect:
         said.append(f"No torque ever shows {some(base.without_effect)}.")
@@ -214,7 +214,7 @@ def not_told(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]
         )
     zero = [row["name"] for row in rows if row["kept"] and row["low"] is not None and row["low"] < 0.0 < row["high"]]
     if zero:
-        said.append(f"The sign of {some(zero)} is open: 0 lies inside the interval.")
+        said.append(f"The sign of {some(zero)} is open: 0 is inside the interval.")
     vague = [r["name"] for r in rows if r["relative"] is not None and r["relative"] > UNSURE and r["name"] not in zero]
     if vague:
         said.append(f"Little more than the sign is known of {some(vague)}.")
@@ -229,15 +229,15 @@ def not_told(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]
     if standard is not None:
         dominated = sum(label == "prior-dominated" for label in standard.labels)
         said.append(
-            f"{dominated} of the {len(standard.names)} parameters of the consistent model are the prior's doing more "
-            "than the data's; they are marked."
+            f"{dominated} of the {len(standard.names)} parameters of the consistent model depend more on the prior "
+            "than on the data; they are marked."
         )
     doubts = [_sentence(f["sentence"]) for f in evidence.model.findings if f["level"] == "doubtful"]
     return said + beyond_noise(evidence) + _alike(evidence) + doubts
 
 
 def beyond_noise(evidence: Evidence) -> list[str]:
-    """Tell how much of the held-out error is not noise, where that shows."""
+    """Describe the share of the held-out error that is not noise, where significant."""
     held_out = evidence.held_out
     floor = None if held_out is None else noise_floor(evidence, held_out)
     if held_out is None or floor is None:
@@ -258,7 +258,7 @@ def _alike(evidence: Evidence) -> list[str]:
     i, j = np.unravel_index(int(np.argmax(C)), C.shape)
     if C[i, j] < ALIKE:
         return []
-    return [f"{names[i]} and {names[j]} are hard to tell apart in these motions (correlation {C[i, j]:.3f})."]
+    return [f"{names[i]} and {names[j]} are hard to separate in these motions (correlation {C[i, j]:.3f})."]
 
 
 def _headline(go: bool | None) -> str:
@@ -270,7 +270,7 @@ def _method(method: str) -> str:
         "bootstrap": "a bootstrap of blocks of time",
         "spectral": "the spectrum of residuals and of what differs between repetitions",
     }
-    return words.get(method, "trusting that residuals are white")
+    return words.get(method, "assuming that residuals are white")
 
 
 def _sentence(text: str) -> str:
@@ -279,7 +279,7 @@ def _sentence(text: str) -> str:
 
 
 def verdict_section(data: Mapping[str, Any]) -> Markup:
-    """Say whether the model may be used, what was learned, how sure it is, and what stays open."""
+    """Write if the model may be used, the results, their uncertainty, and open questions."""
     verdict = subtable(data, "verdict")
     go = verdict.get("go")
     uses = [_use(use) for use in entries(verdict, "uses")]
@@ -292,13 +292,13 @@ def verdict_section(data: Mapping[str, Any]) -> Markup:
         class_=f"banner {_by(go, 'go', 'no-go', 'care')}",
     )
     columns = [
-        _column("What was learned", entries(verdict, "learned")),
-        _column("How sure that is", entries(verdict, "sure")),
-        _column("What the data do not tell", entries(verdict, "not_told")),
+        _column("Results", entries(verdict, "learned")),
+        _column("Uncertainty", entries(verdict, "sure")),
+        _column("What the data do not determine", entries(verdict, "not_told")),
     ]
     notes = [finding for finding in entries(data, "findings") if finding.get("level") != "doubtful"]
     if notes:
-        columns.append(_column("Worth knowing about the data", [finding.get("sentence", "") for finding in notes]))
+        columns.append(_column("Remarks on the data", [finding.get("sentence", "") for finding in notes]))
     return joined([banner, element("div", *columns, class_="words")])
 
 
@@ -318,5 +318,5 @@ def _column(title: str, sentences: list[Any]) -> Markup:
 
 
 def _by(go: Any, yes: str, no: str, unsure: str) -> str:
-    """Choose by a verdict, which may be none."""
+    """Choose by a verdict that may be None."""
     return yes if go is True else no if go is False else unsure

@@ -1,4 +1,4 @@
-"""Published experiments, each reproduced on its data and set beside its printed numbers."""
+"""Published experiments, reproduced on their data and compared with the printed numbers."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -31,5 +31,5 @@ def find(name: str) -> Study:
 
 
 def title(name: str) -> str:
-    """Tell what a study is about: the first line of its module."""
+    """Return a study's subject: the first line of its module."""
     return (import_module(STUDIES[name]).__doc__ or "").partition("\n")[0].removeprefix("Study: ")

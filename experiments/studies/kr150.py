@@ -1,13 +1,9 @@
 """Study: load identification on a KUKA KR150, [Swevers2002].
 
 Three approaches on fourteen virtual experiments with the published load: all base parameters and no gear losses; the
-load with a known arm and no losses; the load with efficiencies. Then what the paper leaves open: which motions tell the
-load at all, loads that a body could have, and runs with and without the load while the robot warms up.
-
-* What the load study adds to the paper: thin loads in much noise, and runs with and without load while warming up.
-* A virtual robot for the load study, written apart from the library that is put to the test.
-* Pictures of the load study: the motion, torques and what is left of them, errors of the three approaches.
-* Fourteen virtual experiments with a calibrated load: motions, wear and warmth, a-priori errors, recordings.
+load with a known arm and no losses; the load with efficiencies. Beyond the paper: which motions determine the load,
+physically consistent estimates of thin loads in much noise, and runs with and without the load while the robot warms
+up. The virtual robot is written independently of the library under test.
 """
 
 import time
@@ -91,7 +87,7 @@ def draw(robot: Robot, printed: dict[str, Any], seed: int) -> dict[str, Outcome]
 
 @dataclass(frozen=True)
 class Motors:
-    """What sits between currents and gears, link side, (6,) each; axes 1 and 2 stand still and do not matter."""
+    """Motors and gears, link side, (6,) each; axes 1 and 2 stand still and do not matter."""
 
     inertia: FloatArray
     viscous: FloatArray
@@ -105,7 +101,7 @@ class Motors:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment: its processed run, and what truly was."""
+    """One experiment: its processed run, and the true values."""
 
     run: LoadRun
     motors: Motors
@@ -161,7 +157,7 @@ def approach_figures(draws: list[dict[str, Outcome]], printed: dict[str, Any], c
 
 
 def error_figure(approach: int, name: str, place: int, value: float, printed: dict[str, Any]) -> Figure:
-    """Put an error beside the printed one; approach 3 has targets."""
+    """Compare an error with the printed one; approach 3 has targets."""
     full_name, paper = f"kr150.approach{approach}.{name}_error", printed["table2"][f"approach{approach}"][place][0]
     unit = printed["table2"]["units"][place]
     if approach < 3:
@@ -170,7 +166,7 @@ def error_figure(approach: int, name: str, place: int, value: float, printed: di
 
 
 def tabled2(draws: list[dict[str, Outcome]], table: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """Put our mean absolute errors and standard deviations beside the printed ones."""
+    """Compare our mean absolute errors and standard deviations with the printed ones."""
     rows: dict[str, dict[str, str]] = {}
     for place, (name, unit) in enumerate(zip(table["names"], table["units"], strict=True)):
         row = {"exact": f"{table['exact'][place]:g} {unit}"}
@@ -186,7 +182,7 @@ def tabled2(draws: list[dict[str, Outcome]], table: dict[str, Any]) -> dict[str,
 
 
 def tabled3(draws: list[dict[str, Outcome]], table: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """Put our rms torque errors (training) of the first experiment beside the printed ones, N m."""
+    """Compare our rms torque errors (training) of the first experiment with the printed ones, N m."""
     rows: dict[str, dict[str, str]] = {}
     for place, axis in enumerate(table["axes"]):
         rows[axis] = {}
@@ -197,13 +193,13 @@ def tabled3(draws: list[dict[str, Outcome]], table: dict[str, Any]) -> dict[str,
 
 
 def coverage(draws: list[dict[str, Outcome]], name: str) -> float:
-    """Count how often the 95 % intervals, doubt about the arm included, hold the truth, in percent."""
+    """Count how often the 95 % intervals, the arm's uncertainty included, contain the truth, in percent."""
     inside = [np.abs(d[name].error) < 1.96 * d[name].sigma for d in draws]
     return 100.0 * float(np.mean(inside))
 
 
 def rank_figures(robot: Robot, printed: dict[str, Any], context: dict[str, Any]) -> list[Figure]:
-    """Count what axes 3 to 6 tell, and what the wrist alone does not."""
+    """Compute the rank of the load's columns for axes 3 to 6, and for the wrist alone."""
     first = table1(printed)
     wrist = Series(first.offset, tuple(line for line in first.lines if line[0] != MOVED[0]))
     body = load_body(printed["table2"]["exact"])
@@ -219,7 +215,7 @@ def rank_figures(robot: Robot, printed: dict[str, Any], context: dict[str, Any])
 
 
 def cell_figures(robot: Robot, printed: dict[str, Any], context: dict[str, Any], full: bool) -> list[Figure]:
-    """Judge what a cell needs beyond the paper: possible bodies, and a robot that warms up between runs."""
+    """Compare results beyond the paper: physically consistent loads, and a robot that warms up between runs."""
     draws = physical_loads(robot, printed, draws=200)
     abba, aabb = (order_errors(robot, printed, order, seeds=8 if full else 4) for order in ("ABBA", "AABB"))
     context["possible_bodies"] = {
@@ -235,7 +231,7 @@ def cell_figures(robot: Robot, printed: dict[str, Any], context: dict[str, Any],
 
 
 def cpu_seconds(robot: Robot, printed: dict[str, Any]) -> float:
-    """Time approach 3 from ten periods of currents to a load with intervals, compiled code being warm."""
+    """Measure the CPU time of approach 3 from ten periods of currents to a load with intervals, compiled code warm."""
     body, motors = load_body(printed["table2"]["exact"]), TRUE_MOTORS
     recording = record(printed, table1(printed), motors, body, np.random.default_rng(0))
     arm = arm_of(robot, draw_prior(0))
@@ -246,7 +242,7 @@ def cpu_seconds(robot: Robot, printed: dict[str, Any]) -> float:
 
 
 def printed_values() -> dict[str, Any]:
-    """Read what the paper prints."""
+    """Read the paper's printed values."""
     text = (resources.files("excitor.experiments.studies.printed") / "kr150.toml").read_text("utf-8")
     return tomllib.loads(text)
 
@@ -275,7 +271,7 @@ FRICTION_FALL, TORQUE_FALL = 0.06, 0.003  # relative, from one run to the next, 
 
 @dataclass(frozen=True)
 class PhysicalLoads:
-    """How many estimates of a thin load are bodies."""
+    """Count of physically consistent estimates of a thin load."""
 
     count: int
     impossible: int  # of the consistent estimates
@@ -427,7 +423,7 @@ AXES = ("axis 3", "axis 4", "axis 5", "axis 6")
 
 
 def draw_all(robot: Robot, printed: dict[str, Any], draws: "list[dict[str, Outcome]]", out: Path) -> list[Path]:
-    """Draw all pictures into a folder."""
+    """Draw all plots into a folder."""
     out.mkdir(parents=True, exist_ok=True)
     experiment = experiments(robot, printed, seed=0, count=1)[0]
     return [
@@ -454,7 +450,7 @@ def _motion(experiment: Experiment, out: Path) -> Path:
 
 
 def _torques(robot: Robot, experiment: Experiment, out: Path) -> Path:
-    """Draw the paper's Fig. 5: averaged motor torques beside the model's, and what is left."""
+    """Draw the paper's Fig. 5: averaged motor torques beside the model's, and the residuals."""
     plt = pyplot()
     runs = [experiment.run]
     task = load_task(robot, runs, arm=arm_of(robot, draw_prior(0)))
@@ -531,7 +527,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Prior:
-    """What is thought of links 3 to 5 and of the rotors."""
+    """Prior of links 3 to 5 and of the rotors."""
 
     links: tuple[Body, ...]
     rotors: FloatArray  # (6,)
@@ -539,7 +535,7 @@ class Prior:
 
 @dataclass(frozen=True)
 class Recording:
-    """What a controller would log: angles and currents of the motors, (n_samples, 6)."""
+    """Controller's recording: angles and currents of the motors, (n_samples, 6)."""
 
     name: str
     position: FloatArray
@@ -570,7 +566,7 @@ def table1(printed: dict[str, Any]) -> Series:
 
 
 def draw_prior(seed: int) -> Prior:
-    """Draw what is known beforehand: every parameter of links 1.5 % off, rotors 1 %."""
+    """Draw the prior (random): every parameter of links 1.5 % off, rotors 1 %."""
     rng = np.random.default_rng([seed, 150])
 
     def off(value: FloatArray | float, error: float) -> Any:
@@ -583,12 +579,12 @@ def draw_prior(seed: int) -> Prior:
 
 
 def true_prior() -> Prior:
-    """Know everything exactly."""
+    """Return the exact prior."""
     return Prior(TRUE_LINKS, TRUE_MOTORS.inertia)
 
 
 def arm_of(robot: Robot, prior: Prior) -> Arm:
-    """Write a prior, and how far off it may be, in the robot's parameters; link 6 counts with the load."""
+    """Convert a prior, and its uncertainty, to the robot's parameters; link 6 counts with the load."""
     params = layout(robot)
     chi, C = np.zeros(len(params)), np.zeros((len(params), len(params)))
     for j, body in enumerate(prior.links):
@@ -614,7 +610,7 @@ def draw_series(rng: np.random.Generator, first: Series) -> Series:
 
 
 def warm(rng: np.random.Generator, motors: Motors) -> Motors:
-    """Let friction and efficiency be what the day makes of them."""
+    """Draw (random) the friction and efficiency of another day."""
     efficiency = np.clip(motors.efficiency + 0.015 * rng.normal(size=6), 0.7, 0.99)
     return replace(
         motors,
@@ -641,7 +637,7 @@ def experiments(robot: Robot, printed: dict[str, Any], *, seed: int = 0, count: 
 def record(
     printed: dict[str, Any], series: Series, motors: Motors, load: Body, rng: np.random.Generator, name: str = "run"
 ) -> Recording:
-    """Let the virtual robot repeat a motion, and record its motors' positions and currents."""
+    """Simulate a repeated motion, and record its motors' positions and currents."""
     n, n_periods = printed["table1"]["samples"], printed["table1"]["periods"]
     period = printed["table1"]["period_s"]
     V = coupling(**printed["coupling"])
@@ -657,14 +653,14 @@ def record(
 
 
 def processed(robot: Robot, recording: Recording) -> LoadRun:
-    """Process a recording as any robot's would be."""
+    """Process a recording in the same way as any robot's."""
     return run_from_currents(
         robot, recording.position, recording.current, periods=recording.periods, run=recording.name
     )
 
 
 def lagging(series: Series, rng: np.random.Generator, period: float) -> Series:
-    """Tell what the controller makes of a motion: each line a little late, and not quite as large."""
+    """Compute the motion that the controller executes: each line with a small delay and amplitude error."""
     lines = []
     for axis, n, a, b in series.lines:
         late = 2.0 * np.pi * n / period * LAG
@@ -699,7 +695,7 @@ def _phi(values: FloatArray) -> FloatArray:
 
 
 def _slope(body: Body) -> FloatArray:
-    """Differentiate φ by mass, centre and inertia about it; central differences of a polynomial of degree 3."""
+    """Compute the derivative of φ by mass, centre and inertia about it; central differences of a cubic."""
     at = np.array([body.mass, *body.center, *body.inertia])
     step = 1e-4
     return np.column_stack([(_phi(at + step * e) - _phi(at - step * e)) / (2.0 * step) for e in np.eye(10)])

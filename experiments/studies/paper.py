@@ -1,4 +1,4 @@
-"""Our numbers beside the cells of a paper's tables: equal to every printed digit, or not.
+"""Comparison of our numbers with a paper's tables: equal to every printed digit, or not.
 
 * Figures of studies: drawn without a screen, saved, and closed.
 """
@@ -28,7 +28,7 @@ class Cell:
 
     @property
     def verdict(self) -> Verdict:
-        """Judge to the printed digits; a known contradiction must agree with the other procedure."""
+        """Compare to the printed digits; a known contradiction must agree with the other procedure."""
         if rounds_to(self.ours, self.printed):
             return "equal"
         if self.known_contradiction and rounds_to(self.other, self.printed):
@@ -37,7 +37,7 @@ class Cell:
 
 
 def rounds_to(value: Value, printed: str) -> bool:
-    """Tell whether a value, rounded to as many decimals as are printed, is what is printed."""
+    """Return True if a value, rounded to the printed number of decimals, equals the printed one."""
     return as_printed(value, printed) == printed
 
 
@@ -49,7 +49,7 @@ def as_printed(value: Value, printed: str) -> str:
 
 
 def cells(printed: Mapping[str, Any], ours: Columns, other: Columns) -> list[Cell]:
-    """Set every printed cell beside ours; `printed` has `table` and `contradiction` lists as the TOML files do."""
+    """List every printed cell with our value; `printed` has `table` and `contradiction` lists as the TOML files do."""
     known = {
         (entry["number"], entry["column"], row) for entry in printed.get("contradiction", []) for row in entry["rows"]
     }
@@ -79,7 +79,7 @@ def count(found: Iterable[Cell], verdict: Verdict | None = None) -> int:
 
 
 def summary(found: Sequence[Cell]) -> dict[str, str]:
-    """Tell for each table how many cells are equal, and which are not."""
+    """Describe, for each table, how many cells are equal, and which are not."""
     told = {}
     for table in dict.fromkeys(cell.table for cell in found):
         own = [cell for cell in found if cell.table == table]
@@ -115,7 +115,7 @@ def pyplot() -> Any:
 
 
 def save(figure: Any, path: Path) -> Path:
-    """Write a figure, and let go of it."""
+    """Write a figure, and close it."""
     figure.savefig(path, dpi=120)
     pyplot().close(figure)
     return path

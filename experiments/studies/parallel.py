@@ -1,12 +1,8 @@
 """Study: drive gains and parameters of parallel robots from runs without and with a weighed body, [Briot2012].
 
 The paper is theory and prints no numbers: virtual robots with a known truth, a-priori gains 10 % off. A five-bar, an
-Orthoglide as rod model and with full legs, a Delta with published CAD values; a serial robot where joints are refused.
-
-* One virtual parallel robot over many draws: every method's gains and parameters beside the truth.
-* Pictures of the drive-gain study: gain errors by method, and the gap that tells when to believe them.
-* Drive gains of a virtual TX-40 with a weighed 4.5 kg body: a serial robot, where some joints must be refused.
-* Virtual parallel robots: a tool that writes Fourier figures, with and without a weighed body, and noisy signals.
+Orthoglide as rod model and with full legs, a Delta with published CAD values; and a TX-40 with a weighed 4.5 kg body,
+a serial robot, where some joints must be refused. The virtual tools move along random Fourier series.
 """
 
 from collections.abc import Mapping, Sequence
@@ -94,7 +90,7 @@ class Draw:
 
 
 def gain_figures(drawn: dict[str, list[Draw]]) -> list[Figure]:
-    """Judge the gains of well-conditioned models, and show the bias of least squares beside them."""
+    """Evaluate the gains of well-conditioned models, and the bias of least squares for comparison."""
     figures = [
         Figure(f"parallel.{name}.gain_error_percent", bias(drawn[name], (ALL, OURS)), UNIT, bound, "at most")
         for name, bound in (("five_bar", 0.2), ("orthoglide_rod", 0.5), ("delta", 0.5))
@@ -107,7 +103,7 @@ def gain_figures(drawn: dict[str, list[Draw]]) -> list[Figure]:
 
 
 def full_leg_figures(draws: Sequence[Draw]) -> list[Figure]:
-    """Judge full legs: total least squares of all columns fails and its gap says so; elimination cures it."""
+    """Compare full legs: total least squares of all columns fails and its gap shows it; elimination corrects it."""
     flagged = [draw.gaps[ALL, PAPER] < Trust().gap for draw in draws]
     worst = float(np.median([np.abs(draw.gain_errors[ALL, PAPER]).max() for draw in draws]))
     error = float(np.median([draw.parameter_errors[ESSENTIAL, OURS] for draw in draws]))
@@ -129,7 +125,7 @@ def full_leg_figures(draws: Sequence[Draw]) -> list[Figure]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One realisation: what is answered, and how far each method is off, in percent."""
+    """One realisation: its result, and the error of each method, in percent."""
 
     result: DriveGains
     answered: Mapping[str, float]  # joint -> error
@@ -138,7 +134,7 @@ class Outcome:
 
 
 def serial_figures(serial: Sequence[Outcome]) -> list[Figure]:
-    """Judge the serial robot: every answer, and that the joints that carry most are answered."""
+    """Compare the serial robot: every accepted gain, and that the most loaded joints are accepted."""
     largest = max(abs(error) for outcome in serial for error in outcome.answered.values())
     both = np.mean([{"j2", "j3"} <= set(outcome.answered) for outcome in serial])
     untouched = max(float(np.abs(outcome.errors[PAPER]).max()) for outcome in serial)
@@ -150,7 +146,7 @@ def serial_figures(serial: Sequence[Outcome]) -> list[Figure]:
 
 
 def serial_table(serial: Sequence[Outcome]) -> dict[str, Any]:
-    """Tell which joints are answered how often and how well, and why others are not."""
+    """Count how often and how accurately each joint's gain is accepted, with the reasons for refusals."""
     rows: dict[str, Any] = {}
     for j, name in enumerate(gain.drive for gain in serial[0].result.gains):
         errors = [outcome.answered[name] for outcome in serial if name in outcome.answered]
@@ -172,7 +168,7 @@ def serial_table(serial: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def coverage_figures(context: dict[str, Any], full: bool) -> list[Figure]:
-    """Count how often 95 % intervals of gains hold the truth."""
+    """Count how often 95 % intervals of gains contain the truth."""
     found = {name: coverage(name, DRAWS, 1 if full else PER_FIGURE) for name in ("five_bar", "orthoglide_rod")}
     context["coverage_of_parameters_percent"] = {name: round(pair[1], 1) for name, pair in found.items()}
     worst = max((pair[0] for pair in found.values()), key=lambda share: abs(share - 95.0))
@@ -194,7 +190,7 @@ def compare(name: str, seeds: Sequence[int]) -> list[Draw]:
 
 
 @dataclass(frozen=True)
-class Setting:
+class VirtualSetting:
     """One virtual robot: where its tool moves, what it weighs up, and how noisy its sensors are."""
 
     robot: str
@@ -205,7 +201,7 @@ class Setting:
     signal: float  # unit of the drives' signals, white
 
 
-def _draw(setting: Setting, seed: int) -> Draw:
+def _draw(setting: VirtualSetting, seed: int) -> Draw:
     robot, system = virtual_equations(setting, seed)
     known = truth(robot)
     result = drive_gains(system)
@@ -230,14 +226,14 @@ def _draw(setting: Setting, seed: int) -> Draw:
 
 
 @dataclass(frozen=True)
-class Known:
+class VirtualTruth:
     """The truth behind a virtual robot: base parameters and gains by name."""
 
     parameters: Mapping[str, float]
     gains: FloatArray  # (n_drives,)
 
 
-def parameter_error(known: Known, names: Sequence[str], values: FloatArray) -> float:
+def parameter_error(known: VirtualTruth, names: Sequence[str], values: FloatArray) -> float:
     """Relative error of the vector of base parameters in percent; those left out are 0."""
     found = dict(zip(names, values.tolist(), strict=True))
     true = np.array(list(known.parameters.values()))
@@ -251,12 +247,12 @@ def bias(draws: Sequence[Draw], key: tuple[str, str]) -> float:
 
 
 def coverage(name: str, draws: int, per_figure: int) -> tuple[float, float]:
-    """Percentage of 95 % intervals that hold the truth, of gains and of parameters.
+    """Percentage of 95 % intervals that contain the truth, of gains and of parameters.
 
     Each figure is drawn with encoder noise of its own; signals' noise is drawn anew for every draw.
     """
     setting = SETTINGS[name]
-    clean = Setting(**{**vars(setting), "signal": 0.0})
+    clean = VirtualSetting(**{**vars(setting), "signal": 0.0})
     gains, parameters = [], []
     for number in range(draws // per_figure):
         robot, system = virtual_equations(clean, 1000 + number)
@@ -272,7 +268,7 @@ def coverage(name: str, draws: int, per_figure: int) -> tuple[float, float]:
 
 
 def table(draws: Sequence[Draw]) -> dict[str, dict[str, object]]:
-    """Tell means and standard deviations of every method, axis by axis."""
+    """Compute means and standard deviations of every method, axis by axis."""
     rows: dict[str, dict[str, object]] = {}
     for key in draws[0].gain_errors:
         errors = np.array([draw.gain_errors[key] for draw in draws])
@@ -307,7 +303,7 @@ COLORS = {OURS: "tab:blue", PAPER: "tab:orange", PLAIN: "0.6"}
 
 
 def draw(drawn: Mapping[str, Sequence[Draw]], serial: Sequence[Outcome], out: Path) -> list[Path]:
-    """Draw all pictures into a folder."""
+    """Draw all plots into a folder."""
     out.mkdir(parents=True, exist_ok=True)
     return [_gains(drawn, out), _gaps(drawn, out), _serial(serial, out)]
 
@@ -350,7 +346,7 @@ def _gaps(drawn: Mapping[str, Sequence[Draw]], out: Path) -> Path:
 
 
 def _serial(serial: Sequence[Outcome], out: Path) -> Path:
-    """Errors of all joints by every method, and of what is answered."""
+    """Draw errors of all joints by every method, and of the accepted gains."""
     plt = pyplot()
     figure, axis = plt.subplots(figsize=(8, 4), layout="constrained")
     names = [gain.drive for gain in serial[0].result.gains]
@@ -399,7 +395,7 @@ def realise(seed: int) -> Outcome:
 
 
 def equations(seed: int, seconds: float = SECONDS) -> tuple[FloatArray, GainSystem]:
-    """Simulate and process a run without and one with the body; also tell the true gains."""
+    """Simulate and process a run without and one with the body; return the true gains and the equations."""
     robot = load("tx40")
     gains = JOINT_GAINS / np.abs(np.diag(robot.drive.motor_from_joint))
     body = KnownLoad("4.5 kg", -1, from_center_of_mass(MASS, CENTER, INERTIA), np.ones(10, dtype=bool))
@@ -442,22 +438,22 @@ MASS_ONLY = np.arange(10) == 9
 VIRTUAL_BELIEVED = np.array([1.10, 0.90, 1.08])  # a-priori gains over the true ones
 
 
-SETTINGS: Mapping[str, Setting] = {
-    "five_bar": Setting("five-bar", (0.0, 0.30), (0.07, 0.06), 1.2, 2e-6, 0.03),
-    "orthoglide_rod": Setting("orthoglide-rod", (0.0, 0.0, 0.0), (0.07, 0.07, 0.07), 1.98, 1e-6, 0.08),
-    "orthoglide_full": Setting("orthoglide", (0.0, 0.0, 0.0), (0.07, 0.07, 0.07), 1.98, 1e-6, 0.08),
-    "delta": Setting("delta", (0.0, 0.0, -0.95), (0.22, 0.22, 0.10), 5.0, 2e-6, 0.05),
+SETTINGS: Mapping[str, VirtualSetting] = {
+    "five_bar": VirtualSetting("five-bar", (0.0, 0.30), (0.07, 0.06), 1.2, 2e-6, 0.03),
+    "orthoglide_rod": VirtualSetting("orthoglide-rod", (0.0, 0.0, 0.0), (0.07, 0.07, 0.07), 1.98, 1e-6, 0.08),
+    "orthoglide_full": VirtualSetting("orthoglide", (0.0, 0.0, 0.0), (0.07, 0.07, 0.07), 1.98, 1e-6, 0.08),
+    "delta": VirtualSetting("delta", (0.0, 0.0, -0.95), (0.22, 0.22, 0.10), 5.0, 2e-6, 0.05),
 }
 
 
-def truth(robot: Robot) -> Known:
-    """Tell a robot's true base parameters and gains: those of its file."""
+def truth(robot: Robot) -> VirtualTruth:
+    """Return a robot's true base parameters and gains: those of its file."""
     base = base_parameters(robot)
     values = dict(zip(base.names, base.values(robot.chi).tolist(), strict=True))
-    return Known(values, robot.drive.torque_from_current[:, 1])
+    return VirtualTruth(values, robot.drive.torque_from_current[:, 1])
 
 
-def virtual_equations(setting: Setting, seed: int) -> tuple[Robot, GainSystem]:
+def virtual_equations(setting: VirtualSetting, seed: int) -> tuple[Robot, GainSystem]:
     """Draw motions without and with the load, measure them, and set up the equations with wrong a-priori gains."""
     robot = load(setting.robot)
     rng = np.random.default_rng(seed)
@@ -468,8 +464,8 @@ def virtual_equations(setting: Setting, seed: int) -> tuple[Robot, GainSystem]:
     return robot, gain_system(robot, runs, laws, rows=Rows(decimate=thin))
 
 
-def figure(robot: Robot, setting: Setting, rng: np.random.Generator) -> Motion:
-    """Let the tool write a random Fourier figure that fills its box; derivatives are those of the series."""
+def figure(robot: Robot, setting: VirtualSetting, rng: np.random.Generator) -> Motion:
+    """Draw a random Fourier series of the tool that fills its box; derivatives are those of the series."""
     n = round(RATE / FREQUENCY)
     phase = 2.0 * np.pi * np.arange(n)[:, None] / n
     x: FloatArray = np.zeros((n, len(setting.reach)))
@@ -487,7 +483,7 @@ def figure(robot: Robot, setting: Setting, rng: np.random.Generator) -> Motion:
 
 
 def measured(
-    robot: Robot, setting: Setting, period: Motion, body: KnownLoad | None, rng: np.random.Generator
+    robot: Robot, setting: VirtualSetting, period: Motion, body: KnownLoad | None, rng: np.random.Generator
 ) -> DriveRun:
     """Repeat a period for the whole run and measure it."""
     chi = robot.chi.copy()
@@ -510,8 +506,8 @@ def thin(x: FloatArray) -> FloatArray:
     return decimate(x, (STEP,))
 
 
-def noisy_again(system: GainSystem, setting: Setting, rng: np.random.Generator) -> GainSystem:
-    """Add noise of the signals to equations that have none, filtered as the signals were; one gain a drive."""
+def noisy_again(system: GainSystem, setting: VirtualSetting, rng: np.random.Generator) -> GainSystem:
+    """Add noise of the signals to noise-free equations, filtered as the signals were; one gain per drive."""
     n_samples = VIRTUAL_SECONDS * round(RATE) - 2 * ENDS
     V = system.V.copy()
     for run in np.unique(system.run):

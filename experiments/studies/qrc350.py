@@ -1,19 +1,9 @@
 """Study: sensitivity-based model reduction for in-process identification of a CLOOS QRC 350, [Volkmann2020].
 
-Every table to the printed digits, the decisions of the reduction, Figure 4; what the published numbers owe to
-choosing on the validation set, and how sure the parameters are; then smaller errors from trajectory A to C, and
-designed trajectories within what A and B used.
-
-* Beyond the paper: smaller errors from A to C, by weights, friction models and a motion that keeps its vibration.
-* The public QRC 350 recordings: which file is what, read as equations in the paper's 35 parameters.
-* The decisions of the model reduction: as text, beside the published order, and with other acceptance sets.
-* Designed excitation of the QRC 350 within what the measured trajectories A and B used of each joint.
-* What the design part of the QRC 350 study reports: conditions beside the bars, what the designs are worth, why.
-* What the QRC 350 study reports: numbers beside the printed ones and the bars, and the sentences around them.
-* Figure 4 of [Volkmann2020]: the tool's path around the square, desired and with two controllers.
-* Plots of the QRC 350 study: Figure 4, torques on trajectory C, errors by joint.
-* The seven tables of [Volkmann2020], computed by its procedure from the recordings.
-* How sure are the parameters? The printed σ and two wider ones, judged by how far models A and B lie apart.
+Every table to the printed digits, the decisions of the reduction, Figure 4; how much the published numbers depend on
+choosing on the validation set, and the uncertainty of the parameters; then smaller errors from trajectory A to C by
+weights, friction models and a motion that keeps its vibration, and designed trajectories within the joint ranges of A
+and B.
 """
 
 import re
@@ -35,12 +25,12 @@ from excitor.design.constraints import Constraints
 from excitor.design.criteria import Criterion, DeclaredModel, declared_model
 from excitor.design.motion import Excitation, Trajectory, period_grid, scaled, steady
 from excitor.design.problem import Problem, build_problem, trajectory
-from excitor.design.search import Budget, Found, solve
+from excitor.design.search import Budget, SearchResult, solve
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.files import write_atomically
 from excitor.experiments.studies.paper import Cell, Columns, Value, as_csv, cells, count, rounds_to, summary
 from excitor.identify.estimate import Estimate, compress, ols, wls_measured
-from excitor.identify.intervals import Whitened, block_bootstrap
+from excitor.identify.intervals import WhitenedSystem, block_bootstrap
 from excitor.identify.logs.matlab import Fields, read_arrays, read_matlab_means
 from excitor.identify.periods import periodic_lowpass
 from excitor.identify.reduce import Acceptance, Decision, Reduction, Rule, backward_selection
@@ -60,7 +50,7 @@ from excitor.robots.robot import FrictionTerm, Limits, Motion, Robot
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Outcome:
-    """One model: what it is, its errors in percent of the mean absolute torque by joint, its torques on C."""
+    """One model: its settings, its errors in percent of the mean absolute torque by joint, its torques on C."""
 
     model: str
     n_parameters: int
@@ -72,12 +62,12 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Beyond:
-    """What was tried on one motion of trajectories A, B and C."""
+    """Models fitted on one motion of trajectories A, B and C."""
 
     linear: Outcome
     consistent: Outcome
     friction: tuple[Outcome, ...]
-    consistency_loss: float  # of the weighted residual on A
+    consistency_loss: float  # relative increase of the weighted residual on A
 
     @property
     def chosen(self) -> Outcome:
@@ -87,7 +77,7 @@ class Beyond:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is designed."""
+    """One design task."""
 
     name: str
     rival: str  # the measured trajectory whose envelope it keeps to
@@ -98,7 +88,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Design:
-    """A design, judged apart from its search."""
+    """A design, evaluated apart from its search."""
 
     trajectory: Trajectory
     condition: float
@@ -109,7 +99,7 @@ class Design:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Rival:
-    """A measured trajectory, judged in the same way."""
+    """A measured trajectory, evaluated in the same way."""
 
     name: str
     theta: FloatArray  # (n_params,), the model fitted to it: what relative deviations refer to
@@ -122,7 +112,7 @@ class Rival:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Designs:
-    """All designs, one a seed, beside the trajectories they compete with."""
+    """All designs, one per seed, and the trajectories they are compared with."""
 
     rivals: Mapping[str, Rival]
     tasks: Sequence[Task]
@@ -171,7 +161,7 @@ def run(data: Path | None, out: Path | None = None, *, full: bool = False) -> Re
 
 
 def printed_values() -> dict[str, Any]:
-    """Load what the paper prints."""
+    """Load the paper's printed values."""
     return tomllib.loads((resources.files("excitor.experiments.studies.printed") / "qrc350.toml").read_text("utf-8"))
 
 
@@ -222,7 +212,7 @@ def figures(results: Results, printed: Mapping[str, Any]) -> list[Figure]:
 
 
 def tell(recordings: Recordings, results: Results, printed: Mapping[str, Any]) -> dict[str, Any]:
-    """Say what stands behind the figures."""
+    """Collect the context of the figures."""
     models = results.models
     conditions = {"A": models.A.condition, "B": models.B.condition}
     return {
@@ -281,12 +271,12 @@ def harmonic(recordings: Recordings) -> Beyond:
 
 
 def vibrating(recordings: Recordings) -> Beyond:
-    """Fit on the mean positions up to the cut-off: five harmonics take structural vibration for noise."""
+    """Fit on the mean positions up to the cut-off: five harmonics treat structural vibration as noise."""
     return beyond(recordings.robot, [low_passed(recordings, run, CUTOFF_HZ) for run in TRAJECTORIES])
 
 
 def beyond(robot: Robot, runs: Sequence[Samples]) -> Beyond:
-    """Fit all models to the first run, choose by the second, report on the third."""
+    """Fit all models to the first run, select by the second, report on the third."""
     linear = [declared_equations(robot, [run]) for run in runs]
     consistent, loss = fit_consistent(robot, runs)
     return Beyond(
@@ -305,7 +295,7 @@ def fit_friction(robot: Robot, runs: Sequence[Samples], features: Sequence[str],
 
 
 def fit_consistent(robot: Robot, runs: Sequence[Samples]) -> tuple[Outcome, float]:
-    """Fit physically consistent standard parameters, the payload's mass known; also tell what consistency costs."""
+    """Fit physically consistent standard parameters, the payload's mass known; return the residual's increase, too."""
     from excitor.identify.consistent import Bounds, consistent_fit, standard_columns
 
     columns = standard_columns(robot)
@@ -341,7 +331,7 @@ def predicted(equations: Regression, theta: FloatArray) -> FloatArray:
 
 
 def with_friction(robot: Robot, features: Sequence[str], sign_width: float) -> Robot:
-    """Give a robot further friction terms at each joint, and another width of its smoothed sign."""
+    """Add friction terms at each joint of a robot, and change the width of its smoothed sign."""
     smoothed = [
         replace(term, width=sign_width if term.model == "coulomb" else term.width) for term in robot.drive.friction
     ]
@@ -372,7 +362,7 @@ def _terms(n_joints: int, features: Sequence[str], width: float) -> list[Frictio
 def extended_equations(robot: Robot, plain: Robot, runs: Sequence[Samples]) -> list[Regression]:
     """Regress on the plain robot's base columns and all added ones.
 
-    Random states, by which base parameters are found, saturate every Maxwell-slip state: they cannot tell two apart.
+    Random states, by which base parameters are found, saturate every Maxwell-slip state: they cannot separate two.
     """
     before, after = layout(plain), layout(robot)
     base = [before.names[k] for k in base_parameters(plain).kept]
@@ -432,7 +422,7 @@ def declared_equations(robot: Robot, runs: Sequence[Samples]) -> Regression:
 
 
 def low_passed(recordings: Recordings, run: str, cutoff_hz: float) -> Samples:
-    """Take one period of a mean trajectory, its positions low-passed and differentiated; torques stay as measured."""
+    """Read one period of a mean trajectory, its positions low-passed and differentiated; torques stay as measured."""
     mean = read_matlab_means(recordings.folder / f"{RUNS[run][0]}.mat", MEAN, run=run)
     n = round(PERIOD_S * mean.sample_rate_hz)
     motion = periodic_lowpass(mean.motion.q[:n], sample_rate_hz=mean.sample_rate_hz, cutoff_hz=cutoff_hz)
@@ -477,7 +467,7 @@ _ENTRY = re.compile(r"(?P<kept>K )?(?P<number>\d+)(?: \((?P<ratio>[\d.]+) (?P<jo
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How many decisions equal the published ones: place, parameter, verdict, ratio and joint."""
+    """Number of decisions equal to the published ones: place, parameter, verdict, ratio and joint."""
 
     total: int
     equal: int
@@ -507,7 +497,7 @@ def spelled(reduction: Reduction) -> str:
 
 
 def by_acceptance(recordings: Recordings) -> dict[str, Reduction]:
-    """Reduce both processes with each acceptance set: what the published drop in condition owes to the leak."""
+    """Reduce both processes with each acceptance set: how the published drop in condition depends on the leak."""
     return {
         f"process {process}, {acceptance}": reduced(recordings, process, acceptance, preset=process == 1)
         for process in (1, 2)
@@ -516,7 +506,7 @@ def by_acceptance(recordings: Recordings) -> dict[str, Reduction]:
 
 
 def outcome_decisions(reduction: Reduction) -> str:
-    """Tell what a reduction kept."""
+    """Describe the size and condition of a reduced model."""
     return f"{len(reduction.estimate.names)} parameters, condition {reduction.estimate.condition:.4g}"
 
 
@@ -539,7 +529,7 @@ GROWN_BOX_M = ((-0.07, -0.60, 0.88), (1.53, 0.69, 2.12))  # B's own, a tenth lar
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How often each task is designed, and how long searched for."""
+    """Number of seeds of each task, and evaluations of each search."""
 
     seeds: int
     evaluations: int
@@ -563,7 +553,7 @@ def design(recordings: Recordings, theta: Mapping[str, FloatArray], effort: Effo
 
 
 def tasks(restrained: Rival) -> tuple[Task, ...]:
-    """List what is designed."""
+    """List the design tasks."""
     return (
         Task("full", "A", share=0.5),
         Task("restrained", "B", GROWN_BOX_M),
@@ -574,7 +564,7 @@ def tasks(restrained: Rival) -> tuple[Task, ...]:
 
 
 def rival(recordings: Recordings, run: str, theta: FloatArray) -> Rival:
-    """Judge a measured trajectory, and see what it used."""
+    """Evaluate a measured trajectory, and the joint ranges that it used."""
     robot, motion = recordings.robot, recordings.samples[run].motion
     tool = frame_pose(robot, motion.q)[:, :3, 3]
     none = np.full(robot.n_joints, np.inf)
@@ -596,7 +586,7 @@ def rival(recordings: Recordings, run: str, theta: FloatArray) -> Rival:
 
 
 def noise(recordings: Recordings, run: str) -> Noise:
-    """Take the scatter of single repetitions, per joint: the mean of the weights 1/σ² by which the paper divides."""
+    """Compute the noise from the scatter of single repetitions, per joint: the mean of the paper's weights 1/σ²."""
     samples = recordings.samples[run]
     assert samples.variance is not None
     sigma = 1.0 / np.sqrt(np.mean(1.0 / samples.variance, axis=0))
@@ -604,14 +594,14 @@ def noise(recordings: Recordings, run: str) -> Noise:
 
 
 def relative_sigma(recordings: Recordings, run: str, motion: Motion, theta: FloatArray) -> FloatArray:
-    """Expect σ / |θ| of the declared parameters from repeated periods with the noise of a run, (n_params,)."""
+    """Compute σ / |θ| of the declared parameters from repeated periods with the noise of a run, (n_params,)."""
     robot = recordings.robot
     known = knowledge(information(robot, motion, noise(recordings, run), duration=PERIOD_S, repeats=float(REPETITIONS)))
     return deviations(known, declared_transform(robot, base_parameters(robot))) / np.abs(theta)
 
 
 def problem(recordings: Recordings, task: Task, other: Rival) -> Problem:
-    """Set up a search."""
+    """Build the search problem of a task."""
     robot = recordings.robot
     moving = np.ones(robot.n_joints, dtype=bool)
     model = declared_model(robot)
@@ -625,7 +615,7 @@ def problem(recordings: Recordings, task: Task, other: Rival) -> Problem:
 
 
 def scene(task: Task) -> Scene | None:
-    """Keep the tool in the task's box."""
+    """Build the scene that keeps the tool in the task's box."""
     if task.box is None:
         return None
     low, high = np.array(task.box)
@@ -636,7 +626,7 @@ def scene(task: Task) -> Scene | None:
 
 
 def criterion(recordings: Recordings, task: Task, model: DeclaredModel) -> Criterion:
-    """Choose what is made small; a parameter's unit is what changes the rival's torques by as much as any other's."""
+    """Choose the criterion; a parameter's unit is the change with the same effect on the rival's torques for all."""
     if not task.informative:
         return Criterion("condition")
     W = model.observation(recordings.samples[task.rival].motion)
@@ -644,7 +634,7 @@ def criterion(recordings: Recordings, task: Task, model: DeclaredModel) -> Crite
 
 
 def one(recordings: Recordings, task: Task, other: Rival, seed: int, effort: Effort) -> Design:
-    """Design once, and judge the result on every controller sample."""
+    """Design once, and evaluate the result on every controller sample."""
     posed = problem(recordings, task, other)
     budget = Budget(evaluations=round(task.share * effort.evaluations))
     best, certificate = certified(posed, solve(posed, budget, seed=seed))
@@ -658,8 +648,8 @@ def one(recordings: Recordings, task: Task, other: Rival, seed: int, effort: Eff
     )
 
 
-def certified(posed: Problem, found: Found) -> tuple[Trajectory, Certificate]:
-    """Take the best finalist that can be certified, a little smaller where it strays between the search's samples."""
+def certified(posed: Problem, found: SearchResult) -> tuple[Trajectory, Certificate]:
+    """Return the best finalist that can be certified, with reduced amplitude if it violates limits between samples."""
     tried = []
     for k in range(len(found.value)):
         for amplitude in AMPLITUDES:
@@ -671,7 +661,7 @@ def certified(posed: Problem, found: Found) -> tuple[Trajectory, Certificate]:
 
 
 def middle(designs: Sequence[Design]) -> Design:
-    """Take the design of median condition."""
+    """Return the design of median condition."""
     return sorted(designs, key=lambda each: each.condition)[(len(designs) - 1) // 2]
 
 
@@ -703,7 +693,7 @@ def design_figures(designs: Designs) -> list[Figure]:
 
 
 def _of_task(designs: Designs, task: Task) -> list[Figure]:
-    """Report condition, certificate and worth of one task's designs; a ratio below 1 is better than the rival."""
+    """Report condition, certificate and σ ratio of one task's designs; a ratio below 1 is better than the rival."""
     found, ratio = designs.found[task.name], ratios(designs, task)
     sigma = 100.0 * np.array([each.sigma for each in found])
     condition = float(np.median([each.condition for each in found]))
@@ -721,7 +711,7 @@ def _of_task(designs: Designs, task: Task) -> list[Figure]:
 
 
 def told(designs: Designs) -> dict[str, Any]:
-    """Say what stands behind the figures."""
+    """Collect the context of the design figures."""
     return {
         "what": f"{len(HARMONICS)} harmonics of {1.0 / PERIOD_S:g} Hz, rest to rest with ramps of {RAMP_S:g} s; sigma: "
         f"expected from {REPETITIONS} periods with the scatter of the trajectory competed with, relative to its model",
@@ -741,7 +731,7 @@ def _told(designs: Designs, task: Task) -> dict[str, Any]:
         f"sigma over that of {task.rival}, geometric mean by seed": geometric_mean(ratio).round(3).tolist(),
         f"parameters better than by {task.rival}, by seed": (ratio < 1.0).sum(axis=1).tolist(),
         f"peak torque, N m; {task.rival}": f"{_listed(typical.torque)}; {_listed(other.torque)}",
-        "not looked at": list(typical.certificate.notes),
+        "not checked": list(typical.certificate.notes),
     }
 
 
@@ -810,7 +800,7 @@ def condition_figures(printed: Mapping[str, Any], models: Models) -> list[Figure
 
 
 def leak_figures(reductions: Mapping[str, Reduction]) -> list[Figure]:
-    """Show what remains when the training set accepts: the published reductions owe much to the validation set."""
+    """Compare the reduction when the training set accepts: the published one depends on the validation set."""
     figures = []
     for process, (kept, condition) in LEAK.items():
         estimate = reductions[process].estimate
@@ -823,7 +813,7 @@ def leak_figures(reductions: Mapping[str, Reduction]) -> list[Figure]:
 
 
 def path_figures(printed: Mapping[str, Any], paths: Mapping[str, FloatArray]) -> list[Figure]:
-    """Compare how far the paths of Figure 4 reach."""
+    """Compare the extremes of the paths of Figure 4."""
     reached = {run: extremes(path) for run, path in paths.items()}
     pairs = [(reached[run][key], text) for run, texts in printed["figure4"].items() for key, text in texts.items()]
     equal = sum(rounds_to(value, text) for value, text in pairs)
@@ -841,7 +831,7 @@ def path_figures(printed: Mapping[str, Any], paths: Mapping[str, FloatArray]) ->
 
 
 def uncertainty_figures(disagreement: Mapping[str, float]) -> list[Figure]:
-    """Tell how far models A and B lie apart in σ, median over the parameters; about 0.7 where σ is right."""
+    """Report the distance between models A and B in σ, median over the parameters; about 0.7 where σ is right."""
     return [
         Figure("qrc350.a_minus_b.printed_sigma", disagreement["printed"], "sigma", 150.0, "within", tolerance=0.5),
         Figure("qrc350.a_minus_b.white_sigma", disagreement["white"], "sigma"),
@@ -871,7 +861,7 @@ def mean_on_c(outcome: Outcome) -> float:
 
 
 def beyond_told(harmonic: Beyond, vibrating: Beyond) -> dict[str, Any]:
-    """List what was tried beyond the paper: fitted on A, chosen on B, reported on C."""
+    """List the models beyond the paper: fitted on A, chosen on B, reported on C."""
     return {
         f"tried, {motion}": {
             "friction models, error % on A (training), B (chosen by), C": [_trial(each) for each in tried.friction],
@@ -887,7 +877,7 @@ def beyond_told(harmonic: Beyond, vibrating: Beyond) -> dict[str, Any]:
 
 
 def contradictions(printed: Mapping[str, Any], models: Models, conditions: Mapping[str, float]) -> list[str]:
-    """Say where the paper contradicts itself or its data."""
+    """List where the paper contradicts itself or its data."""
     table_iv, table_v = models.process2.estimate, models.process2_preset.estimate
     negative = [
         name for name in ("theta13", "theta15", "theta16", "theta20", "theta22", "theta23") if models.A.value(name) < 0
@@ -927,7 +917,7 @@ def paths_mm(recordings: Recordings) -> dict[str, FloatArray]:
 
 
 def extremes(path: FloatArray) -> dict[str, float]:
-    """How far a path reaches, in mm."""
+    """Compute the extremes of a path, in mm."""
     x, y = path[:, 0], path[:, 1]
     return {
         "max_x": float(x.max()),
@@ -946,7 +936,7 @@ def in_window(path: FloatArray) -> Any:
 
 
 def overshoot_mm(paths: Mapping[str, FloatArray]) -> dict[str, dict[str, float]]:
-    """How far each run reaches beyond the desired path, by direction."""
+    """Compute each run's overshoot beyond the desired path, by direction."""
     wanted = extremes(paths["desired"])
     told = {}
     for run in RUNS_QRC350_PATH[1:]:
@@ -1093,12 +1083,12 @@ def tables(recordings: Recordings, models: Models) -> Columns:
 
 
 def other_tables(recordings: Recordings, models: Models) -> Columns:
-    """Compute what the paper's text and tables contradict each other about: Table V by the friction-preset model."""
+    """Compute the columns on which the paper's text and tables differ: Table V by the friction-preset model."""
     return {"V": _errors(recordings, _on_own_process(models, models.process2_preset))}
 
 
 def unprinted(recordings: Recordings, models: Models) -> dict[str, Any]:
-    """Compute what was published with the data but not printed."""
+    """Compute the values that were published with the data but not printed."""
     B = values(models.B, models.names)
     return {
         "model B on the processes": {
@@ -1152,8 +1142,10 @@ def disagreement(recordings: Recordings, models: Models) -> dict[str, float]:
 
 
 def robust_sigma(equations: Regression, model: Estimate) -> FloatArray:
-    """Estimate standard deviations by a bootstrap of blocks as long as residuals remember, (n_params,)."""
-    return block_bootstrap(equations, model, system=Whitened.of(equations, model, repetition_weights(equations))).sigma
+    """Estimate standard deviations by a bootstrap of blocks of the residuals' correlation time, (n_params,)."""
+    return block_bootstrap(
+        equations, model, system=WhitenedSystem.of(equations, model, repetition_weights(equations))
+    ).sigma
 
 
 def repetition_weights(equations: Regression) -> FloatArray:

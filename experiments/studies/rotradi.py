@@ -1,14 +1,9 @@
 """Study: five identification schemes on a direct-drive arm, [ChavezOlivares2012].
 
-The paper's equations and the numbers of its tables are lost; its structure, ranking and pictures are not. On a virtual
-Rotradi: the five schemes by recursive least squares as in the paper, the same with careful timing and sign, and what
-each step between the two is worth. Simulated responses judge the models, as the paper does.
-
-* Fits of the Rotradi study: five schemes as in the paper, the careful variant, and every step between the two.
-* Pictures of the Rotradi study: the paper's Figs. 2 to 7, and what timing and the sign cost.
-* Responses of identified models: positions under recorded torques, open loop, and torques along recorded motions.
-* Tables of the Rotradi study: parameters, variation, simulated responses; medians over seeds with their ranges.
-* A virtual Rotradi: the paper's kind of torque with noisy phases, held for 2.5 ms, read by quantised encoders.
+The paper's equations and the numbers of its tables are lost; its structure, ranking and plots are not. On a virtual
+Rotradi, with the paper's kind of torque held for 2.5 ms and quantised encoders: the five schemes by recursive least
+squares as in the paper, the same with careful timing and sign, and the effect of each step between the two. Simulated
+responses judge the models, as the paper does.
 """
 
 import time
@@ -95,14 +90,16 @@ def run(data: Path | None, out: Path | None = None, *, full: bool = False) -> Re
         *schemes.figures(data, context, full=full),
     ]
     if out is not None:
-        shown = Shown(known, done[0, "ideal"], done[0, "noisy"], simulated.shown, outcomes, ablation, simulated.cutoffs)
+        shown = PlotData(
+            known, done[0, "ideal"], done[0, "noisy"], simulated.shown, outcomes, ablation, simulated.cutoffs
+        )
         context["plots"] = [str(path) for path in draw_all(shown, out)]
     return Report("study", "rotradi-five-schemes", figures, context)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Simulations:
-    """How near simulated responses are to measured ones, degrees."""
+    """Errors of simulated responses against measured ones, degrees."""
 
     norms: Mapping[tuple[int, Case], Mapping[str, FloatArray]]  # by method, (torques, joints)
     steps: Mapping[str, FloatArray]  # of the ablation, identification torque, (n_seeds, joints)
@@ -111,7 +108,7 @@ class Simulations:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Fitted:
+class RunEstimates:
     """All estimates from one run."""
 
     theta: Mapping[str, FloatArray]  # by method
@@ -139,8 +136,8 @@ class Truth:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Recorded:
-    """One run: what encoders and the controller tell, and what really happened."""
+class RecordedRun:
+    """One run: encoders' and controller's signals, and the true motion."""
 
     q: FloatArray  # (n_samples, n_joints), of the encoders
     tau: FloatArray  # commanded; held until the next sample
@@ -158,14 +155,14 @@ class Experiment:
 
     seed: int
     case: Case
-    identification: Recorded
-    new: Recorded
+    identification: RecordedRun
+    new: RecordedRun
 
 
 def simulate_all(
     known: Truth,
     done: Mapping[tuple[int, Case], Experiment],
-    fitted: Mapping[tuple[int, Case], Fitted],
+    fitted: Mapping[tuple[int, Case], RunEstimates],
     steps: Sequence[Mapping[str, FloatArray]],
 ) -> Simulations:
     """Simulate all models side by side: methods on both torques, steps of the ablation, cut-offs of the filters."""
@@ -195,20 +192,20 @@ def simulate_all(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Outcome:
-    """What one seed gave in one case."""
+    """Results of one seed in one case."""
 
     seed: int
     case: Case
     theta: Mapping[str, FloatArray]  # by method, (21,)
-    norms: Mapping[str, FloatArray]  # by method, (torques, joints), degrees; inf where the model flew away
+    norms: Mapping[str, FloatArray]  # by method, (torques, joints), degrees; inf where the simulation diverges
     smallest: Mapping[str, float]  # by scheme: smallest eigenvalue that P ever had
     final: Mapping[str, tuple[float, float]]  # by scheme: smallest and largest eigenvalue of P at the end
     batch_difference: float  # of recursive from batch least squares, the worst scheme's, relative
-    delay: tuple[float, float]  # of the torque, s, and its deviation, as the equations tell
+    delay: tuple[float, float]  # of the torque, s, and its deviation, estimated from the equations
 
 
-def judge(experiment: Experiment, fitted: Fitted, off: Mapping[str, FloatArray]) -> Outcome:
-    """Gather what one seed gave in one case."""
+def judge(experiment: Experiment, fitted: RunEstimates, off: Mapping[str, FloatArray]) -> Outcome:
+    """Collect the results of one seed in one case."""
     spectra = {kind: recursion.eigenvalues for kind, recursion in fitted.recursions.items()}
     return Outcome(
         seed=experiment.seed,
@@ -240,7 +237,7 @@ def error_figures(known: Truth, outcomes: Outcomes) -> list[Figure]:
 
 
 def ranking_figures(outcomes: Outcomes) -> list[Figure]:
-    """Judge the paper's ranking: which scheme simulates best, which one's parameters vary most."""
+    """Compare with the paper's ranking: the scheme that simulates best, and the one whose parameters vary most."""
     best = best_simulated(outcomes) == REFERENCE
     power = all(farthest(outcomes, case) == "power" for case in CASES)
     return [
@@ -250,7 +247,7 @@ def ranking_figures(outcomes: Outcomes) -> list[Figure]:
 
 
 def recursion_figures(known: Truth, experiment: Experiment, outcomes: Outcomes) -> list[Figure]:
-    """Judge recursive least squares: equal to the batch, positive definite, fast."""
+    """Evaluate recursive least squares: equal to the batch, positive definite, fast."""
     positive = all(value > 0.0 for one in outcomes for value in one.smallest.values())
     difference = max(one.batch_difference for one in outcomes)
     speed = updates_per_s(known, experiment)
@@ -275,7 +272,7 @@ def updates_per_s(known: Truth, experiment: Experiment) -> float:
 def told(
     known: Truth, outcomes: Outcomes, ablation: Mapping[str, FloatArray], simulated: Simulations
 ) -> dict[str, Any]:
-    """Tell what stands behind the figures, and what it means."""
+    """Collect the context of the figures, and their interpretation."""
     first = of_case(outcomes, "ideal")[0]
     return {
         "setting": f"virtual robot, seeds 0 to {len(outcomes) // len(CASES) - 1}; medians with (least … most)",
@@ -297,7 +294,7 @@ def told(
 
 
 def refused(known: Truth, outcomes: Outcomes) -> dict[str, str]:
-    """Say which estimates no robot can have."""
+    """List estimates that are physically impossible, with the reason."""
     return {
         f"{name}, {one.case}, seed {one.seed}": why
         for one in outcomes
@@ -308,7 +305,7 @@ def refused(known: Truth, outcomes: Outcomes) -> dict[str, str]:
 def findings(
     known: Truth, outcomes: Outcomes, ablation: Mapping[str, FloatArray], cutoffs: Mapping[float, float]
 ) -> list[str]:
-    """Say in words what the numbers show."""
+    """Describe the results in sentences."""
     errors = {
         (method, case): float(np.median(median_errors(known, outcomes, case, method)))
         for method in (*SCHEMES, *CAREFUL_ALL)
@@ -339,8 +336,8 @@ P0 = 1e6
 Timing = Callable[[str, FloatArray, FloatArray, float], Samples]
 
 
-def fit(known: Truth, experiment: Experiment, *, every: int | None = None) -> Fitted:
-    """Fit the five schemes as the paper does, and the careful ones, which first find out how late torques act."""
+def fit(known: Truth, experiment: Experiment, *, every: int | None = None) -> RunEstimates:
+    """Fit the five schemes as the paper does, and the careful ones, which first estimate the torque's delay."""
     run = experiment.identification
     paper = {kind: paper_equations(known, run, kind) for kind in SCHEMES}
     recursions: dict[str, Recursion] = {
@@ -353,16 +350,16 @@ def fit(known: Truth, experiment: Experiment, *, every: int | None = None) -> Fi
     for name, kind in CAREFUL_ALL.items():
         scheme = Scheme(kind, cutoff=CUTOFF, hold="first", delay=found.value)
         theta[name] = wls(compress(equations_of(known, known.robot, samples, scheme))).values
-    return Fitted(theta, recursions, difference, (found.value, found.sigma))
+    return RunEstimates(theta, recursions, difference, (found.value, found.sigma))
 
 
-def paper_equations(known: Truth, run: Recorded, kind: SchemeKind, cutoff: float = CUTOFF) -> Regression:
-    """Set up a scheme as the paper does: backward differences, everything held between samples, a true sign."""
+def paper_equations(known: Truth, run: RecordedRun, kind: SchemeKind, cutoff: float = CUTOFF) -> Regression:
+    """Build a scheme as the paper does: backward differences, zero-order hold of all signals, a true sign."""
     return equations_of(known, known.sharp, timed(backward, run), Scheme(kind, cutoff=cutoff, hold="zero"))
 
 
-def fitted_ablation(known: Truth, run: Recorded) -> dict[str, FloatArray]:
-    """Fit the filtered dynamic model from the paper's way to the careful one, a step at a time."""
+def fitted_ablation(known: Truth, run: RecordedRun) -> dict[str, FloatArray]:
+    """Fit the filtered dynamic model from the paper's to the careful variant, one change at a time."""
     exact = Samples("exact", run.true, run.tau, RATE, phase=0.0)
     zero = Scheme(REFERENCE, cutoff=CUTOFF, hold="zero")
     first = replace(zero, hold="first")
@@ -379,13 +376,13 @@ def fitted_ablation(known: Truth, run: Recorded) -> dict[str, FloatArray]:
     return {name: solve(equations_of(known, *step)) for name, step in steps.items()}
 
 
-def timed(how: Timing, run: Recorded) -> Samples:
+def timed(how: Timing, run: RecordedRun) -> Samples:
     """Derive motion from encoder positions, in one of the ways that differ by half samples."""
     return how("identification", run.q, run.tau, RATE)
 
 
 def equations_of(known: Truth, robot: Robot, samples: Samples, scheme: Scheme) -> Regression:
-    """Set up a scheme's equations in the declared parameters."""
+    """Build a scheme's equations in the declared parameters."""
     return combine(scheme_regression(robot, [samples], scheme), known.T, known.names, UNITS)
 
 
@@ -406,8 +403,8 @@ SHRUNK = 13  # θ14 is drawn a tenth as large
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Shown:
-    """What is drawn: recursions with ideal drives, responses with those that lag and add noise, and all outcomes."""
+class PlotData:
+    """Data of the plots: recursions with ideal drives, responses with those that lag and add noise, all outcomes."""
 
     known: Truth
     ideal: Experiment
@@ -418,8 +415,8 @@ class Shown:
     cutoffs: Mapping[float, float]  # rad/s -> rms, degrees
 
 
-def draw_all(shown: Shown, out: Path) -> list[Path]:
-    """Draw all pictures into a folder."""
+def draw_all(shown: PlotData, out: Path) -> list[Path]:
+    """Draw all plots into a folder."""
     out.mkdir(parents=True, exist_ok=True)
     recursions = fit(shown.known, shown.ideal, every=4).recursions
     return [
@@ -433,7 +430,7 @@ def draw_all(shown: Shown, out: Path) -> list[Path]:
     ]
 
 
-def _run(shown: Shown, number: int) -> Recorded:
+def _run(shown: PlotData, number: int) -> RecordedRun:
     return shown.noisy.new if number else shown.noisy.identification
 
 
@@ -485,7 +482,7 @@ def _eigenvalues(recursions: Mapping[str, Recursion], out: Path) -> Path:
     return save(figure, out / "figure3_eigenvalues.png")
 
 
-def _positions(shown: Shown, number: int, out: Path) -> Path:
+def _positions(shown: PlotData, number: int, out: Path) -> Path:
     """Figs. 4 and 6: positions, measured and simulated."""
     plt = pyplot()
     figure, axes = plt.subplots(3, 1, figsize=(9, 8.5), sharex=True, layout="constrained")
@@ -505,7 +502,7 @@ def _positions(shown: Shown, number: int, out: Path) -> Path:
     return save(figure, out / f"figure{4 + 2 * number}_positions.png")
 
 
-def _torques(shown: Shown, number: int, out: Path) -> Path:
+def _torques(shown: PlotData, number: int, out: Path) -> Path:
     """Figs. 5 and 7: torques, commanded and computed; raw as in the paper, and both low-passed."""
     plt = pyplot()
     figure, axes = plt.subplots(3, 2, figsize=(12, 8.5), sharex=True, sharey="row", layout="constrained")
@@ -560,12 +557,12 @@ def _variation(outcomes: Outcomes, out: Path) -> Path:
 
 
 def _ablation(ablation: Mapping[str, FloatArray], out: Path) -> Path:
-    """Show what each careful step is worth: filtered dynamic, ideal drives."""
+    """Plot the effect of each careful step: filtered dynamic, ideal drives."""
     plt = pyplot()
     figure, axis = plt.subplots(figsize=(9, 4.2), layout="constrained")
     _bars(axis, list(ablation.values()), 0.5, "ideal")
     _label(axis, list(ablation), "median relative parameter error (%)")
-    figure.suptitle(f"What timing, sign and quantisation are worth: {REFERENCE} model, {TITLES['ideal']}")
+    figure.suptitle(f"Effect of timing, sign and quantisation: {REFERENCE} model, {TITLES['ideal']}")
     return save(figure, out / "ablation.png")
 
 
@@ -606,7 +603,7 @@ def _label(axis: Any, names: Sequence[str], label: str) -> None:
 
 
 def _key(figure: Any, axis: Any) -> None:
-    """Say below what the colours mean."""
+    """Draw a legend of the colours below."""
     figure.legend(*axis.get_legend_handles_labels(), fontsize=9, loc="outside lower center", ncols=2)
 
 
@@ -619,7 +616,7 @@ class Ask:
     """A model to be simulated under the commanded torque of a run, which acts `delay` s late."""
 
     theta: FloatArray
-    run: Recorded
+    run: RecordedRun
     delay: float = 0.0
 
 
@@ -649,13 +646,13 @@ def late(tau: FloatArray, delay: float) -> FloatArray:
     return (1.0 - share) * before[1 : len(tau) + 1] + share * before[: len(tau)]
 
 
-def norms(simulated: FloatArray, run: Recorded) -> FloatArray:
-    """Norms of simulated minus measured angles by joint, degrees; inf where the model flew away."""
+def norms(simulated: FloatArray, run: RecordedRun) -> FloatArray:
+    """Norms of simulated minus measured angles by joint, degrees; inf where the simulation diverges."""
     return np.asarray(np.linalg.norm(np.degrees(simulated - run.q), axis=0))
 
 
 def impossible(known: Truth, thetas: Mapping[str, FloatArray]) -> dict[str, str]:
-    """Say which models no robot can have: mass matrices that are not positive definite, friction that drives."""
+    """List models that are physically impossible: mass matrices not positive definite, friction that drives."""
     told = {}
     for name, theta in thetas.items():
         chi = known.standard(theta)
@@ -667,18 +664,18 @@ def impossible(known: Truth, thetas: Mapping[str, FloatArray]) -> dict[str, str]
     return told
 
 
-def computed_torques(known: Truth, theta: FloatArray, run: Recorded) -> FloatArray:
+def computed_torques(known: Truth, theta: FloatArray, run: RecordedRun) -> FloatArray:
     """Compute torques from backward differences as the paper does, (n_samples - 2, n_joints), with a true sign."""
     motion = backward("computed", run.q, run.tau, RATE).motion
     return inverse_dynamics(known.sharp, motion, known.standard(theta))
 
 
-def spanned(run: Recorded) -> FloatArray:
+def spanned(run: RecordedRun) -> FloatArray:
     """Average commanded torques over the two intervals that a second difference spans, (n_samples - 2, n_joints)."""
     return 0.5 * (run.tau[1:-1] + run.tau[:-2])
 
 
-def torque_errors(known: Truth, theta: FloatArray, run: Recorded) -> dict[str, FloatArray]:
+def torque_errors(known: Truth, theta: FloatArray, run: RecordedRun) -> dict[str, FloatArray]:
     """Relative errors of computed torques by joint: as they are, over what differences span, and without noise."""
     computed = computed_torques(known, theta, run)
     return {
@@ -794,7 +791,7 @@ def norm_table(outcomes: Outcomes) -> dict[str, dict[str, str]]:
 
 
 def eigenvalue_table(outcomes: Outcomes) -> dict[str, str]:
-    """Tell the final smallest and largest eigenvalue of P, medians over seeds, ideal case."""
+    """List the final smallest and largest eigenvalue of P, medians over seeds, ideal case."""
     ends = {name: np.median([o.final[name] for o in of_case(outcomes, "ideal")], axis=0) for name in SCHEMES}
     return {name: f"{low:.1e}, {high:.1e}" for name, (low, high) in ends.items()}
 
@@ -895,7 +892,7 @@ def torques(excitation: Excitation, rng: np.random.Generator, n_samples: int) ->
 
 
 def delivered(command: FloatArray, noise: FloatArray) -> FloatArray:
-    """Let drives lag and add noise: the torques applied, (n_samples, n_joints)."""
+    """Compute the applied torques of drives with lag and noise, (n_samples, n_joints)."""
     return np.asarray(scipy.signal.lfilter(*LAG, command, axis=0)) + noise
 
 
@@ -916,7 +913,7 @@ def experiments(known: Truth, seeds: Iterable[int], seconds: float = SECONDS) ->
     return {key: Experiment(*key, runs[2 * k], runs[2 * k + 1]) for k, key in enumerate(keys)}
 
 
-def _runs(known: Truth, commands: list[FloatArray], applied: list[FloatArray]) -> list[Recorded]:
+def _runs(known: Truth, commands: list[FloatArray], applied: list[FloatArray]) -> list[RecordedRun]:
     """Simulate runs side by side and read their encoders."""
     pushed = np.array(applied).transpose(0, 2, 1)
     steps = Steps(1.0 / RATE, pushed.shape[2], substeps=SUBSTEPS, held=True)
@@ -924,7 +921,7 @@ def _runs(known: Truth, commands: list[FloatArray], applied: list[FloatArray]) -
     done = simulate(known.robot, pushed, start=start, steps=steps, chi=known.robot.chi)
     motions = [Motion(*(x.T for x in run)) for run in zip(done.q, done.dq, done.ddq, strict=True)]
     return [
-        Recorded(np.round(motion.q / QUANTUM) * QUANTUM, command, motion, torque)
+        RecordedRun(np.round(motion.q / QUANTUM) * QUANTUM, command, motion, torque)
         for motion, command, torque in zip(motions, commands, applied, strict=True)
     ]
 

@@ -1,7 +1,7 @@
 """Five regression schemes on other robots than the paper's: a virtual TX-40, a virtual Delta, and the recorded TX-40.
 
-At 1 kHz and more, timing decides less than on a direct drive at 400 Hz. What decides is how errors of torques pass:
-into a row of each joint, into one of all joints' powers together, or into an integral that forgets none of them.
+At 1 kHz and more, timing matters less than on a direct drive at 400 Hz. What matters is how torque errors propagate:
+into a row of each joint, into one of all joints' powers together, or into an integral that accumulates them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -77,14 +77,14 @@ def figures(data: Path | None, context: dict[str, Any], *, full: bool = False) -
 def virtual_figures(
     name: str, case_of: Callable[[int], Case], seeds: Sequence[int], context: dict[str, Any]
 ) -> list[Figure]:
-    """Report medians over seeds, and in the context how far they spread."""
+    """Report medians over seeds, and in the context their range."""
     cases = [case_of(seed) for seed in seeds]
     cutoff = cutoff_of([run for case in cases for run in case.runs])
     outcomes = {kind: [judge(case, Scheme(kind, cutoff=cutoff, hold="first")) for case in cases] for kind in KINDS}
     published = {kind: [judge(as_published(case), Scheme(kind, cutoff=cutoff)) for case in cases] for kind in KINDS}
     context[f"schemes.{name}"] = {
         "seeds": len(cases),
-        "cutoff": f"{cutoff:.3g} rad/s: {SHARE:.0%} of the velocities' power lies below",
+        "cutoff": f"{cutoff:.3g} rad/s: {SHARE:.0%} of the velocities' power is below",
         "spread": {
             kind: f"{min(o.percent for o in of_kind):.3g} to {max(o.percent for o in of_kind):.3g} %, torques "
             f"{min(o.torque_error for o in of_kind):.3g} to {max(o.torque_error for o in of_kind):.3g}"
@@ -137,7 +137,7 @@ def tx40_case(seed: int) -> Case:
 
 
 def delta_case(seed: int) -> Case:
-    """Let the tool write two Fourier figures; torques carry the noise of the drives' signals."""
+    """Simulate two Fourier motions of the tool; torques carry the noise of the drives' signals."""
     setting = parallel.SETTINGS["delta"]
     robot = load(setting.robot)
     rng = np.random.default_rng(seed)
@@ -149,7 +149,7 @@ def delta_case(seed: int) -> Case:
     return Case(robot, (runs[0], runs[1]), runs[2], rows, np.eye(len(base)), truth, large)
 
 
-def _delta_run(robot: Robot, setting: parallel.Setting, name: str, rng: np.random.Generator) -> Samples:
+def _delta_run(robot: Robot, setting: parallel.VirtualSetting, name: str, rng: np.random.Generator) -> Samples:
     rate, ends = parallel.RATE, parallel.ENDS
     period = parallel.figure(robot, setting, rng)
     tau = np.tile(inverse_dynamics(robot, period), (PERIODS, 1))
@@ -163,7 +163,7 @@ def _delta_run(robot: Robot, setting: parallel.Setting, name: str, rng: np.rando
 
 
 def recorded_figures(folder: Path, context: dict[str, Any]) -> list[Figure]:
-    """Fit every scheme to the recorded TX-40 and see how well its parameters give the recorded torques.
+    """Fit every scheme to the recorded TX-40, and compare its predicted torques with the recorded ones.
 
     There is one trajectory: errors on all of it are training errors, held-out ones those of its second half.
     """
@@ -187,7 +187,7 @@ def recorded_figures(folder: Path, context: dict[str, Any]) -> list[Figure]:
         estimate = recorded_fit(robot, samples, Scheme("filtered power", cutoff=trial, hold="first"))["base"]
         scan[f"{trial:g} rad/s"] = f"{tx40.torque_error(torques, tx40.named(estimate)):.3f}"
     context["schemes.tx40_real"] = {
-        "cutoff": f"{cutoff:.3g} rad/s: {SHARE:.0%} of the velocities' power lies below",
+        "cutoff": f"{cutoff:.3g} rad/s: {SHARE:.0%} of the velocities' power is below",
         "training torque errors": told,
         "filtered power by cut-off, training": scan,
     }
@@ -219,12 +219,12 @@ def declared(robot: Robot, regression: Regression) -> Regression:
 
 
 def beginning(samples: Samples) -> Samples:
-    """Take the first half of the recording, to hold the second one out."""
+    """Return the first half of the recording, to hold the second one out."""
     return _cut(samples, slice(0, round(tx40.TRAIN_UNTIL * samples.sample_rate_hz) - tx40.ENDS))
 
 
 def while_moving(robot: Robot, samples: Samples) -> Samples:
-    """Cut a recording to when any joint moves: standing, friction is anything, and filters would remember it."""
+    """Cut a recording to when any joint moves: static friction is undefined, and filters would spread it."""
     moves = (np.abs(samples.motion.dq) > tx40.DEAD_ZONE * robot.limits.velocity).any(axis=1)
     first, last = (int(k) for k in np.flatnonzero(moves)[[0, -1]])
     return _cut(samples, slice(first, last + 1))

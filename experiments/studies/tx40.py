@@ -1,11 +1,8 @@
 """Study: dynamic against power identification model on a Stäubli TX-40, [Gautier2013].
 
 On the public recording: the dynamic model, its essential parameters, the failing power model on a single trajectory,
-joint 1 alone; the paper's own Table II applied unchanged. On a virtual TX-40: what the locked-joint set cures.
-
-* Pictures of the TX-40 study: torques of both models, parameters, and how the model shrinks.
-* The public TX-40 recording: how it is read and processed, and what is fitted to it.
-* Cases 1 to 4 of [Gautier2013] on a virtual TX-40: dynamic and power model, one trajectory and the locked-joint set.
+joint 1 alone; the paper's own Table II applied unchanged. On a virtual TX-40, cases 1 to 4: both models, on one
+trajectory and on the locked-joint set.
 """
 
 import tomllib
@@ -93,7 +90,7 @@ class Fits:
 
 
 def dynamic_figures(recording: Recording, fits: Fits) -> list[Figure]:
-    """Judge the dynamic model: all base parameters, the essential ones, held out, physically consistent."""
+    """Evaluate the dynamic model: all base parameters, the essential ones, held out, physically consistent."""
     dynamic, (_, unseen), (_, unseen_standard) = (
         recording.dynamic,
         halves(recording.dynamic),
@@ -116,7 +113,7 @@ def dynamic_figures(recording: Recording, fits: Fits) -> list[Figure]:
 
 
 def power_figures(recording: Recording, fits: Fits) -> list[Figure]:
-    """Judge the power model on one trajectory, and joint 1 alone: they fit what they see, and no torques."""
+    """Evaluate the power model on one trajectory, and joint 1 alone: low residuals, but wrong torques."""
     power = torque_error(recording.power, named(fits.power))
     torques = torque_error(recording.dynamic, named(fits.power))
     alone = torque_error(recording.dynamic, fits.joint1)
@@ -129,7 +126,7 @@ def power_figures(recording: Recording, fits: Fits) -> list[Figure]:
 
 
 def recording_context(robot: Robot, recording: Recording, fits: Fits) -> dict[str, Any]:
-    """Tell what stands behind the figures: tables, processing, the physical form of the consistent fit."""
+    """Collect the context of the figures: tables, processing, the physical form of the consistent fit."""
     dynamic, printed = recording.dynamic, printed_values()
     twenty = fits.essential[20].estimate
     power_essential = fits.power_essential.estimate
@@ -198,13 +195,13 @@ def simulated(context: dict[str, Any], count: int) -> list[Figure]:
 
 
 def printed_values() -> dict[str, Any]:
-    """Read what the paper prints."""
+    """Read the paper's printed values."""
     text = (resources.files("excitor.experiments.studies.printed") / "tx40.toml").read_text("utf-8")
     return tomllib.loads(text)
 
 
 def physical(values: dict[str, list[float]]) -> dict[str, float]:
-    """Turn a printed column's wrist friction into the physical form: Fs6 = printed Fs6 - Fsm6, an exact rewriting."""
+    """Convert a printed column's wrist friction to the physical form: Fs6 = printed Fs6 - Fsm6, an exact rewriting."""
     named = {name: value for name, (value, _) in values.items()}
     if "Fs6" in named and "Fsm6" in named:
         named["Fs6"] -= named["Fsm6"]
@@ -214,7 +211,7 @@ def physical(values: dict[str, list[float]]) -> dict[str, float]:
 def table2(
     printed: dict[str, Any], ours: dict[str, float], names: tuple[str, ...], relative_sigma: Any
 ) -> dict[str, dict[str, float | None]]:
-    """Put our essential parameters beside the paper's case 1, with relative σ in percent and the difference."""
+    """Compare our essential parameters with the paper's case 1, with relative σ in percent and the difference."""
     case1 = {name: tuple(pair) for name, pair in printed["table2"]["case1"].items()}
     percent = dict(zip(names, (100.0 * float(s) for s in relative_sigma), strict=True))
     table: dict[str, dict[str, float | None]] = {}
@@ -243,13 +240,13 @@ def table3(table: dict[str, dict[str, list[float]]]) -> dict[str, float]:
 
 
 def draw(recording: Recording, fits: Fits, out: Path) -> list[Path]:
-    """Draw all pictures into a folder."""
+    """Draw all plots into a folder."""
     out.mkdir(parents=True, exist_ok=True)
     return [_torques(recording, fits, out), _errors(recording, fits, out), _parameters(fits, out)]
 
 
 @dataclass(frozen=True)
-class Fitted:
+class CaseEstimates:
     """The four cases' estimates of one realisation, and the run that they are tested on."""
 
     estimates: Mapping[int, Estimate]
@@ -257,8 +254,8 @@ class Fitted:
     truth: FloatArray
 
 
-def draw_virtual(fitted: Fitted, out: Path) -> list[Path]:
-    """Draw the paper's Figs. 2 to 4 for the virtual robot: cases 2, 3 and 4 on a run that none has seen."""
+def draw_virtual(fitted: CaseEstimates, out: Path) -> list[Path]:
+    """Draw the paper's Figs. 2 to 4 for the virtual robot: cases 2, 3 and 4 on an unseen run."""
     out.mkdir(parents=True, exist_ok=True)
     titles = {
         2: "Fig. 2: dynamic model, locked-joint set",
@@ -268,7 +265,7 @@ def draw_virtual(fitted: Fitted, out: Path) -> list[Path]:
     return [_reconstruction(fitted, case, title, out) for case, title in titles.items()]
 
 
-def _reconstruction(fitted: Fitted, case: int, title: str, out: Path) -> Path:
+def _reconstruction(fitted: CaseEstimates, case: int, title: str, out: Path) -> Path:
     """Measured and reconstructed torques of one case, joint by joint."""
     plt = pyplot()
     figure, axes = plt.subplots(3, 2, figsize=(11, 8), sharex=True, layout="constrained")
@@ -392,7 +389,7 @@ def read_columns(path: Path, n_columns: int) -> FloatArray:
 
 
 def regress(robot: Robot, samples: Samples) -> Recording:
-    """Set up both models in the parameters that the paper declares."""
+    """Build both models in the parameters that the paper declares."""
     T = declared_transform(robot, base_parameters(robot))
     assert robot.declared_base is not None
     names = robot.declared_base.names
@@ -407,7 +404,7 @@ def regress(robot: Robot, samples: Samples) -> Recording:
 
 
 def printed_wrist(robot: Robot) -> Robot:
-    """Give the wrist the friction that is printed under eq. (25), which does not balance power.
+    """Replace the wrist friction by that printed under eq. (25), which does not balance power.
 
     Joint 5 gets Fsm6 s(dq6), joint 6 Fsm6 [s(dq5 + dq6) - s(dq6)]: two tied elements in place of one.
     """
@@ -515,7 +512,7 @@ class Virtual:
 
 
 def virtual() -> Virtual:
-    """Set up the virtual robot and its truth."""
+    """Build the virtual robot and its true parameters."""
     robot = virtual_robot()
     base = base_parameters(robot)
     T = declared_transform(robot, base)
@@ -525,12 +522,12 @@ def virtual() -> Virtual:
 
 
 def realise(seed: int) -> dict[int, CaseResult]:
-    """Simulate one realisation of all four cases and judge them on a run that none has seen."""
+    """Simulate one realisation of all four cases, and evaluate them on an unseen run."""
     fitted = fit_cases(seed)
     return {case: judge(estimate, fitted.unseen, fitted.truth) for case, estimate in fitted.estimates.items()}
 
 
-def fit_cases(seed: int) -> Fitted:
+def fit_cases(seed: int) -> CaseEstimates:
     """Simulate one realisation and fit: 1, 2 the dynamic, 3, 4 the power model; single run, locked-joint set."""
     known = virtual()
     rng = np.random.default_rng(seed)
@@ -541,11 +538,11 @@ def fit_cases(seed: int) -> Fitted:
     for case, runs in ((1, single), (2, sequence)):
         estimates[case] = fit_essential(known, dynamic_regression, runs)
         estimates[case + 2] = fit_essential(known, power_regression, runs)
-    return Fitted(estimates, equations(known, dynamic_regression, test), known.truth)
+    return CaseEstimates(estimates, equations(known, dynamic_regression, test), known.truth)
 
 
 def equations(known: Virtual, model: Callable[..., Regression], runs: list[Samples]) -> Regression:
-    """Set up the equations of runs in the declared parameters."""
+    """Build the equations of runs in the declared parameters."""
     rows = Rows(decimate=thin_virtual, dead_zone=np.full(6, VIRTUAL_DEAD_ZONE))
     return combine(model(known.robot, runs, rows=rows), known.T, known.names, [""] * len(known.names))
 
@@ -556,7 +553,7 @@ def fit_essential(known: Virtual, model: Callable[..., Regression], runs: list[S
 
 
 def virtual_regression(seed: int) -> Regression:
-    """Set up the dynamic model of one simulated single trajectory, of about the size of the recording's."""
+    """Build the dynamic model of one simulated single trajectory, of about the size of the recording's."""
     robot = load("tx40")
     base = base_parameters(robot)
     truth = np.array([TRUTH.get(name, 0.0) for name in declared_names(robot)])
@@ -573,7 +570,7 @@ def declared_names(robot: Robot) -> tuple[str, ...]:
 
 
 def judge(estimate: Estimate, unseen: Regression, truth: FloatArray) -> CaseResult:
-    """Compare an estimate with the truth, and its torques with those of a run that it has not seen."""
+    """Compare an estimate with the truth, and its torques with those of an unseen run."""
     columns = [unseen.names.index(name) for name in estimate.names]
     residual = unseen.y - unseen.W[:, columns] @ estimate.values
     large = np.abs(truth[columns]) > 0.03
@@ -604,7 +601,7 @@ def random_moves(rng: np.random.Generator, seconds: float, locked: int) -> Motio
 
 
 def quintic_moves(rng: np.random.Generator, seconds: float, locked: int) -> FloatArray:
-    """Let each moving joint make quintic moves of its own to random targets, (n_samples, 6)."""
+    """Draw quintic moves of each joint to its own random targets, (n_samples, 6)."""
     n = int(seconds * VIRTUAL_RATE)
     q = np.tile(np.radians(BOX_DEG.mean(axis=1)), (n, 1))
     for j in range(locked, 6):

@@ -18,7 +18,7 @@ from excitor.experiments.stages import compare_stage
 
 
 def run_compare(folder: Path, as_json: bool, methods: Sequence[str] = ()) -> None:
-    """Compare methods and write what came of it; all of them unless some are named."""
+    """Compare methods, by default all, and write the results."""
     compared, data, page = compare_stage(folder, methods, lambda sentence: typer.echo(sentence, err=True))
     campaign = compared.prepared.examined.campaign
     if as_json:
@@ -79,7 +79,7 @@ def _table(data: Mapping[str, Any]) -> Any:
 
 
 def _outcomes(data: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Collect what came of methods, those of the same outcome together."""
+    """Group methods by their result."""
     told: dict[str, list[str]] = {}
     for entry in entries(data, "methods"):
         if words := outcome(data, entry):

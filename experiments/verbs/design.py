@@ -15,7 +15,7 @@ from excitor.design.certify.certificate import Margin, failing
 from excitor.design.pareto import Front
 from excitor.design.search import Progress
 from excitor.experiments.design_json import summary
-from excitor.experiments.plan import Designed, Listener
+from excitor.experiments.plan import CampaignDesign, Listener
 from excitor.experiments.setup import Overrides
 from excitor.experiments.stages import design_stage
 
@@ -69,7 +69,7 @@ def progress() -> Iterator[Listener]:
 
 
 def _lines(console: Any) -> Listener:
-    """Tell the progress line by line, where no bar can move: one line every few seconds."""
+    """Print the progress line by line, without a terminal: one line every few seconds."""
     last = [0.0]
 
     def listen(run: str, told: Progress) -> None:
@@ -85,7 +85,7 @@ def _told(told: Progress) -> str:
     return f"{told.stage:7} {best}  feasible {100 * told.feasible_share:.0f} %  {told.evaluations} evaluations"
 
 
-def print_designed(designed: Designed) -> None:
+def print_designed(designed: CampaignDesign) -> None:
     """Print the runs, the tightest margins, the forecast's verdict, and what was assumed."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -141,7 +141,7 @@ def print_designed(designed: Designed) -> None:
     for remark in designed.setup.remarks:
         console.print(f"note: {escape(remark)}", style="yellow")
     for note in designed.notes:
-        console.print(f"not looked at, or not as stated: {escape(note)}", style="yellow")
+        console.print(f"not checked, or not as stated: {escape(note)}", style="yellow")
     go = designed.go
     console.print("[bold green]Go.[/]" if go else "[bold red]No-go:[/] see above, and plan.html.")
     if not designed.finished:
@@ -167,7 +167,7 @@ def _front(front: Front) -> Any:
     return table
 
 
-def _margins(designed: Designed) -> Any:
+def _margins(designed: CampaignDesign) -> Any:
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table

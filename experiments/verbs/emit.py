@@ -1,4 +1,4 @@
-"""The two verbs: run the stage, tell the result, say whether all is well.
+"""The verbs `emit` and `verify`, and their output: a table for people, one object for scripts.
 
 * What `emit` and `verify` tell: a table for people, one object for scripts.
 """
@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from excitor.experiments.emit import Emitted, Listen, Planned, Request, Verified, emit, verify_folder
+from excitor.experiments.emit import CampaignPlans, EmitResult, Listen, Request, Verification, emit, verify_folder
 
 
 def run_emit(folder: Path, request: Request, as_json: bool) -> bool:
@@ -39,12 +39,12 @@ def run_verify(folder: Path, as_json: bool) -> bool:
     return good
 
 
-def verified_data(found: Sequence[Verified]) -> list[dict[str, Any]]:
+def verified_data(found: Sequence[Verification]) -> list[dict[str, Any]]:
     """List programs for scripts."""
     return [entry for verified in found for entry in _entries(verified)]
 
 
-def _entries(verified: Verified) -> Iterator[dict[str, Any]]:
+def _entries(verified: Verification) -> Iterator[dict[str, Any]]:
     for judged, verdict in zip(verified.judged, verified.verdicts, strict=True):
         done = verdict.executed
         bounds = done.conditions if done is not None else None
@@ -67,8 +67,8 @@ def _entries(verified: Verified) -> Iterator[dict[str, Any]]:
         }
 
 
-def emitted_data(planned: Planned, emitted: Sequence[Emitted]) -> dict[str, Any]:
-    """Say for scripts what was written."""
+def emitted_data(planned: CampaignPlans, emitted: Sequence[EmitResult]) -> dict[str, Any]:
+    """Write the result of `emit` for scripts."""
     return {
         "ok": all(one.good for one in emitted),
         "go": planned.go,
@@ -87,8 +87,8 @@ def emitted_data(planned: Planned, emitted: Sequence[Emitted]) -> dict[str, Any]
     }
 
 
-def print_emitted(planned: Planned, emitted: Sequence[Emitted]) -> None:
-    """Show what was written, and how each program did."""
+def print_emitted(planned: CampaignPlans, emitted: Sequence[EmitResult]) -> None:
+    """Print the written programs, and the result of each check."""
     print_verified([one.verified for one in emitted if one.verified is not None])
     for one in emitted:
         typer.echo(f"wrote {one.folder}" if one.folder else one.refused)
@@ -97,7 +97,7 @@ def print_emitted(planned: Planned, emitted: Sequence[Emitted]) -> None:
     for note in planned.notes:
         typer.echo(f"note: {note}")
     if not planned.go:
-        typer.echo("note: the design is a no-go, emitted on purpose; its pages, programs and manifests say so")
+        typer.echo("note: the design is a no-go, emitted on purpose; its pages, programs and manifests state it")
         for reason in planned.no_go:
             typer.echo(f"  {reason}")
     written = [one.folder for one in emitted if one.folder is not None]
@@ -105,7 +105,7 @@ def print_emitted(planned: Planned, emitted: Sequence[Emitted]) -> None:
         typer.echo(f"\nRead {_page(written)} before anything runs. The dry run comes first.")
 
 
-def print_verified(found: Sequence[Verified]) -> None:
+def print_verified(found: Sequence[Verification]) -> None:
     """Show a row per program, and every problem in words."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("program", no_wrap=True)
@@ -117,7 +117,7 @@ def print_verified(found: Sequence[Verified]) -> None:
             entry["file"],
             entry["timing_class"],
             "" if entry["max_position_error_rad"] is None else f"{entry['max_position_error_rad']:.1e} rad",
-            {True: "hold", False: "broken", None: "not looked at"}[entry["limits_hold"]],
+            {True: "hold", False: "broken", None: "not checked"}[entry["limits_hold"]],
             "" if entry["condition_planned"] is None else f"{entry['condition_planned']:.3f}",
             "" if not done else f"{done[0]:.3f}" if done[1] - done[0] < 5e-4 else f"{done[0]:.3f} to {done[1]:.3f}",
             "✓" if entry["ok"] else "fails",
@@ -146,7 +146,7 @@ def running() -> Iterator[Listen]:
 
 
 def _page(folders: Sequence[Path]) -> str:
-    """Name the operator's page, or what all of them are called."""
+    """Return the operator's page, or the common name of several."""
     own = [folder for folder in folders if folder.name != "csv"] or list(folders)
     return str(own[0] / "README.md") if len(own) == 1 else f"{own[0].parent}/NAME/README.md"
 

@@ -1,4 +1,4 @@
-"""The verbs `identify` and `report`: logs into a model and its page, and what a person is shown of them."""
+"""The verbs `identify` and `report`: logs into a model and its page, with printed summaries."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from excitor.experiments.identification import Identified
+from excitor.experiments.identification import IdentifiedModel
 from excitor.experiments.model import Model
 from excitor.experiments.report.compare import compare, write_comparison
 from excitor.experiments.report.data import DATA, read_report
@@ -19,7 +19,7 @@ def run_identify(folder: Path, as_json: bool, method: str | None = None) -> None
     result = identify_stage(folder, method, _echo)
     if as_json:
         typer.echo(json.dumps(result.model.to_json(), indent=2, allow_nan=False))
-    elif isinstance(result, Identified):
+    elif isinstance(result, IdentifiedModel):
         print_identified(result)
     else:
         print_load(result.model)
@@ -29,7 +29,7 @@ def _echo(sentence: str) -> None:
     typer.echo(sentence, err=True)
 
 
-def print_identified(result: Identified) -> None:
+def print_identified(result: IdentifiedModel) -> None:
     """Print errors beside the baselines, then the parameters with their intervals."""
     from rich.console import Console
     from rich.markup import escape
@@ -60,10 +60,10 @@ def print_identified(result: Identified) -> None:
             f"{100 * result.consistent.loss:.2f} % of residual."
         )
     if result.held_out is None:
-        console.print('No run has role = "validate": nothing here says how well the model predicts.', style="yellow")
+        console.print('No run has role = "validate": prediction errors of the model are unknown.', style="yellow")
 
 
-def _errors_table(result: Identified) -> Any:
+def _errors_table(result: IdentifiedModel) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
@@ -81,7 +81,7 @@ def _errors_table(result: Identified) -> Any:
     return table
 
 
-def _parameter_table(result: Identified) -> Any:
+def _parameter_table(result: IdentifiedModel) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
@@ -117,11 +117,11 @@ def run_comparison(folder: Path, other: Path, as_json: bool) -> None:
         return
     for sentence in (result["verdict"]["headline"], *result["sentences"]):
         typer.echo(sentence)
-    typer.echo(f"\nLook at {path}")
+    typer.echo(f"\nOpen {path}")
 
 
 def print_load(model: Model) -> None:
-    """Print the load with its intervals, and what it means."""
+    """Print the load with its intervals and ratings."""
     from rich.console import Console
 
     console = Console()

@@ -1,4 +1,4 @@
-"""The verb `next`: print what would teach most, or that enough is known."""
+"""The verb `next`: print the most informative next run, or that all targets are met."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from excitor.experiments.next_run import Advised, Aim, advise, advised_data
+from excitor.experiments.next_run import Aim, NextRunAdvice, advise, advised_data
 from excitor.experiments.report.html import NONE, show
 from excitor.experiments.verbs.emit import running
 
@@ -19,7 +19,7 @@ _NAMES = 6  # in a cell
 
 
 def run_next(folder: Path, as_json: bool, *, seed: int = 0) -> None:
-    """Advise, and print it."""
+    """Find the best next run, and print it."""
     with running() as tell:
         advised = advise(folder, seed=seed, tell=tell, warn=lambda sentence: typer.echo(sentence, err=True))
     if as_json:
@@ -28,8 +28,8 @@ def run_next(folder: Path, as_json: bool, *, seed: int = 0) -> None:
         print_advised(advised)
 
 
-def print_advised(advised: Advised) -> None:
-    """Tell people: the sentence, what could be run, what of it is expected, how the best is done."""
+def print_advised(advised: NextRunAdvice) -> None:
+    """Print the recommendation, the candidates, their expected deviations, and how to make the best one."""
     with _console() as console:
         if advised.ranked:
             console.print(_candidates(advised))
@@ -43,7 +43,7 @@ def print_advised(advised: Advised) -> None:
         typer.echo(f"note: {note}.")
 
 
-def _candidates(advised: Advised) -> Table:
+def _candidates(advised: NextRunAdvice) -> Table:
     table = Table(title="What could be run, most gain per second first")
     for heading in (
         "what",
@@ -66,8 +66,8 @@ def _candidates(advised: Advised) -> Table:
     return table
 
 
-def _missing(advised: Advised) -> Table:
-    """List what misses its target, as it is and as it is expected after each run."""
+def _missing(advised: NextRunAdvice) -> Table:
+    """List missed targets, with their deviations now and as expected after each run."""
     table = Table(title="What misses its target: standard deviations")
     best = advised.ranked[:3]
     for heading in ("", "size", "now", "target", *(f"after {one.candidate.what}" for one in best), "unit"):

@@ -1,7 +1,7 @@
 """The verb `robots`: list them, show one, write its model as code.
 
-* What `excitor robots` says of a robot: joints, limits, base parameters, what no torque shows, what looks wrong.
-* What `excitor robots` writes of a robot's model: code, closed forms, and what evaluating it costs.
+A robot is shown with its joints, limits, base parameters, unidentifiable parameters and warnings; its model as code,
+closed forms, or operation counts.
 """
 
 import json
@@ -78,7 +78,7 @@ def write(text: str, out: Path | None, as_json: bool) -> None:
 
 @dataclass(frozen=True)
 class RobotPage:
-    """Everything there is to show of one robot."""
+    """Everything shown of one robot."""
 
     robot: Robot
     base: Base
@@ -91,12 +91,12 @@ class RobotPage:
 
     @property
     def has_errors(self) -> bool:
-        """Tell whether the robot should not be used as it is."""
+        """True if the robot should not be used as it is."""
         return any(finding.level == "error" for finding in self.findings)
 
 
 def robot_page(source: str, locked: Sequence[str] = ()) -> RobotPage:
-    """Load a robot and find out about it, also with joints locked at the middle of their range."""
+    """Load a robot and collect its page, also with joints locked at the middle of their range."""
     robot, notes = load_with_notes(source)
     base = base_parameters(robot)
     positions = {**lock_positions(robot, locked), **robot.locked}
@@ -114,7 +114,7 @@ def robot_page(source: str, locked: Sequence[str] = ()) -> RobotPage:
 
 
 def lock_positions(robot: Robot, names: Sequence[str]) -> dict[int, float]:
-    """Hold joints at the middle of their range, or at 0 where it has no end."""
+    """Return joints locked at the middle of their range, or at 0 where it is unlimited."""
     positions = {}
     for name in names:
         if name not in robot.joint_names:
@@ -188,14 +188,14 @@ def as_data(page: RobotPage) -> dict[str, Any]:
 
 
 def prior_values(robot: Robot, base: Base) -> list[float | None]:
-    """Evaluate base parameters from what is known beforehand; None where a part is not known."""
+    """Evaluate base parameters from the prior; None where a part is not known."""
     values = base.values(np.where(robot.assumed_zero, 0.0, prior(robot)))
     unknown = (base.regrouping != 0.0) @ (~robot.known & ~robot.assumed_zero)
     return [None if part else float(value) for value, part in zip(values, unknown, strict=True)]
 
 
 def declared_sentence(robot: Robot, base: Base) -> str | None:
-    """Say whether the base set that the robot declares spans the same space; lint says why where it does not."""
+    """Describe whether the robot's declared base set spans the same space; lint explains where it does not."""
     if robot.declared_base is None:
         return None
     count = len(robot.declared_base.names)
@@ -243,13 +243,13 @@ def print_page(page: RobotPage) -> None:
 
 
 def print_locked(page: RobotPage, locked: LockedLoss, echo: Callable[[str], Any]) -> None:
-    """Say what runs with the joints so held can tell, and what not."""
+    """Print the parameters that runs with these joints locked can identify, and those lost."""
     from rich.markup import escape
 
-    echo(f"\nWith these joints locked, {len(locked.base)} combinations can be told:")
+    echo(f"\nWith these joints locked, {len(locked.base)} combinations can be identified:")
     forms = regroupings(page.robot, locked.base)
     echo(escape("; ".join(form for form in forms) or "none"))
-    echo(f"Not told, of the robot's base parameters: {escape(', '.join(locked.lost)) or 'none'}")
+    echo(f"Not identifiable, of the robot's base parameters: {escape(', '.join(locked.lost)) or 'none'}")
 
 
 def _limits_table(page: RobotPage) -> Any:
@@ -312,14 +312,14 @@ def model(source: str) -> tuple[Robot, list[str]]:
 
 
 def unknown_parameters(robot: Robot) -> list[str]:
-    """Name the parameters that torques show and the robot's file does not give."""
+    """List the parameters that affect torques but are not in the robot's file."""
     base = base_parameters(replace(robot, locked={}))
     needed = np.any(base.regrouping != 0.0, axis=0) & ~robot.known & ~robot.assumed_zero
     return [name for name, missing in zip(layout(robot).names, needed, strict=True) if missing]
 
 
 def code(robot: Robot, language: str) -> str:
-    """Write the inverse dynamics in a language, with a note of what went in."""
+    """Write the inverse dynamics in a language, with a comment on its parameters."""
     from excitor.robots.codegen import SIGN_WIDTH, comment_lines, inverse_dynamics_code
 
     base = base_parameters(robot)
@@ -352,7 +352,7 @@ def equations_code(robot: Robot) -> str:
 
 
 def base_legend(robot: Robot) -> list[tuple[str, str]]:
-    """Say what the regrouped parameters stand for."""
+    """List the definitions of the regrouped parameters."""
     base = base_parameters(robot)
     forms = regroupings(robot, base)
     return [(name, form) for name, form in zip(base.names, forms, strict=True) if name.endswith("R") and form != name]

@@ -1,4 +1,4 @@
-"""The verb: run the stage, tell what was written and what was not."""
+"""The verb `simulate`: simulate logs, print what was written and what was refused."""
 
 import json
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from excitor.experiments.simulate import TRUTH, Asked, Simulated, simulate
+from excitor.experiments.simulate import TRUTH, SimulationOptions, SimulationResult, simulate
 from excitor.experiments.verbs.emit import running
 
 
@@ -22,8 +22,8 @@ def run_simulate(
     fresh: bool = False,
     log_format: str | None = None,
 ) -> bool:
-    """Simulate; False where a target that was asked for by its name, or every one, cannot be logged."""
-    asked = Asked(seed, tuple(fault), dry, fresh, log_format)
+    """Simulate; False where a target requested by name, or every one, cannot be logged."""
+    asked = SimulationOptions(seed, tuple(fault), dry, fresh, log_format)
     with running() as listen:
         made = simulate(folder, targets, asked, listen)
     good = all(one.folder is not None for one in made if one.target in targets) and any(one.folder for one in made)
@@ -34,8 +34,8 @@ def run_simulate(
     return good
 
 
-def simulated_data(folder: Path, made: Sequence[Simulated], good: bool) -> dict[str, Any]:
-    """Say for scripts what was written."""
+def simulated_data(folder: Path, made: Sequence[SimulationResult], good: bool) -> dict[str, Any]:
+    """Write the result for scripts."""
     written = [one for one in made if one.folder is not None]
     return {
         "ok": good,
@@ -59,8 +59,8 @@ def simulated_data(folder: Path, made: Sequence[Simulated], good: bool) -> dict[
     }
 
 
-def print_simulated(folder: Path, made: Sequence[Simulated]) -> None:
-    """Tell people what was written, and what is wrong with it on purpose."""
+def print_simulated(folder: Path, made: Sequence[SimulationResult]) -> None:
+    """Print what was written, and the injected faults."""
     for one in made:
         if one.folder is None:
             typer.echo(one.refused)
@@ -75,5 +75,5 @@ def print_simulated(folder: Path, made: Sequence[Simulated]) -> None:
         typer.echo(f"The truth is in {folder / TRUTH}; identification does not read it.")
 
 
-def _log(one: Simulated, run: dict[str, Any]) -> str:
+def _log(one: SimulationResult, run: dict[str, Any]) -> str:
     return str(one.folder / run["log"]) if one.folder else ""

@@ -1,4 +1,4 @@
-"""`excitor watch`: follow logs, learn from each cycle, and say when the robot is not what it was."""
+"""The verb `watch`: follow logs, learn from each cycle, and report when the robot has changed."""
 
 import json
 import sys
@@ -23,8 +23,8 @@ from excitor.robots.errors import ExcitorError
 
 
 @dataclass(slots=True)
-class Seen:
-    """What one call has seen; it grows while it watches."""
+class WatchTotals:
+    """Results of one call, updated while it watches."""
 
     cycles: int = 0
     alarms: list[dict[str, Any]] = field(default_factory=list)
@@ -42,7 +42,7 @@ def run_watch(
     lines: bool = False,
     tell: Tell = lambda sentence: print(sentence, file=sys.stderr),
 ) -> int:
-    """Watch until interrupted, or `once` what is there; return the exit code.
+    """Watch until interrupted, or `once` the existing logs; return the exit code.
 
     `as_json` prints one JSON object at the end, and watches once; `lines` prints one a cycle as they come, and the
     summary as the last one. 1 where, watching once, an alarm was raised or a log could not be used.
@@ -70,7 +70,7 @@ def watch_logs(
     interval: float = 1.0,
     lines: bool = False,
     live: bool = False,
-) -> tuple[Session, Seen, dict[str, Any]]:
+) -> tuple[Session, WatchTotals, dict[str, Any]]:
     """Watch until interrupted, or `once` what is there; the last is the summary for scripts."""
     campaign = open_campaign(folder)
     basis = open_basis(campaign)
@@ -78,7 +78,7 @@ def watch_logs(
     if note:
         tell(note)
     source = open_source(campaign, log, before)
-    seen = Seen()
+    seen = WatchTotals()
     with Screen(session, tell, lines=lines, live=live) as screen:
         try:
             _watch(session, source, screen, seen, once=once, interval=interval)
@@ -89,8 +89,8 @@ def watch_logs(
     return session, seen, summary_data(session, seen.cycles, seen.alarms, seen.problems)
 
 
-def _watch(session: Session, source: Source, screen: Screen, seen: Seen, *, once: bool, interval: float) -> None:
-    """Look again and again."""
+def _watch(session: Session, source: Source, screen: Screen, seen: WatchTotals, *, once: bool, interval: float) -> None:
+    """Poll the source repeatedly."""
     looks = 0
     while True:
         _look(session, source, screen, seen)
@@ -101,14 +101,14 @@ def _watch(session: Session, source: Source, screen: Screen, seen: Seen, *, once
         time.sleep(interval)
 
 
-def _problem(screen: Screen, seen: Seen, problem: str) -> None:
-    """Tell what cannot be used, and remember the last ones."""
+def _problem(screen: Screen, seen: WatchTotals, problem: str) -> None:
+    """Print what cannot be used, and keep the last ones."""
     screen.tell(problem)
     seen.problems = [*seen.problems, problem][-MOST_ALARMS:]
 
 
-def _look(session: Session, source: Source, screen: Screen, seen: Seen) -> None:
-    """Take what is new; after each batch, what was learned is on the disk."""
+def _look(session: Session, source: Source, screen: Screen, seen: WatchTotals) -> None:
+    """Process new cycles; after each batch, the state is written."""
     for batch in source.news():
         for note in batch.notes:
             screen.tell(note)

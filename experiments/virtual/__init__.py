@@ -1,1 +1,1 @@
-"""A robot that is not there: what it would measure along a motion."""
+"""Virtual robot: simulated measurements along a motion."""

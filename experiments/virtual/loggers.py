@@ -1,4 +1,4 @@
-"""Logs of a virtual robot, written as each vendor's logger writes them; `log_formats` says what they hold."""
+"""Logs of a virtual robot in the vendors' formats, which `log_formats` describes."""
 
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from excitor.experiments.log_formats import (
     named,
     rated_torque,
 )
-from excitor.experiments.virtual.machine import Recorded, currents, with_rows
+from excitor.experiments.virtual.machine import RecordedRun, currents, with_rows
 from excitor.experiments.virtual.robot import Settings
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.dynamics import inverse_dynamics
@@ -32,7 +32,7 @@ from excitor.robots.robot import Motion, Robot
 
 
 def settings_for(target: str, form: Format, plan: Plan, settings: Settings) -> Settings:
-    """Let a virtual robot's logger keep the time of a format, and its joints have the sensors that it carries."""
+    """Adapt a virtual robot's settings to a log format: its sample interval and its sensors."""
     step = form.step
     if step is None and target_of(target).spacing is None:
         step = fitting_steps(plan, target_of(target))[0]
@@ -45,18 +45,18 @@ def settings_for(target: str, form: Format, plan: Plan, settings: Settings) -> S
 
 
 def write(
-    recorded: Recorded, folder: Path, name: str, *, target: str, format: str | None = None, seed: int = 0
+    recorded: RecordedRun, folder: Path, name: str, *, target: str, format: str | None = None, seed: int = 0
 ) -> list[Path]:
     """Write a program's log as a target's logger does; the first path is the one to read.
 
-    CannotLog where the format carries what this robot's drives do not tell. A format without torques is written.
+    CannotLog where the format has signals that this robot's drives do not have. A format without torques is written.
     """
     form = format_of(target, format)
     kind = _there(target, form, recorded)
     return _WRITERS[form.name](show(recorded, target_of(target), form, seed, kind), folder, name)
 
 
-def _there(target: str, form: Format, recorded: Recorded) -> Effort | None:
+def _there(target: str, form: Format, recorded: RecordedRun) -> Effort | None:
     """Choose the first effort that was recorded."""
     if not form.efforts:
         return None
@@ -67,7 +67,7 @@ def _there(target: str, form: Format, recorded: Recorded) -> Effort | None:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Shown:
+class ControllerRecord:
     """A recording in a controller's axes and units, without the rows that its logger leaves out."""
 
     format: Format
@@ -100,12 +100,12 @@ class Shown:
 
     @property
     def running(self) -> BoolArray:
-        """Tell which rows belong to the run itself."""
+        """Mask of rows of the run itself."""
         return in_run(self.mark)
 
     @property
     def since(self) -> FloatArray:
-        """Tell how long the run has been going on, s."""
+        """Time since the run began, s."""
         return np.asarray(self.t - self.t[np.argmax(self.running)])
 
     @property
@@ -121,7 +121,7 @@ class Shown:
         return np.where(measured, self.mark - MEASURED, np.where(warm, self.mark - WARM_UP, 0))
 
 
-def write_abb_text(shown: Shown, folder: Path, name: str) -> list[Path]:
+def write_abb_text(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `t_ms q1 .. q6 tau1 .. tau6`, without headings."""
     path = folder / f"{name}.txt"
     table = np.column_stack([1e3 * shown.t, shown.position, shown.effort])
@@ -135,8 +135,8 @@ FIRST_PACKET = 5000
 _PHASES = {0: "rest", OUT: "out", BACK: "back", END: "done"}
 
 
-def write_egm(shown: Shown, folder: Path, name: str) -> list[Path]:
-    """Write a row a packet; packets are numbered, and their numbers are the time."""
+def write_egm(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
+    """Write one row per packet; packets are numbered, and their numbers are the time."""
     count = np.round((shown.t - shown.t[0]) / shown.step).astype(np.int64)
     pattern = shown.format.efforts["motor torque"]
     head = ["time_s", "controller_ms", "packet", "computer_s", "phase", "mark", "period"]
@@ -158,7 +158,7 @@ def write_egm(shown: Shown, folder: Path, name: str) -> list[Path]:
     return [write_rows(folder / f"{name}.csv", head, columns)]
 
 
-def write_fanuc_csv(shown: Shown, folder: Path, name: str) -> list[Path]:
+def write_fanuc_csv(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `timestamp,J1,...`."""
     columns: list[Column] = [("%2.0f", np.round(1e3 * shown.t)), ("%9.4f", shown.position)]
     return [write_rows(folder / f"{name}.csv", ["timestamp", *named("J{k}", shown.axes)], columns)]
@@ -167,14 +167,14 @@ def write_fanuc_csv(shown: Shown, folder: Path, name: str) -> list[Path]:
 Column = tuple[str, FloatArray | IntArray | list[str]]  # of a table: how its cells are written, and what
 
 
-def show(recorded: Recorded, target: Target, form: Format, seed: int, kind: Effort | None) -> Shown:
-    """Bring a recording to a controller's axes; `kind` is which of the format's efforts this robot has."""
+def show(recorded: RecordedRun, target: Target, form: Format, seed: int, kind: Effort | None) -> ControllerRecord:
+    """Convert a recording to a controller's axes; `kind` is which of the format's efforts this robot has."""
     robot = recorded.robot
     model = model_torque(recorded)  # before rows are left out: it needs accelerations
     if not form.whole:
         kept = rows_of_run(recorded.t, recorded.mark, form.lead)
         recorded, model = with_rows(recorded, kept), model[kept]
-    return Shown(
+    return ControllerRecord(
         format=form,
         robot=robot,
         seed=seed,
@@ -195,8 +195,8 @@ def show(recorded: Recorded, target: Target, form: Format, seed: int, kind: Effo
     )
 
 
-def measured(recorded: Recorded, kind: Effort) -> FloatArray:
-    """Find what drives tell, (n, n_joints), A or N m (N), in the senses of joints or motors; NaN where they do not."""
+def measured(recorded: RecordedRun, kind: Effort) -> FloatArray:
+    """Return the drives' signals, (n, n_joints), A or N m (N), along joints or motors; NaN where not available."""
     if kind == "joint torque":
         return joint_torques(recorded.robot, recorded.torque_motor)
     known = {
@@ -207,28 +207,28 @@ def measured(recorded: Recorded, kind: Effort) -> FloatArray:
     return known[kind]
 
 
-def efforts(recorded: Recorded, target: Target, form: Format, kind: Effort) -> FloatArray:
-    """Find what a format writes of the drives: at joints along the controller's axes, else in the motors' senses."""
+def efforts(recorded: RecordedRun, target: Target, form: Format, kind: Effort) -> FloatArray:
+    """Return a format's drive signals: at joints along the controller's axes, else along the motors."""
     values = measured(recorded, kind)
     if kind in ("joint torque", "torque sensor"):  # power is the same: τ_axes = M⁻ᵀ τ
         values = np.linalg.solve(axes_of(recorded.robot, target).matrix.T, values.T).T
     return values / rated_torque(recorded.robot) * 1e3 if form.per_mille else values
 
 
-def model_torque(recorded: Recorded) -> FloatArray:
-    """Compute what the controller's own model says of the commanded motion, (n, n_joints): the prior's torque."""
+def model_torque(recorded: RecordedRun) -> FloatArray:
+    """Compute the controller's model torque of the commanded motion, (n, n_joints): the prior's torque."""
     acceleration = np.gradient(recorded.dq_reference, recorded.t, axis=0)
     motion = Motion(recorded.q_reference, recorded.dq_reference, acceleration)
     return inverse_dynamics(recorded.robot, motion, prior(recorded.robot))
 
 
 def in_run(mark: IntArray) -> BoolArray:
-    """Tell which rows belong to the run itself, not to ways or to standing still."""
+    """Return the mask of rows of the run itself, without ways and rests."""
     return np.asarray((mark != 0) & (mark != OUT) & (mark != BACK) & (mark != END))
 
 
 def rows_of_run(t: FloatArray, mark: IntArray, lead: float) -> BoolArray:
-    """Keep the run, and some standing still before and after it."""
+    """Keep the run, and part of the rests before and after it."""
     run = np.flatnonzero(in_run(mark))
     if not run.size:
         return np.ones(len(t), dtype=bool)
@@ -258,7 +258,7 @@ def write_rows(path: Path, head: Sequence[str], columns: Iterable[Column], end: 
 STARTED = 500.0  # s: how long the controller had been on
 
 
-def write_franka(shown: Shown, folder: Path, name: str) -> list[Path]:
+def write_franka(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `time,t,part,mark,q[0],...`; motors' angles are divided by their gears, as such controllers show them."""
     zero = np.zeros_like(shown.effort)
     tables = {
@@ -288,7 +288,7 @@ _RESOLUTION = 2.0  # ms of time stamps
 _STRETCHES = {0: "rest", OUT: "out", BACK: "back", END: "rest"}
 
 
-def write_j519(shown: Shown, folder: Path, name: str) -> list[Path]:
+def write_j519(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `time_stamp_ms,sequence,stretch,part,mark,command_J1_deg,...`."""
     head = ["time_stamp_ms", "sequence", "stretch", "part", "mark"]
     head += [c for kind in ("command_J{k}_deg", "J{k}_deg", "current_J{k}_A") for c in named(kind, shown.axes)]
@@ -319,7 +319,7 @@ class _Trace:
     factor: float = 1.0
 
 
-def write_kuka_trace(shown: Shown, folder: Path, name: str) -> list[Path]:
+def write_kuka_trace(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write a folder: the axes' pair, and those of the drives."""
     place = folder / name
     place.mkdir()
@@ -340,7 +340,7 @@ def write_kuka_trace(shown: Shown, folder: Path, name: str) -> list[Path]:
     return [place]
 
 
-def _drive(shown: Shown, k: int) -> list[_Trace]:
+def _drive(shown: ControllerRecord, k: int) -> list[_Trace]:
     return [
         _Trace("Istposition", "rad", shown.motor[:, k]),
         _Trace("Motortemperatur", "°C", shown.temperature[:, k], -_KELVIN),
@@ -368,7 +368,7 @@ def _channel(*codes: tuple[int, object]) -> list[str]:
     return ["#BEGINCHANNELHEADER", *(f"{code},{value}" for code, value in codes), "#ENDCHANNELHEADER"]
 
 
-def write_npz(shown: Shown, folder: Path, name: str) -> list[Path]:
+def write_npz(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write t, mark, q, dq, and current or tau."""
     path = folder / f"{name}.npz"
     drives = {"current" if shown.effort_kind == "current" else "tau": shown.effort}
@@ -377,7 +377,7 @@ def write_npz(shown: Shown, folder: Path, name: str) -> list[Path]:
     return [path]
 
 
-def write_plain_csv(shown: Shown, folder: Path, name: str) -> list[Path]:
+def write_plain_csv(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `t,mark,q_1,...,tau_1,...`."""
     assert shown.effort_kind is not None
     effort = shown.format.efforts[shown.effort_kind]
@@ -410,7 +410,7 @@ _DEFINITION = "\n".join(
 )
 
 
-def write_ros_bag(shown: Shown, folder: Path, name: str) -> list[Path]:
+def write_ros_bag(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write a folder with a bag."""
     from rosbags.rosbag2 import StoragePlugin, Writer
 
@@ -485,7 +485,7 @@ class _Messages:
 STARTED_ROS_CSV = 10**9  # s: stamps count from 1970, and a fixed time keeps files the same
 
 
-def write_ros_csv(shown: Shown, folder: Path, name: str) -> list[Path]:
+def write_ros_csv(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `time,t,speed_scaling,mark,position:a,...`; before the run `t` is empty."""
     head = ["time", "t", "speed_scaling", "mark"]
     head += [cell for kind in ("position", "velocity", "effort") for cell in named(kind + ":{axis}", shown.axes)]
@@ -500,7 +500,7 @@ def write_ros_csv(shown: Shown, folder: Path, name: str) -> list[Path]:
     return [write_rows(folder / f"{name}.csv", head, columns, "\r\n")]
 
 
-def write_rsi(shown: Shown, folder: Path, name: str) -> list[Path]:
+def write_rsi(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `time_s,mark,period,reference_A1,...`."""
     head = ["time_s", "mark", "period"]
     head += [cell for kind in ("reference", "actual", "current") for cell in named(kind + "_{axis}", shown.axes)]
@@ -532,7 +532,7 @@ class _Group:
     form: str
 
 
-def write_twincat_scope(shown: Shown, folder: Path, name: str) -> list[Path]:
+def write_twincat_scope(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write an export; seeds that are odd have a decimal comma."""
     groups = _groups(shown)
     length = len(shown.t)
@@ -557,7 +557,7 @@ def write_twincat_scope(shown: Shown, folder: Path, name: str) -> list[Path]:
     return [path]
 
 
-def _groups(shown: Shown) -> list[_Group]:
+def _groups(shown: ControllerRecord) -> list[_Group]:
     turning = ["mm" if slides else "deg" for slides in shown.robot.mechanism.prismatic]
     rare = slice(None, None, _RARER_TWINCAT_SCOPE)
     n = len(shown.axes)
@@ -571,7 +571,7 @@ def _groups(shown: Shown) -> list[_Group]:
 
 
 def _titles(groups: Sequence[_Group], title: str) -> str:
-    """Write a row of headings: its title over every time base, then what it says of each channel."""
+    """Write a row of headings: its title over every time base, then its entry for each channel."""
     cells: list[str] = []
     for group in groups:
         step = f"{1e3 * float(np.median(np.diff(group.t))):.3g}"
@@ -597,7 +597,7 @@ STARTED_UR_RTDE = 1000.0  # s: how long the controller had been on
 _PLAYING = 2  # runtime_state
 
 
-def write_ur_rtde(shown: Shown, folder: Path, name: str) -> list[Path]:
+def write_ur_rtde(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `timestamp,target_q_0,...`."""
     n = len(shown.axes)
     wide = ["target_q", "target_qd", "target_qdd", "target_current", "target_moment"]
@@ -622,7 +622,7 @@ def write_ur_rtde(shown: Shown, folder: Path, name: str) -> list[Path]:
     return [write_rows(folder / f"{name}.csv", head, columns)]
 
 
-Write = Callable[[Shown, Path, str], list[Path]]
+Write = Callable[[ControllerRecord, Path, str], list[Path]]
 _WRITERS: Mapping[str, Write] = {
     "abb_text": write_abb_text,
     "egm": write_egm,

@@ -1,10 +1,7 @@
-"""What a virtual robot does under its controller, and what it records: `run_program`.
+"""Simulation of a virtual robot under its controller, and its recorded signals: `run_program`.
 
-* When a program moves what: its stretches on a virtual clock, with standing still before, between and after them.
-* What a virtual controller recorded of one program: all it could offer, before a vendor's format picks from it.
-* What torque sensors and encoders of a virtual robot add to the truth.
-* What the sensors and the logger of a virtual robot make of what truly happened.
-* The classics of the field, done to a virtual robot on purpose: what is wrong, in which joint, and how badly.
+It contains the timing of a program's segments and rests, the simulated sensors, encoders and logger, and typical faults
+that can be injected with a given joint and size.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,8 +43,8 @@ LEAD = 0.5  # s
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Driven:
-    """What truly happened, at every step of the controller; motors' side of gears that give way."""
+class TrueMotion:
+    """True state at every step of the controller; motors' side of gears that give way."""
 
     t: FloatArray  # (n,)
     q: FloatArray  # (n, n_joints)
@@ -64,7 +61,7 @@ class Driven:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Recorded:
+class RecordedRun:
     """Signals on the controller's clock, in SI units; one that this robot's drives do not have is NaN throughout."""
 
     program: str
@@ -92,7 +89,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong. Joints and size that are not chosen are drawn when a plan is run."""
+    """One fault. Joints and size that are not given are drawn (random) when a plan is run."""
 
     name: str
     sentence: str
@@ -101,18 +98,18 @@ class Fault:
     size: float = 0.0
 
     def before(self, truth: Truth, plan: Plan) -> Truth:
-        """Put the fault into the robot."""
+        """Apply the fault to the robot."""
         change = _BEFORE.get(self.name)
         return change(self, truth, plan) if change else truth
 
-    def after(self, recorded: Recorded, seed: int) -> Recorded:
-        """Put the fault into what was recorded."""
+    def after(self, recorded: RecordedRun, seed: int) -> RecordedRun:
+        """Apply the fault to the recording."""
         change = _AFTER.get(self.name)
         return change(self, recorded, seed) if change else recorded
 
 
-def run_program(truth: Truth, plan: Plan, *, seed: int, faults: Sequence[Fault | str] = ()) -> Recorded:
-    """Run a whole program, from before it starts to after it ends, and record what a controller could offer.
+def run_program(truth: Truth, plan: Plan, *, seed: int, faults: Sequence[Fault | str] = ()) -> RecordedRun:
+    """Run a whole program, from before it starts to after it ends, and record the controller's signals.
 
     The same truth, plan, seed and faults give the same bits.
     """
@@ -130,7 +127,7 @@ def run_program(truth: Truth, plan: Plan, *, seed: int, faults: Sequence[Fault |
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Course:
-    """A plan laid on a clock that starts with a logger."""
+    """A plan with times on a clock that starts with a logger."""
 
     plan: Plan
     speed: float  # of the program's clock
@@ -138,13 +135,13 @@ class Course:
     end: float  # s
 
     def length(self, stretch: StretchName) -> float:
-        """Tell how long a stretch takes at this speed, s."""
+        """Compute the duration of a segment at this speed, s."""
         return duration(self.plan, stretch) / self.speed
 
 
 @one_blas_thread()
-def drive(truth: Truth, course: Course) -> Driven:
-    """Simulate the robot under its controller; ExcitorError where it gets out of control."""
+def drive(truth: Truth, course: Course) -> TrueMotion:
+    """Simulate the robot under its controller; ExcitorError where it diverges."""
     from excitor.robots.kernel import steps as loop
 
     step = servo_step(truth.settings, course.plan.sample_time)
@@ -163,17 +160,17 @@ def drive(truth: Truth, course: Course) -> Driven:
             f"{course.plan.robot.name}: run {course.plan.run!r} got out of control after {t[done]:.3g} s; "
             "a lower bandwidth_hz of the virtual controller may hold it"
         )
-    return Driven(t[lead:], *out[:, lead:])
+    return TrueMotion(t[lead:], *out[:, lead:])
 
 
 def servo_step(settings: Settings, sample_time: float) -> float:
-    """Tell how long the servo loop's step is: a whole part of the log's, s."""
+    """Compute the servo loop's step: a whole fraction of the log's, s."""
     step = settings.log_step or sample_time
     return step / max(1, int(np.ceil(step / settings.control_step - 1e-9)))
 
 
 def fed_forward(robot: Robot, motion: Motion) -> FloatArray:
-    """Find the torques of the model that the controller has, payload as stated, (n_steps, n_joints)."""
+    """Compute the feedforward torques of the controller's model, payload as stated, (n_steps, n_joints)."""
     smooth = with_friction_width(robot, 0.01)
     return np.ascontiguousarray(inverse_dynamics(smooth, motion, prior(robot)))
 
@@ -186,7 +183,7 @@ def check_same_robot(truth: Truth, robot: Robot) -> None:
 
 
 def lay_course(plan: Plan, settings: Settings, rng: np.random.Generator) -> Course:
-    """Draw how long the robot stands, and lay the plan's stretches between."""
+    """Draw the durations of rests, and place the plan's segments between."""
     t = rng.uniform(*settings.standing)
     starts: list[tuple[StretchName, float]] = []
     for stretch in Stretches:
@@ -198,7 +195,7 @@ def lay_course(plan: Plan, settings: Settings, rng: np.random.Generator) -> Cour
 
 
 def commanded(course: Course, t: FloatArray, order: int = 0) -> FloatArray:
-    """Evaluate a derivative of what the program commands, (n_t, n_joints)."""
+    """Evaluate a derivative of the commanded motion, (n_t, n_joints)."""
     plan = course.plan
     out = np.tile(plan.home if order == 0 else 0.0 * plan.home, (len(t), 1))
     for stretch, start in course.starts:
@@ -211,7 +208,7 @@ def commanded(course: Course, t: FloatArray, order: int = 0) -> FloatArray:
 
 
 def marked(course: Course, t: FloatArray) -> IntArray:
-    """Tell what mark the program has set, (n_t,): 0 where it stands."""
+    """Compute the mark that the program has set, (n_t,): 0 while it stands."""
     out = np.zeros(len(t), dtype=np.int64)
     for stretch, start in course.starts:
         stop = start + course.length(stretch)
@@ -236,8 +233,8 @@ def with_noise(tau: FloatArray, rng: np.random.Generator, *, white: FloatArray, 
     return np.asarray(tau + rng.normal(size=tau.shape) * white + walk / stationary * slow)
 
 
-def record(truth: Truth, course: Course, driven: "Driven", rng: np.random.Generator) -> Recorded:
-    """Sample, quantise and blur what happened, on the logger's clock."""
+def record(truth: Truth, course: Course, driven: "TrueMotion", rng: np.random.Generator) -> RecordedRun:
+    """Sample and quantise the true signals with noise, on the logger's clock."""
     settings, plan = truth.settings, course.plan
     step = settings.log_step or plan.sample_time
     t = step * np.arange(int(driven.t[-1] / step + 1e-9) + 1)
@@ -249,7 +246,7 @@ def record(truth: Truth, course: Course, driven: "Driven", rng: np.random.Genera
     q_motor = np.where(exact, q_motor, np.round(q_motor / np.where(exact, 1.0, quantum)) * quantum)
     current, torque_motor = motor_side(truth, plan.robot, sampled(driven, "torque_motor", t - settings.sensor_lag), rng)
     shown = settings.speed if settings.speed_told else 1.0
-    recorded = Recorded(
+    recorded = RecordedRun(
         program=plan.run,
         robot=plan.robot,
         t=t * (1.0 + settings.clock_drift),
@@ -269,20 +266,20 @@ def record(truth: Truth, course: Course, driven: "Driven", rng: np.random.Genera
     return with_rows(recorded, ~lost) if lost.any() else recorded
 
 
-def with_rows(recorded: Recorded, rows: BoolArray) -> Recorded:
+def with_rows(recorded: RecordedRun, rows: BoolArray) -> RecordedRun:
     """Keep some rows of every signal."""
-    signals = [field.name for field in fields(Recorded) if field.name not in ("program", "robot")]
+    signals = [field.name for field in fields(RecordedRun) if field.name not in ("program", "robot")]
     return replace(recorded, **{name: getattr(recorded, name)[rows] for name in signals})
 
 
-def sampled(driven: "Driven", name: str, t: FloatArray) -> FloatArray:
+def sampled(driven: "TrueMotion", name: str, t: FloatArray) -> FloatArray:
     """Interpolate a signal between the controller's steps, linearly."""
     values = getattr(driven, name)
     k, share = _place(driven, t)
     return np.asarray(values[k] + share * (values[k + 1] - values[k]))
 
 
-def hermite(driven: "Driven", t: FloatArray) -> FloatArray:
+def hermite(driven: "TrueMotion", t: FloatArray) -> FloatArray:
     """Interpolate positions by cubics that have the velocities at the controller's steps."""
     k, s = _place(driven, t)
     h = driven.t[1] - driven.t[0]
@@ -291,7 +288,7 @@ def hermite(driven: "Driven", t: FloatArray) -> FloatArray:
     return np.asarray(q0 + rise * (q1 - q0) + s * (1.0 - s) * ((1.0 - s) * v0 - s * v1))
 
 
-def _place(driven: "Driven", t: FloatArray) -> tuple[IntArray, FloatArray]:
+def _place(driven: "TrueMotion", t: FloatArray) -> tuple[IntArray, FloatArray]:
     h = driven.t[1] - driven.t[0]
     k = np.clip(np.floor(t / h + 1e-9).astype(np.int64), 0, len(driven.t) - 2)
     share = np.clip(t / h - k, 0.0, 1.0)
@@ -301,9 +298,9 @@ def _place(driven: "Driven", t: FloatArray) -> tuple[IntArray, FloatArray]:
 def motor_side(
     truth: Truth, robot: Robot, torque: FloatArray, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Measure currents and the motor torques that the controller makes of them, its law being the prior's.
+    """Simulate measured currents and the motor torques that the controller computes by the prior's law.
 
-    Where there is no law, there are no currents, and torques are what the drives say. Noise is of currents.
+    Where there is no law, there are no currents, and torques are those of the drives. Noise is of currents.
     """
     scale = motor_torque_scale(robot)
     white, slow = truth.settings.white * scale, truth.settings.slow * scale
@@ -315,7 +312,7 @@ def motor_side(
 
 
 def currents(law: FloatArray, torque: FloatArray) -> FloatArray:
-    """Invert τ = sgn(I) (c0 + c1 |I| + c2 I² + c3 |I|³) on its rising branch; beyond, the current of its top."""
+    """Invert τ = sgn(I) (c0 + c1 |I| + c2 I² + c3 |I|³) on its rising branch; beyond, the current of its maximum."""
     out = np.empty_like(torque)
     for i, (c0, c1, c2, c3) in enumerate(law):
         size = np.maximum(np.abs(torque[:, i]) - c0, 0.0)
@@ -372,7 +369,7 @@ def _limit(fault: Fault, truth: Truth, plan: Plan) -> Truth:
 
 
 def _hang(fault: Fault, truth: Truth, plan: Plan) -> Truth:
-    """Hang a ball on the flange: `size` of what its weight would need to use up the weakest joint's torque."""
+    """Attach a ball to the flange: `size` times the mass whose weight uses up the weakest joint's torque."""
     weights = np.abs(np.einsum("ikj,k->ij", frame_jacobian(plan.robot, _main(plan).q)[:, :3], _gravity(plan.robot)))
     mass = fault.size * float(np.min(torque_scale(plan.robot) / np.maximum(weights.max(axis=0), 1e-3)))
     radius = 0.05 * np.cbrt(mass)  # of iron, and then some
@@ -385,32 +382,32 @@ def _hang(fault: Fault, truth: Truth, plan: Plan) -> Truth:
 
 
 def _gravity(robot: Robot) -> FloatArray:
-    """Read gravity; of a robot without any, what it would be on earth."""
+    """Return gravity; on earth for a robot without any."""
     g = robot.mechanism.gravity
     return g if g.any() else np.array([0.0, 0.0, -9.81])
 
 
-def _swap(fault: Fault, recorded: Recorded, seed: int) -> Recorded:
+def _swap(fault: Fault, recorded: RecordedRun, seed: int) -> RecordedRun:
     order = np.arange(recorded.robot.n_joints)
     order[list(fault.joints)] = fault.joints[::-1]
     names = TORQUES if fault.channel == "torque" else (*POSITIONS, *VELOCITIES, "q_motor", *TORQUES, "temperature")
     return replace(recorded, **{name: getattr(recorded, name)[:, order] for name in names})
 
 
-def _in_degrees(fault: Fault, recorded: Recorded, seed: int) -> Recorded:
+def _in_degrees(fault: Fault, recorded: RecordedRun, seed: int) -> RecordedRun:
     turning = ~recorded.robot.mechanism.prismatic
     factor = np.where(turning, 180.0 / np.pi, 1.0)
     return _scaled(recorded, (*POSITIONS, *VELOCITIES, "q_motor"), factor)
 
 
-def _flip(fault: Fault, recorded: Recorded, seed: int) -> Recorded:
+def _flip(fault: Fault, recorded: RecordedRun, seed: int) -> RecordedRun:
     factor = np.ones(recorded.robot.n_joints)
     factor[list(fault.joints)] = -1.0
     return _scaled(recorded, TORQUES if fault.channel == "torque" else ("q", "dq", "q_motor"), factor)
 
 
-def _forget_gear(fault: Fault, recorded: Recorded, seed: int) -> Recorded:
-    """Show the motor's angle for the joint's, or the joint's torque for the motor's: off by the ratio."""
+def _forget_gear(fault: Fault, recorded: RecordedRun, seed: int) -> RecordedRun:
+    """Replace the joint's angle by the motor's, or the motor's torque by the joint's: an error of the gear ratio."""
     factor = np.ones(recorded.robot.n_joints)
     for i in fault.joints:
         factor[i] = ratio(recorded.robot, i)
@@ -419,7 +416,7 @@ def _forget_gear(fault: Fault, recorded: Recorded, seed: int) -> Recorded:
     )
 
 
-def _drop(fault: Fault, recorded: Recorded, seed: int) -> Recorded:
+def _drop(fault: Fault, recorded: RecordedRun, seed: int) -> RecordedRun:
     rng = np.random.default_rng([seed, 0x64])
     kept = rng.uniform(size=len(recorded.t)) >= fault.size
     measured = np.flatnonzero(recorded.mark >= MEASURED)
@@ -428,7 +425,7 @@ def _drop(fault: Fault, recorded: Recorded, seed: int) -> Recorded:
     return with_rows(recorded, kept)
 
 
-def _scaled(recorded: Recorded, names: tuple[str, ...], factor: FloatArray) -> Recorded:
+def _scaled(recorded: RecordedRun, names: tuple[str, ...], factor: FloatArray) -> RecordedRun:
     return replace(recorded, **{name: getattr(recorded, name) * factor for name in names})
 
 
@@ -438,7 +435,7 @@ _BEFORE: Mapping[str, Callable[[Fault, Truth, Plan], Truth]] = {
     "saturated-current": _limit,
     "wrong-payload": _hang,
 }
-_AFTER: Mapping[str, Callable[[Fault, Recorded, int], Recorded]] = {
+_AFTER: Mapping[str, Callable[[Fault, RecordedRun, int], RecordedRun]] = {
     "swapped-axes": _swap,
     "degrees": _in_degrees,
     "flipped-sign": _flip,
@@ -451,14 +448,14 @@ FAULTS: Mapping[str, Fault] = {
     name: Fault(name, sentence)
     for name, sentence in {
         "swapped-axes": "the log has the columns of two joints in each other's place",
-        "degrees": "positions and velocities are in degrees where radians are said",
+        "degrees": "positions and velocities are in degrees where radians are declared",
         "flipped-sign": "one joint's torque, or its position, has the wrong sign",
         "missing-gear": "one motor's position, or its torque, was not divided by its gear ratio",
         "half-speed": "the speed slider stood at 50 %: the motion took twice as long",
         "dropped-samples": "the logger lost samples, some one by one and some in a gap",
         "stuck-joint": "a joint's brake stayed closed: it did not move",
         "saturated-current": "a drive gave less current than the motion needs: its torque is cut off",
-        "wrong-payload": "a mass hung on the flange that nobody stated",
+        "wrong-payload": "an unstated mass is attached to the flange",
     }.items()
 }
 CHANNELS: Mapping[str, tuple[str, ...]] = {
@@ -470,7 +467,7 @@ CHANNELS: Mapping[str, tuple[str, ...]] = {
 
 
 def aimed(fault: Fault | str, plan: Plan, seed: int) -> Fault:
-    """Choose what is open: joints in which the fault can show in this plan, channel, size; ValueError if none can."""
+    """Choose unset values: joints in which the fault can show in this plan, channel, size; ValueError if none can."""
     if isinstance(fault, str):
         if fault not in FAULTS:
             raise ValueError(f"there is no fault {fault!r}, expected one of {', '.join(FAULTS)}")
@@ -495,12 +492,12 @@ def moving(plan: Plan) -> list[int]:
 
 
 def geared(plan: Plan) -> list[int]:
-    """List moving joints whose motor turns faster or slower than they do."""
+    """List moving joints with a gear ratio other than 1."""
     return [i for i in moving(plan) if abs(np.log(abs(ratio(plan.robot, i)))) > 0.1]
 
 
 def hungry(plan: Plan) -> list[int]:
-    """List moving joints whose torque rarely comes near its peak, which is well above what holds them.
+    """List moving joints whose torque rarely comes near its peak, which is well above their holding torque.
 
     A joint that friction dominates always does: cut off, it would not move at all.
     """
@@ -516,7 +513,7 @@ def _open_to(name: str, plan: Plan) -> list[int]:
 
 
 def _wanted(name: str) -> int:
-    """Count the joints that a fault is in."""
+    """Count the joints affected by a fault."""
     return 2 if name == "swapped-axes" else int(name in _CANDIDATES)
 
 

@@ -1,8 +1,7 @@
-"""What a virtual robot truly is: drawn about what is known of a robot, and written apart from its logs.
+"""True model of a virtual robot, drawn about a robot's prior, and written apart from its logs.
 
-* How a virtual robot differs from what is known of it, how it is driven, and what its sensors add.
-* A truth as the compiled closed loop reads it: its plant, and the controller that holds it.
-* What does a virtual robot truly carry? A body near the guess, and unlike it.
+It contains the deviations from the prior, the payload, the controller, the sensors' errors, and the arrays of the
+compiled closed loop.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -103,7 +102,7 @@ class Settings:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Truth:
-    """A robot as it truly is; it carries the payload that a plan states, or `load` where a plan can only guess it.
+    """True robot; it carries the payload that a plan states, or `load` where a plan can only assume one.
 
     `robot` begins with the parameters that the campaign knows; what no model has comes after them.
     """
@@ -129,10 +128,10 @@ class Truth:
 
 
 def draw_truth(robot: Robot, seed: int, settings: Settings | None = None) -> Truth:
-    """Draw a robot about its prior; ExcitorError where the prior does not say how heavy the links are.
+    """Draw a robot about its prior; ExcitorError where the prior does not state how heavy the links are.
 
-    Masses are spread through the pseudo-inertia, so that bodies stay possible. Friction and rotors that nobody
-    states get plausible values.
+    Masses are spread through the pseudo-inertia, so that bodies stay possible. Unknown friction and
+    rotors get plausible values.
     """
     settings = settings or Settings()
     check_known(robot)
@@ -153,7 +152,7 @@ def draw_truth(robot: Robot, seed: int, settings: Settings | None = None) -> Tru
 
 
 def draw_efficiency(robot: Robot, seed: int, settings: Settings) -> FloatArray:
-    """Draw what gears lose more, both ways alike, (n_joints,); gears without loss stay so."""
+    """Draw additional gear losses, both ways alike, (n_joints,); gears without loss stay so."""
     drawn = settings.gears * np.random.default_rng([seed, 0x67656172]).normal(size=robot.n_joints)
     return np.asarray(np.where(robot.drive.efficiency < 1.0, drawn, 0.0))
 
@@ -161,7 +160,7 @@ def draw_efficiency(robot: Robot, seed: int, settings: Settings) -> FloatArray:
 def true_parameters(
     truth: Truth, robot: Robot, *, temperature: FloatArray | None = None, sensed: bool = False
 ) -> FloatArray:
-    """Write the truth in a campaign robot's parameters, its payload included, (n_params,).
+    """Convert the truth to a campaign robot's parameters, its payload included, (n_params,).
 
     With temperatures (n_joints,), friction is as warm as that. `sensed`: what torque sensors at the joints feel of
     it, which is links alone.
@@ -208,7 +207,7 @@ def truth_data(truth: Truth) -> dict[str, Any]:
 
 
 def check_known(robot: Robot) -> None:
-    """Refuse robots of which too little is known to let them move."""
+    """Check that enough is known of a robot to simulate it."""
     n = robot.mechanism.n_links
     known = robot.known[: 10 * n].reshape(-1, 10).any(axis=1)
     if not known.all():
@@ -266,7 +265,7 @@ def draw_drives(robot: Robot, chi: FloatArray, rng: np.random.Generator, setting
 def with_unmodelled(
     robot: Robot, chi: FloatArray, rng: np.random.Generator, settings: Settings
 ) -> tuple[Robot, FloatArray]:
-    """Give signs a width, and add friction that no model has: ripple of motors, Stribeck's rise."""
+    """Smooth the signs of friction, and add unmodelled friction: motor ripple and the Stribeck effect."""
     scale, speed, n = torque_scale(robot), speed_scale(robot), robot.n_joints
     terms = [wide(term, speed) for term in robot.drive.friction]
     more: list[tuple[FrictionTerm, float]] = []
@@ -302,14 +301,14 @@ def with_unmodelled(
 
 
 def wide(term: FrictionTerm, speed: FloatArray) -> FrictionTerm:
-    """Give a true sign the width that integration needs."""
+    """Replace a true sign by one of finite width, which integration needs."""
     if not has_true_sign(term):
         return term
     return replace(term, width=SIGN_WIDTH * float(np.abs(term.senses) @ speed))
 
 
 def warmth(truth: Truth) -> FloatArray:
-    """Find the share of each friction term that is lost a kelvin, (n_terms,)."""
+    """Compute the share of each friction term that is lost per kelvin, (n_terms,)."""
     settings = truth.settings
     rows = [friction_model(term) for term in truth.robot.drive.friction]
     lost = [settings.viscous_drift if row.grows > 0.0 else settings.coulomb_drift for row in rows]
@@ -322,7 +321,7 @@ def springs(robot: Robot, chi: FloatArray, settings: Settings) -> tuple[FloatArr
         return np.zeros(0), np.zeros(0)
     rotors = rotor_matrix(robot, chi)
     if np.linalg.eigvalsh(0.5 * (rotors + rotors.T))[0] <= 0.0:
-        raise ExcitorError(f"{robot.name}: gears that give way need a rotor inertia for every motor; state them")
+        raise ExcitorError(f"{robot.name}: elastic gears need a rotor inertia for every motor; state them")
     M = mass_matrix(robot, random_motion(robot, 50).q, chi) - rotors
     inertia = np.diagonal(M, axis1=1, axis2=2).mean(axis=0)
     omega = 2.0 * np.pi * settings.resonance_hz
@@ -330,12 +329,12 @@ def springs(robot: Robot, chi: FloatArray, settings: Settings) -> tuple[FloatArr
 
 
 def speed_scale(robot: Robot) -> FloatArray:
-    """Tell how fast each joint can be; 1 rad/s or m/s where no limit is stated."""
+    """Return each joint's speed limit; 1 rad/s or m/s where none is stated."""
     return np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, 1.0)
 
 
 def ripples_a_unit(robot: Robot, i: int) -> float:
-    """Count ripples a radian or metre of a motor: one a turn where it is geared, by its poles or pitch elsewhere."""
+    """Return the ripples per radian or metre of a motor: one per turn where geared, by poles or pitch elsewhere."""
     if np.abs(robot.drive.motor_from_joint[i]).max() > 2.0:
         return 1.0
     return 2.0 * np.pi / 0.02 if robot.mechanism.prismatic[i] else 24.0
@@ -392,7 +391,7 @@ def plant_of(truth: Truth, robot: Robot) -> "Plant":
 
 
 def friction_power(truth: Truth, speed: FloatArray) -> FloatArray:
-    """Add up what friction takes when every joint turns alone at a speed, (n_joints,), W."""
+    """Compute the friction power when every joint turns alone at a speed, (n_joints,), W."""
     power = np.zeros(len(speed))
     for term, column in zip(truth.robot.drive.friction, layout(truth.robot).friction_columns, strict=True):
         joint = int(np.argmax(np.abs(term.acts)))
@@ -435,7 +434,7 @@ def controller_of(truth: Truth, robot: Robot, motion: Motion, forward: FloatArra
 
 
 def motor_limits(truth: Truth, robot: Robot, motion: Motion, forward: FloatArray) -> FloatArray:
-    """Find what each motor can give; one that is limited, four fifths of its peak, or enough to hold the arm."""
+    """Compute each motor's torque limit; if limited, four fifths of its peak, or enough to hold the arm."""
     gears = np.abs(robot.drive.motor_from_joint)
     own = np.where(np.diagonal(gears) > 0.0, np.diagonal(gears), gears.max(axis=1))
     limit = robot.limits.torque / own
@@ -449,7 +448,7 @@ def motor_limits(truth: Truth, robot: Robot, motion: Motion, forward: FloatArray
 
 
 def encoder_steps(truth: Truth, robot: Robot) -> FloatArray:
-    """Find the resolution of each motor's encoder, rad or m of the motor; 0 where it is exact."""
+    """Return the resolution of each motor's encoder, rad or m of the motor; 0 where it is exact."""
     counts = truth.settings.encoder_counts
     if counts == 0:
         return np.zeros(robot.n_joints)
@@ -476,7 +475,7 @@ DENSITY = 2000.0  # kg/m³, of a load whose guess has no size
 
 
 def draw_load(guess: FloatArray, seed: int) -> FloatArray:
-    """Stretch, turn and shift the guess: P' = s A P Aᵀ of its pseudo-inertia, so that it stays a body; (10,).
+    """Scale, rotate and shift the guess: P' = s A P Aᵀ of its pseudo-inertia, so that it stays physical; (10,).
 
     A = [[E + S, d], [0, 1]] about the guessed centre.
     """

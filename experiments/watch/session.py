@@ -1,6 +1,6 @@
-"""What does each cycle teach? The recursive estimate goes on, and the cycle is held against healthy ones.
+"""State of a watch: update of the recursive estimate by each cycle, and its comparison with healthy cycles.
 
-* Where does a cycle end while samples still come? By the plan's period, or where the motion repeats itself.
+Samples are cut into cycles as they come: by the plan's period, or where the motion repeats itself.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ from excitor.experiments.model import FILE, Model, read_model
 from excitor.identify.change import (
     Alarm,
     Detector,
+    MonitoredRobot,
     Verdict,
-    Watched,
     base_equations,
     begin,
     cycle_equations,
@@ -48,18 +48,18 @@ MOST_ALARMS = 100  # that are remembered
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Basis:
-    """What a watch holds cycles against; nothing of it changes."""
+    """Fixed reference of a watch: campaign, model, watched quantities and row settings."""
 
     campaign: OpenCampaign
     model: Model
     model_digest: str
-    what: Watched
+    what: MonitoredRobot
     rows: Rows
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Told:
-    """What is told of one cycle."""
+class CycleReport:
+    """Result of one cycle."""
 
     cycle: int  # of all, from 1
     process: str
@@ -71,7 +71,7 @@ class Told:
 
 @dataclass(slots=True)
 class Session:
-    """What was learned so far."""
+    """State learned so far."""
 
     basis: Basis
     estimate: Recursive
@@ -83,7 +83,7 @@ class Session:
 
 
 def open_basis(campaign: OpenCampaign) -> Basis:
-    """Read the model that cycles are held against."""
+    """Read the model that cycles are compared with."""
     if campaign.content.task == "payload":
         raise ExcitorError(
             f"{campaign.folder}: is a payload campaign, whose model is no arm's; watch the campaign of its arm"
@@ -109,7 +109,7 @@ def open_basis(campaign: OpenCampaign) -> Basis:
 
 
 def begin_session(basis: Basis) -> Session:
-    """Start from the model: believed, but loosely."""
+    """Start from the model's parameters, with an inflated covariance."""
     values = basis.model.values
     doubt = np.maximum(
         DOUBT * basis.model.sigma, LEAST_DOUBT * np.maximum(np.abs(values), np.abs(values).max(initial=1.0) * 1e-3)
@@ -137,8 +137,8 @@ def samples_of(campaign: OpenCampaign, run: Run, cycle: CutCycle) -> Samples:
     return Samples(run.name, part, cycle.tau[inner], cycle.rate)
 
 
-def take(session: Session, cycle: Samples, *, process: str, log: str, t: float, clock: float) -> Told:
-    """Learn from a cycle, and say what is thought of it; `t` is the log's time, `clock` one that all logs share."""
+def take(session: Session, cycle: Samples, *, process: str, log: str, t: float, clock: float) -> CycleReport:
+    """Update the session with a cycle, and return the result; `t` is the log's time, `clock` is common to all logs."""
     basis = session.basis
     try:
         regression = cycle_equations(basis.what, cycle, basis.rows)
@@ -157,14 +157,14 @@ def take(session: Session, cycle: Samples, *, process: str, log: str, t: float, 
     session.detectors[process], verdict = observe(detector, found, after_break=stood)
     session.cycles += 1
     foreign = unexplained(basis.what, regression) if verdict.learning else ()
-    told = Told(session.cycles, process, log, t, verdict, foreign)
+    told = CycleReport(session.cycles, process, log, t, verdict, foreign)
     if verdict.alarms or verdict.confirmed:
         session.alarms = [*session.alarms, told_data(basis, told)][-MOST_ALARMS:]
     return told
 
 
-def unexplained(what: Watched, regression: Regression) -> tuple[str, ...]:
-    """Name joints whose torques the model on file predicts worse than no model would, and far beyond what it leaves."""
+def unexplained(what: MonitoredRobot, regression: Regression) -> tuple[str, ...]:
+    """List joints whose torques the model on file predicts worse than no model, and far beyond its residuals."""
     base = np.searchsorted(what.columns, what.base)
     residual = regression.y - regression.W[:, base] @ what.beta
     found = []
@@ -176,17 +176,17 @@ def unexplained(what: Watched, regression: Regression) -> tuple[str, ...]:
     return tuple(found)
 
 
-def doubt_sentence(told: Told) -> str:
-    """Say that what is learned may not be healthy, or not of this robot."""
+def doubt_sentence(told: CycleReport) -> str:
+    """Describe the warning that a cycle learned from may not be healthy, or not of this robot."""
     return (
         f"{told.log}: in the cycle at {told.t:.1f} s the model on file predicts the torques of "
-        f"{several(list(told.foreign))} worse than no model would, and yet it is learned from as healthy; see whether "
-        "the log is this robot's, its channels live, and their units, signs, sides and order as [log] says"
+        f"{several(list(told.foreign))} worse than no model would, and yet it is learned from as healthy; check that "
+        "the log is this robot's, its channels live, and their units, signs, sides and order as [log] states"
     )
 
 
 def run_of(campaign: OpenCampaign, path: Path) -> Run:
-    """Find the run that says how a log's cycles are cut: its own, or the only way that any run tells."""
+    """Find the run that states how a log's cycles are cut: its own, or the only way that any run states."""
     own = [run for run in campaign.content.run if (campaign.folder / run.log).resolve() == path.resolve()]
     named = [run for run in campaign.content.run if run.program is not None and _is_named(path, Path(run.log).stem)]
     named.sort(key=lambda run: -len(run.log))
@@ -197,31 +197,31 @@ def run_of(campaign: OpenCampaign, path: Path) -> Run:
     ways = {(run.period_s, run.cycle_s) for run in telling}
     if len(ways) == 1:
         return telling[0]
-    told = "tell different ones" if ways else "tell none"
+    told = "state different ones" if ways else "state none"
     raise ExcitorError(
-        f"{path}: nobody says where its cycles end: the runs of campaign.toml {told}; give one [[run]] with this log "
+        f"{path}: the end of its cycles is unknown: the runs of campaign.toml {told}; give one [[run]] with this log "
         "and period_s, or cycle_s (the shortest a cycle can be)"
     )
 
 
 def _is_named(path: Path, program: str) -> bool:
-    """Tell whether a log bears a program's name, perhaps with a date or a number behind."""
+    """Return True if a log has a program's name, perhaps with a date or a number appended."""
     return path.stem == program or path.stem.startswith((f"{program}-", f"{program}_", f"{program}."))
 
 
 def declared_of(campaign: OpenCampaign, run: Run) -> ColumnMap:
-    """Say what a log's columns are."""
+    """Return the declared columns of a log."""
     if campaign.content.log is not None:
         return campaign.content.log
     if run.program is not None:
         return declared_by(run.program.partition("/")[0], campaign.robot)
-    raise ExcitorError(f"{campaign.folder}: campaign.toml has no [log], so nobody knows what a log's columns are")
+    raise ExcitorError(f"{campaign.folder}: campaign.toml has no [log], which must declare the log's columns")
 
 
 def drift(session: Session) -> list[dict[str, Any]]:
-    """Tell each parameter: what it is now, its standard deviation, and how far it is from the model in those of both.
+    """List each parameter's value, standard deviation σ, and deviation from the model in units of both σ.
 
-    σ² = P s² with s how much more predictions miss than white noise would, at least 1.
+    σ² = P s² with s the ratio of prediction errors to those for white noise, at least 1.
     """
     model = session.basis.model
     sigma = np.sqrt(np.diag(covariance(session.estimate))) * max(1.0, noise_scale(session.estimate))
@@ -240,7 +240,7 @@ def drift(session: Session) -> list[dict[str, Any]]:
     ]
 
 
-def told_data(basis: Basis, told: Told) -> dict[str, Any]:
+def told_data(basis: Basis, told: CycleReport) -> dict[str, Any]:
     """Write a cycle for scripts."""
     verdict = told.verdict
     surprise = {_name(group.kind, group.joint): float(s) for group, s in zip(basis.what.groups, verdict.surprise,
@@ -276,7 +276,7 @@ def _name(kind: str, joint: str) -> str:
 
 
 def _with_held(campaign: OpenCampaign, robot: Robot) -> Robot:
-    """Leave joints out that the campaign declares still."""
+    """Lock the joints that the campaign declares still."""
     held = {robot.joint_names.index(name): 0.0 for name in campaign.content.locked if name in robot.joint_names}
     return replace(robot, locked={**held, **robot.locked}) if held else robot
 
@@ -291,7 +291,7 @@ GAP = 1.5  # sampling intervals that may lie between two samples
 
 @dataclass(slots=True)
 class Cutter:
-    """Samples that are not cut yet, and how to cut them."""
+    """Samples that are not cut yet, and the settings of the cut."""
 
     period: float | None  # s: exactly; None: to be found
     shortest: float  # s, of a cycle that is to be found
@@ -316,12 +316,12 @@ class Cutter:
 
 
 def follows(cutter: Cutter, t: FloatArray) -> bool:
-    """Tell whether samples go on where the last ended."""
+    """Return True if samples continue where the last ended."""
     return not cutter.waiting or bool(0.0 < t[0] - cutter.t[-1] <= GAP / cutter.rate)
 
 
 def begin_stretch(cutter: Cutter, *, same_log: bool = False) -> None:
-    """Forget what waits: the next samples do not follow. A new log begins where its plan begins."""
+    """Discard waiting samples: the next ones do not follow. A new log begins where its plan begins."""
     cutter.gone += cutter.waiting
     cutter.t, cutter.q, cutter.tau = np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))
     cutter.begins, cutter.tried = None, 0
@@ -336,7 +336,7 @@ def add(cutter: Cutter, t: FloatArray, q: FloatArray, tau: FloatArray, rate: flo
         raise InvalidLog(
             name, f"is sampled at {rate:g} Hz, at first it was {cutter.rate:g} Hz; watch one rate at a time"
         )
-    cutter.rate = cutter.rate or float(f"{rate:.6g}")  # stamps are rounded: no piece is to differ for that
+    cutter.rate = cutter.rate or float(f"{rate:.6g}")  # stamps are rounded: no part is to differ for that
     if not cutter.waiting:
         cutter.t, cutter.q, cutter.tau = t, q, tau
         return
@@ -346,7 +346,7 @@ def add(cutter: Cutter, t: FloatArray, q: FloatArray, tau: FloatArray, rate: flo
 
 
 def cut(cutter: Cutter, *, ended: bool = False) -> Iterator[CutCycle]:
-    """Give the cycles that are whole, each once; `ended`: no more samples follow."""
+    """Yield the complete cycles, each once; `ended`: no more samples follow."""
     yield from _planned(cutter, ended) if cutter.period is not None else _found(cutter, ended)
 
 
@@ -372,7 +372,7 @@ def _planned(cutter: Cutter, ended: bool) -> Iterator[CutCycle]:
 
 
 def _found_again(cutter: Cutter, ended: bool) -> bool:
-    """Look for a planned cycle by its motion."""
+    """Find a planned cycle by its motion."""
     assert cutter.template is not None
     n = len(cutter.template)
     if cutter.waiting < 2 * n and not (ended and cutter.waiting >= n + 2):
@@ -404,7 +404,7 @@ def _found(cutter: Cutter, ended: bool) -> Iterator[CutCycle]:
 
 
 def _learned(cutter: Cutter, ended: bool) -> bool:
-    """Look for the period once there is enough to see it in, from where the robot begins to move."""
+    """Find the period once there are enough samples, from where the robot begins to move."""
     if cutter.waiting:
         away = np.abs(cutter.q - cutter.q[0]).max(axis=1) > STILL
         begins = int(np.argmax(away)) if away.any() else cutter.waiting - 1
@@ -424,7 +424,7 @@ def _learned(cutter: Cutter, ended: bool) -> bool:
 
 
 def _checked(cutter: Cutter, first: int, n: int) -> Iterator[CutCycle]:
-    """Give a cycle that is the same motion as the first; count the others."""
+    """Yield a cycle of the same motion as the first; count the others."""
     own = cutter.q[first : first + n]
     if cutter.template is None and _stands(own):
         cutter.left_out += 1
@@ -443,12 +443,12 @@ def _checked(cutter: Cutter, first: int, n: int) -> Iterator[CutCycle]:
 
 
 def _stands(q: FloatArray) -> bool:
-    """Tell whether nothing moves."""
+    """Return True if nothing moves."""
     return bool(np.ptp(q, axis=0).max(initial=0.0) < STILL)
 
 
 def _difference(cutter: Cutter, own: FloatArray) -> float:
-    """Power of what a motion differs from the first cycle by, over the power of its motion, each about its mean."""
+    """Compute the power of a motion's difference from the first cycle over its own power, each about its mean."""
     assert cutter.template is not None
     size = min(len(own), len(cutter.template))
     template = cutter.template[:size] - cutter.template[:size].mean(axis=0)

@@ -1,8 +1,7 @@
-"""Where do cycles come from? One log that grows, or a folder in which logs appear.
+"""Sources of cycles: one growing log, or a folder in which logs appear; and the state and output of a watch.
 
-* How are logs read that still grow, or still appear? Piece by piece, each line and file once, in bounded memory.
-* How does a watch go on after a restart? All it has learned lies in watch.json, written whole or not at all.
-* What does a person at a terminal see of a watch? One table that goes on; elsewhere, a line for what matters.
+Growing logs are read in parts, each line and file once, in bounded memory. The state is in watch.json, written
+atomically, so that a watch resumes after a restart. In a terminal it is shown as one table, elsewhere as lines.
 """
 
 import hashlib
@@ -23,8 +22,8 @@ from excitor.experiments.logs import read_run_aligned
 from excitor.experiments.watch.session import (
     Basis,
     Cutter,
+    CycleReport,
     Session,
-    Told,
     add,
     begin_session,
     begin_stretch,
@@ -52,12 +51,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-BLIND = 20.0  # cycles' time without a cycle of the motion that is watched, after which that is told
+BLIND = 20.0  # cycles' time without a cycle of the watched motion, after which that is reported
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Batch:
-    """Cycles that came together, and what is to be told about them."""
+    """Cycles that came together, and messages about them."""
 
     cycles: tuple[tuple[Samples, str, float], ...] = ()  # samples, log, s
     process: str = ""
@@ -67,7 +66,7 @@ class Batch:
 
 
 class Source(Protocol):
-    """Gives what is new; can be asked again and again, and go on after a restart."""
+    """Source of new cycles; it can be polled repeatedly, and resumes after a restart."""
 
     path: Path
 
@@ -77,18 +76,18 @@ class Source(Protocol):
 
     @property
     def waits(self) -> bool:
-        """Tell whether something is there that may not be complete yet."""
+        """True if there is data that may not be complete yet."""
 
     def news(self) -> Iterator[Batch]:
-        """Give what has come since the last time; after each batch, `data` is what has been dealt with."""
+        """Yield what has come since the last time; after each batch, `data` describes what has been processed."""
 
     def data(self) -> dict[str, Any]:
-        """Write how far it was read."""
+        """Write the read position."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """How far a growing log was read: the byte after the last line that was taken, and by what it is known again."""
+    """Read position of a growing log: the byte after the last line read, and a digest to recognise the log."""
 
     offset: int = 0
     row: int = 0  # lines before the offset
@@ -98,18 +97,18 @@ class Place:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Piece:
-    """Some samples that follow each other, on the joint side."""
+    """Consecutive samples on the joint side."""
 
     t: FloatArray  # (n_samples,), s
     q: FloatArray  # (n_samples, n_joints)
     tau: FloatArray
     rate: float
-    before: Place  # where the piece begins
+    before: Place  # where the samples begin
     after: Place  # and ends
 
 
 @dataclass(slots=True)
-class Growing:
+class GrowingLog:
     """A text log that grows."""
 
     campaign: OpenCampaign
@@ -118,12 +117,12 @@ class Growing:
     declared: ColumnMap
     cutter: Cutter
     place: Place = field(default_factory=Place)
-    begun: list[tuple[int, Place]] = field(default_factory=list)  # of waiting pieces: first sample, and where
+    begun: list[tuple[int, Place]] = field(default_factory=list)  # of waiting samples: first index, and place
     added: int = 0
     skipping: int = 0  # samples that were dealt with before a restart
     checked: bool = False
     came: int = 0  # samples that were dealt with when the last cycle came
-    blind: bool = False  # whether it was told that none has come for long
+    blind: bool = False  # True if it was reported that none has come for long
     bad: tuple[int, int] = (0, 0)  # the row behind those left out last, and how many they were
     waits: bool = False
 
@@ -133,7 +132,7 @@ class Growing:
         return self.cutter.left_out
 
     def news(self) -> Iterator[Batch]:
-        """Read on, piece by piece; a log that is rotated may be away for a moment."""
+        """Read new lines in parts; a log that is rotated may be absent for a moment."""
         if not self.path.exists():
             return
         try:
@@ -160,7 +159,7 @@ class Growing:
             yield self._taken(piece)
 
     def _around(self, error: InvalidLog) -> Iterator[Batch]:
-        """Take what stands before a bad row or a gap; leave out a bad row."""
+        """Read the rows before a bad row or a gap; skip a bad row."""
         first = max(self.place.row, int(self.declared.header)) + 1
         lines = -1 if error.row is None else error.row - first
         if lines < 0 or not (self.place.offset or lines >= LEAST_LINES):
@@ -171,7 +170,7 @@ class Growing:
                 yield self._taken(piece)
                 return
         behind, before = self.bad
-        count = max(lines + 1, 2 * before if first == behind else 0)  # many are not read and told one by one
+        count = max(lines + 1, 2 * before if first == behind else 0)  # many are not read and reported one by one
         self.place = skip(self.path, self.place, self.declared, count)
         last = self.place.row
         self.bad = last + 1, count
@@ -179,7 +178,7 @@ class Growing:
         yield Batch(problems=(f"{error}; left out" + (f", up to row {last}" if last > first else ""),))
 
     def _taken(self, piece: Piece) -> Batch:
-        """Cut a piece into cycles."""
+        """Cut new samples into cycles."""
         self.place = piece.after
         t, q, tau = piece.t[self.skipping :], piece.q[self.skipping :], piece.tau[self.skipping :]
         skipped, self.skipping = min(self.skipping, len(piece.t)), max(0, self.skipping - len(piece.t))
@@ -225,7 +224,7 @@ class Growing:
 
 
 @dataclass(slots=True)
-class Appearing:
+class LogFolder:
     """A folder in which logs appear, each complete when it does not change any more."""
 
     campaign: OpenCampaign
@@ -242,11 +241,11 @@ class Appearing:
 
     @property
     def waits(self) -> bool:
-        """Tell whether logs are there that were not looked at twice."""
+        """True if there are logs that were not checked twice."""
         return any(name not in self.ignored for name in self.growing)
 
     def news(self) -> Iterator[Batch]:
-        """Take each complete log."""
+        """Read each complete log."""
         ready, self.growing = new_logs(self.path, self.taken, self.growing)
         for path in ready:
             self.growing.pop(path.name, None)
@@ -268,7 +267,7 @@ class Appearing:
         if run.program is not None:
             folder = self.campaign.folder.resolve()
             if not path.resolve().is_relative_to(folder):
-                raise InvalidLog(path, "is of a program, and lies outside of the campaign's folder; copy it to logs/")
+                raise InvalidLog(path, "is of a program, and is outside of the campaign's folder; copy it to logs/")
             log = path.resolve().relative_to(folder).as_posix()
             samples, _ = read_run_aligned(self.campaign, run.model_copy(update={"log": log}))
             began = path.stat().st_mtime - len(samples) / samples.sample_rate_hz
@@ -289,8 +288,8 @@ class Appearing:
         return {"log": str(self.path.resolve()), "taken": sorted(self.taken), "cutters": cutters}
 
 
-def open_source(campaign: OpenCampaign, log: Path | None, before: Mapping[str, Any]) -> Growing | Appearing:
-    """Open what is to be watched, and go on where the last watch of it ended."""
+def open_source(campaign: OpenCampaign, log: Path | None, before: Mapping[str, Any]) -> GrowingLog | LogFolder:
+    """Open the source to watch, and resume where its last watch ended."""
     path = campaign.folder / "logs" if log is None else log
     if not path.exists():
         hint = "name a log, or a folder of logs, with --log" if log is None else "name one that is there"
@@ -310,33 +309,33 @@ def open_source(campaign: OpenCampaign, log: Path | None, before: Mapping[str, A
 
 
 def folders_only(folder: Path) -> list[str]:
-    """Name what is in a folder that holds other folders and nothing else."""
+    """List a folder's entries if it holds only other folders."""
     inside = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
     return [entry.name for entry in inside] if inside and all(entry.is_dir() for entry in inside) else []
 
 
 def cutter_of(campaign: OpenCampaign, run: Run) -> Cutter:
-    """Cut cycles as a run of the campaign says."""
+    """Build a cutter with the settings of a run of the campaign."""
     margin = campaign.content.processing.drop_ends
     return Cutter(run.period_s, run.cycle_s or 0.0, margin, drop=run.drop_periods)
 
 
-def _file(campaign: OpenCampaign, path: Path, known: Mapping[str, Any]) -> Growing:
+def _file(campaign: OpenCampaign, path: Path, known: Mapping[str, Any]) -> GrowingLog:
     run = run_of(campaign, path)
     if run.program is not None:
         raise InvalidLog(path, "is of a program, which is held against its plan when it is complete; watch its folder")
-    source = Growing(campaign, path, run, declared_of(campaign, run), cutter_of(campaign, run))
+    source = GrowingLog(campaign, path, run, declared_of(campaign, run), cutter_of(campaign, run))
     if known:
         source.place, source.skipping = place_of(known["place"]), max(0, int(known["dealt_with"]))
         restore_cutter(source.cutter, known["cutter"])
     return source
 
 
-def _folder(campaign: OpenCampaign, path: Path, own: bool, known: Mapping[str, Any]) -> Appearing:
+def _folder(campaign: OpenCampaign, path: Path, own: bool, known: Mapping[str, Any]) -> LogFolder:
     folder = path.resolve()
     logs = [(campaign.folder / run.log).resolve() for run in campaign.content.run]
     ignored = frozenset(log.name for log in logs if log.parent == folder) if own else frozenset()
-    source = Appearing(campaign, path, ignored, {str(mark) for mark in known.get("taken", [])})
+    source = LogFolder(campaign, path, ignored, {str(mark) for mark in known.get("taken", [])})
     for run in campaign.content.run:
         if run.name in known.get("cutters", {}):
             source.cutters[run.name] = cutter_of(campaign, run)
@@ -346,13 +345,13 @@ def _folder(campaign: OpenCampaign, path: Path, own: bool, known: Mapping[str, A
 
 PIECE = 1 << 20  # bytes read at once
 HEAD = 4096  # bytes at the beginning by which a file is known again
-LEAST_LINES = 20  # of a piece: fewer do not tell the rate
-NO_LOGS = (".json", ".toml", ".html", ".md", ".pdf", ".py", ".c", ".urdf")  # what else lies in campaigns' folders
+LEAST_LINES = 20  # at once: fewer do not determine the rate
+NO_LOGS = (".json", ".toml", ".html", ".md", ".pdf", ".py", ".c", ".urdf")  # other files in campaigns' folders
 FOLLOWED = ("csv", "client_csv", "franka_csv", "ur_rtde")  # one line of headings, then a line a sample
 
 
 def moved(path: Path, place: Place) -> bool:
-    """Tell whether a log is not the one that was read so far: shorter, or begun anew."""
+    """Return True if a log is not the one read so far: shorter, or begun anew."""
     size = check_file(path, 2**62)
     return size < place.offset or (place.head_bytes > 0 and _head(path, place.head_bytes) != place.head)
 
@@ -406,7 +405,7 @@ def read_whole(path: Path, robot: Robot, declared: ColumnMap) -> Piece:
 
 
 def new_logs(folder: Path, taken: set[str], growing: dict[str, str]) -> tuple[list[Path], dict[str, str]]:
-    """List a folder's logs that were not taken yet and have not changed since the last look, the oldest first.
+    """List a folder's new logs that have not changed since the last check, the oldest first.
 
     `growing` are the marks of the last look, by name; the second result is what to give next time. Names that have
     left the folder leave `taken`, which so never outgrows the folder.
@@ -426,13 +425,13 @@ def new_logs(folder: Path, taken: set[str], growing: dict[str, str]) -> tuple[li
 
 
 def mark_of(path: Path) -> str:
-    """Write down that a file was taken as it now is; if it changes, it is another."""
+    """Return a file's mark, which changes if the file changes."""
     seen = path.stat()
     return f"{path.name} {seen.st_size} {seen.st_mtime_ns}"
 
 
 def check_followed(path: Path, declared: ColumnMap) -> None:
-    """Refuse what cannot be read while it grows; an empty file is only not begun yet."""
+    """Refuse formats that cannot be read while they grow; an empty file may still be begun."""
     if any(entry.file for entry in declared.signals):
         raise InvalidLog(path, "is one of several files of a log, which are not followed; put whole logs in a folder")
     if not check_file(path, 2**62):
@@ -456,7 +455,7 @@ def _headings(path: Path, declared: ColumnMap) -> tuple[int | None, bytes]:
 
 
 def _decoded(path: Path, row: int, text: bytes, declared: ColumnMap, robot: Robot) -> Log:
-    """Let the log's own reader read a piece of it; what it says against the piece is told of the log."""
+    """Read a part of a log with the log's own reader; errors are reported with the log's name and rows."""
     with tempfile.TemporaryDirectory(prefix="excitor-") as folder:
         piece = Path(folder) / (path.name or "log")
         piece.write_bytes(text)
@@ -471,7 +470,7 @@ def _decoded(path: Path, row: int, text: bytes, declared: ColumnMap, robot: Robo
 
 
 def _behind(path: Path, place: Place, body: bytes) -> Place:
-    """Tell the place behind some lines."""
+    """Return the read position after some lines."""
     size = min(place.offset + len(body), HEAD)
     return Place(place.offset + len(body), place.row + body.count(b"\n"), _head(path, size), size)
 
@@ -512,7 +511,7 @@ def write_state(session: Session, source: Mapping[str, Any]) -> None:
 
 
 def read_state(basis: Basis) -> tuple[Session, dict[str, Any], str]:
-    """Read what was learned: session, source, and a note where nothing can be gone on with."""
+    """Read the state: session, source, and a note where nothing can be resumed."""
     path = basis.campaign.folder / FILE
     fresh = begin_session(basis)
     if not path.exists():
@@ -562,7 +561,7 @@ def cutter_data(cutter: Cutter) -> dict[str, Any]:
 
 
 def restore_cutter(cutter: Cutter, data: Mapping[str, Any]) -> None:
-    """Take up how cycles were cut, if they still are to be cut so."""
+    """Restore how cycles were cut, if the period is still the same."""
     if data["period"] != cutter.period:
         return
     cutter.rate = float(data["rate"])
@@ -609,7 +608,7 @@ def _detector(data: Mapping[str, Any], basis: Basis) -> Detector:
 
 def _alarm(data: Mapping[str, Any]) -> dict[str, Any]:
     alarm = dict(data)
-    alarm_sentence(alarm)  # what cannot be told is damaged
+    alarm_sentence(alarm)  # raises if the alarm is damaged
     return alarm
 
 
@@ -657,7 +656,7 @@ class Screen:
         if self.live is not None:
             self.live.stop()
 
-    def cycle(self, told: Told) -> None:
+    def cycle(self, told: CycleReport) -> None:
         """Show one more cycle."""
         if self.lines:
             sys.stdout.write(json.dumps(told_data(self.session.basis, told), allow_nan=False) + "\n")
@@ -683,7 +682,7 @@ def _live(session: Session) -> "Live":
 
 
 def watch_table(session: Session, most: int | None = None) -> "Table":
-    """Draw the parameters that have drifted most, with what was seen."""
+    """Build a table of the parameters that have drifted most, with counts of cycles."""
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
@@ -720,7 +719,7 @@ def watch_table(session: Session, most: int | None = None) -> "Table":
 
 
 def alarm_sentence(cycle: Mapping[str, Any]) -> str:
-    """Say when something changed, what changed most, and what changed with it."""
+    """Describe when a change was found, what changed most, and what changed with it."""
     first, *others = cycle["alarms"] or cycle["confirmed"]
     also = f"; beside it: {', '.join(entry['what'] for entry in others)}" if others else ""
     residuals = {name for name in cycle["surprise"] if name.startswith("residual of ")}
@@ -744,7 +743,7 @@ def print_summary(session: Session) -> None:
 
 
 def summary_data(session: Session, new: int, told: list[dict[str, Any]], problems: list[str]) -> dict[str, Any]:
-    """Write what was seen for scripts: of this call, and in all."""
+    """Write the watch's results for scripts: of this call, and in all."""
     return {
         "watch": str(session.basis.campaign.folder),
         "robot": session.basis.model.robot_name,

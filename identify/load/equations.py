@@ -1,14 +1,14 @@
-"""Motor torques of an arm with a load, and how they depend on what is unknown: F(θ) and its Jacobian.
+"""Motor torques of an arm with a load as a function of the unknowns θ: F(θ) and its Jacobian.
 
-    τ' = A (Y_arm χ + Y_load φ)                          what links and load ask of the motors, coupling included
+    τ' = A (Y_arm χ + Y_load φ)                          torques of links and load at the motors, coupling included
     τ_M = τ' / R where τ' dq_M > 0, τ' R where < 0       the motor drives, or is driven
           + A (Y_rotor Ia + Y_friction f)
 
-[Swevers2002] eqs (5)-(11) the other way round: R > 0 keeps signs, so τ' tells who drives and no iteration is needed.
+[Swevers2002] eqs (5)-(11) the other way round: R > 0 keeps signs, so τ' determines who drives, without iteration.
 All of it is linear but R, so the regressor is evaluated once.
 
-* What a run with a load looks like to its motors: motion of the joints, motor torques and their noise.
-* What is asked about a load: which parameters are unknown, what is known of the arm, and how surely.
+A run holds the joints' motion, motor torques and their noise; a task holds the unknown parameters, and what is known of
+the arm with its covariance.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ Drift = Literal["none", "linear", "each run"]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Arm:
-    """What is known of the robot without the load: χ and its covariance, 0 for what counts as exact."""
+    """Known model of the robot without the load: χ and its covariance, 0 for parameters that count as exact."""
 
     chi: FloatArray  # (n_params,) of the robot's layout
     covariance: FloatArray  # (n_params, n_params)
@@ -55,7 +55,7 @@ class Arm:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LoadTask:
-    """The question that runs are to answer; built by `load_task`."""
+    """The load to identify, the axes used and the model of the arm; built by `load_task`."""
 
     robot: Robot
     arm: Arm
@@ -94,7 +94,7 @@ class Unknowns:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Equations:
-    """Everything that F(θ) needs, one row a sample, axis and run."""
+    """Data of F(θ), one row a sample, axis and run."""
 
     task: LoadTask
     runs: tuple[str, ...]
@@ -150,7 +150,7 @@ class LoadRun:
 
 
 def equations(task: LoadTask, runs: Sequence[LoadRun]) -> Equations:
-    """Set up the equations of runs with and without the load."""
+    """Build the equations of runs with and without the load."""
     root = covariance_root(task)
     basis = _drift_basis(task, runs)
     blocks = [_block(task, run, root, basis[k]) for k, run in enumerate(runs)]
@@ -170,7 +170,7 @@ def equations(task: LoadTask, runs: Sequence[LoadRun]) -> Equations:
 
 
 def motor_torque(system: Equations, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Evaluate F(θ), (n_rows,), and ∂F/∂θ, (n_rows, n_unknowns); the side that drives counts as settled."""
+    """Evaluate F(θ), (n_rows,), and ∂F/∂θ, (n_rows, n_unknowns); the sign of power counts as constant."""
     where = system.unknowns
     carried = system.carried + system.load @ theta[where.load]
     learns = where.arm.stop > where.arm.start
@@ -197,7 +197,7 @@ def arm_slope(system: Equations, theta: FloatArray) -> FloatArray:
 
 
 def residual(system: Equations, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Weigh rows by their noise: r = (τ - F) / σ and J = ∂(F / σ)/∂θ; the arm's deviations are pulled to 0."""
+    """Weight rows by their noise: r = (τ - F) / σ and J = ∂(F / σ)/∂θ; the arm's deviations have a prior at 0."""
     F, J = motor_torque(system, theta)
     r, J = (system.tau - F) / system.sigma, J / system.sigma[:, None]
     where = system.unknowns
@@ -232,7 +232,7 @@ def efficiencies(system: Equations, theta: FloatArray) -> FloatArray:
 def covariance_root(task: LoadTask) -> FloatArray:
     """Find a root of the arm's covariance, C = root rootᵀ, with no more columns than needed, (n_params, n_arm).
 
-    Friction is unknown anyway, so what is thought of it does not count.
+    Friction is among the unknowns, so its covariance is left out.
     """
     C = arm_uncertainty(task.arm, layout(task.robot).friction_columns)
     scale = np.sqrt(np.diag(C))
@@ -281,20 +281,20 @@ def _block(task: LoadTask, run: LoadRun, root: FloatArray, drift: FloatArray) ->
 
 
 def _drift_basis(task: LoadTask, runs: Sequence[LoadRun]) -> FloatArray:
-    """How friction is made up in each run, (n_runs, n_functions): alike, in proportion to time, or free."""
+    """Build functions of friction by run, (n_runs, n_functions): constant, with a part linear in time, or free."""
     if task.drift == "none":
         return np.ones((len(runs), 1))
     if task.drift == "each run":
         return np.eye(len(runs))
     times = np.array([run.time for run in runs])
     if np.ptp(times) == 0.0:
-        raise ValueError("all runs have the same time, so no drift shows; say when each took place")
+        raise ValueError("all runs have the same time, so no drift is identifiable; give the time of each run")
     return np.column_stack([np.ones(len(runs)), times - times.mean()])
 
 
 @dataclass(frozen=True, slots=True)
 class Periods:
-    """How a periodic recording is cut: samples in a period, how often, which harmonics each motion is made of."""
+    """Periods of a recording: samples in a period, sample rate, and the harmonics of the motion."""
 
     n_per_period: int
     sample_rate_hz: float
@@ -305,10 +305,10 @@ class Periods:
 def run_from_currents(
     robot: Robot, q_motor: FloatArray, current: FloatArray, *, periods: Periods, run: str = "run"
 ) -> LoadRun:
-    """Turn motor positions and currents of a repeated motion, (n_samples, n_joints) each, into a run.
+    """Build a run from motor positions and currents of a repeated motion, (n_samples, n_joints) each.
 
-    Currents go through each motor's polynomial first; periods are averaged sample by sample, which also tells the
-    noise; positions are averaged and rebuilt from their excited harmonics, so that derivatives are exact.
+    Currents go through each motor's polynomial first; periods are averaged sample by sample, which also gives
+    the noise; positions are averaged and rebuilt from their excited harmonics, so that derivatives are exact.
     """
     current, law = channels(current, "current"), robot.drive.torque_from_current
     unknown = np.isnan(law).any(axis=1)
@@ -336,7 +336,7 @@ def run_from_torques(robot: Robot, q: FloatArray, tau: FloatArray, *, periods: P
 
 
 def run_from_samples(robot: Robot, samples: Samples, *, sigma: FloatArray | None = None) -> LoadRun:
-    """Take a processed run, torques at the joints, to the motors' side.
+    """Build a run from processed samples, whose joint torques are converted to the motors' side.
 
     `sigma` (n_joints,) is the noise of its rows; by default that of the mean of repeated periods, else 1 everywhere.
     """
@@ -350,7 +350,7 @@ def run_from_samples(robot: Robot, samples: Samples, *, sigma: FloatArray | None
 
 
 def moving_axes(runs: Sequence[LoadRun]) -> BoolArray:
-    """Tell which joints move in any of the runs, (n_joints,)."""
+    """Mark the joints that move in any of the runs, (n_joints,)."""
     return np.asarray(np.any([np.ptp(run.motion.q, axis=0) > STILL for run in runs], axis=0))
 
 
@@ -368,7 +368,7 @@ LOAD_NAMES = tuple(f"{component}L" for component in LINK_COMPONENTS)  # XXL … 
 
 
 def exact_arm(robot: Robot, chi: FloatArray | None = None) -> Arm:
-    """Take the arm for exactly known, by default as the robot's own prior with no payload."""
+    """Return the arm as exactly known, by default the robot's own prior with no payload."""
     chi = robot.chi if chi is None else np.asarray(chi, dtype=float)
     return Arm(chi, np.zeros((len(chi), len(chi))))
 
@@ -384,7 +384,7 @@ def load_task(
 ) -> LoadTask:
     """Ask for a load on the tool's link, from the axes that move in the runs.
 
-    A payload that the robot states is left out of the arm: it may be the very load that is asked for.
+    A payload that the robot states is left out of the arm: it may be the load to identify.
     """
     if not runs:
         raise ValueError("there are no runs to learn a load from; give at least one with the load on")

@@ -1,13 +1,12 @@
-"""What does a robot carry? The load's ten parameters from motor torques, by maximum likelihood, with intervals.
+"""Identification of a load's ten parameters from motor torques, by maximum likelihood, with intervals.
 
-[Swevers2002] eq. (18): rows divided by the noise that averaging tells, Levenberg-Marquardt from the linear solution
+[Swevers2002] eq. (18): rows divided by the noise estimated from averaging, Levenberg-Marquardt from the linear solution
 without losses. `identify_load` is its approach 3, or 2 where the task gives the efficiencies.
 
-* A load that a body could have: the same maximum likelihood over pseudo-inertias P ≻ 0 only.
-* The load by way of base parameters: what a robot with its load is estimated to be, minus what is known of the arm.
-* A load as people know it: mass, centre of gravity, and inertia about it, each with its interval.
-* Maximum likelihood where the model is not linear: Levenberg-Marquardt on residuals with an analytic Jacobian.
-* What motions do not tell about a load, in words.
+`identify_consistent_load` is the same maximum likelihood over pseudo-inertias P ≻ 0 only. `load_from_base` estimates
+the base parameters of the loaded robot and subtracts the known arm. `at_center` converts a load to mass, centre of
+gravity and the inertia about it, with intervals. `load_rank` names combinations of parameters that motions do not
+determine.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +35,7 @@ from excitor.identify.regression import Regression
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import regressor
-from excitor.robots.errors import ExcitorError, RankDeficient, SolverFailed
+from excitor.robots.errors import ExcitorError, RankDeficient, SolverError
 from excitor.robots.inertia import Consistency, check_consistency, parameters_of, pseudo_inertia, tensor
 from excitor.robots.load_torques import carried_from_joints
 from excitor.robots.parameters import LINK_COMPONENTS, layout
@@ -84,7 +83,7 @@ Status = Literal["gradient", "step", "cost", "iterations", "not finite"]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NonlinearFit:
-    """Where the search ended, and how."""
+    """Result of a nonlinear least-squares search, with its status and history."""
 
     x: FloatArray  # (n_params,)
     R: FloatArray  # (n_params, n_params), triangle with RᵀR = JᵀJ there
@@ -99,18 +98,18 @@ class NonlinearFit:
 
     @property
     def converged(self) -> bool:
-        """Tell whether the search ended at a minimum."""
+        """True if the search ended at a minimum."""
         return self.status in ("gradient", "step", "cost")
 
     @property
     def message(self) -> str:
-        """Say what the status means."""
+        """Meaning of the status, as a clause."""
         return MEANING[self.status]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LoadEstimate:
-    """A load, with friction and efficiencies, how sure they are, and how the search for them went."""
+    """A load, with friction and efficiencies, their covariances, and the status of the search."""
 
     method: str
     names: tuple[str, ...]
@@ -133,7 +132,7 @@ class LoadEstimate:
 
     @property
     def covariance(self) -> FloatArray:
-        """Noise and doubt about the arm together, (n_unknowns, n_unknowns)."""
+        """Covariance from noise and the arm's uncertainty together, (n_unknowns, n_unknowns)."""
         return np.asarray(self.noise_covariance + self.arm_covariance)
 
     @property
@@ -147,7 +146,7 @@ class LoadEstimate:
         return self.values[:10]
 
     def value(self, name: str) -> float:
-        """Look an unknown up; ValueError lists them."""
+        """Return an unknown's value by name; ValueError lists the names."""
         if name not in self.names:
             raise ValueError(f"{name!r} was not estimated; expected one of {', '.join(self.names)}")
         return float(self.values[self.names.index(name)])
@@ -159,7 +158,7 @@ def identify_load(
 ) -> LoadEstimate:
     """Find the load, friction and efficiencies that explain the motor torques best.
 
-    Raises RankDeficient with what the motions do not tell, SolverFailed where the search finds no end.
+    Raises RankDeficient with what the motions do not determine, SolverFailed where the search does not converge.
     """
     system = equations(task, runs)
     first = linear_start(system) if start is None else start
@@ -170,9 +169,9 @@ def identify_load(
 
 
 def reweighed(runs: Sequence[LoadRun], estimate: LoadEstimate) -> list[LoadRun]:
-    """Weigh rows by what a first estimate left of them instead of by their noise.
+    """Weight rows by the residuals of a first estimate instead of by their noise.
 
-    Where the model errs by more than the noise, that is what the arm's covariance should be weighed against.
+    Where model errors exceed the noise, these are the scale to compare the arm's covariance with.
     """
     sigma = np.ones(len(estimate.efficiency))
     for name, axis in estimate.axes.items():
@@ -181,7 +180,7 @@ def reweighed(runs: Sequence[LoadRun], estimate: LoadEstimate) -> list[LoadRun]:
 
 
 def described(system: Equations, fit: NonlinearFit, method: str, theta: FloatArray | None = None) -> LoadEstimate:
-    """Describe where a search ended, in the unknowns θ; `theta` where it searched in others."""
+    """Build the estimate from the end of a search in the unknowns θ; `theta` where it searched in others."""
     theta = fit.x if theta is None else theta
     where, task = system.unknowns, system.task
     r, J = residual(system, theta)
@@ -211,10 +210,10 @@ def described(system: Equations, fit: NonlinearFit, method: str, theta: FloatArr
 
 
 def covariances(system: Equations, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Covariances of θ by what residuals leave open, and by doubt about the arm, if the data may not correct it.
+    """Covariances of θ from the residuals, and from the arm's uncertainty, if the data may not correct it.
 
-    A⁻¹ (Σ_axes s² f A_axis) A⁻¹ with A = JᵀJ, s² the axis' weighted residual and f how many times fewer independent
-    ones there are; and (A⁻¹ Jᵀ J_arm)(…)ᵀ, as least squares takes an error of the arm for one of the load.
+    A⁻¹ (Σ_axes s² f A_axis) A⁻¹ with A = JᵀJ, s² the axis' weighted residual and f the ratio of their number to that of
+    independent ones; and (A⁻¹ Jᵀ J_arm)(…)ᵀ, as least squares takes an error of the arm for one of the load.
     """
     r, J = residual(system, theta)
     n, n_rows = len(theta), len(system)
@@ -285,7 +284,7 @@ class _Point:
 
 @one_blas_thread()
 def identify_consistent_load(task: LoadTask, runs: Sequence[LoadRun]) -> LoadEstimate:
-    """Find the body that explains the motor torques best, with friction and efficiencies.
+    """Find the physically consistent load that explains the motor torques best, with friction and efficiencies.
 
     Where the free optimum is a body already it is the answer. The covariance does not count the bound either way.
     """
@@ -300,7 +299,7 @@ def identify_consistent_load(task: LoadTask, runs: Sequence[LoadRun]) -> LoadEst
     fit = inside(system, start)
     found = check_consistency(fit.x[where.load])
     if not found.holds:
-        raise SolverFailed(
+        raise SolverError(
             f"{task.robot.name}: the search ended at a load that no body has (margin {found.relative_margin:.1e}); "
             "it is refused: check that the load was on the robot",
             "not a body",
@@ -326,7 +325,7 @@ def inside(system: Equations, start: FloatArray) -> NonlinearFit:
 
 
 def nearest_body(phi: FloatArray) -> FloatArray:
-    """Start from a body that resembles parameters which no body has: mass and second moments lifted above 0."""
+    """Build a consistent start near inconsistent parameters: mass and second moments raised above 0."""
     P = pseudo_inertia(phi)
     size = max(float(np.abs(P[:3, :3]).max()), 1e-6)
     mass = max(float(phi[9]), 1e-3 * float(np.abs(phi).max()), 1e-6)
@@ -348,7 +347,7 @@ def _at(system: Equations, theta: FloatArray) -> _Point:
 
 
 def _newton(system: Equations, point: _Point, mu: float) -> tuple[FloatArray, float]:
-    """Solve (JᵀJ + μ B) Δ = Jᵀr - μ b: the step, and twice what the quadratic model says that it gains."""
+    """Solve (JᵀJ + μ B) Δ = Jᵀr - μ b: the step, and twice the decrease predicted by the quadratic model."""
     inverse = np.linalg.inv(point.P)
     turned = inverse @ _BASIS
     H, g = point.J.T @ point.J, point.J.T @ point.residual
@@ -361,7 +360,7 @@ def _newton(system: Equations, point: _Point, mu: float) -> tuple[FloatArray, fl
 
 
 def _line_search(system: Equations, point: _Point, step: FloatArray, mu: float) -> tuple[_Point | None, int]:
-    """Go as far along a step as keeps the load a body and lowers the cost; None where it cannot be lowered."""
+    """Shorten a step until the load is consistent and the cost decreases; None where it cannot be decreased."""
     before, slope = point.cost(mu), 0.0
     for tried in range(1, 31):
         share = 0.5 ** (tried - 1)
@@ -377,7 +376,7 @@ def _line_search(system: Equations, point: _Point, step: FloatArray, mu: float) 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class BaseLoad:
-    """A load taken out of base parameters, and the base parameters themselves."""
+    """A load computed from base parameters, and the base parameters themselves."""
 
     phi: FloatArray  # (10,), at the origin of the link's frame
     covariance: FloatArray  # (10, 10), with doubt about the arm
@@ -408,7 +407,9 @@ def load_from_base(task: LoadTask, runs: Sequence[LoadRun]) -> BaseLoad:
     weights = 1.0 / np.sqrt(np.diag(C))
     lost = undetermined_names(M * weights[:, None], [f"{component}L" for component in LINK_COMPONENTS])
     if lost:
-        raise RankDeficient(f"the base parameters do not tell {', '.join(lost)} of the load; move another axis", lost)
+        raise RankDeficient(
+            f"the base parameters do not determine {', '.join(lost)} of the load; move another axis", lost
+        )
     solve = scipy.linalg.pinv(M * weights[:, None]) * weights
     phi = solve @ y
     C = solve @ (C + known @ task.arm.covariance @ known.T) @ solve.T
@@ -421,7 +422,7 @@ def load_from_base(task: LoadTask, runs: Sequence[LoadRun]) -> BaseLoad:
 
 
 def motor_regression(task: LoadTask, runs: Sequence[LoadRun], columns: IntArray) -> Regression:
-    """Set up τ_M = W β of lossless gears, rows of the axes that count, torques referred to the link side."""
+    """Build τ_M = W β of lossless gears, rows of the axes that count, torques referred to the link side."""
     robot, axes, params = task.robot, np.flatnonzero(task.axes), layout(task.robot)
     A = carried_from_joints(robot)[axes]
     blocks = [np.einsum("ai,nip->anp", A, regressor(robot, run.motion)[:, :, columns]) for run in runs]
@@ -516,7 +517,7 @@ class _Iterate:
 def levenberg_marquardt(
     evaluate: Evaluate, start: FloatArray, *, max_iterations: int = 60, tolerance: float = TOLERANCE
 ) -> NonlinearFit:
-    """Search a minimum of ‖r(x)‖² from a start; the damping follows how well the linear model foretold each step."""
+    """Minimise ‖r(x)‖² from a start; damping is adapted by the ratio of each step's actual to its predicted gain."""
     point = _at_nonlinear(evaluate, np.asarray(start, dtype=float))
     history, evaluations, damping, growth = [point.size], 1, 1e-6, 2.0
     if not np.isfinite(point.size):
@@ -551,12 +552,11 @@ def levenberg_marquardt(
 
 
 def covariance(fit: NonlinearFit, names: Sequence[str]) -> FloatArray:
-    """(JᵀJ)⁻¹ of rows divided by their noise, (n_params, n_params); RankDeficient names what J does not tell apart."""
+    """(JᵀJ)⁻¹ of rows divided by their noise, (n_params, n_params); RankDeficient names inseparable parameters."""
     undetermined = undetermined_names(fit.R, names)
     if undetermined:
         raise RankDeficient(
-            f"the data do not separate {', '.join(undetermined)}; know one beforehand, or add a motion that tells them "
-            "apart",
+            f"the data do not separate {', '.join(undetermined)}; fix one, or add a motion that separates them",
             undetermined,
         )
     norms = np.linalg.norm(fit.R, axis=0)
@@ -579,7 +579,7 @@ def undetermined_names(J: FloatArray, names: Sequence[str], tolerance: float = R
 def require_converged(fit: NonlinearFit, what: str) -> None:
     """Refuse a search that did not end at a minimum."""
     if not fit.converged:
-        raise SolverFailed(
+        raise SolverError(
             f"{what}: the search for the parameters ended after {fit.iterations} iterations because {fit.message}; "
             "check units and signs of motion and torque, or start nearer",
             fit.status,
@@ -587,7 +587,7 @@ def require_converged(fit: NonlinearFit, what: str) -> None:
 
 
 def _crawls(history: Sequence[float], unit: float) -> bool:
-    """Tell whether several steps together gained next to nothing: kinks of F make a search crawl at its end."""
+    """Return True if several steps together gained next to nothing, as at the end of a search where F has kinks."""
     if len(history) <= _CRAWL_STEPS:
         return False
     return history[-1 - _CRAWL_STEPS] ** 2 - history[-1] ** 2 <= (_CRAWL * unit) ** 2
@@ -629,7 +629,7 @@ _SMALL = 1e-6  # of the largest entry of a direction, in normalised columns
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LoadRank:
-    """The Jacobian's rank at some θ: the number of unknowns that the motions tell."""
+    """The Jacobian's rank at some θ: the number of unknowns, or combinations, that the motions determine."""
 
     names: tuple[str, ...]
     rank: int
@@ -647,7 +647,7 @@ class LoadRank:
 
 
 def load_rank(system: Equations, theta: FloatArray) -> LoadRank:
-    """Count what the Jacobian tells at θ, and name what it does not."""
+    """Compute the Jacobian's rank at θ, and the combinations that it does not determine."""
     names = system.unknowns.names
     J = motor_torque(system, theta)[1] / system.sigma[:, None]
     arm = system.unknowns.arm
@@ -668,7 +668,7 @@ def load_rank(system: Equations, theta: FloatArray) -> LoadRank:
 
 
 def rank_words(W: FloatArray, names: Sequence[str]) -> tuple[str, ...]:
-    """Say which combinations of columns a matrix does not tell; none if its rank is full."""
+    """Return the combinations of columns that a matrix does not determine, as text; none if its rank is full."""
     norms = np.linalg.norm(W, axis=0)
     scale = np.where(norms > 0.0, norms, 1.0)
     padded = np.vstack([W / scale, np.zeros((max(0, W.shape[1] - len(W)), W.shape[1]))])
@@ -677,15 +677,15 @@ def rank_words(W: FloatArray, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def rank_sentence(found: LoadRank) -> str:
-    """Say how much of the unknowns is told, and which combinations are not."""
+    """Return a sentence on the rank and the undetermined combinations."""
     n = len(found.names)
     if found.rank == n:
-        return f"all {n} unknowns are told: the Jacobian has full rank, condition {found.condition:.1f}"
-    return f"rank {found.rank} of {n}: the motions do not tell {several(list(found.combinations))}"
+        return f"all {n} unknowns are determined: the Jacobian has full rank, condition {found.condition:.1f}"
+    return f"rank {found.rank} of {n}: the motions do not determine {several(list(found.combinations))}"
 
 
 def check_load_rank(system: Equations, theta: FloatArray) -> LoadRank:
-    """Raise RankDeficient, in words, unless all unknowns are told."""
+    """Raise RankDeficient with a sentence unless all unknowns are determined."""
     found = load_rank(system, theta)
     if found.rank < len(found.names):
         names = [name for name, open_ in zip(found.names, found.open_directions.T, strict=True) if open_.any()]
@@ -694,7 +694,7 @@ def check_load_rank(system: Equations, theta: FloatArray) -> LoadRank:
 
 
 def diagnose_load(task: LoadTask, runs: Sequence[LoadRun], theta: FloatArray | None = None) -> tuple[Finding, ...]:
-    """Examine what runs tell about a load, at an estimate, or before there is one."""
+    """Check what runs determine of a load, at an estimate, or before there is one."""
     system = equations(task, runs)
     theta = linear_start(system) if theta is None else theta
     found = load_rank(system, theta)
@@ -738,7 +738,7 @@ def _alike(system: Equations, theta: FloatArray) -> list[Finding]:
                         "note",
                         "load losses",
                         f"{name} and {other} look alike (correlation {alike:.2f}): the torque carried hardly changes",
-                        "their sum is told well and the load does not suffer; do not quote either alone",
+                        "their sum is well determined and the load is not affected; do not quote either alone",
                         {"correlation": alike, "parameters": (name, other)},
                     )
                 )
@@ -773,7 +773,7 @@ def _remedy(system: Equations, found: LoadRank) -> str:
 
 
 def _reduced(flat: FloatArray) -> FloatArray:
-    """Turn a basis of directions into one that shares as few parameters as possible: echelon form by columns."""
+    """Reduce a basis of directions to one with few shared parameters: echelon form by columns."""
     import scipy.linalg
 
     if not len(flat):
@@ -784,7 +784,7 @@ def _reduced(flat: FloatArray) -> FloatArray:
 
 
 def _normalised(direction: FloatArray, names: Sequence[str]) -> FloatArray:
-    """Count a direction by its mass, or by its largest entry where it has none."""
+    """Divide a direction by its mass, or by its largest entry where it has none."""
     mass = direction[names.index("ML")]
     return np.asarray(direction / (mass if mass != 0.0 else direction[np.argmax(np.abs(direction))]))
 

@@ -1,8 +1,8 @@
-"""A load from poses held: its mass and centre of gravity by gravity alone, without moving fast.
+"""A load's mass and centre of gravity from gravity torques in static poses, without fast motion.
 
     τ_M = ½ (R + 1/R) A (Y_arm χ + Y_load φ)        mean of poses approached slowly from either side
 
-Friction cancels between the two approaches; so does what gears lose, but for its square.
+Friction cancels between the two approaches; so do gear losses, to first order.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _COLUMNS = slice(6, 10)  # of the ten
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Poses:
-    """Poses held, with or without the load: mean motor torques of both approaches, referred to the link side."""
+    """Static poses, with or without the load: mean motor torques of both approaches, referred to the link side."""
 
     q: FloatArray  # (n_poses, n_joints)
     tau: FloatArray  # (n_poses, n_joints)
@@ -40,7 +40,7 @@ class Poses:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StaticLoad:
-    """Mass and centre of gravity, with intervals; of the inertia, poses held say nothing."""
+    """Mass and centre of gravity, with intervals; static poses do not determine the inertia."""
 
     values: FloatArray  # (4,): MX, MY, MZ, M at the origin of the link's frame
     covariance: FloatArray  # (4, 4), with doubt about the arm
@@ -60,9 +60,9 @@ class StaticLoad:
 
 
 def poses_from_samples(robot: Robot, samples: Samples, *, loaded: bool = True) -> Poses:
-    """Take poses held, torques at the joints, to the motors' side."""
+    """Build static poses from processed samples, whose joint torques are converted to the motors' side."""
     if not samples.static:
-        raise ValueError(f"run {samples.run!r} is no run of poses held; declare it static, or use identify_load")
+        raise ValueError(f"run {samples.run!r} is no run of static poses; declare it static, or use identify_load")
     return Poses(samples.motion.q, samples.tau @ carried_from_joints(robot).T, loaded)
 
 
@@ -91,8 +91,8 @@ def static_load(
     words = rank_words(W, STATIC_NAMES)
     if words:
         raise RankDeficient(
-            f"these poses do not tell {several(list(words))} of the load; add poses in which other axes carry it, or "
-            "know the mass beforehand",
+            f"these poses do not determine {several(list(words))} of the load; add poses in which other axes carry it, "
+            "or weigh the load beforehand",
             STATIC_NAMES,
         )
     count = Z.shape[1]  # deviations of the arm, in units of their standard deviations, pulled to 0

@@ -1,1 +1,1 @@
-"""How are recordings read? One module a format, each giving what its files hold; `readers` finds the one."""
+"""Log formats, one module each; `read` finds a file's format and returns its content as a recording."""

@@ -1,7 +1,7 @@
-"""Arrays by name, as MATLAB, numpy and Parquet files hold them: those of them that are channels.
+"""Channels from named arrays, as MATLAB, numpy and Parquet files hold them.
 
-* How are formats read whose libraries may crash on damaged files? In a process of their own, with bounds on both.
-* What the process apart does: arrays of numbers from HDF5 (MATLAB 7.3) and Parquet files.
+Formats whose libraries may crash on damaged files, HDF5 (MATLAB 7.3) and Parquet, are read in a separate process with
+bounds on memory and time.
 """
 
 import atexit
@@ -26,7 +26,7 @@ _MOST = 10_000  # channels
 
 
 def arrays_recording(path: Path, form: str, arrays: Mapping[str, FloatArray], notes: Sequence[str]) -> Recording:
-    """Make channels of vectors, and of each column of tables (n_samples, n_joints): `q[0]`, `q[1]`, ..."""
+    """Build channels of vectors, and of each column of tables (n_samples, n_joints): `q[0]`, `q[1]`, ..."""
     found = [*notes]
     small = [name for name, array in arrays.items() if array.size < 2]
     if small:
@@ -52,14 +52,14 @@ def arrays_recording(path: Path, form: str, arrays: Mapping[str, FloatArray], no
 
 
 def _upright(path: Path, name: str, array: FloatArray, lengths: set[int], notes: list[str]) -> FloatArray:
-    """Turn a table so that samples follow each other downward."""
+    """Transpose a table if needed, so that each row is a sample."""
     if array.ndim == 1 or (array.ndim == 2 and 1 in array.shape):
         return array.reshape(-1, 1)
     if array.ndim != 2:
         raise InvalidLog(path, f"{name} has shape {array.shape}, expected a table (n_samples, n_joints)")
     rows, columns = array.shape
     if columns in lengths and rows not in lengths:
-        notes.append(f"{name} lies on its side, {rows} by {columns}; it is turned")
+        notes.append(f"{name} is {rows} by {columns}, samples along rows; transposed")
         return array.T
     return array
 
@@ -75,7 +75,7 @@ _lock = threading.Lock()
 
 
 def read_apart(path: Path, form: str) -> tuple[dict[str, FloatArray], list[str]]:
-    """Read arrays by name from `hdf5` or `parquet`; InvalidLog says why a file is not read."""
+    """Read arrays by name from `hdf5` or `parquet`; InvalidLog states why a file cannot be read."""
     size = check_file(path, LARGEST_BINARY)
     with _lock:
         try:
@@ -202,7 +202,7 @@ _MOST_ARRAYS = 2000  # arrays
 
 
 class Unreadable(Exception):
-    """Why a file is not read, as a sentence."""
+    """A file that cannot be read, with the reason as a sentence."""
 
 
 def read_hdf5(path: str) -> Arrays:

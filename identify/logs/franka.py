@@ -45,7 +45,7 @@ def fits(head: Head) -> int:
 
 
 def read(path: Path) -> Recording:
-    """Read a recording; times that count whole milliseconds are told by their steps."""
+    """Read a recording; whether times are in ms or s is inferred from their steps."""
     table = read_text_table(path)
     at = next((k for k, name in enumerate(table.headings) if re.fullmatch(_TIME, name)), None)
     steps = np.diff(table.values[:, at]) if at is not None else np.zeros(0)

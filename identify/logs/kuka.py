@@ -195,7 +195,7 @@ class _Data:
         self.numbers = 0
 
     def values(self, header: _Header, notes: list[str]) -> FloatArray:
-        """Take a channel's numbers: value = raw * factor + offset."""
+        """Return a channel's numbers: value = raw * factor + offset."""
         name, kind = header.text(_FILE), header.text(_TYPE).upper() or "REAL64"
         order = header.text(_ORDER).upper() or "BLOCK"
         if kind not in _TYPES or order not in ("BLOCK", "CHANNEL"):

@@ -1,7 +1,7 @@
 """MATLAB files of any version from 5 on: variables and members of structs, by their names.
 
-* The MATLAB 5 to 7.2 file format, as far as logs need it: tables of numbers, and structs of these.
-* MATLAB files (version 5 to 7.2) whose signals are means over repeated runs, or plain arrays.
+Versions 5 to 7.2 are parsed here as far as logs need it: tables of numbers, and structs of these. Signals may be means
+over repeated runs, or plain arrays.
 """
 
 import zlib
@@ -46,7 +46,7 @@ def _is_hdf5(data: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Something that is not numbers."""
+    """A variable that does not hold numbers."""
 
     kind: str
 
@@ -78,12 +78,12 @@ _NUMERIC = range(6, 16)
 _COMPLEX = 0x0800
 
 
-class _Damaged(Exception):
-    """What is wrong with the bytes."""
+class _DamagedFile(Exception):
+    """Damaged bytes, with the fault as a sentence."""
 
 
 def read_matlab_file(path: Path) -> dict[str, Value]:
-    """Read all variables; InvalidLog says why a file is not read."""
+    """Read all variables; InvalidLog states why a file cannot be read."""
     try:
         with path.open("rb") as file:
             content = file.read(_HEADER)
@@ -104,7 +104,7 @@ def read_matlab_file(path: Path) -> dict[str, Value]:
         raise InvalidLog(path, "is a MATLAB file of another version, 7.3 or later; save it with -v7")
     try:
         return _variables(_Bytes(memoryview(content)[_HEADER:], order))
-    except _Damaged as error:
+    except _DamagedFile as error:
         raise InvalidLog(path, f"is damaged, or not a MATLAB file: {error}") from None
 
 
@@ -120,18 +120,18 @@ class _Bytes:
         return self.at < len(self.data)
 
     def take(self, count: int) -> memoryview:
-        """Take the next bytes."""
+        """Read the next bytes."""
         if count > len(self.data) - self.at:
-            raise _Damaged(f"{count} bytes are announced where {len(self.data) - self.at} are left")
+            raise _DamagedFile(f"{count} bytes are announced where {len(self.data) - self.at} are left")
         self.at += count
         return self.data[self.at - count : self.at]
 
     def element(self) -> tuple[int, memoryview]:
-        """Take an element: its type and its data. Small ones share the eight bytes of the tag."""
+        """Read an element: its type and its data. Small ones share the eight bytes of the tag."""
         first, second = (int(n) for n in np.frombuffer(self.take(8), f"{self.order}u4"))
         if first >> 16:
             if first >> 16 > 4:
-                raise _Damaged("a small element is larger than four bytes")
+                raise _DamagedFile("a small element is larger than four bytes")
             return first & 0xFFFF, self.data[self.at - 4 : self.at - 4 + (first >> 16)]
         data = self.take(second)
         if first != _COMPRESSED:
@@ -139,24 +139,24 @@ class _Bytes:
         return first, data
 
     def numbers(self) -> FloatArray:
-        """Take an element of numbers."""
+        """Read an element of numbers."""
         kind, data = self.element()
         size = np.dtype(_NUMBERS[kind]).itemsize if kind in _NUMBERS else 0
         if not size or len(data) % size:
-            raise _Damaged(f"an element of type {kind} and {len(data)} bytes stands where numbers should")
+            raise _DamagedFile(f"an element of type {kind} and {len(data)} bytes stands where numbers should")
         if len(data) // size > MOST_NUMBERS:
-            raise _Damaged(f"an array of {len(data) // size} numbers is larger than a log can be")
+            raise _DamagedFile(f"an array of {len(data) // size} numbers is larger than a log can be")
         return np.frombuffer(data, f"{self.order}{_NUMBERS[kind]}").astype(np.float64)
 
     def integers(self) -> list[int]:
-        """Take an element of whole numbers."""
+        """Read an element of whole numbers."""
         numbers = self.numbers()
         if not (np.isfinite(numbers) & (numbers == np.floor(numbers))).all():
-            raise _Damaged("whole numbers are announced, and there are others")
+            raise _DamagedFile("whole numbers are announced, and there are others")
         return [int(number) for number in numbers]
 
     def text(self) -> bytes:
-        """Take an element of characters."""
+        """Read an element of characters."""
         return bytes(self.element()[1])
 
     def inside(self, data: memoryview) -> "_Bytes":
@@ -171,7 +171,7 @@ def _variables(data: _Bytes) -> dict[str, Value]:
         if kind == _COMPRESSED:
             kind, inner = data.inside(_inflated(inner)).element()
         if kind != _MATRIX:
-            raise _Damaged(f"an element of type {kind} stands where a variable should")
+            raise _DamagedFile(f"an element of type {kind} stands where a variable should")
         name, value = _matrix(data.inside(inner), 0)
         found[name] = value
     return found
@@ -182,23 +182,23 @@ def _inflated(data: memoryview) -> memoryview:
     try:
         content = inflate.decompress(data, min(LARGEST, SPARE + RATIO * len(data)))
     except zlib.error as error:
-        raise _Damaged(f"a compressed variable cannot be unpacked ({error})") from None
+        raise _DamagedFile(f"a compressed variable cannot be unpacked ({error})") from None
     if not inflate.eof:
-        raise _Damaged("a compressed variable is cut off, or larger than a log can be")
+        raise _DamagedFile("a compressed variable is cut off, or larger than a log can be")
     return memoryview(content)
 
 
 def _matrix(data: _Bytes, depth: int) -> tuple[str, Value]:
-    """Read an array: flags, dimensions, name, then what its class asks for."""
+    """Read an array: flags, dimensions, name, then the data of its class."""
     if not data:
         return "", np.zeros((0, 0))
     if depth > DEEPEST:
-        raise _Damaged(f"structs are nested more than {DEEPEST} deep")
+        raise _DamagedFile(f"structs are nested more than {DEEPEST} deep")
     flags = data.integers()
     shape = tuple(data.integers())
     name = data.text().decode("utf-8", "replace")
     if not flags or len(shape) < 2 or min(shape) < 0:
-        raise _Damaged(f"array {name!r} has no class or no shape")
+        raise _DamagedFile(f"array {name!r} has no class or no shape")
     kind = flags[0] & 0xFF
     if kind == _STRUCT:
         return name, _struct(data, shape, depth)
@@ -208,7 +208,7 @@ def _matrix(data: _Bytes, depth: int) -> tuple[str, Value]:
         return name, Unread("an array of complex numbers")
     values = data.numbers()
     if values.size != prod(shape):
-        raise _Damaged(f"array {name!r} holds {values.size} numbers, expected {'x'.join(map(str, shape))}")
+        raise _DamagedFile(f"array {name!r} holds {values.size} numbers, expected {'x'.join(map(str, shape))}")
     return name, values.reshape(shape, order="F")
 
 
@@ -219,13 +219,13 @@ def _struct(data: _Bytes, shape: tuple[int, ...], depth: int) -> Value:
     length = data.integers()
     names = data.text()
     if len(length) != 1 or length[0] < 1 or len(names) % length[0]:
-        raise _Damaged("the names of a struct's members cannot be told apart")
+        raise _DamagedFile("the names of a struct's members have an invalid length")
     step = length[0]
     members: dict[str, Value] = {}
     for start in range(0, len(names), step):
         kind, inner = data.element()
         if kind != _MATRIX:
-            raise _Damaged(f"an element of type {kind} stands where a member should")
+            raise _DamagedFile(f"an element of type {kind} stands where a member should")
         name = names[start : start + step].split(b"\0")[0].decode("utf-8", "replace")
         members[name] = _matrix(data.inside(inner), depth + 1)[1]
     return members
@@ -237,7 +237,7 @@ UNEVEN = 1e-3  # of the sampling interval: what clocks written in decimal second
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Which field of a file holds what; arrays are (n_samples, n_joints), time is (n_samples,) in seconds."""
+    """Names of a file's fields; arrays are (n_samples, n_joints), time is (n_samples,) in seconds."""
 
     q: str
     dq: str
@@ -248,7 +248,7 @@ class Fields:
 
 
 def read_matlab_means(path: str | Path, fields: Fields, *, run: str | None = None) -> Samples:
-    """Read one run; InvalidLog says what is wrong with a file, and in which row."""
+    """Read one run; InvalidLog states a file's fault and its row."""
     names = {"q": fields.q, "dq": fields.dq, "ddq": fields.ddq, "tau": fields.tau}
     if fields.variance is not None:
         names["variance"] = fields.variance
@@ -315,7 +315,7 @@ def _in_radians(field: str, table: FloatArray) -> FloatArray:
 
 
 def _sample_rate_hz(path: str | Path, time: FloatArray, n_samples: int, field: str) -> float:
-    """Measure an even sampling rate; a backward, repeated or missing time is told with its row."""
+    """Compute the rate of even sampling; a backward, repeated or missing time is refused with its row."""
     if len(time) != n_samples:
         raise InvalidLog(path, f"{field} has {len(time)} times for {n_samples} samples")
     if n_samples < 3:

@@ -1,4 +1,4 @@
-"""numpy's .npz archives: arrays of numbers only; whatever would run code or unpack further is refused."""
+"""numpy's .npz archives: arrays of numbers only; objects that could run code, and nested archives, are refused."""
 
 import struct
 import zipfile
@@ -21,7 +21,7 @@ _STORED, _DEFLATED = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
 
 
 def fits(head: Head) -> int:
-    """2 for a zip archive with an array in front, 1 for another one: reading says what is wrong with it."""
+    """2 for a zip archive with an array in front, 1 for another one, whose fault is reported in reading."""
     if head.data[:4] not in (b"PK\x03\x04", b"PK\x05\x06"):
         return 0
     return 2 if b".npy" in head.data[:200] else 1
@@ -67,7 +67,7 @@ def _arrays(path: Path, archive: zipfile.ZipFile) -> dict[str, FloatArray]:
 
 
 def _array(path: Path, name: str, file: IO[bytes], size: int) -> FloatArray:
-    """Read one array; its header is checked before anything is read for it."""
+    """Read one array; its header is checked before its data are read."""
     from numpy.lib import format as npy
 
     try:

@@ -1,4 +1,4 @@
-"""Is this a file one may read? Size, kind and place are checked before a byte is trusted."""
+"""Safe access to files: size, kind and place are checked before any content is used."""
 
 import os
 import stat
@@ -25,7 +25,7 @@ class Head:
 
     @property
     def text(self) -> str | None:
-        """The beginning as text; None where it is none."""
+        """The beginning as text; None where it is not text."""
         if self.is_folder or b"\0" in self.data:
             return None
         return self.data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
@@ -43,7 +43,7 @@ class Head:
 
 
 def head(path: Path) -> Head:
-    """Read how a file begins, or what a folder holds."""
+    """Read the beginning of a file, or the names in a folder."""
     try:
         if path.is_dir():
             return Head(path, names=tuple(sorted(os.listdir(path))[:10_000]), is_folder=True)
@@ -55,7 +55,7 @@ def head(path: Path) -> Head:
 
 
 def check_file(path: Path, largest: int) -> int:
-    """Refuse folders, pipes, devices, what is not there and what is too large; return the size in bytes."""
+    """Refuse folders, pipes, devices, missing and too large files; return the size in bytes."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -81,7 +81,7 @@ def read_bytes(path: Path, largest: int = LARGEST_BINARY) -> bytes:
 
 
 def read_lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
-    """Read a text file's lines; zero bytes and endless lines are noticed before they fill the memory."""
+    """Read a text file's lines; zero bytes and very long lines are refused before they fill the memory."""
     check_file(path, LARGEST_TEXT)
     blocks: list[bytes] = []
     try:

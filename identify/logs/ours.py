@@ -1,4 +1,4 @@
-"""What our own clients write: rows of time, mark, reference, measured positions and currents, torques or efforts."""
+"""Logs of our own clients: rows of time, mark, reference, measured positions and currents, torques or efforts."""
 
 from pathlib import Path
 
@@ -54,7 +54,7 @@ def fits(head: Head) -> int:
 
 
 def read(path: Path) -> Recording:
-    """Read a client's log; what a driver did not tell is an empty cell."""
+    """Read a client's log; quantities that a driver does not report are empty cells."""
     table = read_text_table(path, missing=True)
     layout = _layout(table.headings)
     if layout is None:

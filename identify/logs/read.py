@@ -1,6 +1,6 @@
-"""Which reader reads a file? Found by its content, or named; every reader gives a Recording.
+"""Reading of logs: the format is found by the file's content, or named; every reader returns a `Recording`.
 
-* From a recording to a log: what its format does not define is declared, or asked for by name.
+A recording becomes a log by the format's own definitions of its channels and, where it has none, by declarations.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def sniff(path: Path) -> list[str]:
 
 
 def read_raw(path: Path, format: str | None = None) -> Recording:
-    """Read what a file holds; InvalidLog says what is wrong, with the row where there is one."""
+    """Read a file's recording; InvalidLog states the fault, with the row where there is one."""
     if format is None:
         if not path.is_dir() and not check_file(path, 2**62):
             raise InvalidLog(path, "is empty")
@@ -42,7 +42,7 @@ def read_raw(path: Path, format: str | None = None) -> Recording:
 
 
 def read_log(path: Path, declared: ColumnMap, names: tuple[str, ...] = ()) -> Log:
-    """Read a log as a campaign declares it: plain tables by their column map, others by what their format says.
+    """Read a log as a campaign declares it: plain tables by their column map, others by their format's definitions.
 
     `names`: the robot's joints, for formats that name joints.
     """
@@ -63,7 +63,7 @@ def log_files(path: Path) -> list[Path]:
 
 
 def _hint(path: Path) -> str:
-    """Say what keeps a file from being text."""
+    """Return a clause on why a file is not text; empty if there is none."""
     start = head(path)
     if b"\0" in start.data:
         return ", and no text: it contains zero bytes (UTF-16? save it as UTF-8)"
@@ -73,7 +73,7 @@ def _hint(path: Path) -> str:
 
 
 def _is_plain(path: Path, declared: ColumnMap) -> bool:
-    """Whether a file is a table whose columns, time included, are all declared."""
+    """Return True if a file is a table whose columns, time included, are all declared."""
     if declared.format is not None:
         return declared.format == "csv"
     told = declared.time is not None or declared.sample_rate_hz is not None
@@ -94,7 +94,7 @@ _EFFORTS = ("torque", "current", "effort")
 
 @dataclass(frozen=True)
 class _Part:
-    """One signal of all joints, chosen: channels in joint order, and what makes SI units of them."""
+    """One chosen signal of all joints: channels in joint order, and their factors to SI units."""
 
     kind: Kind
     side: Side
@@ -103,7 +103,7 @@ class _Part:
 
 
 def recording_log(recording: Recording, declared: ColumnMap, names: Sequence[str] = ()) -> Log:
-    """Choose signals, bring them to SI units and onto one even time base; the recording is kept beside them.
+    """Choose signals, convert them to SI units and resample them to one even time base; the recording is kept too.
 
     `names`: the robot's joints in order, for recordings that name their joints and no other order is declared.
     """
@@ -130,7 +130,7 @@ def recording_log(recording: Recording, declared: ColumnMap, names: Sequence[str
 
 
 def _marked(recording: Recording, declared: ColumnMap) -> Recording:
-    """Take a channel called `mark` for the marker, where the format does not define one."""
+    """Mark a channel called `mark` as the marker, where the format does not define one."""
     k = next((k for k, channel in enumerate(recording.channels) if channel.name == "mark"), None)
     if k is None or any(channel.kind == "marker" for channel in recording.channels):
         return recording
@@ -143,7 +143,7 @@ def _marked(recording: Recording, declared: ColumnMap) -> Recording:
 
 
 def _from_entry(recording: Recording, entry: Columns, order: Sequence[str]) -> _Part:
-    """Choose what an entry of [[log.signals]] names, and refuse what contradicts the format."""
+    """Choose the channels that an entry of [[log.signals]] names, and refuse contradictions to the format."""
     if entry.file:
         raise InvalidLog(recording.path, f"log.signals.file: {entry.file!r} goes with plain tables only")
     channels: list[Channel] = []
@@ -196,7 +196,7 @@ def _check(recording: Recording, entry: Columns, channel: Channel) -> None:
 
 
 def _unit_factor(recording: Recording, kind: Kind, declared: str | None, channel: Channel) -> float:
-    """Find what turns a channel into SI units; its own unit and a declared one must not contradict each other."""
+    """Find a channel's factor to SI units; its own unit and a declared one must not contradict each other."""
     units = UNITS[kind]
     own = units.get(channel.unit or "")
     if declared is None:
@@ -213,7 +213,7 @@ def _unit_factor(recording: Recording, kind: Kind, declared: str | None, channel
 
 
 def _defined(recording: Recording, kinds: tuple[str, ...], order: Sequence[str]) -> list[_Part]:
-    """Choose what the format itself defines whole: one group of measured channels; ask where it is not so simple."""
+    """Choose the one group of measured channels that the format defines completely; raise where there is not one."""
     found = [channel for channel in recording.channels if channel.kind in kinds and channel.role == "measured"]
     groups: dict[tuple[str, str], list[Channel]] = {}
     for channel in found:
@@ -224,7 +224,7 @@ def _defined(recording: Recording, kinds: tuple[str, ...], order: Sequence[str])
     what = "positions" if kinds == ("position",) else "torques or currents"
     if len(whole) != 1:
         listed = " and ".join(repr(name) for name, _ in (whole or groups))
-        lacks = "more than one kind of" if whole else "does not tell all (kind, side or unit) of its"
+        lacks = "more than one kind of" if whole else "does not define all (kind, side or unit) of its"
         told = f"has {lacks} {what}" if whole else f"{lacks} {what}"
         raise InvalidLog(recording.path, f"{told}: {listed}; declare which is what in [[log.signals]], "
                          "with kind, side, unit and columns")  # fmt: skip
@@ -242,7 +242,7 @@ def _is_whole(group: list[Channel]) -> bool:
 
 
 def _without_effort(recording: Recording) -> list[_Part]:
-    """Say so where the only torques are a model's or commands."""
+    """Raise InvalidLog where the only torques are a model's or commands; return no parts otherwise."""
     kinds = ("torque_model", *_EFFORTS)
     others = sorted({c.group for c in recording.channels if c.kind in kinds and not _is_measured(c)})
     if others:
@@ -256,7 +256,7 @@ def _is_measured(channel: Channel) -> bool:
 
 
 def _ordered(recording: Recording, group: list[Channel], order: Sequence[str]) -> list[Channel]:
-    """Put channels in joint order: by number, or by the declared names."""
+    """Sort channels in joint order: by number, or by the declared names."""
     numbers = [channel.joint for channel in group if isinstance(channel.joint, int)]
     if len(numbers) == len(group):
         if sorted(numbers) != list(range(len(group))):
@@ -310,13 +310,13 @@ def _given_time(recording: Recording, declared: ColumnMap) -> Channel | None:
     if declared.time is None:
         return None
     if any(channel.clock.t is not None for channel in recording.channels):
-        raise InvalidLog(recording.path, f"tells its time itself ({recording.format}); leave out log.time")
+        raise InvalidLog(recording.path, f"defines its time itself ({recording.format}); leave out log.time")
     (channel,) = _named(recording, declared.time, ())[:1]
     return channel
 
 
 def _made(recording: Recording, time: Channel | None, declared: ColumnMap, channel: Channel) -> Clock:
-    """Make a time base of the declared channel, or of the declared rate."""
+    """Build a time base from the declared channel, or from the declared rate."""
     rows = channel.clock.rows
     if time is not None:
         if len(time.values) != len(rows):
@@ -330,7 +330,7 @@ def _made(recording: Recording, time: Channel | None, declared: ColumnMap, chann
 
 
 def _standing(signals: list[Signal], rate: float) -> list[str]:
-    """Say how long the robot stands still before and after it moves."""
+    """Return a note on how long the robot stands still before and after it moves, if it does."""
     position = next((signal.values for signal in signals if signal.kind == "position"), None)
     if position is None:
         return []

@@ -1,8 +1,8 @@
 """ROS 2 bags, SQLite or MCAP, a file or a folder: joint states, controllers' states and speed scaling.
 
-* ROS 2 messages that tell of joints, decoded by definitions of our own: a bag's text is compared, never compiled.
-* Bags in SQLite files: messages of chosen types, read without trusting the file's own definitions.
-* MCAP files, as far as bags need them: messages of chosen topics, in order, up to where the file is whole.
+Messages about joints are decoded by built-in definitions: a bag's own text is compared, never compiled. Bags in SQLite
+files are read without relying on the file's own definitions; MCAP files as far as bags need them, up to where the file
+is whole.
 """
 
 import re
@@ -45,7 +45,7 @@ _KINDS: dict[str, tuple[Quantity | None, str | None, Role]] = {
 
 @dataclass
 class _Series:
-    """Messages of one topic that tell the same joints the same quantities."""
+    """Messages of one topic that report the same quantities of the same joints."""
 
     topic: str
     names: tuple[str, ...]
@@ -63,7 +63,7 @@ def fits(head: Head) -> int:
 
 
 def read(path: Path) -> Recording:
-    """Read every topic that tells of joints; times count from the first message's stamp."""
+    """Read every topic that reports joints; times count from the first message's stamp."""
     files = files_of(path)
     notes: list[str] = []
     series = _gather(path, _all(path, files, notes))
@@ -98,7 +98,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def _check_unpacked(metadata: Path) -> None:
-    """Refuse bags packed by file or by message: only its mode is looked for, nothing is built from the text."""
+    """Refuse bags compressed by file or by message; the mode is found by a text search, without parsing."""
     check_file(metadata, 100_000_000)
     found = re.search(r"^\s*compression_mode:\s*[\"']?(\w+)", metadata.read_text("utf-8", "replace"), re.MULTILINE)
     if found and found[1].lower() in ("file", "message"):
@@ -157,7 +157,7 @@ def _gather(path: Path, messages: Iterator[tuple[Topic, int, memoryview]]) -> li
 def _decoded(
     path: Path, topic: Topic, data: memoryview, variants: list[int], row: int
 ) -> tuple[dict[str, list[float]], tuple[str, ...], int]:
-    """Decode a message; the first one settles which release of its definition it was written by."""
+    """Decode a message; the first one determines the release of the definition it was written by."""
     told = "its definition is none of those known"
     for variant in list(variants):
         try:
@@ -233,7 +233,7 @@ VARIANTS = (
 
 @dataclass(frozen=True)
 class Point:
-    """What a message says of joints: names, and by quantity one number a joint."""
+    """Joint data of a message: names, and by quantity one number a joint."""
 
     stamp: int  # ns; 0 where it is not told
     names: tuple[str, ...]
@@ -265,7 +265,7 @@ def _fields(definition: str) -> list[str]:
 
 
 def decode(kind: str, data: memoryview, variant: int) -> Point:
-    """Decode a message; ValueError where its bytes are not what its type says."""
+    """Decode a message; ValueError where its bytes do not match its type."""
     try:
         message = _store(variant).deserialize_cdr(bytes(data), kind)
     except Exception as error:  # generated code meets bytes of strangers, and fails in many ways
@@ -347,7 +347,7 @@ _CUT_CHUNK = -_CHUNK  # one that the end of the file cuts
 
 @dataclass
 class McapFile:
-    """What has been read of a file so far."""
+    """State of reading an MCAP file: schemas, topics and notes found so far."""
 
     path: Path
     schemas: dict[int, tuple[str, str]] = field(default_factory=dict)
@@ -441,7 +441,7 @@ class McapFile:
 
 
 def _decompressor(packing: str) -> Any:
-    """Find the library that rosbags brings along."""
+    """Return the decompressor of a compression, from a library that rosbags depends on."""
     if packing == "lz4":
         return import_module("lz4.frame").LZ4FrameDecompressor()
     return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd").ZstdDecompressor()

@@ -1,8 +1,7 @@
-"""Tables of numbers in text, read fast; a bad cell is told with its row.
+"""Tables of numbers in text, read fast; a bad cell is reported with its row.
 
-* CSV files with a column map: which columns are what, on which side, in which unit; only the dialect is guessed.
-* What the columns of a known table mean: rules by heading, for formats whose headings say it.
-* Tables of numbers with headings of somebody's own: channels by name, and no meaning before it is declared.
+CSV files are read with a column map of quantities, sides and units; only the dialect is guessed. Formats with known
+headings have rules by heading. Tables with other headings give channels by name, without meaning until it is declared.
 """
 
 import re
@@ -36,13 +35,13 @@ _MISSING = frozenset({"", "nan", "-nan", "null", "none"})
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a file cuts its lines and writes its numbers."""
+    """Separator of a file's cells, and its decimal mark."""
 
     separator: str | None  # None: blanks
     decimal_comma: bool
 
     def split(self, line: str) -> list[str]:
-        """Cut a line into cells; a separator at its end starts none."""
+        """Split a line into cells; a separator at its end starts none."""
         if self.separator is None:
             return line.split()
         cells = line.split(self.separator)
@@ -69,7 +68,7 @@ class TextTable:
 
 
 def find_dialect(lines: list[str]) -> Dialect:
-    """Find the separator that cuts all lines; beside another separator, a comma within a number is a decimal one."""
+    """Find the separator that splits all lines; beside another separator, a comma within a number is a decimal one."""
     for separator in (";", "\t"):
         if all(separator in line for line in lines):
             return Dialect(separator, any(re.search(r"\d,\d", line) for line in lines))
@@ -79,7 +78,7 @@ def find_dialect(lines: list[str]) -> Dialect:
 
 
 def is_number(cell: str, dialect: Dialect) -> bool:
-    """Whether a cell is a number."""
+    """Return True if a cell is a number."""
     try:
         dialect.number(cell)
     except ValueError:
@@ -88,7 +87,7 @@ def is_number(cell: str, dialect: Dialect) -> bool:
 
 
 def headings_of(line: str, dialect: Dialect) -> tuple[str, ...]:
-    """Cut a line of headings."""
+    """Split a line of headings."""
     return tuple(cell.strip().strip('"') for cell in dialect.split(line))
 
 
@@ -186,7 +185,7 @@ MODELLED = re.compile(r"target|model|desired|command|setpoint|reference", re.IGN
 
 
 def read_csv(path: Path, columns: ColumnMap) -> Log:
-    """Read a log; whatever is wrong is told with its row, whatever was mended is told in the log's notes."""
+    """Read a log; faults are raised with their row, repairs are listed in the log's notes."""
     if (columns.time is None) == (columns.sample_rate_hz is None):
         raise InvalidLog(path, "the column map needs either time or sample_rate_hz")
     if not columns.signals:
@@ -211,13 +210,13 @@ def read_csv(path: Path, columns: ColumnMap) -> Log:
                 f"{entry.file} has {len(table.values)} rows, expected {len(main.values)}: sample both together",
             )
         if entry.side is None or entry.unit is None:
-            raise InvalidLog(path, f"a table of numbers does not tell side and unit of {entry.kind}; declare both")
+            raise InvalidLog(path, f"a table of numbers does not define side and unit of {entry.kind}; declare both")
         signals.append(Signal(entry.kind, entry.side, _signal(path, table, entry)[kept]))
     return Log(str(path), rate, start, tuple(signals), tuple(notes), _marked(path, columns, main))
 
 
 def _marked(path: Path, columns: ColumnMap, table: Table) -> Recording | None:
-    """Keep a column called `mark`: where its program was."""
+    """Keep a column called `mark`, the program's position."""
     if columns.time is None or "mark" not in table.headings:
         return None
     stamps = table.values[:, _index(path, table, columns.time)] * SECONDS[columns.time_unit]
@@ -271,7 +270,7 @@ def _index(path: Path, table: Table, column: str | int) -> int:
 
 
 def read_table(path: Path, header: bool = True) -> Table:
-    """Read a table of numbers, separated by commas, semicolons, tabs or blanks; a decimal comma is understood."""
+    """Read a table of numbers, separated by commas, semicolons, tabs or blanks; a decimal comma is accepted."""
     filled = [(number, line) for number, line in enumerate(read_lines(path), start=1) if line.strip()]
     if not filled:
         raise InvalidLog(path, "is empty")
@@ -313,7 +312,7 @@ FASTEST, SLOWEST = 2e-5, 2.0  # s between samples
 
 @dataclass(frozen=True)
 class Rule:
-    """Headings of one quantity, `(?P<joint>...)` where the joint stands, and what the format says of it."""
+    """Heading pattern of one quantity, joint as `(?P<joint>...)`, with the format's kind, unit, role and side."""
 
     pattern: str
     kind: Quantity | None = None
@@ -324,7 +323,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Layout:
-    """A known table: its column of time, what makes seconds of it, and what its other columns are."""
+    """A known table: its column of time, that column's factor to seconds, and rules of the other columns."""
 
     format: str
     time: str  # a pattern
@@ -333,9 +332,9 @@ class Layout:
 
 
 def recording_of(table: TextTable, layout: Layout, *, missing: bool = False) -> Recording:
-    """Give every column its meaning; columns that no rule knows keep their names alone.
+    """Build a recording by the layout's rules; columns without a rule keep their names alone.
 
-    `missing`: a cell that is no number tells nothing, where the format says so; elsewhere it is refused.
+    `missing`: a cell that is not a number counts as missing, where the format allows it; elsewhere it is refused.
     """
     at = next((k for k, name in enumerate(table.headings) if re.fullmatch(layout.time, name)), None)
     if at is None:
@@ -373,7 +372,7 @@ def recording_of(table: TextTable, layout: Layout, *, missing: bool = False) -> 
 
 
 def headings_fit(headings: Sequence[str], *needed: str) -> bool:
-    """Whether every pattern has its heading."""
+    """Return True if every pattern has its heading."""
     return all(any(re.fullmatch(pattern, name) for name in headings) for pattern in needed)
 
 
@@ -395,7 +394,7 @@ def _stem(rule: Rule, name: str) -> str:
 
 
 def _present(values: FloatArray, clock: Clock) -> tuple[FloatArray, Clock]:
-    """Leave out rows that tell nothing; a channel keeps its own time base."""
+    """Remove missing values; a channel keeps its own time base."""
     there = ~np.isnan(values)
     if there.all() or clock.t is None:
         return values, clock
@@ -403,7 +402,7 @@ def _present(values: FloatArray, clock: Clock) -> tuple[FloatArray, Clock]:
 
 
 def _joined(notes: list[str]) -> list[str]:
-    """Say `is empty` once for all columns."""
+    """Join notes `is empty` of several columns into one."""
     empty = [note.removesuffix(" is empty") for note in notes if note.endswith(" is empty")]
     others = [note for note in notes if not note.endswith(" is empty")]
     return [*others, *([f"without values: {', '.join(empty)}"] if empty else [])]
@@ -415,7 +414,7 @@ def _word(table: TextTable, column: int) -> InvalidLog:
 
 
 def fits(head: Head) -> int:
-    """1 where text is cut into cells."""
+    """1 where text is split into cells."""
     lines = head.lines
     if len(lines) < 2:
         return 0

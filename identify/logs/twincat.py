@@ -28,7 +28,7 @@ class _Column:
 
 
 def fits(head: Head) -> int:
-    """2 where headings stand in blocks, each beginning with its own title."""
+    """2 where headings form blocks, each beginning with its own title."""
     lines = head.lines[:40]
     return 2 if any(line.startswith("Name\t") for line in lines[:1]) and _block(lines) is not None else 0
 

@@ -1,6 +1,7 @@
-"""What a robot file may say: the keys of the TOML format, their types and units.
+"""Schema of robot files: the keys of the TOML format, their types and units.
 
-* Numbers and linear combinations as people write them: `227/1200`, `-l2`, `ZZ1 + Ia1 + 0.07 MZ3 + d3^2 (M3 + M4)`.
+Numbers and linear combinations are read as people write them: `227/1200`, `-l2`,
+`ZZ1 + Ia1 + 0.07 MZ3 + d3^2 (M3 + M4)`.
 """
 
 import math
@@ -101,7 +102,7 @@ class Placement(Table):
 
 
 class Limits(Table):
-    """What a joint may do, in the unit that the key names; torque in N m, or N for a sliding joint."""
+    """Limits of a joint, in the unit that the key names; torque in N m, or N for a sliding joint."""
 
     position_deg: Interval | None = None
     position_rad: Interval | None = None
@@ -175,7 +176,7 @@ class Platform(Table):
 class Closure(Table):
     """Two links that meet: at points, at a distance, or so that neither moves against the other.
 
-    Points are in the links' frames. With a `normal`, base frame, only what lies in that plane must agree.
+    Points are in the links' frames. With a `normal`, base frame, only components in that plane must agree.
     """
 
     kind: Literal["point", "rod", "weld"] = "point"
@@ -204,7 +205,7 @@ class FrictionElement(Element):
 
 
 class Drive(Table):
-    """Motors and gears: q_motor = motor_from_joint q, with one of three ways to say it."""
+    """Motors and gears: q_motor = motor_from_joint q, stated in one of three ways."""
 
     ratios: list[Number] | None = None
     motor_from_joint: list[list[Number]] | None = None
@@ -255,7 +256,7 @@ class Capsule(Table):
 
 
 class Pose(Table):
-    """What the pendant shows, and where the tool must then be (base frame, m)."""
+    """Axis values shown by the pendant, and the tool position they must give (base frame, m)."""
 
     shows: list[Finite]
     tool: Annotated[list[Finite], Field(min_length=3, max_length=3)]
@@ -271,7 +272,7 @@ class Controller(Table):
     pose: list[Pose] = []
 
 
-class Declared(Table):
+class PublishedParameters(Table):
     """A paper's base parameters as combinations of the robot's standard parameters.
 
     `frames` turns and shifts the frames of the paper's links into ours where they differ.
@@ -301,7 +302,7 @@ class Description(Table):
     frame: list[NamedFrame] = []
     capsule: list[Capsule] = []
     controllers: dict[Name, Controller] = {}
-    declared_base: Declared | None = None
+    declared_base: PublishedParameters | None = None
 
 
 def sentences(errors: list[Any]) -> list[str]:
@@ -355,7 +356,7 @@ Terms = dict[str, float]
 
 
 def number(text: str, constants: Mapping[str, float] | None = None) -> float:
-    """Read a number: digits, fractions, products, named constants. ValueError says what is wrong, and where."""
+    """Read a number: digits, fractions, products, named constants. ValueError states the fault and its position."""
     terms = _Reader(text, constants or {}, frozenset()).read()
     return terms.get(_CONSTANT, 0.0)
 

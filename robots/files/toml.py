@@ -1,8 +1,7 @@
-"""From what a robot file says to a robot: expand defaults, look names up, convert units to SI.
+"""Robots from the content of robot files: defaults are expanded, names resolved and units converted to SI.
 
-* The bones of a robot file: joints in order, fixed ones merged.
-* From what a robot file says about drives and friction to a drive train.
-* From what a robot file says about closed chains to a mechanism: platform, closures, home.
+Joints are ordered and fixed ones merged; drives and friction become a drive train; platform, closures and home become
+the mechanism of a closed chain.
 """
 
 import math
@@ -50,13 +49,13 @@ from excitor.robots.tree import Tree
 
 @dataclass(frozen=True)
 class Reading:
-    """A robot file being read: what is wrong is noted with its key path, so that all of it can be told at once."""
+    """A robot file being read: problems are noted with their key paths, so that all are reported at once."""
 
     description: schema.Description
     problems: list[str]
 
     def note(self, path: str, problem: str) -> None:
-        """Note what is wrong at a key path."""
+        """Note a problem at a key path."""
         self.problems.append(f"{path}: {problem}")
 
     def number(self, entry: float | str, path: str) -> float:
@@ -83,7 +82,7 @@ class Reading:
 
 
 def assemble(reading: Reading) -> Robot | None:
-    """Build the robot, or note every reason why there is none."""
+    """Build the robot, or note every problem and return None."""
     description = reading.description
     body = build_mechanism(reading)
     if body is None or reading.problems:
@@ -131,7 +130,7 @@ class Link:
 
     @property
     def slides(self) -> bool:
-        """Tell a sliding joint from one that turns."""
+        """True if the joint slides."""
         return self.joint.kind == "prismatic"
 
 
@@ -162,7 +161,7 @@ def build_mechanism(reading: Reading) -> tuple[Mechanism, Skeleton] | None:
 
 
 def check_length_names(params: Layout, reading: Reading) -> None:
-    """Refuse lengths that printed equations could not tell from a coordinate, gravity or a parameter."""
+    """Refuse names of lengths that equal a coordinate, gravity or a parameter, ambiguous in printed equations."""
     for name in reading.description.lengths:
         if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
             reading.note(f"lengths.{name[:40]}", "is not a name; use letters, digits and _, as in d3")
@@ -178,7 +177,7 @@ def body_parameters(body: schema.Body, path: str, reading: Reading) -> FloatArra
 
 
 def prior_parameters(skeleton: Skeleton, params: Layout, reading: Reading) -> tuple[FloatArray, BoolArray]:
-    """Collect what is known about the parameters: bodies of links, then single parameters by name."""
+    """Collect the known parameters and their mask: bodies of links, then single parameters by name."""
     chi = np.zeros(len(params))
     known = np.zeros(len(params), dtype=bool)
     for path, body, link, T_link_body in skeleton.bodies:
@@ -205,7 +204,7 @@ def zeros_by_symmetry(params: Layout, reading: Reading) -> BoolArray:
 
 
 def parameter_indices(names: Sequence[str], params: Layout, path: str, reading: Reading) -> list[int]:
-    """Look parameters up by name."""
+    """Find parameters' indices by name; unknown names are noted."""
     found = []
     for name in names:
         try:
@@ -308,7 +307,7 @@ def build_capsules(skeleton: Skeleton, reading: Reading) -> tuple[Capsule, ...]:
 
 
 def build_controllers(mechanism: Mechanism, reading: Reading) -> dict[str, ControllerAxes]:
-    """Read how controllers count the joints; degrees and millimetres become SI."""
+    """Read the controllers' axis conventions; degrees and millimetres become SI."""
     unit = np.where(mechanism.prismatic, 1e-3, math.pi / 180.0)
     n = mechanism.n_joints
     controllers = {}
@@ -379,7 +378,7 @@ def build_skeleton(reading: Reading) -> Skeleton:
 
 
 def check_keys(joint: schema.Joint, path: str, reading: Reading) -> None:
-    """Refuse keys that mean nothing for this kind of joint."""
+    """Refuse keys that do not apply to this kind of joint."""
     wrong = {"revolute": "turns; use {}_deg", "prismatic": "slides; use {}_m", "fixed": "is fixed; leave this out"}
     for key in ("offset", "locked", "home"):
         for unit, kind in (("deg", "revolute"), ("m", "prismatic")):
@@ -676,7 +675,7 @@ def joint_row(entry: schema.Combination, mechanism: Mechanism, path: str, readin
 
 
 def check_names(mechanism: Mechanism, train: DriveTrain, reading: Reading) -> None:
-    """Refuse parameters that would be taken for another kind's."""
+    """Refuse parameter names that belong to another kind of parameter."""
     from excitor.robots.parameters import link_parameter_names
 
     kinds: dict[str, str] = dict.fromkeys(link_parameter_names(mechanism.n_links), "a link")
@@ -693,12 +692,12 @@ _SINGULAR = 1e-3  # where legs stretch, home is found to about 1e-5
 
 
 def is_closed(description: schema.Description) -> bool:
-    """Tell a closed chain from an open one."""
+    """Return True if the description is of a closed chain."""
     return bool(description.closure) or description.platform is not None
 
 
 def refuse_loop_keys(reading: Reading) -> None:
-    """Refuse, in an open chain, keys that mean something in closed ones only."""
+    """Refuse, in an open chain, keys that apply to closed ones only."""
     for k, joint in enumerate(reading.description.joint):
         for key, default in (("passive", False), ("home_deg", None), ("home_m", None), ("massless", False)):
             if getattr(joint, key) != default:
@@ -709,7 +708,7 @@ def refuse_loop_keys(reading: Reading) -> None:
 
 @dataclass(frozen=True)
 class Parts:
-    """A closed chain being read: its opened skeleton, and which links and coordinates play which part."""
+    """A closed chain being read: its opened skeleton, and the roles of links and coordinates."""
 
     skeleton: Skeleton
     actuated: list[int]  # coordinates
@@ -814,7 +813,7 @@ def link_names(skeleton: Skeleton, platform: schema.Platform) -> tuple[str, ...]
 
 
 def refuse_on_passive(link: Link, reading: Reading) -> None:
-    """Refuse what only a driven joint can have."""
+    """Refuse keys of driven joints on a passive one."""
     for key in ("limits", "locked_deg", "locked_m"):
         if getattr(link.joint, key) not in (None, schema.Limits()):
             reading.note(f"{link.path}.{key}", "the joint is passive: it follows the drives; give this to those")
@@ -867,7 +866,7 @@ def directions(entry: schema.Closure, path: str, reading: Reading) -> tuple[Floa
 
 
 def at_home(tree: Tree, closures: list[Closure], parts: Parts, reading: Reading) -> ClosedLoop | None:
-    """Assemble the robot with its platform at home, or say why that fails."""
+    """Assemble the robot with its platform at home; where that fails, note why and return None."""
     n_equations = sum(len(closure) for closure in closures)
     n_sought = tree.n_joints - len(parts.actuated)
     if n_equations != n_sought:
@@ -896,7 +895,7 @@ def at_home(tree: Tree, closures: list[Closure], parts: Parts, reading: Reading)
 
 
 def settles(loop: ClosedLoop, reading: Reading) -> bool:
-    """Check that home is no singularity: the drives must settle everything, and so must the platform."""
+    """Check that home is not singular: the drives must determine all coordinates, and so must the platform."""
     A = closure_jacobian(loop, loop.home[None])[0] * np.where(loop.tree.prismatic, size(loop), 1.0)
     for given, what in ((loop.actuated, "actuated joints"), (loop.platform, "platform")):
         free = sought(loop, given)
@@ -913,7 +912,7 @@ def settles(loop: ClosedLoop, reading: Reading) -> bool:
 
 
 def renumbered(parts: Parts, description: schema.Description, platform: schema.Platform) -> Skeleton:
-    """Renumber links as the mechanism's bodies; what the file's joints do not hold belongs to the platform."""
+    """Renumber links as the mechanism's bodies; bodies on no joint of the file belong to the platform."""
     own = {f"joint[{k + 1}].link" for k in range(len(description.joint))}
     numbers = {j: b for b, j in enumerate(parts.bodies)} | {-1: -1}
     skeleton = parts.skeleton

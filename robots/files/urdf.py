@@ -1,9 +1,7 @@
-"""URDF files to robots: what the XML says is written as a robot file of ours would say it, and read by the same rules.
+"""URDF files to robots, by translation to the content of a robot file; and a robot's own URDF with inertials filled in.
 
-Meshes are never opened, and xacro is never run.
-
-* The elements of a URDF: parsed from XML that can hold no surprise, their names and numbers read.
-* A robot's own URDF with its inertials filled in, and everything else as it was, to the byte.
+XML is parsed without document types and entities. Meshes are never opened, and xacro is never run. A filled URDF keeps
+everything but its inertials to the byte.
 """
 
 import math
@@ -52,7 +50,7 @@ class Urdf:
     labels: Mapping[str, str]  # what key paths of `data` are called in the URDF
 
     def in_its_words(self, problem: str) -> str:
-        """Replace the key path in front of a problem by the element's name."""
+        """Replace the key path in front of a problem with the element's name."""
         path, colon, sentence = problem.partition(": ")
         path = re.sub(r"\w+\[\d+\]", lambda match: self.labels.get(match.group(), match.group()), path)
         path = path.replace(".limits.position", " limit").replace(".follows", " mimic").replace(".name", " name")
@@ -65,7 +63,7 @@ def robot_from_urdf(text: str, source: str | Path) -> Robot:
 
 
 def robot_from(urdf: Urdf, source: str | Path) -> Robot:
-    """Build the robot; what is wrong is told in the URDF's words."""
+    """Build the robot; problems are reported with the URDF's element names."""
     try:
         return robot_from_data(urdf.data, source)
     except InvalidRobot as error:
@@ -105,18 +103,18 @@ class _Joint:
 
 @dataclass(frozen=True)
 class Reader:
-    """A URDF being read: what is wrong, and what was changed or left out, in sentences."""
+    """A URDF being read: its problems, and what was changed or left out, as sentences."""
 
     source: str | Path
     problems: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
     def refuse(self, where: str, sentence: str) -> None:
-        """Note what makes the file unusable."""
+        """Note a problem that makes the file unusable."""
         self.problems.append(f"{where}: {sentence}")
 
     def stop_if_refused(self) -> None:
-        """Tell all that is wrong so far, if anything is."""
+        """Raise InvalidRobot with all problems noted so far, if any."""
         if self.problems:
             raise InvalidRobot(self.source, self.problems)
 
@@ -225,7 +223,7 @@ def _joint(element: Element, called: Mapping[str, str], links: Mapping[str, Elem
 
 
 def _translate(root: Element, links: Mapping[str, Element], joints: Sequence[_Joint], reader: Reader) -> Urdf:
-    """Write what the elements say as tables of a robot file."""
+    """Convert the elements to tables of a robot file."""
     mover = {joint.child: joint.name for joint in joints}  # link -> the joint that carries it
     base = next(name for name in links if name not in mover)
     if links[base].find("inertial") is not None:
@@ -381,7 +379,7 @@ def _capsules(links: Mapping[str, Element], mover: Mapping[str, str], reader: Re
 
 
 def _cover(shape: Element, where: str, reader: Reader) -> tuple[int, float, float]:
-    """Find a capsule that contains a shape: (axis it lies along, half its segment, radius).
+    """Find a capsule that contains a shape: (axis, half the segment's length, radius).
 
     A cylinder keeps its axis, length and radius, so that the capsule is longer by a radius at each end. A box lies
     along its longest side, in a radius of half the diagonal of its cross-section. A sphere has no length.
@@ -405,7 +403,7 @@ def _cover(shape: Element, where: str, reader: Reader) -> tuple[int, float, floa
 
 
 def _friction(joints: Sequence[_Joint], reader: Reader) -> Table:
-    """Read damping and friction as what is known beforehand of viscous and Coulomb friction."""
+    """Read damping and friction as priors of viscous and Coulomb friction."""
     parameters = {}
     coordinates = [joint for joint in joints if joint.kind != "fixed" and joint.element.find("mimic") is None]
     for k, joint in enumerate(coordinates):
@@ -417,7 +415,7 @@ def _friction(joints: Sequence[_Joint], reader: Reader) -> Table:
 
 
 def _tool(mover: Mapping[str, str], reader: Reader) -> Table:
-    """Take the link that ROS calls tool0 for the tool."""
+    """Use the link that ROS calls tool0 as the tool's."""
     if "tool0" in mover:
         return {"tool": {"link": mover["tool0"]}}
     reader.notes.append(("tool", "no link is named tool0: the frame of the last moving link is taken for the tool's"))
@@ -474,7 +472,7 @@ def label(tag: str, name: str) -> str:
 
 @dataclass(frozen=True)
 class Span:
-    """Where a link's inertial stands in the file's bytes, or where it would."""
+    """Byte range of a link's inertial in the file, or of the place for one."""
 
     start: int
     end: int
@@ -485,7 +483,7 @@ class Span:
 def filled_urdf(text: str, robot: Robot, chi: FloatArray) -> str:
     """Write the parameters chi of a URDF's robot into the <inertial> of its moving links.
 
-    What links on fixed joints weigh is left with them, and taken off the link that carries them.
+    Inertials of links on fixed joints stay as they are, and are subtracted from the link that carries them.
     """
     data = text.encode("utf-8")
     children, spans = read_links(data)
@@ -508,7 +506,7 @@ def filled_urdf(text: str, robot: Robot, chi: FloatArray) -> str:
 
 
 def carried(robot: Robot, j: int, own: str, spans: dict[str, Span]) -> FloatArray:
-    """Add up what links fixed to link j weigh, in its frame."""
+    """Sum the parameters of links fixed to link j, in its frame, (10,)."""
     total = np.zeros(10)
     for frame in robot.frames:
         span = spans.get(frame.name)
@@ -518,7 +516,7 @@ def carried(robot: Robot, j: int, own: str, spans: dict[str, Span]) -> FloatArra
 
 
 def inertial(phi: FloatArray) -> str:
-    """Spell an inertial: mass, centre of mass, inertia about it in the link's axes."""
+    """Write an inertial: mass, centre of mass, inertia about it in the link's axes."""
     mass, center, inertia = about_center_of_mass(phi)
     xyz = " ".join(repr(float(x)) for x in center)
     names = ("xx", "xy", "xz", "yy", "yz", "zz")
@@ -569,7 +567,7 @@ class _Reader:
         self.path.pop()
 
     def _empty(self) -> Span:
-        """Place the inertial of a link that has none: right behind its opening tag, which may have to be opened."""
+        """Find the place for the inertial of a link without one: after its opening tag, which may be self-closing."""
         opening = self.data.index(b">", self.opened) + 1
         if self.data[opening - 2 : opening] == b"/>":
             return Span(opening - 2, opening, None, ">{}</link>")

@@ -1,9 +1,8 @@
-"""The Gram matrix WᵀW of selected regressor columns, without ever storing W.
+"""The Gram matrix WᵀW of selected regressor columns, without storing W; and population-wide Gram matrices and extremes.
 
-A joint's row touches only the links that it moves and its own drive: about half of W is zero by structure. So each
-joint's non-zero columns are kept, a chunk of samples at a time, and only their products are added up.
-
-* A whole population of motions in one call: Gram matrices, largest torques, largest speeds of the tool.
+A joint's row depends only on the links that it moves and its own drive: about half of W is zero by structure. So each
+joint's non-zero columns are stored, a chunk of samples at a time, and only their products are summed. A whole
+population of motions takes one call: Gram matrices, largest torques, largest speeds of the tool.
 """
 
 from typing import Any, NamedTuple
@@ -60,8 +59,8 @@ from excitor.robots.kernel.recursion import (
 TILE = 4
 
 
-class Packing(NamedTuple):
-    """Which rows of the workspace each joint's selected columns are.
+class ColumnPacking(NamedTuple):
+    """Map from each joint's selected columns to rows of the workspace.
 
     The workspace has ten rows a pair of link and coordinate, then one a drive element and joint that it acts on
     (tied elements share it), and last a row of zeros, with which every joint's rows are filled up to whole tiles.
@@ -85,7 +84,7 @@ class Drive(NamedTuple):
     states: FloatArray
 
 
-def pack(chain: Chain, elements: Elements, columns: IntArray, weights: FloatArray) -> Packing:
+def pack(chain: Chain, elements: Elements, columns: IntArray, weights: FloatArray) -> ColumnPacking:
     """Find the rows of the selected columns (indices into the parameter layout)."""
     n_links, n_joints = chain.coupling.shape
     place = {int(column): k for k, column in enumerate(columns)}
@@ -117,7 +116,7 @@ def pack(chain: Chain, elements: Elements, columns: IntArray, weights: FloatArra
         held += [-1] * padding
         start.append(len(rows))
     row = np.array(rows, dtype=np.int64)
-    return Packing(
+    return ColumnPacking(
         len(columns),
         n_rows + 1,
         np.array(start, dtype=np.int64),
@@ -130,7 +129,7 @@ def pack(chain: Chain, elements: Elements, columns: IntArray, weights: FloatArra
 
 
 @compiled
-def fill_gram(chain: Chain, drive: Drive, packing: Packing, motion: Any, out: FloatArray) -> None:
+def fill_gram(chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, out: FloatArray) -> None:
     """Write WᵀW of the packed columns into out (n_columns, n_columns)."""
     n_links, n_joints = chain.coupling.shape
     n_samples = motion[0].shape[1]
@@ -168,7 +167,7 @@ def fill_link_rows(chain: Chain, links: FloatArray, screws: FloatArray, rows: Fl
 
 
 @inner
-def fill_drive_rows(drive: Drive, packing: Packing, motion: Any, first: int, rows: FloatArray, m: int) -> None:
+def fill_drive_rows(drive: Drive, packing: ColumnPacking, motion: Any, first: int, rows: FloatArray, m: int) -> None:
     """Write m samples into the rows of drives."""
     n_elements, n_joints = drive.elements.acts.shape
     value = np.empty(m)
@@ -235,7 +234,7 @@ def multiply_tile(rows: FloatArray, left: IntArray, right: IntArray, n: int, out
 
 
 @inner
-def add_tile(packing: Packing, a: int, b: int, products: FloatArray, weight: float, out: FloatArray) -> None:
+def add_tile(packing: ColumnPacking, a: int, b: int, products: FloatArray, weight: float, out: FloatArray) -> None:
     """Add a tile's products to the Gram matrix, each unordered pair of rows once."""
     for x in range(TILE):
         for y in range(TILE):
@@ -245,7 +244,7 @@ def add_tile(packing: Packing, a: int, b: int, products: FloatArray, weight: flo
 
 
 class Efforts(NamedTuple):
-    """Parameters of a robot, as torques need them: what is linear in the motion has been summed up by joints."""
+    """Parameters of a robot for torque evaluation; terms linear in the motion are summed by joint."""
 
     phi: FloatArray  # (n_links, 10)
     offset: FloatArray  # (n_joints,): constant torques
@@ -258,7 +257,7 @@ WRENCH_ROWS = 6 * LANES  # moment about the link's origin, then force, in the li
 
 
 @compiled
-def fill_grams(chain: Chain, drive: Drive, packing: Packing, motions: Any, out: FloatArray) -> None:
+def fill_grams(chain: Chain, drive: Drive, packing: ColumnPacking, motions: Any, out: FloatArray) -> None:
     """Write each candidate's Gram matrix into out (n_candidates, n_columns, n_columns).
 
     `motions` is (q, dq, ddq), each (n_candidates, n_joints, n_samples).
@@ -314,7 +313,7 @@ def move_link(chain: Chain, motion: Any, j: int, first: int, m: int, links: Floa
 
 @inner
 def start_torques(efforts: Efforts, motion: Any, first: int, m: int, tau: FloatArray) -> None:
-    """Write what is linear in a block's motion: offset + damping · dq + inertia · ddq."""
+    """Write the terms linear in a block's motion: offset + damping · dq + inertia · ddq."""
     for i in range(efforts.offset.size):
         block = tau[i * LANES : i * LANES + m]
         for lane in range(m):
@@ -328,7 +327,7 @@ def start_torques(efforts: Efforts, motion: Any, first: int, m: int, tau: FloatA
 
 @inner
 def lower_wrenches(chain: Chain, links: FloatArray, wrenches: FloatArray, effort: FloatArray, tau: FloatArray) -> None:
-    """Bring wrenches down the tree, and add what each joint feels of them to the torques of its coordinates."""
+    """Propagate wrenches to the base, and add each joint's projection to the torques of its coordinates."""
     n_links, n_joints = chain.coupling.shape
     for back in range(n_links):
         j = n_links - 1 - back
@@ -396,7 +395,7 @@ def lower_wrench(below: FloatArray, wrench: FloatArray, link: FloatArray, m: int
 def add_drives(
     elements: Elements, parameters: FloatArray, motion: Any, first: int, value: FloatArray, tau: FloatArray
 ) -> None:
-    """Add what the other friction takes to a block of torques."""
+    """Add the friction terms that are not linear to a block of torques."""
     for e in range(elements.model.size):
         if parameters[e] == 0.0:
             continue
@@ -409,7 +408,7 @@ def add_drives(
 
 @inner
 def keep_extremes(tau: FloatArray, n_mean: int, peaks: FloatArray, squares: FloatArray) -> None:
-    """Take a block of one joint's torques into its largest, and the first n_mean of it into its squares, by lanes."""
+    """Update by lanes one joint's max |τ| with a block, and its sum of τ² with the block's first n_mean samples."""
     for k in range(tau.size):
         peaks[k] = max(peaks[k], abs(tau[k]))
     for k in range(min(tau.size, n_mean)):
@@ -432,7 +431,7 @@ def largest(lanes: FloatArray) -> float:
 
 @inner_sums
 def total(lanes: FloatArray) -> float:
-    """Add up."""
+    """Sum over lanes."""
     result = 0.0
     for k in range(lanes.size):
         result += lanes[k]

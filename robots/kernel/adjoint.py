@@ -1,6 +1,6 @@
-"""The gradient of a function of the Gram matrix by the motion: the recursion run backwards, link by link.
+"""The gradient of a function of the Gram matrix by the motion, by reverse-mode differentiation of the recursion.
 
-* The steps of the recursion, run backwards: what each one's result is worth, handed back to what it was made of.
+Each step of the recursion is reversed link by link: adjoints of its results are propagated to its arguments.
 """
 
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from excitor.robots.arrays import FloatArray
-from excitor.robots.kernel.accumulate import TILE, Drive, Packing, fill_drive_rows, fill_link_rows
+from excitor.robots.kernel.accumulate import TILE, ColumnPacking, Drive, fill_drive_rows, fill_link_rows
 from excitor.robots.kernel.columns import BLOCK_ROWS, MX, MY, MZ, XX, XY, XZ, YY, YZ, ZZ, M
 from excitor.robots.kernel.compile import (
     ANGLE,
@@ -63,7 +63,7 @@ from excitor.robots.kernel.recursion import recursion, start_at_base
 
 @compiled
 def fill_gram_gradient(
-    chain: Chain, drive: Drive, packing: Packing, motion: Any, gram_bar: FloatArray, out: Any
+    chain: Chain, drive: Drive, packing: ColumnPacking, motion: Any, gram_bar: FloatArray, out: Any
 ) -> None:
     """Write ∂J/∂q, ∂J/∂dq, ∂J/∂ddq into the three arrays of out, for symmetric gram_bar = ∂J/∂G.
 
@@ -95,7 +95,9 @@ def fill_gram_gradient(
 
 
 @inner
-def differentiate_rows(packing: Packing, gram_bar: FloatArray, rows: FloatArray, rows_b: FloatArray, m: int) -> None:
+def differentiate_rows(
+    packing: ColumnPacking, gram_bar: FloatArray, rows: FloatArray, rows_b: FloatArray, m: int
+) -> None:
     """Write ∂J/∂Y = 2 weight² Ḡ Y, joint by joint; rows that hold no selected column stay 0."""
     for i in range(packing.weights.size):
         factor = 2.0 * packing.weights[i] ** 2
@@ -119,7 +121,7 @@ def differentiate_rows(packing: Packing, gram_bar: FloatArray, rows: FloatArray,
 
 
 @inner
-def entry(packing: Packing, gram_bar: FloatArray, a: int, b: int) -> float:
+def entry(packing: ColumnPacking, gram_bar: FloatArray, a: int, b: int) -> float:
     """Read Ḡ by list entries; zeros have none."""
     column = packing.column[b]
     return gram_bar[packing.column[a], column] if column >= 0 else 0.0
@@ -175,9 +177,9 @@ def add_to_coordinates(chain: Chain, j: int, links_b: FloatArray, first: int, m:
 
 @inner
 def reverse_drive(
-    drive: Drive, packing: Packing, motion: Any, first: int, rows_b: FloatArray, m: int, out: Any
+    drive: Drive, packing: ColumnPacking, motion: Any, first: int, rows_b: FloatArray, m: int, out: Any
 ) -> None:
-    """Add what drive elements contribute; a load and a memory count as given."""
+    """Add the adjoints of drive elements; loads and slip states count as constant."""
     n_elements, n_joints = drive.elements.acts.shape
     slopes = np.empty(m)
     q_b, dq_b, ddq_b = out

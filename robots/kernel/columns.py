@@ -1,4 +1,4 @@
-"""What one link contributes: the ten columns of a torque, of the energy and of the power."""
+"""Regressor columns of one link: the ten columns of torque, energy and power."""
 
 from typing import Any
 
@@ -150,7 +150,7 @@ def copy_row(target: FloatArray, row: FloatArray) -> None:
 
 @inner
 def clear(row: FloatArray) -> None:
-    """Set a row to 0."""
+    """Fill a row with 0."""
     for k in range(row.size):
         row[k] = 0.0
 

@@ -1,7 +1,4 @@
-"""How the kernel is compiled, and how its workspace is laid out.
-
-* A tree as the flat arrays that compiled code reads.
-"""
+"""Compilation of the kernel with numba, its cache folder, its workspace layout, and trees as flat arrays."""
 
 import contextlib
 import hashlib
@@ -63,7 +60,7 @@ def compiled(function: Function) -> Function:
 
 
 def inner(function: Function) -> Function:
-    """Compile like `compiled`, for compiled callers only: without Python's way in, it compiles faster."""
+    """Compile like `compiled`, for compiled callers only: without a Python wrapper, it compiles faster."""
     return _compile(function, {"contract", "nsz"}, **_INNER)
 
 
@@ -84,10 +81,10 @@ def _compile(function: Function, fastmath: set[str], **options: Any) -> Function
 
 @cache
 def _cache_folder() -> str:
-    """Name a folder for compiled code after all of the kernel's source.
+    """Return a folder for compiled code, named by a hash of all of the kernel's source.
 
-    numba only looks whether a function's own file has changed, but compiled callers contain what they call. It runs
-    what it finds: a folder into which anybody else could put code is passed over.
+    numba checks only a function's own file for changes, but compiled callers contain their callees. It runs any code
+    it finds in the cache: a folder into which another user could write is skipped.
     """
     here = Path(__file__).parent
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(here.glob("*.py")))).hexdigest()[:16]
@@ -102,7 +99,7 @@ def _cache_folder() -> str:
 
 
 def _cache_bases(here: Path) -> Iterator[Path]:
-    """List where compiled code may be kept, best first."""
+    """List candidate folders for compiled code, best first."""
     if os.environ.get("NUMBA_CACHE_DIR"):
         yield Path(os.environ["NUMBA_CACHE_DIR"])
     yield here / "__pycache__"
@@ -115,7 +112,7 @@ def _cache_bases(here: Path) -> Iterator[Path]:
 
 
 def _is_private(folder: Path) -> bool:
-    """Tell whether only this user (and root) can write into a folder, or put another in its place.
+    """Return True if only this user (and root) can write into a folder, or replace it.
 
     The folder is ours, a real one, and writable by nobody else. Every folder above it belongs to us or to root, and is
     writable by nobody else, or sticky: there, entries are moved by their owners alone. Windows has neither owners'
@@ -134,12 +131,12 @@ def _is_private(folder: Path) -> bool:
 
 
 def is_compiled() -> bool:
-    """Tell whether compiled code of this version waits in the cache."""
+    """Return True if the cache holds compiled code of this version."""
     return any(Path(_cache_folder()).rglob("*.nbi"))
 
 
 class Chain(NamedTuple):
-    """Joints as constants, and which coordinate moves which link.
+    """A tree as flat arrays: joint constants, and the pairs of links and coordinates that move them.
 
     Links come after their parents. A pair is a link and a coordinate that moves it; the pairs of link j are
     numbered pair_start[j] … pair_start[j + 1] - 1; pair_above is the same coordinate's pair at the parent (-1: none).

@@ -7,7 +7,7 @@ All four shapes are one formula: with
 the signed distance is the length of max(q, 0) outside and the largest q inside. A box has a = b = 0; a sphere
 a = b = 1 and s1 = s2 = ∞; a cylinder a = 1, b = 0 and s1 = ∞; a half-space keeps only z. It is convex.
 
-* Clearances of moving bodies: sample by sample, or the least of each candidate of a population.
+Clearances of moving bodies are evaluated sample by sample, or as the minimum over each candidate of a population.
 """
 
 from typing import NamedTuple
@@ -80,7 +80,7 @@ def turn_into_shape(zone: FloatArray, x: float, y: float, z: float) -> tuple[flo
 def zone_row(
     zone: FloatArray, inward: bool, body: FloatArray, radius: float, gap: FloatArray, open_: FloatArray
 ) -> None:
-    """Write how far a body stays inside a shape or outside of it, for as many samples as `gap` takes.
+    """Write a body's clearance inside or outside a shape, for as many samples as `gap` has.
 
     A convex distance is largest at an end of the segment: staying inside is exact. Staying outside gets a lower
     bound, where tangents at the ends meet; open_ is 0 where it is exact, because an end is nearest, 1 elsewhere.
@@ -193,14 +193,14 @@ def gap_square(
 
 @inner
 def clamped(s: float) -> float:
-    """Hold to 0 … 1."""
+    """Clamp to 0 … 1."""
     s = s if s > 0.0 else 0.0
     return s if s < 1.0 else 1.0
 
 
 @inner
 def least(a: float, b: float) -> float:
-    """Take the smaller."""
+    """Return the smaller of two numbers."""
     return a if a < b else b
 
 
@@ -208,7 +208,7 @@ POSE_ROWS = 12 * LANES  # a link's R and origin in the base frame
 
 
 class Volumes(NamedTuple):
-    """Bodies (capsules; the tool is a short one), zones they keep to, and pairs that keep apart, as flat arrays."""
+    """Bodies (capsules; the tool is a short one), zones, and pairs of bodies to check, as flat arrays."""
 
     link: IntArray  # (n_bodies,), -1: the base
     ends: FloatArray  # (n_bodies, 6): start and end of the segment, in the link's frame
@@ -224,7 +224,7 @@ def fill_clearances(chain: Chain, volumes: Volumes, q: FloatArray, poses: FloatA
     """Write each row's clearances into out (n_candidates, n_samples, n_rows), or the least ones where it is one deep.
 
     q is (n_candidates, n_joints, n_samples). Where `poses` (n_samples, n_links, 4, 4) is not empty, T_base_link is
-    taken from it, for a single candidate, and the chain means nothing.
+    taken from it, for a single candidate, and the chain is not used.
     """
     given = poses.shape[0] > 0
     n_links = poses.shape[1] if given else chain.parents.size
@@ -266,7 +266,7 @@ def base_pose(rows: FloatArray) -> None:
 
 @inner
 def load_links(poses: FloatArray, first: int, m: int, rows: FloatArray) -> None:
-    """Take the poses of all links from those given."""
+    """Copy a block of link poses from given ones (n_samples, n_links, 4, 4)."""
     for lane in range(m):
         for j in range(poses.shape[1]):
             target = rows[(j + 1) * POSE_ROWS + lane :]
@@ -338,7 +338,7 @@ def place_bodies(volumes: Volumes, rows: FloatArray, bodies: FloatArray, m: int)
 
 @inner
 def fill_row(volumes: Volumes, row: int, bodies: FloatArray, gap: FloatArray, open_: FloatArray) -> None:
-    """Write a row's clearances for a block; where open_ is 1, they are lower bounds yet."""
+    """Write a row's clearances for a block; where open_ is 1, they are lower bounds."""
     n_zone_rows = volumes.zone_body.size
     if row < n_zone_rows:
         body = volumes.zone_body[row]
@@ -353,7 +353,7 @@ def fill_row(volumes: Volumes, row: int, bodies: FloatArray, gap: FloatArray, op
 
 @inner
 def settle(volumes: Volumes, row: int, bodies: FloatArray, lane: int, enough: float) -> float:
-    """Find an open clearance, or a bound of it that is enough."""
+    """Compute a clearance of which only a lower bound is known, or a lower bound of at least `enough`."""
     body = volumes.zone_body[row]
     radius = volumes.radius[body]
     return float(nearest(volumes.zone[row], bodies[body * BODY_ROWS :], lane, enough + radius) - radius)
@@ -363,7 +363,7 @@ def settle(volumes: Volumes, row: int, bodies: FloatArray, lane: int, enough: fl
 def least_clearance(
     volumes: Volumes, row: int, bodies: FloatArray, gap: FloatArray, open_: FloatArray, least: float
 ) -> float:
-    """Take a block into a row's least clearance; open ones are settled only where their bound is below it."""
+    """Update a row's least clearance with a block; lower bounds are refined only where they are below it."""
     for lane in range(gap.size):
         if open_[lane] == 0.0 and gap[lane] < least:
             least = float(gap[lane])

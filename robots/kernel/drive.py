@@ -1,4 +1,4 @@
-"""What motors add to a torque: columns of rotors and friction elements."""
+"""Torque columns of rotors and friction elements."""
 
 from typing import Any, NamedTuple
 
@@ -46,7 +46,7 @@ def fill_drive(elements: Elements, motion: Any, load: FloatArray, states: FloatA
 def add_memory_and_load(
     elements: Elements, e: int, load: FloatArray, states: FloatArray, first: int, value: FloatArray
 ) -> None:
-    """Finish g of an element that remembers, or that works against a load."""
+    """Complete g of an element with a state or a load."""
     if elements.model[e] == LOAD:
         for k in range(value.size):
             value[k] *= carried_load(elements, e, load[first + k])
@@ -57,7 +57,7 @@ def add_memory_and_load(
 
 @compiled
 def element_values(elements: Elements, e: int, motion: Any, first: int, value: FloatArray) -> None:
-    """Write g of element e for the samples from `first` on; memory and load are not its business."""
+    """Write g of element e for the samples from `first` on; states and loads are left out."""
     model = elements.model[e]
     scale = elements.scale[e]
     if model == OFFSET:
@@ -128,7 +128,7 @@ def element_slopes(elements: Elements, e: int, motion: Any, first: int, value: F
 
 @compiled
 def signal(elements: Elements, e: int) -> int:
-    """Tell what element e senses: 0 positions, 1 velocities, 2 accelerations."""
+    """Return the signal that element e senses: 0 positions, 1 velocities, 2 accelerations."""
     model = elements.model[e]
     if model == ROTOR:
         return 2
@@ -159,7 +159,7 @@ def sense(elements: Elements, e: int, motion: Any, first: int, value: FloatArray
 
 @inner
 def carried_load(elements: Elements, e: int, load: FloatArray) -> float:
-    """Weigh the load an element works against: |acts @ τ|."""
+    """Compute the load of a load-dependent element: |acts @ τ|."""
     total = 0.0
     for i in range(load.size):
         total += elements.acts[e, i] * load[i]

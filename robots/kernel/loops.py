@@ -3,7 +3,7 @@
 Coordinates are those of the opened tree, n_all of them. Some are `given`, the rest `sought`; closures are as many
 equations as coordinates are sought, and A their Jacobian: A_sought dq_sought = -A_given dq_given.
 
-* Where the bodies of an opened chain must meet: what is left open, its Jacobian, and how it accelerates.
+Residual, Jacobian and acceleration of the closures are evaluated in blocks of samples.
 """
 
 from typing import Any, NamedTuple
@@ -376,7 +376,7 @@ def to_world(chain: Chain, links: FloatArray, world: FloatArray, m: int) -> None
 
 @inner
 def measure_gap(loops: Loops, c: int, world: FloatArray, gap: FloatArray, m: int) -> None:
-    """Write the vector that a closure is about, world axes: p_a - p_b, or the turn of a against b."""
+    """Write a closure's residual vector, world axes: p_a - p_b, or the rotation of a relative to b."""
     a = world[(loops.link[c, 0] + 1) * WORLD_ROWS : (loops.link[c, 0] + 2) * WORLD_ROWS]
     b = world[(loops.link[c, 1] + 1) * WORLD_ROWS : (loops.link[c, 1] + 2) * WORLD_ROWS]
     if loops.kind[c] != TURN:
@@ -428,7 +428,7 @@ def add_row(loops: Loops, c: int, k: int, gap: FloatArray, vector: FloatArray, o
 def screw_vector(
     loops: Loops, c: int, side: int, screw: FloatArray, pose: FloatArray, vector: FloatArray, m: int
 ) -> None:
-    """Write what a coordinate's unit rate does to one side of a closure, world axes; side b counts negative."""
+    """Write the velocity of one side of a closure per unit rate of a coordinate, world axes; negative for side b."""
     sign = 1.0 - 2.0 * side
     r0, r1, r2 = loops.point[c, side, 0], loops.point[c, side, 1], loops.point[c, side, 2]
     for lane in range(m):
@@ -479,7 +479,7 @@ def residual_rows(
 def acceleration_rows(
     loops: Loops, links: FloatArray, world: FloatArray, f: FloatArray, scratch: FloatArray, m: int
 ) -> None:
-    """Write how the closures' residual accelerates along the motion that `links` holds, f (n_rows, LANES).
+    """Write the second derivative of the closures' residual along the motion in `links`, f (n_rows, LANES).
 
     Of a rod: (d · Δa + |Δv|²) / L.
     """

@@ -1,7 +1,7 @@
-"""What a robot's links, gears, rotors and friction ask of its motors in one state, for steps of a closed loop.
+"""Equations of motion of links, gears, rotors and friction in one state, for time steps of a closed loop.
 
-* What links need in one state: their mass matrix, and the torques that hold and turn them without acceleration.
-* What trees need that differ in their parameters, each in a state of its own: for populations of simulated robots.
+Links contribute their mass matrix and bias torques, of one tree in one state, or of many trees that differ in their
+parameters, each in a state of its own, for populations of simulated robots.
 """
 
 from typing import Any, NamedTuple
@@ -40,8 +40,8 @@ LEAST = 0.2  # share of friction that heat leaves at least
 State = tuple[FloatArray, FloatArray]  # positions and velocities, each (n,)
 
 
-class Closing(NamedTuple):
-    """How an opened tree closes. Open chains have None, for whom nothing of closing is compiled."""
+class LoopClosure(NamedTuple):
+    """Loop closures of an opened tree. None for open chains, so the loop-closure code is not compiled."""
 
     loops: Loops
     given: IntArray  # coordinates of the tree that are the robot's joints
@@ -52,11 +52,11 @@ class Closing(NamedTuple):
 
 
 class Plant(NamedTuple):
-    """The robot as it is; n joints, as many motors. Friction takes its velocities from the motors' side."""
+    """The simulated robot; n joints, as many motors. Friction takes its velocities from the motors' side."""
 
     chain: Chain  # of the opened tree, where there are closed loops
     phi: FloatArray  # (n_links, 10), of that tree's links
-    closing: Closing | None
+    closing: LoopClosure | None
     rotors: FloatArray  # (n, n)
     elements: Elements  # of friction, every sign with a width
     friction: FloatArray  # (n_elements,): their parameters, cold
@@ -75,7 +75,7 @@ class Plant(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Room for one state of a tree, opened or not."""
+    """Workspace for one state of a tree, of an open or an opened chain."""
 
     links: FloatArray
     screws: FloatArray
@@ -95,7 +95,7 @@ class Room(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Room for one evaluation."""
+    """Workspace for one evaluation."""
 
     tree: Room
     bias: FloatArray  # (n,)
@@ -116,7 +116,7 @@ class Work(NamedTuple):
 
 @inner
 def room(plant: Plant, n: int) -> Work:
-    """Make room for evaluations."""
+    """Allocate the workspace of evaluations."""
     square, line = (n, n), np.zeros(n)
     return Work(
         make_room(plant.chain, plant.closing),
@@ -162,7 +162,7 @@ def evaluate_elastic(
     tau: FloatArray,
     warm: FloatArray,
 ) -> None:
-    """Write `total` and `push` of the motors alone; what links need is in `mass` and `bias`."""
+    """Write `total` and `push` of the motors alone, over elastic gears; the links' terms are in `mass` and `bias`."""
     weigh_links(plant, work, links)
     rub(plant, work, motors, warm)
     add_products(work.lift, plant.rotors, work.lift, work.nothing, work.total)
@@ -185,7 +185,7 @@ def add_products(A: FloatArray, B: FloatArray, C: FloatArray, D: FloatArray, out
 
 @inner
 def balance(plant: Plant, work: Work, tau: FloatArray, carried: FloatArray) -> None:
-    """Write what motor torques leave for accelerations: Nᵀ τ - carry · carried - friction."""
+    """Write the torques left for acceleration: Nᵀ τ - carry · carried - friction."""
     for i in range(tau.size):
         left = -work.rubbed[i]
         for k in range(tau.size):
@@ -202,7 +202,7 @@ def stretch(plant: Plant, motors: State, links: State, out: FloatArray) -> None:
 
 @inner
 def hold_stuck(plant: Plant, work: Work) -> None:
-    """Let no joint accelerate whose brake is closed."""
+    """Replace the equations of joints with a closed brake by zero acceleration."""
     for i in range(plant.stuck.size):
         if plant.stuck[i]:
             work.total[i, :] = 0.0
@@ -213,13 +213,13 @@ def hold_stuck(plant: Plant, work: Work) -> None:
 
 @inner
 def weigh_links(plant: Plant, work: Work, state: State) -> None:
-    """Write the links' mass matrix and the torques that hold and turn them without acceleration."""
+    """Write the links' mass matrix and their bias torques, those at zero acceleration."""
     weigh(plant.chain, plant.phi, plant.closing, work.tree, state, (work.bias, work.mass))
 
 
 @inner
 def rub(plant: Plant, work: Work, motors: State, warm: FloatArray) -> None:
-    """Write what friction takes, and how gears and loads let it grow with the torque they carry."""
+    """Write friction torques and chords, and how lossy gears and loads scale the torques carried (`lift`, `carry`)."""
     n = work.load.size
     elements = plant.elements
     work.rubbed[:] = 0.0
@@ -282,7 +282,7 @@ def friction_value(elements: Elements, e: int, p: float, v: float, slip: float) 
 
 @inner
 def lose(plant: Plant, work: Work, motors: State) -> None:
-    """Let gears lose torque: motor i feels λ_i (1 + loss) where it drives its links, λ_i (1 - loss) where they do."""
+    """Add gear losses: motor i carries λ_i (1 + loss) where it drives its links, λ_i (1 - loss) where they drive it."""
     n = work.felt.size
     for i in range(n):
         if plant.loss[i, 0] == 0.0 and plant.loss[i, 1] == 0.0:
@@ -304,7 +304,7 @@ def lose(plant: Plant, work: Work, motors: State) -> None:
 
 @inner
 def shift_slips(plant: Plant, work: Work, before: FloatArray, after: FloatArray) -> None:
-    """Move the states of Maxwell-slip elements along."""
+    """Advance the states of Maxwell-slip elements."""
     elements = plant.elements
     for e in range(plant.friction.size):
         if elements.model[e] == STATE:
@@ -342,7 +342,7 @@ def solve(matrix: FloatArray, A: FloatArray, b: FloatArray, x: FloatArray) -> No
 
 @inner
 def same_sides(plant: Plant, work: Work, felt: FloatArray, load: FloatArray) -> bool:
-    """Tell whether gears and load-dependent friction still carry torques of the signs they had."""
+    """Return True if gears and load-dependent friction carry torques of the same signs as before."""
     for i in range(felt.size):
         column = plant.ungears[:, i]
         if (projected(column, felt) > 0.0) != (projected(column, work.felt) > 0.0):
@@ -357,7 +357,7 @@ def same_sides(plant: Plant, work: Work, felt: FloatArray, load: FloatArray) -> 
 
 @inner
 def projected(weights: FloatArray, x: FloatArray) -> float:
-    """Add up weights times x."""
+    """Compute weights · x."""
     total = 0.0
     for i in range(x.size):
         total += weights[i] * x[i]
@@ -368,8 +368,8 @@ _MOST_STEPS = 10  # of Newton's method, from the state before
 
 
 @inner
-def make_room(chain: Chain, closing: Closing | None) -> Room:
-    """Make room for the states of a tree."""
+def make_room(chain: Chain, closing: LoopClosure | None) -> Room:
+    """Allocate the workspace of a tree's states."""
     n_all = chain.coupling.shape[1]
     n = 0 if closing is None else closing.sought.size
     n_links = chain.parents.size
@@ -395,7 +395,7 @@ def make_room(chain: Chain, closing: Closing | None) -> Room:
 
 
 @inner
-def weigh(chain: Chain, phi: FloatArray, closing: Closing | None, room: Room, state: Any, out: Any) -> None:
+def weigh(chain: Chain, phi: FloatArray, closing: LoopClosure | None, room: Room, state: Any, out: Any) -> None:
     """Write bias (n,) and mass (n, n) of the robot's own joints in a state (q, dq); out = (bias, mass)."""
     bias, mass = out
     q, dq = state
@@ -442,8 +442,8 @@ def along(screws: FloatArray, pair: int, wrench: FloatArray) -> float:
 
 
 @inner
-def close(chain: Chain, closing: Closing, room: Room, q: FloatArray, dq: FloatArray) -> bool:
-    """Lead the tree to the joints' positions from where it was last; write its motion, J and inverse; False if lost."""
+def close(chain: Chain, closing: LoopClosure, room: Room, q: FloatArray, dq: FloatArray) -> bool:
+    """Solve the closures at the joints' positions from the last state; write motion, J, inverse; False if it fails."""
     at = room.motion[0]
     legs = 1
     for i in range(closing.position.size):
@@ -480,8 +480,8 @@ def close(chain: Chain, closing: Closing, room: Room, q: FloatArray, dq: FloatAr
 
 
 @inner
-def approach(chain: Chain, closing: Closing, room: Room, at: FloatArray, most: int) -> bool:
-    """Take steps of Newton's method until the loops close, and one more; room holds A of where that leads."""
+def approach(chain: Chain, closing: LoopClosure, room: Room, at: FloatArray, most: int) -> bool:
+    """Solve the loop closures by Newton's method, with one step beyond tolerance; `room` holds A at the solution."""
     n = closing.sought.size
     closed = False
     for step in range(most + 2):
@@ -503,8 +503,8 @@ def approach(chain: Chain, closing: Closing, room: Room, at: FloatArray, most: i
 
 
 @inner
-def project(closing: Closing, room: Room, bias: FloatArray, mass: FloatArray) -> None:
-    """Write Jᵀ M J, and Jᵀ (h + M γ); γ is what closures ask of the others where the joints do not accelerate."""
+def project(closing: LoopClosure, room: Room, bias: FloatArray, mass: FloatArray) -> None:
+    """Write Jᵀ M J, and Jᵀ (h + M γ); γ the others' accelerations at joint accelerations 0."""
     n_all, n = room.J.shape
     for i in range(closing.sought.size):
         gamma = 0.0

@@ -1,4 +1,4 @@
-"""The outward recursion over a tree: where links are, how they move, and what each coordinate does to them."""
+"""The outward recursion over a tree: poses and motions of links, and the screws of the coordinates."""
 
 from typing import Any
 
@@ -299,7 +299,7 @@ def recursion(chain: Chain, motion: Any, first: int, m: int, links: FloatArray, 
 
 @inner
 def start_at_base(chain: Chain, links: FloatArray) -> None:
-    """Write what no sample changes: constant parts of R and r, and the base.
+    """Write what is the same for all samples: constant parts of R and r, and the base.
 
     The base is at rest and accelerates by -gravity, so that weight needs no term of its own.
     """

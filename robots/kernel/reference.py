@@ -1,10 +1,8 @@
-"""The recursion in plain Python, for any kind of number: the compiled kernel's check, and what symbols run through.
+"""The recursion, rotors and friction in plain Python, for any kind of number: reference of the kernel, and for symbols.
 
-A scalar may be a float, a numpy array over samples, a sympy expression or a node of `codegen.tracer`. Constants
+A scalar may be a float, a numpy array over samples, a sympy expression or a node of `codegen`. Constants
 that are 0 or 1 take no part, so symbolic results are as sparse as the mechanism. Unlike the kernel, a joint is walked
 in steps (before, joint, after), and torques come back down the tree as wrenches.
-
-* Rotors and friction in plain Python, for any kind of number: what `kernel.drive` compiles.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -34,7 +32,7 @@ _UNIT_LINKS = [[float(k == i) for k in range(10)] for i in range(10)]
 
 @dataclass(frozen=True, slots=True)
 class Algebra:
-    """What a kind of number must know besides + - *: how constants and lengths enter, sine and cosine."""
+    """Operations of a kind of number besides + - *: conversion of constants and lengths, sine and cosine."""
 
     number: Callable[[float], Scalar]
     length: Callable[[float], Scalar]
@@ -162,7 +160,7 @@ def reference_power_regressor(tree: "Tree", motion: "Motion") -> FloatArray:
 
 
 def pose(tree: "Tree", q: Vector, algebra: Algebra) -> Arm:
-    """Write the steps from each link's parent to the link; those that lead nowhere are left out."""
+    """Write the steps from each link's parent to the link; identities are left out."""
     coupling = [[_constant(share, algebra.number) for share in row] for row in tree.coupling]
     steps = []
     for j in range(tree.n_links):
@@ -211,7 +209,7 @@ def accelerations(arm: Arm, dq: Vector, ddq: Vector) -> list[Acceleration]:
 
 
 def swing(omega: Vector, alpha: Vector) -> list[list[Scalar]]:
-    """Write U = S(α) + S(ω)²: what a point fixed to the body accelerates by, times where it is."""
+    """Write U = S(α) + S(ω)²: a point p fixed to the body accelerates by U p relative to the origin."""
     U: list[list[Scalar]] = [[0.0] * 3 for _ in range(3)]
     for i, j, k in _CYCLES:
         product = times(omega[i], omega[j])
@@ -237,14 +235,14 @@ def link_wrench(body: Acceleration, phi: Vector) -> Wrench:
 
 
 def add(x: Scalar, y: Scalar) -> Scalar:
-    """Add, without what is 0."""
+    """Add, with terms of 0 left out."""
     if _is(x, 0.0):
         return y
     return x if _is(y, 0.0) else x + y
 
 
 def sub(x: Scalar, y: Scalar) -> Scalar:
-    """Subtract, without what is 0."""
+    """Subtract, with terms of 0 left out."""
     if _is(x, 0.0):
         return negative(y)
     return x if _is(y, 0.0) else x - y
@@ -256,7 +254,7 @@ def negative(x: Scalar) -> Scalar:
 
 
 def times(x: Scalar, y: Scalar) -> Scalar:
-    """Multiply, without what is 0, 1 or -1."""
+    """Multiply, with factors of 0, 1 and -1 folded."""
     for one, other in ((x, y), (y, x)):
         if _is(one, 0.0):
             return 0.0
@@ -291,7 +289,7 @@ def turn_back(R: Sequence[Vector], x: Vector) -> list[Scalar]:
 
 
 def _bring_back(steps: Sequence[Step], wrench: Wrench) -> tuple[Wrench, Scalar]:
-    """Carry a wrench back to the parent; on the way, what it does along the joint's screw."""
+    """Transform a wrench to the parent's frame; also return its projection on the joint's screw."""
     joint: Scalar = 0.0
     for R, p, spin, slide in reversed(steps):
         joint = add(joint, _work(wrench, spin, slide))
@@ -342,7 +340,7 @@ def _fixed_step(T: FloatArray, algebra: Algebra) -> list[Step]:
 
 
 def _constant(x: float, enter: Callable[[float], Scalar]) -> Scalar:
-    """Let a constant of the tree enter: 0, 1 and -1 as they are, others as the algebra has them."""
+    """Convert a constant of the tree: 0, 1 and -1 stay floats, others go through `enter`."""
     near = float(round(x)) if abs(x) < 1.5 else x
     return float(near) if near in (0.0, 1.0, -1.0) and abs(x - near) < _NEGLIGIBLE else enter(float(x))
 
@@ -383,7 +381,7 @@ def _samples(motion: "Motion") -> Coordinates:
 
 
 def _stacked(scalars: Sequence[Scalar], n_samples: int) -> FloatArray:
-    """Put scalars over samples, or constants, side by side: (n_samples, number of scalars)."""
+    """Stack scalars over samples, or constants, as columns: (n_samples, number of scalars)."""
     return np.stack([np.broadcast_to(np.asarray(x, dtype=float), (n_samples,)) for x in scalars], axis=-1)
 
 
@@ -392,7 +390,7 @@ Given = Callable[["FrictionTerm"], Scalar]
 
 @dataclass(frozen=True, slots=True)
 class DriveAlgebra(Algebra):
-    """What a kind of number must know for friction, too."""
+    """Algebra with the functions that friction needs."""
 
     tanh: Callable[[Scalar], Scalar]
     exp: Callable[[Scalar], Scalar]
@@ -406,7 +404,7 @@ NUMERIC_DRIVE = DriveAlgebra(float, float, np.sin, np.cos, np.tanh, np.exp, np.s
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A rotor or a friction term at work: torque on joint i = chi[column] · acts[i] · value."""
+    """A rotor or a friction term in one state: torque on joint i = chi[column] · acts[i] · value."""
 
     source: "RotorInertia | FrictionTerm"
     column: int
@@ -435,7 +433,7 @@ def friction_elements(
 ) -> list[Element]:
     """Write value = g of every friction term whose column is wanted.
 
-    `given` tells what one instant's motion does not: the load |acts @ τ|, or the state of a Maxwell-slip element.
+    `given` is what one instant's motion does not determine: the load |acts @ τ|, or a Maxwell-slip element's state.
     """
     return [
         Element(term, column, numbers(term.acts, algebra), _friction_value(term, at, given, algebra))
@@ -445,7 +443,7 @@ def friction_elements(
 
 
 def numbers(x: "FloatArray", algebra: Algebra) -> list[Scalar]:
-    """Let constants enter; 0, 1 and -1 stay what they are, and take no part in products."""
+    """Convert constants by the algebra; 0, 1 and -1 stay floats, and take no part in products."""
     return [float(value) if value in (0.0, 1.0, -1.0) else algebra.number(float(value)) for value in x]
 
 

@@ -1,10 +1,8 @@
-"""A rigid robot under torques that are held between control samples: a digital servo's, or recorded ones.
+"""Time integration of a robot under torques held between control samples: of a servo or controller, or recorded.
 
-Under a servo, steps are those of the closed loop, implicit in friction (see `kernel.closed_loop`); recorded torques
-are integrated by Runge and Kutta's steps of order four.
-
-* A rigid robot under held torques whose dry friction is a true sign: it slides one way or the other, or it sticks.
-* A robot under its position controller, step by step: what a virtual machine does along a commanded motion.
+Under a servo, steps are those of the closed loop, implicit in friction (see `advance`); recorded torques are integrated
+by Runge and Kutta's steps of order four. Dry friction with a true sign either slides in one direction or sticks; its
+events are located. A position controller with elastic gears and thermal friction is simulated step by step.
 """
 
 from typing import NamedTuple
@@ -50,9 +48,9 @@ def run_servo(
     start: State,
     out: FloatArray,
 ) -> int:
-    """Follow a reference (q, dq, torques fed forward; each (n_steps, n)); what is seen is off by seen_noise.
+    """Follow a reference (q, dq, torques fed forward; each (n_steps, n)); measured positions are off by seen_noise.
 
-    Writes signals (N_SIGNALS, n_steps, n) as each step begins. Returns how many steps made sense.
+    Writes signals (N_SIGNALS, n_steps, n) as each step begins. Returns the number of valid steps.
     """
     n_steps, n = reference[0].shape
     work = room(plant, n)
@@ -102,7 +100,7 @@ def accelerations_at(plant: Plant, state: State, tau: FloatArray) -> FloatArray:
 
 @inner
 def made_sense(v: FloatArray, acceleration: FloatArray) -> bool:
-    """Tell whether velocities are within reason and accelerations finite."""
+    """Return True if velocities are below LOST and accelerations finite."""
     return bool(np.abs(v).max() < LOST) and bool(np.isfinite(acceleration).all())
 
 
@@ -110,7 +108,7 @@ def made_sense(v: FloatArray, acceleration: FloatArray) -> bool:
 def runge_kutta(
     plant: Plant, work: Work, state: State, tau: FloatArray, h: float, warm: FloatArray, a1: FloatArray
 ) -> None:
-    """Take a step of order four; the first stage's accelerations are known. Maxwell-slip states move once a step."""
+    """Integrate one step of order four from known first accelerations a1. Maxwell-slip states advance once a step."""
     q, v = state
     q2, v2 = q + 0.5 * h * v, v + 0.5 * h * a1
     a2 = settle(plant, work, (q2, v2), (q2, v2), tau, warm)
@@ -144,8 +142,8 @@ class Dry(NamedTuple):
     scale: FloatArray
 
 
-class Held(NamedTuple):
-    """Room for sticking: one entry, row or column for each dry friction."""
+class FrictionWorkspace(NamedTuple):
+    """Workspace for sticking: one entry, row or column for each dry friction."""
 
     force: FloatArray  # (n_dry,): λ of those that stick
     free: FloatArray  # (n_dry,): accelerations without them
@@ -168,8 +166,8 @@ def run_sticking(
 ) -> int:
     """Integrate under torques (n_steps, n), each held for a step; `plant` has no dry friction.
 
-    Writes signals as `run_servo`, and how each dry friction moves, (n_steps, n_dry): -1, 1, or 0 where it sticks.
-    Returns how many steps made sense; events that accumulate end them too.
+    Writes signals as `run_servo`, and each dry friction's direction, (n_steps, n_dry): -1, 1, or 0 where it sticks.
+    Returns the number of valid steps; accumulating events end the simulation too.
     """
     n_steps, n = torques.shape
     work, held = room(plant, n), make_held(n, dry.level.size)
@@ -207,15 +205,17 @@ def run_sticking(
 
 
 @inner
-def make_held(n: int, n_dry: int) -> Held:
-    """Make room."""
+def make_held(n: int, n_dry: int) -> FrictionWorkspace:
+    """Allocate the workspace."""
     square = (n_dry, n_dry)
-    return Held(np.zeros(n_dry), np.zeros(n_dry), np.zeros(square), np.zeros(square), np.zeros((n, n_dry)), np.zeros(n))
+    return FrictionWorkspace(
+        np.zeros(n_dry), np.zeros(n_dry), np.zeros(square), np.zeros(square), np.zeros((n, n_dry)), np.zeros(n)
+    )
 
 
 @inner
 def stop(dry: Dry, v: FloatArray, sense: IntArray) -> None:
-    """Call those at rest that have come to rest, and take away what is left of their velocities."""
+    """Mark dry frictions that have come to rest as sticking, and remove their residual velocities."""
     for e in range(sense.size):
         speed = projected(dry.senses[e], v)
         if sense[e] != 0 and speed * sense[e] <= AT_REST:
@@ -230,14 +230,14 @@ def step_ahead(
     plant: Plant,
     work: Work,
     dry: Dry,
-    held: Held,
+    held: FrictionWorkspace,
     state: State,
     tau: FloatArray,
     sense: IntArray,
     h: float,
     ahead: State,
 ) -> bool:
-    """Write where a step of order four leads if no friction changes how it moves; tell whether one would have."""
+    """Integrate one step of order four without change of any friction's direction; return True if one would change."""
     q, v = state
     at, moved, pushed = (q.copy(), v.copy()), np.zeros(q.size), np.zeros(q.size)
     for stage in range(4):
@@ -269,13 +269,13 @@ def respond(
     plant: Plant,
     work: Work,
     dry: Dry,
-    held: Held,
+    held: FrictionWorkspace,
     state: State,
     tau: FloatArray,
     sense: IntArray,
     choosing: bool,
 ) -> None:
-    """Write accelerations and the forces of what rests; where `choosing`, decide what of that sticks first."""
+    """Write accelerations and the forces of sticking frictions; where `choosing`, decide first which of them stick."""
     n, n_dry = tau.size, sense.size
     evaluate(plant, work, state, tau, np.zeros(n))
     for e in range(n_dry):
@@ -312,8 +312,8 @@ def respond(
 
 
 @inner
-def share_out(held: Held, dry: Dry, sense: IntArray) -> None:
-    """Find the forces of frictions at rest, none beyond its limit: one after another, until none moves."""
+def share_out(held: FrictionWorkspace, dry: Dry, sense: IntArray) -> None:
+    """Solve for the forces of frictions at rest within their limits, by sweeps over them until none changes."""
     largest = largest_force(dry)
     held.force[:] = 0.0
     for _ in range(_SWEEPS):
@@ -331,7 +331,7 @@ def share_out(held: Held, dry: Dry, sense: IntArray) -> None:
 
 @inner
 def largest_force(dry: Dry) -> float:
-    """Find the most that any dry friction holds."""
+    """Find the largest limit of any dry friction."""
     largest = 0.0
     for e in range(dry.level.size):
         largest = max(largest, dry.level[e] + dry.more[e])
@@ -339,14 +339,14 @@ def largest_force(dry: Dry) -> float:
 
 
 @inner
-def missing(dry: Dry, held: Held, e: int) -> float:
-    """Tell what force more would keep a friction at rest from accelerating."""
+def missing(dry: Dry, held: FrictionWorkspace, e: int) -> float:
+    """Compute the additional force that would keep a friction at rest from accelerating."""
     return float(projected(dry.senses[e], held.ddq) / held.G[e, e])
 
 
 @inner
-def independent(held: Held) -> bool:
-    """Tell whether G, of the frictions at rest, is regular: by elimination with row pivots."""
+def independent(held: FrictionWorkspace) -> bool:
+    """Return True if G, of the frictions at rest, is regular: by elimination with row pivots."""
     A, n = held.small, held.free.size
     A[:] = held.G
     least = _SPARE * np.abs(A).max() if n > 0 else 0.0
@@ -401,7 +401,7 @@ def run_closed_loop(
     """Follow a reference (q, dq, joint torques fed forward; each (n_steps, n)), from rest at its first row.
 
     Writes signals (N_SIGNALS, n_steps, n) as they are when each step begins; out[TEMPERATURE, 0] is where warmth
-    starts. Returns how many steps made sense.
+    starts. Returns the number of valid steps.
     """
     n_steps, n = reference[0].shape
     elastic = plant.stiffness.size > 0
@@ -472,7 +472,7 @@ def see(plant: Plant, controller: Controller, q: FloatArray) -> FloatArray:
 
 @inner
 def settle_springs(plant: Plant, links: State, q: FloatArray, torque: FloatArray) -> None:
-    """Let springs carry the first torque, so that links begin at rest."""
+    """Deflect the springs by the first torque, so that links begin at rest."""
     for i in range(plant.stiffness.size):
         links[0][i] = q[i] - torque[i] / plant.stiffness[i]
 
@@ -488,7 +488,7 @@ def settle(
 ) -> FloatArray:
     """Find the motors' accelerations, and the torques that links, and links with rotors, take (`felt`, `load`).
 
-    What gears lose depends on the direction of the torque they carry, which is looked for.
+    What gears lose depends on the direction of the torque they carry, which is found by iteration.
     """
     acceleration = np.zeros(tau.size)
     for _ in range(4):
@@ -511,7 +511,7 @@ def settle(
 
 @inner
 def implicit(work: Work, h: float, chord: FloatArray) -> None:
-    """Add the damping of friction to what accelerations are multiplied with."""
+    """Add the damping of friction to the matrix of accelerations."""
     for i in range(chord.shape[0]):
         for k in range(chord.shape[0]):
             work.total[i, k] += GAMMA * h * chord[i, k]
@@ -529,7 +529,7 @@ def step_velocity(plant: Plant, work: Work, h: float, chord: FloatArray, first: 
 
 @inner
 def advance(plant: Plant, work: Work, motors: State, torques: State, h: float, warm: FloatArray, known: bool) -> None:
-    """Take a step of a rigid robot; `known`: the state it starts in has been evaluated."""
+    """Integrate one step of a robot with rigid gears; `known`: the state it starts in has been evaluated."""
     q, v = motors
     first, second = np.empty_like(q), np.empty_like(q)
     if not known:
@@ -554,7 +554,7 @@ def advance(plant: Plant, work: Work, motors: State, torques: State, h: float, w
 def advance_elastic(
     plant: Plant, work: Work, motors: State, links: State, torques: State, h: float, warm: FloatArray, known: bool
 ) -> None:
-    """Take a step of a robot whose gears give way: motors implicit in their friction, links by Heun's method."""
+    """Integrate one step of a robot with elastic gears: motors implicit in friction, links by Heun's method."""
     q, v = motors
     first, second, pulled, drawn = np.empty_like(q), np.empty_like(q), np.empty_like(q), np.empty_like(q)
     if not known:

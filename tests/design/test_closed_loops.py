@@ -22,7 +22,7 @@ from excitor.robots.base import base_parameters
 from excitor.robots.cell import Scene, Shape, Zone, clearances, row_names, tool_speeds
 from excitor.robots.closed_chain import complete, size
 from excitor.robots.dynamics import inverse_dynamics
-from excitor.robots.errors import NotAssembled
+from excitor.robots.errors import AssemblyError
 from excitor.robots.load import load
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion
@@ -260,7 +260,7 @@ def test_a_search_survives_leaps_out_of_the_workspace():
     x = np.random.default_rng(0).uniform(-3.0, 3.0, problem.n_design)
     q = series(trajectory_of(problem, decode(problem, x[None]), 0), np.linspace(0.0, 5.0, 501))
     assert (problem.robot.mechanism.singularity_distances(q) < 0.0).any()
-    with pytest.raises(NotAssembled):
+    with pytest.raises(AssemblyError):
         active_set(problem, x)
     assert np.array_equal(polish(problem, x, softness=16.0, reach=0.1, spend=lambda _: None), x)
 

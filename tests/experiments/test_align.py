@@ -13,7 +13,7 @@ from excitor.design.programs import csv
 from excitor.design.programs.package import package
 from excitor.design.programs.plan import Move, Plan, Rounds, duration, marks, planned
 from excitor.experiments.align.align import align
-from excitor.experiments.align.nouns import MeasuredRun, Misaligned
+from excitor.experiments.align.nouns import MeasuredRun, Misalignment
 from excitor.experiments.align.windows import aligned_samples, aligned_windows, usable
 from excitor.experiments.manifest import InvalidManifest, expected_of, manifest_data, parse_manifest, read_manifest
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
@@ -324,7 +324,7 @@ def test_faults_are_named(cells, name, fault):
     robot, plan, expected = cells[name]
     alignment = align(expected, faulty(fault, plan, 1 if name == "tx40" else 5, World(side="motor")), robot)
     assert FAULTS[fault] in alignment.causes, [str(check) for check in alignment.faults]
-    with pytest.raises(Misaligned) as error:
+    with pytest.raises(Misalignment) as error:
         usable(alignment, name="run.csv")
     assert any(check.cause == FAULTS[fault] for check in error.value.checks)
     assert "run.csv: " in str(error.value)
@@ -405,7 +405,7 @@ def test_a_log_cut_short_and_another_program(cells):
     assert alignment.causes == ("log cut short",)
     assert usable(alignment).periods == 2
     other = expectation(series_plan(robot, 99))
-    with pytest.raises(Misaligned, match="no part of the log looks like|unlike the plan|times the plan's"):
+    with pytest.raises(Misalignment, match="no part of the log looks like|unlike the plan|times the plan's"):
         usable(align(other, run, robot))
     with pytest.raises(ExcitorError, match="time runs backward"):
         align(expected, replace(run, t=run.t[::-1]), robot)

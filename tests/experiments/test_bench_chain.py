@@ -7,7 +7,7 @@ from benchmarks import chain
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.emit import Request, emit
 from excitor.experiments.identification import identify, noise_share
-from excitor.experiments.simulate import Asked, simulate
+from excitor.experiments.simulate import SimulationOptions, simulate
 
 PAIR = chain.Pair("rotradi", "csv", "csv")
 
@@ -32,7 +32,7 @@ def test_a_healthy_chain_is_inside_its_bounds(folder):
 
 def test_an_untrue_model_is_outside(folder):
     chain.chained(folder, PAIR)
-    (made,) = simulate(folder, ["csv"], Asked(fresh=True), lambda _: None)
+    (made,) = simulate(folder, ["csv"], SimulationOptions(fresh=True), lambda _: None)
     identified = identify(open_campaign(folder, "identify"))
     truth, unseen = chain.truth_of(made.data, "identify"), chain.truth_of(made.data, "validate")
     wrong = truth * np.where(np.arange(len(truth)) == int(np.argmax(np.abs(truth))), 1.1, 1.0)

@@ -18,7 +18,7 @@ from excitor.design.search import Budget, Observer, Search, empty_state
 from excitor.experiments import plan as planning
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.design_json import design_data, summary
-from excitor.experiments.plan import Designed, design, planned_runs
+from excitor.experiments.plan import CampaignDesign, design, planned_runs
 from excitor.experiments.setup import Settings, learned_robot, set_up
 from excitor.robots.base import base_parameters
 from excitor.robots.cell import Scene, Shape, Zone, clearances, required
@@ -343,7 +343,7 @@ def test_a_search_that_ends_without_a_motion_says_why(small, monkeypatch):
     monkeypatch.setattr(planning, "run_search", lambda *given, **named: none)
     monkeypatch.setattr(planning, "raise_infeasible", explained)
     known = {0: replace(empty_state(problem), done=3)}
-    for stopped, error in (("budget spent", Blocked), ("interrupted", planning.Stopped)):
+    for stopped, error in (("budget spent", Blocked), ("interrupted", planning.SearchInterrupted)):
         none = replace(none, stopped=stopped)
         with pytest.raises(error):
             planning.search_motion(
@@ -377,15 +377,15 @@ def test_a_run_that_is_not_proven_makes_the_design_unready(small):
 
 
 def test_go_needs_the_proof_and_the_forecast(small):
-    class Sure(Designed):
+    class Sure(CampaignDesign):
         checks = ()
 
-    fields = {name: getattr(small, name) for name in Designed.__dataclass_fields__}
+    fields = {name: getattr(small, name) for name in CampaignDesign.__dataclass_fields__}
     good = small.runs[0]
     assert Sure(**fields).go
     assert not Sure(**fields | {"runs": (replace(good, certificate=broken(good.certificate)),)}).go
 
-    class Unsure(Designed):
+    class Unsure(CampaignDesign):
         checks = (SimpleNamespace(holds=False),)
 
     assert not Unsure(**fields).go

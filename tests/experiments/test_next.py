@@ -209,7 +209,7 @@ def spoiled(folder, **changes):
 
 def test_models_that_do_not_say_how_sure_they_are_are_refused(folder):
     n = len(obtained(folder))
-    with pytest.raises(ExcitorError, match="has no covariance, so nobody knows how sure it is; identify"):
+    with pytest.raises(ExcitorError, match="has no covariance, so its uncertainty is unknown; identify"):
         advise(spoiled(folder, covariance=None))
     with pytest.raises(ExcitorError, match=f"its covariance is not {n} x {n}"):
         advise(spoiled(folder, covariance=[[1.0]]))

@@ -10,7 +10,7 @@ from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.emit import Request, emit
 from excitor.experiments.init import begin
-from excitor.experiments.plan import Designed, volume_checks
+from excitor.experiments.plan import CampaignDesign, volume_checks
 from excitor.experiments.setup import set_up, settings_of
 from excitor.robots.errors import ExcitorError
 from excitor.robots.load import catalog_names
@@ -50,7 +50,7 @@ def planned(folder, cell, robot=None, file="mine.toml", design=""):
         (folder / file).write_text(robot)
     (folder / "campaign.toml").write_text(f'robot = "{file}"\n{cell}\n[design]\n{design}')
     setup = set_up(open_campaign(folder, "design"))
-    return Designed(setup, settings_of(setup.design), (), (), (), (), SimpleNamespace(checks=()), 0.0)
+    return CampaignDesign(setup, settings_of(setup.design), (), (), (), (), SimpleNamespace(checks=()), 0.0)
 
 
 def test_one_link_with_a_volume_does_not_watch_for_the_others(tmp_path):

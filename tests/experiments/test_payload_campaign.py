@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from excitor.experiments.campaign import InvalidCampaign, Rated, open_campaign
+from excitor.experiments.campaign import InvalidCampaign, PayloadRating, open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.init import begin
 from excitor.experiments.payload import (
@@ -192,7 +192,7 @@ def test_ratings_are_those_of_the_parallel_axis_theorem():
     robot = load("ur10")
     phi = change_frame(GUESS, robot.tool.T_link_frame)
     C = np.diag((0.01 * np.abs(phi)) ** 2)
-    found = {one.what: one for one in ratings(robot, Rated(), phi, C, inertia=True)}
+    found = {one.what: one for one in ratings(robot, PayloadRating(), phi, C, inertia=True)}
     mass, center, inertia = about_center_of_mass(phi)
     axis, through = last_axis(robot)
     arm = center - through
@@ -202,9 +202,9 @@ def test_ratings_are_those_of_the_parallel_axis_theorem():
     assert found["its weight's moment about wrist_3"].value == pytest.approx(mass * 9.81 * d, rel=1e-3)
     assert found["the load's mass"].value == pytest.approx(8.0)
     assert found["the load's inertia about wrist_1"].value > about.value
-    assert not any("inertia" in one.what for one in ratings(robot, Rated(), phi, C, inertia=False))
+    assert not any("inertia" in one.what for one in ratings(robot, PayloadRating(), phi, C, inertia=False))
     draws = np.random.default_rng(0).multivariate_normal(phi, C, 3000)
-    moments = [ratings(robot, Rated(), x, C, inertia=False)[-1].value for x in draws[:60]]
+    moments = [ratings(robot, PayloadRating(), x, C, inertia=False)[-1].value for x in draws[:60]]
     assert found["its weight's moment about wrist_3"].sigma == pytest.approx(np.std(moments), rel=0.3)
 
 
@@ -225,11 +225,11 @@ def last_axis(robot):
 def test_a_rating_is_judged_by_its_whole_interval(limit, answer):
     robot = load("ur10")
     C = np.diag([0.0] * 9 + [0.1**2])  # kg: 95 % is ± 0.2
-    found = ratings(robot, Rated(mass=limit), GUESS, C, inertia=True)
+    found = ratings(robot, PayloadRating(mass=limit), GUESS, C, inertia=True)
     assert found[0].answer == answer
     assert answer_of(found) == answer
     with pytest.raises(ExcitorError, match="rated.moment: 'elbows'"):
-        ratings(robot, Rated(moment={"elbows": 1.0}), GUESS, C, inertia=True)
+        ratings(robot, PayloadRating(moment={"elbows": 1.0}), GUESS, C, inertia=True)
 
 
 def test_poses_give_a_point_mass_with_its_covariance():

@@ -11,7 +11,7 @@ from excitor.design.slow import InfeasibleRun
 from excitor.design.torque import FINER, TorqueExcitation, TorqueTrajectory, torques
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.design_json import design_data, summary
-from excitor.experiments.plan import Stopped, design
+from excitor.experiments.plan import SearchInterrupted, design
 from excitor.experiments.report.plan import plan_data
 from excitor.experiments.setup import DEFAULT_EVALUATIONS, DEFAULT_SIMULATIONS, Overrides, set_up, settings_of
 from excitor.experiments.stages import write_all
@@ -250,7 +250,7 @@ def test_ctrl_c_before_anything_is_found_is_told(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("excitor.experiments.plan.search_torques", interrupted)
-    with pytest.raises(Stopped, match="run 'excitation': stopped before it was designed"):
+    with pytest.raises(SearchInterrupted, match="run 'excitation': stopped before it was designed"):
         designed_in(campaign(tmp_path, HEAD, NOISE, DESIGN, TORQUE))
 
 

@@ -285,7 +285,7 @@ def test_bad_input_is_told_in_sentences(cell, day, cycles, capsys):
     (cell / "watch.json").unlink()
     campaign = (cell / "campaign.toml").read_text()
     (cell / "campaign.toml").write_text(campaign.replace(f"period_s = {CYCLE_S}", ""))
-    with pytest.raises(ExcitorError, match="nobody says where its cycles end"):
+    with pytest.raises(ExcitorError, match="the end of its cycles is unknown"):
         run_watch(cell, log, once=True)
     (cell / "model.json").unlink()
     with pytest.raises(ExcitorError, match=r"model\.json: is missing"):

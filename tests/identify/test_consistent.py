@@ -28,7 +28,7 @@ from excitor.robots import belief
 from excitor.robots.base import base_parameters
 from excitor.robots.belief import FLOOR, Prior, prior_body, shares
 from excitor.robots.dynamics import inverse_dynamics
-from excitor.robots.errors import SolverFailed
+from excitor.robots.errors import SolverError
 from excitor.robots.friction import joint_positions, joint_torques
 from excitor.robots.inertia import check_consistency, from_center_of_mass, parameters_of, pseudo_inertia
 from excitor.robots.load import load
@@ -190,7 +190,7 @@ def test_whitening_is_what_makes_units_irrelevant(robot, factors, monkeypatch):
     heavy, other = scaled_units(robot, factors, 1000.0)
     try:
         two = consistent_fit(other, heavy)
-    except SolverFailed:
+    except SolverError:
         return
     assert np.abs(two.chi / 1000.0 - one.chi).max() > 1e-3
 
@@ -312,14 +312,14 @@ def test_thin_priors_are_thickened_and_impossible_ones_replaced(robot):
 
 
 def test_infeasible_bounds_are_told(robot, factors):
-    with pytest.raises(SolverFailed, match="no consistent parameters lie within the bounds") as failed:
+    with pytest.raises(SolverError, match="no consistent parameters lie within the bounds") as failed:
         consistent_fit(factors, robot, bounds=Bounds(total_mass=(0.0, 1.0)))
     assert "infeasible" in failed.value.status
 
 
 def test_anything_but_optimal_is_a_failure(robot, factors, monkeypatch):
     monkeypatch.setattr(consistent, "ATTEMPTS", {"CLARABEL": (Attempt(1.0, 1e-18),)})
-    with pytest.raises(SolverFailed, match="so there is no consistent model") as failed:
+    with pytest.raises(SolverError, match="so there is no consistent model") as failed:
         consistent_fit(factors, robot)
     assert failed.value.status == "optimal_inaccurate"
 
@@ -328,7 +328,7 @@ def test_near_misses_are_tried_again_but_not_for_ever(robot, factors, monkeypatc
     tried = []
     answers = iter(["optimal_inaccurate", "solver_error", *["user_limit"] * 3])
     monkeypatch.setattr(consistent, "_solved", lambda *call: tried.append(call[3]) or next(answers))
-    with pytest.raises(SolverFailed) as failed:
+    with pytest.raises(SolverError) as failed:
         consistent_fit(factors, robot)
     assert failed.value.status == "user_limit"
     assert tried == [1e-12, 1e-10, 1e-8, 1e-8, 1e-8]
@@ -340,12 +340,12 @@ def test_what_a_solver_calls_optimal_is_checked(robot, factors, monkeypatch):
     for wrong in (right.copy(), right.copy()):
         wrong[task.coordinates.bodies[3].place] *= -1.0
         monkeypatch.setattr(consistent, "minimise", lambda *_, v=wrong: Solution(v, "CLARABEL", 1e-8))
-        with pytest.raises(SolverFailed, match="link 4 cannot be"):
+        with pytest.raises(SolverError, match="link 4 cannot be"):
             fit_task(task, "CLARABEL")
     negative = right.copy()
     negative[task.coordinates.drives[0]] = -1e-9
     monkeypatch.setattr(consistent, "minimise", lambda *_: Solution(negative, "CLARABEL", 1e-8))
-    with pytest.raises(SolverFailed, match="Ia1 cannot be"):
+    with pytest.raises(SolverError, match="Ia1 cannot be"):
         fit_task(task, "CLARABEL")
 
 

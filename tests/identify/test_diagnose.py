@@ -107,7 +107,7 @@ def test_joint_that_never_reverses_hides_friction_behind_the_offset(robot, healt
     run = healthy(robot)
     rising = moved(run, q=(0, np.linspace(-2.0, 2.0, 600)), dq=(0, np.full(600, 4.0 / 5.99)), ddq=(0, np.zeros(600)))
     finding = only(diagnose(robot, rising), "never reverses")
-    assert "joint j1 never reverses, so Fc1 cannot be told from off1" in finding.sentence
+    assert "joint j1 never reverses, so Fc1 cannot be separated from off1" in finding.sentence
     assert set(finding.data["parameters"]) == {"Fc1", "off1"}
 
 

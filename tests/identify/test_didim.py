@@ -21,7 +21,7 @@ from excitor.identify.validate import closed_loop
 from excitor.robots.base import base_parameters, declared_transform
 from excitor.robots.closed_chain import inverse_geometry
 from excitor.robots.dynamics import mass_matrix
-from excitor.robots.errors import ExcitorError, SolverFailed
+from excitor.robots.errors import ExcitorError, SolverError
 from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import DriveTrain, Frame, FrictionTerm, Limits, Motion, Robot, RotorInertia
@@ -228,7 +228,7 @@ def test_hopeless_cases_are_told(small):
         found = didim(set_up_replay(robot, [run], gains, references=references), start=start, max_iterations=8)
         assert not found.converged, name
         assert "did not converge" in found.sentence
-        with pytest.raises(SolverFailed, match="did not converge"):
+        with pytest.raises(SolverError, match="did not converge"):
             require_simulated(found)
 
 

@@ -293,13 +293,13 @@ def test_mistakes_are_told_in_sentences(five_bar):
     with pytest.raises(ValueError, match="on link 9"):
         gain_system(five_bar, [runs[0], replace(runs[1], load=replace(BODY, link=9))], laws)
     spin = KnownLoad("disc", -1, 0.1 * (np.arange(10) == 5), np.arange(10) == 5)  # no joint turns the tool point
-    with pytest.raises(ValueError, match="cannot be told"):
+    with pytest.raises(ValueError, match="cannot be separated"):
         gain_system(five_bar, [runs[0], replace(runs[1], load=spin)], laws)
     dead = [replace(run, signal=run.signal * [1.0, 0.0]) for run in runs]
     with pytest.raises(ValueError, match="drive q2 has no signal"):
         gain_system(five_bar, dead, laws)
     square = [replace(run, signal=np.sign(run.signal)) for run in runs]
-    with pytest.raises(ValueError, match="does not tell the powers"):
+    with pytest.raises(ValueError, match="does not separate the powers"):
         gain_system(five_bar, square, [Law((1, 2), np.ones(2)), Law((1, 2), np.ones(2))])
     with pytest.raises(ValueError, match="different whole numbers"):
         Law((1, 1), np.ones(2))

@@ -8,7 +8,7 @@ from scipy.signal import lfilter
 
 from excitor.identify.estimate import compress, irls, ols, ridge, select, wls
 from excitor.identify.intervals import (
-    Whitened,
+    WhitenedSystem,
     autocorrelation,
     block_bootstrap,
     block_length,
@@ -132,7 +132,7 @@ def test_a_draw_is_the_refit_of_its_blocks(equations):
 
     regression = noisy(equations, np.random.default_rng(5))
     estimate = wls(compress(regression))
-    system = module.Whitened.of(regression, estimate, None)
+    system = module.WhitenedSystem.of(regression, estimate, None)
     cells = module._Cells.of(regression, system, 40)
     counts = cells.draw(3, np.random.default_rng(0))
     assert (counts.sum(axis=1) == 52).all()  # 50 cells of 10 samples: 13 blocks of 4 cover them
@@ -170,7 +170,7 @@ def test_essential_parameters_and_row_weights(equations):
     assert block_bootstrap(regression, part, draws=50).names == part.names
     weights = 1.0 / SIGMA[regression.joint]
     weighted = ols(compress(regression, weights))
-    a = block_bootstrap(regression, weighted, system=Whitened.of(regression, weighted, weights))
+    a = block_bootstrap(regression, weighted, system=WhitenedSystem.of(regression, weighted, weights))
     b = block_bootstrap(regression, wls(compress(regression)))
     np.testing.assert_allclose(a.sigma, b.sigma, rtol=0.2)
 

@@ -1,4 +1,4 @@
-"""Every estimator through one interface: what each is by plain algebra, that intervals hold, that bad data are told."""
+"""Every estimator through one interface: agreement with plain algebra, valid intervals, reports of bad data."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A load from poses held: mass and centre of gravity, what poses do not tell, and an arm that is not known well."""
+"""A load from static poses: mass and centre of gravity, undetermined combinations, and an uncertain arm."""
 
 import numpy as np
 import pytest
@@ -85,7 +85,7 @@ def test_what_poses_do_not_tell_is_said(robot):
     """By the wrist's motors alone, a point mass at the wrist's centre weighs nothing."""
     q = poses()
     wrist = np.where(np.arange(6) < 3, np.inf, SIGMA)
-    with pytest.raises(RankDeficient, match=r"these poses do not tell ML - 0.23 MZL"):
+    with pytest.raises(RankDeficient, match=r"these poses do not determine ML - 0.23 MZL"):
         static_load(robot, [Poses(q, both_ways(robot, q, LOAD))], sigma=wrist)
 
 
@@ -95,7 +95,7 @@ def test_samples_of_poses_are_taken_to_the_motors(robot):
     joints = tau @ np.linalg.inv(carried_from_joints(robot)).T
     held = Samples("poses", posture(q), joints, 1.0, static=True)
     np.testing.assert_allclose(poses_from_samples(robot, held).tau, tau, atol=1e-9 * np.abs(tau).max())
-    with pytest.raises(ValueError, match="no run of poses held"):
+    with pytest.raises(ValueError, match="no run of static poses"):
         poses_from_samples(robot, Samples("moving", posture(q), joints, 1.0))
     with pytest.raises(ValueError, match="no pose has the load on"):
         static_load(robot, [Poses(q, tau, loaded=False)], sigma=SIGMA)

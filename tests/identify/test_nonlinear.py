@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from excitor.identify.load.fit import covariance, levenberg_marquardt, require_converged, undetermined_names
-from excitor.robots.errors import RankDeficient, SolverFailed
+from excitor.robots.errors import RankDeficient, SolverError
 
 T = np.linspace(0.0, 4.0, 60)
 TRUTH = np.array([2.0, 0.7, 0.3])
@@ -85,7 +85,7 @@ def test_what_is_not_told_is_named():
 def test_failures_are_sentences():
     stuck = levenberg_marquardt(against(decay(TRUTH)[0]), np.array([1.0, 2.0, 0.0]), max_iterations=2)
     assert stuck.status == "iterations"
-    with pytest.raises(SolverFailed, match="the arm: the search .* after 2 iterations because the limit"):
+    with pytest.raises(SolverError, match="the arm: the search .* after 2 iterations because the limit"):
         require_converged(stuck, "the arm")
     lost = levenberg_marquardt(lambda x: (np.array([np.nan]), np.ones((1, 1))), np.ones(1))
     assert lost.status == "not finite"

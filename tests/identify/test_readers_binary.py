@@ -115,7 +115,7 @@ def test_a_bag_asks_for_order_and_effort(tmp_path, run):
         read_log(folder, EMPTY)
     ordered = {"joints": ["base", "elbow", "wrist"]}
     with pytest.raises(
-        InvalidLog, match=r"does not tell all \(kind, side or unit\) of its torques or currents: 'effort'"
+        InvalidLog, match=r"does not define all \(kind, side or unit\) of its torques or currents: 'effort'"
     ):
         read_log(folder, ColumnMap.model_validate(ordered))
     log = read_log(folder, ColumnMap.model_validate({**ordered, "signals": [EFFORT]}))
@@ -245,7 +245,7 @@ def test_members_of_structs_and_milliseconds(tmp_path):
     savemat(tmp_path / "log.mat", {"run": {"t": 1e3 * t, "q": q.T, "tau": tau}})
     entry, effort = ({**e, "columns": [f"run.{c}" for c in e["columns"]]} for e in DECLARED["signals"])
     check(tmp_path / "log.mat", "matlab", {"time": "run.t", "time_unit": "ms", "signals": [entry, effort]})
-    assert any("run.q lies on its side, 2 by 100; it is turned" in n for n in read_raw(tmp_path / "log.mat").notes)
+    assert any("run.q is 2 by 100, samples along rows; transposed" in n for n in read_raw(tmp_path / "log.mat").notes)
 
 
 def matlab_73(path, **members):

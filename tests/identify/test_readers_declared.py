@@ -92,7 +92,7 @@ def test_what_contradicts_or_lacks_is_told(change, entry, words):
 def test_what_is_asked_for_without_a_declaration():
     t = 0.004 * np.arange(N)
     none = ColumnMap.model_validate({})
-    with pytest.raises(InvalidLog, match=r"does not tell all .* 'tau'; declare which is what in \[\[log.signals\]\]"):
+    with pytest.raises(InvalidLog, match=r"does not define all .* 'tau'; declare which is what in \[\[log.signals\]\]"):
         recording_log(recording(t), none)
     with pytest.raises(InvalidLog, match="has no measured torque or current: tau come from a model or were commanded"):
         recording_log(recording(t, kind="torque_model"), none)
@@ -161,7 +161,7 @@ def test_a_rate_that_is_asked_for():
     log = recording_log(recording(t, side="motor"), ColumnMap.model_validate({"sample_rate_hz": 100.0}))
     assert log.sample_rate_hz == pytest.approx(100.0)
     np.testing.assert_allclose(values(log), wave(times(log)), atol=1e-6)
-    with pytest.raises(InvalidLog, match="tells its time itself"):
+    with pytest.raises(InvalidLog, match="defines its time itself"):
         recording_log(recording(t, side="motor"), ColumnMap.model_validate({"time": "q[0]"}))
 
 
@@ -263,7 +263,7 @@ def test_a_partner_outside_the_folder_is_refused(tmp_path):
 def test_a_column_map_asks_for_side_and_unit(tmp_path):
     (tmp_path / "q.csv").write_text("t,a\n" + "".join(f"{0.1 * k},1\n" for k in range(20)))
     entries = [{"kind": "position", "columns": ["a"]}]
-    with pytest.raises(InvalidLog, match="a table of numbers does not tell side and unit of position; declare both"):
+    with pytest.raises(InvalidLog, match="a table of numbers does not define side and unit of position; declare both"):
         read_log(tmp_path / "q.csv", ColumnMap.model_validate({"signals": entries, "time": "t"}))
     with pytest.raises(InvalidLog, match="declares no signals; add"):
         read_log(tmp_path / "q.csv", ColumnMap.model_validate({"format": "csv", "time": "t"}))

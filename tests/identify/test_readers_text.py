@@ -173,7 +173,7 @@ def test_the_rsi_server(tmp_path, rng):
     ]
     write(tmp_path / "log.csv", names, [t, np.ones(N), np.ones(N), *q.T, *q.T, *current.T])
     assert sniff(tmp_path / "log.csv")[0] == "client_csv"
-    with pytest.raises(InvalidLog, match="does not tell all .* torques or currents: 'current'; declare"):
+    with pytest.raises(InvalidLog, match="does not define all .* torques or currents: 'current'; declare"):
         read_log(tmp_path / "log.csv", EMPTY)
     entry = {"kind": "current", "unit": "A", "columns": ["current"], "scale": 0.5}
     log = read_log(tmp_path / "log.csv", ColumnMap.model_validate({"signals": [entry]}))
@@ -226,7 +226,7 @@ def test_the_ros_client(tmp_path, rng):
     assert len(recording.channel("t").values) == N - 20
     assert recording.channel("t").clock.rows[0] == 22
     with pytest.raises(
-        InvalidLog, match=r"does not tell all \(kind, side or unit\) of its torques or currents: 'effort'"
+        InvalidLog, match=r"does not define all \(kind, side or unit\) of its torques or currents: 'effort'"
     ):
         read_log(tmp_path / "log.csv", EMPTY)
     entry = {"kind": "current", "side": "motor", "unit": "A", "columns": ["effort"]}

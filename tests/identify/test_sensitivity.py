@@ -155,8 +155,8 @@ def test_condition_is_of_the_unweighted_columns():
         ({"acceptance": "training", "tolerance": 0.05}, False, "such as 1.05 for 5 %"),
         ({"acceptance": "cross-validated", "folds": 1}, False, "folds is 1"),
         ({"acceptance": "validation"}, False, "no validation data are given"),
-        ({"acceptance": "training"}, True, "would not be looked at"),
-        ({"acceptance": "cross-validated"}, True, "would not be looked at"),
+        ({"acceptance": "training"}, True, "would not be used"),
+        ({"acceptance": "cross-validated"}, True, "would not be used"),
         ({"acceptance": "training", "essential": ("nothing",)}, False, "essential nothing"),
         ({"acceptance": "cross-validated", "folds": 300}, False, "200 samples, fewer than 300 folds"),
     ],
@@ -187,6 +187,6 @@ def test_what_only_one_stretch_shows_is_told():
     training = equations(0)
     W = training.W.copy()
     W[training.sample >= 40, 3] = 0.0
-    with pytest.raises(RankDeficient, match="without stretch 1 of 5, .* no equation contains tiny") as caught:
+    with pytest.raises(RankDeficient, match="without segment 1 of 5, .* no equation contains tiny") as caught:
         backward_selection(replace(training, W=W), Rule("cross-validated"))
     assert caught.value.names == ("tiny",)

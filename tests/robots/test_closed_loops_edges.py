@@ -10,7 +10,7 @@ import pytest
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.closed_chain import ClosedLoop, complete, find_legs, forward_geometry, inverse_geometry, opened
 from excitor.robots.dynamics import energy_regressor, inverse_dynamics, regressor
-from excitor.robots.errors import InvalidRobot, NotAssembled
+from excitor.robots.errors import AssemblyError, InvalidRobot
 from excitor.robots.files.toml import robot_from_data
 from excitor.robots.gram import gram, gram_gradient
 from excitor.robots.lint import lint
@@ -73,7 +73,7 @@ def test_another_assembly_mode_lies_beyond_type_2():
     assert whole.residual[0] < 1e-9
     assert not whole.closes[0]
     assert (loop.singularity_distances(q) < 0.0).all()
-    with pytest.raises(NotAssembled, match="beyond a singularity, in another assembly mode"):
+    with pytest.raises(AssemblyError, match="beyond a singularity, in another assembly mode"):
         loop.poses(q)
 
 
@@ -90,10 +90,10 @@ def test_a_sample_is_assembled_alike_alone_and_in_company():
 def test_what_cannot_be_assembled_is_told_by_its_sample():
     robot = load("five-bar")
     q = np.array([[2.0, 1.14], [2.0, 1.14], [3.0, 0.1]])
-    with pytest.raises(NotAssembled, match=r"q1 = 3, q2 = 0.1 \(sample 3 of 3; 1 such\).*out of reach") as caught:
+    with pytest.raises(AssemblyError, match=r"q1 = 3, q2 = 0.1 \(sample 3 of 3; 1 such\).*out of reach") as caught:
         robot.mechanism.poses(q)
     assert caught.value.samples.tolist() == [2]
-    with pytest.raises(NotAssembled, match=r"platform coordinates .*x = 0, .*y = 0.9 .*stay open by 0.46 m"):
+    with pytest.raises(AssemblyError, match=r"platform coordinates .*x = 0, .*y = 0.9 .*stay open by 0.46 m"):
         inverse_geometry(robot.mechanism, np.array([[0.0, 0.9]]))
 
 

@@ -201,7 +201,7 @@ ODD = {
         "gravity",
         ["is 9810 m/s², expected 9.78 to 9.83 on Earth"],
     ),
-    "no gravity": ({"gravity": [0, 0, 0]}, "note", "gravity", ["is 0: no torque will tell masses"]),
+    "no gravity": ({"gravity": [0, 0, 0]}, "note", "gravity", ["is 0: masses are not identifiable from torques"]),
     "power": (
         {"friction__element": [{"parameter": "F", "model": "viscous", "senses": {"a": 1, "b": 1}, "acts": {"b": 2}}]},
         "warning",

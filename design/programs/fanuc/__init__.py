@@ -1,1 +1,1 @@
-"""Fanuc."""
+"""FANUC controllers: TP programs and Stream Motion."""

@@ -1,6 +1,6 @@
 """FANUC TP programs as ASCII: text -> statements, positions and labels, checked.
 
-* A TP program, line by line, on a controller that answers; registers are float32.
+`Runner` executes a TP program, line by line, on a `Controller`; registers are float32.
 """
 
 import re
@@ -62,7 +62,7 @@ _AXIS = re.compile(r"J(\d)\s*=\s*([-+]?(?:\d+\.?\d*|\.\d+))\s*deg\s*(?:,|$)")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A line of a program: what it is, where it stands, and the texts of its parts."""
+    """A line of a program: its kind, its line number, and the texts of its parts."""
 
     kind: str
     line: int  # of the file
@@ -81,7 +81,7 @@ class Program:
     labels: dict[int, int] = field(default_factory=dict)  # label -> index of its statement
 
     def error(self, statement: Statement, sentence: str) -> ProgramError:
-        """Say what is wrong with a statement."""
+        """Build the error of a statement."""
         return ProgramError(self.file, statement.line, f"{sentence}: {statement.text!r}")
 
 
@@ -194,7 +194,7 @@ _COMMENT = re.compile(r"\[\d+:([^\],]*)")
 
 
 class Controller(Protocol):
-    """What a program needs of its controller."""
+    """Controller interface that a program needs."""
 
     def move(self, to: FloatArray, speed: float, unit: str, stops: bool) -> None:
         """Go to a position; speed in %, sec or msec."""
@@ -206,10 +206,10 @@ class Controller(Protocol):
         """Read a signal or a system variable, such as UO[8] or $MCR.$GENOVERRIDE; None where there is none."""
 
     def write(self, name: str, comment: str, value: float) -> None:
-        """Tell of a register or signal that was set, with the comment in its brackets."""
+        """Report a register or signal that was set, with the comment in its brackets."""
 
     def here(self) -> FloatArray:
-        """Where the robot stands, deg."""
+        """Return the axis positions, deg."""
 
     def remark(self, text: str) -> None:
         """Read a remark."""
@@ -221,7 +221,7 @@ class Controller(Protocol):
         """Wait until somebody starts the program again."""
 
     def stream(self, which: str) -> None:
-        """Give the motion to a stream (start), or take it back (end)."""
+        """Start or end the control of the motion by a stream; `which` is start or end."""
 
 
 class Runner:
@@ -291,7 +291,7 @@ class Runner:
         self._skip(("endif",))
 
     def _skip(self, closers: tuple[str, ...]) -> None:
-        """Go on after the closer of the present block."""
+        """Continue after the end of the current block."""
         depth = 0
         while True:
             kind = self.program.statements[self.next].kind
@@ -328,7 +328,7 @@ class Runner:
 
     def _await(self, statement: Statement) -> None:
         if not self._test(statement):
-            self._fail(statement, "nobody makes this come true")
+            self._fail(statement, "this condition never becomes true")
 
     def _set(self, statement: Statement) -> None:
         self._store(statement.parts["place"], self._sum(statement))
@@ -340,7 +340,7 @@ class Runner:
         self.controller.write(name, comment.group(1) if comment else "", self.values[name])
 
     def _sum(self, statement: Statement) -> float:
-        """Reckon from left to right; multiplication first, as the controller does."""
+        """Evaluate a sum from left to right, multiplication first, as the controller does."""
         terms = _TERM.findall(statement.parts["terms"])
         values: list[float] = []
         ops: list[str] = []
@@ -405,5 +405,5 @@ class Runner:
 
 
 def _plain(name: str) -> str:
-    """Take the comment out of the brackets."""
+    """Remove the comment from the brackets."""
     return re.sub(r"\[(\d+):[^\],]*", r"[\1", name)

@@ -1,4 +1,4 @@
-"""FANUC Stream Motion (J519): a small TP program hands the motion to a client beside the controller."""
+"""FANUC Stream Motion (J519): a small TP program hands the motion over to a client on another computer."""
 
 from collections.abc import Iterator
 

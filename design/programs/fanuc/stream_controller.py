@@ -1,6 +1,6 @@
-"""Runs the TP program of a stream, and the client that is given out, against a controller over loopback UDP.
+"""Run the TP program of a stream, and the distributed client, against a controller over loopback UDP.
 
-* A FANUC controller's side of Stream Motion: packets in, packets out, on a virtual clock.
+`J519Robot` is the FANUC controller's side of Stream Motion on a virtual clock.
 """
 
 import json
@@ -23,7 +23,7 @@ Fault = Callable[[int], str]  # number of a status packet -> "", "lost" or "late
 
 
 def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
-    """Run the TP program called `name`; where it gives the motion to a stream, run the client as well."""
+    """Run the TP program called `name`; where it hands the motion over to a stream, run the client as well."""
     if machine.step != STEP:
         raise ProgramError(f"{name}.json", None, f"the stream runs at {1e3 * STEP:g} ms, not at {1e3 * machine.step:g}")
     program = program_of(files, name)
@@ -49,7 +49,7 @@ def client_of(files: Mapping[str, str], name: str) -> J519Client:
 
 
 class _Streaming(Arm):
-    """The arm, given to a stream between IBGN start and IBGN end."""
+    """The arm, controlled by a stream between IBGN start and IBGN end."""
 
     def __init__(self, program: Program, machine: Machine, client: J519Client) -> None:
         super().__init__(program, machine)
@@ -102,7 +102,7 @@ class J519Robot:
         self.joints = self.machine.axes.astype(float)
 
     def receive(self, packet: bytes) -> bytes | None:
-        """Take a packet; answer with a table where one was asked for."""
+        """Process a packet; return a table if the packet requests one."""
         kind, version = struct.unpack_from(">II", packet)
         self.told.add(kind)
         if kind == 2:
@@ -122,7 +122,7 @@ class J519Robot:
         return None
 
     def status(self) -> bytes | None:
-        """Let a period pass, and send the status."""
+        """Advance the clock by a control period, and return the status packet; None without a connection."""
         self.now += self.machine.step
         if not self.connected:
             return None
@@ -150,7 +150,7 @@ class J519Robot:
 
     def _command(self, kind: int, version: int, sequence: int, last: int, motion: int, style: int, *to: float) -> None:
         if not self.waiting or self.finished:
-            self.fail("a command that nobody waits for")
+            self.fail("a command, but no stream is active")
         if self.commands and sequence not in (self.commands[-1][0] + 1, self.sequence):
             self.fail(f"command {sequence} after {self.commands[-1][0]}")
         if style != 0xFFFF:
@@ -166,7 +166,7 @@ class J519Robot:
 
 
 def over_loopback(client: J519Client, robot: J519Robot, fault: Fault | None = None) -> None:
-    """Let client and controller talk over UDP, one period after the other, until the client is done."""
+    """Exchange packets of client and controller over UDP, period by period, until the client is done."""
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as near,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as far,
@@ -195,7 +195,7 @@ def over_loopback(client: J519Client, robot: J519Robot, fault: Fault | None = No
 def _deliver(
     packets: list[bytes], near: socket.socket, far: socket.socket, robot: J519Robot, client: J519Client
 ) -> None:
-    """Send what the client says, and what the controller answers at once."""
+    """Send the client's packets, and the controller's immediate answers."""
     while packets:
         following: list[bytes] = []
         for packet in packets:
@@ -208,7 +208,7 @@ def _deliver(
 
 
 def _execution(client: J519Client, robot: J519Robot, program: Program) -> Execution:
-    """Cut what the controller was told into stretches, by what the client's log says of each packet."""
+    """Divide the received commands into motion segments by the client's log of each packet."""
     if client.message:
         raise ProgramError(program.file, None, f"the client gave up: {client.message}")
     if len(client.rows) != len(robot.commands):

@@ -69,7 +69,7 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     spacing = spacing or TARGET.spacing or 0.1
     if spacing < _CLOSEST:
         raise CannotDrive(
-            f"{TARGET.name}: way-points every {spacing:g} s are too close for the controller; ask for {_CLOSEST:g} s"
+            f"{TARGET.name}: way-points every {spacing:g} s are too close for the controller; choose {_CLOSEST:g} s"
         )
     table: list[np.ndarray] = []
     code = list(_code(plan, spacing, table))
@@ -77,7 +77,7 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
         need = spacing * len(code) / TARGET.most_lines
         raise CannotDrive(
             f"{TARGET.name}: run {plan.run!r} takes {len(code)} lines, a program has {TARGET.most_lines} at most; "
-            f"ask for way-points every {np.ceil(100.0 * need) / 100.0:g} s"
+            f"choose way-points every {np.ceil(100.0 * need) / 100.0:g} s"
         )
     return {f"{name}.ls": program_text(name, code, table)}
 
@@ -92,7 +92,7 @@ def program_text(name: str, code: list[str], table: list[np.ndarray]) -> str:
 
 
 def header(plan: Plan) -> Iterator[str]:
-    """Say in remarks what the program is."""
+    """Write remarks that describe the program."""
     yield f"!CAMPAIGN {comment(plan.campaign, 60)}"
     yield f"!RUN {comment(plan.run, 60)}"
     yield f"!ROBOT {comment(plan.robot.name, 60)}"
@@ -102,7 +102,7 @@ def header(plan: Plan) -> Iterator[str]:
 
 
 def preflight(plan: Plan) -> Iterator[str]:
-    """Refuse another speed or mode, and ask for what no program can read."""
+    """Refuse another speed or mode; request the operator's confirmation of the payload, which no program can read."""
     yield "!PREFLIGHT"
     if plan.payload is not None:
         yield f"MESSAGE[{fixed(plan.payload, 2)} KG SET?]"
@@ -117,7 +117,7 @@ def _full_speed() -> Iterator[str]:
 
 
 def refusals(*labels: int) -> Iterator[str]:
-    """End the program, and say why it did not start."""
+    """End the program with the reason why it did not start."""
     yield "END"
     for label in labels:
         yield from (f"LBL[{label}]", f"MESSAGE[{_REFUSED[label]}]", "ABORT")
@@ -131,7 +131,7 @@ def _at_home(plan: Plan, table: list[np.ndarray]) -> Iterator[str]:
 
 
 def _near(plan: Plan, pose: np.ndarray, label: int) -> Iterator[str]:
-    """Refuse where an axis is elsewhere."""
+    """Jump to a label unless every axis is near a pose."""
     yield f"{_HERE}=JPOS"
     for k, (angle, margin) in enumerate(zip(pose, home_margins(plan.robot, TARGET), strict=True), 1):
         yield f"{_LOOP}=PR[99,{k}]"
@@ -188,7 +188,7 @@ def _rounds(parts: tuple[Part, ...], repeats: int, table: list[np.ndarray]) -> I
 
 
 def _ride(body: Leg | Rest, mark: list[str], table: list[np.ndarray]) -> Iterator[str]:
-    """Go along a leg, or rest; remarks state the planned times, as speeds and waits are whole numbers."""
+    """Write a leg's moves, or a rest; remarks state the planned times, as speeds and waits are whole numbers."""
     yield from mark
     if isinstance(body, Rest):
         yield from (f"!REST OF {fixed(body.seconds, 9)} S", f"WAIT {fixed(body.seconds, 2)}(sec)")

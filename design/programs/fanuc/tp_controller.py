@@ -1,4 +1,4 @@
-"""A FANUC controller on a virtual clock: it runs TP programs, and each motion takes what its speed says on paper."""
+"""A FANUC controller on a virtual clock: it runs TP programs, and each motion takes its nominal time."""
 
 import re
 from collections.abc import Mapping
@@ -89,7 +89,7 @@ class Arm:
         self.rest = 0.0
 
     def remark(self, text: str) -> None:
-        """Follow what the program says of the times of its moves."""
+        """Apply the times of moves that the program's remarks state."""
         found = _WAYS.fullmatch(text)
         if found:
             self.step = float(found.group(1))
@@ -100,7 +100,7 @@ class Arm:
             self.rest = float(found.group(1))
 
     def read(self, name: str) -> float | None:
-        """Answer for the override and for the teach pendant's switch."""
+        """Return the override or the teach pendant's switch."""
         known = {
             "$MCR.$GENOVERRIDE": 100.0 * self.machine.override,
             "UO[8]": 0.0 if self.machine.automatic else 1.0,
@@ -110,7 +110,7 @@ class Arm:
         return 0.0 if name.startswith(("DI[", "DO[", "RI[", "RO[", "GI[", "GO[")) else None
 
     def here(self) -> FloatArray:
-        """Where the arm stands."""
+        """Return the axis positions, deg, in single precision."""
         return self.recorder.pose.astype(np.float32).astype(float)
 
     def message(self, text: str) -> None:
@@ -118,7 +118,7 @@ class Arm:
         self.recorder.messages.append(text)
 
     def pause(self) -> None:
-        """Count: somebody looks, and starts the program again."""
+        """Count a pause, after which somebody starts the program again."""
         self.pauses += 1
 
     def stream(self, which: str) -> None:
@@ -126,7 +126,7 @@ class Arm:
         raise ValueError("stream motion has no place in this program")
 
     def write(self, name: str, comment: str, value: float) -> None:
-        """Follow the flag and the register that tell a recorder what goes on."""
+        """Apply the logger's flag and the mark's register to the recorder."""
         if comment == LOG:
             if self.moving:
                 raise ValueError("the logger is switched while the arm moves")
@@ -135,7 +135,7 @@ class Arm:
             self.recorder.mark(self.now, value, resting=not self.moving)
 
     def execution(self, to_its_end: bool) -> Execution:
-        """Say what happened."""
+        """Return the execution."""
         if self.moving:
             raise ProgramError(self.program.file, None, "the program ends in the middle of a motion")
         execution = self.recorder.execution(self.now)
@@ -143,7 +143,7 @@ class Arm:
 
 
 class _Meanwhile(Arm):
-    """The arm, where somebody changes something during a pause: the run must not begin then."""
+    """The arm with a change of state during a pause, after which the run must not begin."""
 
     def __init__(self, program: Program, machine: Machine, pause: int, change: str) -> None:
         super().__init__(program, machine)
@@ -151,7 +151,7 @@ class _Meanwhile(Arm):
         self.changed = False
 
     def pause(self) -> None:
-        """Change something."""
+        """Apply the change of state."""
         super().pause()
         if self.pauses == self.last:
             self.changed = True
@@ -160,7 +160,7 @@ class _Meanwhile(Arm):
             self.recorder.pose = self.recorder.pose + side * (np.arange(6) == axis)
 
     def write(self, name: str, comment: str, value: float) -> None:
-        """Refuse a run that begins all the same; changes after it are of no interest."""
+        """Raise an error if the run begins after a change; ignore changes after the run."""
         if comment == LOG and value != 0.0 and self.changed:
             raise ValueError(f"the run begins after a PAUSE with {self.change}")
         super().write(name, comment, value)

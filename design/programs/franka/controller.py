@@ -1,6 +1,6 @@
-"""A run on a robot with a 1 kHz joint interface: the client as it is given out, against a robot on a virtual clock.
+"""Run the distributed client for a 1 kHz joint interface against a robot on a virtual clock.
 
-* A robot with pylibfranka's interface on a virtual clock: follows what it is told, and keeps a list of it.
+`FakeRobot` has pylibfranka's interface; it follows its commands and records them.
 """
 
 import math
@@ -75,19 +75,19 @@ class JointPositions:
 
 
 class ControllerMode:
-    """Of the robot's own controller."""
+    """Controller modes of pylibfranka."""
 
     JointImpedance = "JointImpedance"
 
 
 class RobotMode:
-    """What the robot is doing."""
+    """Robot modes of pylibfranka."""
 
     Idle, Move, UserStopped = "Idle", "Move", "UserStopped"
 
 
 class State:
-    """What the robot tells once a millisecond; it follows its commands without error."""
+    """Robot state, reported once a millisecond; the robot follows its commands without error."""
 
     def __init__(self, q: Sequence[float], milliseconds: int, robot: "FakeRobot") -> None:
         self.q = self.q_d = self.theta = list(q)
@@ -102,7 +102,7 @@ class State:
 
 
 class FakeRobot:
-    """Stands for pylibfranka.Robot, and for the module itself; `late` says which reads of which session come late."""
+    """Fake of pylibfranka.Robot and of the module itself; `late`: ms of late reads, by (session, read)."""
 
     JointPositions, ControllerMode, RobotMode = JointPositions, ControllerMode, RobotMode
 
@@ -117,11 +117,11 @@ class FakeRobot:
         self.sessions: list[Session] = []
 
     def set_collision_behavior(self, *thresholds: Sequence[float]) -> None:
-        """Take thresholds, while nothing moves."""
+        """Set collision thresholds, while nothing moves."""
         self._configure("collision behaviour", [len(part) for part in thresholds] == [JOINTS, JOINTS, 6, 6])
 
     def set_load(self, mass: float, center: Sequence[float], inertia: Sequence[float]) -> None:
-        """Take a load, while nothing moves."""
+        """Set the load, while nothing moves."""
         self._configure("load", len(center) == 3 and len(inertia) == 9)
         self.payload = mass
 
@@ -133,11 +133,11 @@ class FakeRobot:
         self.configured.append(what)
 
     def read_once(self) -> State:
-        """Tell how the robot stands."""
+        """Return the robot's state."""
         return State(self.pose, self.clock, self)
 
     def start_joint_position_control(self, mode: str) -> "Session":
-        """Begin to take commands."""
+        """Start a session of joint position commands."""
         if mode != ControllerMode.JointImpedance or self.mode != RobotMode.Idle:
             raise RuntimeError("the robot does not take commands")
         if self.sessions and not self.sessions[-1].finished:
@@ -147,7 +147,7 @@ class FakeRobot:
 
 
 class _Witness:
-    """Notes when the client logs and waits, and what the robot did meanwhile."""
+    """Records when the client logs and waits, and the robot's sessions meanwhile."""
 
     def __init__(self, robot: FakeRobot) -> None:
         self.robot = robot
@@ -208,7 +208,7 @@ class Span:
 
 
 class Session:
-    """Stands for the control object: reads and writes take turns, and the first command is where the robot is."""
+    """Fake of the control object: reads and writes alternate, and the first command is the robot's pose."""
 
     def __init__(self, robot: FakeRobot, number: int) -> None:
         self.robot, self.number = robot, number
@@ -220,7 +220,7 @@ class Session:
         self.q: list[list[float]] = []
 
     def readOnce(self) -> tuple[State, Span]:
-        """Tell the state, and the time since the last one."""
+        """Return the state, and the time since the last one."""
         if self.finished or self.reads != len(self.q):
             raise RuntimeError("a state is read without a command after the last one")
         step = self.robot.late.get((self.number, self.reads), TICK) if self.reads else 0
@@ -229,11 +229,11 @@ class Session:
         return State(self.robot.pose, self.robot.clock, self.robot), Span(step)
 
     def writeOnce(self, command: JointPositions) -> None:
-        """Take a command."""
+        """Apply a command."""
         if self.finished or self.reads != len(self.q) + 1:
             raise RuntimeError("a command is written without a state before it")
         if not self.q and command.q != self.pose:
-            raise RuntimeError("the first command is not where the robot was told to be: a jump")
+            raise RuntimeError("the first command is not the last commanded pose: a jump")
         self.t.append(self.robot.clock - self.begun)
         self.q.append(command.q)
         self.robot.pose = command.q

@@ -1,4 +1,4 @@
-"""Robots with a 1 kHz joint position interface: a client streams the series, and logs what comes back."""
+"""Robots with a 1 kHz joint position interface: a client streams the series, and logs the robot's states."""
 
 from excitor.design.programs.plan import Plan
 from excitor.design.programs.run_json import run_json

@@ -1,1 +1,1 @@
-"""Krl."""
+"""KUKA controllers: KRL programs with spline blocks, and RSI."""

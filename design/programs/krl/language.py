@@ -1,12 +1,10 @@
-"""KRL modules: text -> routines, and how they run on a robot that somebody else provides.
+"""Interpreter of KRL modules: text -> routines, which run on a `Robot` that the caller provides.
 
 A subset: declarations, IF, SWITCH, the loops, RETURN, HALT, WAIT, axis motions, spline blocks with time blocks,
 routines of the module with IN and OUT parameters. What needs the robot's geometry, or other files, is refused by name.
 
-* Lines of KRL: comments, first words, declarations, and the order of a spline block's times.
-* Expressions of KRL: the words of a line -> closures.
-* Statements of KRL: lines -> closures, block by block; every block needs its own end.
-* Values of KRL: REAL is a float of 24 bits, INT has 32, angles are degrees; operators check what they are given.
+Expressions and statements are compiled to closures, block by block; every block needs its own end. REAL is a float of
+24 bits, INT has 32, angles are degrees; operators check the types of their operands.
 """
 
 import math
@@ -45,7 +43,7 @@ Run = Callable[[State], str]  # returns "", "EXIT" (the innermost loop) or "RETU
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment of a spline block, with what its line says."""
+    """A segment of a spline block, as its line states it."""
 
     kind: str
     target: Mapping[str, Value]
@@ -75,14 +73,14 @@ class Spline:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What a routine is called with; a variable may be written by it."""
+    """Argument of a routine's call; a variable may be written by the routine."""
 
     read: Callable[[], Value]
     write: Callable[[Value], None] | None
 
 
 class Robot(Protocol):
-    """What a program moves; raises Fault for what it cannot do."""
+    """Robot interface that a program needs; raises Fault for unsupported requests."""
 
     known: Mapping[str, Value]  # constants of the controller's own modules
     routines: frozenset[str]  # names of the controller's own
@@ -140,7 +138,7 @@ class Routine:
         try:
             self.body(state)
         except Fault as fault:
-            raise Located(state.line, str(fault)) from None
+            raise LocatedFault(state.line, str(fault)) from None
         for (name, out), argument in zip(self.parameters, given, strict=True):
             if out and argument.write is not None and name in state.variables:
                 argument.write(state.variables[name])
@@ -149,7 +147,7 @@ class Routine:
         return state.result
 
 
-class Located(Exception):
+class LocatedFault(Exception):
     """A Fault in a routine that another one called, with its line."""
 
     def __init__(self, line: int, sentence: str) -> None:
@@ -173,7 +171,7 @@ def run(module: Module, robot: Any) -> None:
         raise ProgramError(module.file, module.main.line, "a program takes no parameters; call it from another one")
     try:
         module.main.body(state)
-    except Located as fault:
+    except LocatedFault as fault:
         raise ProgramError(module.file, fault.line, fault.sentence) from None
     except Fault as fault:
         raise ProgramError(module.file, state.line, str(fault)) from None
@@ -182,7 +180,7 @@ def run(module: Module, robot: Any) -> None:
 
 
 def passed(state: State) -> None:
-    """Count a pass of a loop; one without end, in which no time goes by, is stopped."""
+    """Count a pass of a loop; raise an error for an endless loop in which no time passes."""
     state.passes += 1
     if state.passes > PASSES:
         raise Fault(f"a loop made {PASSES} passes without waiting or moving")
@@ -240,7 +238,7 @@ _NUMBER = re.compile(r"\s*=\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*")
 
 
 def uncommented(line: str) -> str:
-    """Cut a comment off; a semicolon in a string begins none."""
+    """Remove a comment; a semicolon in a string begins none."""
     quoted = False
     for k, letter in enumerate(line):
         if letter == '"':
@@ -251,13 +249,13 @@ def uncommented(line: str) -> str:
 
 
 def first_word(text: str) -> str:
-    """Take the first word of a line, in upper case."""
+    """Return the first word of a line, in upper case."""
     match = _FIRST.match(text)
     return match[1].upper() if match else ""
 
 
 def refusal_of(word: str) -> str:
-    """Say why a statement is not read; empty for one that is."""
+    """Reason why a statement is not supported; empty for a supported one."""
     return f"{word} {_REFUSED[word]}" if word in _REFUSED else ""
 
 
@@ -268,7 +266,7 @@ def routine_name(line: str) -> str:
 
 
 def declares(line: str) -> bool:
-    """Tell whether a line declares a variable."""
+    """Return True if a line declares a variable."""
     words = line.upper().split()
     if words[:1] == ["GLOBAL"]:
         return words[1:2] == ["DECL"] or words[1:2] == ["CONST"]
@@ -301,7 +299,7 @@ class Times:
         self.line = 0
 
     def take(self, text: str, segments: int, line: int) -> None:
-        """Take what follows TIME_BLOCK."""
+        """Parse the text after TIME_BLOCK."""
         word, rest = first_word(text), text[len(first_word(text)) :]
         if word == "START" and not rest and self.start < 0 and segments:
             self.start, self.line = segments, line
@@ -316,14 +314,14 @@ class Times:
             )
 
     def next_segment(self, segments: int) -> None:
-        """Take note of a segment."""
+        """Check that a segment may follow."""
         if self.seconds:
             raise Fault("a segment follows TIME_BLOCK END")
         if self.start >= 0 and segments != self.start + len(self.parts):
             raise Fault("the segment before has no TIME_BLOCK PART")
 
     def closed(self, segments: int) -> TimeBlock | None:
-        """Give the times at the end of the block."""
+        """Return the times at the end of the block; None without times."""
         if self.start >= 0 and not self.seconds:
             raise Fault("TIME_BLOCK START has no TIME_BLOCK END")
         return TimeBlock(self.start, tuple(self.parts), self.seconds, self.line) if self.seconds else None
@@ -339,7 +337,7 @@ _AXES = re.compile(r"\{\s*([A-Z]\d\s+[-+]?\d+\.?\d*(?:\s*,\s*[A-Z]\d\s+[-+]?\d+\
 
 
 def tokens_of(text: str) -> list[tuple[str, str]]:
-    """Cut a line into (kind, text); names and enumerations in upper case."""
+    """Split a line into tokens (kind, text); names and enumerations in upper case."""
     found, at = [], 0
     text = text.rstrip()
     while at < len(text):
@@ -376,30 +374,30 @@ class Reader:
         self.types, self.routines, self.known, self.calls = types, routines, known, calls
 
     def peek(self) -> str:
-        """Look at the next token; empty at the line's end."""
+        """Return the next token without consuming it; empty at the line's end."""
         return self.tokens[self.at][1] if self.at < len(self.tokens) else ""
 
     def accept(self, text: str) -> bool:
-        """Take the next token if it is this one."""
+        """Consume the next token if it is `text`; return True then."""
         if self.peek() == text and self.tokens[self.at][0] != "string":
             self.at += 1
             return True
         return False
 
     def expect(self, text: str) -> None:
-        """Demand a token."""
+        """Consume a token; raise Fault for another one."""
         if not self.accept(text):
             raise Fault(f"{self.peek() or 'the end of the line'!r} stands where {text!r} is expected")
 
     def name(self) -> str:
-        """Demand a name."""
+        """Consume a name; raise Fault for another token."""
         if self.at >= len(self.tokens) or self.tokens[self.at][0] != "name":
             raise Fault(f"{self.peek() or 'the end of the line'!r} stands where a name is expected")
         self.at += 1
         return self.tokens[self.at - 1][1]
 
     def end(self) -> None:
-        """Demand the line's end."""
+        """Raise Fault unless the line ends here."""
         if self.at < len(self.tokens):
             raise Fault(f"{self.peek()!r} is too much")
 
@@ -661,7 +659,7 @@ class _Lines:
         return Routine(name, begun, tuple(parameters), gives, self.types, body)
 
     def next(self) -> str:
-        """Take the next line."""
+        """Return the next line, and advance."""
         self.number, line = self.lines[self.at]
         self.at += 1
         return line
@@ -683,7 +681,7 @@ class _Lines:
             self.types[name[1].upper()] = kind.upper() if kind.upper() in TYPES else "ENUM"
 
     def block(self, *ends: str, begun: str, line: int) -> tuple[Run, str]:
-        """Read statements up to one of the ends; give them, and the line that ends them."""
+        """Read statements up to one of the ends; return them, and the line that ends them."""
         made: list[tuple[int, Run]] = []
         while self.at < len(self.lines):
             text = self.next()
@@ -877,7 +875,7 @@ class _Lines:
         return moved
 
     def target(self, text: str) -> tuple[Closure, bool]:
-        """Read where a motion leads, and whether it is written in numbers alone."""
+        """Read a motion's target, and whether it is written in numbers alone."""
         axes = plain_axes(text)
         if axes is not None:
             return (lambda state: axes), True
@@ -971,7 +969,7 @@ Operator = Callable[[Value, Value], Value]
 
 
 class Fault(Exception):
-    """What is wrong with a line; whoever reads or runs the line knows where it stands."""
+    """Error of a line, as a sentence; the caller adds the line number."""
 
 
 class Word(str):
@@ -987,7 +985,7 @@ def single(x: float) -> float:
 
 
 def whole(x: int) -> int:
-    """Check that an INT holds a number."""
+    """Check that a number fits an INT."""
     if not -(2**31) <= x < 2**31:
         raise Fault(f"{x} is too large for an INT")
     return x
@@ -1012,12 +1010,12 @@ def stored(kind: str, value: Value) -> Value:
 
 
 def shown(value: Value) -> str:
-    """Tell a value."""
+    """Format a value for a message."""
     return "a structure" if isinstance(value, dict) else repr(value)[:40]
 
 
 def number(value: Value) -> Value:
-    """Demand a number."""
+    """Return a number; raise Fault for other values."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Fault(f"{shown(value)} stands where a number is expected")
     return value
@@ -1029,14 +1027,14 @@ def real(value: Value) -> Value:
 
 
 def integer(value: Value) -> int:
-    """Demand an INT."""
+    """Return an INT; raise Fault for other values."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise Fault(f"{shown(value)} stands where an INT is expected")
     return value
 
 
 def truth(value: Value) -> bool:
-    """Demand TRUE or FALSE."""
+    """Return TRUE or FALSE; raise Fault for other values."""
     if not isinstance(value, bool):
         raise Fault(f"{shown(value)} stands where TRUE or FALSE is expected")
     return value

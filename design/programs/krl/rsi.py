@@ -1,4 +1,4 @@
-"""KUKA KRL with RSI: a computer answers every packet of the controller with the axes' distance from home."""
+"""KUKA KRL with RSI: a computer answers every packet of the controller with the axes' offsets from home."""
 
 import numpy as np
 
@@ -96,7 +96,7 @@ def _program(plan: Plan, name: str) -> str:
 
 
 def _flow(plan: Plan, name: str) -> list[str]:
-    """Connect what is received with the axes, within limits that the motion needs and no wider ones."""
+    """Connect received corrections with the axes, within limits as wide as the motion needs."""
     low, high = _reach(plan)
     limits = [("LowerLim", 1, low), ("UpperLim", 13, high)]
     inputs = [f'      <Input InIdx="{k}" OutObjID="ETHERNET1" OutIdx="{k}" />' for k in range(1, 7)]
@@ -158,7 +158,7 @@ def _ethernet(plan: Plan) -> list[str]:
 
 
 def _reach(plan: Plan) -> tuple[FloatArray, FloatArray]:
-    """Find how far the axes go from home, with a margin, in tenths of a degree."""
+    """Range of the axes about home, with a margin, in tenths of a degree."""
     axes = in_axes(plan, TARGET)
     corners = [planned(axes, name, np.linspace(0.0, duration(axes, name), 4001)) for name in Stretches]
     away = np.concatenate(corners) - axes.home

@@ -1,6 +1,6 @@
-"""Run KRL programs that hand the robot to RSI: the package's own server answers over loopback, on a virtual clock.
+"""Run KRL programs that move by RSI: the package's own server answers over loopback, on a virtual clock.
 
-* A fake KUKA controller with RSI: reads its configuration, sends packets, and moves as the answers say.
+`RsiRobot` is a fake KUKA controller with RSI: it reads its configuration, sends packets and follows the answers.
 """
 
 import json
@@ -26,7 +26,7 @@ _Row = tuple[str, int, np.ndarray]  # stretch, mark, commanded axes
 
 
 def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
-    """Run the program called `name`, at the step that it asks RSI for."""
+    """Run the program called `name`, at the control period that it requests of RSI."""
     robot = RsiKrlRobot(machine, files, name)
     module = read(files, name, robot)
     drive(module, robot)
@@ -57,9 +57,9 @@ class RsiKrlRobot(KrlRobot):
         return 0
 
     def travel(self, pose: np.ndarray) -> None:
-        """Go home exactly; everything else is RSI's."""
+        """Move to home exactly; refuse other poses, which RSI moves to."""
         if np.abs(pose - self.pose).max() > NEAR or self.rows or self.on:
-            raise Fault("PTP moves the robot elsewhere than to its home pose before RSI begins")
+            raise Fault("PTP moves the robot to another pose than home before RSI begins")
         self._moved(pose)
 
     def spline(self, block: object) -> None:
@@ -67,13 +67,13 @@ class RsiKrlRobot(KrlRobot):
         raise Fault("a spline block in a program for RSI")
 
     def finish(self) -> None:
-        """Demand that RSI is off again."""
+        """Raise an error unless RSI is off again."""
         super().finish()
         if self.on:
             raise Fault("ends without RSI_OFF")
 
     def execution(self) -> Execution:
-        """List what was done."""
+        """Return the execution."""
         made = []
         for stretch in Stretches:
             poses = np.array([pose for name, _, pose in self.rows if name == stretch])
@@ -160,11 +160,11 @@ class RsiRobot:
 
     @property
     def pose(self) -> np.ndarray:
-        """Where the axes are told to be, deg."""
+        """Commanded axis positions, deg."""
         return self.start + self.correction
 
     def packet(self) -> bytes:
-        """Send what the configuration lists; the robot is where it was told to be."""
+        """Build the packet that the configuration describes; the robot is at its commanded pose."""
         axes = " ".join(f'{axis}="{x:.4f}"' for axis, x in zip(AXES, self.pose, strict=True))
         told = {
             "DEF_AIPos": f"<AIPos {axes}/>",
@@ -176,7 +176,7 @@ class RsiRobot:
         return f'<Rob Type="KUKA">{body}<IPOC>{self.ipoc}</IPOC></Rob>'.encode()
 
     def take(self, answer: bytes | None) -> None:
-        """Take the answer to the last packet, if it came in time, and go on to the next cycle."""
+        """Apply the answer to the last packet, None if it is missing, and advance to the next cycle."""
         found = self._read(answer) if answer is not None else None
         if found is None:
             self.delay += 1
@@ -204,7 +204,7 @@ class RsiRobot:
 
 
 def _converse(robot: RsiRobot, server: RsiServer, longest: float) -> list[_Row]:
-    """Let both talk in lock-step over loopback until the server ends the motion."""
+    """Exchange packets in lock-step over loopback until the server ends the motion."""
     rows: list[_Row] = []
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ours,
@@ -238,7 +238,7 @@ def _answered(server: RsiServer, data: bytes, now: float) -> bytes | None:
 
 
 def _check_limits(robot: RsiRobot) -> None:
-    """Limits of corrections are as wide as the motion, and not much wider."""
+    """Check that limits of corrections are as wide as the motion, and not much wider."""
     low, high = robot.widest
     for k, axis in enumerate(AXES):
         needed = max(-low[k], high[k])
@@ -256,7 +256,7 @@ _SENDS = {"DEF_AIPos", "DEF_ASPos", "DEF_MACur", "DEF_Delay", "DEF_RIst", "DEF_R
 
 
 class Break(Exception):
-    """Why the controller breaks off."""
+    """Reason why the controller ends RSI."""
 
 
 def read_flow(files: Mapping[str, str], context: str) -> Flow:

@@ -74,12 +74,12 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
 
 
 def trace_name(name: str) -> str:
-    """Shorten a program's name to seven letters and digits: how many a trace's name may have is not published."""
+    """Shorten a program's name to seven letters and digits: the longest allowed trace name is not published."""
     return f"EX{hashlib.sha256(name.encode()).hexdigest()[:5].upper()}"
 
 
 def _start_trace(lines: Lines, name: str) -> None:
-    """Start the trace; without its configuration it never runs, and the program says so."""
+    """Start the trace; without its configuration it never runs, and the program reports that."""
     idle = "($TRACE.STATE<>#T_WAIT) AND ($TRACE.STATE<>#TRIGGERED)"
     lines += [
         f'$TRACE.NAME[]="{trace_name(name)}"',

@@ -1,6 +1,6 @@
-"""Run KRL programs with a spline block: what they move, when, and what they refuse.
+"""Run KRL programs with a spline block on a virtual clock.
 
-* A KUKA controller for programs in KRL: system variables, axis motions, the trace, and what it does not allow.
+`KrlRobot` is a KUKA controller with system variables, axis motions and the trace; it refuses everything else.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _MESSAGES = frozenset({"MSGNOTIFY", "MSGQUIT"})
 
 
 class KrlRobot:
-    """Six axes in degrees; moves on a virtual clock, and keeps what it did."""
+    """Six axes in degrees; moves on a virtual clock, and records its motion."""
 
     known: Mapping[str, Value] = {}
     routines: frozenset[str] = _MESSAGES | {"BAS", "IR_STOPM"}
@@ -166,20 +166,20 @@ class KrlRobot:
         self.halted = self.halted or self.message or "halts without a message"
         self.presses += 1
         if self.presses > PRESSES:
-            raise Ended
+            raise ProgramHalt
 
     def not_halted(self) -> None:
-        """Demand that the program has not halted before."""
+        """Raise an error if the program has halted before."""
         if self.halted:
             raise Fault(f"moves when start is pressed again after it has halted: {self.halted}")
 
     def finish(self) -> None:
-        """Demand what must be so at the end of a program that has not halted."""
+        """Check the state at the end of a program that has not halted."""
         if self.traced:
             raise Fault("ends while the trace still runs")
 
     def stretches(self) -> tuple[Stretch, ...]:
-        """List what was done."""
+        """List the executed motion segments."""
         made = [_way("out", self.ways["out"])] if self.ways["out"] else []
         if "main" in self.events:
             t, axes = np.array([t for t, _ in self.main]), np.array([q for _, q in self.main])
@@ -187,7 +187,7 @@ class KrlRobot:
         return (*made, *([_way("back", self.ways["back"])] if self.ways["back"] else []))
 
     def axes(self, target: Value) -> np.ndarray:
-        """Take the axis values of a target: all axes, and no others."""
+        """Return a target's axis values, deg; raise Fault unless it states all axes and no others."""
         if not isinstance(target, dict) or sorted(target) != self.names:
             raise Fault(f"a pose here is {{{', '.join(self.names)}}}, every axis once and nothing else")
         return np.array([float(target[axis]) for axis in self.names])
@@ -196,7 +196,7 @@ class KrlRobot:
         self.pose, self.still, self.ahead, self.moved = pose, 0.0, True, True
 
     def _trace_comes(self) -> bool:
-        """Tell whether the trace has been started, and does not run yet."""
+        """Return True if the trace has been started, and does not run yet."""
         return self.traced and self.clock - self.started < self.trace_delay - 1e-9
 
     def _switch_trace(self, on: bool) -> None:
@@ -246,7 +246,7 @@ def drive(module: Module, robot: KrlRobot) -> None:
     """Run a program until it ends or stays halted."""
     try:
         run(module, robot)
-    except Ended:
+    except ProgramHalt:
         return
     if not robot.halted:
         try:
@@ -264,17 +264,17 @@ LONGEST_TRACE_NAME = 7  # letters that are safe
 REST_STEP = 0.1  # s between the points that stand for a rest
 
 
-class Ended(Exception):
+class ProgramHalt(Exception):
     """Start was pressed often enough: the program stays halted."""
 
 
 def _way(name: StretchName, poses: list[np.ndarray]) -> Stretch:
-    """Make way-points, numbered: only the controller knows when it passes them."""
+    """Build a segment of way-points with their numbers as times: only the controller knows when it passes them."""
     return Stretch(name, "way-points", np.arange(float(len(poses))), np.array(poses))
 
 
 def _times(block: Spline) -> np.ndarray:
-    """Say when the points of a block are passed, s from its start."""
+    """Return the times at which the points of a block are passed, (n_points,), s from its start."""
     assert block.times is not None
     shares = [float(part) for part in block.times.parts]
     # Decimals are summed as whole numbers: the shares are 100 % exactly, or the controller takes them for weights.

@@ -1,4 +1,4 @@
-"""What both KUKA targets write alike: the module's frame, what is checked before anything moves, the slow ways."""
+"""Text shared by both KUKA targets: the module's frame, the checks before anything moves, and the slow ways."""
 
 import numpy as np
 
@@ -64,7 +64,7 @@ def header(lines: Lines, plan: Plan, name: str, declarations: tuple[str, ...]) -
 
 
 def preflight(lines: Lines, plan: Plan, target: Target, name: str) -> None:
-    """Refuse to go on, whatever is pressed, unless everything is as planned."""
+    """Write the checks before the run: the program stays halted, whatever is pressed, unless they hold."""
     lines += ["; Nothing moves before these checks. Their loops end only when the program is deselected."]
     refuse(lines, "$OV_PRO<100", "the program override must be 100 percent", name)
     refuse(lines, "$MODE_OP==#T1", "T1 limits the speed, choose automatic mode or T2", name)

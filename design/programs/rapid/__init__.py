@@ -1,1 +1,1 @@
-"""Rapid."""
+"""ABB controllers: RAPID modules with MoveAbsJ, and Externally Guided Motion."""

@@ -1,4 +1,4 @@
-"""ABB RAPID with Externally Guided Motion: a module that hands over to a client, and the run that this streams."""
+"""ABB RAPID with Externally Guided Motion: a module that hands over to a client, and the run that it streams."""
 
 import math
 

@@ -1,6 +1,6 @@
-"""What an ABB program does that hands over to guided motion: the module is run, and the client over real sockets.
+"""Run an ABB program with Externally Guided Motion: the module on a virtual clock, the client over real sockets.
 
-* A controller that can be guided by EGM, imitated: it sends packets by its own clock and follows what is answered.
+`FakeController` is a controller guided by EGM: it sends packets by its own clock and follows the answers.
 """
 
 import json
@@ -26,7 +26,7 @@ _DEFAULTS = {"commtimeout": 1.0, "condtime": 1.0, "maxspeeddeviation": 1.0, "sam
 
 
 def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
-    """Run a module and, where it asks for guidance, the client with its run."""
+    """Run a module and, where it requests guided motion, the client with its run."""
     file = f"{name}.mod"
     if file not in files:
         raise ProgramError(file, None, "this file is missing")
@@ -38,7 +38,7 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
 
 
 def client_of(files: Mapping[str, str], file: str) -> EgmClient:
-    """Make the client that streams a run."""
+    """Build the client that streams a run."""
     if file not in files:
         raise ProgramError(file, None, "this file is missing")
     try:
@@ -52,7 +52,7 @@ def _no_number(text: str) -> NoReturn:
 
 
 class Cell:
-    """The controller that a module finds; as much of it as guided motion needs."""
+    """Controller that a module runs on, limited to the features that guided motion needs."""
 
     def __init__(self, file: str, machine: Machine, client: Callable[[], EgmClient]) -> None:
         self.file, self.machine, self.make_client = file, machine, client
@@ -64,40 +64,40 @@ class Cell:
         self.told: list[tuple[int, list[float]]] = []
 
     def override(self) -> float:
-        """Tell the speed override, %."""
+        """Return the speed override, %."""
         return 100.0 * self.machine.override
 
     def automatic(self) -> bool:
-        """Tell whether the controller is in automatic mode."""
+        """Return True if the controller is in automatic mode."""
         return self.machine.automatic
 
     def joints(self) -> list[float]:
-        """Tell where the robot stands, deg."""
+        """Return the axis positions, deg."""
         return [float(x) for x in self.machine.axes]
 
     def mass(self) -> float:
-        """Tell the load that the controller has been told of, kg."""
+        """Return the load set in the controller, kg."""
         return self.machine.payload
 
     def write(self, text: str) -> None:
-        """Keep what the pendant shows."""
+        """Record a line of the pendant."""
         self.texts.append(text)
 
     def move(self, axes: list[float], seconds: float | None, speed: float, fine: bool) -> None:
-        """Allow the move to where the robot stands, which guided motion begins with, and no other."""
+        """Accept only the move to the current pose, with which guided motion begins."""
         if len(axes) != len(self.machine.axes) or np.abs(np.array(axes) - self.machine.axes).max() > _STANDS:
             raise ProgramError(self.file, None, "moves the robot itself; all motion belongs to the client")
         if not fine:
             raise ProgramError(self.file, None, "guided motion begins at a fine point")
 
     def wait(self, seconds: float, standing: bool) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         if not 0.0 <= seconds <= self.machine.longest:
             raise ProgramError(self.file, None, f"waits {seconds:g} s")
         self.time += seconds
 
     def signal(self, name: str, value: float) -> None:
-        """Know no output."""
+        """Raise an error: the controller has no outputs."""
         raise ProgramError(self.file, None, f"the controller has no output {name}")
 
     def egm(self, step: str, values: dict[str, Any]) -> None:
@@ -155,7 +155,7 @@ class Cell:
             )  # fmt: skip
 
     def execution(self) -> Execution:
-        """Tell what was commanded, sorted by the client's own log."""
+        """Return the commanded motion, divided into segments by the client's log."""
         client = self.client
         if client is None:
             return Execution((), halted=" ".join(self.texts))
@@ -183,7 +183,7 @@ def _changes(given: list[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
 
 @contextmanager
 def loopback(client: EgmClient) -> Iterator[Callable[[bytes], bytes | None]]:
-    """Join a client to a controller over UDP, both in this thread; yields what hands over a packet for an answer."""
+    """Connect a client to a controller over UDP, both in this thread; yield a function from packet to answer."""
     with (
         closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as here,
         closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as there,
@@ -251,7 +251,7 @@ def robot_message(
 
 
 def sensor_message(data: bytes) -> tuple[int, int, list[float]]:
-    """Read an EgmSensor: the packet that it answers, its type, and the joints it asks for; ValueError where not."""
+    """Read an EgmSensor: the packet that it answers, its type, and the commanded joints, deg; raise ValueError."""
     header, planned = _only(data, 1), _only(data, 2)
     numbers = {k: v for k, v in _parts(header) if isinstance(v, int)}
     found = [v for k, v in _parts(_only(planned, 1)) if k == 1]
@@ -294,7 +294,7 @@ def _take(data: bytes) -> tuple[int, bytes]:
 
 @dataclass(slots=True)
 class FakeController:
-    """Counts its packets, and remembers what it was told: (packet answered, joints in deg)."""
+    """Guided controller that counts its packets and records its commands: (packet answered, joints in deg)."""
 
     position: list[float]
     step: float = 0.004  # s
@@ -306,11 +306,11 @@ class FakeController:
 
     @property
     def reference(self) -> list[float]:
-        """Tell what was commanded last."""
+        """Return the last commanded joints, deg."""
         return self.told[-1][1] if self.told else self.position
 
     def packet(self) -> bytes:
-        """Let a step pass and say what is told of it."""
+        """Advance by a control step and return its packet."""
         self._coming.append(self.reference)
         if len(self._coming) > LAG:
             self.position = self._coming.pop(0)
@@ -321,7 +321,7 @@ class FakeController:
         )
 
     def take(self, answer: bytes) -> None:
-        """Follow an answer."""
+        """Apply an answer."""
         sequence, kind, joints = sensor_message(answer)
         if kind != 3 or len(joints) != len(self.position):
             raise ValueError(f"a message of type {kind} with {len(joints)} joints")
@@ -333,7 +333,7 @@ class FakeController:
         self.told.append((sequence, joints))
 
     def at_rest(self, near: Sequence[tuple[float, float]]) -> bool:
-        """Say whether every joint is where it was told to be, within its limits."""
+        """Return True if every joint is at its commanded position, within `near`, deg."""
         pairs = zip(self.position, self.reference, near, strict=True)
         return all(low <= q - wanted <= high for q, wanted, (low, high) in pairs)
 
@@ -347,7 +347,7 @@ def guided(
     timeout: float,
     longest: float,
 ) -> str:
-    """Run guided motion until the joints have been at rest for `settled` s; say how it ended.
+    """Run guided motion until the joints have been at rest for `settled` s; return how it ended.
 
     "converged", "silence" (no answer for `timeout` s) or "endless".
     """

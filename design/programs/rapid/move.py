@@ -1,4 +1,4 @@
-"""ABB RAPID without options: the run as way-points of MoveAbsJ, whose times the controller keeps as well as it can."""
+"""ABB RAPID without options: the run as way-points of MoveAbsJ, whose times the controller keeps approximately."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -88,7 +88,7 @@ TARGET = Target(
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Way-points, passed one after the other, `spacing` s each; the first lies `spacing` s after the pose before."""
+    """Way-points, passed one after the other, `spacing` s each; the first is `spacing` s after the pose before."""
 
     name: str
     points: FloatArray  # (n, 6), deg

@@ -1,4 +1,4 @@
-"""What an ABB program of MoveAbsJ way-points does, by its own times; blends and true times are the controller's."""
+"""Run an ABB program of MoveAbsJ way-points by its own times; the true blends and times are the controller's."""
 
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -31,7 +31,7 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
 
 
 class Cell:
-    r"""The controller that a module finds: it follows moves by their \T, and has a digital and a group output."""
+    r"""Controller that a module runs on: it follows moves by their \T, and has a digital and a group output."""
 
     def __init__(self, file: str, machine: Machine) -> None:
         self.file, self.machine = file, machine
@@ -47,23 +47,23 @@ class Cell:
         self.mark, self.stood = 0, 0.0  # the last one told; since when the robot stands
 
     def override(self) -> float:
-        """Tell the speed override, %."""
+        """Return the speed override, %."""
         return 100.0 * self.machine.override
 
     def automatic(self) -> bool:
-        """Tell whether the controller is in automatic mode."""
+        """Return True if the controller is in automatic mode."""
         return self.machine.automatic
 
     def joints(self) -> list[float]:
-        """Tell where the robot stands, deg."""
+        """Return the axis positions, deg."""
         return [float(x) for x in self.axes]
 
     def mass(self) -> float:
-        """Tell the load that the controller has been told of, kg."""
+        """Return the load set in the controller, kg."""
         return self.machine.payload
 
     def write(self, text: str) -> None:
-        """Keep what the pendant shows."""
+        """Record a line of the pendant."""
         self.texts.append(text)
 
     def move(self, axes: list[float], seconds: float | None, speed: float, fine: bool) -> None:
@@ -72,7 +72,7 @@ class Cell:
         if len(to) != len(self.axes):
             self._fail(f"a pose has {len(to)} axes, the robot {len(self.axes)}")
         if seconds is None or not seconds > 0.0:
-            self._fail("a move without \\T takes a time that nobody knows")
+            self._fail("a move without \\T takes an unknown time")
         if self.mark == 0 and fine and np.abs(to - self.axes).max() <= _NEAR:
             self.axes, self.time = to, self.time + seconds
             return
@@ -82,7 +82,7 @@ class Cell:
         self._point()
 
     def wait(self, seconds: float, standing: bool) -> None:
-        """Let time pass at a pose."""
+        """Advance the clock at a pose."""
         if not self.fine:
             self._fail("the program waits, but its last move does not end at a fine point")
         if seconds < 0.0:
@@ -95,7 +95,7 @@ class Cell:
             self._spend(seconds)
 
     def signal(self, name: str, value: float) -> None:
-        """Set the logger's output, or tell a mark."""
+        """Set the logger's output, or record a mark."""
         if name.lower() == LOG and value in (0.0, 1.0):
             self._log(bool(value))
         elif name.lower() == MARK and value == int(value) and 0 <= value <= _MOST_MARK:
@@ -107,11 +107,11 @@ class Cell:
             self._fail(f"the controller has no output {name} that could be set to {value:g}")
 
     def egm(self, step: str, values: dict[str, Any]) -> None:
-        """Know no guided motion."""
+        """Raise an error: the controller has no guided motion."""
         self._fail("externally guided motion needs an option that this controller has not")
 
     def execution(self) -> Execution:
-        """Tell what was done."""
+        """Return the execution."""
         halted = "" if self.mark == END else " ".join(self.texts) or "the program ends without its last mark"
         stretches = []
         for name, points in self.points.items():
@@ -128,7 +128,7 @@ class Cell:
         if on and self.time - self.stood < _REST:
             self._fail("the robot does not stand still for 1 s before the logger starts")
         if on != (self.stretch == "out"):
-            self._fail(f"the logger is switched {'on' if on else 'off'} in the stretch {self.stretch}")
+            self._fail(f"the logger is switched {'on' if on else 'off'} in the segment {self.stretch}")
         self.stretch = "main" if on else "back"
         self.events.append("log on" if on else "log off")
         self.stood = self.time

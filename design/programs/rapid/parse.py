@@ -1,8 +1,7 @@
-"""Which words, names, numbers and texts a RAPID module is made of.
+"""Parser of RAPID modules: tokens, syntax tree and types.
 
-* What a RAPID module says, as a tree: declarations, statements and expressions, each with its line.
-* Which RAPID module a text is: a parser written from the language's description, independent of any emitter.
-* Which types and predeclared data RAPID has, and how a num is kept: in single precision.
+It is written from the language's description, independent of any emitter. Declarations, statements and expressions
+carry their line; a num is stored in single precision.
 """
 
 import re
@@ -41,7 +40,7 @@ class Token:
 
 
 def tokens(file: str, text: str) -> Iterator[Token]:
-    """Cut a text into tokens; ProgramError where there is none."""
+    """Split a text into tokens; raise ProgramError for invalid characters."""
     text = re.sub(r"\A\s*%%%[^%]*%%%", lambda header: "\n" * header[0].count("\n"), text)
     at, line = 0, 1
     while at < len(text):
@@ -79,36 +78,36 @@ class Reader:
 
     @property
     def next(self) -> Token:
-        """Show the next token."""
+        """The next token, not consumed."""
         return self.tokens[self.at]
 
     def sees(self, *texts: str) -> bool:
-        """Tell whether the next token is one of these words or signs."""
+        """Return True if the next token is one of these words or signs."""
         return self.next.text in texts and self.next.kind in ("word", "sign")
 
     def accept(self, *texts: str) -> str | None:
-        """Take the next token if it is one of these."""
+        """Consume the next token if it is one of these; return it, else None."""
         if not self.sees(*texts):
             return None
         self.at += 1
         return self.tokens[self.at - 1].text
 
     def expect(self, *texts: str) -> str:
-        """Take the next token, which must be one of these."""
+        """Consume the next token, which must be one of these."""
         found = self.accept(*texts)
         if found is None:
             self.fail(f"expected {' or '.join(texts)}")
         return found
 
     def name(self) -> str:
-        """Take a name."""
+        """Consume a name."""
         if self.next.kind != "name":
             self.fail("expected a name")
         self.at += 1
         return self.tokens[self.at - 1].text
 
     def fail(self, sentence: str) -> NoReturn:
-        """Say what is wrong where the reader stands."""
+        """Raise ProgramError at the reader's position."""
         raise ProgramError(self.file, self.next.line, f"{sentence}, found {self.next.text}")
 
 
@@ -241,14 +240,14 @@ class Jump:
 
 
 @dataclass(frozen=True, slots=True)
-class Unsupported:
+class UnsupportedStatement:
     """A statement that is RAPID and is not executed here: GOTO, CONNECT, late binding."""
 
     line: int
     what: str
 
 
-Statement = Assign | Do | If | For | While | Test | Jump | Unsupported
+Statement = Assign | Do | If | For | While | Test | Jump | UnsupportedStatement
 Block = tuple[Statement, ...]
 
 
@@ -314,7 +313,7 @@ _COMPARE = ("=", "<>", "<", ">", "<=", ">=")
 
 
 def parse(file: str, text: str) -> Module:
-    """Read a module; ProgramError where it is none."""
+    """Parse a module; raise ProgramError where the text is not a valid one."""
     return _Parser(file, list(tokens(file, text))).module()
 
 
@@ -442,7 +441,7 @@ class _Parser(Reader):
         if self.next.kind == "name" and self.tokens[self.at + 1].text == ":":
             label = self.name()
             self.expect(":")
-            return Unsupported(line, f"the label {label}")
+            return UnsupportedStatement(line, f"the label {label}")
         found = self.simple(line)
         self.expect(";")
         return found
@@ -453,15 +452,15 @@ class _Parser(Reader):
         if word := self.accept("RETURN", "RAISE"):
             return Jump(line, word, None if self.sees(";") else self.expression())
         if self.accept("GOTO"):
-            return Unsupported(line, f"GOTO {self.name()}")
+            return UnsupportedStatement(line, f"GOTO {self.name()}")
         if self.accept("CONNECT"):
             self.path()
             self.expect("WITH")
-            return Unsupported(line, f"CONNECT with the trap {self.name()}")
+            return UnsupportedStatement(line, f"CONNECT with the trap {self.name()}")
         if self.next.kind == "late" or self.sees("%"):
             while not self.sees(";"):
                 self.at += 1
-            return Unsupported(line, "a call of a routine whose name is a text")
+            return UnsupportedStatement(line, "a call of a routine whose name is a text")
         start = self.at
         path = self.path()
         if self.accept(":="):
@@ -639,7 +638,7 @@ class Type:
 
     @property
     def element(self) -> "Type":
-        """What an array of this type is made of."""
+        """Type of an array's elements."""
         return replace(self, sizes=())
 
     def __str__(self) -> str:
@@ -684,7 +683,7 @@ TYPES: dict[str, Type] = {
 
 
 def initial(kind: Type) -> Any:
-    """Make the value that data has without one."""
+    """Return the initial value of data declared without one."""
     if kind.sizes:
         rest = replace(kind, sizes=kind.sizes[1:])
         return [initial(rest) for _ in range(kind.sizes[0])]

@@ -1,7 +1,7 @@
-"""What a RAPID expression is worth: types are checked first, then it becomes a closure over a routine's data.
+"""Interpreter of RAPID modules: types are checked first, then expressions and statements become closures.
 
-* What a RAPID module does when it runs: statements as closures over a routine's data, on the controller's clock.
-* Which functions and instructions RAPID has, with their parameters, and what they ask of the controller.
+The closures work on a routine's data and on the controller's virtual clock. Built-in functions and instructions are
+listed with their parameters.
 """
 
 import math
@@ -40,7 +40,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where data is kept: a cell of its own, or (a routine's) the cell at an index of its frame."""
+    """Storage of data: a cell of its own, or (a routine's) the cell at an index of its frame."""
 
     type: Type
     storage: str  # "CONST", "VAR", "PERS", "LOOP"
@@ -51,7 +51,7 @@ class Slot:
 
 @dataclass(slots=True)
 class Signature:
-    """How a routine of the program is called."""
+    """Signature of a routine of the program, and its compiled call."""
 
     routine: tree.Routine
     result: Type | None
@@ -60,8 +60,8 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A parameter of something built in. Its type: one of RAPID's, "switch", "signal", "any", or "ref" + a type."""
+class BuiltinParameter:
+    """Parameter of a built-in. Its type: one of RAPID's, "switch", "signal", "any", or "ref" + a type."""
 
     name: str  # empty: required
     type: str
@@ -71,14 +71,14 @@ class Wanted:
 class Builtin:
     """A function (with a result) or instruction: `act` gets the required values in order, and the named ones."""
 
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[BuiltinParameter, ...]
     result: Type | None
     act: Callable[..., Any]
 
 
 @dataclass(slots=True)
 class Scope:
-    """All that names mean at a place in the program."""
+    """Names in scope at a place in the program."""
 
     file: str
     types: dict[str, Type]
@@ -88,7 +88,7 @@ class Scope:
     width: list[int] = field(default_factory=lambda: [0])  # of the frame
 
     def fail(self, line: int, sentence: str) -> ProgramError:
-        """Make the error of a line."""
+        """Build the error of a line."""
         return ProgramError(self.file, line, sentence)
 
     def local(self, name: str, kind: Type, storage: str, optional: bool = False) -> Slot:
@@ -121,7 +121,7 @@ def _fits(found: Type, kind: Type) -> bool:
 
 
 def any_value(scope: Scope, node: tree.Expression) -> tuple[Type, Evaluate]:
-    """Compile an expression and say its type."""
+    """Compile an expression; return it with its type."""
     if isinstance(node, tree.Value):
         return _literal(scope, node)
     if isinstance(node, tree.Path):
@@ -130,7 +130,7 @@ def any_value(scope: Scope, node: tree.Expression) -> tuple[Type, Evaluate]:
         return _operation(scope, node)
     if isinstance(node, tree.Call):
         return _call(scope, node)
-    raise scope.fail(node.line, "what kind of data [...] is cannot be told here")
+    raise scope.fail(node.line, "the type of data [...] is unknown here")
 
 
 def _literal(scope: Scope, node: tree.Value) -> tuple[Type, Evaluate]:
@@ -159,7 +159,7 @@ def _aggregate(scope: Scope, node: tree.Aggregate, kind: Type) -> Evaluate:
 
 
 def slot(scope: Scope, node: tree.Path) -> Slot:
-    """Look up the data that a path begins with."""
+    """Find the data that a path begins with."""
     found = scope.data.get(node.parts[0].name.lower())
     if found is None:
         raise scope.fail(node.line, f"{node.parts[0].name} is not declared")
@@ -167,7 +167,7 @@ def slot(scope: Scope, node: tree.Path) -> Slot:
 
 
 def place(scope: Scope, node: tree.Path) -> tuple[Type, Locate]:
-    """Compile a path to where its value is kept, and say its type."""
+    """Compile a path to the storage of its value; return it with its type."""
     first = slot(scope, node)
     cell, index, name = first.cell, first.index, node.parts[0].name
     locate: Locate
@@ -313,7 +313,7 @@ def _call(scope: Scope, node: tree.Call) -> tuple[Type, Evaluate]:
 def routine_call(scope: Scope, node: tree.Call | tree.Do, routine: Signature) -> Evaluate:
     """Compile a call of a routine of the program: values are copied into cells, references share theirs."""
     wanted = [
-        Wanted(p.name.lower() if p.optional else "", str(t))
+        BuiltinParameter(p.name.lower() if p.optional else "", str(t))
         for p, t in zip(routine.routine.parameters, routine.types, strict=True)
     ]
     given = matched(scope, node, wanted)
@@ -346,8 +346,8 @@ def _shared(scope: Scope, node: tree.Expression, kind: Type) -> Evaluate:
     return lambda frame: frame[found.index] if found.cell is None else found.cell
 
 
-def matched(scope: Scope, node: tree.Call | tree.Do, wanted: Sequence[Wanted]) -> list[tree.Argument | None]:
-    """Give every parameter its argument; optional ones must stand between the right required ones."""
+def matched(scope: Scope, node: tree.Call | tree.Do, wanted: Sequence[BuiltinParameter]) -> list[tree.Argument | None]:
+    """Match arguments to parameters; optional ones must stand between the right required ones."""
     given: list[tree.Argument | None] = [None] * len(wanted)
     at = 0
     for argument in node.arguments:
@@ -370,7 +370,7 @@ def matched(scope: Scope, node: tree.Call | tree.Do, wanted: Sequence[Wanted]) -
 
 
 def builtin_call(scope: Scope, node: tree.Call | tree.Do, builtin: Builtin) -> Evaluate:
-    """Compile a call of something built in."""
+    """Compile a call of a built-in."""
     required: list[Evaluate] = []
     named: dict[str, Evaluate] = {}
     for want, argument in zip(builtin.wanted, matched(scope, node, builtin.wanted), strict=True):
@@ -387,7 +387,7 @@ def builtin_call(scope: Scope, node: tree.Call | tree.Do, builtin: Builtin) -> E
     return lambda frame: act(*[get(frame) for get in required], **{name: get(frame) for name, get in named.items()})
 
 
-def _handed(scope: Scope, name: str, want: Wanted, argument: tree.Argument) -> list[Evaluate]:
+def _handed(scope: Scope, name: str, want: BuiltinParameter, argument: tree.Argument) -> list[Evaluate]:
     if want.type == "switch":
         if argument.value is not None:
             raise scope.fail(argument.line, f"\\{argument.name} of {name} is a switch and takes no value")
@@ -435,26 +435,26 @@ class _Return(Exception):
         self.result = result
 
 
-class _Handled(Exception):
-    """How an error handler ends: RETRY or TRYNEXT."""
+class _HandlerEnd(Exception):
+    """End of an error handler by RETRY or TRYNEXT."""
 
 
 class Controller(Protocol):
-    """What a program can find out and do."""
+    """Controller interface that a program needs."""
 
     time: float  # s, virtual
 
     def override(self) -> float:
-        """Tell the speed override, %."""
+        """Return the speed override, %."""
 
     def automatic(self) -> bool:
-        """Tell whether the controller is in automatic mode."""
+        """Return True if the controller is in automatic mode."""
 
     def joints(self) -> list[float]:
-        """Tell where the robot stands, deg."""
+        """Return the axis positions, deg."""
 
     def mass(self) -> float:
-        """Tell the load that the controller has been told of, kg."""
+        """Return the load set in the controller, kg."""
 
     def write(self, text: str) -> None:
         """Show a line on the pendant."""
@@ -463,10 +463,10 @@ class Controller(Protocol):
         """Go to a pose, in a time where one is given, else at a speed."""
 
     def wait(self, seconds: float, standing: bool) -> None:
-        """Let time pass; once the robot stands still, where that is asked for."""
+        """Advance the clock; with `standing`, after the robot has come to rest."""
 
     def signal(self, name: str, value: float) -> None:
-        """Set an output."""
+        """Write an output."""
 
     def egm(self, step: str, values: dict[str, Any]) -> None:
         """Prepare, run or end externally guided motion; RapidError where it fails."""
@@ -664,7 +664,7 @@ class Program:
                     raised = error
                 try:
                     handler(frame)
-                except _Handled as end:
+                except _HandlerEnd as end:
                     if end.args[0] == "TRYNEXT":
                         return None
                     continue
@@ -786,7 +786,7 @@ class Program:
                 raise ProgramStop
             if node.word == "RAISE":
                 raise RapidError(self.errno[0] if found is None else found, f"error {found or self.errno[0]:g}")
-            raise _Handled(node.word)
+            raise _HandlerEnd(node.word)
 
         return run
 
@@ -795,7 +795,7 @@ _AWAY = single(9e9)  # of an external axis that there is not
 
 
 class RapidError(Exception):
-    """An error that an ERROR handler may see, by its number."""
+    """An error that an ERROR handler may catch, by its number."""
 
     def __init__(self, number: float, sentence: str) -> None:
         self.number, self.sentence = number, sentence
@@ -811,12 +811,12 @@ def _spec(text: str, result: Type | None, act: Callable[..., Any]) -> Builtin:
     wanted = []
     for word in text.split():
         name, _, kind = word.partition(":") if word.startswith("\\") else ("", "", word)
-        wanted.append(Wanted(name.lstrip("\\").lower(), kind or "switch"))
+        wanted.append(BuiltinParameter(name.lstrip("\\").lower(), kind or "switch"))
     return Builtin(tuple(wanted), result, act)
 
 
 def builtins(controller: Controller) -> dict[str, Builtin]:
-    """List what is built in, by name in lower case."""
+    """List the built-ins, by name in lower case."""
     return {
         name.lower(): _spec(text, result, act)
         for name, text, result, act in (*_math_functions(), *_questions(controller), *_instructions(controller))
@@ -938,7 +938,7 @@ def _signals(controller: Controller) -> list[_Row]:
 
 
 def _counters(controller: Controller) -> list[_Row]:
-    """Clocks and numbers that instructions change in their place."""
+    """Built-ins that change clocks and numbers in place."""
 
     def clock(start: bool | None) -> Callable[..., None]:
         def change(place: tuple[Any, Any]) -> None:

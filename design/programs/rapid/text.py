@@ -1,4 +1,4 @@
-"""What all RAPID modules of ours begin with: reserved names, a header, and refusals before anything moves."""
+"""Text shared by all emitted RAPID modules: reserved names, a header, and refusals before anything moves."""
 
 from collections.abc import Iterator, Sequence
 
@@ -46,12 +46,12 @@ RESERVED = frozenset(
 
 
 def main(name: str) -> list[str]:
-    """Write what automatic mode starts."""
+    """Write the main procedure, which automatic mode starts."""
     return ["    PROC main()", f"        {name}{ENTRY};", "    ENDPROC", ""]
 
 
 def on_error(first: Sequence[str] = ()) -> list[str]:
-    """End for good at any error: after the handler nothing may go on from where it stands."""
+    """Write an error handler that ends the program for good: nothing may continue after it."""
     return [
         "    ERROR",
         *first,
@@ -67,7 +67,7 @@ def jointtarget(axes: FloatArray) -> str:
 
 
 def header(plan: Plan, target: Target) -> list[str]:
-    """Say what a module is for; comments only."""
+    """Write comments that describe a module."""
     body = plan.body
     kind = (
         f"a series of period {body.excitation.period:g} s, {body.excitation.measured} periods measured"
@@ -84,7 +84,7 @@ def header(plan: Plan, target: Target) -> list[str]:
 
 
 def declarations(axes: Plan) -> list[str]:
-    """Declare where the robot must stand, and the tool and load that it has been told."""
+    """Declare the home pose, and variables for the current pose, tool and load."""
     return [
         f"    LOCAL CONST jointtarget exHome := {jointtarget(axes.home)};",
         "    LOCAL VAR jointtarget exHere;",

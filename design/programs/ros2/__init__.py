@@ -1,1 +1,1 @@
-"""Ros2."""
+"""ROS 2 trajectory controllers."""

@@ -1,4 +1,4 @@
-"""ROS 2 tables as a trajectory controller takes them: read, checked as a message, serialised, read back, followed."""
+"""Run ROS 2 tables as a trajectory controller does: read, check as a message, serialise, read back and follow them."""
 
 import math
 import re
@@ -53,14 +53,14 @@ def _table(files: Mapping[str, str], stretch: Mapping[str, Any], program: str) -
     file, yaml = stretch["file"], stretch["yaml"]
     table = trajectory(file, read_json(file, _text(files, file)))
     if trajectory(yaml, read_yaml(yaml, _text(files, yaml))).wire != table.wire:
-        raise ProgramError(yaml, None, f"does not say the same as {file}")
+        raise ProgramError(yaml, None, f"differs from {file}")
     if stretch["points"] != len(table.t) or abs(float(table.t[-1]) - stretch["duration"]) > 1e-8:
-        raise ProgramError(file, None, f"does not have the points, or does not take the time, that {program} tells of")
+        raise ProgramError(file, None, f"does not have the points, or the duration, that {program} states")
     return table
 
 
 class Table:
-    """A trajectory message after it went over the wire."""
+    """A trajectory message after serialisation."""
 
     def __init__(self, wire: bytes) -> None:
         message: Any = _store().deserialize_cdr(wire, _MESSAGE)
@@ -73,7 +73,7 @@ class Table:
 
 
 def trajectory(file: str, data: Any) -> Table:
-    """Check a message's fields and sense, then serialise it and read it back."""
+    """Check a message's fields and values, then serialise it and read it back."""
     message = _message(file, data)
     table = Table(bytes(_store().serialize_cdr(message, _MESSAGE)))
     if table.nanoseconds[0] <= 0 or (np.diff(table.nanoseconds) <= 0).any():
@@ -139,7 +139,7 @@ def _time(file: str, data: Any, where: str, kind: Any) -> Any:
 
 
 def check_program(file: str, data: Any) -> None:
-    """Check what the client will read, so that running it can only refuse."""
+    """Check the client's input, so that running it can only refuse, not fail."""
     names = ("format", "version", "campaign", "run", "dry", "joints", "units", "payload_kg", "home", "home_tolerance")
     _keys(file, data, "the program", (*names, "goal_tolerance", "goal_time_tolerance", "rest", "stretches", "marks"))
     joints = data["joints"]
@@ -207,7 +207,7 @@ def _client_text(client: str) -> str:
 
 
 class _Robot:
-    """A robot that follows what it is told, and keeps a list of it."""
+    """A robot that follows its commands exactly and records them."""
 
     def __init__(self, joints: list[str], machine: Machine, tables: dict[str, Table]) -> None:
         if len(joints) != len(machine.axes):

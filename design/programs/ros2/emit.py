@@ -1,4 +1,4 @@
-"""ROS 2: a table of positions, velocities and accelerations per stretch, which a trajectory controller joins."""
+"""ROS 2: a table of positions, velocities and accelerations per motion segment, joined by a trajectory controller."""
 
 import hashlib
 import json
@@ -81,7 +81,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_/.-]*")
 
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
-    """Write each stretch that takes time, as YAML and as JSON, and what the client must know."""
+    """Write each segment that takes time, as YAML and as JSON, and the client's JSON file."""
     joints = _joints(plan)
     files: dict[str, str] = {}
     stretches: list[dict[str, object]] = []
@@ -106,7 +106,7 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
 
 
 def fitting_spacing(plan: Plan, stretch: StretchName) -> float:
-    """Choose the time between points: 0.1 s, or less where a quintic could not follow what happens meanwhile."""
+    """Choose the time between points: 0.1 s, or less where a quintic could not follow the motion."""
     needs = [TARGET.spacing or 0.1]
     if stretch == "main" and isinstance(plan.body, Trajectory):
         excitation = plan.body.excitation
@@ -134,7 +134,7 @@ def _joints(plan: Plan) -> list[str]:
 
 
 def _points(plan: Plan, stretch: StretchName, spacing: float) -> list[str]:
-    """Write the points of a stretch; times are rounded first, so that what is written holds at them."""
+    """Write the points of a segment; times are rounded first, so that the written values hold at them."""
     nanoseconds = np.round(1e9 * table_times(plan, stretch, spacing)[1:]).astype(np.int64)
     t = 1e-9 * nanoseconds
     values = [to_axes(plan.robot, TARGET, planned(plan, stretch, t, order), order) for order in range(3)]
@@ -143,7 +143,7 @@ def _points(plan: Plan, stretch: StretchName, spacing: float) -> list[str]:
 
 
 def _point(nanoseconds: int, *rows: FloatArray) -> str:
-    """Write a point in words that mean the same in YAML and in JSON."""
+    """Write a point as text that is valid both as YAML and as JSON."""
     p, v, a = ("[" + ", ".join(_number(float(x)) for x in row) + "]" for row in rows)
     seconds, rest = divmod(nanoseconds, 10**9)
     return (

@@ -1,7 +1,7 @@
-"""The part of YAML that ROS 2 messages are written in: text -> mappings, lists, numbers and strings, nothing else.
+"""Parser of the YAML subset of ROS 2 messages: text -> mappings, lists, numbers and strings, nothing else.
 
-Scalars are what YAML 1.1 (PyYAML, which `ros2 topic pub` reads with) takes them for: `1e-5` is a string there, `010`
-is eight, `0,5` two things. Tags, anchors, aliases, block scalars and several documents are refused, not skipped.
+Scalars are read as YAML 1.1 (PyYAML, which `ros2 topic pub` reads with) does: `1e-5` is a string there, `010` is
+eight, `0,5` two values. Tags, anchors, aliases, block scalars and several documents are refused, not skipped.
 """
 
 import json
@@ -38,7 +38,7 @@ class _Line:
 
 
 def read_yaml(file: str, text: str) -> object:
-    """Read one document; ProgramError names the line of what is not understood."""
+    """Read one document; raise ProgramError with the line of unsupported syntax."""
     lines = _lines(file, text)
     if not lines:
         raise ProgramError(file, None, "is empty")
@@ -85,7 +85,7 @@ def _without_comment(line: str) -> str:
 
 
 class _Reader:
-    """Blocks by indentation; what stands on one line in brackets is read by `_flow`."""
+    """Reader of blocks by indentation; bracketed values are read by `_Flow`."""
 
     def __init__(self, file: str, lines: list[_Line]) -> None:
         self.file, self.lines, self.k = file, lines, 0
@@ -135,7 +135,7 @@ class _Reader:
         return found
 
     def _below(self, least: int, depth: int) -> object:
-        """Read what stands under a key or a dash; a list may stand as far left as its key."""
+        """Read the block under a key or a dash; a list may have the indentation of its key."""
         if self.k == len(self.lines):
             return None
         line = self.lines[self.k]

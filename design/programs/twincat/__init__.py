@@ -1,1 +1,1 @@
-"""Twincat."""
+"""Beckhoff TwinCAT: external set points, and cam tables."""

@@ -1,9 +1,7 @@
-"""What structured text looks like: text -> syntax tree, or which line is wrong.
+"""Parser of structured text: text -> syntax tree, or an error with its line.
 
-* Types of structured text: what a value may be, where it lies in a frame, and what it begins as.
-* What a compiler of structured text knows: names and their types, and what it has made of an expression.
-* How values of structured text are written to places: copied, never shared.
-* Standard functions of IEC 61131-3: which there are, for which types, and what they compute.
+It also holds the compiler's types, scopes and compiled expressions, and the standard functions of IEC 61131-3. Values
+are stored in frames; assignments copy, and never share.
 """
 
 import math
@@ -121,7 +119,7 @@ def _parser() -> Lark:
 
 @lru_cache(maxsize=4)  # a program is run again and again, in every situation that it must refuse
 def parse(file: str, text: str) -> Tree[Any]:
-    """Read a file of structured text; nobody changes the tree."""
+    """Parse a file of structured text; the tree is shared and must not be changed."""
     try:
         return _parser().parse(text)
     except UnexpectedEOF:
@@ -154,7 +152,7 @@ class Scalar:
     length: int = 80
 
     def zero(self) -> Any:
-        """Make the value that a variable has before anything is assigned."""
+        """Return the value of a variable before any assignment."""
         return {"bool": False, "int": 0, "real": 0.0, "text": "", "time": 0, "address": None}[self.kind]
 
 
@@ -168,7 +166,7 @@ class Array:
 
     @property
     def length(self) -> int:
-        """How many elements there are."""
+        """Number of elements."""
         n = 1
         for size in self.sizes:
             n *= size
@@ -176,13 +174,13 @@ class Array:
 
     @property
     def inline(self) -> bool:
-        """Whether its elements lie in the frame itself."""
+        """True if its elements are stored in the frame itself."""
         return isinstance(self.of, Scalar)
 
 
 @dataclass(eq=False)
 class Variable:
-    """A variable or a member: where its frame has it, and what it begins as (None: zero)."""
+    """A variable or a member: its slot in the frame, and its initial value (None: zero)."""
 
     name: str
     slot: int
@@ -213,7 +211,7 @@ class Record:
         return variable
 
     def frame(self) -> Frame:
-        """Make a frame with everything at its beginning."""
+        """Build a frame of initial values."""
         values: Frame = []
         for variable in self.variables.values():
             values.extend(begin(variable))
@@ -229,7 +227,7 @@ Type: TypeAlias = Scalar | Array | Record
 
 @dataclass(frozen=True)
 class Routine:
-    """A function: its parameters (name, type, by reference), its result, and what computes it."""
+    """A function: its parameters (name, type, by reference), its result, and its implementation."""
 
     name: str
     parameters: tuple[tuple[str, Type, bool], ...]
@@ -238,12 +236,12 @@ class Routine:
 
 
 def span(type: Type) -> int:
-    """How many places of a frame a type takes."""
+    """Count the slots of a frame that a type takes."""
     return type.length if isinstance(type, Array) and type.inline else 1
 
 
 def begin(variable: Variable) -> list[Any]:
-    """Make what a variable begins as: one value per place."""
+    """Return a variable's initial values, one per slot."""
     type, given = variable.type, variable.initial
     if isinstance(type, Array) and type.inline:
         return list(given) if given is not None else [fresh(type.of)] * type.length
@@ -316,7 +314,7 @@ def wrapped(value: int, type: Scalar) -> int:
 
 
 def bytes_of(type: Type) -> int:
-    """How many bytes SIZEOF counts, at least; members are not padded."""
+    """Count the bytes that SIZEOF counts, at least; members are not padded."""
     if isinstance(type, Array):
         return type.length * bytes_of(type.of)
     if isinstance(type, Record):
@@ -344,13 +342,13 @@ class Code:
 
     @property
     def fixed(self) -> bool:
-        """Whether its value is known before the program runs."""
+        """True if its value is known before the program runs."""
         return self.constant is not NOT_CONSTANT
 
 
 @dataclass(slots=True)
 class Place:
-    """Where a variable lies: in the list that `holder` finds (None: the frame itself), at an index."""
+    """Storage of a variable: an index into the list that `holder` finds (None: the frame itself)."""
 
     type: Type
     index: int | Run
@@ -374,11 +372,11 @@ class Scope:
     fixed: dict[int, int] = field(default_factory=dict)  # slots of loop variables in loops that are written out
 
     def fail(self, node: object, sentence: str) -> NoReturn:
-        """Say what is wrong, and where."""
+        """Raise the error of a node, with its line."""
         raise self.error(node, sentence)
 
     def error(self, node: object, sentence: str) -> ProgramError:
-        """Make what `fail` raises."""
+        """Build the exception that `fail` raises."""
         return ProgramError(self.file, line_of(node), sentence)
 
 
@@ -395,7 +393,7 @@ def constant(type: Type, value: Any) -> Code:
 
 
 def same(a: Type, b: Type) -> bool:
-    """Whether two types are one."""
+    """Return True if two types are the same."""
     if isinstance(a, Array) and isinstance(b, Array):
         return a.lows == b.lows and a.sizes == b.sizes and same(a.of, b.of)
     return a is b or (isinstance(a, Scalar) and a == b)
@@ -509,7 +507,7 @@ _COUNTS = {"abs": 1, "trunc": 1, "expt": 2, "limit": 3, "sel": 3, "atan2": 2, "f
 
 
 def find(name: str, types: list[Type]) -> Found | str:
-    """Find a function for arguments of some types; a sentence where there is none."""
+    """Find a function for arguments of some types; return a sentence where there is none."""
     scalars = [type for type in types if isinstance(type, Scalar)]
     if len(scalars) != len(types):
         return f"{name.upper()} wants values, not arrays or structures"

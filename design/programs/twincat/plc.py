@@ -35,7 +35,7 @@ _TEXTS = ("bPower", "bRun", "bLoggerRunning", "fOverride", "bLog", "nMark", "nMa
 
 
 def stretch_of(mark: int) -> StretchName | None:
-    """Tell which stretch a mark belongs to."""
+    """Return the motion segment that a mark belongs to; None for other marks."""
     if mark in (SETTLE, RAMP_IN, RAMP_OUT, HOLD) or mark > WARM_UP:
         return "main"
     return {OUT: "out", BACK: "back"}.get(mark)  # type: ignore[return-value]
@@ -43,7 +43,7 @@ def stretch_of(mark: int) -> StretchName | None:
 
 @dataclass
 class Axis:
-    """One axis: what it has been told, and where it is."""
+    """One axis: its commands and its state."""
 
     to_plc: Frame
     to_nc: Frame
@@ -59,11 +59,11 @@ class Axis:
 
     @property
     def ready(self) -> bool:
-        """Whether it takes commands."""
+        """True if it accepts commands."""
         return self.powered >= READY and not self.failed
 
     def show(self) -> None:
-        """Write what the PLC sees."""
+        """Write the axis state to the PLC's structures."""
         to_plc = self.to_plc
         to_plc[_P["actpos"]] = to_plc[_P["setpos"]] = self.position
         to_plc[_P["actvelo"]] = to_plc[_P["setvelo"]] = self.velocity
@@ -103,7 +103,7 @@ class Controller:
         return axis
 
     def advance(self) -> None:
-        """Let a cycle pass: axes follow their set points exactly."""
+        """Advance by a cycle; axes follow their set points exactly."""
         self.cycle += 1
         for axis in self.axes:
             while axis.pending and axis.pending[0][0] <= self.cycle:
@@ -130,7 +130,7 @@ class Controller:
         axis.position, axis.velocity, axis.acceleration = p, v, a
 
     def library(self) -> Library:
-        """List what Tc2_MC2, Tc2_System and Tc2_Standard bring along, as far as it is known here."""
+        """List the supported part of the libraries Tc2_MC2, Tc2_System and Tc2_Standard."""
         task = structure("PlcTaskSystemInfo", {"CycleTime": UDINT, "CycleCount": UDINT, "FirstCycle": BOOL})
         tasks = structure("TwinCAT_SystemInfoVarList", {"_TaskInfo": Array((1,), (4,), task)})
         blocks = [self._power(), self._enable(), self._disable(), self._read_status(), *standard_blocks(self.step)]
@@ -255,7 +255,7 @@ class Cell:
         self._frame[self._slots[name]] = value
 
     def one_cycle(self) -> None:
-        """Let the operator and the Scope do their part, and call the program."""
+        """Apply the operator's and the Scope's actions, and call the program."""
         machine, t = self.machine, self.cycle * self.time_step
         self.set("bPower", t >= SWITCHING)
         self.set("fOverride", 100.0 * machine.override)
@@ -277,7 +277,7 @@ class Cell:
             self.events.append("log on" if running else "log off")
 
     def pass_cycle(self) -> None:
-        """Let the axes move, and end a program that does not end."""
+        """Advance the axes by a cycle; raise ProgramError for a program that does not end."""
         self.controller.advance()
         longest = min(self.machine.longest + AROUND, MOST_CYCLES * self.time_step)
         if self.cycle * self.time_step > longest:
@@ -285,12 +285,12 @@ class Cell:
 
     @property
     def over(self) -> bool:
-        """Whether the program has come to its end."""
+        """True if the program has ended, by bDone or bError."""
         return bool(self.get("bDone") or self.get("bError"))
 
     @property
     def halted(self) -> str:
-        """What it says where it did not reach its end."""
+        """The program's message where it ended in an error; empty otherwise."""
         if not self.get("bError"):
             return ""
         return str(self.get("sMessage")) or "bError without a message"
@@ -343,7 +343,7 @@ def block(
     outputs: dict[str, Any],
     work: Callable[[Frame], None],
 ) -> Record:
-    """Make a block of a library: `work` reads and writes its frame; behind its variables it remembers what it needs."""
+    """Build a library block: `work` reads and writes its frame, which keeps internal state behind the variables."""
     record = Record(name, block=True)
     roles: tuple[tuple[Role, dict[str, Any]], ...] = (("input", inputs), ("in-out", references), ("output", outputs))
     for role, members in roles:
@@ -356,7 +356,7 @@ def block(
 
 
 def edge(B: Frame) -> bool:
-    """Whether the first input has just become TRUE."""
+    """Return True if the first input has just become TRUE."""
     rising, B[-2] = B[0] and not B[-2], B[0]
     return bool(rising)
 

@@ -1,13 +1,9 @@
 """Programs of structured text (IEC 61131-3, in Beckhoff's dialect), compiled to functions of frames.
 
-Stricter than most compilers where they let traps pass: whole numbers become reals, wide numbers narrow ones, only by
-a conversion that is written down; literals fit themselves in. LREAL is float64, REAL float32 after every operation.
-Methods, pointers that are followed, and inheritance are no part of it.
-
-* How blocks, their actions and functions of structured text are called.
-* What expressions of structured text mean: syntax tree -> type and a function of the frame.
-* What operators of structured text do with values of their types.
-* What statements of structured text do: syntax tree -> functions that work on a frame.
+Stricter than most compilers: whole numbers become reals, and wide numbers narrow ones, only by an explicit conversion;
+literals adapt their type. LREAL is float64, REAL float32 after every operation. Methods, dereferenced pointers and
+inheritance are not supported. An expression is compiled to its type and a function of the frame, a statement to a
+function that works on a frame.
 """
 
 import operator
@@ -69,7 +65,7 @@ _ROLES: dict[str, Role] = {
 
 @dataclass
 class Library:
-    """What a controller brings along: types (blocks among them), functions, values of enumerations, variables."""
+    """Library of a controller: types (blocks among them), functions, values of enumerations, variables."""
 
     types: dict[str, Type] = field(default_factory=dict)
     routines: dict[str, Routine] = field(default_factory=dict)
@@ -102,7 +98,7 @@ class Project:
         self._shared_frame.extend(begin(variable))
 
     def start(self, name: str) -> Frame:
-        """Make the frame of a program, everything at its beginning."""
+        """Build the frame of a program with initial values."""
         try:
             return self.programs[name.lower()].frame()
         except RecursionError:
@@ -244,7 +240,7 @@ class Project:
 
 
 def _initial(node: Node, type: Type, scope: Scope) -> Any:
-    """Compute what a variable begins as."""
+    """Compute a variable's initial value."""
     if isinstance(type, Array):
         if not type.inline or node.data != "list":
             scope.fail(node, "an array begins as a list of values, [a, b, ...]")
@@ -473,7 +469,7 @@ def _step(at: Place, step: Node, scope: Scope, node: Node) -> Place:
     if step.data == "member":
         name = str(step.children[0])
         if not isinstance(at.type, Record):
-            scope.fail(node, f"{name} is asked of {type_name(at.type)}, which has no members")
+            scope.fail(node, f"member {name} of {type_name(at.type)}, which has no members")
         member = at.type.variables.get(name.lower())
         if member is None:
             scope.fail(node, f"{at.type.name} has no {name}")
@@ -498,7 +494,7 @@ def _path(at: Place) -> tuple[int, ...] | None:
 
 
 def _known_element(at: Place, offset: int | Run, scope: Scope) -> Any:
-    """Take whole numbers of constant arrays now."""
+    """Return an element of a constant array of whole numbers at compile time, else NOT_CONSTANT."""
     if at.holder is None and isinstance(offset, int) and not at.writable:
         for variable in scope.own.variables.values():
             whole = isinstance(variable.type, Array) and getattr(variable.type.of, "kind", "") == "int"
@@ -774,7 +770,7 @@ def binary(symbol: str, a: Code, b: Code, scope: Scope, node: object) -> Code:
 
 
 def _folded(code: Code, a: Code, b: Code) -> Code:
-    """Compute now what is known now."""
+    """Fold a constant expression at compile time."""
     return constant(code.type, code.run([])) if a.fixed and b.fixed else code
 
 
@@ -923,23 +919,23 @@ MOST_PASSES = 1_000_000  # of a WHILE or REPEAT in one call: more is an endless 
 WRITTEN_OUT = 64  # FOR loops of up to so many passes between constants are compiled pass by pass
 
 
-class _Leaving(Exception):
-    """EXIT, CONTINUE or RETURN on its way."""
+class _Jump(Exception):
+    """EXIT, CONTINUE or RETURN, passed on to the enclosing loop or routine."""
 
 
-class _Exit(_Leaving):
+class _Exit(_Jump):
     pass
 
 
-class _Continue(_Leaving):
+class _Continue(_Jump):
     pass
 
 
-class _Return(_Leaving):
+class _Return(_Jump):
     pass
 
 
-_LEAVINGS: dict[str, type[_Leaving]] = {"EXIT": _Exit, "CONTINUE": _Continue, "RETURN": _Return}
+_LEAVINGS: dict[str, type[_Jump]] = {"EXIT": _Exit, "CONTINUE": _Continue, "RETURN": _Return}
 
 
 @dataclass(slots=True)
@@ -981,7 +977,7 @@ def _statement(node: Node, scope: Scope) -> list[Step]:
 
 
 def _sequence(steps: Iterable[Step]) -> Work:
-    """Do one after the other; runs of copies, of products, and of products added up, are one loop each."""
+    """Join statements in sequence; runs of copies, of products, and of sums of products, are one loop each."""
     works: list[Work] = []
     for (kind, _), group in groupby(steps, key=lambda step: (step.kind, step.slots[0] if step.kind == "add" else 0)):
         alike = list(group)
@@ -1154,7 +1150,7 @@ def _count(node: Node, scope: Scope) -> list[Step]:
 
 
 def _touches(block: Node, name: str) -> bool:
-    """Whether a loop is left, or its variable assigned, inside."""
+    """Return True if a loop is left, or its variable assigned, inside a block."""
     assigned = (str(found.children[0].children[0]).lower() for found in block.find_data("assign"))
     nested = (str(found.children[0]).lower() for found in block.find_data("count"))
     return any(block.find_data("leave")) or name.lower() in (*assigned, *nested)

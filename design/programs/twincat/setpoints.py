@@ -1,6 +1,6 @@
 """Beckhoff TwinCAT: a function block evaluates the run in every PLC cycle and feeds the axes their set points.
 
-* How a function block evaluates a run each cycle: moves by their share, the series by one sine and one cosine.
+Moves are evaluated by their share of the way, the series by one sine and one cosine.
 """
 
 import numpy as np
@@ -451,7 +451,7 @@ END_IF;"""
 
 
 def all_moves(plan: Plan, catch_up: Move) -> tuple[list[Move], dict[str, tuple[int, int]]]:
-    """List the moves of a program, and the first and last of each stretch; one to home comes before all."""
+    """List the moves of a program, and the first and last of each segment; a move to home comes first."""
     body = () if isinstance(plan.body, Trajectory) else plan.body.moves
     moves = [catch_up, *plan.out, *body, *plan.back]
     edges = np.cumsum([0, 1, len(plan.out), len(body), len(plan.back)])
@@ -583,7 +583,7 @@ def _next_from(plan: Plan, indent: int) -> list[str]:
 
 
 def evaluation(plan: Plan) -> list[str]:
-    """Write what computes positions, velocities and accelerations."""
+    """Write the statements that compute positions, velocities and accelerations."""
     n = plan.robot.n_joints
     parts = [MOVE.format(n=n)]
     if isinstance(plan.body, Trajectory):

@@ -12,7 +12,7 @@ from excitor.design.programs.twincat.plc import IDLE, Cell, stretch_of
 def execute(
     files: Mapping[str, str], name: str, machine: Machine, operator: Callable[[Cell], None] | None = None
 ) -> Execution:
-    """Run the program called `name`; `operator` may meddle with the cell before each cycle."""
+    """Run the program called `name`; `operator` may change the cell before each cycle."""
     cell = Cell(_own(files, name), name, machine)
     notes = _Notes(cell)
     while not cell.over:
@@ -27,14 +27,14 @@ def execute(
 
 
 def _own(files: Mapping[str, str], name: str) -> dict[str, str]:
-    """Take the files of one program."""
+    """Select the files of one program."""
     if f"{name}.st" not in files:
         raise ProgramError(f"{name}.st", None, "the file is missing")
     return {f"{name}.st": files[f"{name}.st"]}
 
 
 class _Notes:
-    """What was fed, stretch by stretch."""
+    """Records set points by motion segment."""
 
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
@@ -47,7 +47,7 @@ class _Notes:
         self.fed = [axis.to_nc for axis in cell.axes]
 
     def take(self) -> None:
-        """Note the set points of a cycle."""
+        """Record the set points of a cycle."""
         cell = self.cell
         row = [fed[:3] for fed in self.fed]
         mark, count = cell.get("nMark"), cell.get("nMarks")
@@ -61,7 +61,7 @@ class _Notes:
         stretch = stretch_of(mark)
         if stretch != self.now and stretch is not None:
             if stretch in self.rows:
-                raise ProgramError(cell.file, None, f"the stretch {stretch!r} is made twice")
+                raise ProgramError(cell.file, None, f"the segment {stretch!r} is executed twice")
             if not all(axis.external for axis in cell.axes):
                 raise ProgramError(cell.file, None, f"{stretch!r} begins before the axes take external set points")
             self.rows[stretch] = []
@@ -74,7 +74,7 @@ class _Notes:
         self.mark, self.count = mark, count
 
     def execution(self) -> Execution:
-        """Put everything together."""
+        """Return the execution."""
         stretches = []
         for name, rows in self.rows.items():
             table = np.array(rows, dtype=float)

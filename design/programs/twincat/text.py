@@ -31,7 +31,7 @@ LOADING = (
 
 
 def header(plan: Plan, target: Target) -> list[str]:
-    """Say in a comment what a file is."""
+    """Write comments that describe a file."""
     robot = plan.robot
     dry = ["DRY RUN: the same motion at a small amplitude."] if plan.dry else []
     names = comment(", ".join(axes_of(robot, target).names), 200)
@@ -52,7 +52,7 @@ def unit_names(plan: Plan) -> list[str]:
 
 
 def near(plan: Plan) -> FloatArray:
-    """How far from home each axis may be at the start, in its unit."""
+    """Tolerance of each axis about home at the start, (n_joints,), in its unit."""
     return np.where(plan.robot.mechanism.prismatic, NEAR[1], NEAR[0])
 
 

@@ -1,1 +1,1 @@
-"""Urscript."""
+"""Universal Robots controllers: URScript programs."""

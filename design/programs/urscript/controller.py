@@ -1,10 +1,8 @@
-"""A Universal Robots controller on a virtual clock: a script -> what it commands, marks and refuses.
+"""A Universal Robots controller on a virtual clock: a script -> its commands, marks and refusals.
 
-Register 24 tells which part of a program runs: OUT, a part of the run, BACK; 0 and END while the robot stands still.
-Command k of a stretch is the position after k control steps, so that the last one is the pose at which it ends.
-
-* What a Universal Robots controller offers a script, and what it makes of its commands.
-* Functions of a script that need no controller: arithmetic, text and lists; and calls that change no motion.
+Register 24 holds the part of a program that runs: OUT, a part of the run, BACK; 0 and END while the robot stands still.
+Command k of a segment is the position after k control steps, so that the last one is the pose at which it ends.
+Arithmetic, text and list functions of a script, and calls that change no motion, need no controller state.
 """
 
 import math
@@ -55,7 +53,7 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
 
 
 class Controller:
-    """Sets the clock's pace, keeps what was commanded, and answers what a script asks."""
+    """Controller functions of a script; sets the clock's pace and records commands, marks and events."""
 
     clock: Clock
 
@@ -115,11 +113,11 @@ class Controller:
         }
 
     def positions(self) -> Array:
-        """Tell where the axes stand; they follow their commands at once."""
+        """Return the axis positions; axes follow their commands at once."""
         return Array(self.axes)
 
     def servoj(self, q: Any, a: Any = 0, v: Any = 0, t: Any = 0.002, lookahead_time: Any = 0.1, gain: Any = 300) -> int:
-        """Take the next set point; a slider below 100 % stretches the time it has."""
+        """Record the next set point; return its control steps, more of them where the slider is below 100 %."""
         target = self._joints(q)
         span = number(t, "the time t of servoj")
         if span <= 0.0:
@@ -134,7 +132,7 @@ class Controller:
         return frames
 
     def movej(self, pose: Any, a: Any = 1.4, v: Any = 1.05, t: Any = 0, r: Any = 0) -> int:
-        """Move to a pose of the joints; how long it takes is a guess."""
+        """Move to a pose of the joints; the duration is an estimate."""
         if isinstance(pose, Pose):
             raise Trouble("cannot be followed: a pose; where the joints are then is the controller's own kinematics")
         target = self._joints(pose)
@@ -163,7 +161,7 @@ class Controller:
     def popup(
         self, s: Any, title: Any = "Popup", warning: Any = False, error: Any = False, blocking: Any = False
     ) -> int:
-        """Tell the operator; one that blocks is confirmed after a while."""
+        """Show a message to the operator; a blocking one is confirmed after `READING` s."""
         for flag in (warning, error, blocking):
             if type(flag) is not bool:
                 raise Trouble(f"a flag of popup is {shown(flag)}, expected True or False")
@@ -177,11 +175,11 @@ class Controller:
         return frames
 
     def set_payload(self, m: Any, cog: Any = None, inertia: Any = None) -> None:
-        """Tell the controller what the flange carries."""
+        """Set the payload, kg."""
         self.payload = number(m, "m")
 
     def write_integer(self, address: Any, value: Any) -> None:
-        """Write a register; number 24 tells which part of the program runs."""
+        """Write a register; number 24 holds the part of the program that runs."""
         self._writer("integer", int)(address, value)
         if address != REGISTER:
             return
@@ -199,7 +197,7 @@ class Controller:
         elif name is not None and self._stretch(was) is None and self.begins:
             rest = (self.clock.now - self._rested) * self.machine.step
             if rest < REST - 1e-6:
-                raise Trouble(f"the robot stands still for {rest:.3g} s before the next stretch, expected {REST:g} s")
+                raise Trouble(f"the robot stands still for {rest:.3g} s before the next segment, expected {REST:g} s")
 
     def _stretch(self, register: int | None) -> StretchName | None:
         if register in STANDING:
@@ -214,7 +212,7 @@ class Controller:
         return [number(x, f"joint {k}") for k, x in enumerate(q)]
 
     def _occupy(self, span: float) -> int:
-        """Take the arm for a time in s; how many control steps that is at this override."""
+        """Reserve the arm for a time in s; return the number of control steps at this override."""
         thread, until = self._mover
         if thread is not None and thread.alive and thread is not self.clock.current and until > self.clock.now:
             raise Trouble("another thread already moves the robot")
@@ -234,7 +232,7 @@ class Controller:
         else:
             other = self.targets if kept is self.commands else self.commands
             if other[name]:
-                raise Trouble("servoj and movej within one stretch cannot be followed")
+                raise Trouble("servoj and movej within one segment are not supported")
             if not kept[name]:
                 self.begins[name] = begins
                 if kept is self.targets:
@@ -303,7 +301,7 @@ REST = 1.0  # s, that the robot stands still between one stretch and the next, w
 
 
 def _nothing(*values: Any, **named: Any) -> None:
-    """Do what moves no joint and answers nothing."""
+    """Accept a call that moves no joint and returns nothing."""
 
 
 def _not_followed(name: str) -> Callable[..., None]:
@@ -314,7 +312,7 @@ def _not_followed(name: str) -> Callable[..., None]:
 
 
 def norm(a: Any) -> float:
-    """Take the absolute value of a number, or the length of a vector."""
+    """Absolute value of a number, or length of a vector."""
     return math.sqrt(sum(number(x) ** 2 for x in a)) if isinstance(a, Array) else abs(number(a))
 
 

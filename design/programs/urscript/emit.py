@@ -93,7 +93,7 @@ TARGET = Target(
 
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
-    """Write the script; `spacing` is for tables, and there is none."""
+    """Write the script; `spacing` is not used, as there is no table."""
     axes = in_axes(plan, TARGET)
     written = len(axes.out) * 2 + (0 if isinstance(axes.body, Trajectory) else len(axes.body.moves))
     if written > MOST_MOVES:
@@ -116,7 +116,7 @@ def _header(plan: Plan) -> list[str]:
 
 
 def deceleration(axes: Plan) -> float:
-    """Choose how hard to stop, rad/s2: as the motion's own peak, so that a stop leaves the path by little."""
+    """Choose the deceleration of a stop, rad/s2: the motion's own peak, so that a stop leaves the path by little."""
     spans = [(name, np.linspace(0.0, duration(axes, name), 10_000)) for name in Stretches]
     peak = max(float(np.abs(planned(axes, name, t, 2)).max()) for name, t in spans)
     return float(np.clip(np.ceil(10.0 * peak) / 10.0, *BRAKING))

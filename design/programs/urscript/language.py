@@ -1,10 +1,8 @@
-"""What a URScript text says: text -> syntax tree with line numbers, or ProgramError.
+"""Interpreter of URScript: text -> syntax tree with line numbers, or ProgramError; then closures on frames.
 
-* What URScript computes with: numbers, truth, strings, lists, poses and structures; and what fits which operation.
-* Expressions of URScript as closures on a frame: what is constant or a plain variable is fetched without a call.
-* Statements of URScript as closures on a frame; what waits is a generator of the control steps it takes.
-* Threads of a URScript program on a virtual clock that counts control steps.
-* A URScript program as closures: statements, functions and threads; what waits is a generator of control steps.
+Values are numbers, booleans, strings, lists, poses and structures; operations check their operands. Constants and plain
+variables are read without a call. A statement or function that waits is a generator of the control steps it takes;
+threads run on a virtual clock that counts control steps.
 """
 
 import inspect
@@ -148,7 +146,7 @@ LONGEST = 10_000  # characters of a string, items of a list
 
 
 class Trouble(Exception):
-    """A sentence about what a statement did wrong; its line is added by the statement."""
+    """Error of a statement, as a sentence; the statement adds its line."""
 
 
 def _refuse(self: Any, other: Any = None) -> NoReturn:
@@ -159,7 +157,7 @@ def _refuse(self: Any, other: Any = None) -> NoReturn:
 
 
 class Unset:
-    """What a variable holds before it is given a value: nothing fits it."""
+    """Value of a variable before its first assignment; every operation on it is an error."""
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
     __neg__ = __bool__ = __lt__ = __gt__ = __le__ = __ge__ = __eq__ = __ne__ = _refuse
@@ -218,7 +216,7 @@ def _each(op: Callable[[Any, Any], Any], a: Any, b: Any) -> Array:
 
 
 def number(value: Any, what: str = "this") -> float:
-    """Demand a finite number."""
+    """Return a finite number; raise Trouble for other values."""
     if type(value) is int or (type(value) is float and math.isfinite(value)):
         return float(value)
     raise Trouble(f"{what} is {shown(value)}, expected a number")
@@ -261,21 +259,21 @@ class Struct(dict[str, Any]):
 
 
 def integer(value: Any, what: str = "this") -> int:
-    """Demand an integer."""
+    """Return an integer; raise Trouble for other values."""
     if type(value) is not int:
         raise Trouble(f"{what} is {shown(value)}, expected an integer")
     return value
 
 
 def truth(value: Any) -> bool:
-    """Demand True or False."""
+    """Return True or False; raise Trouble for other values."""
     if value is not True and value is not False:
         raise Trouble(f"a condition is {shown(value)}, expected True or False")
     return bool(value)
 
 
 def storable(value: Any) -> Any:
-    """Refuse what no variable holds."""
+    """Refuse values that a variable cannot hold."""
     kind = type(value)
     if kind is int and not -LARGEST <= value < LARGEST:
         raise Trouble(f"{value} exceeds the 32 bits of an integer")
@@ -287,7 +285,7 @@ def storable(value: Any) -> Any:
 
 
 def remainder(a: Any, b: Any) -> Any:
-    """Take the remainder of a division, which has the sign of the dividend."""
+    """Remainder of a division, which has the sign of the dividend."""
     rest = math.fmod(number(a), number(b))
     return int(rest) if type(a) is int and type(b) is int else rest
 
@@ -310,7 +308,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def item(values: Any, index: Any) -> Any:
-    """Take an item of a list."""
+    """Return an item of a list."""
     return values[_place(values, index)]
 
 
@@ -366,7 +364,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """How to evaluate; and where the value lies if that takes no evaluation."""
+    """Compiled expression; with the constant or local slot of its value where no evaluation is needed."""
 
     run: Run
     constant: Any = UNSET
@@ -375,7 +373,7 @@ class Expression:
 
     @property
     def is_constant(self) -> bool:
-        """Whether the value is known."""
+        """True if the value is known at compile time."""
         return self.constant is not UNSET
 
 
@@ -389,7 +387,7 @@ class Pause:
 
 
 class Runtime:
-    """What all threads share."""
+    """State shared by all threads: built-ins, functions, globals and the count of passes."""
 
     def __init__(self, file: str, builtins: Mapping[str, Builtin]) -> None:
         self.file = file
@@ -401,11 +399,11 @@ class Runtime:
         self.spawn: Callable[[Steps], Any] = lambda steps: None
 
     def fail(self, node: Node, sentence: str) -> ProgramError:
-        """Make the error of a node."""
+        """Build the error of a node."""
         return ProgramError(self.file, getattr(node.meta, "line", None), sentence)
 
     def slot(self, name: str) -> int:
-        """Find a global's place, or make one."""
+        """Return the slot of a global; create it at first use."""
         if name not in self.globals:
             self.globals[name] = len(self.values)
             self.values.append(UNSET)
@@ -710,7 +708,7 @@ class Halt(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What to do; a generator where it waits."""
+    """Compiled statement; its `run` is a generator where it waits."""
 
     run: Run
     waits: bool
@@ -995,7 +993,7 @@ def _told(file: str, line: int | None, error: Exception) -> ProgramError:
 
 
 def _after(pauses: list[Pause], made: Statement, *, bare: bool) -> Statement:
-    """Make a statement that first makes the calls in it that take time."""
+    """Build a statement that first executes those of its calls that take time."""
     if bare and len(pauses) == 1:
         call, builtin = pauses[0].call, pauses[0].builtin
 
@@ -1055,7 +1053,7 @@ def _slow_choice(branches: list[tuple[Run, Statement]]) -> Run:
 
 
 class Thread:
-    """A running thread; what waits does so until a step."""
+    """A running thread; a waiting one resumes at a control step."""
 
     __slots__ = ("alive", "resume", "wake")
 
@@ -1088,7 +1086,7 @@ class Clock:
         return thread
 
     def run(self, steps: Steps) -> bool:
-        """Run the main thread to its end, or tell that it has none."""
+        """Run the main thread to its end; return False if it does not end."""
         main = self.spawn(steps)
         threads = self.threads
         while main.alive:

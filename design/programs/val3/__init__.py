@@ -1,1 +1,1 @@
-"""Val3."""
+"""Stäubli controllers: VAL3 applications."""

@@ -86,11 +86,11 @@ class Arm:
         return 270.0
 
     def end(self) -> float:
-        """Say when the buffer will be empty."""
+        """Time at which the buffer will be empty, s."""
         return self.ends[-1] if self.ends else self.now
 
     def movej(self, joint: list[float], tool: str, how: dict[str, float]) -> float:
-        """Put a move into the buffer; it begins when those before it have ended."""
+        """Append a move to the buffer; it begins when those before it have ended; return its number."""
         to = np.array(joint)
         if not how["vel"] > 0.0:
             raise ValueError(f"a move at {how['vel']:g} % never ends")
@@ -119,7 +119,7 @@ class Arm:
         return k + min(max((self.now - self.begins[k]) / span, 0.0), 1.0 - SHORTEST)
 
     def here(self) -> list[float]:
-        """Say where the arm is now, deg."""
+        """Return the present axis positions, deg."""
         k = self._finished()
         pose = self.poses[k]
         if k < len(self.ends):
@@ -131,7 +131,7 @@ class Arm:
         self.now = max(self.now, self.end())
 
     def reset(self) -> None:
-        """Forget the moves that are done."""
+        """Discard the finished moves."""
         if self.now < self.end() - SHORTEST:
             raise ValueError("resetMotion in the middle of a move is not followed")
         self.begins, self.ends, self.counted, self.poses = [], [], [], self.poses[-1:]
@@ -153,17 +153,17 @@ class Arm:
             self.now = self.ends[k]
 
     def state(self, value: float) -> None:
-        """Follow what the program says of the times of its moves."""
+        """Apply the program's datum for the times of its moves."""
         self.step = max(value, 0.0)
 
     def log(self, value: float) -> None:
-        """Follow what the program tells a recorder."""
+        """Switch the recorder's logger on or off."""
         if self.now < self.end() - SHORTEST:
             raise ProgramError(self.recorder.file, None, "the logger is switched while the arm moves")
         self.recorder.log(self.now + self.ahead, value != 0.0)
 
     def mark(self, value: float) -> None:
-        """Keep a mark; in motion, it belongs to the last move that has ended."""
+        """Record a mark; in motion, it belongs to the last move that has ended."""
         resting = self.now >= self.end() - SHORTEST
         k = self._finished()
         at = self.now + self.ahead if resting else self.counted[max(k - 1, 0)]
@@ -174,7 +174,7 @@ class Arm:
 
 
 class _Meanwhile(Arm):
-    """The arm, where somebody changes something before pressing a key: the run must not begin then."""
+    """The arm with a change of state before a key is pressed, after which the run must not begin."""
 
     def __init__(self, application: Application, name: str, machine: Machine, key: int, change: str) -> None:
         super().__init__(application, name, machine)
@@ -182,14 +182,14 @@ class _Meanwhile(Arm):
         self.changed = False
 
     def key(self) -> float:
-        """Change something, and press the key."""
+        """Apply the change of state, and press the key."""
         if self.keys + 1 == self.last:
             self.changed = True
             self.machine = replace(self.machine, **_MEANWHILE[self.change])
         return super().key()
 
     def log(self, value: float) -> None:
-        """Refuse a run that begins all the same."""
+        """Raise an error if the run begins after the change."""
         if value != 0.0 and self.changed:
             raise ProgramError(self.recorder.file, None, f"the run begins after a question with {self.change}")
         super().log(value)

@@ -203,7 +203,7 @@ def _rounds(parts: tuple[Part, ...], repeats: int, table: _Table) -> Iterator[st
 
 
 def _ride(body: Leg | Rest, mark: str, table: _Table) -> Iterator[str]:
-    """Go along a leg that begins at rest, or rest."""
+    """Write a leg that begins at rest, or a rest."""
     if mark:
         yield f"nMark={mark}"
     if isinstance(body, Rest):

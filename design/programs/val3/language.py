@@ -1,7 +1,7 @@
 """The VAL3 language: text -> statements and expressions, as nested tuples that carry their line.
 
-* The files of a VAL3 application: its programs' code, its data, and what is wrong with either.
-* A VAL3 application as closures: names and types are checked before anything runs.
+An application's programs and data are read and checked, then compiled to closures: names and types are checked before
+anything runs.
 """
 
 import math
@@ -378,7 +378,7 @@ def _variable(element: ET.Element, file: str) -> Variable:
 
 
 def default(kind: str) -> Value:
-    """Give what a datum of a type is where nothing is stated."""
+    """Return the default value of a datum of a type."""
     if kind in ("jointRx", "joint"):
         return [0.0] * len(_JOINTS)
     if kind == "mdesc":
@@ -425,7 +425,7 @@ _AXES = {f"j{k + 1}": k for k in range(6)}
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """What the controller offers: argument types ("*": any one), result type ("" for none), and what it does."""
+    """Function of the controller: argument types ("*": any one), result type ("" for none), and its action."""
 
     arguments: tuple[str, ...]
     result: str
@@ -454,7 +454,7 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class Runner:
-    """An application, ready to run. `wait` is told a condition; `watched` data tell of every value they take."""
+    """Compiled application. `wait` is called with a condition; `watched` data report every value they take."""
 
     def __init__(
         self,
@@ -685,7 +685,7 @@ class _Compiler:
         )
 
     def guarded(self, line: int, act: Callable[[], Any]) -> Any:
-        """Do something that may fail, and say in which line it did."""
+        """Run an action that may fail, and add its line to the error."""
         try:
             return act()
         except (ArithmeticError, ValueError, TypeError) as error:
@@ -710,7 +710,7 @@ class _Compiler:
         return "num", part
 
     def place(self, node: Node) -> tuple[str, Callable[[Frame, Any], None]]:
-        """Where a value is stored, and of which type it must be."""
+        """Compile an assignment's target: its type, and the function that stores a value."""
         if node[0] != "name":
             raise self.error(node[1], "only names take values")
         _, line, name, index, field = node
@@ -737,7 +737,7 @@ class _Compiler:
         raise self.error(line, f"{name!r} of type {kind} has no {field!r}")
 
     def element(self, line: int, name: str, index: Node | None) -> tuple[str, Callable[[Frame], tuple[list[Any], int]]]:
-        """Which array a name stands for, and which of its elements; the first where none is stated."""
+        """Compile an element, the first by default: its type, and the function that finds array and index."""
         kind = self.local.get(name) or self.runner.kinds.get(name)
         if kind is None:
             raise self.error(line, f"{name!r} is not in the application's data")

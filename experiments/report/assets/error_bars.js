@@ -1,11 +1,11 @@
-// Held-out errors, the least first; whiskers say where other stretches of time would put them beside the best.
+// Held-out errors, the least first; whiskers are the 95 % intervals of differences to the best.
 const ErrorBars = (() => {
   const ROW = 24, TOP = 38, BOTTOM = 34, USUAL = 10; // times the median distance to the best: farther is drawn at the edge
 
   function build(box, { errors, marks, chosen }, width) {
     box.replaceChildren();
     const shown = errors.filter(entry => typeof entry.total === 'number').sort((a, b) => a.total - b.total);
-    if (!shown.length) return Svg.html('p', 'hint', 'No method gave an answer.', box);
+    if (!shown.length) return Svg.html('p', 'hint', 'No method gave an estimate.', box);
     const best = shown[0].total, [low, high] = span(shown, marks, best);
     const left = 12 + 7 * Math.min(18, Math.max(...shown.map(entry => entry.name.length)));
     const height = TOP + ROW * shown.length + BOTTOM, svg = Svg.picture(box, width, height, 'held-out errors by method');

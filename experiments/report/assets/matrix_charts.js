@@ -1,4 +1,4 @@
-// What a matrix of columns is worth: its singular values, and which of its columns look alike.
+// Conditioning of a matrix of columns: its singular values, and which of its columns are correlated.
 const MatrixCharts = (() => {
   function spectrum(box, values, width) {
     box.replaceChildren();
@@ -51,14 +51,14 @@ const MatrixCharts = (() => {
     top.setAttribute('transform', `translate(${at + 0.35 * size} ${margin - 4}) rotate(-90)`);
   }
 
-  // The pairs hardest to tell apart, in words.
+  // The most correlated pairs, in words.
   function worstPairs(box, { names, matrix }) {
     box.replaceChildren();
     const pairs = [];
     matrix.forEach((row, i) => row.forEach((value, j) => j < i && typeof value === 'number' && pairs.push([Math.abs(value), value, i, j])));
     pairs.sort((a, b) => b[0] - a[0]);
     if (!pairs.length) return;
-    Svg.html('h3', '', 'Hardest to tell apart', box);
+    Svg.html('h3', '', 'Most correlated pairs', box);
     const list = Svg.html('ol', '', null, box);
     pairs.slice(0, 10).forEach(([, value, i, j]) => Svg.html('li', '', `${names[i]} and ${names[j]}: ${value.toFixed(2).replace('-', '−')}`, list));
   }

@@ -1,5 +1,5 @@
 // Capsules drawn pixel by pixel: a ray from the eye through each pixel, the nearest capsule it meets, its shade.
-// No WebGL: this works everywhere, and the depths tell which part of a line lies behind the robot.
+// No WebGL: this works everywhere, and the depths determine which part of a line is behind the robot.
 const Raster = (() => {
   const LIGHT = unit([-0.45, 0.75, -0.6]);
   const GLANCE = unit([-0.45, 0.75, -1.6]); // half way between the light and the eye

@@ -3,7 +3,7 @@ const Scene = (() => {
   const GRID = 1e-4; // positions arrive in tenths of a millimetre
   const BODY = [[240, 158, 56], [226, 229, 233]];
   const BASE = [112, 121, 133];
-  const SMOOTH = 4; // pieces of the tool's path between two frames
+  const SMOOTH = 4; // segments of the tool's path between two frames
   const GLASS = 0.36; // how much is seen of the robot where something inside it is shown
 
   function create(canvas, plan) {
@@ -24,7 +24,7 @@ const Scene = (() => {
     scene.path = smooth(frames.tool.map(p => p.map(x => x === null ? NaN : x * GRID)));
   }
 
-  // A curve through points, each stretch of it a cubic in several pieces.
+  // A curve through points, each span of it a cubic in several segments.
   function smooth(points) {
     const at = i => points[Math.min(points.length - 1, Math.max(0, i))];
     return points.flatMap((p, i) => i === points.length - 1 ? [p] : Array.from({ length: SMOOTH }, (_, k) => {

@@ -58,7 +58,7 @@ const Svg = (() => {
     if (!(rough > 0) || !isFinite(rough)) return [from];
     const power = Math.pow(10, Math.floor(Math.log10(rough)));
     const steps = [1, 2, 5, 10].map(k => k * power), last = steps.findIndex(step => step >= 0.72 * rough);
-    // one tick tells no scale: then those of a finer step
+    // one tick defines no scale: use those of a finer step
     const found = [steps[last], steps[last - 1] ?? 0.5 * power, 0.2 * power].map(step => multiples(from, to, step));
     return found.find(values => values.length > 1 || count < 2) ?? found[0];
   }

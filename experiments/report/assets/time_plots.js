@@ -1,4 +1,4 @@
-// Curves over time, a picture for each joint, all with one stretch of time that can be zoomed.
+// Curves over time, a plot for each joint, all with one span of time that can be zoomed.
 const TimePlots = (() => {
   const LEFT = 52, RIGHT = 10, TOP = 8, GAP = 16, BOTTOM = 20;
 
@@ -69,7 +69,7 @@ const TimePlots = (() => {
     return i;
   }
 
-  // A line through samples, or up and down between the least and greatest of each stretch.
+  // A line through samples, or up and down between the least and greatest of each segment.
   function path(time, data, i, j, sx, sy) {
     let words = '', pen = false;
     const add = (x, y) => {
@@ -150,7 +150,7 @@ const TimePlots = (() => {
     show(plot, next);
   }
 
-  // Less than three samples are no stretch of time.
+  // Less than three samples are no span of time.
   function show(plot, [from, to]) {
     const least = 3 * (plot.span[1] - plot.span[0]) / Math.max(plot.time.length, 4);
     if (to - from < least) return;

@@ -1,1 +1,1 @@
-"""What the papers print, as data: shown in the column "paper", never computed with."""
+"""Printed values of the papers, as data: shown in the column "paper", never used in computations."""

@@ -181,7 +181,7 @@ def test_foreign_programs_run(name, first_axis):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("waits", "nobody makes this come true"),
+        ("waits", "this condition never becomes true"),
         ("linear", "only joint motion"),
         ("calls", "other programs are not there"),
         ("choice", "unknown instruction"),

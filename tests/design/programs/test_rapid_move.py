@@ -187,10 +187,10 @@ def test_a_program_written_by_hand():
     [
         ("SetDO ex_gripper, 1;", "no output ex_gripper"),
         ("SetGO ex_mark, 1.5;", "could be set to 1.5"),
-        ("MoveAbsJ [[1,0,0,0,0,0],[9E9,9E9,9E9,9E9,9E9,9E9]], v5, z5, tool0;", "a time that nobody knows"),
+        ("MoveAbsJ [[1,0,0,0,0,0],[9E9,9E9,9E9,9E9,9E9,9E9]], v5, z5, tool0;", "an unknown time"),
         ("MoveAbsJ [[1,0,0,0,0,0],[9E9,9E9,9E9,9E9,9E9,9E9]], v5 \\T:=1, z5, tool0; WaitTime 1;", "fine point"),
         ("WHILE TRUE DO WaitTime 1; ENDWHILE", "runs for more than 1000 s"),
-        ("WaitTime 1; SetDO ex_log, 1;", "switched on in the stretch main"),
+        ("WaitTime 1; SetDO ex_log, 1;", "switched on in the segment main"),
         ("WaitTime -1;", "waits -1 s"),
         ("VAR egmident e;", "expected a statement"),
     ],

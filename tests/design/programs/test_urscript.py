@@ -383,7 +383,7 @@ def test_rejects_programs_of_others_clearly(name, line, sentence):
         ("write_output_integer_register(24, 7)", "does not halt at its end"),
         ("write_output_integer_register(24, 0)\nhalt", "leaves 0 in register 24, expected -1"),
         ("write_output_integer_register(24, 0)\nmovej([1,0,0,0,0,0])", "says that the robot stands"),
-        ("movej([1,0,0,0,0,0])\nservoj([1,0,0,0,0,0], 0, 0, 0.008, 0.03, 500)", "within one stretch"),
+        ("movej([1,0,0,0,0,0])\nservoj([1,0,0,0,0,0], 0, 0, 0.008, 0.03, 500)", "within one segment"),
         ("while True:\n sync()\nend", "does not end within 2000 s"),
         ("def f():\n f()\nend\nf()", "without end|too much"),
         ("thread t():\n sync()\nend\nt()", "start it with run"),

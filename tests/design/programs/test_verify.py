@@ -72,7 +72,7 @@ def test_every_refusal_is_demanded(plan, careless):
 
 
 def test_a_refusal_without_a_word_is_told(plan):
-    assert "ends without a word" in told(plan, silent=True)
+    assert "ends without a message" in told(plan, silent=True)
 
 
 @pytest.mark.parametrize("stretch", Stretches)
