@@ -272,7 +272,8 @@ def parquet(folder: Path) -> None:
     parquet.write_table(pa.table({"t": 0.01 * np.arange(N), "q": np.ones(N)}), folder / "log")
 
 
-def _joint_state(k: int) -> bytes:
+def joint_state(k: int) -> bytes:
+    """Give a message of two joints."""
     from rosbags.typesys import Stores, get_typestore
 
     store = get_typestore(Stores.ROS2_HUMBLE)
@@ -293,7 +294,7 @@ def ros_bag(folder: Path) -> None:
     def record(opcode: int, content: bytes) -> bytes:
         return struct.pack("<BQ", opcode, len(content)) + content
 
-    messages = [record(5, struct.pack("<HIQQ", 1, k, k, k) + _joint_state(k)) for k in range(N)]
+    messages = [record(5, struct.pack("<HIQQ", 1, k, k, k) + joint_state(k)) for k in range(N)]
     schema = record(3, struct.pack("<H", 1) + text("sensor_msgs/msg/JointState") + text("ros2msg") + text(""))
     channel = record(4, struct.pack("<HH", 1, 1) + text("/joint_states") + text("cdr") + text(""))
     inside = b"".join(messages[:-1])
@@ -311,7 +312,7 @@ def ros_bag_database(folder: Path) -> None:
     database.execute("CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id INTEGER, timestamp INTEGER, data BLOB)")
     database.execute("INSERT INTO topics VALUES (1, '/joint_states', 'sensor_msgs/msg/JointState', 'cdr')")
     for k in range(N):
-        database.execute("INSERT INTO messages VALUES (NULL, 1, ?, ?)", (k, _joint_state(k)))
+        database.execute("INSERT INTO messages VALUES (NULL, 1, ?, ?)", (k, joint_state(k)))
     database.commit()
     database.close()
 
