@@ -133,6 +133,18 @@ def inflated(size: int) -> bytes:
     return struct.pack("<II", 15, len(packed)) + packed
 
 
+def saved(content: Mapping[str, object], old: bytes = b"", new: bytes = b"", *, packed: bool = False) -> Write:
+    """Write a MATLAB file by scipy, and replace bytes in it."""
+
+    def write(path: Path) -> None:
+        from scipy.io import savemat
+
+        savemat(str(path), dict(content), appendmat=False, do_compression=packed)
+        path.write_bytes(path.read_bytes().replace(old, new))
+
+    return write
+
+
 def mcap(*records: tuple[int, bytes]) -> bytes:
     """Give an MCAP file of records."""
     return b"\x89MCAP0\r\n" + b"".join(
@@ -260,7 +272,8 @@ def parquet(folder: Path) -> None:
     parquet.write_table(pa.table({"t": 0.01 * np.arange(N), "q": np.ones(N)}), folder / "log")
 
 
-def _joint_state(k: int) -> bytes:
+def joint_state(k: int) -> bytes:
+    """Give a message of two joints."""
     from rosbags.typesys import Stores, get_typestore
 
     store = get_typestore(Stores.ROS2_HUMBLE)
@@ -281,7 +294,7 @@ def ros_bag(folder: Path) -> None:
     def record(opcode: int, content: bytes) -> bytes:
         return struct.pack("<BQ", opcode, len(content)) + content
 
-    messages = [record(5, struct.pack("<HIQQ", 1, k, k, k) + _joint_state(k)) for k in range(N)]
+    messages = [record(5, struct.pack("<HIQQ", 1, k, k, k) + joint_state(k)) for k in range(N)]
     schema = record(3, struct.pack("<H", 1) + text("sensor_msgs/msg/JointState") + text("ros2msg") + text(""))
     channel = record(4, struct.pack("<HH", 1, 1) + text("/joint_states") + text("cdr") + text(""))
     inside = b"".join(messages[:-1])
@@ -299,7 +312,7 @@ def ros_bag_database(folder: Path) -> None:
     database.execute("CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id INTEGER, timestamp INTEGER, data BLOB)")
     database.execute("INSERT INTO topics VALUES (1, '/joint_states', 'sensor_msgs/msg/JointState', 'cdr')")
     for k in range(N):
-        database.execute("INSERT INTO messages VALUES (NULL, 1, ?, ?)", (k, _joint_state(k)))
+        database.execute("INSERT INTO messages VALUES (NULL, 1, ?, ?)", (k, joint_state(k)))
     database.commit()
     database.close()
 
@@ -339,7 +352,7 @@ CASES: Mapping[str, tuple[Write, str]] = {
     "sparse": (sparse(), "is of no known format"),
     "sparse after a table": (sparse(RTDE.encode()), "no text: it contains zero bytes"),
     "sparse after a long table": (sparse(RTDE.encode() + b"1,2,3\n" * 20_000), "turns into zero bytes"),
-    "sparse MATLAB": (sparse(mat5()), "is larger than 0.5 GB"),
+    "sparse MATLAB": (sparse(mat5()), "is 2.0 GB; cut the log into runs"),
     "sparse HDF5": (sparse(b"\x89HDF\r\n\x1a\n"), "is damaged"),
     "sparse archive": (sparse(b"PK\x03\x04" + b"\0" * 26 + b"t.npy"), "is a damaged archive"),
     "sparse Parquet": (sparse(b"PAR1", b"\xff\xff\xff\x7fPAR1"), "is damaged"),
@@ -414,7 +427,16 @@ CASES: Mapping[str, tuple[Write, str]] = {
     "archive cut": (seed("npz", lambda data: data[:-30]), "is a damaged archive"),
     # MATLAB, Parquet
     "MATLAB cut": (seed("matlab", lambda data: data[:-40]), "is damaged"),
-    "MATLAB bomb": (text(lambda: mat5(inflated(300_000_000))), "is cut off, or larger than a log can be"),
+    "MATLAB bomb": (text(lambda: mat5(inflated(300_000_000))), "is damaged: Expecting miMATRIX"),
+    "MATLAB bomb of zeros": (saved({"q": np.zeros(20_000_000, np.int8)}, packed=True), "larger than a log can be"),
+    "MATLAB bomb in a struct": (
+        saved({"q": {"mean": np.zeros(20_000_000, np.int8)}}, packed=True),
+        "holds a struct larger than a log can be",
+    ),
+    "MATLAB of numbers of no type": (  # scipy looks such a type up behind the end of its table
+        saved({"t": np.arange(24.0)}, b"\t\0\0\0\xc0\0\0\0", b"\xff\0\0\0\xc0\0\0\0"),
+        "is damaged",
+    ),
     "HDF5 cut": (seed("matlab", lambda data: data[:1500], 1), "is damaged"),
     "HDF5 scrambled": (
         seed("matlab", lambda data: data[:600] + b"\xff" * 400 + data[1000:], 1),

@@ -1,7 +1,7 @@
-"""Channels from named arrays, as MATLAB, numpy and Parquet files hold them.
+"""Arrays by name, as MATLAB, numpy and Parquet files hold them: those of them that are channels.
 
-Formats whose libraries may crash on damaged files, HDF5 (MATLAB 7.3) and Parquet, are read in a separate process with
-bounds on memory and time.
+* How are formats read whose libraries may crash on damaged files? In a process of their own, with bounds on both.
+* What the process apart does: arrays of numbers from MATLAB, HDF5 (MATLAB 7.3) and Parquet files.
 """
 
 import atexit
@@ -11,7 +11,10 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Collection, Mapping
+from importlib import import_module
+from math import prod
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,9 +28,12 @@ from excitor.robots.errors import InvalidLog
 _MOST = 10_000  # channels
 
 
-def arrays_recording(path: Path, form: str, arrays: Mapping[str, FloatArray], notes: Sequence[str]) -> Recording:
-    """Build channels of vectors, and of each column of tables (n_samples, n_joints): `q[0]`, `q[1]`, ..."""
-    found = [*notes]
+def arrays_recording(path: Path, form: str, arrays: Mapping[str, FloatArray], left: Collection[str] = ()) -> Recording:
+    """Build channels of vectors, and of each column of tables (n_samples, n_joints): `q[0]`, `q[1]`, ...
+
+    `left`: names of what is left out, since it is not numbers.
+    """
+    found = [f"not numbers, left out: {', '.join([*left][:12])}"] if left else []
     small = [name for name, array in arrays.items() if array.size < 2]
     if small:
         found.append(f"single numbers are left out: {', '.join(small[:12])}")
@@ -66,7 +72,7 @@ def _upright(path: Path, name: str, array: FloatArray, lengths: set[int], notes:
 
 MOST_NUMBERS = 100_000_000
 MEMORY = 4 * 2**30  # bytes of address space; libraries reserve far more than they use
-SECONDS, PER_BYTE = 1.5, 2e-8  # how long reading may take
+SECONDS, PER_BYTE = 1.5, 5e-8  # how long reading may take; compressed files are inflated meanwhile
 _STARTING = 60.0  # s until the child is ready, on a machine with other work
 
 _child: subprocess.Popen[bytes] | None = None
@@ -74,12 +80,15 @@ _owner = 0  # the process that started it: a fork must not speak to its parent's
 _lock = threading.Lock()
 
 
-def read_apart(path: Path, form: str) -> tuple[dict[str, FloatArray], list[str]]:
-    """Read arrays by name from `hdf5` or `parquet`; InvalidLog states why a file cannot be read."""
+Arrays = tuple[dict[str, FloatArray], dict[str, str]]  # numbers by name; what else there is, by name
+
+
+def read_apart(path: Path, form: str) -> Arrays:
+    """Read arrays by name from `matlab`, `hdf5` or `parquet`; InvalidLog states why a file cannot be read."""
     size = check_file(path, LARGEST_BINARY)
     with _lock:
         try:
-            child = _started()
+            child = _started(form)
         except (OSError, EOFError):
             stop()
             raise InvalidLog(path, f"cannot be read: the process that reads {form} does not start") from None
@@ -96,7 +105,7 @@ def read_apart(path: Path, form: str) -> tuple[dict[str, FloatArray], list[str]]
             alarm.cancel()
 
 
-def _asked(child: subprocess.Popen[bytes], path: Path, form: str) -> tuple[dict[str, FloatArray], list[str]]:
+def _asked(child: subprocess.Popen[bytes], path: Path, form: str) -> Arrays:
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.write(json.dumps([form, os.path.abspath(path)]).encode() + b"\n")
@@ -111,7 +120,7 @@ def _asked(child: subprocess.Popen[bytes], path: Path, form: str) -> tuple[dict[
         if len(data) < count:
             raise EOFError
         arrays[name] = np.frombuffer(data).reshape(shape)
-    return arrays, answer["notes"]
+    return arrays, answer["left"]
 
 
 def _line(stream: IO[bytes]) -> bytes:
@@ -121,7 +130,7 @@ def _line(stream: IO[bytes]) -> bytes:
     return line
 
 
-def _started() -> subprocess.Popen[bytes]:
+def _started(form: str) -> subprocess.Popen[bytes]:
     global _child, _owner
     if _child is not None and _owner == os.getpid() and _child.poll() is None:
         return _child
@@ -129,7 +138,7 @@ def _started() -> subprocess.Popen[bytes]:
         stop()
     # -P: a file of the folder one stands in is never taken for a module. Plug-ins of HDF5 are not loaded.
     _child = subprocess.Popen(
-        [sys.executable, "-P", "-m", __name__],
+        [sys.executable, "-P", "-m", __name__, form],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -163,18 +172,20 @@ def stop() -> None:
 atexit.register(stop)
 
 
-def serve() -> None:
-    """Answer requests, one a line, until there are no more."""
+def serve(first: str) -> None:
+    """Answer requests, one a line, until there are no more; `first`: whose library is imported before time counts."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints is no answer
     _bound()
+    with contextlib.suppress(ImportError):
+        import_module(_LIBRARIES[first])
     answers.write(b"ready\n")
     answers.flush()
     for line in sys.stdin.buffer:
         form, path = json.loads(line)
         try:
-            arrays, notes = READERS[form](path)
-            answer = {"arrays": [(name, array.shape) for name, array in arrays.items()], "notes": notes}
+            arrays, left = READERS[form](path)
+            answer = {"arrays": [(name, array.shape) for name, array in arrays.items()], "left": left}
         except Unreadable as error:
             arrays, answer = {}, {"error": str(error)}
         except MemoryError:
@@ -196,13 +207,62 @@ def _bound() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-Arrays = tuple[dict[str, FloatArray], list[str]]
+_LIBRARIES = {"matlab": "scipy.io", "hdf5": "h5py", "parquet": "pyarrow.parquet"}
+_SPARE, _RATIO = 2**26, 100  # bytes a MATLAB file may grow by when it is inflated, and times: no measurement grows more
 _DEEPEST = 8
 _MOST_ARRAYS = 2000  # arrays
 
 
 class Unreadable(Exception):
     """A file that cannot be read, with the reason as a sentence."""
+
+
+def read_matlab(path: str) -> Arrays:
+    """Read all tables of numbers from versions 5 to 7.2; members of structs are named by dots."""
+    from scipy.io import loadmat, whosmat
+
+    largest = (_SPARE + _RATIO * os.path.getsize(path)) // 8
+    if sum(prod(shape) for _, shape, kind in whosmat(path) if kind != "sparse") > largest:
+        raise Unreadable("holds a variable larger than a log can be")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "Unreadable variable")
+        content = loadmat(path)
+    arrays: dict[str, FloatArray] = {}
+    left: dict[str, str] = {}
+    for name, value in content.items():
+        if not name.startswith("__"):
+            _flatten(name, value, arrays, left)
+    if sum(array.size for array in arrays.values()) > largest:
+        raise Unreadable("holds a struct larger than a log can be")
+    return arrays, left
+
+
+def _flatten(name: str, value: Any, arrays: dict[str, FloatArray], left: dict[str, str]) -> None:
+    if name.count(".") > _DEEPEST:
+        raise Unreadable(f"has structs nested more than {_DEEPEST} deep")
+    kind = _kind(value)
+    if kind == "a struct":
+        for member in value.dtype.names:
+            _flatten(f"{name}.{member}", value.flat[0][member], arrays, left)
+    elif kind:
+        left[name] = kind
+    else:
+        arrays[name] = value
+
+
+def _kind(value: Any) -> str:
+    """Say what a variable is that is not numbers."""
+    from scipy.io import matlab
+
+    if not isinstance(value, np.ndarray):
+        return "a sparse matrix"
+    if isinstance(value, matlab.MatlabFunction):
+        return "a function"
+    if isinstance(value, matlab.MatlabObject | matlab.MatlabOpaque):
+        return "an object"
+    if value.dtype.names:
+        return "a struct" if value.size == 1 else "an array of structs"
+    return {"O": "a cell array", "U": "text", "c": "an array of complex numbers"}.get(value.dtype.kind, "")
 
 
 def read_hdf5(path: str) -> Arrays:
@@ -214,13 +274,13 @@ def read_hdf5(path: str) -> Arrays:
             'is a MATLAB file of version 7.3; reading it needs h5py: pip install "excitor[matlab]"'
         ) from None
     arrays: dict[str, FloatArray] = {}
-    left: list[str] = []
+    left: dict[str, str] = {}
     with h5py.File(path, "r") as file:
         _walk(h5py, file, "", arrays, left)
-    return arrays, [f"not numbers, left out: {', '.join(left[:12])}"] if left else []
+    return arrays, left
 
 
-def _walk(h5py: Any, group: Any, prefix: str, arrays: dict[str, FloatArray], left: list[str]) -> None:
+def _walk(h5py: Any, group: Any, prefix: str, arrays: dict[str, FloatArray], left: dict[str, str]) -> None:
     if prefix.count(".") > _DEEPEST:
         raise Unreadable(f"has structs nested more than {_DEEPEST} deep")
     for name in group:
@@ -236,12 +296,12 @@ def _walk(h5py: Any, group: Any, prefix: str, arrays: dict[str, FloatArray], lef
             if item.external or item.is_virtual:
                 raise Unreadable(f"{label} keeps its numbers in another file, which is not read")
             if item.dtype.kind not in "fiu" or item.attrs.get("MATLAB_class") in (b"char", b"cell"):
-                left.append(label)
+                left[label] = "not numbers"
                 continue
             _check_size(sum(array.size for array in arrays.values()) + item.size, len(arrays))
             arrays[label] = np.asarray(item[()], dtype=np.float64).T  # MATLAB stores columns first
         else:
-            left.append(label)
+            left[label] = "not numbers"
 
 
 def read_parquet(path: str) -> Arrays:
@@ -254,13 +314,13 @@ def read_parquet(path: str) -> Arrays:
     with parquet.ParquetFile(path, memory_map=False) as file:
         schema = file.schema_arrow
         numeric = [k for k, field in enumerate(schema) if _numeric(pa, field.type)]
-        left = [field.name for k, field in enumerate(schema) if k not in numeric]
+        left = {field.name: str(field.type) for k, field in enumerate(schema) if k not in numeric}
         _check_size(file.metadata.num_rows * max(len(numeric), 1), len(numeric))
         table = file.read(columns=[schema[k].name for k in numeric], use_threads=False)
         arrays = {name: _column(table.column(k)) for k, name in enumerate(table.column_names)}
     if len(arrays) < len(numeric):
         raise Unreadable("has two columns of one name; rename one of them")
-    return arrays, [f"not numbers, left out: {', '.join(left[:12])}"] if left else []
+    return arrays, left
 
 
 def _numeric(arrow: Any, kind: Any) -> bool:
@@ -280,8 +340,8 @@ def _check_size(numbers: int, arrays: int) -> None:
         raise Unreadable(f"holds {numbers} numbers in {arrays} arrays, more than a log of one run; cut it into runs")
 
 
-READERS: dict[str, Callable[[str], Arrays]] = {"hdf5": read_hdf5, "parquet": read_parquet}
+READERS: dict[str, Callable[[str], Arrays]] = {"matlab": read_matlab, "hdf5": read_hdf5, "parquet": read_parquet}
 
 
 if __name__ == "__main__":
-    serve()
+    serve(sys.argv[1])

@@ -32,7 +32,7 @@ def read(path: Path) -> Recording:
     check_file(path, LARGEST_BINARY)
     try:
         with zipfile.ZipFile(path) as archive:
-            return arrays_recording(path, "npz", _arrays(path, archive), ())
+            return arrays_recording(path, "npz", _arrays(path, archive))
     except (
         zipfile.BadZipFile,
         zlib.error,

@@ -16,5 +16,4 @@ def fits(head: Head) -> int:
 
 def read(path: Path) -> Recording:
     """Read all columns of numbers."""
-    arrays, notes = read_apart(path, "parquet")
-    return arrays_recording(path, "parquet", arrays, notes)
+    return arrays_recording(path, "parquet", *read_apart(path, "parquet"))

@@ -1,8 +1,11 @@
 """ROS 2 bags, SQLite or MCAP, a file or a folder: joint states, controllers' states and speed scaling.
 
-Messages about joints are decoded by built-in definitions: a bag's own text is compared, never compiled. Bags in SQLite
-files are read without relying on the file's own definitions; MCAP files as far as bags need them, up to where the file
-is whole.
+rosbags decodes the messages. Files are read here: its reader (0.11) refuses a recording that breaks off, states no
+profile, or has no index and no order of time, and a whole bag if it does not know the form of one definition.
+
+* Messages of joints are decoded by definitions of our own: a bag's text is compared, never compiled.
+* SQLite files: messages of chosen types, read without trusting the file's own definitions.
+* MCAP files, as far as bags need them: messages of chosen topics, in order, up to where the file is whole.
 """
 
 import re

@@ -1,6 +1,7 @@
 """Binary formats: bags by rosbags' own writer, MATLAB files of both kinds, numpy archives, Parquet."""
 
 import sqlite3
+import struct
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from excitor.identify.logs import npz
 from excitor.identify.logs.declared import ColumnMap
 from excitor.identify.logs.read import log_files, read_log, read_raw, sniff
 from excitor.robots.errors import InvalidLog
+from tests.damaged_logs import joint_state
 
 N = 100
 EMPTY = ColumnMap.model_validate({})
@@ -189,6 +191,54 @@ def test_a_bag_that_breaks_off(tmp_path, run):
     recording = read_raw(cut)
     assert any("the recording breaks off" in note for note in recording.notes)
     assert 3 < len(recording.channels[0].values) < N
+
+
+def mcap(times, *, others="", profile="ros2", ends=True):
+    """Write joint states at these times of recording, and another topic that is described by `others`."""
+
+    def text(x):
+        return struct.pack("<I", len(x)) + x.encode()
+
+    def record(opcode, content):
+        return struct.pack("<BQ", opcode, len(content)) + content
+
+    records = [record(1, text(profile) + text("excitor"))]
+    for key, kind, form in ((1, "sensor_msgs/msg/JointState", "ros2msg"), (2, "my_msgs/msg/Thing", others)):
+        records += [
+            record(3, struct.pack("<H", key) + text(kind) + text(form) + text("")),
+            record(4, struct.pack("<HH", key, key) + text(f"/topic_{key}") + text("cdr") + text("")),
+        ]
+    records += [record(5, struct.pack("<HIQQ", 1, k, time, time) + joint_state(k)) for k, time in enumerate(times)]
+    end = [record(15, bytes(4)), record(2, bytes(20)), b"\x89MCAP0\r\n"] if ends else []
+    return b"\x89MCAP0\r\n" + b"".join(records + end)
+
+
+RECORDERS = {
+    "whole": {},
+    "breaks off": {"ends": False},
+    "recorded in no order": {"times": [0, 2, 1, *range(3, 20)]},
+    "without a profile": {"profile": ""},
+    "with an unknown definition": {"others": "unknown"},  # as rosbag2 writes where a definition is not installed
+    "with another encoding": {"others": "protobuf"},
+}
+
+
+@pytest.mark.parametrize("name", RECORDERS)
+def test_bags_of_any_recorder(tmp_path, name):
+    (tmp_path / "log.mcap").write_bytes(mcap(**{"times": range(20), **RECORDERS[name]}))
+    recording = read_raw(tmp_path / "log.mcap")
+    np.testing.assert_allclose(recording.channel("position:a").values, 0.1 * np.arange(20))
+    assert any("breaks off" in note for note in recording.notes) == (name == "breaks off")
+
+
+def test_a_database_with_an_unknown_definition_in_a_folder_of_any_name(tmp_path, run):
+    folder = bag(tmp_path / "bag", run, StoragePlugin.SQLITE3).rename(tmp_path / "50% ?a#")
+    (file,) = folder.glob("*.db3")
+    database = sqlite3.connect(file)
+    database.execute("UPDATE message_definitions SET encoding = 'unknown' WHERE topic_type = 'std_msgs/msg/String'")
+    database.commit()
+    database.close()
+    np.testing.assert_array_equal(read_raw(file).channel("position:elbow").values, run[1][:, 0])
 
 
 def test_a_view_in_a_database_is_not_run(tmp_path):

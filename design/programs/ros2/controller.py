@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
@@ -52,11 +52,17 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
 def _table(files: Mapping[str, str], stretch: Mapping[str, Any], program: str) -> "Table":
     file, yaml = stretch["file"], stretch["yaml"]
     table = trajectory(file, read_json(file, _text(files, file)))
-    if trajectory(yaml, read_yaml(yaml, _text(files, yaml))).wire != table.wire:
+    if _wire(yaml, _text(files, yaml)) != table.wire:
         raise ProgramError(yaml, None, f"differs from {file}")
     if stretch["points"] != len(table.t) or abs(float(table.t[-1]) - stretch["duration"]) > 1e-8:
         raise ProgramError(file, None, f"does not have the points, or the duration, that {program} states")
     return table
+
+
+@lru_cache(maxsize=16)  # a program is executed in several situations, and reading YAML takes most of the time
+def _wire(file: str, text: str) -> bytes:
+    """Serialise the message that a YAML file states."""
+    return trajectory(file, read_yaml(file, text)).wire
 
 
 class Table:
@@ -92,7 +98,7 @@ def _message(file: str, data: Any) -> Any:
     if stamp.sec or stamp.nanosec or data["header"]["frame_id"] != "":
         raise ProgramError(file, None, "header must be empty: the trajectory starts when it arrives")
     names = data["joint_names"]
-    if not (isinstance(names, list) and names and all(isinstance(x, str) and x for x in names)):
+    if not (isinstance(names, list) and names and all(isinstance(x, str) and x.isprintable() and x for x in names)):
         raise ProgramError(file, None, "joint_names must list names")
     if len(set(names)) < len(names):
         raise ProgramError(file, None, "joint_names has a name twice")

@@ -251,11 +251,32 @@ def test_foreign_files_that_are_not_read(name):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[" * 5000, "a: " + "{b: " * 500, "- " * 500 + "x", '"\\ud800', "a: 'x", "{a}", "[1,,2]"]
+    "text",
+    [
+        "",
+        "---\n",
+        "[" * 5000,
+        "a: " + "{b: " * 500,
+        "- " * 500 + "x",
+        '"\\ud800',
+        "a: 'x",
+        "{a}",
+        "[1,,2]",
+        "a: \0",
+        "? [a]",
+    ],
 )
 def test_nonsense_is_an_error_not_a_crash(text):
     with pytest.raises(ProgramError):
         check.trajectory("x.yaml", read_yaml("x.yaml", text))
+
+
+def test_escapes_beyond_unicode_are_refused():
+    with pytest.raises(ProgramError, match="is not YAML"):
+        read_yaml("x.yaml", '"\\UFFFFFFFF"')
+    surrogate = (FOREIGN / "json_in_yaml.yaml").read_text().replace('["a"]', '["\\ud800"]')
+    with pytest.raises(ProgramError, match="joint_names must list names"):
+        check.trajectory("x.yaml", read_yaml("x.yaml", surrogate))
 
 
 def test_each_situation_is_refused_before_anything_moves(plan_of):
