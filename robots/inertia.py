@@ -86,7 +86,7 @@ def check_consistency(phi: FloatArray) -> Consistency:
     P = pseudo_inertia(phi)
     smallest = float(np.linalg.eigvalsh(P)[0])
     diagonal = np.diag(P)
-    if (diagonal > 0.0).all():
+    if (diagonal > np.finfo(float).eps * diagonal.max()).all():  # else a direction without extent, up to rounding
         scale = 1.0 / np.sqrt(diagonal)
         relative = float(np.linalg.eigvalsh(P * np.outer(scale, scale))[0])
     else:

@@ -113,3 +113,11 @@ def test_moments_too_small_for_the_first_moment_are_caught():
 
 def test_tensor_is_symmetric():
     np.testing.assert_array_equal(tensor(np.arange(10.0)), [[0, 1, 2], [1, 3, 4], [2, 4, 5]])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_point_mass_is_possible_up_to_rounding(seed):
+    noise = 5e-20 * np.random.default_rng(seed).normal(size=6)
+    phi = np.array([*noise, 0.0, 0.0, 0.0, 1.0])
+    assert check_consistency(phi).holds
+    assert not check_consistency(phi - np.array([1e-6, 0, 0, 0, 0, 0, 0, 0, 0, 0])).holds
