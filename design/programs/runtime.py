@@ -209,8 +209,10 @@ def loop(test: Run, body: Run, turn: Run, first: bool = True) -> Run:
     return run
 
 
-def count(bounds: Run, store: Callable[[Any, Any], Any], body: Run, turn: Run) -> Run:
-    """Run a body for every number from the first to the last by a step; `store` gives what the variable then holds."""
+def count(
+    bounds: Run, store: Callable[[Any, Any], None], body: Run, turn: Run, fetch: Run | None = None
+) -> Run:  # fmt: skip
+    """Run a body for every number from the first to the last by a step; `fetch`: what the body made of the number."""
 
     def run(frame: Any) -> Any:
         at, last, step = bounds(frame)
@@ -219,7 +221,7 @@ def count(bounds: Run, store: Callable[[Any, Any], Any], body: Run, turn: Run) -
             turn(frame)
             if left := body(frame):
                 return None if left == BREAK else left
-            at += step
+            at = (at if fetch is None else fetch(frame)) + step
         return None
 
     return run
