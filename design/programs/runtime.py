@@ -4,6 +4,7 @@ A statement is a function of a frame, the data of one call. It returns nothing, 
 end. Types, operators and sentences are each language's own.
 """
 
+import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from typing import Any, NamedTuple, NoReturn
 from excitor.design.programs.target import ProgramError
 
 Run = Callable[[Any], Any]  # of a frame
+ORDER: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
+}  # fmt: skip
 BREAK, CONTINUE, RETURN = "break", "continue", "return"  # how a block is left
 
 

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from lark import Token, Tree
 
+from excitor.design.programs.runtime import ORDER, choice
 from excitor.design.programs.target import ProgramError
 from excitor.design.programs.twincat import parse
 from excitor.design.programs.twincat.parse import (
@@ -699,54 +700,16 @@ _MAKERS: dict[Any, Callable[[Node, Scope], Code]] = {
 }  # fmt: skip
 
 
-_COMPARE: dict[str, Callable[[Run, Run], Run]] = {
-    "=": lambda a, b: lambda F: a(F) == b(F),
-    "<>": lambda a, b: lambda F: a(F) != b(F),
-    "<": lambda a, b: lambda F: a(F) < b(F),
-    ">": lambda a, b: lambda F: a(F) > b(F),
-    "<=": lambda a, b: lambda F: a(F) <= b(F),
-    ">=": lambda a, b: lambda F: a(F) >= b(F),
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {"=": operator.eq, "<>": operator.ne, **ORDER}
+_JOIN: dict[str, Callable[[Run, Run], Run]] = {
+    "+": lambda f, g: lambda F: f(F) + g(F),
+    "-": lambda f, g: lambda F: f(F) - g(F),
+    "*": lambda f, g: lambda F: f(F) * g(F),
 }
-_COMPARE_SLOT: dict[str, Callable[[int, Any], Run]] = {
-    "=": lambda i, c: lambda F: F[i] == c,
-    "<>": lambda i, c: lambda F: F[i] != c,
-    "<": lambda i, c: lambda F: F[i] < c,
-    ">": lambda i, c: lambda F: F[i] > c,
-    "<=": lambda i, c: lambda F: F[i] <= c,
-    ">=": lambda i, c: lambda F: F[i] >= c,
-}
-# Sums, differences and products of LREAL: s a slot of the frame, c a constant, g anything.
-_FAST: dict[str, dict[str, Callable[[Any, Any], Run]]] = {
-    "+": {
-        "ss": lambda a, b: lambda F: F[a] + F[b],
-        "sc": lambda a, b: lambda F: F[a] + b,
-        "cs": lambda a, b: lambda F: a + F[b],
-        "sg": lambda a, b: lambda F: F[a] + b(F),
-        "gs": lambda a, b: lambda F: a(F) + F[b],
-        "cg": lambda a, b: lambda F: a + b(F),
-        "gc": lambda a, b: lambda F: a(F) + b,
-        "gg": lambda a, b: lambda F: a(F) + b(F),
-    },
-    "-": {
-        "ss": lambda a, b: lambda F: F[a] - F[b],
-        "sc": lambda a, b: lambda F: F[a] - b,
-        "cs": lambda a, b: lambda F: a - F[b],
-        "sg": lambda a, b: lambda F: F[a] - b(F),
-        "gs": lambda a, b: lambda F: a(F) - F[b],
-        "cg": lambda a, b: lambda F: a - b(F),
-        "gc": lambda a, b: lambda F: a(F) - b,
-        "gg": lambda a, b: lambda F: a(F) - b(F),
-    },
-    "*": {
-        "ss": lambda a, b: lambda F: F[a] * F[b],
-        "sc": lambda a, b: lambda F: F[a] * b,
-        "cs": lambda a, b: lambda F: a * F[b],
-        "sg": lambda a, b: lambda F: F[a] * b(F),
-        "gs": lambda a, b: lambda F: a(F) * F[b],
-        "cg": lambda a, b: lambda F: a * b(F),
-        "gc": lambda a, b: lambda F: a(F) * b,
-        "gg": lambda a, b: lambda F: a(F) * b(F),
-    },
+_JOIN_SLOTS: dict[str, Callable[[int, int], Run]] = {  # of the frame: most sums of a motion are of these
+    "+": lambda i, j: lambda F: F[i] + F[j],
+    "-": lambda i, j: lambda F: F[i] - F[j],
+    "*": lambda i, j: lambda F: F[i] * F[j],
 }
 
 
@@ -787,9 +750,10 @@ def _comparison(symbol: str, a: Code, b: Code, scope: Scope, node: object) -> Co
         scope.fail(node, f"{symbol} compares {a.type.name} with {b.type.name}")
     if "bool" in kinds and symbol not in ("=", "<>"):
         scope.fail(node, f"{symbol} compares BOOL with BOOL")
-    if a.slot is not None and b.fixed:
-        return Code(BOOL, _COMPARE_SLOT[symbol](a.slot, b.constant))
-    return Code(BOOL, _COMPARE[symbol](a.run, b.run))
+    f, g, compare, i, c = a.run, b.run, _COMPARE[symbol], a.slot, b.constant
+    if i is not None and b.fixed:
+        return Code(BOOL, lambda F: compare(F[i], c))
+    return Code(BOOL, lambda F: compare(f(F), g(F)))
 
 
 def _logic(symbol: str, a: Code, b: Code, scope: Scope, node: object) -> Code:
@@ -830,7 +794,7 @@ def _whole(symbol: str, a: Code, b: Code, scope: Scope, node: object) -> Code:
 
     if symbol in ("/", "MOD"):
         return Code(result, divided)
-    joined = _FAST[symbol]["gg"](f, g)
+    joined = _JOIN[symbol](f, g)
     low, high = result.low, result.high
 
     def kept(F: list[Any]) -> int:
@@ -846,31 +810,23 @@ def _real(symbol: str, a: Code, b: Code, scope: Scope, node: object) -> Code:
     names = {a.type.name, b.type.name} if isinstance(a.type, Scalar) and isinstance(b.type, Scalar) else set()
     if "REAL" in names and "LREAL" not in names:
         a, b = _as_single(a), _as_single(b)
-        run = _divided(a, b, scope, node) if symbol == "/" else _FAST[symbol]["gg"](a.run, b.run)
+        run = _divided(a, b, scope, node) if symbol == "/" else _JOIN[symbol](a.run, b.run)
         real = a.type if type_name(a.type) == "REAL" else b.type
         return Code(real, lambda F: single(run(F)))
     result = LREAL if "LREAL" in names else FRACTION
     if symbol == "/":
         return Code(result, _divided(a, b, scope, node))
-    (p, x), (q, y) = _operand(a), _operand(b)
-    if p + q == "cc":
-        return Code(result, _FAST[symbol]["gg"](a.run, b.run))
-    code = Code(result, _FAST[symbol][p + q](x, y))
-    if symbol == "*" and p + q == "ss":
-        code.product = (x, y)
-    if symbol == "+" and p == "s" and b.product is not None:
-        code.total = (x, *b.product)
+    i, j = a.slot, b.slot
+    code = Code(result, _JOIN[symbol](a.run, b.run) if i is None or j is None else _JOIN_SLOTS[symbol](i, j))
+    if symbol == "*" and i is not None and j is not None:
+        code.product = (i, j)
+    if symbol == "+" and i is not None and b.product is not None:
+        code.total = (i, *b.product)
     return code
 
 
 def _as_single(code: Code) -> Code:
     return constant(code.type, single(code.constant)) if code.fixed else code
-
-
-def _operand(code: Code) -> tuple[str, Any]:
-    if code.fixed:
-        return "c", float(code.constant)
-    return ("s", code.slot) if code.slot is not None else ("g", code.run)
 
 
 def _divided(a: Code, b: Code, scope: Scope, node: object) -> Run:
@@ -892,7 +848,7 @@ def _time(symbol: str, a: Code, b: Code, scope: Scope, node: object) -> Code:
     f, g = a.run, b.run
     both = type_name(a.type) == type_name(b.type)
     if both and symbol in ("+", "-"):
-        return Code(TIME, _FAST[symbol]["gg"](f, g))
+        return Code(TIME, _JOIN[symbol](f, g))
     if not both and type_name(a.type) == "TIME" and symbol in ("*", "/"):
         return Code(TIME, (lambda F: f(F) * g(F)) if symbol == "*" else (lambda F: f(F) // g(F)))
     raise scope.error(node, f"{symbol} joins {type_name(a.type)} and {type_name(b.type)}")
@@ -1071,29 +1027,13 @@ def _condition(node: Node, scope: Scope) -> Callable[[Frame], Any]:
 def _choose(node: Node, scope: Scope) -> Work:
     children = list(node.children)
     otherwise = children.pop()
-    cases = [
-        (_condition(children[k], scope), _sequence(_block(children[k + 1], scope))) for k in range(0, len(children), 2)
+    tests = [_condition(test, scope) for test in children[::2]]
+    cases: list[tuple[Run | None, Run]] = [
+        (test, _sequence(_block(block, scope))) for test, block in zip(tests, children[1::2], strict=True)
     ]
-    last = _sequence(_block(otherwise.children[0], scope)) if otherwise is not None else None
-    if len(cases) == 1:
-        test, work = cases[0]
-        if last is None:
-
-            def only(F: Frame) -> None:
-                if test(F):
-                    work(F)
-
-            return only
-
-    def choose(F: Frame) -> None:
-        for test, work in cases:
-            if test(F):
-                work(F)
-                return
-        if last is not None:
-            last(F)
-
-    return choose
+    if otherwise is not None:
+        cases.append((None, _sequence(_block(otherwise.children[0], scope))))
+    return choice(cases)
 
 
 def _select(node: Node, scope: Scope) -> Work:
