@@ -6,6 +6,7 @@ end. Types, operators and sentences are each language's own.
 
 import operator
 import re
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
@@ -16,6 +17,7 @@ Run = Callable[[Any], Any]  # of a frame
 ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
 }  # fmt: skip
+_SINGLE = struct.Struct("<f")
 BREAK, CONTINUE, RETURN = "break", "continue", "return"  # how a block is left
 
 
@@ -136,6 +138,11 @@ class Reader:
     def missing(self, *keys: str) -> str:
         """Say that the next token is none of these."""
         raise NotImplementedError
+
+
+def single(value: float) -> float:
+    """Round to single precision; OverflowError where a number is too large for it."""
+    return float(_SINGLE.unpack(_SINGLE.pack(value))[0])
 
 
 @dataclass(frozen=True, slots=True)

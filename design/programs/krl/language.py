@@ -10,8 +10,8 @@ routines of the module with IN and OUT parameters. What needs the robot's geomet
 """
 
 import math
+import operator
 import re
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -867,7 +867,7 @@ class Word(str):
 def single(x: float) -> float:
     """Round to a REAL."""
     try:
-        return float(struct.unpack("<f", struct.pack("<f", x))[0])
+        return runtime.single(x)
     except OverflowError:
         raise Fault(f"{x:g} is too large for a REAL") from None
 
@@ -944,8 +944,8 @@ def _quotient(a: Value, b: Value) -> Value:
     return a / b
 
 
-def _compared(operate: Callable[[Value, Value], bool], ordered: bool) -> Callable[[Value, Value], bool]:
-    def both(a: Value, b: Value) -> bool:
+def _compared(operate: Operator, *, ordered: bool) -> Operator:
+    def both(a: Value, b: Value) -> Value:
         numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (a, b))
         if not numbers and (ordered or type(a) is not type(b)):
             raise Fault(f"compares {shown(a)} with {shown(b)}")
@@ -955,21 +955,18 @@ def _compared(operate: Callable[[Value, Value], bool], ordered: bool) -> Callabl
 
 
 OPERATORS: dict[str, Operator] = {
-    "==": _compared(lambda a, b: bool(a == b), False),
-    "<>": _compared(lambda a, b: bool(a != b), False),
-    "<": _compared(lambda a, b: bool(a < b), True),
-    ">": _compared(lambda a, b: bool(a > b), True),
-    "<=": _compared(lambda a, b: bool(a <= b), True),
-    ">=": _compared(lambda a, b: bool(a >= b), True),
+    "==": _compared(operator.eq, ordered=False),
+    "<>": _compared(operator.ne, ordered=False),
+    **{sign: _compared(operate, ordered=True) for sign, operate in runtime.ORDER.items()},
     "OR": lambda a, b: truth(a) | truth(b),
     "B_OR": lambda a, b: integer(a) | integer(b),
     "EXOR": lambda a, b: truth(a) ^ truth(b),
     "B_EXOR": lambda a, b: integer(a) ^ integer(b),
     "AND": lambda a, b: truth(a) & truth(b),
     "B_AND": lambda a, b: integer(a) & integer(b),
-    "+": _calculated(lambda a, b: a + b),
-    "-": _calculated(lambda a, b: a - b),
-    "*": _calculated(lambda a, b: a * b),
+    "+": _calculated(operator.add),
+    "-": _calculated(operator.sub),
+    "*": _calculated(operator.mul),
     "/": _calculated(_quotient),
 }
 FUNCTIONS: dict[str, tuple[int, Callable[..., float]]] = {

@@ -6,12 +6,11 @@
 """
 
 import re
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NoReturn
 
-from excitor.design.programs.runtime import Fault, Level, Operators, Reader, Run, Token, scan
+from excitor.design.programs.runtime import Fault, Level, Operators, Reader, Run, Token, scan, single
 from excitor.design.programs.target import ProgramError
 
 WORDS = frozenset(
@@ -464,14 +463,6 @@ class _Parser(Reader):
 def _unsupported(what: str) -> Callable[[Any], Run]:
     """Make a statement that is RAPID and is not executed here: GOTO, CONNECT, late binding."""
     return lambda body: body.refuse(f"{what} is not executed here")
-
-
-_SINGLE = struct.Struct("<f")
-
-
-def single(value: float) -> float:
-    """Round to single precision, as a num is kept; OverflowError where it is too large."""
-    return float(_SINGLE.unpack(_SINGLE.pack(value))[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,17 +27,17 @@ from excitor.design.programs.rapid.parse import (
     Type,
     copied,
     initial,
-    single,
 )
-from excitor.design.programs.runtime import Fault, Guard, Passes
+from excitor.design.programs.runtime import ORDER, Fault, Guard, Passes, single
 from excitor.design.programs.target import ProgramError
 
 Frame = list[Any]  # of cells, each a list of one value
 Evaluate = Callable[[Frame], Any]
 Locate = Callable[[Frame], tuple[Any, Any]]  # -> container, key
 
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq, "<>": operator.ne, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {"=": operator.eq, "<>": operator.ne, **ORDER}
+_JOIN: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
 }  # fmt: skip
 
 
@@ -282,6 +282,10 @@ def _logic(sign: str, a: Evaluate, b: Evaluate) -> Evaluate:
 def _arithmetic(
     scope: Scope, node: tree.Operation, a: Evaluate, b: Evaluate, keep: Callable[[float], float]
 ) -> Evaluate:
+    if node.sign in _JOIN:
+        join = _JOIN[node.sign]
+        return lambda frame: keep(join(a(frame), b(frame)))
+
     def whole(x: float) -> int:
         if x != int(x):
             raise scope.fail(node.line, f"{node.sign} needs whole numbers, found {x:g}")
@@ -291,14 +295,6 @@ def _arithmetic(
         x, y = whole(a(frame)), whole(b(frame))
         return float(int(x / y) if node.sign == "DIV" else x - y * int(x / y))
 
-    if node.sign == "+":
-        return lambda frame: keep(a(frame) + b(frame))
-    if node.sign == "-":
-        return lambda frame: keep(a(frame) - b(frame))
-    if node.sign == "*":
-        return lambda frame: keep(a(frame) * b(frame))
-    if node.sign == "/":
-        return lambda frame: keep(a(frame) / b(frame))
     return divided
 
 

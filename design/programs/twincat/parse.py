@@ -8,7 +8,6 @@
 
 import math
 import re
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -17,6 +16,7 @@ from typing import Any, Literal, NoReturn, TypeAlias
 from lark import Lark, Tree, UnexpectedEOF, UnexpectedInput
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
+from excitor.design.programs import runtime
 from excitor.design.programs.target import ProgramError
 
 GRAMMAR = r"""
@@ -303,7 +303,7 @@ FRACTION = Scalar("a number", "real")
 def single(value: float) -> float:
     """Round to the nearest float32."""
     try:
-        return float(struct.unpack("f", struct.pack("f", value))[0])
+        return runtime.single(value)
     except OverflowError:
         return float("inf") if value > 0.0 else float("-inf")
 

@@ -19,7 +19,7 @@ from lark import Lark, Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 from lark.lark import PostLex
 
-from excitor.design.programs.runtime import BREAK, CONTINUE, RETURN, Fault, Guard, Passes, Run, choice, loop
+from excitor.design.programs.runtime import BREAK, CONTINUE, ORDER, RETURN, Fault, Guard, Passes, Run, choice, loop
 from excitor.design.programs.target import ProgramError
 
 Node = Any  # lark's Tree; what its children are depends on its data
@@ -296,14 +296,7 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "/": divide,
     "%": remainder,
 }
-COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    ">": operator.gt,
-    "<=": operator.le,
-    ">=": operator.ge,
-}
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {"==": operator.eq, "!=": operator.ne, **ORDER}
 
 
 def item(values: Any, index: Any) -> Any:

@@ -13,19 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from excitor.design.programs import runtime
-from excitor.design.programs.runtime import (
-    BREAK,
-    RETURN,
-    Fault,
-    Guard,
-    Level,
-    Operators,
-    Passes,
-    Reader,
-    Run,
-    Token,
-    scan,
-)
+from excitor.design.programs.runtime import BREAK, RETURN, Fault, Guard, Level, Operators, Reader, Run, Token
 from excitor.design.programs.target import ProgramError
 
 _TOKEN = re.compile(
@@ -227,7 +215,7 @@ PURE = {
 }
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "%": math.fmod,
-    "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+    "==": operator.eq, "!=": operator.ne, **runtime.ORDER,
 }  # fmt: skip
 
 
@@ -245,7 +233,7 @@ class Runner:
         self.kinds = {name: _plain(x.kind) for name, x in application.data.items()}
         self.functions = {**PURE, **functions}
         self.wait, self.watched = wait, watched
-        self.turn = Passes(1_000_000, "the loop does not end").spend
+        self.turn = runtime.Passes(1_000_000, "the loop does not end").spend
         self.depth = 0
         self.codes = application.programs
         self.programs = {name: self._compiled(code) for name, code in application.programs.items()}
@@ -277,7 +265,7 @@ def _leaving(left: str) -> Run:
 
 
 def _tokens(code: Code) -> list[Token]:
-    found = scan(_TOKEN, code.text, code.line, lambda rest: f"{rest[0]!r} is no part of the language")
+    found = runtime.scan(_TOKEN, code.text, code.line, lambda rest: f"{rest[0]!r} is no part of the language")
     tokens = [Token(kind, text, line, text.lower() if kind in ("name", "op") else "") for kind, text, line in found]
     return [*tokens, Token("end", "", code.line + code.text.count("\n"), "")]
 
