@@ -458,10 +458,6 @@ def store(at: Place, code: Code) -> Work:
     if isinstance(at.type, Record | Array):
         run = copied(run)
     if holder is None and isinstance(index, int):
-        if code.slot is not None:
-            return _moved(index, code.slot)
-        if code.fixed:
-            return _set(index, code.constant)
 
         def assign(F: Frame) -> None:
             F[index] = run(F)
@@ -474,20 +470,6 @@ def store(at: Place, code: Code) -> Work:
         (holder(F) if holder else F)[find(F)] = value
 
     return assign_there
-
-
-def _moved(to: int, start: int) -> Work:
-    def move(F: Frame) -> None:
-        F[to] = F[start]
-
-    return move
-
-
-def _set(to: int, value: Any) -> Work:
-    def assign(F: Frame) -> None:
-        F[to] = value
-
-    return assign
 
 
 def copied(run: Callable[[Frame], Any]) -> Callable[[Frame], Any]:

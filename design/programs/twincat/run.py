@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any
 
 from lark import Token, Tree
 
@@ -900,11 +900,10 @@ _LEAVINGS: dict[str, type[_Leaving]] = {"EXIT": _Exit, "CONTINUE": _Continue, "R
 
 @dataclass(slots=True)
 class Step:
-    """A compiled statement: a copy (to, from), a product (to, a, b), adding a product (to, a, b), or any other."""
+    """A compiled statement; `total`: it adds a product to a variable (to, a, b)."""
 
     work: Work
-    kind: Literal["other", "copy", "product", "add"] = "other"
-    slots: tuple[int, ...] = ()
+    total: tuple[int, int, int] | None = None
 
 
 def body(node: Node, scope: Scope) -> Work:
@@ -937,36 +936,18 @@ def _statement(node: Node, scope: Scope) -> list[Step]:
 
 
 def _sequence(steps: Iterable[Step]) -> Work:
-    """Do one after the other; runs of copies, of products, and of products added up, are one loop each."""
+    """Do one after the other; products that are added to one variable are one loop."""
     works: list[Work] = []
-    for (kind, _), group in groupby(steps, key=lambda step: (step.kind, step.slots[0] if step.kind == "add" else 0)):
+    for to, group in groupby(steps, key=lambda step: step.total and step.total[0]):
         alike = list(group)
-        if kind == "other" or len(alike) < 2:
+        if to is None or len(alike) < 2:
             works.extend(step.work for step in alike)
         else:
-            works.append(_GATHERED[kind](tuple(step.slots for step in alike)))
+            works.append(_sum(to, [step.total[1:] for step in alike if step.total]))
     return _in_turn(works)
 
 
-def _copies(pairs: tuple[tuple[int, ...], ...]) -> Work:
-    def copy(F: Frame) -> None:
-        for to, i in pairs:
-            F[to] = F[i]
-
-    return copy
-
-
-def _products(triples: tuple[tuple[int, ...], ...]) -> Work:
-    def multiply(F: Frame) -> None:
-        for to, i, j in triples:
-            F[to] = F[i] * F[j]
-
-    return multiply
-
-
-def _sums(triples: tuple[tuple[int, ...], ...]) -> Work:
-    to, pairs = triples[0][0], tuple(triple[1:] for triple in triples)
-
+def _sum(to: int, pairs: list[tuple[int, int]]) -> Work:
     def add(F: Frame) -> None:
         total = F[to]
         for i, j in pairs:
@@ -976,22 +957,9 @@ def _sums(triples: tuple[tuple[int, ...], ...]) -> Work:
     return add
 
 
-_GATHERED: dict[str, Callable[[tuple[tuple[int, ...], ...]], Work]] = {
-    "copy": _copies, "product": _products, "add": _sums,
-}  # fmt: skip
-
-
 def _in_turn(works: Sequence[Work]) -> Work:
     if len(works) == 1:
         return works[0]
-    if len(works) == 2:
-        first, second = works
-
-        def both(F: Frame) -> None:
-            first(F)
-            second(F)
-
-        return both
     all_works = tuple(works)
 
     def run(F: Frame) -> None:
@@ -1007,14 +975,10 @@ def _assign(node: Node, scope: Scope) -> Step:
         scope.fail(node, f"{node.children[0].children[0]} cannot be assigned")
     raw = expression(node.children[1], scope)
     code = converted(raw, at.type, scope, node)
-    work = store(at, code)
-    if at.holder is not None or not isinstance(at.index, int) or at.type is not LREAL:
-        return Step(work)
-    if raw.total is not None and at.index == raw.total[0] and at.index not in raw.total[1:]:
-        return Step(work, "add", raw.total)
-    if raw.product is not None:
-        return Step(work, "product", (at.index, *raw.product))
-    return Step(work) if code.slot is None else Step(work, "copy", (at.index, code.slot))
+    total = raw.total if at.holder is None and at.type is LREAL else None
+    if total is not None and (at.index != total[0] or at.index in total[1:]):
+        total = None
+    return Step(store(at, code), total)
 
 
 def _condition(node: Node, scope: Scope) -> Callable[[Frame], Any]:

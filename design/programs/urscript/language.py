@@ -668,21 +668,11 @@ def _passed(value: Any) -> Any:
 
 
 def _binary(op: Callable[[Any, Any], Any], a: Expression, b: Expression) -> Run:
-    i, j, x, y, left, right = a.local, b.local, a.constant, b.constant, a.run, b.run
+    i, j, y, left, right = a.local, b.local, b.constant, a.run, b.run
     if i is not None and j is not None:
         return lambda f: op(f[i], f[j])
     if i is not None and b.is_constant:
         return lambda f: op(f[i], y)
-    if a.is_constant and j is not None:
-        return lambda f: op(x, f[j])
-    if i is not None:
-        return lambda f: op(f[i], right(f))
-    if j is not None:
-        return lambda f: op(left(f), f[j])
-    if b.is_constant:
-        return lambda f: op(left(f), y)
-    if a.is_constant:
-        return lambda f: op(x, right(f))
     return lambda f: op(left(f), right(f))
 
 
