@@ -8,13 +8,15 @@ Expressions and statements are compiled to closures, block by block; every block
 """
 
 import math
+import operator
 import re
-import struct
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, Protocol
 
+from excitor.design.programs import runtime
+from excitor.design.programs.runtime import BREAK, RETURN, Fault, Level, Operators, Reader, Run, Token, choice, scan
 from excitor.design.programs.target import ProgramError
 
 PASSES = 100_000  # of loops in which no time goes by
@@ -36,9 +38,6 @@ class State:
     passes: int = 0  # of loops since time last went by
     result: Value = None
     depth: int = 0
-
-
-Run = Callable[[State], str]  # returns "", "EXIT" (the innermost loop) or "RETURN"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,21 +137,14 @@ class Routine:
         try:
             self.body(state)
         except Fault as fault:
-            raise LocatedFault(state.line, str(fault)) from None
+            fault.line = fault.line or state.line
+            raise
         for (name, out), argument in zip(self.parameters, given, strict=True):
             if out and argument.write is not None and name in state.variables:
                 argument.write(state.variables[name])
         if self.gives and state.result is None:
             raise Fault(f"{self.name} ends without RETURN of a value")
         return state.result
-
-
-class LocatedFault(Exception):
-    """A Fault in a routine that another one called, with its line."""
-
-    def __init__(self, line: int, sentence: str) -> None:
-        self.line, self.sentence = line, sentence
-        super().__init__(sentence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +163,8 @@ def run(module: Module, robot: Any) -> None:
         raise ProgramError(module.file, module.main.line, "a program takes no parameters; call it from another one")
     try:
         module.main.body(state)
-    except LocatedFault as fault:
-        raise ProgramError(module.file, fault.line, fault.sentence) from None
     except Fault as fault:
-        raise ProgramError(module.file, state.line, str(fault)) from None
+        raise ProgramError(module.file, fault.line or state.line, fault.sentence) from None
     except RecursionError:
         raise ProgramError(module.file, state.line, "expressions nest too deep") from None
 
@@ -189,28 +179,12 @@ def passed(state: State) -> None:
 def sequence(made: list[tuple[int, Run]]) -> Run:
     """Run statements one after the other, each with its line."""
 
-    def run(state: State) -> str:
+    def run(state: State) -> Any:
         for line, statement in made:
             state.line = line
             if left := statement(state):
                 return left
-        return ""
-
-    return run
-
-
-Closure = Callable[["State"], Value]
-
-
-def whilst(condition: Closure, body: Run) -> Run:
-    """Run a loop's statements as long as a condition holds."""
-
-    def run(state: State) -> str:
-        while truth(condition(state)):
-            passed(state)
-            if left := body(state):
-                return "" if left == "EXIT" else left
-        return ""
+        return None
 
     return run
 
@@ -328,26 +302,21 @@ class Times:
 
 
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<real>(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)|(?P<int>\d+)|(?P<string>"[^"]*")
+    r"""(?P<blank>\s+)|(?P<real>(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)|(?P<int>\d+)|(?P<string>"[^"]*")
     |(?P<bits>'[HhBb][0-9A-Fa-f]+')|(?P<name>[$A-Za-z_][$\w]*)|(?P<word>\#\w+)
-    |(?P<op><>|<=|>=|==|[-+*/<>=(){}\[\],.:]))""",
+    |(?P<op><>|<=|>=|==|[-+*/<>=(){}\[\],.:])""",
     re.VERBOSE,
 )
 _AXES = re.compile(r"\{\s*([A-Z]\d\s+[-+]?\d+\.?\d*(?:\s*,\s*[A-Z]\d\s+[-+]?\d+\.?\d*)*)\s*\}")
 
 
-def tokens_of(text: str) -> list[tuple[str, str]]:
-    """Split a line into tokens (kind, text); names and enumerations in upper case."""
-    found, at = [], 0
-    text = text.rstrip()
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise Fault(f"cannot read {text[at:].strip()[:30]!r}")
-        kind = str(match.lastgroup)
-        found.append((kind, match[kind].upper() if kind in ("name", "word") else match[kind]))
-        at = match.end()
-    return found
+def tokens_of(text: str, line: int) -> list[Token]:
+    """Cut a line into tokens; names and enumerations in upper case."""
+    found: list[Token] = []
+    for kind, part, _ in scan(_TOKEN, text.rstrip(), line, lambda rest: f"cannot read {rest.strip()[:30]!r}"):
+        part = part.upper() if kind in ("name", "word") else part
+        found.append(Token(kind, part, line, part if kind in ("name", "op") else ""))
+    return [*found, Token("end", "", line, "")]
 
 
 def plain_axes(text: str) -> dict[str, float] | None:
@@ -362,125 +331,89 @@ def plain_axes(text: str) -> dict[str, float] | None:
     return values
 
 
-class Reader:
-    """Reads expressions from a line's tokens, against the names that are declared."""
+class _Words(Reader):
+    """Reads expressions from a line, against the names that its module declares."""
 
-    def __init__(
-        self, text: str, types: Mapping[str, str], routines: Collection[str], known: Mapping[str, Value],
-        calls: Collection[str],
-    ) -> None:  # fmt: skip
-        self.tokens = tokens_of(text)
-        self.at = 0
-        self.types, self.routines, self.known, self.calls = types, routines, known, calls
+    operators = Operators(
+        Level(("==", "<>", "<", ">", "<=", ">=")), Level(("OR", "B_OR")), Level(("EXOR", "B_EXOR")),
+        Level(("AND", "B_AND")), Level(("+", "-")), Level(("*", "/")), Level(prefix=("NOT", "-", "+")),
+    )  # fmt: skip
 
-    def peek(self) -> str:
-        """Return the next token without consuming it; empty at the line's end."""
-        return self.tokens[self.at][1] if self.at < len(self.tokens) else ""
+    def __init__(self, text: str, module: "_Lines") -> None:
+        super().__init__(tokens_of(text, module.number))
+        self.module = module
 
-    def accept(self, text: str) -> bool:
-        """Consume the next token if it is `text`; return True then."""
-        if self.peek() == text and self.tokens[self.at][0] != "string":
-            self.at += 1
-            return True
-        return False
-
-    def expect(self, text: str) -> None:
-        """Consume a token; raise Fault for another one."""
-        if not self.accept(text):
-            raise Fault(f"{self.peek() or 'the end of the line'!r} stands where {text!r} is expected")
+    def missing(self, *keys: str) -> str:
+        return f"{self.next.text or 'the end of the line'!r} stands where {keys[0]!r} is expected"
 
     def name(self) -> str:
         """Consume a name; raise Fault for another token."""
-        if self.at >= len(self.tokens) or self.tokens[self.at][0] != "name":
-            raise Fault(f"{self.peek() or 'the end of the line'!r} stands where a name is expected")
-        self.at += 1
-        return self.tokens[self.at - 1][1]
+        if self.next.kind != "name":
+            self.fail(f"{self.next.text or 'the end of the line'!r} stands where a name is expected")
+        return self.take().text
 
     def end(self) -> None:
         """Raise Fault unless the line ends here."""
-        if self.at < len(self.tokens):
-            raise Fault(f"{self.peek()!r} is too much")
+        if self.next.kind != "end":
+            self.fail(f"{self.next.text!r} is too much")
 
-    def expression(self) -> Closure:
-        """Read an expression: comparisons bind weakest."""
-        left = self._level(0)
-        while self.peek() in COMPARED:
-            compare, right = COMPARED[self._next()], self._level(0)
-            left = _two(compare, left, right)
-        return left
+    def joined(self, sign: Token, left: Run | None, right: Run) -> Run:
+        if left is not None:
+            operate = OPERATORS[sign.key]
+            return lambda state: operate(left(state), right(state))
+        if sign.key == "NOT":
+            return lambda state: not truth(right(state))
+        return right if sign.key == "+" else lambda state: -number(right(state))
 
-    def _next(self) -> str:
-        self.at += 1
-        return self.tokens[self.at - 1][1]
-
-    def _level(self, k: int) -> Closure:
-        if k == len(LEVELS):
-            return self._unary()
-        left = self._level(k + 1)
-        while self.peek() in LEVELS[k] and self.tokens[self.at][0] != "string":
-            operate, right = LEVELS[k][self._next()], self._level(k + 1)
-            left = _two(operate, left, right)
-        return left
-
-    def _unary(self) -> Closure:
-        if self.accept("NOT"):
-            inner = self._unary()
-            return lambda state: not truth(inner(state))
-        if self.accept("-"):
-            inner = self._unary()
-            return lambda state: -number(inner(state))
-        if self.accept("+"):
-            return self._unary()
+    def operand(self) -> Run:
         return self._members(self._primary())
 
-    def _primary(self) -> Closure:
-        if self.at >= len(self.tokens):
-            raise Fault("the expression ends too early")
-        kind, text = self.tokens[self.at]
-        if kind == "name":
+    def _primary(self) -> Run:
+        if self.next.kind == "end":
+            self.fail("the expression ends too early")
+        if self.next.kind == "name":
             return self._named()
-        self.at += 1
-        if text == "(" and kind == "op":
-            inner = self.expression()
+        if self.accept("("):
+            inner: Run = self.expression()
             self.expect(")")
             return inner
-        if text == "{" and kind == "op":
+        if self.accept("{"):
             return self._structure()
-        constant = _constant(kind, text)
+        constant = _constant(self.take())
         return lambda state: constant
 
-    def _structure(self) -> Closure:
-        if self.at + 1 < len(self.tokens) and self.tokens[self.at + 1][1] == ":":
+    def _structure(self) -> Run:
+        if self.tokens[self.at + 1 :] and self.tokens[self.at + 1].key == ":":
             self.name()
             self.expect(":")
-        members: dict[str, Closure] = {}
-        while True:
-            name = self.name()
-            if name in members:
-                raise Fault(f"names {name} twice")
-            members[name] = self.expression()
-            if not self.accept(","):
-                break
+        members: dict[str, Run] = {}
+        self.listed(lambda: self._component(members))
         self.expect("}")
         return lambda state: {name: real(read(state)) for name, read in members.items()}
 
-    def _named(self) -> Closure:
+    def _component(self, members: dict[str, Run]) -> None:
+        name = self.name()
+        if name in members:
+            raise Fault(f"names {name} twice")
+        members[name] = self.expression()
+
+    def _named(self) -> Run:
         name = self.name()
         if name in ("TRUE", "FALSE"):
             constant = name == "TRUE"
             return lambda state: constant
-        if self.peek() == "(":
+        if self.sees("("):
             return self.call(name)
-        if name in self.known:
-            constant = self.known[name]
+        if name in self.module.known:
+            constant = self.module.known[name]
             return lambda state: constant
         return self.variable(name)
 
-    def variable(self, name: str) -> Closure:
+    def variable(self, name: str) -> Run:
         """Read a variable; the robot's own begin with $."""
         if name.startswith("$"):
             return lambda state: state.robot.read(name)
-        if name not in self.types:
+        if name not in self.module.types:
             raise Fault(f"{name} is not declared")
 
         def read(state: State) -> Value:
@@ -490,35 +423,28 @@ class Reader:
 
         return read
 
-    def _members(self, read: Closure) -> Closure:
+    def _members(self, read: Run) -> Run:
         while True:
             if self.accept("."):
                 name = self.name()
                 read = _member(read, name)
             elif self.accept("["):
-                index = self.expression() if self.peek() != "]" else None
+                index = None if self.sees("]") else self.expression()
                 self.expect("]")
                 read = _element(read, index)
             else:
                 return read
 
-    def call(self, name: str) -> Closure:
+    def call(self, name: str) -> Run:
         """Read the arguments of a routine, ours or the controller's."""
         self.expect("(")
-        arguments: list[tuple[str, Closure]] = []
-        while self.peek() != ")":
-            kind, text = self.tokens[self.at] if self.at < len(self.tokens) else ("", "")
-            follows = self.tokens[self.at + 1][1] if self.at + 1 < len(self.tokens) else ""
-            variable = text if kind == "name" and text in self.types and follows in (",", ")") else ""
-            if variable:
-                self.at += 1
-                arguments.append((variable, self.variable(variable)))
-            else:
-                arguments.append(("", self.expression()))
+        arguments: list[tuple[str, Run]] = []
+        while not self.sees(")"):
+            arguments.append(self._argument())
             if not self.accept(","):
                 break
         self.expect(")")
-        if name not in FUNCTIONS and name not in self.routines and name not in self.calls:
+        if name not in FUNCTIONS and name not in self.module.routine_names and name not in self.module.calls:
             raise Fault(f"there is no routine {name}")
         if name in FUNCTIONS:
             return _function(name, [read for _, read in arguments])
@@ -531,15 +457,23 @@ class Reader:
 
         return called
 
+    def _argument(self) -> tuple[str, Run]:
+        """Read an argument: its name if it is a variable, and its value."""
+        if self.next.text in self.module.types and self.tokens[self.at + 1].key in (",", ")"):
+            name = self.take().text
+            return name, self.variable(name)
+        return "", self.expression()
 
-def _argument(state: State, variable: str, read: Closure) -> Argument:
+
+def _argument(state: State, variable: str, read: Run) -> Argument:
     def write(value: Value) -> None:
         state.variables[variable] = stored(state.types[variable], value)
 
     return Argument(lambda: read(state), write if variable else None)
 
 
-def _constant(kind: str, text: str) -> Value:
+def _constant(token: Token) -> Value:
+    kind, text = token.kind, token.text
     if kind == "int":
         return whole(int(text))
     if kind == "real":
@@ -553,11 +487,7 @@ def _constant(kind: str, text: str) -> Value:
     raise Fault(f"{text!r} stands where a value is expected")
 
 
-def _two(operate: Callable[[Value, Value], Value], left: Closure, right: Closure) -> Closure:
-    return lambda state: operate(left(state), right(state))
-
-
-def _member(read: Closure, name: str) -> Closure:
+def _member(read: Run, name: str) -> Run:
     def member(state: State) -> Value:
         value = read(state)
         if not isinstance(value, dict) or name not in value:
@@ -567,7 +497,7 @@ def _member(read: Closure, name: str) -> Closure:
     return member
 
 
-def _element(read: Closure, index: Closure | None) -> Closure:
+def _element(read: Run, index: Run | None) -> Run:
     def element(state: State) -> Value:
         value = read(state)
         if index is None:  # a string as a whole: NAME[]
@@ -580,7 +510,7 @@ def _element(read: Closure, index: Closure | None) -> Closure:
     return element
 
 
-def _function(name: str, arguments: list[Closure]) -> Closure:
+def _function(name: str, arguments: list[Run]) -> Run:
     count, evaluate = FUNCTIONS[name]
     if len(arguments) != count:
         raise Fault(f"{name} takes {count} arguments, not {len(arguments)}")
@@ -607,7 +537,7 @@ def parse(text: str, file: str, known: tuple[tuple[str, Value], ...], calls: fro
     try:
         routines = reader.routines()
     except Fault as fault:
-        raise ProgramError(file, reader.number, str(fault)) from None
+        raise ProgramError(file, reader.number, fault.sentence) from None
     except RecursionError:
         raise ProgramError(file, reader.number, "nests too deep") from None
     return Module(file, next(iter(routines.values())), routines)
@@ -696,15 +626,11 @@ class _Lines:
                 made.append((number, statement))
         raise Fault(f"{begun} in line {line} has no {' or '.join(ends)}")
 
-    def reader(self, text: str) -> Reader:
-        """Begin to read the words of a line."""
-        return Reader(text, self.types, self.routine_names, self.known, self.calls)
-
-    def expression(self, text: str) -> Closure:
+    def expression(self, text: str) -> Run:
         """Read a text that is one expression."""
-        reader = self.reader(text)
-        found = reader.expression()
-        reader.end()
+        words = _Words(text, self)
+        found: Run = words.expression()
+        words.end()
         return found
 
     def statement(self, word: str, text: str) -> Run | None:
@@ -734,29 +660,21 @@ class _Lines:
             raise Fault("IF has no THEN at its end")
         condition = self.expression(head[1])
         yes, end = self.block("ELSE", "ENDIF", begun="IF", line=begun)
-        no: Run = sequence([])
+        branches: list[tuple[Run | None, Run]] = [(lambda state: truth(condition(state)), yes)]
         if first_word(end) == "ELSE":
-            no, _ = self.block("ENDIF", begun="IF", line=begun)
-        return lambda state: yes(state) if truth(condition(state)) else no(state)
+            branches.append((None, self.block("ENDIF", begun="IF", line=begun)[0]))
+        return choice(branches)
 
     def switch(self, rest: str) -> Run:
         """SWITCH ... CASE ... DEFAULT ... ENDSWITCH."""
         begun, subject = self.number, self.expression(rest)
         empty, text = self.block("CASE", "ENDSWITCH", begun="SWITCH", line=begun)
-        cases: list[tuple[list[Closure] | None, Run]] = []
+        cases: list[tuple[list[Run] | None, Run]] = []
         while first_word(text) != "ENDSWITCH":
             labels = None if first_word(text) == "DEFAULT" else [self.expression(x) for x in text[4:].split(",")]
             body, text = self.block("CASE", "DEFAULT", "ENDSWITCH", begun="SWITCH", line=begun)
             cases.append((labels, body))
-
-        def chosen(state: State) -> str:
-            value = subject(state)
-            for labels, body in cases:
-                if labels is None or any(label(state) == value for label in labels):
-                    return body(state)
-            return empty(state)
-
-        return chosen
+        return runtime.switch(subject, [*cases, (None, empty)])
 
     def count(self, rest: str) -> Run:
         """FOR i = a TO b STEP c ... ENDFOR."""
@@ -766,63 +684,50 @@ class _Lines:
             raise Fault("FOR counts an INT: FOR I=1 TO 10 STEP 2")
         name, first, last = head[1].upper(), self.expression(head[2]), self.expression(head[3])
         step = self.expression(head[4] or "1")
-        body = self.cycle("ENDFOR", "FOR", begun)
+        body, _ = self.cycle("ENDFOR", "FOR", begun)
 
-        def counted(state: State) -> str:
+        def bounds(state: State) -> tuple[int, int, int]:
             k, end, by = integer(first(state)), integer(last(state)), integer(step(state))
             if by == 0:
                 raise Fault("FOR has a STEP of 0")
-            while k <= end if by > 0 else k >= end:
-                state.variables[name] = stored("INT", k)
-                passed(state)
-                if left := body(state):
-                    return "" if left == "EXIT" else left
-                k = state.variables[name] + by
-            return ""
+            return k, end, by
 
-        return counted
+        def store(state: State, k: int) -> None:
+            state.variables[name] = stored("INT", k)
+
+        return runtime.count(bounds, store, body, passed, lambda state: state.variables[name])
 
     def whilst(self, rest: str) -> Run:
         """WHILE ... ENDWHILE."""
         begun, condition = self.number, self.expression(rest)
-        return whilst(condition, self.cycle("ENDWHILE", "WHILE", begun))
+        body, _ = self.cycle("ENDWHILE", "WHILE", begun)
+        return runtime.loop(lambda state: truth(condition(state)), body, passed)
 
     def loop(self, rest: str) -> Run:
         """LOOP ... ENDLOOP."""
         if rest:
             raise Fault(f"{rest[:30]!r} is too much")
-        return whilst(lambda state: True, self.cycle("ENDLOOP", "LOOP", self.number))
+        body, _ = self.cycle("ENDLOOP", "LOOP", self.number)
+        return runtime.loop(lambda state: True, body, passed)
 
     def repeat(self, rest: str) -> Run:
         """REPEAT ... UNTIL."""
-        begun = self.number
-        self.loops += 1
-        body, text = self.block("UNTIL", begun="REPEAT", line=begun)
-        self.loops -= 1
+        body, text = self.cycle("UNTIL", "REPEAT", self.number)
         condition = self.expression(text[5:])
+        return runtime.loop(lambda state: not truth(condition(state)), body, passed, first=False)
 
-        def repeated(state: State) -> str:
-            while True:
-                passed(state)
-                if left := body(state):
-                    return "" if left == "EXIT" else left
-                if truth(condition(state)):
-                    return ""
-
-        return repeated
-
-    def cycle(self, end: str, begun: str, line: int) -> Run:
+    def cycle(self, end: str, begun: str, line: int) -> tuple[Run, str]:
         """Read a loop's statements."""
         self.loops += 1
-        body, _ = self.block(end, begun=begun, line=line)
+        body, text = self.block(end, begun=begun, line=line)
         self.loops -= 1
-        return body
+        return body, text
 
     def leave(self, rest: str) -> Run:
         """EXIT."""
         if rest or not self.loops:
             raise Fault("EXIT leaves a loop, and stands in none" if not rest else f"{rest[:30]!r} is too much")
-        return lambda state: "EXIT"
+        return lambda state: BREAK
 
     def give(self, rest: str) -> Run:
         """RETURN."""
@@ -830,7 +735,7 @@ class _Lines:
 
         def given(state: State) -> str:
             state.result = value(state) if value else None
-            return "RETURN"
+            return RETURN
 
         return given
 
@@ -838,12 +743,7 @@ class _Lines:
         """HALT."""
         if rest:
             raise Fault(f"{rest[:30]!r} is too much")
-
-        def halted(state: State) -> str:
-            state.robot.halt()
-            return ""
-
-        return halted
+        return lambda state: state.robot.halt()
 
     def wait(self, rest: str) -> Run:
         """WAIT SEC, WAIT FOR."""
@@ -852,12 +752,11 @@ class _Lines:
             raise Fault("WAIT needs SEC or FOR")
         value = self.expression(rest[3:])
 
-        def waited(state: State) -> str:
+        def waited(state: State) -> None:
             if word == "FOR" and not truth(value(state)):
                 raise Fault("waits for what does not come")
             state.robot.wait(float(number(value(state))) if word == "SEC" else None)
             state.passes = 0
-            return ""
 
         return waited
 
@@ -867,14 +766,13 @@ class _Lines:
         rounded = bool(words) and words[-1] in _ROUNDED
         target = self.target(rest[: rest.upper().rindex(words[-1])] if rounded else rest)
 
-        def moved(state: State) -> str:
+        def moved(state: State) -> None:
             state.robot.move(kind, target[0](state), rounded)
             state.passes = 0
-            return ""
 
         return moved
 
-    def target(self, text: str) -> tuple[Closure, bool]:
+    def target(self, text: str) -> tuple[Run, bool]:
         """Read a motion's target, and whether it is written in numbers alone."""
         axes = plain_axes(text)
         if axes is not None:
@@ -886,7 +784,7 @@ class _Lines:
         if rest:
             raise Fault(f"{rest[:30]!r} is not part of this subset")
         begun, times = self.number, Times()
-        segments: list[tuple[str, Closure, bool, int]] = []
+        segments: list[tuple[str, Run, bool, int]] = []
         while self.at < len(self.lines):
             text = self.next()
             word = first_word(text)
@@ -903,60 +801,52 @@ class _Lines:
 
     def assignment_or_call(self, text: str) -> Run:
         """NAME = value, NAME.MEMBER = value, NAME[] = "text", NAME(...)."""
-        reader = self.reader(text)
-        name = reader.name()
-        if reader.peek() == "(":
-            call = reader.call(name)
-            reader.end()
+        words = _Words(text, self)
+        name = words.name()
+        if words.sees("("):
+            call = words.call(name)
+            words.end()
 
-            def called(state: State) -> str:
+            def called(state: State) -> None:
                 call(state)
-                return ""
 
             return called
         path = [name]
-        while reader.peek() in (".", "["):
-            if reader.accept("."):
-                path.append(reader.name())
+        while words.sees(".", "["):
+            if words.accept("."):
+                path.append(words.name())
             else:
-                reader.expect("[")
-                reader.expect("]")
-        reader.expect("=")
-        value = reader.expression()
-        reader.end()
+                words.expect("[")
+                words.expect("]")
+        words.expect("=")
+        value = words.expression()
+        words.end()
         return self.assigned(tuple(path), value)
 
-    def assigned(self, path: tuple[str, ...], value: Closure) -> Run:
+    def assigned(self, path: tuple[str, ...], value: Run) -> Run:
         """Write a variable, the robot's or our own."""
         name = path[0]
         if name.startswith("$"):
-
-            def written(state: State) -> str:
-                state.robot.write(path, value(state))
-                return ""
-
-            return written
+            return lambda state: state.robot.write(path, value(state))
         if name not in self.types:
             raise Fault(f"{name} is not declared")
         kind = self.types[name]
 
-        def kept(state: State) -> str:
+        def kept(state: State) -> None:
             if len(path) == 1:
                 state.variables[name] = stored(kind, value(state))
             else:
                 held = state.variables.setdefault(name, {})
                 state.variables[name] = {**held, path[1]: stored("REAL", value(state))}
-            return ""
 
         return kept
 
 
-def _splined(kind: str, segments: list[tuple[str, Closure, bool, int]], times: TimeBlock | None, line: int) -> Run:
-    def run(state: State) -> str:
+def _splined(kind: str, segments: list[tuple[str, Run, bool, int]], times: TimeBlock | None, line: int) -> Run:
+    def run(state: State) -> None:
         made = tuple(Segment(word, target(state), constant, k) for word, target, constant, k in segments)
         state.robot.spline(Spline(kind, made, times, line))
         state.passes = 0
-        return ""
 
     return run
 
@@ -968,10 +858,6 @@ def _nothing(rest: str) -> None:
 Operator = Callable[[Value, Value], Value]
 
 
-class Fault(Exception):
-    """Error of a line, as a sentence; the caller adds the line number."""
-
-
 class Word(str):
     """A constant of an enumeration, such as #T1; upper case."""
 
@@ -979,7 +865,7 @@ class Word(str):
 def single(x: float) -> float:
     """Round to a REAL."""
     try:
-        return float(struct.unpack("<f", struct.pack("<f", x))[0])
+        return runtime.single(x)
     except OverflowError:
         raise Fault(f"{x:g} is too large for a REAL") from None
 
@@ -1056,8 +942,8 @@ def _quotient(a: Value, b: Value) -> Value:
     return a / b
 
 
-def _compared(operate: Callable[[Value, Value], bool], ordered: bool) -> Callable[[Value, Value], bool]:
-    def both(a: Value, b: Value) -> bool:
+def _compared(operate: Operator, *, ordered: bool) -> Operator:
+    def both(a: Value, b: Value) -> Value:
         numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (a, b))
         if not numbers and (ordered or type(a) is not type(b)):
             raise Fault(f"compares {shown(a)} with {shown(b)}")
@@ -1066,21 +952,21 @@ def _compared(operate: Callable[[Value, Value], bool], ordered: bool) -> Callabl
     return both
 
 
-COMPARED: dict[str, Operator] = {
-    "==": _compared(lambda a, b: bool(a == b), False),
-    "<>": _compared(lambda a, b: bool(a != b), False),
-    "<": _compared(lambda a, b: bool(a < b), True),
-    ">": _compared(lambda a, b: bool(a > b), True),
-    "<=": _compared(lambda a, b: bool(a <= b), True),
-    ">=": _compared(lambda a, b: bool(a >= b), True),
+OPERATORS: dict[str, Operator] = {
+    "==": _compared(operator.eq, ordered=False),
+    "<>": _compared(operator.ne, ordered=False),
+    **{sign: _compared(operate, ordered=True) for sign, operate in runtime.ORDER.items()},
+    "OR": lambda a, b: truth(a) | truth(b),
+    "B_OR": lambda a, b: integer(a) | integer(b),
+    "EXOR": lambda a, b: truth(a) ^ truth(b),
+    "B_EXOR": lambda a, b: integer(a) ^ integer(b),
+    "AND": lambda a, b: truth(a) & truth(b),
+    "B_AND": lambda a, b: integer(a) & integer(b),
+    "+": _calculated(operator.add),
+    "-": _calculated(operator.sub),
+    "*": _calculated(operator.mul),
+    "/": _calculated(_quotient),
 }
-LEVELS: tuple[dict[str, Operator], ...] = (  # from the weakest on
-    {"OR": lambda a, b: truth(a) | truth(b), "B_OR": lambda a, b: integer(a) | integer(b)},
-    {"EXOR": lambda a, b: truth(a) ^ truth(b), "B_EXOR": lambda a, b: integer(a) ^ integer(b)},
-    {"AND": lambda a, b: truth(a) & truth(b), "B_AND": lambda a, b: integer(a) & integer(b)},
-    {"+": _calculated(lambda a, b: a + b), "-": _calculated(lambda a, b: a - b)},
-    {"*": _calculated(lambda a, b: a * b), "/": _calculated(_quotient)},
-)
 FUNCTIONS: dict[str, tuple[int, Callable[..., float]]] = {
     "ABS": (1, abs),
     "SQRT": (1, math.sqrt),

@@ -14,9 +14,10 @@ import numpy as np
 
 from excitor.design.programs.clients.rsi_server import RsiServer
 from excitor.design.programs.clients.run_motion import Run
-from excitor.design.programs.krl.language import Argument, Fault, Value, Word
+from excitor.design.programs.krl.language import Argument, Value, Word
 from excitor.design.programs.krl.spline_controller import NEAR, KrlRobot, drive, read
 from excitor.design.programs.plan import Stretches, StretchName
+from excitor.design.programs.runtime import Fault
 from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch
 
 MARGIN = 2.0  # deg by which limits of corrections may be wider than the motion

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from excitor.design.programs.krl.language import Argument, Fault, Module, Spline, Value, Word, parse, run, single
+from excitor.design.programs.krl.language import Argument, Module, Spline, Value, Word, parse, run, single
 from excitor.design.programs.plan import StretchName
+from excitor.design.programs.runtime import Fault
 from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch
 
 LONGEST_NAME = 24

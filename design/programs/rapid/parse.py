@@ -1,15 +1,16 @@
-"""Parser of RAPID modules: tokens, syntax tree and types.
+"""Which words, names, numbers and texts a RAPID module is made of.
 
-It is written from the language's description, independent of any emitter. Declarations, statements and expressions
-carry their line; a num is stored in single precision.
+* What a RAPID module says, as a tree: declarations and expressions, each with its line; a statement is what makes it.
+* Which RAPID module a text is: a parser written from the language's description, independent of any emitter.
+* Which types and predeclared data RAPID has, and how a num is kept: in single precision.
 """
 
 import re
-import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NoReturn
 
+from excitor.design.programs.runtime import Fault, Level, Operators, Reader, Run, Token, scan, single
 from excitor.design.programs.target import ProgramError
 
 WORDS = frozenset(
@@ -22,93 +23,36 @@ WORDS = frozenset(
 LONGEST_NAME = 32
 LONGEST_STRING = 80
 
+_NUMBER = r"0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _TOKEN = re.compile(
-    r"""(?P<blank>[ \t\r]+|!.*)|(?P<line>\n)|(?P<string>"(?:[^"\n]|"")*")|(?P<late>%"[^"\n]*"%)
-    |(?P<number>0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)
-    |(?P<sign>:=|<>|<=|>=|[-+*/=<>\\(){}\[\],;:.%])""",
+    rf"""(?P<blank>[ \t\r\n]+|!.*)|(?P<string>"(?:[^"\n]|"")*")|(?P<late>%"[^"\n]*"%)
+    |(?P<odd>(?>{_NUMBER})(?=[A-Za-z_0-9]))|(?P<number>{_NUMBER})|(?P<name>[A-Za-z_][A-Za-z0-9_]*)
+    |(?P<sign>:=|<>|<=|>=|[-+*/=<>\\(){{}}\[\],;:.%])""",
     re.VERBOSE,
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One of them."""
-
-    kind: str  # "string", "late", "number", "name", "word", "sign" or "end"
-    text: str
-    line: int
-
-
-def tokens(file: str, text: str) -> Iterator[Token]:
-    """Split a text into tokens; raise ProgramError for invalid characters."""
+def _tokens(text: str) -> list[Token]:
+    """Cut a text into tokens, the last of which is its end."""
     text = re.sub(r"\A\s*%%%[^%]*%%%", lambda header: "\n" * header[0].count("\n"), text)
-    at, line = 0, 1
-    while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
-            raise ProgramError(file, line, f"the letter {text[at]!r} has no place here")
-        kind, at = str(found.lastgroup), found.end()
-        if kind == "line":
-            line += 1
-        elif kind != "blank":
-            yield _token(file, line, kind, found[0])
-            if kind == "number" and re.match(r"[A-Za-z_0-9]", text[at : at + 1]):
-                raise ProgramError(file, line, f"a letter follows the number {found[0]}")
-    yield Token("end", "the end of the file", line)
+    found = scan(_TOKEN, text, 1, lambda rest: f"the letter {rest[0]!r} has no place here")
+    tokens = [_token(kind, part, line) for kind, part, line in found]
+    return [*tokens, Token("end", "the end of the file", 1 + text.count("\n"), "")]
 
 
-def _token(file: str, line: int, kind: str, text: str) -> Token:
+def _token(kind: str, text: str, line: int) -> Token:
+    if kind == "odd":
+        raise Fault(f"a letter follows the number {text}", line)
     if kind == "name" and len(text) > LONGEST_NAME:
-        raise ProgramError(file, line, f"the name {text} has {len(text)} letters, {LONGEST_NAME} are allowed")
+        raise Fault(f"the name {text} has {len(text)} letters, {LONGEST_NAME} are allowed", line)
     if kind == "name" and text.upper() in WORDS:
-        return Token("word", text.upper(), line)
+        return Token("word", text.upper(), line, text.upper())
     if kind == "string":
         inner = text[1:-1].replace('""', '"')
         if len(inner) > LONGEST_STRING:
-            raise ProgramError(file, line, f"a string has {len(inner)} letters, {LONGEST_STRING} are allowed")
-        return Token(kind, inner, line)
-    return Token(kind, text, line)
-
-
-class Reader:
-    """Steps through the words of a module."""
-
-    def __init__(self, file: str, tokens: list[Token]) -> None:
-        self.file, self.tokens, self.at = file, tokens, 0
-
-    @property
-    def next(self) -> Token:
-        """The next token, not consumed."""
-        return self.tokens[self.at]
-
-    def sees(self, *texts: str) -> bool:
-        """Return True if the next token is one of these words or signs."""
-        return self.next.text in texts and self.next.kind in ("word", "sign")
-
-    def accept(self, *texts: str) -> str | None:
-        """Consume the next token if it is one of these; return it, else None."""
-        if not self.sees(*texts):
-            return None
-        self.at += 1
-        return self.tokens[self.at - 1].text
-
-    def expect(self, *texts: str) -> str:
-        """Consume the next token, which must be one of these."""
-        found = self.accept(*texts)
-        if found is None:
-            self.fail(f"expected {' or '.join(texts)}")
-        return found
-
-    def name(self) -> str:
-        """Consume a name."""
-        if self.next.kind != "name":
-            self.fail("expected a name")
-        self.at += 1
-        return self.tokens[self.at - 1].text
-
-    def fail(self, sentence: str) -> NoReturn:
-        """Raise ProgramError at the reader's position."""
-        raise ProgramError(self.file, self.next.line, f"{sentence}, found {self.next.text}")
+            raise Fault(f"a string has {len(inner)} letters, {LONGEST_STRING} are allowed", line)
+        return Token(kind, inner, line, "")
+    return Token(kind, text, line, text if kind == "sign" else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +90,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function's value."""
+    """A call of a function for its value, or of an instruction or procedure."""
 
     line: int
     name: str
@@ -174,81 +118,8 @@ class Aggregate:
 Expression = Value | Path | Call | Operation | Aggregate
 
 
-@dataclass(frozen=True, slots=True)
-class Assign:
-    """`place := value;`."""
-
-    line: int
-    place: Path
-    value: Expression
-
-
-@dataclass(frozen=True, slots=True)
-class Do:
-    """A call of an instruction or a procedure."""
-
-    line: int
-    name: str
-    arguments: tuple[Argument, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class If:
-    """Conditions with their statements; an ELSE has no condition."""
-
-    line: int
-    branches: tuple[tuple[Expression | None, "Block"], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class For:
-    """`FOR name FROM first TO last [STEP step] DO`."""
-
-    line: int
-    name: str
-    first: Expression
-    last: Expression
-    step: Expression | None
-    body: "Block"
-
-
-@dataclass(frozen=True, slots=True)
-class While:
-    """`WHILE condition DO`."""
-
-    line: int
-    condition: Expression
-    body: "Block"
-
-
-@dataclass(frozen=True, slots=True)
-class Test:
-    """`TEST value CASE ...: DEFAULT: ENDTEST`; a DEFAULT has no values."""
-
-    line: int
-    value: Expression
-    cases: tuple[tuple[tuple[Expression, ...] | None, "Block"], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Jump:
-    """RETURN, RAISE, RETRY, TRYNEXT, EXIT."""
-
-    line: int
-    word: str
-    value: Expression | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class UnsupportedStatement:
-    """A statement that is RAPID and is not executed here: GOTO, CONNECT, late binding."""
-
-    line: int
-    what: str
-
-
-Statement = Assign | Do | If | For | While | Test | Jump | UnsupportedStatement
-Block = tuple[Statement, ...]
+Statement = tuple[int, Callable[[Any], Run]]  # its line, and what makes it in a routine: run.Body
+Block = list[Statement]
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,20 +180,32 @@ class Module:
     routines: tuple[Routine, ...] = field(default=())
 
 
-_COMPARE = ("=", "<>", "<", ">", "<=", ">=")
-
-
 def parse(file: str, text: str) -> Module:
     """Parse a module; raise ProgramError where the text is not a valid one."""
-    return _Parser(file, list(tokens(file, text))).module()
+    try:
+        return _Parser(_tokens(text)).module()
+    except Fault as fault:
+        raise ProgramError(file, fault.line, fault.sentence) from None
 
 
 class _Parser(Reader):
-    def listed(self, item: Callable[[], Expression]) -> tuple[Expression, ...]:
-        found = [item()]
-        while self.accept(","):
-            found.append(item())
-        return tuple(found)
+    operators = Operators(
+        Level(("OR", "XOR")), Level(("AND",), ("NOT",)),
+        Level(("=", "<>", "<", ">", "<=", ">="), ("NOT",), chain=False), Level(("+", "-")),
+        Level(("*", "/", "DIV", "MOD")),
+        Level(prefix=("+", "-")),
+    )  # fmt: skip
+
+    def missing(self, *keys: str) -> str:
+        return f"expected {' or '.join(keys)}"
+
+    def fail(self, sentence: str) -> NoReturn:
+        super().fail(f"{sentence}, found {self.next.text}")
+
+    def name(self) -> str:
+        if self.next.kind != "name":
+            self.fail("expected a name")
+        return self.take().text
 
     # ---- declarations
 
@@ -331,9 +214,7 @@ class _Parser(Reader):
         self.expect("MODULE")
         name = self.name()
         if self.accept("("):
-            self.expect("SYSMODULE", "NOSTEPIN", "VIEWONLY", "READONLY", "NOVIEW")
-            while self.accept(","):
-                self.expect("SYSMODULE", "NOSTEPIN", "VIEWONLY", "READONLY", "NOVIEW")
+            self.listed(lambda: self.expect("SYSMODULE", "NOSTEPIN", "VIEWONLY", "READONLY", "NOVIEW"))
             self.expect(")")
         records: list[Record] = []
         data: list[Data] = []
@@ -369,7 +250,7 @@ class _Parser(Reader):
         sizes: tuple[Expression, ...] = ()
         value = None
         if self.accept("{"):
-            sizes = self.listed(self.expression)
+            sizes = tuple(self.listed(self.expression))
             self.expect("}")
         if self.accept(":="):
             value = self.expression()
@@ -408,76 +289,70 @@ class _Parser(Reader):
         return tuple(found)
 
     def parameter(self) -> Parameter:
-        line, optional = self.next.line, self.accept("\\") is not None
-        mode = self.accept("INOUT", "VAR", "PERS") or ""
+        line, optional = self.next.line, bool(self.accept("\\"))
+        mode = self.accept("INOUT", "VAR", "PERS")
         kind, name, rank = self.name(), self.name(), 0
         if self.accept("{"):
-            self.expect("*")
-            rank = 1
-            while self.accept(","):
-                self.expect("*")
-                rank += 1
+            rank = len(self.listed(lambda: self.expect("*")))
             self.expect("}")
         return Parameter(line, kind, name, optional, mode, rank)
 
     # ---- statements
 
     def block(self, *ends: str) -> Block:
-        found: list[Statement] = []
+        found: Block = []
         while not self.sees(*ends):
-            found.append(self.statement(ends))
-        return tuple(found)
+            found.append((self.next.line, self.statement(ends)))
+        return found
 
-    def statement(self, ends: tuple[str, ...]) -> Statement:
-        line = self.next.line
-        makers = {"IF": self.choice, "FOR": self.loop, "WHILE": self.repeat, "TEST": self.test}
-        if self.next.kind == "word" and self.next.text in makers:
-            self.at += 1
-            return makers[self.tokens[self.at - 1].text](line)
+    def statement(self, ends: tuple[str, ...]) -> Callable[[Any], Run]:
+        makers = {"IF": self.choice, "FOR": self.count, "WHILE": self.loop, "TEST": self.switch}
+        if word := self.accept(*makers):
+            return makers[word]()
         if self.next.kind not in ("name", "late") and not self.sees(
             "RETURN", "RAISE", "RETRY", "TRYNEXT", "EXIT", "GOTO", "CONNECT", "%"
         ):
             self.fail(f"expected a statement or {' or '.join(ends)}")
-        if self.next.kind == "name" and self.tokens[self.at + 1].text == ":":
+        if self.next.kind == "name" and self.tokens[self.at + 1].key == ":":
             label = self.name()
             self.expect(":")
-            return UnsupportedStatement(line, f"the label {label}")
-        found = self.simple(line)
+            return _unsupported(f"the label {label}")
+        found = self.simple()
         self.expect(";")
         return found
 
-    def simple(self, line: int) -> Statement:
-        if word := self.accept("RETRY", "TRYNEXT", "EXIT"):
-            return Jump(line, word)
-        if word := self.accept("RETURN", "RAISE"):
-            return Jump(line, word, None if self.sees(";") else self.expression())
+    def simple(self) -> Callable[[Any], Run]:
+        if word := self.accept("RETRY", "TRYNEXT", "EXIT", "RETURN", "RAISE"):
+            value = self.expression() if word in ("RETURN", "RAISE") and not self.sees(";") else None
+            return lambda body: body.jump(word, value)
         if self.accept("GOTO"):
-            return UnsupportedStatement(line, f"GOTO {self.name()}")
+            return _unsupported(f"GOTO {self.name()}")
         if self.accept("CONNECT"):
             self.path()
             self.expect("WITH")
-            return UnsupportedStatement(line, f"CONNECT with the trap {self.name()}")
+            return _unsupported(f"CONNECT with the trap {self.name()}")
         if self.next.kind == "late" or self.sees("%"):
             while not self.sees(";"):
                 self.at += 1
-            return UnsupportedStatement(line, "a call of a routine whose name is a text")
+            return _unsupported("a call of a routine whose name is a text")
         start = self.at
-        path = self.path()
+        place = self.path()
         if self.accept(":="):
-            return Assign(line, path, self.expression())
+            value = self.expression()
+            return lambda body: body.assign(place, value)
         self.at = start
-        name = self.name()
-        if self.accept("("):
-            arguments = self.arguments(")")
+        name, bracket = self.name(), self.accept("(")
+        call = Call(place.line, name, self.arguments(")" if bracket else ";"))
+        if bracket:
             self.expect(")")
-            return Do(line, name, arguments)
-        return Do(line, name, self.arguments(";"))
+        return lambda body: body.do(call)
 
-    def choice(self, line: int) -> Statement:
+    def choice(self) -> Callable[[Any], Run]:
+        branches: list[tuple[Expression | None, Block]] = []
         condition = self.expression()
         if not self.accept("THEN"):  # compact: one statement
-            return If(line, ((condition, (self.statement(()),)),))
-        branches: list[tuple[Expression | None, Block]] = []
+            branches.append((condition, [(self.next.line, self.statement(()))]))
+            return lambda body: body.choice(branches)
         while True:
             branches.append((condition, self.block("ELSEIF", "ELSE", "ENDIF")))
             if not self.accept("ELSEIF"):
@@ -487,30 +362,31 @@ class _Parser(Reader):
         if self.accept("ELSE"):
             branches.append((None, self.block("ENDIF")))
         self.expect("ENDIF")
-        return If(line, tuple(branches))
+        return lambda body: body.choice(branches)
 
-    def loop(self, line: int) -> Statement:
+    def count(self) -> Callable[[Any], Run]:
         name = self.name()
         self.expect("FROM")
-        first = self.expression()
+        limits = [self.expression()]
         self.expect("TO")
-        last = self.expression()
-        step = self.expression() if self.accept("STEP") else None
+        limits.append(self.expression())
+        if self.accept("STEP"):
+            limits.append(self.expression())
         self.expect("DO")
-        body = self.block("ENDFOR")
+        block = self.block("ENDFOR")
         self.expect("ENDFOR")
-        return For(line, name, first, last, step, body)
+        return lambda body: body.count(name, limits, block)
 
-    def repeat(self, line: int) -> Statement:
+    def loop(self) -> Callable[[Any], Run]:
         condition = self.expression()
         self.expect("DO")
-        body = self.block("ENDWHILE")
+        block = self.block("ENDWHILE")
         self.expect("ENDWHILE")
-        return While(line, condition, body)
+        return lambda body: body.loop(condition, block)
 
-    def test(self, line: int) -> Statement:
+    def switch(self) -> Callable[[Any], Run]:
         value = self.expression()
-        cases: list[tuple[tuple[Expression, ...] | None, Block]] = []
+        cases: list[tuple[list[Expression] | None, Block]] = []
         while self.accept("CASE"):
             values = self.listed(self.expression)
             self.expect(":")
@@ -519,7 +395,7 @@ class _Parser(Reader):
             self.expect(":")
             cases.append((None, self.block("ENDTEST")))
         self.expect("ENDTEST")
-        return Test(line, value, tuple(cases))
+        return lambda body: body.switch(value, cases)
 
     # ---- expressions
 
@@ -547,51 +423,15 @@ class _Parser(Reader):
         name = self.name()
         if not self.accept("{"):
             return Part(name)
-        indices = self.listed(self.expression)
+        indices = tuple(self.listed(self.expression))
         self.expect("}")
         return Part(name, indices)
 
-    def expression(self) -> Expression:
-        """Join logical terms; NOT takes a whole one, as OR and XOR do."""
-        left = self.conjunction()
-        while self.sees("OR", "XOR"):
-            line, sign = self.next.line, self.expect("OR", "XOR")
-            left = Operation(line, sign, left, self.conjunction())
-        return left
+    def joined(self, sign: Token, left: Expression | None, right: Expression) -> Expression:
+        return right if left is None and sign.key == "+" else Operation(sign.line, sign.key, left, right)
 
-    def conjunction(self) -> Expression:
-        if self.sees("NOT"):
-            line = self.next.line
-            self.expect("NOT")
-            return Operation(line, "NOT", None, self.conjunction())
-        return self.chain(("AND",), self.relation)
-
-    def relation(self) -> Expression:
-        if self.sees("NOT"):
-            line = self.next.line
-            self.expect("NOT")
-            return Operation(line, "NOT", None, self.relation())
-        left = self.sum()
-        if self.sees(*_COMPARE):
-            line, sign = self.next.line, self.expect(*_COMPARE)
-            return Operation(line, sign, left, self.sum())
-        return left
-
-    def sum(self) -> Expression:
-        return self.chain(("+", "-"), lambda: self.chain(("*", "/", "DIV", "MOD"), self.primary))
-
-    def chain(self, signs: tuple[str, ...], operand: Callable[[], Expression]) -> Expression:
-        left = operand()
-        while self.sees(*signs):
-            line, sign = self.next.line, self.expect(*signs)
-            left = Operation(line, sign, left, operand())
-        return left
-
-    def primary(self) -> Expression:
+    def operand(self) -> Expression:
         token = self.next
-        if self.accept("+", "-"):
-            right = self.primary()
-            return right if token.text == "+" else Operation(token.line, "-", None, right)
         if token.kind == "number":
             self.at += 1
             hexadecimal = token.text[:2] in ("0x", "0X")
@@ -602,16 +442,16 @@ class _Parser(Reader):
         if self.accept("TRUE", "FALSE"):
             return Value(token.line, token.text == "TRUE")
         if self.accept("("):
-            inner = self.expression()
+            inner: Expression = self.expression()
             self.expect(")")
             return inner
         if self.accept("["):
-            items = self.listed(self.expression)
+            items = tuple(self.listed(self.expression))
             self.expect("]")
             return Aggregate(token.line, items)
         if self.next.kind != "name":
             self.fail("expected a value")
-        if self.tokens[self.at + 1].text == "(":
+        if self.tokens[self.at + 1].key == "(":
             name = self.name()
             self.expect("(")
             arguments = self.arguments(")")
@@ -620,12 +460,9 @@ class _Parser(Reader):
         return self.path()
 
 
-_SINGLE = struct.Struct("<f")
-
-
-def single(value: float) -> float:
-    """Round to single precision, as a num is kept; OverflowError where it is too large."""
-    return float(_SINGLE.unpack(_SINGLE.pack(value))[0])
+def _unsupported(what: str) -> Callable[[Any], Run]:
+    """Make a statement that is RAPID and is not executed here: GOTO, CONNECT, late binding."""
+    return lambda body: body.refuse(f"{what} is not executed here")
 
 
 @dataclass(frozen=True, slots=True)

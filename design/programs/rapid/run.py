@@ -8,8 +8,10 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Protocol
 
+from excitor.design.programs import runtime
 from excitor.design.programs.rapid import parse as tree
 from excitor.design.programs.rapid.parse import (
     BOOL,
@@ -25,16 +27,17 @@ from excitor.design.programs.rapid.parse import (
     Type,
     copied,
     initial,
-    single,
 )
+from excitor.design.programs.runtime import ORDER, Fault, Guard, Passes, single
 from excitor.design.programs.target import ProgramError
 
 Frame = list[Any]  # of cells, each a list of one value
 Evaluate = Callable[[Frame], Any]
 Locate = Callable[[Frame], tuple[Any, Any]]  # -> container, key
 
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq, "<>": operator.ne, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {"=": operator.eq, "<>": operator.ne, **ORDER}
+_JOIN: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
 }  # fmt: skip
 
 
@@ -57,6 +60,7 @@ class Signature:
     result: Type | None
     types: tuple[Type, ...]
     call: Callable[[Sequence[Any]], Any] | None = None  # gets cells
+    body: Callable[[], "Step"] | None = None  # compiles it
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +282,10 @@ def _logic(sign: str, a: Evaluate, b: Evaluate) -> Evaluate:
 def _arithmetic(
     scope: Scope, node: tree.Operation, a: Evaluate, b: Evaluate, keep: Callable[[float], float]
 ) -> Evaluate:
+    if node.sign in _JOIN:
+        join = _JOIN[node.sign]
+        return lambda frame: keep(join(a(frame), b(frame)))
+
     def whole(x: float) -> int:
         if x != int(x):
             raise scope.fail(node.line, f"{node.sign} needs whole numbers, found {x:g}")
@@ -287,14 +295,6 @@ def _arithmetic(
         x, y = whole(a(frame)), whole(b(frame))
         return float(int(x / y) if node.sign == "DIV" else x - y * int(x / y))
 
-    if node.sign == "+":
-        return lambda frame: keep(a(frame) + b(frame))
-    if node.sign == "-":
-        return lambda frame: keep(a(frame) - b(frame))
-    if node.sign == "*":
-        return lambda frame: keep(a(frame) * b(frame))
-    if node.sign == "/":
-        return lambda frame: keep(a(frame) / b(frame))
     return divided
 
 
@@ -310,7 +310,7 @@ def _call(scope: Scope, node: tree.Call) -> tuple[Type, Evaluate]:
     return builtin.result, builtin_call(scope, node, builtin)
 
 
-def routine_call(scope: Scope, node: tree.Call | tree.Do, routine: Signature) -> Evaluate:
+def routine_call(scope: Scope, node: tree.Call, routine: Signature) -> Evaluate:
     """Compile a call of a routine of the program: values are copied into cells, references share theirs."""
     wanted = [
         BuiltinParameter(p.name.lower() if p.optional else "", str(t))
@@ -346,7 +346,7 @@ def _shared(scope: Scope, node: tree.Expression, kind: Type) -> Evaluate:
     return lambda frame: frame[found.index] if found.cell is None else found.cell
 
 
-def matched(scope: Scope, node: tree.Call | tree.Do, wanted: Sequence[BuiltinParameter]) -> list[tree.Argument | None]:
+def matched(scope: Scope, node: tree.Call, wanted: Sequence[BuiltinParameter]) -> list[tree.Argument | None]:
     """Match arguments to parameters; optional ones must stand between the right required ones."""
     given: list[tree.Argument | None] = [None] * len(wanted)
     at = 0
@@ -369,7 +369,7 @@ def matched(scope: Scope, node: tree.Call | tree.Do, wanted: Sequence[BuiltinPar
     return given
 
 
-def builtin_call(scope: Scope, node: tree.Call | tree.Do, builtin: Builtin) -> Evaluate:
+def builtin_call(scope: Scope, node: tree.Call, builtin: Builtin) -> Evaluate:
     """Compile a call of a built-in."""
     required: list[Evaluate] = []
     named: dict[str, Evaluate] = {}
@@ -439,6 +439,17 @@ class _HandlerEnd(Exception):
     """End of an error handler by RETRY or TRYNEXT."""
 
 
+_WRONG = (Fault, ZeroDivisionError, OverflowError, ValueError, RecursionError)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, Fault):
+        return error.sentence
+    if isinstance(error, ZeroDivisionError):
+        return "divides by zero"
+    return "calls go too deep" if isinstance(error, RecursionError) else f"a number cannot be computed: {error}"
+
+
 class Controller(Protocol):
     """Controller interface that a program needs."""
 
@@ -477,7 +488,9 @@ class Program:
 
     def __init__(self, file: str, module: tree.Module, controller: Controller) -> None:
         self.file, self.controller, self.module = file, controller, module
-        self.idle, self.seen, self.depth = 0, -1.0, 0
+        self.guard = Guard(file, _WRONG, _sentence)
+        self.passes = Passes(MOST_IDLE, f"loops make {MOST_IDLE} passes in which nothing moves")
+        self.seen, self.depth = -1.0, 0
         system = {name: Slot(kind, "SYSTEM", [copied(kept)]) for name, (kind, kept) in PREDECLARED.items()}
         self.errno: list[Any] = [0.0]
         system["errno"] = Slot(NUM, "SYSTEM", self.errno)
@@ -519,8 +532,7 @@ class Program:
             kind, make = self._data(scope, data)
             scope.data[data.name.lower()] = Slot(kind, data.storage, [copied(self._now(data.line, make))])
         for signature in scope.routines.values():
-            if signature.routine.kind != "TRAP":
-                signature.call = self._routine(signature)
+            self._routine(signature)
 
     def _new(self, line: int, name: str, *tables: dict[str, Any]) -> None:
         if any(name.lower() in table for table in tables):
@@ -551,35 +563,35 @@ class Program:
         return int(size)
 
     def _now(self, line: int, evaluate: Evaluate) -> Any:
-        return self._guard(line, evaluate, [])
+        return self.guard(line, evaluate)([])
 
     # ---- routines
 
-    def _routine(self, signature: Signature) -> Callable[[Sequence[Any]], Any]:
+    def _routine(self, signature: Signature) -> None:
         routine, scope = signature.routine, self.scope.within()
         scope.width = [0]
         for parameter, kind in zip(routine.parameters, signature.types, strict=True):
             storage = parameter.mode.replace("INOUT", "VAR") or "VAR"
             scope.local(parameter.name, kind, storage, parameter.optional)
-        made: list[tuple[int, int, Evaluate]] = []
+        made: list[tuple[int, Evaluate]] = []
         for data in routine.data:
             kind, make = self._data(scope, data)
-            made.append((scope.local(data.name, kind, data.storage).index, data.line, make))
-        compiled: list[Step] = []  # when first called: routines may call each other
+            made.append((scope.local(data.name, kind, data.storage).index, self.guard(data.line, make)))
+
+        @cache  # compiled when it is first called: routines may call each other
+        def body() -> Step:
+            plain = Body(self, scope, signature.result)
+            handler = None if routine.handler is None else plain.block(routine.handler)
+            return replace(plain, handler=handler).block(routine.body)
 
         def call(cells: Sequence[Any]) -> Any:
-            if not compiled:
-                compiled.append(self._body(scope, routine, signature.result))
+            run = body()
             frame: Frame = [*cells, *[None] * (scope.width[0] - len(cells))]
-            for index, line, make in made:
-                frame[index] = [copied(self._guard(line, make, frame))]
-            return self._enter(routine, compiled[0], frame, signature.result)
+            for index, make in made:
+                frame[index] = [copied(make(frame))]
+            return self._enter(routine, run, frame, signature.result)
 
-        return call
-
-    def _body(self, scope: Scope, routine: tree.Routine, result: Type | None) -> Step:
-        handler = None if routine.handler is None else self._block(scope, routine.handler, result, None)
-        return self._block(scope, routine.body, result, handler)
+        signature.body, signature.call = body, call
 
     def _enter(self, routine: tree.Routine, body: Step, frame: Frame, result: Type | None) -> Any:
         self.depth += 1
@@ -598,60 +610,134 @@ class Program:
     def check(self) -> None:
         """Compile every routine, called or not."""
         for signature in self.scope.routines.values():
-            scope = self.scope.within()
-            scope.width = [0]
-            for parameter, kind in zip(signature.routine.parameters, signature.types, strict=True):
-                scope.local(parameter.name, kind, "VAR", parameter.optional)
-            for data in signature.routine.data:
-                scope.local(data.name, self._data(scope, data)[0], data.storage)
-            self._body(scope, signature.routine, signature.result)
+            assert signature.body is not None
+            signature.body()
 
-    # ---- statements
+    def turn(self, frame: Frame) -> None:
+        """Count a pass of a loop in which nothing moves."""
+        if self.controller.time != self.seen:
+            self.seen, self.passes.count = self.controller.time, 0
+        self.passes.spend()
 
-    def _block(self, scope: Scope, block: tree.Block, result: Type | None, handler: Step | None) -> Step:
-        steps = [(node.line, self._step(scope, node, result, handler)) for node in block]
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Makes a routine's statements, each a function of its frame."""
+
+    program: Program
+    scope: Scope
+    result: Type | None
+    handler: Step | None = None
+
+    def block(self, block: tree.Block) -> Step:
+        """Make statements that run one after the other."""
+        guard = self.program.guard
+        return guard.sequence([(line, guard(line, make)(self)) for line, make in block])
+
+    def assign(self, node: tree.Path, given: tree.Expression) -> Step:
+        """Make PLACE := VALUE."""
+        if slot(self.scope, node).storage in ("CONST", "LOOP", "SYSTEM"):
+            raise Fault(f"{node.parts[0].name} cannot be changed")
+        kind, locate = place(self.scope, node)
+        get = value(self.scope, given, kind)
+
+        def assign(frame: Frame) -> None:
+            new = copied(get(frame))
+            container, key = locate(frame)
+            container[key] = new
+
+        return self._handled(assign)
+
+    def do(self, node: tree.Call) -> Step:
+        """Make a call of an instruction or a procedure."""
+        routine = self.scope.routines.get(node.name.lower())
+        if routine is not None and routine.routine.kind == "PROC":
+            return self._handled(routine_call(self.scope, node, routine))
+        builtin = self.scope.builtins.get(node.name.lower())
+        if builtin is None or builtin.result is not None:
+            raise Fault(f"there is no instruction or procedure {node.name} here")
+        call = builtin_call(self.scope, node, builtin)
 
         def run(frame: Frame) -> None:
-            for line, step in steps:
-                self._guard(line, step, frame)
+            try:
+                call(frame)
+            except ProgramError as error:
+                if error.line is not None or error.file != self.scope.file:
+                    raise
+                raise Fault(error.sentence) from None
+
+        return self._handled(run)
+
+    def choice(self, branches: list[tuple[tree.Expression | None, tree.Block]]) -> Step:
+        """Make IF; without a condition: ELSE."""
+        return runtime.choice(
+            [(None if test is None else value(self.scope, test, BOOL), self.block(block)) for test, block in branches]
+        )
+
+    def switch(self, node: tree.Expression, cases: list[tuple[list[tree.Expression] | None, tree.Block]]) -> Step:
+        """Make TEST; without values: DEFAULT."""
+        kind, get = any_value(self.scope, node)
+        return runtime.switch(
+            get,
+            [
+                (None if items is None else [value(self.scope, item, kind) for item in items], self.block(block))
+                for items, block in cases
+            ],
+        )
+
+    def loop(self, condition: tree.Expression, block: tree.Block) -> Step:
+        """Make WHILE."""
+        return runtime.loop(value(self.scope, condition, BOOL), self.block(block), self.program.turn)
+
+    def count(self, name: str, limits: Sequence[tree.Expression], block: tree.Block) -> Step:
+        """Make FOR, from the first to the last, by a step where a third number is given."""
+        first, last, *by = [value(self.scope, node, NUM) for node in limits]
+        inner = self.scope.within()
+        index = inner.local(name, NUM, "LOOP").index
+
+        def bounds(frame: Frame) -> tuple[float, float, float]:
+            at, end = first(frame), last(frame)
+            step = by[0](frame) if by else 1.0 if at <= end else -1.0
+            if step == 0.0:
+                raise Fault("a loop with STEP 0 never ends")
+            return at, end, step
+
+        def store(frame: Frame, at: float) -> None:
+            frame[index] = [at]
+
+        return runtime.count(bounds, store, replace(self, scope=inner).block(block), self.program.turn)
+
+    def jump(self, word: str, node: tree.Expression | None) -> Step:
+        """Make RETURN, RAISE, RETRY, TRYNEXT or EXIT."""
+        get: Evaluate | None = None
+        if word == "RETURN" and (node is None) != (self.result is None):
+            raise Fault("RETURN has a value in functions and nowhere else")
+        if node is not None:
+            get = value(self.scope, node, self.result if word == "RETURN" and self.result is not None else NUM)
+        errno = self.program.errno
+
+        def run(frame: Frame) -> None:
+            found = None if get is None else get(frame)
+            if word == "RETURN":
+                raise _Return(copied(found))
+            if word == "EXIT":
+                raise ProgramStop
+            if word == "RAISE":
+                raise RapidError(errno[0] if found is None else found, f"error {found or errno[0]:g}")
+            raise _HandlerEnd(word)
 
         return run
 
-    def _guard(self, line: int, step: Callable[[Frame], Any], frame: Frame) -> Any:
-        try:
-            return step(frame)
-        except ZeroDivisionError:
-            raise ProgramError(self.file, line, "divides by zero") from None
-        except (OverflowError, ValueError) as error:
-            if isinstance(error, ProgramError):
-                raise
-            raise ProgramError(self.file, line, f"a number cannot be computed: {error}") from None
-        except RecursionError:
-            raise ProgramError(self.file, line, "calls go too deep") from None
+    def refuse(self, sentence: str) -> Step:
+        """Make a statement that fails when it is run."""
 
-    def _step(self, scope: Scope, node: tree.Statement, result: Type | None, handler: Step | None) -> Step:
-        if isinstance(node, tree.Assign):
-            return self._handled(node.line, self._assign(scope, node), handler)
-        if isinstance(node, tree.Do):
-            return self._handled(node.line, self._do(scope, node), handler)
-        if isinstance(node, tree.If):
-            return self._if(scope, node, result, handler)
-        if isinstance(node, tree.For):
-            return self._for(scope, node, result, handler)
-        if isinstance(node, tree.While):
-            condition, body = value(scope, node.condition, BOOL), self._block(scope, node.body, result, handler)
-            return lambda frame: self._while(node.line, condition, body, frame)
-        if isinstance(node, tree.Test):
-            return self._test(scope, node, result, handler)
-        if isinstance(node, tree.Jump):
-            return self._jump(scope, node, result)
+        def run(frame: Frame) -> None:
+            raise Fault(sentence)
 
-        def unsupported(frame: Frame) -> None:
-            raise ProgramError(self.file, node.line, f"{node.what} is not executed here")
+        return run
 
-        return unsupported
-
-    def _handled(self, line: int, step: Step, handler: Step | None) -> Step:
+    def _handled(self, step: Step) -> Step:
+        handler, errno = self.handler, self.program.errno
         if handler is None:
             return step
 
@@ -660,7 +746,7 @@ class Program:
                 try:
                     return step(frame)
                 except RapidError as error:
-                    self.errno[0] = error.number
+                    errno[0] = error.number
                     raised = error
                 try:
                     handler(frame)
@@ -669,124 +755,7 @@ class Program:
                         return None
                     continue
                 raise raised  # the handler came to its end without a word what to do
-            raise ProgramError(self.file, line, f"fails again after {RETRIES} retries: {raised.sentence}")
-
-        return run
-
-    def _assign(self, scope: Scope, node: tree.Assign) -> Step:
-        name = node.place.parts[0].name
-        if slot(scope, node.place).storage in ("CONST", "LOOP", "SYSTEM"):
-            raise ProgramError(self.file, node.line, f"{name} cannot be changed")
-        kind, locate = place(scope, node.place)
-        get = value(scope, node.value, kind)
-
-        def assign(frame: Frame) -> None:
-            new = copied(get(frame))
-            container, key = locate(frame)
-            container[key] = new
-
-        return assign
-
-    def _do(self, scope: Scope, node: tree.Do) -> Step:
-        routine = scope.routines.get(node.name.lower())
-        if routine is not None and routine.routine.kind == "PROC":
-            return routine_call(scope, node, routine)
-        builtin = scope.builtins.get(node.name.lower())
-        if builtin is None or builtin.result is not None:
-            raise ProgramError(self.file, node.line, f"there is no instruction or procedure {node.name} here")
-        call = builtin_call(scope, node, builtin)
-
-        def run(frame: Frame) -> None:
-            try:
-                call(frame)
-            except ProgramError as error:
-                if error.line is not None or error.file != self.file:
-                    raise
-                raise ProgramError(self.file, node.line, error.sentence) from None
-
-        return run
-
-    def _if(self, scope: Scope, node: tree.If, result: Type | None, handler: Step | None) -> Step:
-        branches = [
-            (None if condition is None else value(scope, condition, BOOL), self._block(scope, body, result, handler))
-            for condition, body in node.branches
-        ]
-
-        def run(frame: Frame) -> None:
-            for condition, body in branches:
-                if condition is None or condition(frame):
-                    return body(frame)
-            return None
-
-        return run
-
-    def _for(self, scope: Scope, node: tree.For, result: Type | None, handler: Step | None) -> Step:
-        first, last = value(scope, node.first, NUM), value(scope, node.last, NUM)
-        by = None if node.step is None else value(scope, node.step, NUM)
-        inner = scope.within()
-        index = inner.local(node.name, NUM, "LOOP").index
-        body = self._block(inner, node.body, result, handler)
-
-        def run(frame: Frame) -> None:
-            at, end = first(frame), last(frame)
-            step = (1.0 if at <= end else -1.0) if by is None else by(frame)
-            if step == 0.0:
-                raise ProgramError(self.file, node.line, "a loop with STEP 0 never ends")
-            while at <= end if step > 0.0 else at >= end:
-                self._pass(node.line)
-                frame[index] = [at]
-                body(frame)
-                at += step
-
-        return run
-
-    def _while(self, line: int, condition: Evaluate, body: Step, frame: Frame) -> None:
-        while condition(frame):
-            self._pass(line)
-            body(frame)
-
-    def _pass(self, line: int) -> None:
-        if self.controller.time != self.seen:
-            self.seen, self.idle = self.controller.time, 0
-        self.idle += 1
-        if self.idle > MOST_IDLE:
-            raise ProgramError(self.file, line, f"loops make {MOST_IDLE} passes in which nothing moves")
-
-    def _test(self, scope: Scope, node: tree.Test, result: Type | None, handler: Step | None) -> Step:
-        kind, get = any_value(scope, node.value)
-        cases = [
-            (
-                None if items is None else [value(scope, item, kind) for item in items],
-                self._block(scope, body, result, handler),
-            )
-            for items, body in node.cases
-        ]
-
-        def run(frame: Frame) -> None:
-            found = get(frame)
-            for items, body in cases:
-                if items is None or any(item(frame) == found for item in items):
-                    return body(frame)
-            return None
-
-        return run
-
-    def _jump(self, scope: Scope, node: tree.Jump, result: Type | None) -> Step:
-        get: Evaluate | None = None
-        if node.word == "RETURN" and (node.value is None) != (result is None):
-            raise ProgramError(self.file, node.line, "RETURN has a value in functions and nowhere else")
-        if node.value is not None:
-            get = value(scope, node.value, result if node.word == "RETURN" and result is not None else NUM)
-
-        def run(frame: Frame) -> None:
-            found = None if get is None else get(frame)
-            if node.word == "RETURN":
-                raise _Return(copied(found))
-            if node.word == "EXIT":
-                raise ProgramStop
-            if node.word == "RAISE":
-                raise RapidError(self.errno[0] if found is None else found, f"error {found or self.errno[0]:g}")
-            raise _HandlerEnd(node.word)
+            raise Fault(f"fails again after {RETRIES} retries: {raised.sentence}")
 
         return run
 

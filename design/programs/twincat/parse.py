@@ -6,7 +6,6 @@ are stored in frames; assignments copy, and never share.
 
 import math
 import re
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -15,6 +14,7 @@ from typing import Any, Literal, NoReturn, TypeAlias
 from lark import Lark, Tree, UnexpectedEOF, UnexpectedInput
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
+from excitor.design.programs import runtime
 from excitor.design.programs.target import ProgramError
 
 GRAMMAR = r"""
@@ -301,7 +301,7 @@ FRACTION = Scalar("a number", "real")
 def single(value: float) -> float:
     """Round to the nearest float32."""
     try:
-        return float(struct.unpack("f", struct.pack("f", value))[0])
+        return runtime.single(value)
     except OverflowError:
         return float("inf") if value > 0.0 else float("-inf")
 
@@ -456,10 +456,6 @@ def store(at: Place, code: Code) -> Work:
     if isinstance(at.type, Record | Array):
         run = copied(run)
     if holder is None and isinstance(index, int):
-        if code.slot is not None:
-            return _moved(index, code.slot)
-        if code.fixed:
-            return _set(index, code.constant)
 
         def assign(F: Frame) -> None:
             F[index] = run(F)
@@ -472,20 +468,6 @@ def store(at: Place, code: Code) -> Work:
         (holder(F) if holder else F)[find(F)] = value
 
     return assign_there
-
-
-def _moved(to: int, start: int) -> Work:
-    def move(F: Frame) -> None:
-        F[to] = F[start]
-
-    return move
-
-
-def _set(to: int, value: Any) -> Work:
-    def assign(F: Frame) -> None:
-        F[to] = value
-
-    return assign
 
 
 def copied(run: Callable[[Frame], Any]) -> Callable[[Frame], Any]:

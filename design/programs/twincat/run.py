@@ -11,10 +11,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any
 
 from lark import Token, Tree
 
+from excitor.design.programs.runtime import ORDER, choice
 from excitor.design.programs.target import ProgramError
 from excitor.design.programs.twincat import parse
 from excitor.design.programs.twincat.parse import (
@@ -695,54 +696,16 @@ _MAKERS: dict[Any, Callable[[Node, Scope], Code]] = {
 }  # fmt: skip
 
 
-_COMPARE: dict[str, Callable[[Run, Run], Run]] = {
-    "=": lambda a, b: lambda F: a(F) == b(F),
-    "<>": lambda a, b: lambda F: a(F) != b(F),
-    "<": lambda a, b: lambda F: a(F) < b(F),
-    ">": lambda a, b: lambda F: a(F) > b(F),
-    "<=": lambda a, b: lambda F: a(F) <= b(F),
-    ">=": lambda a, b: lambda F: a(F) >= b(F),
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {"=": operator.eq, "<>": operator.ne, **ORDER}
+_JOIN: dict[str, Callable[[Run, Run], Run]] = {
+    "+": lambda f, g: lambda F: f(F) + g(F),
+    "-": lambda f, g: lambda F: f(F) - g(F),
+    "*": lambda f, g: lambda F: f(F) * g(F),
 }
-_COMPARE_SLOT: dict[str, Callable[[int, Any], Run]] = {
-    "=": lambda i, c: lambda F: F[i] == c,
-    "<>": lambda i, c: lambda F: F[i] != c,
-    "<": lambda i, c: lambda F: F[i] < c,
-    ">": lambda i, c: lambda F: F[i] > c,
-    "<=": lambda i, c: lambda F: F[i] <= c,
-    ">=": lambda i, c: lambda F: F[i] >= c,
-}
-# Sums, differences and products of LREAL: s a slot of the frame, c a constant, g anything.
-_FAST: dict[str, dict[str, Callable[[Any, Any], Run]]] = {
-    "+": {
-        "ss": lambda a, b: lambda F: F[a] + F[b],
-        "sc": lambda a, b: lambda F: F[a] + b,
-        "cs": lambda a, b: lambda F: a + F[b],
-        "sg": lambda a, b: lambda F: F[a] + b(F),
-        "gs": lambda a, b: lambda F: a(F) + F[b],
-        "cg": lambda a, b: lambda F: a + b(F),
-        "gc": lambda a, b: lambda F: a(F) + b,
-        "gg": lambda a, b: lambda F: a(F) + b(F),
-    },
-    "-": {
-        "ss": lambda a, b: lambda F: F[a] - F[b],
-        "sc": lambda a, b: lambda F: F[a] - b,
-        "cs": lambda a, b: lambda F: a - F[b],
-        "sg": lambda a, b: lambda F: F[a] - b(F),
-        "gs": lambda a, b: lambda F: a(F) - F[b],
-        "cg": lambda a, b: lambda F: a - b(F),
-        "gc": lambda a, b: lambda F: a(F) - b,
-        "gg": lambda a, b: lambda F: a(F) - b(F),
-    },
-    "*": {
-        "ss": lambda a, b: lambda F: F[a] * F[b],
-        "sc": lambda a, b: lambda F: F[a] * b,
-        "cs": lambda a, b: lambda F: a * F[b],
-        "sg": lambda a, b: lambda F: F[a] * b(F),
-        "gs": lambda a, b: lambda F: a(F) * F[b],
-        "cg": lambda a, b: lambda F: a * b(F),
-        "gc": lambda a, b: lambda F: a(F) * b,
-        "gg": lambda a, b: lambda F: a(F) * b(F),
-    },
+_JOIN_SLOTS: dict[str, Callable[[int, int], Run]] = {  # of the frame: most sums of a motion are of these
+    "+": lambda i, j: lambda F: F[i] + F[j],
+    "-": lambda i, j: lambda F: F[i] - F[j],
+    "*": lambda i, j: lambda F: F[i] * F[j],
 }
 
 
@@ -783,9 +746,10 @@ def _comparison(symbol: str, a: Code, b: Code, scope: Scope, node: object) -> Co
         scope.fail(node, f"{symbol} compares {a.type.name} with {b.type.name}")
     if "bool" in kinds and symbol not in ("=", "<>"):
         scope.fail(node, f"{symbol} compares BOOL with BOOL")
-    if a.slot is not None and b.fixed:
-        return Code(BOOL, _COMPARE_SLOT[symbol](a.slot, b.constant))
-    return Code(BOOL, _COMPARE[symbol](a.run, b.run))
+    f, g, compare, i, c = a.run, b.run, _COMPARE[symbol], a.slot, b.constant
+    if i is not None and b.fixed:
+        return Code(BOOL, lambda F: compare(F[i], c))
+    return Code(BOOL, lambda F: compare(f(F), g(F)))
 
 
 def _logic(symbol: str, a: Code, b: Code, scope: Scope, node: object) -> Code:
@@ -826,7 +790,7 @@ def _whole(symbol: str, a: Code, b: Code, scope: Scope, node: object) -> Code:
 
     if symbol in ("/", "MOD"):
         return Code(result, divided)
-    joined = _FAST[symbol]["gg"](f, g)
+    joined = _JOIN[symbol](f, g)
     low, high = result.low, result.high
 
     def kept(F: list[Any]) -> int:
@@ -842,31 +806,23 @@ def _real(symbol: str, a: Code, b: Code, scope: Scope, node: object) -> Code:
     names = {a.type.name, b.type.name} if isinstance(a.type, Scalar) and isinstance(b.type, Scalar) else set()
     if "REAL" in names and "LREAL" not in names:
         a, b = _as_single(a), _as_single(b)
-        run = _divided(a, b, scope, node) if symbol == "/" else _FAST[symbol]["gg"](a.run, b.run)
+        run = _divided(a, b, scope, node) if symbol == "/" else _JOIN[symbol](a.run, b.run)
         real = a.type if type_name(a.type) == "REAL" else b.type
         return Code(real, lambda F: single(run(F)))
     result = LREAL if "LREAL" in names else FRACTION
     if symbol == "/":
         return Code(result, _divided(a, b, scope, node))
-    (p, x), (q, y) = _operand(a), _operand(b)
-    if p + q == "cc":
-        return Code(result, _FAST[symbol]["gg"](a.run, b.run))
-    code = Code(result, _FAST[symbol][p + q](x, y))
-    if symbol == "*" and p + q == "ss":
-        code.product = (x, y)
-    if symbol == "+" and p == "s" and b.product is not None:
-        code.total = (x, *b.product)
+    i, j = a.slot, b.slot
+    code = Code(result, _JOIN[symbol](a.run, b.run) if i is None or j is None else _JOIN_SLOTS[symbol](i, j))
+    if symbol == "*" and i is not None and j is not None:
+        code.product = (i, j)
+    if symbol == "+" and i is not None and b.product is not None:
+        code.total = (i, *b.product)
     return code
 
 
 def _as_single(code: Code) -> Code:
     return constant(code.type, single(code.constant)) if code.fixed else code
-
-
-def _operand(code: Code) -> tuple[str, Any]:
-    if code.fixed:
-        return "c", float(code.constant)
-    return ("s", code.slot) if code.slot is not None else ("g", code.run)
 
 
 def _divided(a: Code, b: Code, scope: Scope, node: object) -> Run:
@@ -888,7 +844,7 @@ def _time(symbol: str, a: Code, b: Code, scope: Scope, node: object) -> Code:
     f, g = a.run, b.run
     both = type_name(a.type) == type_name(b.type)
     if both and symbol in ("+", "-"):
-        return Code(TIME, _FAST[symbol]["gg"](f, g))
+        return Code(TIME, _JOIN[symbol](f, g))
     if not both and type_name(a.type) == "TIME" and symbol in ("*", "/"):
         return Code(TIME, (lambda F: f(F) * g(F)) if symbol == "*" else (lambda F: f(F) // g(F)))
     raise scope.error(node, f"{symbol} joins {type_name(a.type)} and {type_name(b.type)}")
@@ -940,11 +896,10 @@ _LEAVINGS: dict[str, type[_Jump]] = {"EXIT": _Exit, "CONTINUE": _Continue, "RETU
 
 @dataclass(slots=True)
 class Step:
-    """A compiled statement: a copy (to, from), a product (to, a, b), adding a product (to, a, b), or any other."""
+    """A compiled statement; `total`: it adds a product to a variable (to, a, b)."""
 
     work: Work
-    kind: Literal["other", "copy", "product", "add"] = "other"
-    slots: tuple[int, ...] = ()
+    total: tuple[int, int, int] | None = None
 
 
 def body(node: Node, scope: Scope) -> Work:
@@ -977,36 +932,18 @@ def _statement(node: Node, scope: Scope) -> list[Step]:
 
 
 def _sequence(steps: Iterable[Step]) -> Work:
-    """Join statements in sequence; runs of copies, of products, and of sums of products, are one loop each."""
+    """Do one after the other; products that are added to one variable are one loop."""
     works: list[Work] = []
-    for (kind, _), group in groupby(steps, key=lambda step: (step.kind, step.slots[0] if step.kind == "add" else 0)):
+    for to, group in groupby(steps, key=lambda step: step.total and step.total[0]):
         alike = list(group)
-        if kind == "other" or len(alike) < 2:
+        if to is None or len(alike) < 2:
             works.extend(step.work for step in alike)
         else:
-            works.append(_GATHERED[kind](tuple(step.slots for step in alike)))
+            works.append(_sum(to, [step.total[1:] for step in alike if step.total]))
     return _in_turn(works)
 
 
-def _copies(pairs: tuple[tuple[int, ...], ...]) -> Work:
-    def copy(F: Frame) -> None:
-        for to, i in pairs:
-            F[to] = F[i]
-
-    return copy
-
-
-def _products(triples: tuple[tuple[int, ...], ...]) -> Work:
-    def multiply(F: Frame) -> None:
-        for to, i, j in triples:
-            F[to] = F[i] * F[j]
-
-    return multiply
-
-
-def _sums(triples: tuple[tuple[int, ...], ...]) -> Work:
-    to, pairs = triples[0][0], tuple(triple[1:] for triple in triples)
-
+def _sum(to: int, pairs: list[tuple[int, int]]) -> Work:
     def add(F: Frame) -> None:
         total = F[to]
         for i, j in pairs:
@@ -1016,22 +953,9 @@ def _sums(triples: tuple[tuple[int, ...], ...]) -> Work:
     return add
 
 
-_GATHERED: dict[str, Callable[[tuple[tuple[int, ...], ...]], Work]] = {
-    "copy": _copies, "product": _products, "add": _sums,
-}  # fmt: skip
-
-
 def _in_turn(works: Sequence[Work]) -> Work:
     if len(works) == 1:
         return works[0]
-    if len(works) == 2:
-        first, second = works
-
-        def both(F: Frame) -> None:
-            first(F)
-            second(F)
-
-        return both
     all_works = tuple(works)
 
     def run(F: Frame) -> None:
@@ -1047,14 +971,10 @@ def _assign(node: Node, scope: Scope) -> Step:
         scope.fail(node, f"{node.children[0].children[0]} cannot be assigned")
     raw = expression(node.children[1], scope)
     code = converted(raw, at.type, scope, node)
-    work = store(at, code)
-    if at.holder is not None or not isinstance(at.index, int) or at.type is not LREAL:
-        return Step(work)
-    if raw.total is not None and at.index == raw.total[0] and at.index not in raw.total[1:]:
-        return Step(work, "add", raw.total)
-    if raw.product is not None:
-        return Step(work, "product", (at.index, *raw.product))
-    return Step(work) if code.slot is None else Step(work, "copy", (at.index, code.slot))
+    total = raw.total if at.holder is None and at.type is LREAL else None
+    if total is not None and (at.index != total[0] or at.index in total[1:]):
+        total = None
+    return Step(store(at, code), total)
 
 
 def _condition(node: Node, scope: Scope) -> Callable[[Frame], Any]:
@@ -1067,29 +987,13 @@ def _condition(node: Node, scope: Scope) -> Callable[[Frame], Any]:
 def _choose(node: Node, scope: Scope) -> Work:
     children = list(node.children)
     otherwise = children.pop()
-    cases = [
-        (_condition(children[k], scope), _sequence(_block(children[k + 1], scope))) for k in range(0, len(children), 2)
+    tests = [_condition(test, scope) for test in children[::2]]
+    cases: list[tuple[Run | None, Run]] = [
+        (test, _sequence(_block(block, scope))) for test, block in zip(tests, children[1::2], strict=True)
     ]
-    last = _sequence(_block(otherwise.children[0], scope)) if otherwise is not None else None
-    if len(cases) == 1:
-        test, work = cases[0]
-        if last is None:
-
-            def only(F: Frame) -> None:
-                if test(F):
-                    work(F)
-
-            return only
-
-    def choose(F: Frame) -> None:
-        for test, work in cases:
-            if test(F):
-                work(F)
-                return
-        if last is not None:
-            last(F)
-
-    return choose
+    if otherwise is not None:
+        cases.append((None, _sequence(_block(otherwise.children[0], scope))))
+    return choice(cases)
 
 
 def _select(node: Node, scope: Scope) -> Work:

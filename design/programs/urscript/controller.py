@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from excitor.design.programs.plan import BACK, END, OUT, Stretches, StretchName
+from excitor.design.programs.runtime import Fault
 from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch
 from excitor.design.programs.urscript.language import (
     LONGEST,
@@ -23,7 +24,6 @@ from excitor.design.programs.urscript.language import (
     Struct,
     Text,
     Thread,
-    Trouble,
     integer,
     load,
     number,
@@ -121,11 +121,11 @@ class Controller:
         target = self._joints(q)
         span = number(t, "the time t of servoj")
         if span <= 0.0:
-            raise Trouble(f"servoj is given {span:g} s, expected a time above 0")
+            raise Fault(f"servoj is given {span:g} s, expected a time above 0")
         if not 0.03 <= number(lookahead_time, "lookahead_time") <= 0.2:
-            raise Trouble(f"lookahead_time is {shown(lookahead_time)}, expected 0.03 to 0.2 s")
+            raise Fault(f"lookahead_time is {shown(lookahead_time)}, expected 0.03 to 0.2 s")
         if not 100 <= number(gain, "gain") <= 2000:
-            raise Trouble(f"gain is {shown(gain)}, expected 100 to 2000")
+            raise Fault(f"gain is {shown(gain)}, expected 100 to 2000")
         number(a, "a"), number(v, "v")
         frames = self._occupy(span)
         self._record(self.commands, target, frames)
@@ -134,14 +134,14 @@ class Controller:
     def movej(self, pose: Any, a: Any = 1.4, v: Any = 1.05, t: Any = 0, r: Any = 0) -> int:
         """Move to a pose of the joints; the duration is an estimate."""
         if isinstance(pose, Pose):
-            raise Trouble("cannot be followed: a pose; where the joints are then is the controller's own kinematics")
+            raise Fault("cannot be followed: a pose; where the joints are then is the controller's own kinematics")
         target = self._joints(pose)
         speed, rise = number(v, "v"), number(a, "a")
         number(r, "r")
         span = number(t, "t")
         if span <= 0.0:
             if speed <= 0.0 or rise <= 0.0:
-                raise Trouble(f"a motion with v = {speed:g} and a = {rise:g} never ends")
+                raise Fault(f"a motion with v = {speed:g} and a = {rise:g} never ends")
             way = max(abs(x - y) for x, y in zip(target, self.axes, strict=True))
             span = way / speed + speed / rise if way > speed**2 / rise else 2.0 * math.sqrt(way / rise)
         frames = self._occupy(span)
@@ -151,7 +151,7 @@ class Controller:
     def stopj(self, a: Any = 20.0) -> int:
         """Stop: axes that follow at once need a step for it."""
         if number(a, "a") <= 0.0:
-            raise Trouble(f"a deceleration of {shown(a)}, expected one above 0")
+            raise Fault(f"a deceleration of {shown(a)}, expected one above 0")
         return self._occupy(self.machine.step)
 
     def sleep(self, t: Any) -> int:
@@ -164,7 +164,7 @@ class Controller:
         """Show a message to the operator; a blocking one is confirmed after `READING` s."""
         for flag in (warning, error, blocking):
             if type(flag) is not bool:
-                raise Trouble(f"a flag of popup is {shown(flag)}, expected True or False")
+                raise Fault(f"a flag of popup is {shown(flag)}, expected True or False")
         self.message = shown(s)
         if blocking and self.message.lower().startswith("start the recorder"):
             self.events.append("log on")
@@ -197,7 +197,7 @@ class Controller:
         elif name is not None and self._stretch(was) is None and self.begins:
             rest = (self.clock.now - self._rested) * self.machine.step
             if rest < REST - 1e-6:
-                raise Trouble(f"the robot stands still for {rest:.3g} s before the next segment, expected {REST:g} s")
+                raise Fault(f"the robot stands still for {rest:.3g} s before the next segment, expected {REST:g} s")
 
     def _stretch(self, register: int | None) -> StretchName | None:
         if register in STANDING:
@@ -206,16 +206,16 @@ class Controller:
 
     def _joints(self, q: Any) -> list[float]:
         if not isinstance(q, Array) or len(q) != len(self.axes):
-            raise Trouble(f"{shown(q)} are no {len(self.axes)} joint positions")
+            raise Fault(f"{shown(q)} are no {len(self.axes)} joint positions")
         if isinstance(q, Pose):
-            raise Trouble("cannot be followed: a pose instead of joint positions")
+            raise Fault("cannot be followed: a pose instead of joint positions")
         return [number(x, f"joint {k}") for k, x in enumerate(q)]
 
     def _occupy(self, span: float) -> int:
         """Reserve the arm for a time in s; return the number of control steps at this override."""
         thread, until = self._mover
         if thread is not None and thread.alive and thread is not self.clock.current and until > self.clock.now:
-            raise Trouble("another thread already moves the robot")
+            raise Fault("another thread already moves the robot")
         work = span / self.machine.step - self._ahead
         frames = max(1, math.ceil(work / self.machine.override - 1e-6))
         self._ahead = min(1.0, max(0.0, frames * self.machine.override - work))
@@ -228,11 +228,11 @@ class Controller:
         if name is None:
             far = max(abs(x - y) for x, y in zip(target, self.stood, strict=True))
             if far > NEAR:
-                raise Trouble(f"moves by {far:.3g} rad while register {REGISTER} says that the robot stands")
+                raise Fault(f"moves by {far:.3g} rad while register {REGISTER} says that the robot stands")
         else:
             other = self.targets if kept is self.commands else self.commands
             if other[name]:
-                raise Trouble("servoj and movej within one segment are not supported")
+                raise Fault("servoj and movej within one segment are not supported")
             if not kept[name]:
                 self.begins[name] = begins
                 if kept is self.targets:
@@ -247,9 +247,9 @@ class Controller:
             elif expected is float:
                 number(value, "what is written")
             elif type(value) is not bool:
-                raise Trouble(f"what is written is {shown(value)}, expected True or False")
+                raise Fault(f"what is written is {shown(value)}, expected True or False")
             if not 0 <= integer(address, "the register") < 128:
-                raise Trouble(f"there is no register {address}")
+                raise Fault(f"there is no register {address}")
             self.registers[kind, address] = value
 
         return write
@@ -306,7 +306,7 @@ def _nothing(*values: Any, **named: Any) -> None:
 
 def _not_followed(name: str) -> Callable[..., None]:
     def refuse(*values: Any, **named: Any) -> None:
-        raise Trouble(f"cannot be followed: {name}")
+        raise Fault(f"cannot be followed: {name}")
 
     return refuse
 
@@ -319,7 +319,7 @@ def norm(a: Any) -> float:
 def length(v: Any) -> int:
     """Count the items of a list or the letters of a text."""
     if not isinstance(v, Array | Text):
-        raise Trouble(f"{shown(v)} has no length")
+        raise Fault(f"{shown(v)} has no length")
     return len(v)
 
 
@@ -327,7 +327,7 @@ def join_text(op1: Any, op2: Any) -> Text:
     """Write two values one after the other."""
     text = "".join(op if isinstance(op, Text) else shown(op) for op in (op1, op2))
     if len(text) > LONGEST:
-        raise Trouble(f"a text of more than {LONGEST} characters")
+        raise Fault(f"a text of more than {LONGEST} characters")
     return Text(text)
 
 
@@ -335,7 +335,7 @@ def make_list(length: Any, initial_value: Any, capacity: Any = None) -> Array:
     """Make a list of equal items."""
     n = integer(length, "the length")
     if not 0 <= n <= LONGEST:
-        raise Trouble(f"a list of {n} items")
+        raise Fault(f"a list of {n} items")
     return Array([initial_value] * n)
 
 

@@ -17,6 +17,7 @@ from lark import Lark, Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 from lark.lark import PostLex
 
+from excitor.design.programs.runtime import BREAK, CONTINUE, ORDER, RETURN, Fault, Guard, Passes, Run, choice, loop
 from excitor.design.programs.target import ProgramError
 
 Node = Any  # lark's Tree; what its children are depends on its data
@@ -145,15 +146,11 @@ LARGEST = 2**31  # integers have 32 bits
 LONGEST = 10_000  # characters of a string, items of a list
 
 
-class Trouble(Exception):
-    """Error of a statement, as a sentence; the statement adds its line."""
-
-
 def _refuse(self: Any, other: Any = None) -> NoReturn:
     if UNSET is self or UNSET is other:
-        raise Trouble("a variable is used before it has a value")
+        raise Fault("a variable is used before it has a value")
     pair = shown(self) if other is None else f"{shown(self)} and {shown(other)}"
-    raise Trouble(f"{pair}: this operation is for numbers")
+    raise Fault(f"{pair}: this operation is for numbers")
 
 
 class Unset:
@@ -207,11 +204,11 @@ def _each(op: Callable[[Any, Any], Any], a: Any, b: Any) -> Array:
     """Apply an operation item by item: to lists of the same length, or a list and a number."""
     for value in (a, b):
         if type(value) not in (int, float, Array):
-            raise Trouble(f"{shown(a)} and {shown(b)} are not both numbers or lists of them")
+            raise Fault(f"{shown(a)} and {shown(b)} are not both numbers or lists of them")
     n = max(len(x) for x in (a, b) if type(x) is Array)
     left, right = (x if type(x) is Array else [x] * n for x in (a, b))
     if len(left) != len(right):
-        raise Trouble(f"lists of {len(left)} and {len(right)} items do not fit each other")
+        raise Fault(f"lists of {len(left)} and {len(right)} items do not fit each other")
     return Array(op(number(x), number(y)) for x, y in zip(left, right, strict=True))
 
 
@@ -219,7 +216,7 @@ def number(value: Any, what: str = "this") -> float:
     """Return a finite number; raise Trouble for other values."""
     if type(value) is int or (type(value) is float and math.isfinite(value)):
         return float(value)
-    raise Trouble(f"{what} is {shown(value)}, expected a number")
+    raise Fault(f"{what} is {shown(value)}, expected a number")
 
 
 def shown(value: Any) -> str:
@@ -236,9 +233,9 @@ def divide(a: Any, b: Any) -> Any:
     """Divide; two integers only where every reading of the division gives the same."""
     if type(a) is int and type(b) is int:
         if b == 0:
-            raise Trouble("division by zero")
+            raise Fault("division by zero")
         if a % b:
-            raise Trouble(f"{a} / {b} divides integers, which not all versions do alike; write 1.0 * in front")
+            raise Fault(f"{a} / {b} divides integers, which not all versions do alike; write 1.0 * in front")
         return a // b
     return a / b
 
@@ -261,14 +258,14 @@ class Struct(dict[str, Any]):
 def integer(value: Any, what: str = "this") -> int:
     """Return an integer; raise Trouble for other values."""
     if type(value) is not int:
-        raise Trouble(f"{what} is {shown(value)}, expected an integer")
+        raise Fault(f"{what} is {shown(value)}, expected an integer")
     return value
 
 
 def truth(value: Any) -> bool:
     """Return True or False; raise Trouble for other values."""
     if value is not True and value is not False:
-        raise Trouble(f"a condition is {shown(value)}, expected True or False")
+        raise Fault(f"a condition is {shown(value)}, expected True or False")
     return bool(value)
 
 
@@ -276,11 +273,11 @@ def storable(value: Any) -> Any:
     """Refuse values that a variable cannot hold."""
     kind = type(value)
     if kind is int and not -LARGEST <= value < LARGEST:
-        raise Trouble(f"{value} exceeds the 32 bits of an integer")
+        raise Fault(f"{value} exceeds the 32 bits of an integer")
     if value is None:
-        raise Trouble("a function that returns nothing is used as a value")
+        raise Fault("a function that returns nothing is used as a value")
     if value is UNSET:
-        raise Trouble("a variable is used before it has a value")
+        raise Fault("a variable is used before it has a value")
     return value
 
 
@@ -297,14 +294,7 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "/": divide,
     "%": remainder,
 }
-COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    ">": operator.gt,
-    "<=": operator.le,
-    ">=": operator.ge,
-}
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {"==": operator.eq, "!=": operator.ne, **ORDER}
 
 
 def item(values: Any, index: Any) -> Any:
@@ -316,28 +306,29 @@ def put(values: Any, index: Any, value: Any) -> None:
     """Replace an item of a list."""
     place = _place(values, index)
     if values.shared:
-        raise Trouble(
+        raise Fault(
             "an item is changed of a list that was assigned from another; "
             "whether that copies the list is not documented, write it as a literal"
         )
     if isinstance(value, Array):
-        raise Trouble("a list becomes an item of a list, which holds numbers")
+        raise Fault("a list becomes an item of a list, which holds numbers")
     values[place] = value
 
 
 def _place(values: Any, index: Any) -> int:
     if not isinstance(values, Array):
-        raise Trouble(f"{shown(values)} is no list, and has no items")
+        raise Fault(f"{shown(values)} is no list, and has no items")
     if type(index) is not int or not 0 <= index < len(values):
-        raise Trouble(f"item {shown(index)} of a list of {len(values)}")
+        raise Fault(f"item {shown(index)} of a list of {len(values)}")
     return index
 
 
 Frame = list[Any]  # of one call: what it returns, its parameters, its variables
-Run = Callable[[Frame], Any]
 Steps = Generator[int, None, Any]  # for how many control steps to wait, each time; then what a function returns
 
 MOST_PASSES = 10_000  # of loops and calls within one control step
+_TOO_MUCH = "too much computation without motion, sync or sleep: a controller stops such a program"
+_WRONG = (ArithmeticError, ValueError, TypeError, Fault)
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +386,8 @@ class Runtime:
         self.functions: dict[str, Function] = {}
         self.globals: dict[str, int] = {}
         self.values: list[Any] = []
-        self.passes = [0]  # of loops and calls since time last moved
+        self.guard = Guard(file, _WRONG, _sentence)
+        self.passes = Passes(MOST_PASSES, _TOO_MUCH)  # of loops and calls since time last moved
         self.spawn: Callable[[Steps], Any] = lambda steps: None
 
     def fail(self, node: Node, sentence: str) -> ProgramError:
@@ -408,12 +400,6 @@ class Runtime:
             self.globals[name] = len(self.values)
             self.values.append(UNSET)
         return self.globals[name]
-
-    def spend(self) -> None:
-        """Count a pass that took no time."""
-        self.passes[0] += 1
-        if self.passes[0] > MOST_PASSES:
-            raise Trouble("too much computation without motion, sync or sleep: a controller stops such a program")
 
 
 class Expressions:
@@ -494,7 +480,7 @@ class Expressions:
         def run(f: Frame) -> Any:
             value = fetch(f)
             if not isinstance(value, Struct) or name not in value:
-                raise Trouble(f"no structure with a member {name!r}")
+                raise Fault(f"no structure with a member {name!r}")
             return value[name]
 
         return Expression(run)
@@ -577,7 +563,7 @@ class Expressions:
         frame_of = self._frame_of(node, thread)
 
         def start(f: Frame) -> Any:
-            self.runtime.spend()
+            self.runtime.passes.spend()
             return self.runtime.spawn(_steps(thread, frame_of(f)))
 
         return Expression(start)
@@ -607,10 +593,10 @@ class Expressions:
         frame_of = self._frame_of(node, function)
         if function.waits:
             return self._paused(lambda f: _steps(function, frame_of(f)), builtin=False)
-        runtime = self.runtime
+        spend = self.runtime.passes.spend
 
         def run(f: Frame) -> Any:
-            runtime.spend()
+            spend()
             frame = frame_of(f)
             function.body(frame)
             return frame[0]
@@ -631,7 +617,7 @@ class Expressions:
 
         def frame_of(f: Frame) -> Frame:
             if not function.defined:
-                raise Trouble(f"{function.name} is called before its definition")
+                raise Fault(f"{function.name} is called before its definition")
             values = [_passed(run(f)) for run in runs]  # type: ignore[misc]
             return [None, *values, *function.blanks]
 
@@ -680,26 +666,12 @@ def _passed(value: Any) -> Any:
 
 
 def _binary(op: Callable[[Any, Any], Any], a: Expression, b: Expression) -> Run:
-    i, j, x, y, left, right = a.local, b.local, a.constant, b.constant, a.run, b.run
+    i, j, y, left, right = a.local, b.local, b.constant, a.run, b.run
     if i is not None and j is not None:
         return lambda f: op(f[i], f[j])
     if i is not None and b.is_constant:
         return lambda f: op(f[i], y)
-    if a.is_constant and j is not None:
-        return lambda f: op(x, f[j])
-    if i is not None:
-        return lambda f: op(f[i], right(f))
-    if j is not None:
-        return lambda f: op(left(f), f[j])
-    if b.is_constant:
-        return lambda f: op(left(f), y)
-    if a.is_constant:
-        return lambda f: op(x, right(f))
     return lambda f: op(left(f), right(f))
-
-
-BREAK, CONTINUE, RETURN = 1, 2, 3  # how a block ends before its end
-_WRONG = (ArithmeticError, ValueError, TypeError, Trouble)
 
 
 class Halt(Exception):
@@ -747,7 +719,7 @@ class Statements:
     def block(self, suite: Any) -> Statement:
         """Compile statements one after the other."""
         nodes = [child for child in suite.children if child.data != "label"]
-        return _sequence(self.runtime.file, [self._statement(node) for node in nodes])
+        return _sequence(self.runtime.guard, [self._statement(node) for node in nodes])
 
     def _statement(self, node: Node) -> Statement:
         pauses, self.expressions.pauses = self.expressions.pauses, []
@@ -825,7 +797,7 @@ class Statements:
             def set_member(f: Frame) -> None:
                 value = fetch(f)
                 if not isinstance(value, Struct) or name not in value:
-                    raise Trouble(f"no structure with a member {name!r}")
+                    raise Fault(f"no structure with a member {name!r}")
                 value[name] = storable(run(f))
 
             return set_member
@@ -844,7 +816,7 @@ class Statements:
         value: Any = node.children[0]
         run = (lambda f: None) if value is None else self.expressions.compile(value).run
 
-        def leave(f: Frame) -> int:
+        def leave(f: Frame) -> str:
             f[0] = run(f)
             return RETURN
 
@@ -856,7 +828,7 @@ class Statements:
     def _continue(self, node: Node) -> Statement:
         return self._jump(node, CONTINUE)
 
-    def _jump(self, node: Node, signal: int) -> Statement:
+    def _jump(self, node: Node, signal: str) -> Statement:
         if self._loops == 0:
             raise self.runtime.fail(node, f"{node.data} outside of a loop")
         return Statement(lambda f: signal, waits=False)
@@ -892,49 +864,29 @@ class Statements:
         self._loops += 1
         body = self.block(node.children[1])
         self._loops -= 1
-        spend = self.runtime.spend
+        spend = self.runtime.passes.spend
         if mine or body.waits:
             return Statement(_slow_loop(mine, condition, body, spend), waits=True)
-        run = body.run
-
-        def loop(f: Frame) -> int | None:
-            while truth(condition(f)):
-                spend()
-                signal = run(f)
-                if signal is not None and signal != CONTINUE:
-                    return RETURN if signal == RETURN else None
-            return None
-
-        return Statement(loop, waits=False)
+        return Statement(loop(lambda f: truth(condition(f)), body.run, spend), waits=False)
 
     def _if(self, node: Node) -> Statement:
         parts: list[Any] = [part for part in node.children[2:] if part is not None]
-        branches = [(self._condition(node.children[0]).run, self.block(node.children[1]))]
+        branches = [(self._test(node.children[0]), self.block(node.children[1]))]
         for part in parts:
-            if part.data == "else":
-                branches.append((_always, self.block(part.children[0])))
-            else:
-                branches.append((self._condition(part.children[0]).run, self.block(part.children[1])))
+            test = None if part.data == "else" else self._test(part.children[0])
+            branches.append((test, self.block(part.children[-1])))
         if any(block.waits for _, block in branches):
             return Statement(_slow_choice(branches), waits=True)
-        plain = [(condition, block.run) for condition, block in branches]
+        return Statement(choice([(test, block.run) for test, block in branches]), waits=False)
 
-        def choose(f: Frame) -> Any:
-            for condition, run in plain:
-                if truth(condition(f)):
-                    return run(f)
-            return None
-
-        return Statement(choose, waits=False)
-
-
-def _always(f: Frame) -> bool:
-    return True
+    def _test(self, node: Any) -> Run | None:
+        condition = self._condition(node).run
+        return lambda f: truth(condition(f))
 
 
 def _thread_of(value: Any) -> Any:
     if not hasattr(value, "alive"):
-        raise Trouble(f"{shown(value)} is no thread that was started with run")
+        raise Fault(f"{shown(value)} is no thread that was started with run")
     return value
 
 
@@ -950,25 +902,13 @@ def _aliased(run: Run) -> Run:
     return fetch
 
 
-def _sequence(file: str, statements: list[Statement]) -> Statement:
+def _sequence(guard: Guard, statements: list[Statement]) -> Statement:
     if any(statement.waits for statement in statements):
-        return Statement(_slow_sequence(file, statements), waits=True)
-    items = [(statement.run, statement.line) for statement in statements]
-
-    def sequence(f: Frame) -> Any:
-        for run, line in items:
-            try:
-                signal = run(f)
-            except _WRONG as error:
-                raise _told(file, line, error) from None
-            if signal is not None:
-                return signal
-        return None
-
-    return Statement(sequence, waits=False)
+        return Statement(_slow_sequence(guard, statements), waits=True)
+    return Statement(guard.sequence([(statement.line, statement.run) for statement in statements]), waits=False)
 
 
-def _slow_sequence(file: str, statements: list[Statement]) -> Run:
+def _slow_sequence(guard: Guard, statements: list[Statement]) -> Run:
     items = [(statement.run, statement.waits, statement.line) for statement in statements]
 
     def sequence(f: Frame) -> Steps:
@@ -976,7 +916,7 @@ def _slow_sequence(file: str, statements: list[Statement]) -> Run:
             try:
                 signal = (yield from run(f)) if waits else run(f)
             except _WRONG as error:
-                raise _told(file, line, error) from None
+                raise ProgramError(guard.file, line, guard.sentence(error)) from None
             if signal is not None:
                 return signal
         return None
@@ -984,12 +924,12 @@ def _slow_sequence(file: str, statements: list[Statement]) -> Run:
     return sequence
 
 
-def _told(file: str, line: int | None, error: Exception) -> ProgramError:
-    if isinstance(error, Trouble):
-        return ProgramError(file, line, str(error))
+def _sentence(error: Exception) -> str:
+    if isinstance(error, Fault):
+        return error.sentence
     if isinstance(error, ZeroDivisionError):
-        return ProgramError(file, line, "division by zero")
-    return ProgramError(file, line, f"these values do not fit this operation ({error})")
+        return "division by zero"
+    return f"these values do not fit this operation ({error})"
 
 
 def _after(pauses: list[Pause], made: Statement, *, bare: bool) -> Statement:
@@ -1042,10 +982,10 @@ def _slow_loop(pauses: list[Pause], condition: Run, body: Statement, spend: Any)
     return loop
 
 
-def _slow_choice(branches: list[tuple[Run, Statement]]) -> Run:
+def _slow_choice(branches: list[tuple[Run | None, Statement]]) -> Run:
     def choose(f: Frame) -> Steps:
-        for condition, block in branches:
-            if truth(condition(f)):
+        for test, block in branches:
+            if test is None or test(f):
                 return (yield from block.run(f)) if block.waits else block.run(f)
         return None
 
@@ -1070,7 +1010,7 @@ class Thread:
 class Clock:
     """Runs the main thread, and those it starts, until the main one ends; `passes` counts work within a step."""
 
-    def __init__(self, passes: list[int], most_steps: float) -> None:
+    def __init__(self, passes: Passes, most_steps: float) -> None:
         self.now = 0
         self.threads: list[Thread] = []
         self.current: Thread | None = None
@@ -1080,7 +1020,7 @@ class Clock:
     def spawn(self, steps: Steps) -> Thread:
         """Start a thread; it has its first turn after the one that starts it."""
         if len(self.threads) > 50:
-            raise Trouble("more than 50 threads run")
+            raise Fault("more than 50 threads run")
         thread = Thread(steps, self.now)
         self.threads.append(thread)
         return thread
@@ -1090,7 +1030,7 @@ class Clock:
         main = self.spawn(steps)
         threads = self.threads
         while main.alive:
-            self._passes[0] = 0
+            self._passes.count = 0
             for thread in threads:
                 if thread.wake <= self.now and thread.alive:
                     self.current = thread

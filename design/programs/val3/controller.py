@@ -31,7 +31,7 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
 
 def _run(application: Application, arm: "Arm") -> None:
     runner = Runner(application, arm.functions(), arm.wait, {_LOG: arm.log, _MARK: arm.mark, _STEP: arm.state})
-    runner.run("start", [], application.programs["start"], 1)
+    runner.run("start", [])
     arm.settle()
 
 

@@ -1,7 +1,7 @@
-"""The VAL3 language: text -> statements and expressions, as nested tuples that carry their line.
+"""The VAL3 language: text -> functions of a frame; names and types are checked before anything runs.
 
-An application's programs and data are read and checked, then compiled to closures: names and types are checked before
-anything runs.
+* The files of a VAL3 application: its programs' code, its data, and what is wrong with either.
+* A VAL3 program as functions of a frame.
 """
 
 import math
@@ -12,15 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from excitor.design.programs import runtime
+from excitor.design.programs.runtime import BREAK, RETURN, Fault, Guard, Level, Operators, Reader, Run, Token
 from excitor.design.programs.target import ProgramError
 
-Node = tuple[Any, ...]  # (kind, line, ...)
-
 _TOKEN = re.compile(
-    r"""(?P<skip>[ \t\r]+|//[^\n]*)|(?P<end>\n|;)|(?P<num>\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+)|(?P<string>"[^"\n]*")"""
+    r"""(?P<blank>[ \t\r]+|//[^\n]*)|(?P<end>\n|;)|(?P<num>\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+)|(?P<string>"[^"\n]*")"""
     r"""|(?P<name>[A-Za-z_]\w*)|(?P<op><=|>=|==|!=|[-+*/%<>=()\[\],.:!&|])"""
 )
-_LEVELS = (("or", "|", "xor"), ("and", "&"), ("==", "!=", "<", ">", "<=", ">="), ("+", "-"), ("*", "/", "%"))
 _CLOSERS = {"endif", "else", "elseif", "endfor", "endwhile", "until", "endswitch", "case", "default", "end"}
 
 
@@ -46,238 +45,6 @@ class Code:
     text: str
     parameters: tuple[Variable, ...]
     locals: tuple[Variable, ...]
-
-
-def parse(code: Code) -> list[Node]:
-    """Parse a program; raises ProgramError with the line of the file."""
-    return _Parser(code).program()
-
-
-class _Parser:
-    def __init__(self, code: Code) -> None:
-        self.file = code.file
-        self.tokens: list[tuple[str, str, int]] = []
-        line, at = code.line, 0
-        while at < len(code.text):
-            found = _TOKEN.match(code.text, at)
-            if not found:
-                raise ProgramError(self.file, line, f"{code.text[at]!r} is no part of the language")
-            kind = found.lastgroup or ""
-            if kind != "skip":
-                self.tokens.append((kind, found.group(), line))
-            line += found.group() == "\n"
-            at = found.end()
-        self.tokens.append(("end", "", line))
-        self.k = 0
-
-    def program(self) -> list[Node]:
-        self.lines()
-        self.word("begin")
-        body = self.block("end")
-        self.lines()
-        if self.k < len(self.tokens) - 1:
-            raise self.error(f"there is {self.text()!r} after end")
-        return body
-
-    def block(self, *closers: str) -> list[Node]:
-        """Read statements up to a closer, which is consumed by the caller's next word; `end` is consumed here."""
-        body: list[Node] = []
-        while True:
-            self.lines()
-            word = self.lower()
-            if word in closers:
-                if closers == ("end",):
-                    self.k += 1
-                return body
-            if word in _CLOSERS or self.k >= len(self.tokens) - 1:
-                raise self.error(f"found {self.text() or 'the end of the file'!r}, expected {' or '.join(closers)}")
-            body.append(self.statement())
-
-    def statement(self) -> Node:
-        word, line = self.lower(), self.line()
-        known = {"if": self.branch, "for": self.counted, "while": self.looped, "do": self.until, "switch": self.switch}
-        if word in known:
-            self.k += 1
-            return known[word](line)
-        if word in ("return", "break"):
-            self.k += 1
-            node: Node = (word, line)
-        elif word == "call":
-            self.k += 1
-            node = ("run", line, self.postfix())
-        elif word in ("taskcreate", "taskcreatesync"):
-            raise self.error("tasks are not followed: only one program at a time is run")
-        else:
-            target = self.postfix()
-            node = ("set", line, target, self.expression()) if self.accept("=") else ("do", line, target)
-        self.done()
-        return node
-
-    def branch(self, line: int) -> Node:
-        choices = []
-        condition = self.expression()
-        self.done()
-        while True:
-            choices.append((condition, self.block("elseif", "else", "endif")))
-            word = self.lower()
-            self.k += 1
-            if word == "elseif":
-                condition = self.expression()
-                self.done()
-                continue
-            other = self.block("endif") if word == "else" else []
-            self.k += word == "else"
-            self.done()
-            return ("if", line, choices, other)
-
-    def counted(self, line: int) -> Node:
-        target = self.postfix()
-        self.symbol("=")
-        first = self.expression()
-        self.word("to")
-        last = self.expression()
-        step: Node = ("num", line, 1.0)
-        if self.lower() == "step":
-            self.k += 1
-            step = self.expression()
-        self.done()
-        body = self.block("endfor")
-        self.k += 1
-        self.done()
-        return ("for", line, target, first, last, step, body)
-
-    def looped(self, line: int) -> Node:
-        condition = self.expression()
-        self.done()
-        body = self.block("endwhile")
-        self.k += 1
-        self.done()
-        return ("while", line, condition, body)
-
-    def until(self, line: int) -> Node:
-        self.done()
-        body = self.block("until")
-        self.k += 1
-        condition = self.expression()
-        self.done()
-        return ("until", line, condition, body)
-
-    def switch(self, line: int) -> Node:
-        value = self.expression()
-        self.done()
-        self.lines()
-        choices: list[tuple[list[Node], list[Node]]] = []
-        while self.lower() != "endswitch":
-            word = self.lower()
-            if word not in ("case", "default"):
-                raise self.error(f"found {self.text()!r}, expected case, default or endSwitch")
-            self.k += 1
-            labels = [] if word == "default" else [self.expression()]
-            while labels and self.accept(","):
-                labels.append(self.expression())
-            self.done()
-            choices.append((labels, self.block("case", "default", "endswitch")))
-        self.k += 1
-        self.done()
-        return ("switch", line, value, choices)
-
-    def expression(self, level: int = 0) -> Node:
-        if level == len(_LEVELS):
-            return self.unary()
-        left = self.expression(level + 1)
-        while self.lower() in _LEVELS[level] and self.tokens[self.k][0] in ("op", "name"):
-            line, op = self.line(), self.lower()
-            self.k += 1
-            left = ("binary", line, {"|": "or", "&": "and"}.get(op, op), left, self.expression(level + 1))
-        return left
-
-    def unary(self) -> Node:
-        line = self.line()
-        for op in ("-", "!", "not"):
-            if self.lower() == op and self.tokens[self.k][0] != "string":
-                self.k += 1
-                return ("unary", line, "-" if op == "-" else "!", self.unary())
-        return self.postfix()
-
-    def postfix(self) -> Node:
-        kind, text, line = self.tokens[self.k]
-        self.k += 1
-        if kind == "num":
-            return ("num", line, float(text))
-        if kind == "string":
-            return ("string", line, text[1:-1])
-        if text == "(":
-            inner = self.expression()
-            self.symbol(")")
-            return inner
-        if text == "{":
-            raise ProgramError(self.file, line, "constants in braces are not read")
-        if kind != "name" or text.lower() in _CLOSERS:
-            raise ProgramError(self.file, line, f"found {text.strip() or 'the end of the line'!r}, expected a value")
-        if text.lower() in ("true", "false"):
-            return ("bool", line, text.lower() == "true")
-        return self.name(text, line)
-
-    def name(self, text: str, line: int) -> Node:
-        if self.accept(":"):
-            raise ProgramError(self.file, line, f"library {text!r} is not there")
-        if self.accept("("):
-            return ("call", line, text, self.arguments(")"))
-        index = None
-        if self.accept("["):
-            indices = self.arguments("]")
-            if len(indices) != 1:
-                raise ProgramError(self.file, line, "arrays have one index")
-            index = indices[0]
-        field = None
-        if self.accept("."):
-            field = self.text()
-            self.k += 1
-        return ("name", line, text, index, field)
-
-    def arguments(self, closer: str) -> list[Node]:
-        found: list[Node] = []
-        if self.accept(closer):
-            return found
-        while True:
-            found.append(self.expression())
-            if self.accept(closer):
-                return found
-            self.symbol(",")
-
-    def text(self) -> str:
-        return self.tokens[self.k][1]
-
-    def lower(self) -> str:
-        return self.text().lower()
-
-    def line(self) -> int:
-        return self.tokens[self.k][2]
-
-    def accept(self, op: str) -> bool:
-        found = self.tokens[self.k][:2] == ("op", op)
-        self.k += found
-        return found
-
-    def symbol(self, op: str) -> None:
-        if not self.accept(op):
-            raise self.error(f"found {self.text().strip() or 'the end of the line'!r}, expected {op!r}")
-
-    def word(self, word: str) -> None:
-        if self.lower() != word:
-            raise self.error(f"found {self.text().strip() or 'the end of the line'!r}, expected {word!r}")
-        self.k += 1
-
-    def done(self) -> None:
-        if self.tokens[self.k][0] != "end":
-            raise self.error(f"{self.text()!r} does not belong to this line")
-
-    def lines(self) -> None:
-        while self.tokens[self.k][0] == "end" and self.k < len(self.tokens) - 1:
-            self.k += 1
-
-    def error(self, sentence: str) -> ProgramError:
-        return ProgramError(self.file, self.line(), sentence)
 
 
 _SPACE = "{http://www.staubli.com/robotics/VAL3/"
@@ -416,11 +183,10 @@ def _number(text: str, where: str, file: str) -> float:
 
 
 Frame = dict[str, list[Any]]
-Expression = Callable[[Frame], Any]
-Statement = Callable[[Frame], str | None]  # "break", "return" or on to the next
-_ENDLESS = 1_000_000  # passes of loops
+Typed = tuple[str, Run]  # an expression: its type ("" for nothing), and how to evaluate it
 _DEEPEST = 50  # calls
 _AXES = {f"j{k + 1}": k for k in range(6)}
+_WRONG = (Fault, ArithmeticError, ValueError, TypeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,9 +213,9 @@ PURE = {
     "tostring": Function(("string", "num"), "string", lambda form, x: f"{x:g}"),
     "sel": Function(("bool", "num", "num"), "num", lambda c, a, b: a if c else b),
 }
-_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "%": math.fmod,
-    "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
+    "==": operator.eq, "!=": operator.ne, **runtime.ORDER,
 }  # fmt: skip
 
 
@@ -467,233 +233,297 @@ class Runner:
         self.kinds = {name: _plain(x.kind) for name, x in application.data.items()}
         self.functions = {**PURE, **functions}
         self.wait, self.watched = wait, watched
-        self.passes = self.depth = 0
+        self.turn = runtime.Passes(1_000_000, "the loop does not end").spend
+        self.depth = 0
         self.codes = application.programs
-        self.programs: dict[str, Statement] = {}
-        for name, code in application.programs.items():
-            self.programs[name] = _Compiler(self, code).block(parse(code))
+        self.programs = {name: self._compiled(code) for name, code in application.programs.items()}
 
-    def run(self, name: str, arguments: list[Any], code: Code, line: int) -> None:
+    def _compiled(self, code: Code) -> Run:
+        try:
+            return _Program(self, code).body()
+        except Fault as fault:
+            raise ProgramError(code.file, fault.line, fault.sentence) from None
+
+    def run(self, name: str, arguments: list[Any]) -> None:
         """Run a program from its beginning."""
         called = self.codes[name]
         frame: Frame = {x.name: list(x.values) for x in called.locals}
         frame |= {x.name: [value] for x, value in zip(called.parameters, arguments, strict=True)}
         self.depth += 1
         if self.depth > _DEEPEST:
-            raise ProgramError(code.file, line, "programs call each other without end")
+            raise Fault("programs call each other without end")
         self.programs[name](frame)
         self.depth -= 1
-
-    def turn(self, file: str, line: int) -> None:
-        """Count a pass of a loop."""
-        self.passes += 1
-        if self.passes > _ENDLESS:
-            raise ProgramError(file, line, "the loop does not end")
 
 
 def _plain(kind: str) -> str:
     return "jointRx" if kind == "joint" else kind
 
 
-class _Compiler:
+def _leaving(left: str) -> Run:
+    return lambda frame: left
+
+
+def _tokens(code: Code) -> list[Token]:
+    found = runtime.scan(_TOKEN, code.text, code.line, lambda rest: f"{rest[0]!r} is no part of the language")
+    tokens = [Token(kind, text, line, text.lower() if kind in ("name", "op") else "") for kind, text, line in found]
+    return [*tokens, Token("end", "", code.line + code.text.count("\n"), "")]
+
+
+class _Program(Reader):
+    """Reads a program's lines; every statement becomes a function of a frame as soon as it is read."""
+
+    operators = Operators(
+        Level(("or", "|", "xor")), Level(("and", "&")), Level(("==", "!=", "<", ">", "<=", ">=")), Level(("+", "-")),
+        Level(("*", "/", "%")), Level(prefix=("-", "!", "not")),
+    )  # fmt: skip
+
     def __init__(self, runner: Runner, code: Code) -> None:
-        self.runner, self.code = runner, code
+        super().__init__(_tokens(code))
+        self.runner, self.guard = runner, Guard(code.file, _WRONG)
         self.local = {x.name: _plain(x.kind) for x in (*code.parameters, *code.locals)}
 
-    def error(self, line: int, sentence: str) -> ProgramError:
-        return ProgramError(self.code.file, line, sentence)
+    # ---- lines
 
-    def block(self, nodes: list[Node]) -> Statement:
-        body = [getattr(self, f"on_{node[0]}")(*node[1:]) for node in nodes]
+    def missing(self, *keys: str) -> str:
+        return f"found {self.next.text.strip() or 'the end of the line'!r}, expected {keys[0]!r}"
 
-        def run(frame: Frame) -> str | None:
-            for statement in body:
-                leave = statement(frame)
-                if leave:
-                    return str(leave)
-            return None
+    def name(self) -> str:
+        if self.next.kind != "name":
+            self.fail(f"found {self.next.text.strip() or 'the end of the line'!r}, expected a value")
+        name = self.take().text
+        return name if not self.sees(":") else self.fail(f"library {name!r} is not there")
 
+    def done(self) -> None:
+        if self.next.kind != "end":
+            self.fail(f"{self.next.text!r} does not belong to this line")
+
+    def lines(self) -> None:
+        while self.next.kind == "end" and self.at < len(self.tokens) - 1:
+            self.at += 1
+
+    def body(self) -> Run:
+        self.lines()
+        self.expect("begin")
+        body, _ = self.block("end")
+        self.lines()
+        if self.at < len(self.tokens) - 1:
+            self.fail(f"there is {self.next.text!r} after end")
+        return body
+
+    def block(self, *closers: str) -> tuple[Run, str]:
+        """Read statements up to a closer, and take it."""
+        steps: list[tuple[int | None, Run]] = []
+        while True:
+            self.lines()
+            if closer := self.accept(*closers):
+                return self.guard.sequence(steps), closer
+            if self.next.key in _CLOSERS or self.at >= len(self.tokens) - 1:
+                self.fail(f"found {self.next.text or 'the end of the file'!r}, expected {' or '.join(closers)}")
+            steps.append((self.next.line, self.statement()))
+
+    # ---- statements
+
+    def statement(self) -> Run:
+        known: dict[str, Callable[[], Run]] = {
+            "if": self.branch, "for": self.count, "while": self.whilst, "do": self.until, "switch": self.switch,
+            "call": self.call, "return": lambda: _leaving(RETURN), "break": lambda: _leaving(BREAK),
+        }  # fmt: skip
+        if self.sees("taskcreate", "taskcreatesync"):
+            self.fail("tasks are not followed: only one program at a time is run")
+        word = self.accept(*known)
+        run = known[word]() if word else self.assignment()
+        self.done()
         return run
 
-    def on_return(self, line: int) -> Statement:
-        return lambda frame: "return"
+    def line(self, kind: str) -> Run:
+        """Read an expression of a type, and the end of its line."""
+        line, value = self.next.line, self.typed(kind)
+        self.done()
+        return self.guard(line, value)
 
-    def on_break(self, line: int) -> Statement:
-        return lambda frame: "break"
+    def branch(self) -> Run:
+        branches: list[tuple[Run | None, Run]] = []
+        word = "elseif"
+        while word == "elseif":
+            condition = self.line("bool")
+            body, word = self.block("elseif", "else", "endif")
+            branches.append((condition, body))
+        if word == "else":
+            branches.append((None, self.block("endif")[0]))
+        return runtime.choice(branches)
 
-    def on_run(self, line: int, node: Node) -> Statement:
-        if node[0] != "call":
-            raise self.error(line, "call needs a program and its arguments in brackets")
-        name = node[2]
+    def count(self) -> Run:
+        kind, store = self.place()
+        if kind != "num":
+            self.fail("for counts with a num")
+        self.expect("=")
+        first = self.typed("num")
+        self.expect("to")
+        last = self.typed("num")
+        step = self.typed("num") if self.accept("step") else lambda frame: 1.0
+        self.done()
+
+        def bounds(frame: Frame) -> tuple[float, float, float]:
+            values = first(frame), last(frame), step(frame)
+            if values[2] == 0.0:
+                raise Fault("the step of for is 0")
+            return values
+
+        return runtime.count(bounds, store, self.block("endfor")[0], self.runner.turn)
+
+    def whilst(self) -> Run:
+        condition = self.line("bool")
+        return runtime.loop(condition, self.block("endwhile")[0], self.runner.turn)
+
+    def until(self) -> Run:
+        self.done()
+        body, _ = self.block("until")
+        condition = self.line("bool")
+        return runtime.loop(lambda frame: not condition(frame), body, self.runner.turn, first=False)
+
+    def switch(self) -> Run:
+        kind, value = self.expression()
+        self.done()
+        self.lines()
+        cases: list[tuple[list[Run] | None, Run]] = []
+        word = self.accept("case", "default")
+        if not word and not self.sees("endswitch"):
+            self.fail(f"found {self.next.text!r}, expected case, default or endSwitch")
+        while word in ("case", "default"):
+            labels = None
+            if word == "case":
+                line = self.next.line
+                labels = [self.guard(line, label) for label in self.listed(lambda: self.typed(kind))]
+            self.done()
+            body, word = self.block("case", "default", "endswitch")
+            cases.append((labels, body))
+        if not word:
+            self.expect("endswitch")
+        run = runtime.switch(value, cases)
+
+        def chosen(frame: Frame) -> Any:
+            left = run(frame)
+            return None if left == BREAK else left
+
+        return chosen
+
+    def call(self) -> Run:
+        name = self.name()
+        if not self.accept("("):
+            self.fail("call needs a program and its arguments in brackets")
         called = self.runner.codes.get(name)
         if called is None:
-            raise self.error(line, f"there is no program called {name!r}")
-        if len(node[3]) != len(called.parameters):
-            raise self.error(line, f"{name!r} takes {len(called.parameters)} arguments, not {len(node[3])}")
-        wanted = [_plain(x.kind) for x in called.parameters]
-        given = [self.typed(x, kind) for x, kind in zip(node[3], wanted, strict=True)]
+            self.fail(f"there is no program called {name!r}")
+        given = self.arguments()
+        if len(given) != len(called.parameters):
+            self.fail(f"{name!r} takes {len(called.parameters)} arguments, not {len(given)}")
+        values = [self.of(_plain(x.kind), value) for x, value in zip(called.parameters, given, strict=True)]
+        return lambda frame: self.runner.run(name, [value(frame) for value in values])
 
-        def run(frame: Frame) -> None:
-            self.runner.run(name, [value(frame) for value in given], self.code, line)
+    def assignment(self) -> Run:
+        """Read NAME = VALUE, or an instruction."""
+        if self.next.kind != "name" or self.tokens[self.at + 1].key == "(":
+            return self.instruction()
+        kind, store = self.place()
+        if not self.accept("="):
+            self.fail("the line does nothing")
+        value = self.typed(kind)
+        return lambda frame: store(frame, value(frame))
 
-        return run
-
-    def on_do(self, line: int, node: Node) -> Statement:
-        if node[0] != "call":
-            raise self.error(line, "the line does nothing")
-        if node[2].lower() == "wait":
-            if len(node[3]) != 1:
-                raise self.error(line, "wait takes one condition")
-            condition = self.typed(node[3][0], "bool")
-            return lambda frame: self.guarded(line, lambda: self.runner.wait(lambda: bool(condition(frame))))
-        _, act = self.expression(node)
+    def instruction(self) -> Run:
+        called = self.next.kind == "name"
+        if called and self.sees("wait"):
+            self.take()
+            self.expect("(")
+            given = self.arguments()
+            if len(given) != 1:
+                self.fail("wait takes one condition")
+            condition = self.of("bool", given[0])
+            return lambda frame: self.runner.wait(lambda: bool(condition(frame)))
+        _, act = self.operand()
+        if self.sees("="):
+            self.fail("only names take values")
+        if not called:
+            self.fail("the line does nothing")
 
         def run(frame: Frame) -> None:
             act(frame)
 
         return run
 
-    def on_set(self, line: int, target: Node, node: Node) -> Statement:
-        kind, store = self.place(target)
-        value = self.typed(node, kind)
+    # ---- expressions
 
-        def run(frame: Frame) -> None:
-            store(frame, value(frame))
+    def of(self, kind: str, typed: Typed) -> Run:
+        """Demand a type."""
+        if typed[0] != kind:
+            raise Fault(f"found {typed[0] or 'nothing'}, expected {kind}", self.tokens[self.at - 1].line)
+        return typed[1]
 
-        return run
+    def typed(self, kind: str) -> Run:
+        return self.of(kind, self.expression())
 
-    def on_if(self, line: int, choices: list[tuple[Node, list[Node]]], other: list[Node]) -> Statement:
-        made = [(self.typed(condition, "bool"), self.block(body)) for condition, body in choices]
-        rest = self.block(other)
-
-        def run(frame: Frame) -> str | None:
-            for condition, body in made:
-                if condition(frame):
-                    return body(frame)
-            return rest(frame)
-
-        return run
-
-    def on_switch(self, line: int, node: Node, choices: list[tuple[list[Node], list[Node]]]) -> Statement:
-        kind, value = self.expression(node)
-        made = [([self.typed(x, kind) for x in labels], self.block(body)) for labels, body in choices]
-
-        def run(frame: Frame) -> str | None:
-            found = value(frame)
-            for labels, body in made:
-                if not labels or any(label(frame) == found for label in labels):
-                    leave = body(frame)
-                    return None if leave == "break" else leave
-            return None
-
-        return run
-
-    def on_for(
-        self, line: int, target: Node, first: Node, last: Node, step: Node, body: list[Node]
-    ) -> Statement:  # fmt: skip
-        kind, store = self.place(target)
-        if kind != "num":
-            raise self.error(line, "for counts with a num")
-        begin, end, by = (self.typed(x, "num") for x in (first, last, step))
-        inner = self.block(body)
-
-        def run(frame: Frame) -> str | None:
-            value, top, up = begin(frame), end(frame), by(frame)
-            if up == 0.0:
-                raise self.error(line, "the step of for is 0")
-            while (value <= top) if up > 0.0 else (value >= top):
-                store(frame, value)
-                self.runner.turn(self.code.file, line)
-                leave = inner(frame)
-                if leave:
-                    return None if leave == "break" else leave
-                value += up
-            return None
-
-        return run
-
-    def on_while(self, line: int, node: Node, body: list[Node], *, first: bool = False) -> Statement:
-        condition, inner = self.typed(node, "bool"), self.block(body)
-
-        def run(frame: Frame) -> str | None:
-            go = first
-            while go or bool(condition(frame)) is not first:
-                go = False
-                self.runner.turn(self.code.file, line)
-                leave = inner(frame)
-                if leave:
-                    return None if leave == "break" else leave
-            return None
-
-        return run
-
-    def on_until(self, line: int, node: Node, body: list[Node]) -> Statement:
-        return self.on_while(line, node, body, first=True)
-
-    def typed(self, node: Node, kind: str) -> Expression:
-        found, value = self.expression(node)
-        if found != kind:
-            raise self.error(node[1], f"found {found or 'nothing'}, expected {kind}")
-        return value
-
-    def expression(self, node: Node) -> tuple[str, Expression]:
-        kind, line = node[0], node[1]
-        if kind in ("num", "string", "bool"):
-            value = node[2]
+    def operand(self) -> Typed:
+        kind, text, line, key = self.take()
+        if kind in ("num", "string"):
+            value: Any = float(text) if kind == "num" else text[1:-1]
             return kind, lambda frame: value
-        if kind == "name":
-            return self.read(line, *node[2:])
-        if kind == "call":
-            return self.call(line, node[2], node[3])
-        if kind == "unary":
-            wanted = "num" if node[2] == "-" else "bool"
-            inner = self.typed(node[3], wanted)
-            return wanted, (lambda frame: -inner(frame)) if wanted == "num" else (lambda frame: not inner(frame))
-        return self.binary(line, *node[2:])
+        if key == "(":
+            inner: Typed = self.expression()
+            self.expect(")")
+            return inner
+        if kind != "name" or key in _CLOSERS:
+            raise Fault(f"found {text.strip() or 'the end of the line'!r}, expected a value", line)
+        if key in ("true", "false"):
+            return "bool", lambda frame: key == "true"
+        if self.next.key != "(":
+            self.at -= 1
+            return self.read()
+        self.take()
+        return self.function(text)
 
-    def binary(self, line: int, op: str, a: Node, b: Node) -> tuple[str, Expression]:
-        kind, left = self.expression(a)
+    def joined(self, sign: Token, left: Typed | None, right: Typed) -> Typed:
+        op = {"|": "or", "&": "and", "not": "!"}.get(sign.key, sign.key)
+        if left is None:
+            inner = self.of("num" if op == "-" else "bool", right)
+            return right[0], (lambda frame: -inner(frame)) if op == "-" else (lambda frame: not inner(frame))
+        kind, x = left
         if op in ("and", "or", "xor"):
-            x, y = self.typed(a, "bool"), self.typed(b, "bool")
+            self.of("bool", left)
+            y = self.of("bool", right)
             if op == "and":
                 return "bool", lambda frame: x(frame) and y(frame)
             if op == "or":
                 return "bool", lambda frame: x(frame) or y(frame)
             return "bool", lambda frame: x(frame) != y(frame)
         if kind not in ("num", "string", "bool") or (op not in ("==", "!=", "+") and kind != "num"):
-            raise self.error(line, f"{op} does not work with {kind or 'nothing'}")
-        right = self.typed(b, kind)
-        if op in ("==", "!="):
-            wanted = op == "=="
-            return "bool", lambda frame: (left(frame) == right(frame)) is wanted
-        act = _ARITHMETIC[op]
-        result = "bool" if op in ("<", ">", "<=", ">=") else kind
-        return result, lambda frame: self.guarded(line, lambda: act(left(frame), right(frame)))
+            raise Fault(f"{op} does not work with {kind or 'nothing'}", sign.line)
+        y, act = self.of(kind, right), _OPERATORS[op]
+        return kind if op in "+-*/%" else "bool", lambda frame: act(x(frame), y(frame))
 
-    def call(self, line: int, name: str, arguments: list[Node]) -> tuple[str, Expression]:
+    def arguments(self) -> list[Typed]:
+        """Read what stands before a closing bracket, which is taken."""
+        found: list[Typed] = []
+        while not self.accept(")"):
+            if found:
+                self.expect(",")
+            found.append(self.expression())
+        return found
+
+    def function(self, name: str) -> Typed:
         function = self.runner.functions.get(name.lower())
         if function is None:
-            raise self.error(line, f"there is no instruction called {name!r}")
-        n = len(function.arguments)
-        if len(arguments) > n or (len(arguments) < n and not function.more):
-            raise self.error(line, f"{name} takes {n} arguments, not {len(arguments)}")
-        given: list[Expression] = []
-        for node, kind in zip(arguments, function.arguments, strict=False):
-            given.append(self.expression(node)[1] if kind == "*" else self.typed(node, kind))
-        return function.result, lambda frame: self.guarded(
-            line, lambda: function.act(*[value(frame) for value in given])
-        )
+            self.fail(f"there is no instruction called {name!r}")
+        given, n = self.arguments(), len(function.arguments)
+        if len(given) > n or (len(given) < n and not function.more):
+            self.fail(f"{name} takes {n} arguments, not {len(given)}")
+        pairs = zip(given, function.arguments, strict=False)
+        values = [value[1] if kind == "*" else self.of(kind, value) for value, kind in pairs]
+        return function.result, lambda frame: function.act(*[value(frame) for value in values])
 
-    def guarded(self, line: int, act: Callable[[], Any]) -> Any:
-        """Run an action that may fail, and add its line to the error."""
-        try:
-            return act()
-        except (ArithmeticError, ValueError, TypeError) as error:
-            raise self.error(line, str(error)) from None
-
-    def read(self, line: int, name: str, index: Node | None, field: str | None) -> tuple[str, Expression]:
-        kind, element = self.element(line, name, index)
-        if field is None:
+    def read(self) -> Typed:
+        kind, element, key = self.path()
+        if key is None:
             copied = kind in ("jointRx", "mdesc")
 
             def whole(frame: Frame) -> Any:
@@ -701,7 +531,6 @@ class _Compiler:
                 return array[k].copy() if copied else array[k]
 
             return kind, whole
-        key = self.field(line, name, kind, field)
 
         def part(frame: Frame) -> Any:
             array, k = element(frame)
@@ -709,13 +538,10 @@ class _Compiler:
 
         return "num", part
 
-    def place(self, node: Node) -> tuple[str, Callable[[Frame, Any], None]]:
-        """Compile an assignment's target: its type, and the function that stores a value."""
-        if node[0] != "name":
-            raise self.error(node[1], "only names take values")
-        _, line, name, index, field = node
-        kind, element = self.element(line, name, index)
-        key = None if field is None else self.field(line, name, kind, field)
+    def place(self) -> tuple[str, Callable[[Frame, Any], None]]:
+        """Read where a value is stored, and of which type it must be."""
+        name = self.next.text
+        kind, element, key = self.path()
         tell = self.runner.watched.get(name) if name not in self.local else None
 
         def store(frame: Frame, value: Any) -> None:
@@ -729,26 +555,32 @@ class _Compiler:
 
         return (kind if key is None else "num"), store
 
-    def field(self, line: int, name: str, kind: str, field: str) -> int | str:
-        if kind == "jointRx" and field in _AXES:
-            return _AXES[field]
-        if kind == "mdesc" and field != "blend" and field in dict(default("mdesc")):  # type: ignore[arg-type]
-            return field
-        raise self.error(line, f"{name!r} of type {kind} has no {field!r}")
-
-    def element(self, line: int, name: str, index: Node | None) -> tuple[str, Callable[[Frame], tuple[list[Any], int]]]:
-        """Compile an element, the first by default: its type, and the function that finds array and index."""
+    def path(self) -> tuple[str, Callable[[Frame], tuple[list[Any], int]], int | str | None]:
+        """Read NAME[INDEX].FIELD: its type, the element (the first where none is stated), and the field."""
+        name = self.name()
         kind = self.local.get(name) or self.runner.kinds.get(name)
         if kind is None:
-            raise self.error(line, f"{name!r} is not in the application's data")
+            self.fail(f"{name!r} is not in the application's data")
         shared = None if name in self.local else self.runner.data[name]
-        at = None if index is None else self.typed(index, "num")
+        at = None
+        if self.accept("["):
+            at = self.typed("num")
+            if self.accept(","):
+                self.fail("arrays have one index")
+            self.expect("]")
 
         def find(frame: Frame) -> tuple[list[Any], int]:
             array = frame[name] if shared is None else shared
             k = 0 if at is None else at(frame)
             if not (0 <= k < len(array) and k == int(k)):
-                raise self.error(line, f"{name}[{k:g}] is outside its {len(array)} elements")
+                raise Fault(f"{name}[{k:g}] is outside its {len(array)} elements")
             return array, int(k)
 
-        return kind, find
+        return kind, find, self.field(name, kind, self.take().text) if self.accept(".") else None
+
+    def field(self, name: str, kind: str, field: str) -> int | str:
+        if kind == "jointRx" and field in _AXES:
+            return _AXES[field]
+        if kind == "mdesc" and field != "blend" and field in _DESCRIPTOR:
+            return field
+        raise Fault(f"{name!r} of type {kind} has no {field!r}", self.tokens[self.at - 1].line)
