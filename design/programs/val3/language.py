@@ -185,6 +185,7 @@ def _number(text: str, where: str, file: str) -> float:
 Frame = dict[str, list[Any]]
 Typed = tuple[str, Run]  # an expression: its type ("" for nothing), and how to evaluate it
 _DEEPEST = 50  # calls
+ANY = "?"  # the type of what is wrong already
 _AXES = {f"j{k + 1}": k for k in range(6)}
 _WRONG = (Fault, ArithmeticError, ValueError, TypeError)
 
@@ -271,7 +272,10 @@ def _tokens(code: Code) -> list[Token]:
 
 
 class _Program(Reader):
-    """Reads a program's lines; every statement becomes a function of a frame as soon as it is read."""
+    """Reads a program's lines; every statement becomes a function of a frame as soon as it is read.
+
+    What does not fit the data or the instructions counts once the whole text could be read.
+    """
 
     operators = Operators(
         Level(("or", "|", "xor")), Level(("and", "&")), Level(("==", "!=", "<", ">", "<=", ">=")), Level(("+", "-")),
@@ -282,6 +286,10 @@ class _Program(Reader):
         super().__init__(_tokens(code))
         self.runner, self.guard = runner, Guard(code.file, _WRONG)
         self.local = {x.name: _plain(x.kind) for x in (*code.parameters, *code.locals)}
+        self.faults: list[Fault] = []
+
+    def wrong(self, sentence: str) -> None:
+        self.faults.append(Fault(sentence, self.tokens[self.at - 1].line))
 
     # ---- lines
 
@@ -309,6 +317,8 @@ class _Program(Reader):
         self.lines()
         if self.at < len(self.tokens) - 1:
             self.fail(f"there is {self.next.text!r} after end")
+        for fault in self.faults:
+            raise fault
         return body
 
     def block(self, *closers: str) -> tuple[Run, str]:
@@ -355,8 +365,8 @@ class _Program(Reader):
 
     def count(self) -> Run:
         kind, store = self.place()
-        if kind != "num":
-            self.fail("for counts with a num")
+        if kind not in ("num", ANY):
+            self.wrong("for counts with a num")
         self.expect("=")
         first = self.typed("num")
         self.expect("to")
@@ -411,23 +421,31 @@ class _Program(Reader):
     def call(self) -> Run:
         name = self.name()
         if not self.accept("("):
-            self.fail("call needs a program and its arguments in brackets")
+            self.wrong("call needs a program and its arguments in brackets")
+            self.at -= 1
+            self.operand()
+            return _leaving("")
         called = self.runner.codes.get(name)
         if called is None:
-            self.fail(f"there is no program called {name!r}")
+            self.wrong(f"there is no program called {name!r}")
         given = self.arguments()
-        if len(given) != len(called.parameters):
-            self.fail(f"{name!r} takes {len(called.parameters)} arguments, not {len(given)}")
-        values = [self.of(_plain(x.kind), value) for x, value in zip(called.parameters, given, strict=True)]
+        wanted = given if called is None else called.parameters
+        if len(given) != len(wanted):
+            self.wrong(f"{name!r} takes {len(wanted)} arguments, not {len(given)}")
+        kinds = [_plain(x.kind) for x in called.parameters] if called else []
+        values = [self.of(kind, value) for kind, value in zip(kinds, given, strict=False)]
         return lambda frame: self.runner.run(name, [value(frame) for value in values])
 
     def assignment(self) -> Run:
         """Read NAME = VALUE, or an instruction."""
         if self.next.kind != "name" or self.tokens[self.at + 1].key == "(":
             return self.instruction()
+        before = len(self.faults)
         kind, store = self.place()
         if not self.accept("="):
-            self.fail("the line does nothing")
+            del self.faults[before:]
+            self.wrong("the line does nothing")
+            return _leaving("")
         value = self.typed(kind)
         return lambda frame: store(frame, value(frame))
 
@@ -438,14 +456,16 @@ class _Program(Reader):
             self.expect("(")
             given = self.arguments()
             if len(given) != 1:
-                self.fail("wait takes one condition")
+                self.wrong("wait takes one condition")
+                return _leaving("")
             condition = self.of("bool", given[0])
             return lambda frame: self.runner.wait(lambda: bool(condition(frame)))
         _, act = self.operand()
-        if self.sees("="):
-            self.fail("only names take values")
-        if not called:
-            self.fail("the line does nothing")
+        if self.accept("="):
+            self.wrong("only names take values")
+            self.expression()
+        elif not called:
+            self.wrong("the line does nothing")
 
         def run(frame: Frame) -> None:
             act(frame)
@@ -456,8 +476,8 @@ class _Program(Reader):
 
     def of(self, kind: str, typed: Typed) -> Run:
         """Demand a type."""
-        if typed[0] != kind:
-            raise Fault(f"found {typed[0] or 'nothing'}, expected {kind}", self.tokens[self.at - 1].line)
+        if typed[0] != kind and ANY not in (typed[0], kind):
+            self.wrong(f"found {typed[0] or 'nothing'}, expected {kind}")
         return typed[1]
 
     def typed(self, kind: str) -> Run:
@@ -496,15 +516,15 @@ class _Program(Reader):
             if op == "or":
                 return "bool", lambda frame: x(frame) or y(frame)
             return "bool", lambda frame: x(frame) != y(frame)
-        if kind not in ("num", "string", "bool") or (op not in ("==", "!=", "+") and kind != "num"):
-            raise Fault(f"{op} does not work with {kind or 'nothing'}", sign.line)
+        if kind not in ("num", "string", "bool", ANY) or (op not in ("==", "!=", "+") and kind not in ("num", ANY)):
+            self.wrong(f"{op} does not work with {kind or 'nothing'}")
         y, act = self.of(kind, right), _OPERATORS[op]
         return kind if op in "+-*/%" else "bool", lambda frame: act(x(frame), y(frame))
 
-    def arguments(self) -> list[Typed]:
+    def arguments(self, closer: str = ")") -> list[Typed]:
         """Read what stands before a closing bracket, which is taken."""
         found: list[Typed] = []
-        while not self.accept(")"):
+        while not self.accept(closer):
             if found:
                 self.expect(",")
             found.append(self.expression())
@@ -513,10 +533,12 @@ class _Program(Reader):
     def function(self, name: str) -> Typed:
         function = self.runner.functions.get(name.lower())
         if function is None:
-            self.fail(f"there is no instruction called {name!r}")
+            self.wrong(f"there is no instruction called {name!r}")
+            self.arguments()
+            return ANY, _leaving("")
         given, n = self.arguments(), len(function.arguments)
         if len(given) > n or (len(given) < n and not function.more):
-            self.fail(f"{name} takes {n} arguments, not {len(given)}")
+            self.wrong(f"{name} takes {n} arguments, not {len(given)}")
         pairs = zip(given, function.arguments, strict=False)
         values = [value[1] if kind == "*" else self.of(kind, value) for value, kind in pairs]
         return function.result, lambda frame: function.act(*[value(frame) for value in values])
@@ -558,16 +580,16 @@ class _Program(Reader):
     def path(self) -> tuple[str, Callable[[Frame], tuple[list[Any], int]], int | str | None]:
         """Read NAME[INDEX].FIELD: its type, the element (the first where none is stated), and the field."""
         name = self.name()
-        kind = self.local.get(name) or self.runner.kinds.get(name)
-        if kind is None:
-            self.fail(f"{name!r} is not in the application's data")
-        shared = None if name in self.local else self.runner.data[name]
+        kind = self.local.get(name) or self.runner.kinds.get(name) or ANY
+        if kind == ANY:
+            self.wrong(f"{name!r} is not in the application's data")
+        shared = None if name in self.local else self.runner.data.get(name, [])
         at = None
         if self.accept("["):
-            at = self.typed("num")
-            if self.accept(","):
+            indices = self.arguments("]")
+            if len(indices) != 1:
                 self.fail("arrays have one index")
-            self.expect("]")
+            at = self.of("num", indices[0])
 
         def find(frame: Frame) -> tuple[list[Any], int]:
             array = frame[name] if shared is None else shared
@@ -583,4 +605,6 @@ class _Program(Reader):
             return _AXES[field]
         if kind == "mdesc" and field != "blend" and field in _DESCRIPTOR:
             return field
-        raise Fault(f"{name!r} of type {kind} has no {field!r}", self.tokens[self.at - 1].line)
+        if kind != ANY:
+            self.wrong(f"{name!r} of type {kind} has no {field!r}")
+        return 0
