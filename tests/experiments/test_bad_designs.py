@@ -244,7 +244,7 @@ CAMPAIGNS = {
         'prior = "/etc/passwd"\n' + ROBOT,
         ["prior: '/etc/passwd' leaves the folder of the campaign"],
     ),
-    "a prior that is a folder": ('prior = "."\n' + ROBOT, ["prior: ", "cannot be read"]),
+    "a prior that is a folder": ('prior = "."\n' + ROBOT, ["prior: ", "is missing; run excitor identify first"]),
     "a payload without a mass": (ROBOT + "[payload]\ncenter = [0, 0, 0]", ["payload.mass: is missing"]),
     "a payload of negative mass": (ROBOT + "[payload]\nmass = -2", ["payload.mass: is -2, expected greater than 0"]),
     "half an inertia": (

@@ -237,7 +237,7 @@ def test_what_to_believe_is_said_with_a_cause(compared, pair):
     assert "irls contradicts wls in 9 of 21 parameters" in text
     assert "elbow has far more large residuals" in text
     assert "so believe wls" in text
-    assert "shoulder follows the velocity" in text
+    assert "at shoulder follow the velocity" in text
     assert "hardly contradict" not in text
     none = beliefs(load("rotradi"), judged, judged[1], found=[], compared=found(0.1), signs=QUIET, bias=None)
     assert "irls predicts far worse" in none[0]

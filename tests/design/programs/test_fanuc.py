@@ -99,7 +99,7 @@ def test_refuses_what_it_cannot_write(plan_of):
     for given, spacing, said in (
         ({}, 0.02, "too close"),
         ({"swing": 1e4}, None, "% of the top speeds"),
-        ({"swing": 1e-4}, None, "moves less, or slower"),
+        ({"swing": 1e-4}, None, "moves less or slower"),
         ({"period": 1000.0, "ramp": 1000.0, "swing": 15.0, "measured": 1}, 0.05, "lines, a program has 9999"),
     ):
         with pytest.raises(CannotDrive, match=said):
