@@ -223,7 +223,7 @@ class Mechanism(Protocol):
         """Mass matrices, (n_samples, n_joints, n_joints)."""
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
 class Robot:
     """A mechanism with drives, limits and prior parameters.
 
@@ -247,6 +247,10 @@ class Robot:
     lengths: Mapping[str, float] = field(default_factory=dict)  # named constants of the geometry, m
     locked: Mapping[int, float] = field(default_factory=dict)  # joint index -> the position it is held at
     title: str = ""
+
+    def __repr__(self) -> str:
+        known = f"{int(self.known.sum())} of {self.known.size} parameters known beforehand"
+        return f"<Robot {self.name}: {self.n_joints} joints, {known}>"
 
     def __post_init__(self) -> None:
         freeze(self, chi="n_params", known="bool: n_params", assumed_zero="bool: n_params")
