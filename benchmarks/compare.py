@@ -24,10 +24,8 @@ import json, sys, time
 from pathlib import Path
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.compare import compare
-from excitor.experiments.report.comparison import compare_data
-from excitor.experiments.report.comparison import compare_page
+from excitor.experiments.report.comparison import compare_data, compare_page
 folder = Path(sys.argv[1])
-from excitor.experiments.comparing import page  # imported before the clock starts, as the kernel is compiled
 begun = time.process_time()
 data = compare_data(compare(open_campaign(folder)))
 compare_page(data)

@@ -30,7 +30,7 @@ Value = Any  # int, float (of 24 bits), bool, str, Word, or a structure: dict of
 class State:
     """A running program: its variables, and the robot that it moves."""
 
-    robot: Any  # excitor.design.programs.languages.krl.Robot
+    robot: Any  # excitor.design.programs.krl.language.Robot
     routines: Mapping[str, Any]
     variables: dict[str, Value] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
