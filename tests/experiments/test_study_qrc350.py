@@ -110,7 +110,7 @@ def test_bad_calls_are_sentences(arguments, error, words):
 
 
 def test_a_folder_without_the_recordings(tmp_path):
-    with pytest.raises(ExcitorError, match=r"trajectory_a.mat: there is no such file"):
+    with pytest.raises(ExcitorError, match=r"trajectory_a.mat: does not exist"):
         qrc350.run(tmp_path)
 
 
