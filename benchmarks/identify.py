@@ -1,7 +1,4 @@
-"""Benchmark of estimation: against dense weight matrices, SDPs on all rows, observation matrices held in memory.
-
-* How much faster the physically consistent fit is on its triangular factor than on all rows.
-"""
+"""Benchmark of estimation: against dense weight matrices, SDPs on all rows, observation matrices held in memory."""
 
 import os
 import subprocess

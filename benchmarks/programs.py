@@ -1,7 +1,7 @@
 """Benchmark of programs: mutations that must be caught, time of emitting and verifying, timing of streams.
 
-* How the EGM client does in real time: a controller over loopback UDP is late, loses packets and falls silent.
-* The RSI server as a process of its own against a fake controller in real time: late, lost and silent packets.
+The EGM client and the RSI server run in real time against a controller over loopback that is late, loses packets and
+falls silent.
 """
 
 import csv

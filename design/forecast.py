@@ -409,10 +409,10 @@ def judge(
     essential: Sequence[tuple[str, float, bool]], condition: float, joints: Sequence[JointCheck]
 ) -> tuple[Check, ...]:
     """Check essential parameters (name, relative σ, whether the prior states a size), condition and joints."""
-    return (_parameters_forecast_verdict(essential), _condition(condition), _reversals(joints), _torque(joints))
+    return (_check_parameters(essential), _condition(condition), _reversals(joints), _torque(joints))
 
 
-def _parameters_forecast_verdict(essential: Sequence[tuple[str, float, bool]]) -> Check:
+def _check_parameters(essential: Sequence[tuple[str, float, bool]]) -> Check:
     judged = [(name, relative) for name, relative, stated in essential if stated]
     worst = max((relative for _, relative in judged), default=0.0)
     bad = sorted((pair for pair in judged if not pair[1] <= RELATIVE_SIGMA), key=lambda pair: -pair[1])

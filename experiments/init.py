@@ -1,7 +1,4 @@
-"""`excitor init`: a folder with a commented campaign.toml that can be designed without changes.
-
-* What does a payload campaign's campaign.toml begin as? Commented, and ready to be designed as it stands.
-"""
+"""`excitor init`: a folder with a commented campaign.toml that can be designed without changes."""
 
 import os
 from pathlib import Path

@@ -10,8 +10,8 @@ With τ = d(A χ)/dt + B χ, energy H = h χ, friction power ω χ and F = (λ/(
 
 Filters and integrals start anew at each run's first sample, both sides from nothing: no run need begin at rest.
 
-* How do signals that are held or run straight between samples pass (λ/(s + λ))^m? Exactly.
-* How late do recorded torques act? The delay at which the filtered dynamic model, refitted, leaves least.
+Filters are exact for signals that are held or linear between samples. The delay of recorded torques is the one at
+which the refitted filtered dynamic model leaves the smallest residual.
 """
 
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""Export."""
+"""Exports of an identified model for simulators, code and controllers."""

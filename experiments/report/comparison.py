@@ -1,8 +1,4 @@
-"""Page and data of a comparison of methods: compare.html and compare.json.
-
-* The parts of a comparison's page: verdict, table of methods, pictures' places, agreement, numbers, data.
-* What a comparison found, as plain data: compare.json, of which the page is a drawing.
-"""
+"""Page and data of a comparison of methods: compare.html, which draws compare.json."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

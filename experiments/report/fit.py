@@ -1,8 +1,4 @@
-"""Sections of the report on the fit: errors beside the baselines, residuals, and torques by cause.
-
-* How well does the model predict? Errors beside the baselines, and the torques of every run.
-* Does what the model leaves look like noise? And what the torques are made of.
-"""
+"""Sections of the report on the fit: errors beside the baselines, residuals, and torques by cause."""
 
 from collections.abc import Mapping
 from typing import Any

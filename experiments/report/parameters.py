@@ -1,8 +1,4 @@
-"""Sections of the report on parameters: values, intervals, meaning, origin, and excitation by the runs.
-
-* What is known of each parameter, and of which the consistent model's are the data's doing.
-* What the runs excite: singular values of the equations, and columns that look alike.
-"""
+"""Sections of the report on parameters: values, intervals, meaning, origin, and excitation by the runs."""
 
 from collections.abc import Mapping
 from typing import Any

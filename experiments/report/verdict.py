@@ -1,7 +1,4 @@
-"""Verdict of the report: results, uncertainty, open questions and permitted uses of the model, as sentences.
-
-* The verdict, in words first.
-"""
+"""Verdict of the report: results, uncertainty, open questions and permitted uses of the model, as sentences."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,1 +1,1 @@
-"""Verbs."""
+"""Verbs of the command line: they call the stages and print their results."""

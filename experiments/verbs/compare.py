@@ -1,7 +1,4 @@
-"""The verb `compare`: all methods on one campaign's data, into compare.html and compare.json.
-
-* What `excitor compare` shows a person: the recommendation, the table, what to believe.
-"""
+"""The verb `compare`: all methods on one campaign's data, into compare.html and compare.json."""
 
 import json
 import shlex

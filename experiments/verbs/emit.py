@@ -1,7 +1,4 @@
-"""The verbs `emit` and `verify`, and their output: a table for people, one object for scripts.
-
-* What `emit` and `verify` tell: a table for people, one object for scripts.
-"""
+"""The verbs `emit` and `verify`, and their output: a table for people, one object for scripts."""
 
 import json
 from collections.abc import Iterator, Sequence

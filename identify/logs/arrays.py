@@ -1,7 +1,6 @@
-"""Arrays by name, as MATLAB, numpy and Parquet files hold them: those of them that are channels.
+"""Channels from arrays by name, as MATLAB, numpy and Parquet files hold them.
 
-* How are formats read whose libraries may crash on damaged files? In a process of their own, with bounds on both.
-* What the process apart does: arrays of numbers from MATLAB, HDF5 (MATLAB 7.3) and Parquet files.
+Libraries that may crash on damaged files read in a child process, bounded in memory and time; `serve` is that process.
 """
 
 import atexit

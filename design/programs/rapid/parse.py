@@ -1,8 +1,7 @@
-"""Which words, names, numbers and texts a RAPID module is made of.
+"""Parser of RAPID modules, written from the language's description and independent of any emitter.
 
-* What a RAPID module says, as a tree: declarations and expressions, each with its line; a statement is what makes it.
-* Which RAPID module a text is: a parser written from the language's description, independent of any emitter.
-* Which types and predeclared data RAPID has, and how a num is kept: in single precision.
+Text becomes words, words become declarations, expressions and statements with their lines. Types and predeclared data
+are RAPID's; a num has single precision.
 """
 
 import re

@@ -1,1 +1,1 @@
-"""Beckhoff TwinCAT: external set points, and cam tables."""
+"""Beckhoff TwinCAT: external set points in structured text."""

@@ -1,8 +1,4 @@
-"""The VAL3 language: text -> functions of a frame; names and types are checked before anything runs.
-
-* The files of a VAL3 application: its programs' code, its data, and what is wrong with either.
-* A VAL3 program as functions of a frame.
-"""
+"""VAL3 applications: files to programs as functions of a frame; names and types are checked before anything runs."""
 
 import math
 import operator
