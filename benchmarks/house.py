@@ -235,7 +235,7 @@ def registries() -> dict[str, tuple[str, ...]]:
     from excitor.design.programs.registry import NAMES
     from excitor.experiments.export.export import FORMATS as EXPORTS
     from excitor.experiments.report.page import CONTENTS
-    from excitor.identify.logs.read import FORMATS as LOGS
+    from excitor.identify.logs.formats import FORMATS as LOGS
     from excitor.identify.methods import METHODS
     from excitor.robots.friction import TABLE
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from excitor.experiments.in_memory.fitting import compare as compare
     from excitor.experiments.in_memory.fitting import estimators as estimators
     from excitor.experiments.in_memory.fitting import fit as fit
+    from excitor.experiments.in_memory.fitting import log_formats as log_formats
     from excitor.experiments.in_memory.fitting import read_log as read_log
     from excitor.experiments.in_memory.fitting import register as register
     from excitor.experiments.in_memory.fitting import samples as samples
@@ -47,7 +48,12 @@ if TYPE_CHECKING:
     from excitor.experiments.model import read_model as load_model
     from excitor.experiments.simulate import simulate_run as simulate
     from excitor.experiments.stages import Campaign as Campaign
+    from excitor.identify.log import Channel as Channel
+    from excitor.identify.log import Clock as Clock
     from excitor.identify.log import Log as Log
+    from excitor.identify.log import Recording as Recording
+    from excitor.identify.logs.formats import check_log_format as check_log_format
+    from excitor.identify.logs.opened import LogFormat as LogFormat
     from excitor.identify.methods import check_estimator as check_estimator
     from excitor.identify.methods import method_of as estimator
     from excitor.identify.samples import Samples as Samples
@@ -55,6 +61,7 @@ if TYPE_CHECKING:
     from excitor.robots.dynamics import inverse_dynamics as inverse_dynamics
     from excitor.robots.dynamics import regressor as regressor
     from excitor.robots.errors import ExcitorError as ExcitorError
+    from excitor.robots.errors import InvalidLog as InvalidLog
     from excitor.robots.friction import FrictionLaw as FrictionLaw
     from excitor.robots.friction import check_friction as check_friction
     from excitor.robots.load import load as load_robot
@@ -67,7 +74,7 @@ _MODULES = {  # where each public name is defined; "name=its name there" where t
     "robots.base": "base_parameters",
     "robots.dynamics": "inverse_dynamics regressor",
     "robots.robot": "Motion",
-    "robots.errors": "ExcitorError",
+    "robots.errors": "ExcitorError InvalidLog",
     "robots.friction": "FrictionLaw check_friction",
     "experiments.in_memory.problem": (
         "Series ToolSpeed KeepOut KeepIn Box Sphere SelfCollision PositionLimit VelocityLimit AccelerationLimit "
@@ -75,8 +82,12 @@ _MODULES = {  # where each public name is defined; "name=its name there" where t
     ),
     "experiments.in_memory.solution": "solve Design Run certify forecast emit verify",
     "experiments.simulate": "simulate=simulate_run",
-    "experiments.in_memory.fitting": "read_log samples fit validate compare register unregister estimators",
-    "identify.log": "Log",
+    "experiments.in_memory.fitting": (
+        "read_log samples fit validate compare register unregister estimators log_formats"
+    ),
+    "identify.log": "Log Recording Channel Clock",
+    "identify.logs.formats": "check_log_format",
+    "identify.logs.opened": "LogFormat",
     "identify.samples": "Samples",
     "identify.methods": "estimator=method_of check_estimator",
     "experiments.model": "Model load_model=read_model",
@@ -97,8 +108,9 @@ __all__ = [  # noqa: RUF022 - in the order of a campaign
     "read_log", "Log", "samples", "Samples",
     "fit", "Model", "load_model", "validate", "compare", "export",
     "Campaign", "register", "unregister", "estimator", "estimators", "Export", "FrictionLaw",
-    "check_estimator", "check_export", "check_friction",
-    "ExcitorError", "__version__",
+    "LogFormat", "log_formats", "Recording", "Channel", "Clock",
+    "check_estimator", "check_export", "check_friction", "check_log_format",
+    "ExcitorError", "InvalidLog", "__version__",
 ]  # fmt: skip
 
 if not (Path(__file__).parent / "robots").is_dir():  # a checkout, where the rooms stand beside this folder

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError,
 
 from excitor.design.programs.registry import NAMES as TARGETS
 from excitor.experiments.files import mend
-from excitor.identify.logs.declared import FORMATS, ColumnMap
+from excitor.identify.logs.declared import ColumnMap
+from excitor.identify.logs.formats import FORMATS
 from excitor.robots.errors import ExcitorError, InvalidRobot
 from excitor.robots.files.schema import sentences
 from excitor.robots.load import catalog_names, load, read_text, robot_text

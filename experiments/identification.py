@@ -25,7 +25,7 @@ from excitor.identify.consistent import ConsistentEstimate, consistent_fit, cons
 from excitor.identify.diagnose import Finding, diagnose, several, usable
 from excitor.identify.estimate import Estimate, Factors, compress, wls
 from excitor.identify.intervals import Intervals
-from excitor.identify.logs.read import log_files
+from excitor.identify.logs.formats import log_files
 from excitor.identify.methods import SIMULATING, Problem, Weighting, affordable_sensitivity, answer
 from excitor.identify.reduce import Reduction, Rule
 from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_columns, settled

@@ -42,6 +42,10 @@ class Members(Mapping[str, Member]):
     def __len__(self) -> int:
         return len(list(iter(self)))
 
+    def loaded(self) -> dict[str, Member]:
+        """Return the members that need no import: the built-in ones, then the registered ones."""
+        return {**self._builtin, **self._added}
+
     def add(self, name: str, member: Member) -> None:
         """Register a member of this process; a built-in name is refused, and so is a member that fails its check."""
         if name in self._builtin:

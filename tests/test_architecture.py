@@ -230,9 +230,11 @@ def test_the_registry_of_targets_is_their_folder():
 
 
 def test_the_registry_of_log_formats_is_their_folder():
-    from excitor.identify.logs.read import FORMATS
+    from excitor.identify.logs.formats import FORMATS
 
-    assert {f"excitor.identify.logs.{name}" for name in FORMATS.values()} == members("identify/logs", {"fits", "read"})
+    modules = members("identify/logs", {"fits", "read", "FORMAT"})
+    assert {form.read.__module__ for form in FORMATS.loaded().values()} == modules
+    assert all(name == form.name for name, form in FORMATS.loaded().items())
 
 
 def test_the_registry_of_studies_is_their_folder():

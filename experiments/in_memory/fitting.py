@@ -40,6 +40,8 @@ from excitor.identify import validate as _validating
 from excitor.identify.diagnose import usable
 from excitor.identify.log import Log, joint_side
 from excitor.identify.logs.declared import ColumnMap, column_map
+from excitor.identify.logs.formats import FORMATS as LOG_FORMATS
+from excitor.identify.logs.opened import LogFormat
 from excitor.identify.logs.read import read_log as _read_log
 from excitor.identify.methods import METHODS, Method
 from excitor.identify.samples import Samples
@@ -70,7 +72,7 @@ def read_log(
         robot: whose joints are meant, for formats that name joints, and with `target`.
         target: the controller whose logger wrote the file, see `emit`.
         sample_rate_hz: where the file has no time.
-        format: a reader's name; by default it is found by the file's content.
+        format: a name that `excitor.log_formats()` lists; by default it is found by the file's content.
 
     InvalidLog says what is wrong, with the row.
 
@@ -265,14 +267,24 @@ def estimators() -> tuple[str, ...]:
     return tuple(METHODS)
 
 
-def register(member: Method | Export | FrictionLaw) -> None:
-    """Make an estimator, an export or a friction law known by its name, in this process.
+def log_formats() -> tuple[str, ...]:
+    """Name all log formats: built-in, registered and of installed packages.
+
+    >>> import excitor as ex
+    >>> "csv" in ex.log_formats()
+    True
+    """
+    return tuple(LOG_FORMATS)
+
+
+def register(member: Method | Export | FrictionLaw | LogFormat) -> None:
+    """Make an estimator, an export, a friction law or a log format known by its name, in this process.
 
     Args:
-        member: a Method (see `estimator`), an Export, or a FrictionLaw.
+        member: a Method (see `estimator`), an Export, a FrictionLaw, or a LogFormat.
 
     It must pass its conformance suite; a built-in name is refused. An installed package brings members without this
-    call: by entry points of the groups excitor.estimators, excitor.exports and excitor.friction.
+    call: by entry points of the groups excitor.estimators, excitor.exports, excitor.friction and excitor.log_formats.
 
     >>> import numpy as np, excitor as ex
     >>> ex.register(ex.estimator("lstsq", "Plain least squares.", lambda W, y: np.linalg.lstsq(W, y)[0]))
@@ -286,12 +298,15 @@ def register(member: Method | Export | FrictionLaw) -> None:
         FORMATS.add(member.name, member)
     elif isinstance(member, FrictionLaw):
         register_friction(member)
+    elif isinstance(member, LogFormat):
+        LOG_FORMATS.add(member.name, member)
     else:
-        raise ValueError(f"{type(member).__name__} cannot be registered; expected a Method, an Export or a FrictionLaw")
+        kinds = "a Method, an Export, a FrictionLaw or a LogFormat"
+        raise ValueError(f"{type(member).__name__} cannot be registered; expected {kinds}")
 
 
 def unregister(name: str) -> None:
-    """Forget a registered estimator, export or friction law.
+    """Forget a registered estimator, export, friction law or log format.
 
     Args:
         name: as it was registered; an unknown one is ignored.
@@ -299,8 +314,8 @@ def unregister(name: str) -> None:
     >>> import excitor as ex
     >>> ex.unregister("no-such-estimator")
     """
-    METHODS.remove(name)
-    FORMATS.remove(name)
+    for members in (METHODS, FORMATS, LOG_FORMATS):
+        members.remove(name)
     if any(row.element == name and row.compiled is None for row in TABLE.values()):
         forget_friction(name)
 

@@ -37,9 +37,10 @@ from excitor.experiments.watch.session import (
 )
 from excitor.identify.change import Detector, begin
 from excitor.identify.log import Log, joint_side
-from excitor.identify.logs.declared import FORMATS, ColumnMap
+from excitor.identify.logs.declared import ColumnMap
+from excitor.identify.logs.formats import FORMATS, sniff
 from excitor.identify.logs.opened import LONGEST_LINE, check_file
-from excitor.identify.logs.read import read_log, sniff
+from excitor.identify.logs.read import read_log
 from excitor.identify.recursive import Recursive
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray, locked
@@ -347,7 +348,6 @@ PIECE = 1 << 20  # bytes read at once
 HEAD = 4096  # bytes at the beginning by which a file is known again
 LEAST_LINES = 20  # at once: fewer do not determine the rate
 NO_LOGS = (".json", ".toml", ".html", ".md", ".pdf", ".py", ".c", ".urdf")  # other files in campaigns' folders
-FOLLOWED = ("csv", "client_csv", "franka_csv", "ur_rtde")  # one line of headings, then a line a sample
 
 
 def moved(path: Path, place: Place) -> bool:
@@ -437,9 +437,10 @@ def check_followed(path: Path, declared: ColumnMap) -> None:
     if not check_file(path, 2**62):
         return
     format = declared.format or ("csv" if declared.signals else next(iter(sniff(path)), "none"))
-    if format not in FOLLOWED:
+    if format not in FORMATS or not FORMATS[format].grows:
         known = "is of no known format" if format not in FORMATS else f"is {format}"
-        told = f"{known}, which cannot be read while it grows ({', '.join(FOLLOWED)} can)"
+        followed = ", ".join(name for name, form in FORMATS.loaded().items() if form.grows)
+        told = f"{known}, which cannot be read while it grows ({followed} can)"
         raise InvalidLog(path, f"{told}; name the folder that complete logs are put in")
 
 

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 
 from excitor.identify.log import Recording
-from excitor.identify.logs.opened import Head
+from excitor.identify.logs.opened import Head, LogFormat
 from excitor.identify.logs.table import (
     Layout,
     Rule,
     TextTable,
+    example_table,
     find_dialect,
     headings_fit,
     headings_of,
@@ -79,3 +80,7 @@ def _layout(headings: tuple[str, ...]) -> Layout | None:
     if headings_fit(headings, "timestamp", "cmdnum", r"J\d+"):
         return RECORDER
     return None
+
+
+_EXAMPLE = "time_s,mark,ref_A1_deg,ref_A2_deg,pos_A1_deg,pos_A2_deg,torque_1,torque_2"
+FORMAT = LogFormat("abb_text", fits, read, example_table(_EXAMPLE, 0.004), table=True)

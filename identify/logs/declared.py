@@ -14,23 +14,6 @@ from excitor.robots.errors import InvalidLog
 Kind = Literal["position", "velocity", "acceleration", "torque", "current"]
 Side = Literal["joint", "motor"]
 
-# Names, and the modules that are imported when a file needs them. Of equal fits the first wins: the particular ones
-# come before the general. Each has `fits(head) -> 0 | 1 | 2` (no, could be, is) and `read(path) -> Recording`.
-FORMATS = {
-    "ros_bag": "ros",
-    "kuka_trace": "kuka",
-    "matlab": "matlab",
-    "npz": "npz",
-    "parquet": "parquet",
-    "twincat_scope": "twincat",
-    "client_csv": "ours",
-    "abb_text": "abb",
-    "fanuc_csv": "fanuc",
-    "franka_csv": "franka",
-    "ur_rtde": "ur",
-    "csv": "table",
-}
-
 
 class Columns(BaseModel):
     """The columns of one quantity, one a joint, by heading or by number (1 is the first)."""

@@ -4,10 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from excitor.identify.log import Recording
-from excitor.identify.logs.opened import Head
+from excitor.identify.logs.opened import Head, LogFormat
 from excitor.identify.logs.table import (
     Layout,
     Rule,
+    example_table,
     find_dialect,
     headings_fit,
     headings_of,
@@ -61,3 +62,6 @@ def _layout(headings: tuple[str, ...]) -> Layout | None:
     if headings[:1] == ("timestamp",) and all(name[:1] == "J" and name[1:].isdigit() for name in headings[1:]):
         return RECORDER
     return None
+
+
+FORMAT = LogFormat("fanuc_csv", fits, read, example_table("timestamp,J1,J2", 8.0), table=True)

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 
 from excitor.identify.log import Recording
-from excitor.identify.logs.opened import Head
+from excitor.identify.logs.opened import Head, LogFormat
 from excitor.identify.logs.table import (
     Layout,
     Rule,
+    example_table,
     find_dialect,
     headings_fit,
     headings_of,
@@ -51,3 +52,7 @@ def read(path: Path) -> Recording:
     steps = np.diff(table.values[:, at]) if at is not None else np.zeros(0)
     in_ms = steps.size > 0 and float(np.median(steps)) >= 0.5  # a state comes every millisecond
     return recording_of(table, Layout("franka_csv", _TIME, 1e-3 if in_ms else 1.0, _RULES))
+
+
+_EXAMPLE = "time,q[0],q[1],tau_J[0],tau_J[1]"
+FORMAT = LogFormat("franka_csv", fits, read, example_table(_EXAMPLE, 0.001), table=True, grows=True)

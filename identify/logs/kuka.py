@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from excitor.identify.log import Channel, ChannelSide, Clock, Quantity, Recording, Role, check_measured, distinct
-from excitor.identify.logs.opened import Head, check_file, head, partner, read_lines
+from excitor.identify.logs.opened import Head, LogFormat, check_file, head, partner, read_lines
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.errors import InvalidLog
 
@@ -249,3 +249,14 @@ def _whole(file: Path, header: _Header, code: int, otherwise: int) -> int:
     if value != int(value) or not least <= value < 2**40:
         raise InvalidLog(file, f"code {code} is {value:g}, expected a whole number from {least} on", header.row)
     return int(value)
+
+
+def _example(path: Path) -> None:
+    lines = [_MARK, "200,Zeit", "202,s", "210,IMPLIZIT", "220,24", "241,0.004"]
+    for k in (1, 2):
+        lines += [f"200,AxisPos_Act{k}", "202,deg", "210,EXPLIZIT", "211,x.r64", "214,REAL64", "220,24", f"221,{k}"]
+    path.write_text("\n".join(lines) + "\n", "latin-1")
+    (path.parent / "x.r64").write_bytes(np.arange(48.0).astype("<f8").tobytes())
+
+
+FORMAT = LogFormat("kuka_trace", fits, read, _example, files=files_of)

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from excitor.identify.log import Recording
-from excitor.identify.logs.opened import Head
+from excitor.identify.logs.opened import Head, LogFormat
 from excitor.identify.logs.table import (
     Layout,
     Rule,
+    example_table,
     find_dialect,
     headings_fit,
     headings_of,
@@ -64,3 +65,7 @@ def read(path: Path) -> Recording:
 
 def _layout(headings: tuple[str, ...]) -> Layout | None:
     return next((layout for layout, needed in _LAYOUTS if headings_fit(headings, *needed)), None)
+
+
+_EXAMPLE = "time,mark,speed_scaling,position:a,position:b,effort:a,effort:b"
+FORMAT = LogFormat("client_csv", fits, read, example_table(_EXAMPLE, 0.01), table=True, grows=True)

@@ -23,7 +23,7 @@ from zlib import crc32
 import numpy as np
 
 from excitor.identify.log import Channel, ChannelSide, Clock, Quantity, Recording, Role, check_measured, distinct
-from excitor.identify.logs.opened import LARGEST_BINARY, Head, check_file, head, partner
+from excitor.identify.logs.opened import LARGEST_BINARY, Head, LogFormat, check_file, head, partner
 from excitor.robots.errors import InvalidLog
 
 _MOST = 20_000_000  # numbers
@@ -456,3 +456,19 @@ def _text(content: memoryview, at: int) -> tuple[str, int]:
     if end > len(content):
         raise ValueError("a text reaches beyond its record")
     return str(content[at + 4 : end], "utf-8"), end
+
+
+def _example(path: Path) -> None:
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE topics(id INTEGER PRIMARY KEY, name TEXT, type TEXT, serialization_format TEXT)")
+    database.execute("CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id INTEGER, timestamp INTEGER, data BLOB)")
+    database.execute("INSERT INTO topics VALUES (1, '/joint_states', ?, 'cdr')", (JOINT_STATE,))
+    for k in range(24):  # stamp, no frame, one joint named a, then a position, a velocity and an effort
+        words = (b"\0\1\0\0", 100, 10_000_000 * k, 1, 0, 1, 2, b"a\0", 1, 0.1 * k, 1, 0.1, 1, 0.2)
+        data = struct.pack("<4siIIB3xII2s2xId I4xd I4xd".replace(" ", ""), *words)
+        database.execute("INSERT INTO messages VALUES (NULL, 1, ?, ?)", (k, data))
+    database.commit()
+    database.close()
+
+
+FORMAT = LogFormat("ros_bag", fits, read, _example, files=files_of)

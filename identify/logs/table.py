@@ -5,7 +5,7 @@ headings have rules by heading. Tables with other headings give channels by name
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from excitor.identify.log import (
     even_rate,
 )
 from excitor.identify.logs.declared import SECONDS, UNITS, ColumnMap, Columns, scale_matrix
-from excitor.identify.logs.opened import Head, read_lines
+from excitor.identify.logs.opened import Head, LogFormat, read_lines
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.errors import InvalidLog
 
@@ -434,4 +434,18 @@ def read(path: Path) -> Recording:
         if k not in table.words:
             check_measured(path, name, table.values[:, k], table.rows)
             channels.append(Channel(name, table.values[:, k], clock))
+    if not channels:
+        raise InvalidLog(path, "has no column of numbers")
     return Recording(str(path), "csv", distinct(path, channels), table.notes)
+
+
+def example_table(headings: str, step: float) -> Callable[[Path], object]:
+    """Make an example of a format: lines of headings, then rows of time and small numbers, separated like headings."""
+    separator = next(mark for mark in (";", "\t", ",") if mark in headings)
+    width = headings.splitlines()[-1].count(separator)
+    rows = [[step * k, *(0.01 * (k + 1) * (j + 1) for j in range(width))] for k in range(24)]
+    lines = [headings, *(separator.join(f"{x:.6g}" for x in row) for row in rows)]
+    return lambda path: path.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+FORMAT = LogFormat("csv", fits, read, example_table("t;a;b", 0.01), table=True, grows=True)

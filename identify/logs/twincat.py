@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from excitor.identify.log import Channel, Clock, Quantity, Recording, check_measured, distinct
-from excitor.identify.logs.opened import Head, read_lines
-from excitor.identify.logs.table import Dialect, numbers
+from excitor.identify.logs.opened import Head, LogFormat, read_lines
+from excitor.identify.logs.table import Dialect, example_table, numbers
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.errors import InvalidLog
 
@@ -153,3 +153,7 @@ def _channels(
             notes.append(told)
         channels.append(Channel(column.name, table[there, k], Clock(time[there], rows[there]), kind, unit=column.unit))
     return channels, notes
+
+
+_EXAMPLE = "Name\tscope\n\nName\ta\tb\nSampleTime[ms]\t1\t1\nUnit\tdeg\tNm\n"
+FORMAT = LogFormat("twincat_scope", fits, read, example_table(_EXAMPLE, 1.0))

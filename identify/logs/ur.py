@@ -4,13 +4,14 @@ from itertools import pairwise
 from pathlib import Path
 
 from excitor.identify.log import Recording
-from excitor.identify.logs.opened import Head
+from excitor.identify.logs.opened import Head, LogFormat
 from excitor.identify.logs.table import (
     ANY_NUMBER,
     Dialect,
     Layout,
     Rule,
     TextTable,
+    example_table,
     find_dialect,
     headings_fit,
     headings_of,
@@ -77,3 +78,7 @@ def _all_numbers(lines: list[str], dialect: Dialect) -> bool:
 def _is_clock(lines: list[str], dialect: Dialect) -> bool:
     stamps = [dialect.number(dialect.split(line)[0]) for line in lines[:5]]
     return all(0.0 < later - earlier < 1.0 for earlier, later in pairwise(stamps))
+
+
+_EXAMPLE = "timestamp,actual_q_0,actual_q_1,actual_current_0,actual_current_1"
+FORMAT = LogFormat("ur_rtde", fits, read, example_table(_EXAMPLE, 0.008), table=True, grows=True)

@@ -14,7 +14,8 @@ from excitor.experiments.verbs.simulate import run_simulate
 from excitor.experiments.virtual.machine import FAULTS, run_program
 from excitor.identify.log import joint_side
 from excitor.identify.logs.declared import ColumnMap
-from excitor.identify.logs.read import read_log, read_raw
+from excitor.identify.logs.formats import read_raw
+from excitor.identify.logs.read import read_log
 from excitor.robots.errors import ExcitorError
 from excitor.robots.load import load
 from tests.campaigns import PLANNED

@@ -15,7 +15,8 @@ from excitor.experiments.virtual.machine import run_program
 from excitor.experiments.virtual.robot import Settings, draw_truth
 from excitor.identify.log import joint_side
 from excitor.identify.logs.declared import ColumnMap
-from excitor.identify.logs.read import read_log, read_raw, sniff
+from excitor.identify.logs.formats import read_raw, sniff
+from excitor.identify.logs.read import read_log
 from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.friction import joint_torques
 from excitor.robots.load import load

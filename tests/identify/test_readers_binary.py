@@ -14,7 +14,8 @@ from scipy.io import savemat
 from excitor.identify.logs import arrays as apart
 from excitor.identify.logs import npz
 from excitor.identify.logs.declared import ColumnMap
-from excitor.identify.logs.read import log_files, read_log, read_raw, sniff
+from excitor.identify.logs.formats import log_files, read_raw, sniff
+from excitor.identify.logs.read import read_log
 from excitor.robots.errors import InvalidLog
 from tests.damaged_logs import joint_state
 

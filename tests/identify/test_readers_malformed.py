@@ -7,8 +7,7 @@ import pytest
 
 from benchmarks.readers import fuzz
 from excitor.identify.logs import read as readers
-from excitor.identify.logs.declared import FORMATS
-from excitor.identify.logs.read import read_raw
+from excitor.identify.logs.formats import FORMATS, read_raw
 from excitor.robots.errors import InvalidLog
 from tests.damaged_logs import CASES, LARGEST, RTDE, SEEDS, SLOWEST, Malformed, all_malformed, answers, ask_all
 
