@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.identify.log import Channel, ChannelSide, Clock, Quantity, Recording, Role, check_measured, distinct
+from excitor.identify.log import Channel, ChannelSide, Clock, Quantity, Recording, Role
 from excitor.identify.logs.opened import Head, LogFormat, check_file, head, partner, read_lines
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.errors import InvalidLog
@@ -74,7 +74,7 @@ def read(path: Path) -> Recording:
         channels += found
         notes += [f"{file.name}: {note}" for note in told]
     notes.insert(0, f"{len(files)} files of the trace are read: {', '.join(file.name for file in files)}")
-    return Recording(str(path), "kuka_trace", distinct(path, channels), tuple(notes))
+    return Recording(str(path), "kuka_trace", tuple(channels), tuple(notes))
 
 
 def files_of(path: Path) -> list[Path]:
@@ -138,7 +138,6 @@ def _clock(start: float, step: float, count: int) -> Clock:
 def _channel(file: Path, part: str, header: _Header, values: FloatArray, clock: Clock) -> Channel:
     name = header.text(_NAME)
     label = f"{part}/{name}" if part else name
-    check_measured(file, label, values, clock.rows)
     plain = re.sub(r"[\s\-]", "", name).lower()
     unit = header.text(_UNIT)
     known = _UNITS.get(unit.lower(), unit or None)

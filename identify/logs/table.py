@@ -21,7 +21,6 @@ from excitor.identify.log import (
     Role,
     Signal,
     check_measured,
-    distinct,
     even_rate,
 )
 from excitor.identify.logs.declared import SECONDS, UNITS, ColumnMap, Columns, scale_matrix
@@ -366,9 +365,8 @@ def recording_of(table: TextTable, layout: Layout, *, missing: bool = False) -> 
             continue
         if len(own) < len(clock):
             notes.append(f"{name} is missing in {len(clock) - len(own)} rows")
-        check_measured(table.path, name, values, own.rows)
         channels.append(Channel(name, values, own, rule.kind, joint, rule.role, rule.side, rule.unit, stem))
-    return Recording(str(table.path), layout.format, distinct(table.path, channels), tuple(_joined(notes)))
+    return Recording(str(table.path), layout.format, tuple(channels), tuple(_joined(notes)))
 
 
 def headings_fit(headings: Sequence[str], *needed: str) -> bool:
@@ -432,11 +430,8 @@ def read(path: Path) -> Recording:
     for k in range(table.values.shape[1]):
         name = table.headings[k] if table.headings else str(k + 1)
         if k not in table.words:
-            check_measured(path, name, table.values[:, k], table.rows)
             channels.append(Channel(name, table.values[:, k], clock))
-    if not channels:
-        raise InvalidLog(path, "has no column of numbers")
-    return Recording(str(path), "csv", distinct(path, channels), table.notes)
+    return Recording(str(path), "csv", tuple(channels), table.notes)
 
 
 def example_table(headings: str, step: float) -> Callable[[Path], object]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.identify.log import Channel, Clock, Quantity, Recording, check_measured, distinct
+from excitor.identify.log import Channel, Clock, Quantity, Recording
 from excitor.identify.logs.opened import Head, LogFormat, read_lines
 from excitor.identify.logs.table import Dialect, example_table, numbers
 from excitor.robots.arrays import FloatArray, IntArray
@@ -56,7 +56,7 @@ def read(path: Path) -> Recording:
     if comma:
         notes.append("read with a decimal comma")
     channels, found = _channels(path, columns, table, rows)
-    return Recording(str(path), "twincat_scope", distinct(path, channels), (*notes, *found))
+    return Recording(str(path), "twincat_scope", tuple(channels), (*notes, *found))
 
 
 def _block(lines: list[str]) -> tuple[int, int] | None:
@@ -143,8 +143,6 @@ def _channels(
         if not there.any():
             notes.append(f"{column.name} is empty")
             continue
-        check_measured(path, f"time of {column.name}", time[there], rows[there])
-        check_measured(path, column.name, table[there, k], rows[there])
         kind: Quantity | None = (
             "marker" if re.fullmatch(r"(.*\.)?nMark", column.name) else None
         )  # as our own programs call it

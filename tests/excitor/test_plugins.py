@@ -1,17 +1,25 @@
 """Members from elsewhere: registered in a script, or brought by an installed package."""
 
+import re
 import sys
+from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import pytest
 
 import excitor as ex
+from benchmarks.house import ROOT
 from excitor.experiments.export.export import Export, check_export, example_model, export_of, export_problems
+from excitor.identify.logs.formats import FORMATS, check_log_format, read_raw, sniff
 from excitor.identify.methods import METHODS, Method, answer, check_estimator, conformance_problem
 from excitor.robots.errors import InvalidRobot
 from excitor.robots.friction import TABLE, check_friction, element_rows
 from excitor.robots.load import robot_from_toml, robot_text
 from excitor.robots.parameters import layout
+from tests.campaigns import CAMPAIGN, COLUMNS, write_campaign
+
+LAB = re.findall("```python\n(.*?)```", (ROOT / "docs" / "logs.md").read_text("utf-8"), re.DOTALL)[0]
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in ("iv", "didim", "input-error")])
@@ -38,6 +46,11 @@ def test_built_in_exports_conform(form):
 @pytest.mark.parametrize("name", TABLE)
 def test_built_in_friction_conforms(name):
     check_friction(TABLE[name])
+
+
+@pytest.mark.parametrize("name", FORMATS.loaded())
+def test_built_in_log_formats_conform(name):
+    check_log_format(FORMATS[name])
 
 
 def lstsq(W, y):
@@ -101,6 +114,9 @@ def installed(tmp_path, monkeypatch):
         "drag = ex.FrictionLaw('their-drag', lambda dq, q, term: (abs(dq) * dq)[:, None], dissipates=True)\n"
         "pump = ex.FrictionLaw('their-pump', lambda dq, q, term: -dq[:, None], dissipates=True)\n"
     )
+    (tmp_path / "their_logs.py").write_text(
+        LAB.replace("ex.register(lab)", "odd = ex.LogFormat('odd', fits, read, example)")
+    )
     info = tmp_path / "their_package-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-package\nVersion: 1.0\n")
@@ -108,12 +124,14 @@ def installed(tmp_path, monkeypatch):
         "[excitor.estimators]\ntheir-lstsq = their_package:good\ntheir-zero = their_package:bad\n"
         "their-lost = no_such_module_of_theirs:lost\n"
         "[excitor.friction]\ntheir-drag = their_package:drag\ntheir-pump = their_package:pump\n"
+        "[excitor.log_formats]\nlab = their_logs:lab\nodd = their_logs:odd\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     yield
-    for name in ("their-lstsq", "their-zero", "their-lost", "their-drag", "their-pump"):
+    for name in ("their-lstsq", "their-zero", "their-lost", "their-drag", "their-pump", "lab"):
         ex.unregister(name)
-    sys.modules.pop("their_package", None)
+    for name in ("their_package", "their_logs"):
+        sys.modules.pop(name, None)
 
 
 def test_installed_members_are_loaded_when_they_are_named(installed):
@@ -164,3 +182,112 @@ def test_registered_friction_is_forgotten():
         ex.register(ex.FrictionLaw("coulomb", lambda dq, q, term: dq[:, None]))
     ex.unregister("oil")
     assert not element_rows("oil")
+
+
+@pytest.fixture
+def lab():
+    """Register the format that the documentation shows."""
+    shown = {}
+    exec(LAB, shown)
+    yield shown["lab"]
+    ex.unregister("lab")
+
+
+def test_a_registered_log_format_is_found_by_its_content(tmp_path, lab):
+    path = tmp_path / "run.log"
+    lab.example(path)
+    assert "lab" in ex.log_formats()
+    assert sniff(path)[0] == "lab"
+    log = ex.read_log(path)
+    assert (log.raw.format, round(log.sample_rate_hz)) == ("lab", 100)
+    assert [signal.kind for signal in log.signals] == ["position", "torque"]
+    assert np.allclose(log.signal("torque").values[:, 0], np.arange(20) / 5)
+    ex.unregister("lab")
+    with pytest.raises(ex.InvalidLog, match="format is 'lab', expected one of ros_bag"):
+        read_raw(path, "lab")
+
+
+def test_a_campaign_reads_logs_of_an_installed_format(tmp_path, installed):
+    """The format is named by campaign.toml, and imported where it is read."""
+    (tmp_path / "campaign").mkdir()
+    folder = write_campaign(tmp_path / "campaign", 20.0, CAMPAIGN.replace(COLUMNS, '[log]\nformat = "lab"\n'))
+    for log in (folder / "logs").iterdir():
+        t, *columns = np.loadtxt(log, delimiter=",", skiprows=1).T
+        table = np.column_stack([t, *np.radians(columns[:3]), *columns[3:]])
+        np.savetxt(log, table, header="LAB 1", comments="", fmt="%.8f")
+    assert "their_logs" not in sys.modules
+    ex.Campaign(folder).identify()
+    assert "their_logs" in sys.modules
+    assert ex.load_model(folder).error < 0.1
+    (folder / "campaign.toml").write_text(CAMPAIGN.replace(COLUMNS, '[log]\nformat = "odd"\n'))
+    with pytest.raises(ex.ExcitorError, match="package their-package.*conformance suite.*of the format 'lab'"):
+        ex.Campaign(folder).identify()
+    (folder / "campaign.toml").write_text(CAMPAIGN.replace(COLUMNS, '[log]\nformat = "lost"\n'))
+    with pytest.raises(ex.ExcitorError, match="log.format: is 'lost', expected one of ros_bag, .*lab, odd"):
+        ex.Campaign(folder).identify()
+
+
+def furlongs(read, path, _):
+    found = read(path)
+    return replace(found, channels=tuple(replace(channel, unit="furlong") for channel in found.channels))
+
+
+def careless(read, path, _):
+    try:
+        return read(path)
+    except ex.InvalidLog:
+        raise KeyError("t") from None
+
+
+def unsteady(read, path, times):
+    found = read(path)
+    first, *others = found.channels
+    return replace(found, channels=(replace(first, values=first.values + next(times)), *others))
+
+
+def lenient(read, path, _):
+    try:
+        return read(path)
+    except ex.InvalidLog:
+        clock = ex.Clock(None, np.arange(3))
+        return ex.Recording(str(path), "lab", (ex.Channel("q", np.zeros(3), clock),))
+
+
+def nameless(read, path, _):
+    try:
+        return read(path)
+    except ex.InvalidLog:
+        raise ex.InvalidLog("log", "is odd") from None
+
+
+def backward(path):
+    path.write_text("LAB 1\n0 1 2\n2 1 2\n1 1 2\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "match"),
+    [
+        ("lab", {"fits": lambda head: 2}, "the example of ros_bag is taken|fits must give 2 for its own files alone"),
+        ("lab", {"fits": lambda head: 0}, "the example of lab is taken for that of csv"),
+        ("lab", {"read": lambda path: 3}, "read gives int, expected a Recording"),
+        ("lab", {"read": lambda path: 1 / 0}, "its example cannot be read: ZeroDivisionError"),
+        ("lab", {"example": lambda path: None}, "its example cannot be read: FileNotFoundError"),
+        ("lab", {"like": furlongs}, "is a position in 'furlong', expected one of rad"),
+        ("lab", {"like": careless}, "empty: raises KeyError .'t'.; raise InvalidLog to refuse"),
+        ("lab", {"like": unsteady}, "reads its example differently again"),
+        ("lab", {"like": lenient}, "other bytes: is read, expected an InvalidLog"),
+        ("lab", {"like": nameless}, "empty: the refusal does not name the file: log"),
+        ("lab", {"example": backward}, "the time of q0 goes back"),
+        ("other", {}, "its recording is of .* and of the format 'lab'"),
+        ("Bad name", {}, "its name is 'Bad name', expected small letters"),
+        ("lab", {"fits": None}, "fits cannot be called"),
+    ],
+)
+def test_log_formats_that_do_not_conform_are_refused(lab, name, change, match):
+    like, times = change.pop("like", None), count()
+    if like is not None:
+        change["read"] = lambda path: like(lab.read, path, times)
+    ex.unregister("lab")
+    with pytest.raises(ex.ExcitorError, match=match):
+        ex.register(replace(lab, name=name, **change))
+    assert name not in ex.log_formats()
