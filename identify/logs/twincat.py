@@ -109,11 +109,8 @@ def _table(path: Path, body: list[tuple[int, str]], width: int) -> tuple[FloatAr
     lines = [line.rstrip("\r\n") + "\t" * (width - 1 - line.count("\t")) for _, line in body]
     rows = np.array([number for number, _ in body], dtype=np.int64)
     comma = any("," in line for line in lines)
-    dialect = _Tabs("\t", comma)
-    table, words = numbers(path, lines, rows, width, dialect, missing=True)
-    if words:
-        k = min(words)
-        raise InvalidLog(path, f"column {k + 1} is {lines[0].split(chr(9))[k][:40]!r}, expected a number", int(rows[0]))
+    dialect = _Tabs("\t", comma, missing=True)
+    table, _ = numbers(path, lines, rows, width, dialect, text=False)
     return table, rows, comma
 
 

@@ -13,7 +13,6 @@ from excitor.identify.logs.table import (
     TextTable,
     example_table,
     find_dialect,
-    headings_fit,
     headings_of,
     is_number,
     read_text_table,
@@ -24,9 +23,8 @@ from excitor.robots.errors import InvalidLog
 _J = r"[_\[]?(?P<joint>\d+)\]?"
 _NAMES = ("actual_q", "actual_qd", "actual_current", "target_current", "target_moment")
 LAYOUT = Layout(
-    "ur_rtde",
     "timestamp",
-    1.0,
+    ("(actual|target)_.*",),
     (
         Rule(f"actual_q{_J}", "position", "rad", "measured", "joint"),
         Rule(f"actual_qd{_J}", "velocity", "rad/s", "measured", "joint"),
@@ -52,7 +50,7 @@ def fits(head: Head) -> int:
         return 0
     dialect = find_dialect(lines[1:50] or lines)
     headings = headings_of(lines[0], dialect)
-    if headings_fit(headings, "timestamp", "(actual|target)_.*"):
+    if LAYOUT.fits(headings):
         return 2
     return int(len(headings) in _LAYOUTS and _all_numbers(lines, dialect) and _is_clock(lines, dialect))
 
@@ -68,7 +66,7 @@ def read(path: Path) -> Recording:
             raise InvalidLog(path, f"has {width} columns without headings, expected {known}; give it headings")
         notes = (f"without headings, {width} columns are taken as {', '.join(_NAMES[: (width - 1) // 6])}",)
         table = TextTable(path, _LAYOUTS[width], table.values, table.rows, table.words, table.notes + notes)
-    return recording_of(table, LAYOUT)
+    return recording_of(table, FORMAT.name, LAYOUT)
 
 
 def _all_numbers(lines: list[str], dialect: Dialect) -> bool:

@@ -149,7 +149,7 @@ BAD = {
     "empty cell": (row(GOOD, 5, "0.03,0.3,,0.9,3,6,9\n"), "row 5: column 3 is empty"),
     "row too short": (row(GOOD, 5, "0.03,0.3,0.6\n"), "row 5: has 3 entries, expected 7"),
     "row too long": (row(GOOD, 5, "0.03,0.3,0.6,0.9,3,6,9,10\n"), "row 5: has 8 entries, expected 7"),
-    "huge value": (row(GOOD, 5, "0.03,0.3,0.6,1e300,3,6,9\n"), "row 5: column 4 is 1e300, which no robot measures"),
+    "huge value": (row(GOOD, 5, "0.03,0.3,0.6,1e300,3,6,9\n"), "row 5: column 4 is 1e+300, which no robot measures"),
     "not a number": (row(GOOD, 5, "0.03,0.3,0.6,nan,3,6,9\n"), "row 5: column 4 is nan"),
     "infinite": (row(GOOD, 5, "0.03,0.3,0.6,-inf,3,6,9\n"), "row 5: column 4 is -inf"),
     "time backward": (row(GOOD, 5, "0.01,0.3,0.6,0.9,3,6,9\n"), "row 5: time runs backward, from 0.02 to 0.01 s"),
