@@ -144,26 +144,16 @@ def consistent_fit(
     prior: Prior | None = None,
     bounds: Bounds | None = None,
     sigma: Mapping[tuple[int, int], float] | None = None,
+    solver: Solver = "CLARABEL",
 ) -> ConsistentEstimate:
-    """Fit standard parameters with CLARABEL; SolverFailed unless it calls the result optimal.
+    """Fit standard parameters; SolverFailed unless the solver calls the result optimal.
 
     `factors` compress a dynamic regression over `standard_columns(robot)`, which may be rank deficient. Rows are
     weighted by joint as `wls` does it, or with `sigma` by (joint, run), of which only the ratios count: residuals of
-    unconstrained least squares are scaled to unit variance.
+    unconstrained least squares are scaled to unit variance. SCS, at tight tolerances, is slower and coarser than
+    CLARABEL, for when that has failed.
     """
-    return fit_task(pose(factors, robot, prior=prior, bounds=bounds, sigma=sigma), "CLARABEL")
-
-
-def consistent_fit_by_scs(
-    factors: Factors,
-    robot: Robot,
-    *,
-    prior: Prior | None = None,
-    bounds: Bounds | None = None,
-    sigma: Mapping[tuple[int, int], float] | None = None,
-) -> ConsistentEstimate:
-    """Fit as `consistent_fit` does with SCS at tight tolerances: slower and coarser, for when CLARABEL has failed."""
-    return fit_task(pose(factors, robot, prior=prior, bounds=bounds, sigma=sigma), "SCS")
+    return fit_task(pose(factors, robot, prior=prior, bounds=bounds, sigma=sigma), solver)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -276,7 +266,7 @@ def _told(status: str, solver: str, name: str) -> str:
         return f"{name}: no consistent parameters lie within the bounds ({solver}: {status}); widen Bounds"
     return (
         f"{name}: {solver} ended with {status!r}, so there is no consistent model; check the prior and the data's "
-        "units, raise Prior.weight, or try consistent_fit_by_scs"
+        "units, raise Prior.weight, or try solver='SCS'"
     )
 
 

@@ -68,7 +68,6 @@ def white_intervals(estimate: Estimate, *, noise_known: bool = False) -> Interva
 
 
 @one_blas_thread()
-@one_blas_thread()
 def block_bootstrap(
     regression: Regression,
     estimate: Estimate,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from excitor.identify.logs.declared import SECONDS, UNITS, Columns, Kind, Side, column_map, scale_matrix
+from excitor.identify.logs.declared import SECONDS, Columns, Kind, Side, column_map, scale_matrix, unit_factor
 from excitor.identify.samples import Step
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.errors import InvalidLog
@@ -438,16 +438,14 @@ def _check_index(frame: "DataFrame", name: str) -> None:
 
 def _signal(frame: "DataFrame", entry: Columns, name: str, kept: Any) -> Signal:
     """Copy the columns of one quantity into one array, in SI units."""
-    units = UNITS[entry.kind]
-    if entry.unit not in units:
-        raise InvalidLog(name, f"{entry.kind} in {entry.unit!r} is not known; expected one of {', '.join(units)}")
+    factor = unit_factor(name, entry.kind, entry.unit)
     repeated = [column for column in entry.columns if entry.columns.count(column) > 1]
     if repeated:
         raise InvalidLog(name, f"column {repeated[0]!r} is named twice for {entry.kind}; name one a joint")
     values = np.empty((len(frame), len(entry.columns)))
     for j, column in enumerate(entry.columns):
         _fill(values[:, j], frame, column, name)
-    matrix = units[entry.unit] * scale_matrix(name, entry, len(entry.columns))
+    matrix = factor * scale_matrix(name, entry, len(entry.columns))
     if np.array_equal(matrix, np.diag(np.diag(matrix))):
         values *= np.diag(matrix)
     else:

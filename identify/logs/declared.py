@@ -52,6 +52,13 @@ UNITS: dict[str, dict[str, float]] = {
 }
 
 
+def unit_factor(path: Path | str, kind: Kind, unit: str | None) -> float:
+    """Find a unit's factor to SI."""
+    if unit not in UNITS[kind]:
+        raise InvalidLog(path, f"{kind} in {unit!r} is not known; expected one of {', '.join(UNITS[kind])}")
+    return UNITS[kind][unit]
+
+
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from excitor.identify.log import Channel, Clock, Log, Recording, Signal, Stamps, check_stamps, common_grid, on_grid
-from excitor.identify.logs.declared import SECONDS, UNITS, ColumnMap, Columns, Kind, Side, scale_matrix
+from excitor.identify.logs.declared import SECONDS, UNITS, ColumnMap, Columns, Kind, Side, scale_matrix, unit_factor
 from excitor.identify.logs.formats import FORMATS, read_raw, sniff
 from excitor.identify.logs.table import LARGEST_VALUE, MODELLED, read_csv
 from excitor.robots.arrays import FloatArray
@@ -150,12 +150,10 @@ def _unit_factor(recording: Recording, kind: Kind, declared: str | None, channel
             told = f"the unit of {channel.name} is {channel.unit!r}" if channel.unit else f"{channel.name} has no unit"
             raise InvalidLog(recording.path, f"{told}; declare unit = one of {', '.join(units)}")
         return own
-    if declared not in units:
-        known = ", ".join(units)
-        raise InvalidLog(recording.path, f"{kind} in {declared!r} is not known; expected one of {known}")
-    if own is not None and own != units[declared]:
+    factor = unit_factor(recording.path, kind, declared)
+    if own is not None and own != factor:
         raise InvalidLog(recording.path, f"{channel.name} is in {channel.unit} by its format, declared in {declared}")
-    return units[declared]
+    return factor
 
 
 def _defined(recording: Recording, kinds: tuple[str, ...], order: Sequence[str]) -> list[_Part]:

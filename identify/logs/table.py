@@ -23,7 +23,7 @@ from excitor.identify.log import (
     check_measured,
     even_rate,
 )
-from excitor.identify.logs.declared import SECONDS, UNITS, ColumnMap, Columns, scale_matrix
+from excitor.identify.logs.declared import SECONDS, ColumnMap, Columns, scale_matrix, unit_factor
 from excitor.identify.logs.opened import Head, LogFormat, read_lines
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.errors import InvalidLog
@@ -227,9 +227,7 @@ def _file(path: Path, name: str) -> Path:
 
 
 def _signal(path: Path, table: TextTable, entry: Columns) -> FloatArray:
-    units = UNITS[entry.kind]
-    if entry.unit is None or entry.unit not in units:
-        raise InvalidLog(path, f"{entry.kind} in {entry.unit!r} is not known; expected one of {', '.join(units)}")
+    factor = unit_factor(path, entry.kind, entry.unit)
     indices = [_index(path, table, column) for column in entry.columns]
     if len(set(indices)) < len(indices):
         raise InvalidLog(path, f"the column map names a column of {entry.kind} twice: {entry.columns}")
@@ -238,7 +236,7 @@ def _signal(path: Path, table: TextTable, entry: Columns) -> FloatArray:
             told = f"column {table.headings[k]!r} sounds like a model's {entry.kind}, not a measured one"
             raise InvalidLog(path, f"{told}; rename it if it is measured")
     matrix = scale_matrix(path, entry, len(indices))
-    return np.asarray(table.values[:, indices] * units[entry.unit] @ matrix.T)
+    return np.asarray(table.values[:, indices] * factor @ matrix.T)
 
 
 def _index(path: Path, table: TextTable, column: str | int) -> int:

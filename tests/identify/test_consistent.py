@@ -15,7 +15,6 @@ from excitor.identify.consistent import (
     Solution,
     audit,
     consistent_fit,
-    consistent_fit_by_scs,
     fit_task,
     minimise,
     pose,
@@ -352,7 +351,7 @@ def test_what_a_solver_calls_optimal_is_checked(robot, factors, monkeypatch):
 def test_scs_agrees_where_it_is_asked_for():
     robot = load("rotradi")
     equations = compressed(robot, make_samples(robot, prior(robot), make_motion(robot)))
-    one, two = consistent_fit(equations, robot), consistent_fit_by_scs(equations, robot)
+    one, two = consistent_fit(equations, robot), consistent_fit(equations, robot, solver="SCS")
     assert two.solver.startswith("SCS ")
     assert one.solver.startswith("CLARABEL ")
     np.testing.assert_allclose(two.beta, one.beta, rtol=1e-4, atol=1e-4)
