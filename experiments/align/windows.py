@@ -299,9 +299,9 @@ def repeating(periods: AlignedPeriods, planned: int) -> tuple[UsablePeriods, lis
     lost = planned - kept.count
     holds = lost <= max(1, planned // 3)
     told = f"{kept.count} of {planned} measured periods repeat each other"
-    remedy = "" if holds else "look for what disturbed the run, and warm up longer"
-    cause = "" if holds else "transients"
-    return kept, [Check("usable periods", float(kept.count), "1", 0.0, holds, told, "", "doubtful", cause, remedy)]
+    remedy = "look for what disturbed the run, and warm up longer"
+    check = Check("usable periods", float(kept.count), "1", 0.0, holds, told, "", "doubtful", "transients", remedy)
+    return kept, [check]
 
 
 def check_friction_drift(expected: ExpectedMotion, periods: AlignedPeriods) -> list[Check]:
@@ -328,9 +328,8 @@ def check_friction_drift(expected: ExpectedMotion, periods: AlignedPeriods) -> l
             f"friction of joint {name} changes by {100 * share:.3g} % of its torque (rms) from the first measured "
             "period to the last"
         )
-        remedy = "" if holds else "warm the robot up longer before it is measured"
-        cause = "" if holds else "warming up"
-        checks.append(Check("friction drift", share, "1", DRIFT, holds, told, name, "note", cause, remedy))
+        remedy = "warm the robot up longer before it is measured"
+        checks.append(Check("friction drift", share, "1", DRIFT, holds, told, name, "note", "warming up", remedy))
     return checks
 
 
