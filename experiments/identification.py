@@ -29,7 +29,7 @@ from excitor.identify.logs.read import log_files
 from excitor.identify.methods import SIMULATING, Problem, Weighting, affordable_sensitivity, answer
 from excitor.identify.reduce import Reduction, Rule
 from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_columns, settled
-from excitor.identify.samples import Samples, Step
+from excitor.identify.samples import Samples, Step, pick_samples
 from excitor.identify.signals import decimate
 from excitor.identify.validate import (
     Baselines,
@@ -690,17 +690,9 @@ def kept_back(examined: UsableRuns) -> UsableRuns:
 
 
 def part(run: Samples, span: slice, words: str) -> Samples:
-    """Return a segment of a run, named accordingly; without the noise's spectrum, which is of the whole."""
-    motion = Motion(run.motion.q[span], run.motion.dq[span], run.motion.ddq[span])
-    return replace(
-        run,
-        run=f"{run.run} ({words})",
-        motion=motion,
-        tau=run.tau[span],
-        variance=None if run.variance is None else run.variance[span],
-        noise=None,
-        steps=(*run.steps, Step("part", {"which": words})),
-    )
+    """Return a segment of a run, named accordingly."""
+    named = f"{run.run} ({words})"
+    return replace(pick_samples(run, span), run=named, steps=(*run.steps, Step("part", {"which": words})))
 
 
 def beside(prepared: ComparisonProblem, chi: FloatArray) -> Baselines:
@@ -804,8 +796,4 @@ def seconds_of(method: str, problem: Problem) -> float:
 def beginning(run: Samples, seconds: float) -> Samples:
     """Return the first seconds of a run."""
     n = max(3, int(seconds * run.sample_rate_hz))
-    if len(run) <= n:
-        return run
-    motion = Motion(run.motion.q[:n], run.motion.dq[:n], run.motion.ddq[:n])
-    variance = None if run.variance is None else run.variance[:n]
-    return replace(run, motion=motion, tau=run.tau[:n], variance=variance, noise=None)
+    return run if len(run) <= n else pick_samples(run, slice(n))

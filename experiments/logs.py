@@ -452,8 +452,7 @@ def one_pass(run: Run, settings: Processing, measured: MeasuredSignals) -> Sampl
         Step("differentiate", {"ends": "second-order"}),
         Step("cut", {"from_s": float(time[kept][0]), "to_s": float(time[kept][-1])}),
     )
-    part = Motion(motion.q[kept], motion.dq[kept], motion.ddq[kept])
-    return Samples(run.name, part, measured.tau[kept], rate, steps=steps)
+    return Samples(run.name, motion[kept], measured.tau[kept], rate, steps=steps)
 
 
 def average_plan(run: Run, cutoff: Cutoff, measured: MeasuredSignals) -> Samples:
