@@ -577,7 +577,7 @@ def in_closed_loop(
     prepared: ComparisonProblem, judged: Sequence[MethodResult], runs: Mapping[str, Samples]
 ) -> ModelSimulations | None:
     """Simulate every model under one assumed controller along the measured motion."""
-    robot, servo, problem = prepared.problem.robot, prepared.servo, prepared.problem
+    problem, robot, servo = prepared.problem, prepared.problem.robot, prepared.problem.servo
     if servo is None:
         return None
     rows = []

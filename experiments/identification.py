@@ -4,7 +4,7 @@ import hashlib
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -520,10 +520,7 @@ def reduction_data(result: IdentifiedModel) -> dict[str, Any] | None:
     return {
         "acceptance": result.reduction.rule.acceptance,
         "tolerance": result.reduction.rule.tolerance,
-        "decisions": [
-            {"name": d.name, "sensitivity": d.sensitivity, "ratio": d.ratio, "joint": d.joint, "kept": d.kept}
-            for d in result.reduction.decisions
-        ],
+        "decisions": [asdict(decision) for decision in result.reduction.decisions],
     }
 
 
@@ -533,11 +530,7 @@ def validation_data(validation: Validation) -> dict[str, Any]:
         "runs": list(validation.runs),
         "figures": {name: finite(value) for name, value in validation.figures.items()},
         "joints": {
-            joint: {
-                "relative": finite(validation.model.relative[k]),
-                "mean_absolute": finite(validation.model.mean_absolute[k]),
-                "rmse": finite(validation.model.rmse[k]),
-            }
+            joint: {key: finite(getattr(validation.model, key)[k]) for key in ("relative", "mean_absolute", "rmse")}
             for k, joint in enumerate(validation.joints)
         },
     }
@@ -602,7 +595,6 @@ class ComparisonProblem:
     judging: Regression  # of what no method has seen
     fitted: Regression  # of what all were fitted to, about reversals too
     noise: FloatArray | None  # variance of the judging equations, where repetitions tell
-    servo: Servo | None  # assumed, for methods that simulate
     substitute: str  # how the judging data were kept back, where the campaign keeps back none; else ""
 
 
@@ -638,7 +630,6 @@ def prepare_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Compa
         judging=judging,
         fitted=equations.judging,
         noise=mean_noise(campaign, examined.samples, judging),
-        servo=problem.servo,
         substitute=substitute,
     )
 
@@ -697,14 +688,8 @@ def part(run: Samples, span: slice, words: str) -> Samples:
 
 def beside(prepared: ComparisonProblem, chi: FloatArray) -> Baselines:
     """Predict the baselines on the same equations; gravity alone is that of a model."""
-    campaign = prepared.examined.campaign
-    return set_baselines(
-        campaign.robot,
-        prepared.examined.unseen,
-        chi=chi,
-        regression=prepared.judging,
-        decimate=thinner(campaign),
-    )
+    campaign, unseen = prepared.examined.campaign, prepared.examined.unseen
+    return set_baselines(campaign.robot, unseen, chi=chi, regression=prepared.judging, decimate=thinner(campaign))
 
 
 def baseline_errors(prepared: ComparisonProblem, found: Baselines) -> Mapping[str, Errors]:

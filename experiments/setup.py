@@ -613,11 +613,5 @@ def settings_of(design: Design, given: Overrides | None = None) -> Settings:
         evaluations, seconds = given.evaluations, given.seconds
     if evaluations is None and seconds is None:
         evaluations = DEFAULT_SIMULATIONS if design.excitation == "torque" else DEFAULT_EVALUATIONS
-    return Settings(
-        seed=design.seed if given.seed is None else given.seed,
-        budget=Budget(evaluations, seconds),
-        method=design.method,
-        fresh=given.fresh,
-        workers=given.workers,
-        pick=given.pick,
-    )
+    seed = design.seed if given.seed is None else given.seed
+    return Settings(seed, Budget(evaluations, seconds), design.method, given.fresh, given.workers, given.pick)

@@ -416,10 +416,10 @@ def simulated_robot(folder: Path, robot: Robot) -> VirtualRobot | None:
         data = json.loads((folder / TRUTH).read_text("utf-8"))
         if data["robot"] != robot.name:
             return None
-        given = {key: tuple(x) if isinstance(x, list) else x for key, x in dict(data["settings"]).items()}
+        given: dict[str, Any] = {key: tuple(x) if isinstance(x, list) else x for key, x in data["settings"].items()}
         truth = draw_truth(robot, int(data["seed"]), Settings(**given))
         written = np.array([entry["value"] for entry in data["parameters"]], dtype=float)
-    except (OSError, RecursionError, KeyError, TypeError, ValueError, ExcitorError):
+    except (OSError, RecursionError, KeyError, TypeError, AttributeError, ValueError, ExcitorError):
         return None
     same = written.shape == truth.chi.shape and np.allclose(written, truth.chi, rtol=1e-9, atol=1e-12)
     return VirtualRobot(truth, robot) if same else None

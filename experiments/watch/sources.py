@@ -9,7 +9,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -209,7 +209,7 @@ class GrowingLog:
             dealt_with = max(self.cutter.gone - first, 0)
         return {
             "log": str(self.path.resolve()),
-            "place": place_data(place),
+            "place": asdict(place),
             "dealt_with": dealt_with,
             "cutter": cutter_data(self.cutter),
         }
@@ -524,11 +524,6 @@ def read_state(basis: Basis) -> tuple[Session, dict[str, Any], str]:
         return session, dict(data["source"]), ""
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ExcitorError(f"{path}: is damaged ({str(error)[:200]}); delete it to learn anew") from None
-
-
-def place_data(place: Place) -> dict[str, Any]:
-    """Write how far a growing log was read."""
-    return {"offset": place.offset, "row": place.row, "head": place.head, "head_bytes": place.head_bytes}
 
 
 def place_of(data: Mapping[str, Any]) -> Place:
