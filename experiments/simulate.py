@@ -405,7 +405,7 @@ class VirtualRobot:
         signals, done = run_loop(self.truth, self.robot, controller, motion, forward)
         if done < len(motion):
             raise ExcitorError(f"{self.robot.name}: got out of control {done * step:.3g} s after it had begun")
-        return signals[0]
+        return np.asarray(signals[0])
 
 
 def simulated_robot(folder: Path, robot: Robot) -> VirtualRobot | None:
