@@ -12,60 +12,51 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from excitor.experiments.export.export import Export as Export
-    from excitor.experiments.export.export import check_export as check_export
+    from excitor.experiments.export.export import Export, check_export
     from excitor.experiments.export.export import export_model as export
-    from excitor.experiments.in_memory.fitting import compare as compare
-    from excitor.experiments.in_memory.fitting import estimators as estimators
-    from excitor.experiments.in_memory.fitting import fit as fit
-    from excitor.experiments.in_memory.fitting import log_formats as log_formats
-    from excitor.experiments.in_memory.fitting import read_log as read_log
-    from excitor.experiments.in_memory.fitting import register as register
-    from excitor.experiments.in_memory.fitting import samples as samples
-    from excitor.experiments.in_memory.fitting import unregister as unregister
-    from excitor.experiments.in_memory.fitting import validate as validate
-    from excitor.experiments.in_memory.problem import AccelerationLimit as AccelerationLimit
-    from excitor.experiments.in_memory.problem import Box as Box
-    from excitor.experiments.in_memory.problem import KeepIn as KeepIn
-    from excitor.experiments.in_memory.problem import KeepOut as KeepOut
-    from excitor.experiments.in_memory.problem import PositionLimit as PositionLimit
-    from excitor.experiments.in_memory.problem import Problem as Problem
-    from excitor.experiments.in_memory.problem import SelfCollision as SelfCollision
-    from excitor.experiments.in_memory.problem import Series as Series
-    from excitor.experiments.in_memory.problem import Sphere as Sphere
-    from excitor.experiments.in_memory.problem import ToolSpeed as ToolSpeed
-    from excitor.experiments.in_memory.problem import TorqueLimit as TorqueLimit
-    from excitor.experiments.in_memory.problem import VelocityLimit as VelocityLimit
-    from excitor.experiments.in_memory.problem import build_problem as build_problem
-    from excitor.experiments.in_memory.solution import Design as Design
-    from excitor.experiments.in_memory.solution import Run as Run
-    from excitor.experiments.in_memory.solution import certify as certify
-    from excitor.experiments.in_memory.solution import emit as emit
-    from excitor.experiments.in_memory.solution import forecast as forecast
-    from excitor.experiments.in_memory.solution import solve as solve
-    from excitor.experiments.in_memory.solution import verify as verify
-    from excitor.experiments.model import Model as Model
+    from excitor.experiments.in_memory.fitting import (
+        compare,
+        estimators,
+        fit,
+        log_formats,
+        read_log,
+        register,
+        samples,
+        unregister,
+        validate,
+    )
+    from excitor.experiments.in_memory.problem import (
+        AccelerationLimit,
+        Box,
+        KeepIn,
+        KeepOut,
+        PositionLimit,
+        Problem,
+        SelfCollision,
+        Series,
+        Sphere,
+        ToolSpeed,
+        TorqueLimit,
+        VelocityLimit,
+        build_problem,
+    )
+    from excitor.experiments.in_memory.solution import Design, Run, certify, emit, forecast, solve, verify
+    from excitor.experiments.model import Model
     from excitor.experiments.model import read_model as load_model
     from excitor.experiments.simulate import simulate_run as simulate
-    from excitor.experiments.stages import Campaign as Campaign
-    from excitor.identify.log import Channel as Channel
-    from excitor.identify.log import Clock as Clock
-    from excitor.identify.log import Log as Log
-    from excitor.identify.log import Recording as Recording
-    from excitor.identify.logs.formats import check_log_format as check_log_format
-    from excitor.identify.logs.opened import LogFormat as LogFormat
-    from excitor.identify.methods import check_estimator as check_estimator
+    from excitor.experiments.stages import Campaign
+    from excitor.identify.log import Channel, Clock, Log, Recording
+    from excitor.identify.logs.formats import check_log_format
+    from excitor.identify.logs.opened import LogFormat
+    from excitor.identify.methods import check_estimator
     from excitor.identify.methods import method_of as estimator
-    from excitor.identify.samples import Samples as Samples
-    from excitor.robots.base import base_parameters as base_parameters
-    from excitor.robots.dynamics import inverse_dynamics as inverse_dynamics
-    from excitor.robots.dynamics import regressor as regressor
-    from excitor.robots.errors import ExcitorError as ExcitorError
-    from excitor.robots.errors import InvalidLog as InvalidLog
-    from excitor.robots.friction import FrictionLaw as FrictionLaw
-    from excitor.robots.friction import check_friction as check_friction
+    from excitor.identify.samples import Samples
+    from excitor.robots.base import base_parameters
+    from excitor.robots.dynamics import inverse_dynamics, regressor
+    from excitor.robots.errors import ExcitorError, InvalidLog
+    from excitor.robots.friction import FrictionLaw, check_friction
     from excitor.robots.load import load as load_robot
-    from excitor.robots.robot import Motion as Motion
+    from excitor.robots.robot import Motion
 
     __version__: str
 

@@ -539,21 +539,16 @@ def method_problems(settings: Identification) -> list[str]:
     ]
 
 
-OUTPUTS = (
-    "model.json",
-    "model.c",
-    "model.py",
-    "model.urdf",
-    "design.json",
-    "plan.html",
-    "report.html",
-    "report.json",
-    "report.pdf",
-    "comparison.html",
-    "compare.html",
-    "compare.json",
-    "watch.json",
-)
+_WRITTEN = {
+    "model": ("json", "c", "py", "urdf"),
+    "design": ("json",),
+    "plan": ("html",),
+    "report": ("html", "json", "pdf"),
+    "comparison": ("html",),
+    "compare": ("html", "json"),
+    "watch": ("json",),
+}
+OUTPUTS = tuple(f"{stem}.{suffix}" for stem, suffixes in _WRITTEN.items() for suffix in suffixes)
 
 
 def _overwritten(content: Campaign) -> list[str]:

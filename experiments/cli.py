@@ -509,12 +509,13 @@ def study(
 
 def show_report(report: "Report", as_json: bool) -> None:
     """Print figures; exit 1 if a target is missed."""
-    from excitor.experiments.figures import print_table, to_json
+    from excitor.experiments.figures import to_json
+    from excitor.experiments.verbs.printing import print_figures
 
     if as_json:
         typer.echo(to_json(report))
     else:
-        print_table(report)
+        print_figures(report)
     if any(figure.holds is False for figure in report.figures):
         raise typer.Exit(1)
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -175,13 +176,7 @@ def torque_data(run: DesignedTorqueRun) -> dict[str, Any]:
 
 def robustness_data(robust: Robustness) -> dict[str, Any]:
     """Write the share of models near the prior's that keep the limits, and the limits that the others violate."""
-    return {
-        "spread": robust.spread,
-        "n_models": robust.n_models,
-        "share": robust.share,
-        "diverged": robust.diverged,
-        "breaks": [{"name": name, "share": share} for name, share in robust.breaks],
-    }
+    return asdict(robust) | {"breaks": [{"name": name, "share": share} for name, share in robust.breaks]}
 
 
 def search_data(found: SearchResult | FoundTorques) -> dict[str, Any]:

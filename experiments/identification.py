@@ -4,7 +4,7 @@ import hashlib
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -29,7 +29,7 @@ from excitor.identify.logs.formats import log_files
 from excitor.identify.methods import SIMULATING, Problem, Weighting, affordable_sensitivity, answer
 from excitor.identify.reduce import Reduction, Rule
 from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_columns, settled
-from excitor.identify.samples import Samples, Step
+from excitor.identify.samples import Samples, Step, pick_samples
 from excitor.identify.signals import decimate
 from excitor.identify.validate import (
     Baselines,
@@ -520,10 +520,7 @@ def reduction_data(result: IdentifiedModel) -> dict[str, Any] | None:
     return {
         "acceptance": result.reduction.rule.acceptance,
         "tolerance": result.reduction.rule.tolerance,
-        "decisions": [
-            {"name": d.name, "sensitivity": d.sensitivity, "ratio": d.ratio, "joint": d.joint, "kept": d.kept}
-            for d in result.reduction.decisions
-        ],
+        "decisions": [asdict(decision) for decision in result.reduction.decisions],
     }
 
 
@@ -533,11 +530,7 @@ def validation_data(validation: Validation) -> dict[str, Any]:
         "runs": list(validation.runs),
         "figures": {name: finite(value) for name, value in validation.figures.items()},
         "joints": {
-            joint: {
-                "relative": finite(validation.model.relative[k]),
-                "mean_absolute": finite(validation.model.mean_absolute[k]),
-                "rmse": finite(validation.model.rmse[k]),
-            }
+            joint: {key: finite(getattr(validation.model, key)[k]) for key in ("relative", "mean_absolute", "rmse")}
             for k, joint in enumerate(validation.joints)
         },
     }
@@ -602,7 +595,6 @@ class ComparisonProblem:
     judging: Regression  # of what no method has seen
     fitted: Regression  # of what all were fitted to, about reversals too
     noise: FloatArray | None  # variance of the judging equations, where repetitions tell
-    servo: Servo | None  # assumed, for methods that simulate
     substitute: str  # how the judging data were kept back, where the campaign keeps back none; else ""
 
 
@@ -638,7 +630,6 @@ def prepare_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Compa
         judging=judging,
         fitted=equations.judging,
         noise=mean_noise(campaign, examined.samples, judging),
-        servo=problem.servo,
         substitute=substitute,
     )
 
@@ -690,29 +681,15 @@ def kept_back(examined: UsableRuns) -> UsableRuns:
 
 
 def part(run: Samples, span: slice, words: str) -> Samples:
-    """Return a segment of a run, named accordingly; without the noise's spectrum, which is of the whole."""
-    motion = Motion(run.motion.q[span], run.motion.dq[span], run.motion.ddq[span])
-    return replace(
-        run,
-        run=f"{run.run} ({words})",
-        motion=motion,
-        tau=run.tau[span],
-        variance=None if run.variance is None else run.variance[span],
-        noise=None,
-        steps=(*run.steps, Step("part", {"which": words})),
-    )
+    """Return a segment of a run, named accordingly."""
+    named = f"{run.run} ({words})"
+    return replace(pick_samples(run, span), run=named, steps=(*run.steps, Step("part", {"which": words})))
 
 
 def beside(prepared: ComparisonProblem, chi: FloatArray) -> Baselines:
     """Predict the baselines on the same equations; gravity alone is that of a model."""
-    campaign = prepared.examined.campaign
-    return set_baselines(
-        campaign.robot,
-        prepared.examined.unseen,
-        chi=chi,
-        regression=prepared.judging,
-        decimate=thinner(campaign),
-    )
+    campaign, unseen = prepared.examined.campaign, prepared.examined.unseen
+    return set_baselines(campaign.robot, unseen, chi=chi, regression=prepared.judging, decimate=thinner(campaign))
 
 
 def baseline_errors(prepared: ComparisonProblem, found: Baselines) -> Mapping[str, Errors]:
@@ -804,8 +781,4 @@ def seconds_of(method: str, problem: Problem) -> float:
 def beginning(run: Samples, seconds: float) -> Samples:
     """Return the first seconds of a run."""
     n = max(3, int(seconds * run.sample_rate_hz))
-    if len(run) <= n:
-        return run
-    motion = Motion(run.motion.q[:n], run.motion.dq[:n], run.motion.ddq[:n])
-    variance = None if run.variance is None else run.variance[:n]
-    return replace(run, motion=motion, tau=run.tau[:n], variance=variance, noise=None)
+    return run if len(run) <= n else pick_samples(run, slice(n))

@@ -9,7 +9,7 @@ import numpy as np
 
 from excitor.design.motion import Trajectory
 from excitor.experiments.align.align import align
-from excitor.experiments.align.nouns import Alignment, MeasuredRun
+from excitor.experiments.align.nouns import Alignment, ExpectedMotion, MeasuredRun
 from excitor.experiments.align.windows import AlignedPeriods, aligned_samples, aligned_windows, usable
 from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign, Processing, Run
 from excitor.experiments.log_formats import declared_for
@@ -55,31 +55,15 @@ def declared_by(target: str, robot: Robot) -> ColumnMap:
     return ColumnMap.model_validate(declared_for(target, robot))
 
 
-def read_aligned(
-    folder: Path,
-    log: ProgramLog,
-    robot: Robot,
-    *,
-    declared: ColumnMap,
-    lowpass_hz: float | None = None,
-    unknown_load: bool = False,
-    found: Alignment | None = None,
-) -> tuple[Samples, Alignment]:
-    """Read a program's log, align it with the plan, and average the usable part; Misaligned lists what is wrong.
-
-    `unknown_load`: the load differs from the robot's payload, and is to be identified. `found`: the alignment, where it
-    is known already.
-    """
+def read_plan(
+    folder: Path, log: ProgramLog, robot: Robot, declared: ColumnMap
+) -> tuple[ExpectedMotion, MeasuredRun, tuple[Step, ...]]:
+    """Read a program's plan, and its log on the joint side with the steps of its processing."""
     target, _, program = log.program.partition("/")
-    manifest = read_manifest(folder / PROGRAMS / target / MANIFEST)
-    expected = expected_of(manifest, program, folder / PROGRAMS / target / MANIFEST)
-    read = read_log(folder / log.log, declared, robot.joint_names)
-    measured, steps = measured_run(read, manifest, robot)
-    alignment = align(expected, measured, robot) if found is None else found
-    if unknown_load:
-        checks = tuple(check for check in alignment.checks if check.what != "payload")
-        alignment = replace(alignment, checks=checks)
-    return planned_samples(alignment, measured, steps, log=log, lowpass_hz=lowpass_hz), alignment
+    path = folder / PROGRAMS / target / MANIFEST
+    manifest = read_manifest(path)
+    expected = expected_of(manifest, program, path)
+    return expected, *measured_run(read_log(folder / log.log, declared, robot.joint_names), manifest, robot)
 
 
 def planned_samples(
@@ -226,11 +210,7 @@ def read_run(campaign: OpenCampaign, run: Run) -> Samples:
 def read_run_aligned(
     campaign: OpenCampaign, run: Run, *, unknown_load: bool = False, found: Alignment | None = None
 ) -> tuple[Samples, Alignment | None]:
-    """Read a run, and its alignment where it has a plan; files are named from the campaign's folder.
-
-    `unknown_load`: torques of another load than the robot's are no fault. `found`: the alignment, where it is known
-    already.
-    """
+    """Read a run, and its alignment where it has a plan, see `read_program`; files are named from the folder."""
     if run.program is None:
         samples, alignment = read_run(campaign, run), None
     else:
@@ -241,21 +221,22 @@ def read_run_aligned(
 def read_program(
     campaign: OpenCampaign, run: Run, *, unknown_load: bool = False, found: Alignment | None = None
 ) -> tuple[Samples, Alignment]:
-    """Read the run of an emitted program; its plan defines the usable part."""
+    """Align the log of an emitted program with its plan, and average the usable part; Misaligned lists what is wrong.
+
+    `unknown_load`: the load differs from the robot's payload, and is to be identified. `found`: the alignment, where it
+    is known already.
+    """
     assert run.program is not None
     log = ProgramLog(run.program, run.log, run.role, run.name)
     declared = campaign.content.log or declared_by(run.program.partition("/")[0], campaign.robot)
     lowpass_hz = campaign.content.processing.lowpass_hz
     try:
-        return read_aligned(
-            campaign.folder,
-            log,
-            campaign.robot,
-            declared=declared,
-            lowpass_hz=lowpass_hz,
-            unknown_load=unknown_load,
-            found=found,
-        )
+        expected, measured, steps = read_plan(campaign.folder, log, campaign.robot, declared)
+        alignment = align(expected, measured, campaign.robot) if found is None else found
+        if unknown_load:
+            checks = tuple(check for check in alignment.checks if check.what != "payload")
+            alignment = replace(alignment, checks=checks)
+        return planned_samples(alignment, measured, steps, log=log, lowpass_hz=lowpass_hz), alignment
     except ValueError as error:
         raise InvalidLog(campaign.folder / run.log, f"run {run.name!r} cannot be processed: {error}") from None
 
@@ -452,8 +433,7 @@ def one_pass(run: Run, settings: Processing, measured: MeasuredSignals) -> Sampl
         Step("differentiate", {"ends": "second-order"}),
         Step("cut", {"from_s": float(time[kept][0]), "to_s": float(time[kept][-1])}),
     )
-    part = Motion(motion.q[kept], motion.dq[kept], motion.ddq[kept])
-    return Samples(run.name, part, measured.tau[kept], rate, steps=steps)
+    return Samples(run.name, motion[kept], measured.tau[kept], rate, steps=steps)
 
 
 def average_plan(run: Run, cutoff: Cutoff, measured: MeasuredSignals) -> Samples:

@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -261,7 +261,7 @@ class Model:
             "processing": [dict(step) for step in self.processing],
             "provenance": dict(self.provenance),
         }
-        weights = [{"joint": w.joint, "run": w.run, "sigma": w.sigma} for w in self.weights]
+        weights = [asdict(weight) for weight in self.weights]
         if self.task == "payload":
             head |= {"task": self.task, "robot": self.robot_name, "parameters": [], "standard": standard}
             return head | {"weights": weights, "payload": self.payload, "load": self.load, "arm": self.arm} | tail

@@ -50,7 +50,7 @@ from excitor.robots.information import (
     sigmas,
 )
 from excitor.robots.parameters import LINK_COMPONENTS, layout
-from excitor.robots.robot import Motion, Robot
+from excitor.robots.robot import Motion, Robot, posture
 
 STOP = "stop: targets met"
 
@@ -545,9 +545,7 @@ def learned(run: Run, samples: Samples) -> IdentifiedRun:
     """Return a run's motion, thinned, and its measured time, all repetitions included."""
     once = POSE_SECONDS * len(samples) if samples.static else len(samples) / samples.sample_rate_hz
     every = max(1, len(samples) // MOST_SAMPLES)
-    motion = samples.motion
-    thin = Motion(motion.q[::every], motion.dq[::every], motion.ddq[::every])
-    return IdentifiedRun(run, thin, samples.static, once * max(samples.repetitions, 1))
+    return IdentifiedRun(run, samples.motion[::every], samples.static, once * max(samples.repetitions, 1))
 
 
 def calibrated(raw: Noise, once: Information, given: Information) -> tuple[Noise, FloatArray]:
@@ -575,10 +573,7 @@ def _roots(A: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def rows_say(robot: Robot, motion: Motion, noise: Noise, seconds: float, static: bool) -> Information:
     """Compute the information of rows about all base parameters; held poses have zero velocity."""
-    if static:
-        still = np.zeros_like(motion.q)
-        motion = Motion(motion.q, still, still)
-    return information(robot, motion, noise, duration=seconds)
+    return information(robot, posture(motion.q) if static else motion, noise, duration=seconds)
 
 
 def restricted(full: Information, place: IntArray) -> Information:

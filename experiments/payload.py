@@ -1,7 +1,7 @@
 """Payload campaign: prior of the arm, estimate of the load and its covariance, and comparison with the rating."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -480,15 +480,7 @@ def unknowns_data(result: IdentifiedLoad) -> list[dict[str, Any]]:
 
 def rating_data(one: RatingCheck) -> dict[str, Any]:
     """Write one comparison with a rating."""
-    return {
-        "what": one.what,
-        "unit": one.unit,
-        "value": one.value,
-        "sigma": one.sigma,
-        "limit": one.limit,
-        "answer": one.answer,
-        "sentence": one.sentence,
-    }
+    return asdict(one) | {"answer": one.answer, "sentence": one.sentence}
 
 
 POSES = 400

@@ -572,11 +572,9 @@ def _read(setup: Setup, name: str) -> Motion:
     if not steps[0] > 0.0 or np.abs(steps - steps.mean()).max() > 0.01 * steps.mean():
         raise ExcitorError("has uneven times; sample it evenly")
     q = pendant_to_si(setup.robot, values[:, 1:])
-    rate = float(1.0 / steps.mean())
-    dq = differentiate(q, sample_rate_hz=rate)
-    ddq = differentiate(dq, sample_rate_hz=rate)
-    every = slice(2, -2, max(1, len(q) // _MOST))
-    return Motion(q[every], dq[every], ddq[every])
+    dq = differentiate(q, sample_rate_hz=float(1.0 / steps.mean()))
+    ddq = differentiate(dq, sample_rate_hz=float(1.0 / steps.mean()))
+    return Motion(q, dq, ddq)[2 : -2 : max(1, len(q) // _MOST)]
 
 
 DEFAULT_EVALUATIONS = 20_000
@@ -615,11 +613,5 @@ def settings_of(design: Design, given: Overrides | None = None) -> Settings:
         evaluations, seconds = given.evaluations, given.seconds
     if evaluations is None and seconds is None:
         evaluations = DEFAULT_SIMULATIONS if design.excitation == "torque" else DEFAULT_EVALUATIONS
-    return Settings(
-        seed=design.seed if given.seed is None else given.seed,
-        budget=Budget(evaluations, seconds),
-        method=design.method,
-        fresh=given.fresh,
-        workers=given.workers,
-        pick=given.pick,
-    )
+    seed = design.seed if given.seed is None else given.seed
+    return Settings(seed, Budget(evaluations, seconds), design.method, given.fresh, given.workers, given.pick)

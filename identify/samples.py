@@ -4,7 +4,7 @@ Motion is differenced from encoder positions in three ways: backward, central, o
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -95,6 +95,12 @@ def repeated(run: str, motion: Motion, tau: Average, rate: float, steps: tuple[S
         repetitions=tau.n_repetitions,
         steps=steps,
     )
+
+
+def pick_samples(run: Samples, rows: slice) -> Samples:
+    """Keep some samples of a run; without the noise's spectrum, which is of the whole."""
+    variance = None if run.variance is None else run.variance[rows]
+    return replace(run, motion=run.motion[rows], tau=run.tau[rows], variance=variance, noise=None)
 
 
 def backward(run: str, q: FloatArray, tau: FloatArray, rate: float) -> Samples:

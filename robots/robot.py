@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from excitor.robots.arrays import BoolArray, FloatArray, freeze
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -282,6 +282,9 @@ class Motion:
 
     def __len__(self) -> int:
         return int(self.q.shape[0])
+
+    def __getitem__(self, rows: slice | BoolArray | IntArray) -> "Motion":
+        return Motion(self.q[rows], self.dq[rows], self.ddq[rows])
 
 
 def posture(q: FloatArray) -> Motion:

@@ -1,12 +1,23 @@
 """Comparison of our numbers with a paper's tables: equal to every printed digit, or not.
 
+* Printed values, and equations in the parameters that a paper declares.
 * Figures of studies: drawn without a screen, saved, and closed.
 """
 
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
+
+from excitor.identify.regression import Regression, combine
+from excitor.identify.signals import decimate
+from excitor.robots.arrays import FloatArray
+from excitor.robots.base import base_parameters, declared_transform
+from excitor.robots.robot import Robot
 
 Verdict = Literal["equal", "unequal", "contradicted"]
 Value = float | None  # None: nothing stands there, printed as "-"
@@ -104,6 +115,45 @@ def as_csv(found: Iterable[Cell]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def printed_values(study: str) -> dict[str, Any]:
+    """Read the values that a study's paper prints."""
+    return tomllib.loads((resources.files("excitor.experiments.studies.printed") / f"{study}.toml").read_text("utf-8"))
+
+
+def declared_names(robot: Robot) -> tuple[str, ...]:
+    """Name the parameters that a robot's paper declares."""
+    assert robot.declared_base is not None
+    return robot.declared_base.names
+
+
+def declared(robot: Robot, regression: Regression, units: Sequence[str] | None = None) -> Regression:
+    """Write equations of base parameters in the parameters that a robot's paper declares."""
+    names = declared_names(robot)
+    T = declared_transform(robot, base_parameters(robot))
+    return combine(regression, T, names, [""] * len(names) if units is None else units)
+
+
+def declared_chi(robot: Robot, values: Mapping[str, float]) -> FloatArray:
+    """Find standard parameters, (n_params,), of declared ones; those without a value are 0."""
+    base = base_parameters(robot)
+    theta = np.array([values.get(name, 0.0) for name in declared_names(robot)])
+    return base.standard(np.linalg.solve(declared_transform(robot, base), theta))
+
+
+def thinned(x: FloatArray, factors: tuple[int, ...]) -> FloatArray:
+    """Decimate rows, whatever the shape of each, in stages."""
+    flat = decimate(x.reshape(len(x), -1), factors)
+    return flat.reshape(len(flat), *x.shape[1:])
+
+
+def panels(*shape: int, xlabel: str = "", **settings: Any) -> tuple[Any, Any]:
+    """Make a figure of rows and columns of axes; `xlabel` stands below the last row."""
+    figure, axes = pyplot().subplots(*shape, layout="constrained", **settings)
+    for axis in np.ravel(axes)[-(shape[1] if len(shape) > 1 else 1) :] if xlabel else ():
+        axis.set_xlabel(xlabel)
+    return figure, axes
+
+
 def pyplot() -> Any:
     """Import matplotlib's plotting, for files alone."""
     import matplotlib as mpl
@@ -114,8 +164,10 @@ def pyplot() -> Any:
     return plt
 
 
-def save(figure: Any, path: Path) -> Path:
-    """Write a figure, and close it."""
+def save(figure: Any, path: Path, title: str = "") -> Path:
+    """Write a figure under a title, and close it."""
+    if title:
+        figure.suptitle(title)
     figure.savefig(path, dpi=120)
     pyplot().close(figure)
     return path

@@ -1,6 +1,5 @@
 """The verb `simulate`: simulate logs, print what was written and what was refused."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import typer
 
 from excitor.experiments.simulate import TRUTH, SimulationOptions, SimulationResult, simulate
-from excitor.experiments.verbs.emit import running
+from excitor.experiments.verbs.printing import echo_json, running
 
 
 def run_simulate(
@@ -28,7 +27,7 @@ def run_simulate(
         made = simulate(folder, targets, asked, listen)
     good = all(one.folder is not None for one in made if one.target in targets) and any(one.folder for one in made)
     if as_json:
-        typer.echo(json.dumps(simulated_data(folder, made, good), indent=2, allow_nan=False))
+        echo_json(simulated_data(folder, made, good))
     else:
         print_simulated(folder, made)
     return good

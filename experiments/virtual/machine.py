@@ -6,6 +6,7 @@ that can be injected with a given joint and size.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.signal
@@ -38,6 +39,9 @@ from excitor.robots.inertia import change_frame, from_center_of_mass
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot, posture
 from excitor.robots.simulate import with_friction_width
+
+if TYPE_CHECKING:
+    from excitor.robots.kernel.steps import Controller
 
 LEAD = 0.5  # s
 
@@ -142,25 +146,34 @@ class Course:
 @one_blas_thread()
 def drive(truth: Truth, course: Course) -> TrueMotion:
     """Simulate the robot under its controller; ExcitorError where it diverges."""
-    from excitor.robots.kernel import steps as loop
-
     step = servo_step(truth.settings, course.plan.sample_time)
     lead = round(LEAD / step)  # before the log: a robot that has been standing has come to rest on its friction
     t = step * np.arange(-lead, int(course.end / step) + 1)
     motion = Motion(*(commanded(course, t - truth.settings.command_lag, order) for order in range(3)))
     forward = fed_forward(course.plan.robot, motion)
-    plant = plant_of(truth, course.plan.robot)
     controller = controller_of(truth, course.plan.robot, motion, forward, step)
-    out = np.zeros((loop.N_SIGNALS_CLOSED_LOOP, len(t), truth.robot.n_joints))
-    out[loop.TEMPERATURE, 0] = truth.temperature
-    reference = (np.ascontiguousarray(motion.q), np.ascontiguousarray(motion.dq), forward)
-    done = loop.run_closed_loop(plant, controller, reference, out)
+    out, done = run_loop(truth, course.plan.robot, controller, motion, forward)
     if done < len(t):
         raise ExcitorError(
             f"{course.plan.robot.name}: run {course.plan.run!r} got out of control after {t[done]:.3g} s; "
             "a lower bandwidth_hz of the virtual controller may hold it"
         )
     return TrueMotion(t[lead:], *out[:, lead:])
+
+
+def run_loop(
+    truth: Truth, robot: Robot, controller: "Controller", motion: Motion, forward: FloatArray
+) -> tuple[FloatArray, int]:
+    """Simulate a commanded motion: signals, (n_signals, n_steps, n_joints), and the steps before control was lost.
+
+    The signals are those of `TrueMotion` in their order, positions first.
+    """
+    from excitor.robots.kernel import steps as loop
+
+    out = np.zeros((loop.N_SIGNALS_CLOSED_LOOP, len(motion), truth.robot.n_joints))
+    out[loop.TEMPERATURE, 0] = truth.temperature
+    commanded = (np.ascontiguousarray(motion.q), np.ascontiguousarray(motion.dq), forward)
+    return out, loop.run_closed_loop(plant_of(truth, robot), controller, commanded, out)
 
 
 def servo_step(settings: Settings, sample_time: float) -> float:

@@ -35,7 +35,7 @@ from excitor.identify.regression import Regression, Rows
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError, InvalidLog
-from excitor.robots.robot import Motion, Robot
+from excitor.robots.robot import Robot
 
 FORGETTING = 0.98  # a cycle: the estimate is of the last fifty
 DOUBT = 10.0  # times the model's own standard deviation, that the estimate may be off from the model at the start
@@ -131,10 +131,7 @@ class CutCycle:
 def samples_of(campaign: OpenCampaign, run: Run, cycle: CutCycle) -> Samples:
     """Filter and differentiate a cycle of a run, its margins with it."""
     q = filtered(cycle.q, cycle.rate, cutoff_of(campaign, run, cycle.rate), campaign.content.processing)
-    motion = differentiated(q, cycle.rate)
-    inner = cycle.inner
-    part = Motion(motion.q[inner], motion.dq[inner], motion.ddq[inner])
-    return Samples(run.name, part, cycle.tau[inner], cycle.rate)
+    return Samples(run.name, differentiated(q, cycle.rate)[cycle.inner], cycle.tau[cycle.inner], cycle.rate)
 
 
 def take(session: Session, cycle: Samples, *, process: str, log: str, t: float, clock: float) -> CycleReport:

@@ -232,14 +232,14 @@ def test_what_to_believe_is_said_with_a_cause(compared, pair):
     pairs = [replace(pair_of(compared.pairs, "irls", "wls"), apart=names)]
     dissenting = dissents(judged, pairs, "wls")
     signs = Symptoms(0.002, ("elbow",), ("shoulder",))
-    said = beliefs(load("rotradi"), judged, judged[1], found=dissenting, compared=found(0.001), signs=signs, bias=None)
+    said = beliefs(load("rotradi"), judged, judged[1], found=dissenting, compared=found(0.001), signs=signs)
     text = " ".join(said)
     assert "irls contradicts wls in 9 of 21 parameters" in text
     assert "elbow has far more large residuals" in text
     assert "so believe wls" in text
     assert "at shoulder follow the velocity" in text
     assert "hardly contradict" not in text
-    none = beliefs(load("rotradi"), judged, judged[1], found=[], compared=found(0.1), signs=QUIET, bias=None)
+    none = beliefs(load("rotradi"), judged, judged[1], found=[], compared=found(0.1), signs=QUIET)
     assert "irls predicts far worse" in none[0]
     assert "within each other's intervals" in none[1]
 
@@ -253,7 +253,7 @@ def believed(compared, chosen, other, errors, *, noise=0.0001, bias=None):
     judged, found = of((chosen, other), **errors)
     apart_in_nine = replace(compared.pairs[0], one=chosen.name, other=other.name, apart=chosen.estimate.names[:9])
     dissenting = dissents(judged, [apart_in_nine], chosen.name)
-    told = {"found": dissenting, "compared": found(noise), "signs": QUIET, "bias": bias}
+    told = {"found": dissenting, "compared": found(noise), "signs": replace(QUIET, bias=bias)}
     return " ".join(beliefs(load("rotradi"), judged, judged[0], **told))
 
 
@@ -315,7 +315,7 @@ def test_a_difference_that_nobody_sees_is_none(pair):
 
 
 def test_one_method_alone_is_not_said_to_agree(compared, pair):
-    told = {"found": [], "compared": {}, "signs": QUIET, "bias": None}
+    told = {"found": [], "compared": {}, "signs": QUIET}
     assert not beliefs(load("rotradi"), pair[:1], pair[0], **told)
 
 

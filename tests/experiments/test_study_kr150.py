@@ -23,7 +23,7 @@ from excitor.robots.robot import Motion
 
 @pytest.fixture(scope="module")
 def printed():
-    return kr150.printed_values()
+    return kr150.printed_values("kr150")
 
 
 @pytest.fixture(scope="module")

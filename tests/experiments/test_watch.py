@@ -24,9 +24,9 @@ from benchmarks.watch import (
 )
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.verbs import watch as command
-from excitor.experiments.verbs.watch import run_watch
+from excitor.experiments.verbs.watch import print_summary, run_watch
 from excitor.experiments.watch.session import Cutter, add, begin_session, cut, open_basis
-from excitor.experiments.watch.sources import Place, moved, new_logs, open_source, print_summary, read_on
+from excitor.experiments.watch.sources import Place, moved, new_logs, open_source, read_on
 from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.load import load
 
