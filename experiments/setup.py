@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.design.certify.limits import has_torque_model
-from excitor.design.constraints import Constraints
+from excitor.design.constraints.constraints import Constraints
+from excitor.design.constraints.torque import has_torque_model
 from excitor.design.motion import Excitation
 from excitor.design.search import Budget, Method
 from excitor.experiments import campaign

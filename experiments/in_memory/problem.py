@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
 from excitor.design import problem as _search
-from excitor.design.constraints import Constraints
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.motion import Excitation
 from excitor.design.schedule import RunPlan
 from excitor.experiments import campaign as _files

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import typer
 
-from excitor.design.certify.certificate import Margin, failing
+from excitor.design.certify.certificate import failing
+from excitor.design.certify.margin import Margin
 from excitor.design.pareto import Front
 from excitor.design.search import Progress
 from excitor.experiments.design_json import summary

@@ -20,7 +20,7 @@ from excitor.design.approach import (
 )
 from excitor.design.certify.certificate import failing
 from excitor.design.certify.certify import certify
-from excitor.design.constraints import Constraints, from_robot
+from excitor.design.constraints.constraints import Constraints, from_robot
 from excitor.design.motion import Excitation, Trajectory
 from excitor.robots.cell import Scene, Shape, Zone, clearances, required, tool_speeds
 from excitor.robots.dynamics import frame_pose

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from excitor.design import torque as torque_certificate
-from excitor.design.constraints import Margins, from_robot
+from excitor.design.constraints.constraints import Margins, from_robot
 from excitor.design.torque import (
-    SEARCH_SHARE,
+    SEARCH,
     TorqueExcitation,
     TorqueTrajectory,
     certify_torques,
@@ -113,7 +113,7 @@ def test_candidates_keep_the_torque_limits_and_the_band(problem, robot):
     corners = np.sign(draw(problem, 40, seed=1)) * 1.5
     for trajectory in decode(problem, np.concatenate([draw(problem, 40), corners])):
         most = np.abs(trajectory.constant) + trajectory.amplitudes.sum(axis=1)
-        assert (most <= SEARCH_SHARE * robot.limits.torque * (1 + 1e-12)).all()
+        assert (most <= SEARCH.share * robot.limits.torque * (1 + 1e-12)).all()
         assert trajectory.frequencies.min() >= 2.0 * (1 - 1e-12)
         assert trajectory.frequencies.max() <= 20.0 * (1 + 1e-12)
 
@@ -165,7 +165,7 @@ def test_violations_are_named_and_are_what_they_say(problem, robot):
         assert [problem.names[k] for k in np.flatnonzero(g > 0.0)] == [
             f"{field} peak shoulder" if field == "torque" else f"{field} shoulder"
         ]
-    for side, name in ((0, "lowest position elbow"), (1, "highest position elbow")):
+    for side, name in ((0, "position elbow lower"), (1, "position elbow upper")):
         position = limits.position.copy()
         position[2, side] = 0.9 * (runs.q[0, 2].min() if side == 0 else runs.q[0, 2].max())
         constraints = replace(problem.constraints, limits=replace(limits, position=position))
