@@ -126,7 +126,7 @@ def blocked(robot: Robot, pose: FloatArray, constraints: Constraints) -> tuple[s
         kinds = mechanism.singularity_names
         names += [f"singularity {kinds[k]}" for k in np.flatnonzero(near < constraints.singularity)]
     rows, deficits = pose_deficits(robot, constraints, pose[None, :])
-    return tuple(names + [rows[k] for k in np.flatnonzero(deficits[0] > 0.0)])
+    return tuple(names + [rows[k].what for k in np.flatnonzero(deficits[0] > 0.0)])
 
 
 def is_clear(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArray) -> bool:
@@ -241,16 +241,16 @@ def _tool_time(robot: Robot, a: FloatArray, b: FloatArray, limit: float) -> floa
 def _blocking(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArray) -> list[str]:
     """Name the rows that a straight line comes nearest to violating."""
     mechanism, s = robot.mechanism, np.linspace(0.0, 1.0, 401)[:, None]
-    names, deficits = pose_deficits(robot, constraints, a + s * (b - a))
+    held, deficits = pose_deficits(robot, constraints, a + s * (b - a))
     if isinstance(mechanism, ClosedLoop):
         near = mechanism.singularity_distances(a + s * (b - a)).min(axis=0)
         close = np.flatnonzero(near < constraints.singularity)
-        if close.size or not names:
+        if close.size or not held:
             kinds = close if close.size else [int(np.argmin(near))]
             return [f"singularity {mechanism.singularity_names[kind]}" for kind in kinds]
     worst = deficits.max(axis=0)
     rows = np.flatnonzero(worst > 0.0)
-    return [names[row] for row in (rows if rows.size else [int(np.argmax(worst))])]
+    return [held[row].what for row in (rows if rows.size else [int(np.argmax(worst))])]
 
 
 def _connect(

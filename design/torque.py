@@ -337,11 +337,11 @@ def _check_place(robot: Robot, excitation: TorqueExcitation, constraints: Constr
     for name, q, least, most in zip(robot.joint_names, excitation.start, low, high, strict=True):
         if not least <= q <= most:
             raise ExcitorError(f"start has {name} at {q:.4g}, outside its limits {least:.4g} to {most:.4g}")
-    names, deficits = pose_deficits(robot, constraints, excitation.start[None])
-    for row, lacks in zip(names, deficits[0], strict=True):
+    rows, deficits = pose_deficits(robot, constraints, excitation.start[None])
+    for row, lacks in zip(rows, deficits[0], strict=True):
         if lacks > 0.0:
             raise ExcitorError(
-                f"start lacks {lacks * 1e3:.0f} mm at {row!r}; "
+                f"start lacks {lacks:.3g} {row.unit} at {row.what!r}; "
                 "start elsewhere, or correct the scene or the robot's capsules"
             )
 

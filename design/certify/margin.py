@@ -17,6 +17,11 @@ class Row:
     group: str = ""  # rows that are relaxed together
     joint: int = -1  # that it is about; -1: none
 
+    @property
+    def what(self) -> str:
+        """What is limited, in a sentence about places: "table / link j3"."""
+        return self.name.removeprefix("clearance: ")
+
 
 @dataclass(frozen=True, slots=True)
 class Margin:

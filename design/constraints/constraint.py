@@ -5,10 +5,10 @@ certificate, ways, executed motion and explanation go through these; a kind over
 do otherwise.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from excitor.design.motion import Piece, Spans, Trajectory
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import inverse_dynamics
+from excitor.robots.files.schema import Table
 from excitor.robots.population import population_torques
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.tree import Tree
@@ -210,7 +211,7 @@ class Constraint:
         """Evaluate every row at the worst of a motion's samples, (n_rows,)."""
         lower = np.array([row.lower for row in self.rows(trace.robot)], dtype=bool)
         values = self.values(trace)
-        return np.where(lower, values.min(axis=0), values.max(axis=0))
+        return np.asarray(np.where(lower, values.min(axis=0), values.max(axis=0)))
 
     def describe(self, robot: Robot, group: str) -> str:
         """Describe a group of rows in words, with its limit."""
@@ -274,3 +275,14 @@ def excesses(rows: tuple[Row, ...], worst: FloatArray, allowed: FloatArray) -> d
 
 def _whose(robot: Robot, row: Row) -> str:
     return f" of {robot.joint_names[row.joint]}" if row.joint >= 0 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintKind:
+    """A kind of constraint that campaign.toml may name: [[constraint]] with kind = name, and the keys of its table."""
+
+    name: str
+    summary: str  # a line for the reference
+    table: type[Table]  # its keys, checked by pydantic
+    build: Callable[[Robot, Any], Constraint]  # from the robot and a validated table; ValueError where it does not fit
+    example: Callable[[Robot], Mapping[str, Any]]  # keys of one, for its conformance suite

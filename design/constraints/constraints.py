@@ -109,17 +109,17 @@ def worse(rows: tuple[Row, ...], a: FloatArray, b: FloatArray) -> FloatArray:
     return np.where([row.lower for row in rows], np.minimum(a, b), np.maximum(a, b))
 
 
-def pose_deficits(robot: Robot, constraints: Constraints, q: FloatArray) -> tuple[list[str], FloatArray]:
-    """Evaluate what poses lack of the limits that hold everywhere: names of the rows, (n_poses, n_rows), > 0: broken.
+def pose_deficits(robot: Robot, constraints: Constraints, q: FloatArray) -> tuple[list[Row], FloatArray]:
+    """Evaluate what poses lack of the limits that hold everywhere: rows, (n_poses, n_rows), > 0: broken.
 
     Positions are left out: their limits are known as numbers.
     """
-    names: list[str] = []
+    found: list[Row] = []
     deficits = [np.empty((len(q), 0))]
     for item in constraints.items:
         rows = item.rows(robot) if item.everywhere else ()
         if rows:
             side = np.array([-1.0 if row.lower else 1.0 for row in rows])
             deficits.append(side * (item.values(Trace(robot, posture(q))) - np.array([row.limit for row in rows])))
-            names += [row.name.removeprefix("clearance: ") for row in rows]
-    return names, np.concatenate(deficits, axis=1)
+            found += rows
+    return found, np.concatenate(deficits, axis=1)

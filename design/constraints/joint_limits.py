@@ -77,6 +77,13 @@ class JointLimits(Constraint):
             g[:, k] = (side * (values[:, k] - row.limit) + (1.0 - reserve.share) * half) / half
         return g
 
+    def bound(self, robot: Robot, part: Spans) -> tuple[FloatArray, FloatArray]:
+        """Bound positions from above and below, and the sizes of their derivatives."""
+        n, stated = robot.n_joints, np.isfinite(self._limits())
+        side = np.repeat([1.0, -1.0, 1.0, 1.0, 1.0], n)[stated]
+        inside, at_samples = _bound(part)
+        return side * inside[:, stated], side * at_samples[:, stated]
+
     def margins(self, robot: Robot, pieces: tuple[Piece, ...], *, trusted: bool = False) -> list[Margin]:
         """Prove the rows: whole periods by Ehlich-Zeller, what is smooth by bisection."""
         limit = self._limits()

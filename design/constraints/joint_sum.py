@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import Field, FiniteFloat
 
 from excitor.design.certify.bounds import Worst
 from excitor.design.certify.margin import Row
@@ -13,12 +14,14 @@ from excitor.design.constraints.constraint import (
     SEARCH,
     Compromise,
     Constraint,
+    ConstraintKind,
     Relaxation,
     Reserve,
     Trace,
 )
 from excitor.design.motion import Spans
 from excitor.robots.arrays import FloatArray
+from excitor.robots.files.schema import Table
 from excitor.robots.robot import Robot
 
 
@@ -35,7 +38,6 @@ class JointSum(Constraint):
     weights: Mapping[str, float]
     low: float
     high: float
-    name: ClassVar[str] = "joint-sum"
     order: ClassVar[int] = 0
     everywhere: ClassVar[bool] = True
     quantity: ClassVar[str] = "the sum"
@@ -126,3 +128,37 @@ class JointSum(Constraint):
         if self.rows(robot)[0].unit == "m":
             return f"{low:.3f} … {high:.3f} m"
         return f"{np.degrees(low):.1f} … {np.degrees(high):.1f}°"
+
+
+class JointSumTable(Table):
+    """Keys of a joint sum in campaign.toml: degrees where the joints turn, metres where they slide."""
+
+    weights: Annotated[dict[str, FiniteFloat], Field(min_length=1, max_length=100)]
+    range_deg: Annotated[list[FiniteFloat], Field(min_length=2, max_length=2)] | None = None
+    range_m: Annotated[list[FiniteFloat], Field(min_length=2, max_length=2)] | None = None
+
+
+def _build(robot: Robot, table: JointSumTable) -> JointSum:
+    found = JointSum(table.weights, -1.0, 1.0)
+    slides = found.rows(robot)[0].unit == "m"
+    wanted, other = (table.range_m, table.range_deg) if slides else (table.range_deg, table.range_m)
+    if wanted is None or other is not None:
+        raise ValueError(f"the joints {'slide' if slides else 'turn'}: give {'range_m' if slides else 'range_deg'}")
+    low, high = np.array(wanted) * (1.0 if slides else np.pi / 180.0)
+    return JointSum(table.weights, float(low), float(high))
+
+
+def _example(robot: Robot) -> Mapping[str, Any]:
+    turning = [name for name, slides in zip(robot.joint_names, robot.mechanism.prismatic, strict=True) if not slides]
+    if len(turning) >= 2:
+        return {"weights": {turning[0]: 1.0, turning[1]: -0.5}, "range_deg": [-40.0, 30.0]}
+    return {"weights": {robot.joint_names[0]: 1.0}, "range_deg" if turning else "range_m": [-0.4, 0.3]}
+
+
+KIND = ConstraintKind(
+    "joint-sum",
+    "A weighted sum of joint positions stays within a range.",
+    JointSumTable,
+    _build,
+    _example,
+)

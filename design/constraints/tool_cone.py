@@ -2,18 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
+from pydantic import Field, FiniteFloat
 
 from excitor.design.certify.bounds import Worst, body_direction_rates
 from excitor.design.certify.margin import Row
-from excitor.design.constraints.constraint import ROOM, Compromise, Constraint, Relaxation, Trace
+from excitor.design.constraints.constraint import ROOM, Compromise, Constraint, ConstraintKind, Relaxation, Trace
 from excitor.design.motion import Spans
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.dynamics import frame_pose
+from excitor.robots.files.schema import Table
 from excitor.robots.robot import Robot
 
+Vector = Annotated[list[FiniteFloat], Field(min_length=3, max_length=3)]
 GROUP = "tool cone"
 
 
@@ -30,7 +33,6 @@ class ToolCone(Constraint):
     angle: float
     direction: FloatArray | Sequence[float] = (0.0, 0.0, -1.0)
     axis: FloatArray | Sequence[float] = field(default=(0.0, 0.0, 1.0))
-    name: ClassVar[str] = "tool-cone"
     order: ClassVar[int] = 0
     everywhere: ClassVar[bool] = True
     quantity: ClassVar[str] = "the tool's orientation"
@@ -83,6 +85,23 @@ class ToolCone(Constraint):
 
     def _cosine(self, robot: Robot, q: FloatArray) -> FloatArray:
         return np.asarray(frame_pose(robot, q)[:, :3, :3] @ self.axis @ self.direction)
+
+
+class ToolConeTable(Table):
+    """Keys of a tool cone in campaign.toml."""
+
+    angle_deg: Annotated[float, Field(gt=0.0, lt=180.0)]
+    direction: Vector = Field(default=[0.0, 0.0, -1.0])  # in the base frame
+    axis: Vector = Field(default=[0.0, 0.0, 1.0])  # in the tool frame
+
+
+KIND = ConstraintKind(
+    "tool-cone",
+    "An axis of the tool stays within an angle of a direction of the base frame.",
+    ToolConeTable,
+    lambda robot, table: ToolCone(np.radians(table.angle_deg), table.direction, table.axis),
+    lambda robot: {"angle_deg": 100.0, "direction": [0.2, 0.1, 1.0]},
+)
 
 
 def _vector_words(direction: FloatArray) -> str:
