@@ -12,6 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from excitor.design.constraints.constraint import Constraint as Constraint
+    from excitor.design.constraints.constraint import ConstraintKind as ConstraintKind
+    from excitor.design.constraints.joint_sum import JointSum as JointSum
+    from excitor.design.constraints.registry import check_constraint as check_constraint
+    from excitor.design.constraints.tool_cone import ToolCone as ToolCone
+    from excitor.design.constraints.tool_speed import ToolSpeed as ToolSpeed
     from excitor.experiments.export.export import Export as Export
     from excitor.experiments.export.export import check_export as check_export
     from excitor.experiments.export.export import export_model as export
@@ -32,7 +38,6 @@ if TYPE_CHECKING:
     from excitor.experiments.in_memory.problem import SelfCollision as SelfCollision
     from excitor.experiments.in_memory.problem import Series as Series
     from excitor.experiments.in_memory.problem import Sphere as Sphere
-    from excitor.experiments.in_memory.problem import ToolSpeed as ToolSpeed
     from excitor.experiments.in_memory.problem import TorqueLimit as TorqueLimit
     from excitor.experiments.in_memory.problem import VelocityLimit as VelocityLimit
     from excitor.experiments.in_memory.problem import build_problem as build_problem
@@ -69,8 +74,13 @@ _MODULES = {  # where each public name is defined; "name=its name there" where t
     "robots.robot": "Motion",
     "robots.errors": "ExcitorError",
     "robots.friction": "FrictionLaw check_friction",
+    "design.constraints.constraint": "Constraint ConstraintKind",
+    "design.constraints.joint_sum": "JointSum",
+    "design.constraints.registry": "check_constraint",
+    "design.constraints.tool_cone": "ToolCone",
+    "design.constraints.tool_speed": "ToolSpeed",
     "experiments.in_memory.problem": (
-        "Series ToolSpeed KeepOut KeepIn Box Sphere SelfCollision PositionLimit VelocityLimit AccelerationLimit "
+        "Series KeepOut KeepIn Box Sphere SelfCollision PositionLimit VelocityLimit AccelerationLimit "
         "TorqueLimit build_problem Problem"
     ),
     "experiments.in_memory.solution": "solve Design Run certify forecast emit verify",
@@ -91,13 +101,13 @@ _PLACES = {  # public name -> module, name
 __all__ = [  # noqa: RUF022 - in the order of a campaign
     "load_robot", "base_parameters", "inverse_dynamics", "regressor", "Motion",
     "Series", "ToolSpeed", "KeepOut", "KeepIn", "Box", "Sphere", "SelfCollision",
-    "PositionLimit", "VelocityLimit", "AccelerationLimit", "TorqueLimit",
+    "PositionLimit", "VelocityLimit", "AccelerationLimit", "TorqueLimit", "ToolCone", "JointSum", "Constraint",
     "build_problem", "Problem", "solve", "Design", "Run", "certify", "forecast",
     "emit", "verify", "simulate",
     "read_log", "Log", "samples", "Samples",
     "fit", "Model", "load_model", "validate", "compare", "export",
-    "Campaign", "register", "unregister", "estimator", "estimators", "Export", "FrictionLaw",
-    "check_estimator", "check_export", "check_friction",
+    "Campaign", "register", "unregister", "estimator", "estimators", "Export", "FrictionLaw", "ConstraintKind",
+    "check_estimator", "check_constraint", "check_export", "check_friction",
     "ExcitorError", "__version__",
 ]  # fmt: skip
 

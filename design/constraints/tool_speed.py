@@ -27,9 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ToolSpeed(Constraint):
-    """Largest speed of the tool point."""
+    """Largest speed of the tool point.
 
-    limit: float  # m/s
+    Args:
+        limit: m/s.
+    """
+
+    limit: float
     order: ClassVar[int] = 1
     quantity: ClassVar[str] = "the tool's speed"
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from excitor.design.constraints.constraint import ConstraintKind
+from excitor.design.constraints.registry import CONSTRAINTS
 from excitor.experiments.align.align import align
 from excitor.experiments.campaign import Campaign, Identification, Processing, in_memory
 from excitor.experiments.campaign import Run as RunOfLog
@@ -265,14 +267,14 @@ def estimators() -> tuple[str, ...]:
     return tuple(METHODS)
 
 
-def register(member: Method | Export | FrictionLaw) -> None:
-    """Make an estimator, an export or a friction law known by its name, in this process.
+def register(member: Method | Export | FrictionLaw | ConstraintKind) -> None:
+    """Make an estimator, an export, a friction law or a kind of constraint known by its name, in this process.
 
     Args:
-        member: a Method (see `estimator`), an Export, or a FrictionLaw.
+        member: a Method (see `estimator`), an Export, a FrictionLaw or a ConstraintKind.
 
     It must pass its conformance suite; a built-in name is refused. An installed package brings members without this
-    call: by entry points of the groups excitor.estimators, excitor.exports and excitor.friction.
+    call: by entry points of the groups excitor.estimators, excitor.exports, excitor.friction and excitor.constraints.
 
     >>> import numpy as np, excitor as ex
     >>> ex.register(ex.estimator("lstsq", "Plain least squares.", lambda W, y: np.linalg.lstsq(W, y)[0]))
@@ -286,12 +288,17 @@ def register(member: Method | Export | FrictionLaw) -> None:
         FORMATS.add(member.name, member)
     elif isinstance(member, FrictionLaw):
         register_friction(member)
+    elif isinstance(member, ConstraintKind):
+        CONSTRAINTS.add(member.name, member)
     else:
-        raise ValueError(f"{type(member).__name__} cannot be registered; expected a Method, an Export or a FrictionLaw")
+        raise ValueError(
+            f"{type(member).__name__} cannot be registered; expected a Method, an Export, a FrictionLaw or a "
+            "ConstraintKind"
+        )
 
 
 def unregister(name: str) -> None:
-    """Forget a registered estimator, export or friction law.
+    """Forget a registered estimator, export, friction law or kind of constraint.
 
     Args:
         name: as it was registered; an unknown one is ignored.
@@ -301,6 +308,7 @@ def unregister(name: str) -> None:
     """
     METHODS.remove(name)
     FORMATS.remove(name)
+    CONSTRAINTS.remove(name)
     if any(row.element == name and row.compiled is None for row in TABLE.values()):
         forget_friction(name)
 
