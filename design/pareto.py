@@ -11,8 +11,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from excitor.design.constraints.constraint import SEARCH
 from excitor.design.motion import Trajectory
-from excitor.design.problem import SEARCH_SHARE, Candidates, Problem, decode, encode, evaluate, motions, trajectory
+from excitor.design.problem import Candidates, Problem, decode, encode, evaluate, motions, trajectory
 from excitor.design.search import Budget, Listener, Progress, SearchResult, feasible_start, solve
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.population import population_tool_speeds
@@ -147,10 +148,10 @@ def measure(problem: Problem, objectives: Sequence[Objective], candidates: Candi
             columns.append(np.full(len(found.value), problem.excitation.duration))
         elif objective == "torque":
             peaks = [k for k, name in enumerate(problem.names) if name.startswith("torque peak ")]
-            columns.append(SEARCH_SHARE * (found.g[:, peaks].max(axis=1) + 1.0))
+            columns.append(SEARCH.share * (found.g[:, peaks].max(axis=1) + 1.0))
         elif "tool speed" in problem.names:
             share = found.g[:, problem.names.index("tool speed")] + 1.0
-            columns.append(SEARCH_SHARE * problem.constraints.tool_speed * share)
+            columns.append(SEARCH.share * problem.constraints.tool_speed * share)
         else:
             columns.append(population_tool_speeds(problem.robot, *motions(problem, candidates)[:2]))
     return np.stack(columns, axis=1), found.g

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from excitor.design.constraints import Constraints, Margins, reduced
+from excitor.design.constraints.constraints import Constraints, Margins, reduced
 from excitor.design.criteria import Model
 from excitor.design.motion import Trajectory, period_grid, steady
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze

@@ -12,6 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from excitor.design.constraints.constraint import Constraint, ConstraintKind
+    from excitor.design.constraints.joint_sum import JointSum
+    from excitor.design.constraints.registry import check_constraint
+    from excitor.design.constraints.tool_cone import ToolCone
+    from excitor.design.constraints.tool_speed import ToolSpeed
     from excitor.experiments.export.export import Export, check_export
     from excitor.experiments.export.export import export_model as export
     from excitor.experiments.in_memory.fitting import (
@@ -35,7 +40,6 @@ if TYPE_CHECKING:
         SelfCollision,
         Series,
         Sphere,
-        ToolSpeed,
         TorqueLimit,
         VelocityLimit,
         build_problem,
@@ -67,8 +71,13 @@ _MODULES = {  # where each public name is defined; "name=its name there" where t
     "robots.robot": "Motion",
     "robots.errors": "ExcitorError InvalidLog",
     "robots.friction": "FrictionLaw check_friction",
+    "design.constraints.constraint": "Constraint ConstraintKind",
+    "design.constraints.joint_sum": "JointSum",
+    "design.constraints.registry": "check_constraint",
+    "design.constraints.tool_cone": "ToolCone",
+    "design.constraints.tool_speed": "ToolSpeed",
     "experiments.in_memory.problem": (
-        "Series ToolSpeed KeepOut KeepIn Box Sphere SelfCollision PositionLimit VelocityLimit AccelerationLimit "
+        "Series KeepOut KeepIn Box Sphere SelfCollision PositionLimit VelocityLimit AccelerationLimit "
         "TorqueLimit build_problem Problem"
     ),
     "experiments.in_memory.solution": "solve Design Run certify forecast emit verify",
@@ -93,14 +102,14 @@ _PLACES = {  # public name -> module, name
 __all__ = [  # noqa: RUF022 - in the order of a campaign
     "load_robot", "base_parameters", "inverse_dynamics", "regressor", "Motion",
     "Series", "ToolSpeed", "KeepOut", "KeepIn", "Box", "Sphere", "SelfCollision",
-    "PositionLimit", "VelocityLimit", "AccelerationLimit", "TorqueLimit",
+    "PositionLimit", "VelocityLimit", "AccelerationLimit", "TorqueLimit", "ToolCone", "JointSum", "Constraint",
     "build_problem", "Problem", "solve", "Design", "Run", "certify", "forecast",
     "emit", "verify", "simulate",
     "read_log", "Log", "samples", "Samples",
     "fit", "Model", "load_model", "validate", "compare", "export",
     "Campaign", "register", "unregister", "estimator", "estimators", "Export", "FrictionLaw",
-    "LogFormat", "log_formats", "Recording", "Channel", "Clock",
-    "check_estimator", "check_export", "check_friction", "check_log_format",
+    "LogFormat", "log_formats", "Recording", "Channel", "Clock", "ConstraintKind",
+    "check_estimator", "check_export", "check_friction", "check_log_format", "check_constraint",
     "ExcitorError", "InvalidLog", "__version__",
 ]  # fmt: skip
 

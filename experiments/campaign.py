@@ -295,6 +295,14 @@ class Design(Table):
         return self
 
 
+class Constraint(BaseModel):
+    """A constraint of a registered kind; its other keys are those of the kind's own table."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    kind: Name
+
+
 class Campaign(Table):
     """The content of campaign.toml."""
 
@@ -307,6 +315,7 @@ class Campaign(Table):
     rated: PayloadRating = PayloadRating()  # of a payload campaign: what the robot may carry
     limits: Limits = Limits()
     cell: Cell = Cell()
+    constraint: Annotated[list[Constraint], Field(max_length=100)] = []
     noise: Noise = Noise()
     design: Design = Design()
     log: ColumnMap | None = None  # what logs hold, where their format does not say it
@@ -343,6 +352,8 @@ class OpenCampaign:
         about_logs = {"run", "log", "matlab", "processing", "identify", "locked", "targets", "rated", "arm"}
         if self.content.task == "arm":
             about_logs.add("task")
+        if not self.content.constraint:  # as in campaigns from before there were any
+            about_logs.add("constraint")
         asked = self.content.model_dump_json(exclude=about_logs)
         return hashlib.sha256((asked + "\0" + robot_text(self.robot_source)).encode()).hexdigest()
 

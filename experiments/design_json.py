@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from excitor.design.certify.certificate import Margin
+from excitor.design.certify.margin import Margin
 from excitor.design.forecast import forecast_data
 from excitor.design.motion import phases
 from excitor.design.pareto import Front

@@ -21,8 +21,9 @@ import numpy as np
 
 from excitor.design.certify.certificate import Certificate
 from excitor.design.certify.certify import certify, certify_slow
-from excitor.design.certify.limits import has_torque_model
-from excitor.design.constraints import Constraints
+from excitor.design.constraints.constraint import CLEARANCE_SCALE
+from excitor.design.constraints.constraints import Constraints
+from excitor.design.constraints.torque import has_torque_model
 from excitor.design.criteria import Criterion, DynamicModel, Model, PowerModel, values
 from excitor.design.explain import InfeasibleDesign
 from excitor.design.forecast import CONDITION, Check, Forecast, PlannedRun, forecast
@@ -55,9 +56,8 @@ from excitor.design.slow import (
     warm_up,
 )
 from excitor.design.torque import (
-    CLEARANCE_SCALE,
     CONDITION_SAMPLES,
-    SEARCH_SHARE,
+    SEARCH,
     SHARP_WIDTH,
     FoundTorques,
     Robustness,
@@ -1216,4 +1216,4 @@ def _excess(name: str, g: float) -> str:
     if name.startswith("speed at the end"):
         return f"{name}: the arm has not come to rest yet; design.torque.coast_s gives it more time"
     over = f"{1.0 + g:.0f} times" if g > 1.0 else f"{1.0 + g:.0%} of"
-    return f"{name}: {over} what the search uses, which is {SEARCH_SHARE:.0%} of the limit"
+    return f"{name}: {over} what the search uses, which is {SEARCH.share:.0%} of the limit"

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.certify.limits import has_torque_model
+from excitor.design.constraints.torque import has_torque_model
 from excitor.design.motion import rise
 from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign
 from excitor.experiments.report.evidence import Evidence

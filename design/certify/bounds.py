@@ -187,6 +187,16 @@ def body_point_rates(mechanism: Mechanism, body: int, point: FloatArray, part: S
     return np.where(closed.valid, point_rates(mechanism.tree, link, point, closed.links), np.inf)
 
 
+def body_direction_rates(mechanism: Mechanism, body: int, part: Spans) -> FloatArray:
+    """Bound the derivatives of a unit vector that is fixed in a body, (5, n_spans); inf: not known."""
+    if isinstance(mechanism, Tree):
+        return np.asarray(link_rates(mechanism, part.rates()).direction[body])
+    assert isinstance(mechanism, ClosedLoop)
+    closed = enclosed(mechanism, part)
+    link = int(mechanism.bodies[body]) if body >= 0 else -1
+    return np.where(closed.valid, closed.links.direction[link], np.inf)
+
+
 def closed_row_speeds(robot: Robot, scene: Scene, part: Spans) -> FloatArray:
     """Bound how fast each row's clearance can change inside intervals, m/s, (n_spans, n_rows).
 

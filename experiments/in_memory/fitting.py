@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from excitor.design.constraints.constraint import ConstraintKind
+from excitor.design.constraints.registry import CONSTRAINTS
 from excitor.experiments.align.align import align
 from excitor.experiments.campaign import Campaign, Identification, Processing, in_memory
 from excitor.experiments.campaign import Run as RunOfLog
@@ -47,6 +49,7 @@ from excitor.identify.methods import METHODS, Method
 from excitor.identify.samples import Samples
 from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import TABLE, FrictionLaw, forget_friction, register_friction
+from excitor.robots.plugins import Members
 from excitor.robots.robot import Robot
 
 LEARNED = "wls"
@@ -277,14 +280,20 @@ def log_formats() -> tuple[str, ...]:
     return tuple(LOG_FORMATS)
 
 
-def register(member: Method | Export | FrictionLaw | LogFormat) -> None:
-    """Make an estimator, an export, a friction law or a log format known by its name, in this process.
+def _registries() -> dict[type, Members[Any]]:
+    """Map each type that can be registered to its members."""
+    return {Method: METHODS, Export: FORMATS, LogFormat: LOG_FORMATS, ConstraintKind: CONSTRAINTS}
+
+
+def register(member: Method | Export | FrictionLaw | LogFormat | ConstraintKind) -> None:
+    """Make an estimator, an export, a friction law, a log format or a kind of constraint known by its name.
 
     Args:
-        member: a Method (see `estimator`), an Export, a FrictionLaw, or a LogFormat.
+        member: a Method (see `estimator`), an Export, a FrictionLaw, a LogFormat or a ConstraintKind.
 
-    It must pass its conformance suite; a built-in name is refused. An installed package brings members without this
-    call: by entry points of the groups excitor.estimators, excitor.exports, excitor.friction and excitor.log_formats.
+    It holds in this process. It must pass its conformance suite; a built-in name is refused. An installed package
+    brings members without this call: by entry points of the groups excitor.estimators, excitor.exports,
+    excitor.friction, excitor.log_formats and excitor.constraints.
 
     >>> import numpy as np, excitor as ex
     >>> ex.register(ex.estimator("lstsq", "Plain least squares.", lambda W, y: np.linalg.lstsq(W, y)[0]))
@@ -292,21 +301,18 @@ def register(member: Method | Export | FrictionLaw | LogFormat) -> None:
     True
     >>> ex.unregister("lstsq")
     """
-    if isinstance(member, Method):
-        METHODS.add(member.name, member)
-    elif isinstance(member, Export):
-        FORMATS.add(member.name, member)
-    elif isinstance(member, FrictionLaw):
+    members = _registries().get(type(member))
+    if isinstance(member, FrictionLaw):
         register_friction(member)
-    elif isinstance(member, LogFormat):
-        LOG_FORMATS.add(member.name, member)
+    elif members is not None:
+        members.add(member.name, member)
     else:
-        kinds = "a Method, an Export, a FrictionLaw or a LogFormat"
-        raise ValueError(f"{type(member).__name__} cannot be registered; expected {kinds}")
+        kinds = ", ".join(["FrictionLaw", *(kind.__name__ for kind in _registries())])
+        raise ValueError(f"{type(member).__name__} cannot be registered; expected one of {kinds}")
 
 
 def unregister(name: str) -> None:
-    """Forget a registered estimator, export, friction law or log format.
+    """Forget a registered estimator, export, friction law, log format or kind of constraint.
 
     Args:
         name: as it was registered; an unknown one is ignored.
@@ -314,7 +320,7 @@ def unregister(name: str) -> None:
     >>> import excitor as ex
     >>> ex.unregister("no-such-estimator")
     """
-    for members in (METHODS, FORMATS, LOG_FORMATS):
+    for members in _registries().values():
         members.remove(name)
     if any(row.element == name and row.compiled is None for row in TABLE.values()):
         forget_friction(name)

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure as FigureFigure
 
 from excitor.design.certify.certificate import Certificate
 from excitor.design.certify.certify import certify
-from excitor.design.constraints import Constraints
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, DeclaredModel, declared_model
 from excitor.design.motion import Excitation, Trajectory, period_grid, scaled, steady
 from excitor.design.problem import Problem, build_problem, trajectory

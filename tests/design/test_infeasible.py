@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.constraints import from_robot
+from excitor.design.constraints.constraints import from_robot
 from excitor.design.criteria import Criterion, DynamicModel
 from excitor.design.explain import HOME, SELF, STILL, InfeasibleDesign, as_data, explain, relaxed, sentences
 from excitor.design.motion import Excitation

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from excitor.design import pareto
-from excitor.design.constraints import from_robot
+from excitor.design.constraints.constraints import from_robot
 from excitor.design.criteria import Criterion, DynamicModel
 from excitor.design.motion import Excitation
 from excitor.design.pareto import front, knee, measure, nondominated, pick
