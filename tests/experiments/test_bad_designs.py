@@ -109,7 +109,10 @@ CAMPAIGNS = {
         ROBOT + '[[constraint]]\nkind = "tool-cones"',
         ["constraint[1].kind: is 'tool-cones', expected one of tool-cone, joint-sum", "did you mean 'tool-cone'?"],
     ),
-    "a constraint without its key": (ROBOT + '[[constraint]]\nkind = "tool-cone"', ["constraint[1].angle_deg: is miss"]),
+    "a constraint without its key": (
+        ROBOT + '[[constraint]]\nkind = "tool-cone"',
+        ["constraint[1].angle_deg: is miss"],
+    ),
     "a key that a kind does not know": (
         ROBOT + '[[constraint]]\nkind = "tool-cone"\nangle_deg = 30\nangel = 3',
         ["constraint[1].angel: is not a key that this table knows"],
@@ -132,7 +135,10 @@ CAMPAIGNS = {
     ),
     "home outside a cone": (
         ROBOT + '[[constraint]]\nkind = "tool-cone"\nangle_deg = 30.0\ndirection = [0.3, 0.5, 0.8]',
-        ["home_deg: at home, tool cone is ", "rad, expected at most 0.5236; move the home pose, or relax the constraint"],
+        [
+            "home_deg: at home, tool cone is ",
+            "rad, expected at most 0.5236; move the home pose, or relax the constraint",
+        ],
     ),
     # --- the cell
     "shape without its keys": (
