@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from excitor.experiments.in_memory.solution import verify as verify
     from excitor.experiments.model import Model as Model
     from excitor.experiments.model import read_model as load_model
+    from excitor.experiments.report.page import Section as Section
+    from excitor.experiments.report.page import check_section as check_section
     from excitor.experiments.simulate import simulate_run as simulate
     from excitor.experiments.stages import Campaign as Campaign
     from excitor.identify.log import Log as Log
@@ -81,6 +83,7 @@ _MODULES = {  # where each public name is defined; "name=its name there" where t
     "identify.methods": "estimator=method_of check_estimator",
     "experiments.model": "Model load_model=read_model",
     "experiments.export.export": "export=export_model Export check_export",
+    "experiments.report.page": "Section check_section",
     "experiments.stages": "Campaign",
 }
 _PLACES = {  # public name -> module, name
@@ -97,7 +100,7 @@ __all__ = [  # noqa: RUF022 - in the order of a campaign
     "read_log", "Log", "samples", "Samples",
     "fit", "Model", "load_model", "validate", "compare", "export",
     "Campaign", "register", "unregister", "estimator", "estimators", "Export", "FrictionLaw",
-    "check_estimator", "check_export", "check_friction",
+    "Section", "check_estimator", "check_export", "check_friction", "check_section",
     "ExcitorError", "__version__",
 ]  # fmt: skip
 

@@ -36,6 +36,7 @@ from excitor.experiments.logs import (
 )
 from excitor.experiments.manifest import ProgramLog, expected_of
 from excitor.experiments.model import Model
+from excitor.experiments.report.page import SECTIONS, Section
 from excitor.identify import validate as _validating
 from excitor.identify.diagnose import usable
 from excitor.identify.log import Log, joint_side
@@ -265,14 +266,15 @@ def estimators() -> tuple[str, ...]:
     return tuple(METHODS)
 
 
-def register(member: Method | Export | FrictionLaw) -> None:
-    """Make an estimator, an export or a friction law known by its name, in this process.
+def register(member: Method | Export | FrictionLaw | Section) -> None:
+    """Make an estimator, an export, a friction law or a report section known by its name, in this process.
 
     Args:
-        member: a Method (see `estimator`), an Export, or a FrictionLaw.
+        member: a Method (see `estimator`), an Export, a FrictionLaw, or a Section.
 
     It must pass its conformance suite; a built-in name is refused. An installed package brings members without this
-    call: by entry points of the groups excitor.estimators, excitor.exports and excitor.friction.
+    call: by entry points of the groups excitor.estimators, excitor.exports, excitor.friction and
+    excitor.report_sections.
 
     >>> import numpy as np, excitor as ex
     >>> ex.register(ex.estimator("lstsq", "Plain least squares.", lambda W, y: np.linalg.lstsq(W, y)[0]))
@@ -286,12 +288,16 @@ def register(member: Method | Export | FrictionLaw) -> None:
         FORMATS.add(member.name, member)
     elif isinstance(member, FrictionLaw):
         register_friction(member)
+    elif isinstance(member, Section):
+        SECTIONS.add(member.name, member)
     else:
-        raise ValueError(f"{type(member).__name__} cannot be registered; expected a Method, an Export or a FrictionLaw")
+        raise ValueError(
+            f"{type(member).__name__} cannot be registered; expected a Method, an Export, a FrictionLaw or a Section"
+        )
 
 
 def unregister(name: str) -> None:
-    """Forget a registered estimator, export or friction law.
+    """Forget a registered estimator, export, friction law or report section.
 
     Args:
         name: as it was registered; an unknown one is ignored.
@@ -301,6 +307,7 @@ def unregister(name: str) -> None:
     """
     METHODS.remove(name)
     FORMATS.remove(name)
+    SECTIONS.remove(name)
     if any(row.element == name and row.compiled is None for row in TABLE.values()):
         forget_friction(name)
 
