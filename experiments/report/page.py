@@ -177,6 +177,7 @@ WITHIN = {  # element -> those that it may stand in
     "th": {"tr"},
     "summary": {"details"},
 }
+LINKS = {"src", "href", "srcset", "action", "formaction", "poster", "background", "ping", "xlink:href"}
 BLOCKS = {"p", "div", "ul", "ol", "dl", "table", "pre", "details", "h2", "h3", "h4", "nav"}  # that no paragraph holds
 
 
@@ -261,8 +262,8 @@ class Fragment(HTMLParser):
         if parent not in WITHIN.get(tag, {parent}) or (tag in BLOCKS and "p" in self._open):
             self._found.append(f"an element <{tag}> stands in <{parent or 'no element'}>")
         for name, value in attrs:
-            local = (value or "").startswith(("#", "data:"))
-            if name.startswith("on") or (name in ("src", "href", "srcset", "action") and not local):
+            local = (value or "").startswith("data:image/" if name == "src" else "#")
+            if name.startswith("on") or (name in LINKS and not local):
                 self._found.append(f"an attribute is {name}={value!r}, which asks for something outside the page")
             if name == "style" and "url(" in (value or ""):
                 self._found.append("a style asks for something outside the page")
