@@ -104,6 +104,8 @@ def shown(name: str, data: Data) -> Data | None:
     try:
         section = SECTIONS[name]
         body = rendered(section, data)
+        if section not in BUILT_IN and body and (problem := next(Fragment(body).problems(), "")):
+            raise ExcitorError(f"section {name!r}: {problem}")
     except ExcitorError as error:
         section, body = Section(name, name, dict, ""), Markup("<p>{}</p>").format(seen(f"Left out: {error}"))
     if body is None:
