@@ -241,7 +241,7 @@ def registries() -> dict[str, tuple[str, ...]]:
     from excitor.design.constraints.registry import CONSTRAINTS
     from excitor.design.programs.registry import NAMES
     from excitor.experiments.export.export import FORMATS as EXPORTS
-    from excitor.experiments.report.page import CONTENTS
+    from excitor.experiments.report.page import SECTIONS
     from excitor.identify.logs.formats import FORMATS as LOGS
     from excitor.identify.methods import METHODS
     from excitor.robots.friction import TABLE
@@ -252,7 +252,7 @@ def registries() -> dict[str, tuple[str, ...]]:
         "target": NAMES,
         "log format": tuple(LOGS),
         "estimator": tuple(METHODS),
-        "report section": tuple(row[0] for row in CONTENTS),
+        "report section": tuple(SECTIONS),
         "export": tuple(EXPORTS),
     }
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from excitor.experiments.in_memory.solution import Design, Run, certify, emit, forecast, solve, verify
     from excitor.experiments.model import Model
     from excitor.experiments.model import read_model as load_model
+    from excitor.experiments.report.page import Section, check_section
     from excitor.experiments.simulate import simulate_run as simulate
     from excitor.experiments.stages import Campaign
     from excitor.identify.log import Channel, Clock, Log, Recording
@@ -92,6 +93,7 @@ _MODULES = {  # where each public name is defined; "name=its name there" where t
     "identify.methods": "estimator=method_of check_estimator",
     "experiments.model": "Model load_model=read_model",
     "experiments.export.export": "export=export_model Export check_export",
+    "experiments.report.page": "Section check_section",
     "experiments.stages": "Campaign",
 }
 _PLACES = {  # public name -> module, name
@@ -108,8 +110,8 @@ __all__ = [  # noqa: RUF022 - in the order of a campaign
     "read_log", "Log", "samples", "Samples",
     "fit", "Model", "load_model", "validate", "compare", "export",
     "Campaign", "register", "unregister", "estimator", "estimators", "Export", "FrictionLaw",
-    "LogFormat", "log_formats", "Recording", "Channel", "Clock", "ConstraintKind",
-    "check_estimator", "check_export", "check_friction", "check_log_format", "check_constraint",
+    "LogFormat", "log_formats", "Recording", "Channel", "Clock", "ConstraintKind", "Section",
+    "check_estimator", "check_export", "check_friction", "check_log_format", "check_constraint", "check_section",
     "ExcitorError", "InvalidLog", "__version__",
 ]  # fmt: skip
 

@@ -38,6 +38,7 @@ from excitor.experiments.logs import (
 )
 from excitor.experiments.manifest import ProgramLog, expected_of
 from excitor.experiments.model import Model
+from excitor.experiments.report.page import SECTIONS, Section
 from excitor.identify import validate as _validating
 from excitor.identify.diagnose import usable
 from excitor.identify.log import Log, joint_side
@@ -282,18 +283,18 @@ def log_formats() -> tuple[str, ...]:
 
 def _registries() -> dict[type, Members[Any]]:
     """Map each type that can be registered to its members."""
-    return {Method: METHODS, Export: FORMATS, LogFormat: LOG_FORMATS, ConstraintKind: CONSTRAINTS}
+    return {Method: METHODS, Export: FORMATS, LogFormat: LOG_FORMATS, ConstraintKind: CONSTRAINTS, Section: SECTIONS}
 
 
-def register(member: Method | Export | FrictionLaw | LogFormat | ConstraintKind) -> None:
-    """Make an estimator, an export, a friction law, a log format or a kind of constraint known by its name.
+def register(member: Method | Export | FrictionLaw | LogFormat | ConstraintKind | Section) -> None:
+    """Make an estimator, an export, a friction law, a log format, a kind of constraint or a report section known.
 
     Args:
-        member: a Method (see `estimator`), an Export, a FrictionLaw, a LogFormat or a ConstraintKind.
+        member: a Method (see `estimator`), an Export, a FrictionLaw, a LogFormat, a ConstraintKind or a Section.
 
-    It holds in this process. It must pass its conformance suite; a built-in name is refused. An installed package
+    It is known by its name in this process. It must pass its conformance suite; a built-in name is refused. An installed package
     brings members without this call: by entry points of the groups excitor.estimators, excitor.exports,
-    excitor.friction, excitor.log_formats and excitor.constraints.
+    excitor.friction, excitor.log_formats, excitor.constraints and excitor.report_sections.
 
     >>> import numpy as np, excitor as ex
     >>> ex.register(ex.estimator("lstsq", "Plain least squares.", lambda W, y: np.linalg.lstsq(W, y)[0]))
@@ -312,7 +313,7 @@ def register(member: Method | Export | FrictionLaw | LogFormat | ConstraintKind)
 
 
 def unregister(name: str) -> None:
-    """Forget a registered estimator, export, friction law, log format or kind of constraint.
+    """Forget a registered estimator, export, friction law, log format, kind of constraint or report section.
 
     Args:
         name: as it was registered; an unknown one is ignored.

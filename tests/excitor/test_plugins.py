@@ -7,19 +7,22 @@ from itertools import count
 
 import numpy as np
 import pytest
+from markupsafe import Markup
 
 import excitor as ex
 from benchmarks.house import ROOT
 from excitor.experiments.export.export import Export, check_export, example_model, export_of, export_problems
+from excitor.experiments.report.page import BUILT_IN, SECTIONS, example_reports, rendered, report_page
 from excitor.identify.logs.formats import FORMATS, check_log_format, read_raw, sniff
 from excitor.identify.methods import METHODS, Method, answer, check_estimator, conformance_problem
 from excitor.robots.errors import InvalidRobot
 from excitor.robots.friction import TABLE, check_friction, element_rows
 from excitor.robots.load import robot_from_toml, robot_text
 from excitor.robots.parameters import layout
-from tests.campaigns import CAMPAIGN, COLUMNS, write_campaign
 
 LAB = re.findall("```python\n(.*?)```", (ROOT / "docs" / "logs.md").read_text("utf-8"), re.DOTALL)[0]
+from tests.campaigns import CAMPAIGN, COLUMNS, write_campaign
+from tests.pages import Reader
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in ("iv", "didim", "input-error")])
@@ -51,6 +54,12 @@ def test_built_in_friction_conforms(name):
 @pytest.mark.parametrize("name", FORMATS.loaded())
 def test_built_in_log_formats_conform(name):
     check_log_format(FORMATS[name])
+
+
+@pytest.mark.parametrize("section", BUILT_IN, ids=lambda section: section.name)
+def test_built_in_sections_conform(section):
+    ex.check_section(section)
+    assert rendered(section, example_reports()["complete"]) is not None
 
 
 def lstsq(W, y):
@@ -97,6 +106,51 @@ def test_exports_that_do_not_conform_are_refused(form, match):
         check_export(form)
 
 
+def of_name(data):
+    return {"name": data.get("name", "")}
+
+
+@pytest.mark.parametrize(
+    ("template", "context", "match"),
+    [
+        ("<script>alert(1)</script>", of_name, "an element <script>"),
+        ("<p>{{ name }}", of_name, "<p> is not closed"),
+        ("<p><b>{{ name }}</p></b>", of_name, "</p> closes no open element"),
+        ("<p><table></table></p>", of_name, "<table> stands in <p>"),
+        ("<li>{{ name }}</li>", of_name, "<li> stands in <no element>"),
+        ("<img src='https://example.org/a.png'>", of_name, "src='https://example.org/a.png', which asks"),
+        ("<p style='background:url(//a/b)'>{{ name }}</p>", of_name, "a style asks for something outside"),
+        ("<p title={{ name }}>a</p>", of_name, "with hostile names, an attribute is (src|onerror)="),
+        ("<a href='{{ name }}'>a</a>", of_name, "an attribute is href='my-cell'"),
+        ("<p>{{ name|safe }}</p>", of_name, "No filter named 'safe'"),
+        ("{% autoescape false %}{{ name }}{% endautoescape %}", of_name, "turns escaping off"),
+        ("<p>{{ nome }}</p>", of_name, "'nome' is undefined"),
+        (
+            "<p>{{ parts|length }}</p>",
+            lambda data: {"parts": data["errors"]},
+            "of a report that is empty section .* raises KeyError|without 'errors'",
+        ),
+        ("<p>nan N m</p>", of_name, "its text has 'nan'"),
+        ("<p></p>", of_name, "it is empty; return None"),
+        ("<p>{{ x }}</p>", lambda data: {"x": next(COUNT)}, "another text the second time"),
+        ("<p>a</p>", lambda data: data.setdefault("mine", {}), "changes the report's data"),
+    ],
+)
+def test_sections_that_do_not_conform_are_refused(template, context, match):
+    with pytest.raises(ex.ExcitorError, match=f"section 'their-own'.*({match})"):
+        ex.register(ex.Section("their-own", "Own", context, template))
+    assert "their-own" not in SECTIONS
+
+
+COUNT = count()
+
+
+def test_no_section_marks_text_as_markup():
+    shy = ex.Section("shy", "Shy", lambda data: {"name": Markup(data.get("name", ""))}, "<p>{{ name }}.</p>")
+    ex.check_section(shy)
+    assert rendered(shy, {"name": "<script>"}) == "<p>&lt;script&gt;.</p>"
+
+
 def test_built_in_names_are_kept():
     with pytest.raises(ex.ExcitorError, match="'wls' is the name of a built-in member"):
         ex.register(ex.estimator("wls", "Takes a name.", lstsq))
@@ -113,6 +167,8 @@ def installed(tmp_path, monkeypatch):
         "bad = ex.estimator('their-zero', 'Zero.', lambda W, y: 0.0 * W[0])\n"
         "drag = ex.FrictionLaw('their-drag', lambda dq, q, term: (abs(dq) * dq)[:, None], dissipates=True)\n"
         "pump = ex.FrictionLaw('their-pump', lambda dq, q, term: -dq[:, None], dissipates=True)\n"
+        "size = ex.Section('their-size', 'Size', lambda data: {'n': len(data)}, '<p>{{ n }}</p>')\n"
+        "image = ex.Section('their-image', 'Image', lambda data: {}, '<img src=\"http://a/b.png\">')\n"
     )
     (tmp_path / "their_logs.py").write_text(
         LAB.replace("ex.register(lab)", "odd = ex.LogFormat('odd', fits, read, example)")
@@ -125,10 +181,12 @@ def installed(tmp_path, monkeypatch):
         "their-lost = no_such_module_of_theirs:lost\n"
         "[excitor.friction]\ntheir-drag = their_package:drag\ntheir-pump = their_package:pump\n"
         "[excitor.log_formats]\nlab = their_logs:lab\nodd = their_logs:odd\n"
+        "[excitor.report_sections]\ntheir-size = their_package:size\ntheir-image = their_package:image\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     yield
-    for name in ("their-lstsq", "their-zero", "their-lost", "their-drag", "their-pump", "lab"):
+    names = ("lstsq", "zero", "lost", "drag", "pump", "size", "image")
+    for name in (*(f"their-{name}" for name in names), "lab"):
         ex.unregister(name)
     for name in ("their_package", "their_logs"):
         sys.modules.pop(name, None)
@@ -291,3 +349,36 @@ def test_log_formats_that_do_not_conform_are_refused(lab, name, change, match):
     with pytest.raises(ex.ExcitorError, match=match):
         ex.register(replace(lab, name=name, **change))
     assert name not in ex.log_formats()
+
+
+def test_sections_of_scripts_and_packages_are_in_a_campaigns_report(installed, tmp_path):
+    """A registered section, one of a package, and a sentence where a package's section does not conform."""
+    (tmp_path / "logs").mkdir()
+    folder = write_campaign(tmp_path, 6.0, f"{CAMPAIGN}[identify]\nconsistent = false\n")
+    worst = ex.Section(
+        "worst-joint",
+        "Worst <joint>",
+        lambda data: (
+            {"joints": zip(data["robot"]["joints"], data["errors"][0]["model"]["relative"], strict=True)}
+            if "errors" in data and "robot" in data and data["errors"][0]["model"]
+            else None
+        ),
+        "{% call table(['joint', ('error', 'n')]) %}{% for joint, x in joints %}"
+        "<tr><td>{{ joint }}</td>{{ number(x|percent, x) }}</tr>{% endfor %}{% endcall %}",
+    )
+    try:
+        ex.register(worst)
+        ex.Campaign(folder).identify().report()
+    finally:
+        ex.unregister("worst-joint")
+    page = (folder / "report.html").read_text()
+    parts = dict(re.findall('<section class="card" id="([a-z-]+)">(.*?)</section>', page, re.DOTALL))
+    assert "<h2>Worst &lt;joint&gt;</h2>" in parts["worst-joint"]
+    assert parts["worst-joint"].count("<tr>") == 1 + 3
+    assert re.search("<h2>Size</h2>\\s*<p>[0-9]+</p>", parts["their-size"])
+    assert "fails its conformance suite" in parts["their-image"]
+    assert "<img" not in page
+    Reader(page)
+    assert "worst-joint" not in SECTIONS
+    ex.unregister("their-size")
+    assert 'href="#worst-joint"' not in report_page({})

@@ -31,7 +31,7 @@ from excitor.experiments.report.evidence import (
 )
 from excitor.experiments.report.fit import histogram
 from excitor.experiments.report.html import MINUS, beside, show
-from excitor.experiments.report.page import report_page
+from excitor.experiments.report.page import example_reports, report_page
 from excitor.experiments.report.verdict import prediction, simulation_use, torque_use, verdict_data
 from excitor.identify.intervals import autocorrelation
 from excitor.identify.validate import estimated_torques, standard_parameters
@@ -87,6 +87,31 @@ def whole(identified):
 def data(whole):
     """Copy what a test may change: all but the curves, which are long."""
     return {key: part if key in ("runs", "split", "bodies") else copy.deepcopy(part) for key, part in whole.items()}
+
+
+def shape(value):
+    """Keys of a table and of what is in it; of a list those of its first entry."""
+    if isinstance(value, dict):
+        return {key: shape(entry) for key, entry in value.items()}
+    return [shape(value[0])] if isinstance(value, list) and value and isinstance(value[0], dict) else None
+
+
+def lacking(example, data):
+    """List keys of a report that the example does not have, where the report has a table."""
+    if isinstance(data, list):
+        return lacking(example[0], data[0]) if data and example else []
+    if not isinstance(data, dict) or example is None:
+        return []
+    return [key for key in data if key not in example] + [
+        found for key in data if key in example for found in lacking(example[key], data[key])
+    ]
+
+
+def test_sections_are_tried_on_a_report_of_today(whole):
+    example, today = shape(example_reports()["complete"]), shape(whole)
+    assert lacking(example, today) == []
+    assert list(example) == list(today)
+    assert all(example_reports()["complete"].values())
 
 
 # --- the numbers are those of the identification

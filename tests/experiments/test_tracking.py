@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
-from excitor.experiments.report.campaign import tracking_section
+from excitor.experiments.report.page import SECTIONS, rendered
 from excitor.experiments.simulate import VirtualRobot, drawn_robot, simulated_robot
 from excitor.experiments.tracking import (
     IDENTIFIED,
@@ -188,7 +188,7 @@ def test_masses_that_no_robot_has_are_refused_in_a_sentence(robot, tmp_path):
     samples = Samples("other", motion, np.zeros_like(motion.q), RATE)
     data = tracking_data(campaign, fitted_to(robot, -prior(robot)), [samples])
     assert "make no positive mass matrix" in data["refused"]
-    assert "make no positive mass matrix" in str(tracking_section({"tracking": data}))
+    assert "make no positive mass matrix" in str(rendered(SECTIONS["tracking"], {"tracking": data}))
     still = Samples("poses", posture(motion.q), np.zeros_like(motion.q), RATE, static=True)
     assert "no run moves" in tracking_data(campaign, fitted_to(robot, prior(robot)), [still])["refused"]
 
