@@ -247,8 +247,6 @@ class Code:
     run: Run
     constant: Any = NOT_CONSTANT
     slot: int | None = None  # a scalar of the frame itself
-    product: tuple[int, int] | None = None  # of two LREAL slots
-    total: tuple[int, int, int] | None = None  # an LREAL slot plus the product of two
     place: "Place | None" = None  # of a variable
 
     @property

@@ -9,7 +9,6 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from excitor.design.programs import runtime
@@ -129,12 +128,7 @@ class Project:
         return self.globals_frame[self.globals.variables[name.lower()].slot]
 
 
-class Step(NamedTuple):
-    """A compiled statement and its line; `total`: it adds a product to a variable (to, a, b)."""
-
-    line: int
-    work: Run
-    total: tuple[int, int, int] | None = None
+Step = tuple[int, Run]  # a compiled statement, with its line
 
 
 class Argument(NamedTuple):
@@ -423,18 +417,7 @@ class _Text(Reader):
         steps: list[Step] = []
         while not (end := self.accept(*ends)):
             steps += self.statement()
-        return self.sequence(steps), end
-
-    def sequence(self, steps: Iterable[Step]) -> Run:
-        """Do one after the other; products that are added to one variable are one loop."""
-        works: list[tuple[int | None, Run]] = []
-        for to, group in groupby(steps, key=lambda step: step.total and step.total[0]):
-            alike = list(group)
-            if to is None or len(alike) < 2:
-                works.extend((step.line, step.work) for step in alike)
-            else:
-                works.append((alike[0].line, _sum(to, [step.total[1:] for step in alike if step.total])))
-        return self.guard.sequence(works)
+        return self.guard.sequence(steps), end
 
     def statement(self) -> list[Step]:
         line = self.line = self.next.line
@@ -448,7 +431,7 @@ class _Text(Reader):
         if self.accept("FOR"):
             return self.count(line)
         if word := self.accept(*known):
-            return [Step(line, known[word]())]
+            return [(line, known[word]())]
         made = self.simple(line)
         self.expect(";")
         return [made]
@@ -460,10 +443,13 @@ class _Text(Reader):
             self.fail(self.missing())
         key = name.lower()
         if after == "(" and key in self.project.routines and key not in self.own.variables:
-            return Step(line, _unvalued(self.routine_call(self.project.routines[key]).run))
+            return line, _unvalued(self.routine_call(self.project.routines[key]).run)
         at = self.place(name)
         if self.accept(":="):
-            return self.assign(line, name, at, self.expression())
+            code: Code = self.expression()
+            if not at.writable:
+                raise Fault(f"{name} cannot be assigned")
+            return line, store(at, converted(code, at.type))
         if not self.sees("("):
             self.fail(self.missing())
         given = self.arguments()
@@ -472,19 +458,10 @@ class _Text(Reader):
             method = at.method
             if given:
                 raise Fault("this action has no arguments")
-            return Step(line, _unvalued(lambda F: method(owner(F))))
+            return line, _unvalued(lambda F: method(owner(F)))
         if not (isinstance(at.type, Record) and at.type.block):
             raise Fault(f"{key} is {type_name(at.type)}, which is not called")
-        return Step(line, _block_call(at.type, owner, given))
-
-    def assign(self, line: int, name: str, at: Place, raw: Code) -> Step:
-        if not at.writable:
-            raise Fault(f"{name} cannot be assigned")
-        code = converted(raw, at.type)
-        total = raw.total if at.holder is None and at.type is LREAL else None
-        if total is not None and (at.index != total[0] or at.index in total[1:]):
-            total = None
-        return Step(line, store(at, code), total)
+        return line, _block_call(at.type, owner, given)
 
     def leave(self, left: str) -> Run:
         self.expect(";")
@@ -528,8 +505,8 @@ class _Text(Reader):
                 raise Fault("a statement comes before the first label of CASE")
             else:
                 current += self.statement()
-        last = self.block("END_CASE")[0] if end == "ELSE" else self.sequence([])
-        made = {number: self.sequence(steps) for number, steps in works.items()}
+        last = self.block("END_CASE")[0] if end == "ELSE" else self.guard.sequence([])
+        made = {number: self.guard.sequence(steps) for number, steps in works.items()}
         run = what.run
         return lambda F: made.get(run(F), last)(F)
 
@@ -588,7 +565,7 @@ class _Text(Reader):
             end = self.end_of_loop()
             if len(passes) <= WRITTEN_OUT and not self.touched(end, name):
                 return self.written_out(line, variable.slot, passes, end)
-        return [Step(line, self.counted(variable.slot, codes))]
+        return [(line, self.counted(variable.slot, codes))]
 
     def counted(self, slot: int, codes: list[Code]) -> Run:
         runs = [code.run for code in codes]
@@ -637,7 +614,7 @@ class _Text(Reader):
         def finish(F: Frame) -> None:
             F[slot] = after
 
-        return [*steps, Step(line, finish)]
+        return [*steps, (line, finish)]
 
     # ---- expressions
 
@@ -791,16 +768,6 @@ def _unvalued(run: Run) -> Run:
         run(F)
 
     return call
-
-
-def _sum(to: int, pairs: list[tuple[int, int]]) -> Run:
-    def add(F: Frame) -> None:
-        total = F[to]
-        for i, j in pairs:
-            total += F[i] * F[j]
-        F[to] = total
-
-    return add
 
 
 def _block_call(record: Record, find: Run, given: list[Argument]) -> Run:
@@ -1131,12 +1098,7 @@ def _real(symbol: str, a: Code, b: Code) -> Code:
     if symbol == "/":
         return Code(result, _divided(a, b))
     i, j = a.slot, b.slot
-    code = Code(result, _JOIN[symbol](a.run, b.run) if i is None or j is None else _JOIN_SLOTS[symbol](i, j))
-    if symbol == "*" and i is not None and j is not None:
-        code.product = (i, j)
-    if symbol == "+" and i is not None and b.product is not None:
-        code.total = (i, *b.product)
-    return code
+    return Code(result, _JOIN[symbol](a.run, b.run) if i is None or j is None else _JOIN_SLOTS[symbol](i, j))
 
 
 def _as_single(code: Code) -> Code:
