@@ -57,6 +57,7 @@ class Target:
     marks: bool = False  # whether the program tells a logger which part of the run begins
     controller: str = ""  # key of [controllers.*] in robots' files; empty: the target's name
     clients: tuple[str, ...] = ()  # files of `excitor.design.programs.clients` that are given out beside the programs
+    logs: tuple[str, ...] = ("csv", "npz")  # formats of its loggers; the first is the one that its page asks for
     needs: tuple[str, ...] = ()  # options and settings
     loading: tuple[str, ...] = ()
     logging: tuple[str, ...] = ()  # how logging starts, stops, and how the log comes back

@@ -71,6 +71,7 @@ TARGET = Target(
         "v^2 / (2 a): 14 degrees at 3 rad/s with 18 rad/s2. Keep that free as well.",
         "After any pause or protective stop press Stop, drive home, and start anew; never resume.",
     ),
+    logs=("ur_rtde",),
     logging=(
         "Record RTDE (TCP port 30004) from a computer, with python3 rtde_recorder.py ADDRESS run.csv, which stops by "
         "itself after the run, or with a recorder of your own: timestamp, "
