@@ -11,18 +11,25 @@ from excitor.design.programs.interpolate import differences
 from excitor.design.programs.package import Package, encoded_files, package
 from excitor.design.programs.plan import Move, Plan
 from excitor.design.programs.target import CannotDrive, Emitter, Executor, Machine, Target, axes_of, to_axes
-from excitor.robots.load import load
+from excitor.robots.load import robot_from_toml
 from excitor.robots.robot import ControllerAxes
 
 _HOSTILE = 'END"; halt\n]]> *) $(rm) \u00e9'  # ends texts, comments, lines and blocks of many languages
-_EXAMPLES = {7: "iiwa"}  # by joints; others get tx40
+_JOINT = """
+[[joint]]
+name = "j{k}"
+placement = {{ xyz = [0, 0, 0.2], axis = [{x}, 0, {z}] }}
+limits = {{ position_deg = [-90, 120], velocity_deg_s = 180, acceleration_deg_s2 = 900 }}
+link = {{ mass = 1.0, center = [0.1, 0, 0], inertia = [0.01, 0, 0, 0.02, 0, 0.02] }}
+"""
 _SWING = 0.05  # rad
 
 
 def example(target: Target, name: str = "example", axis: str = "axis") -> Plan:
     """Make a small plan of a robot that a target drives, with names of the campaign, run and robot, and of axes."""
-    robot = load(_EXAMPLES.get(target.joints or 0, "tx40"))
-    n = robot.n_joints
+    n = target.joints or 6
+    text = 'name = "example"\n' + "".join(_JOINT.format(k=k, x=k % 2, z=1 - k % 2) for k in range(1, n + 1))
+    robot = robot_from_toml(text, "example")
     names = tuple(f"{axis}_{k}" for k in range(1, n + 1))
     axes = ControllerAxes(target.name, names, np.eye(n), np.zeros(n))
     robot = replace(robot, name=name, title=name, controllers={target.controller or target.name: axes})
