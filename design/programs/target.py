@@ -179,6 +179,13 @@ class ProgramError(ExcitorError):
         super().__init__(f"{file}{'' if line is None else f', line {line}'}: {sentence}")
 
 
+def file_in(files: Mapping[str, str], file: str) -> str:
+    """Find a file of a program."""
+    if file not in files:
+        raise ProgramError(file, None, "is missing: there is no such file")
+    return files[file]
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Machine:
     """State of the controller that a program runs on; axes in its own units."""
