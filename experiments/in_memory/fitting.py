@@ -292,8 +292,8 @@ def register(member: Method | Export | FrictionLaw | LogFormat | ConstraintKind 
     Args:
         member: a Method (see `estimator`), an Export, a FrictionLaw, a LogFormat, a ConstraintKind or a Section.
 
-    It is known by its name in this process. It must pass its conformance suite; a built-in name is refused. An installed package
-    brings members without this call: by entry points of the groups excitor.estimators, excitor.exports,
+    It is known by its name in this process. It must pass its conformance suite; a built-in name is refused.
+    An installed package brings members without this call: by entry points of the groups excitor.estimators, excitor.exports,
     excitor.friction, excitor.log_formats, excitor.constraints and excitor.report_sections.
 
     >>> import numpy as np, excitor as ex

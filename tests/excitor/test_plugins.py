@@ -19,10 +19,10 @@ from excitor.robots.errors import InvalidRobot
 from excitor.robots.friction import TABLE, check_friction, element_rows
 from excitor.robots.load import robot_from_toml, robot_text
 from excitor.robots.parameters import layout
-
-LAB = re.findall("```python\n(.*?)```", (ROOT / "docs" / "logs.md").read_text("utf-8"), re.DOTALL)[0]
 from tests.campaigns import CAMPAIGN, COLUMNS, write_campaign
 from tests.pages import Reader
+
+LAB = re.findall("```python\n(.*?)```", (ROOT / "docs" / "logs.md").read_text("utf-8"), re.DOTALL)[0]
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in ("iv", "didim", "input-error")])
