@@ -293,8 +293,8 @@ def register(member: Method | Export | FrictionLaw | LogFormat | ConstraintKind 
         member: a Method (see `estimator`), an Export, a FrictionLaw, a LogFormat, a ConstraintKind or a Section.
 
     It is known by its name in this process. It must pass its conformance suite; a built-in name is refused.
-    An installed package brings members without this call: by entry points of the groups excitor.estimators, excitor.exports,
-    excitor.friction, excitor.log_formats, excitor.constraints and excitor.report_sections.
+    An installed package brings members without this call: by entry points of the groups excitor.estimators,
+    excitor.exports, excitor.friction, excitor.log_formats, excitor.constraints and excitor.report_sections.
 
     >>> import numpy as np, excitor as ex
     >>> ex.register(ex.estimator("lstsq", "Plain least squares.", lambda W, y: np.linalg.lstsq(W, y)[0]))
