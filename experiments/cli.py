@@ -436,7 +436,7 @@ def export(
       excitor export my-cell --format mjcf --mjcf my-robot.xml --out filled
       excitor export my-cell --format kuka --format ur
     """
-    from excitor.experiments.export.export import FORMATS, LOADS, ExportOptions, offers
+    from excitor.experiments.export.export import FORMATS, OPTIONS, ExportOptions, offers
     from excitor.experiments.export.export import export as run
     from excitor.experiments.export.load import LoadOptions
 
@@ -444,13 +444,9 @@ def export(
     for form in formats:
         if form not in FORMATS:
             raise typer.BadParameter(f"{form!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
-    for name, given, needs in (
-        ("--mjcf", mjcf is not None, ("mjcf",)),
-        ("--from-link", from_link is not None, LOADS),
-        ("--flange", flange is not None, LOADS),
-        ("--point-mass", point_mass, LOADS),
-    ):
-        if given and formats and not set(needs) & set(formats):
+    given = (mjcf is not None, from_link is not None, flange is not None, point_mass)
+    for is_given, (name, needs) in zip(given, OPTIONS.items(), strict=True):
+        if is_given and formats and not set(needs) & set(formats):
             raise typer.BadParameter(f"{name} goes with --format {' or '.join(needs)}")
     asked = ExportOptions(out, mjcf, LoadOptions(from_link, flange, point_mass))
     if not formats:

@@ -22,6 +22,8 @@ from excitor.robots.plugins import Members
 FOLDER = "exports"
 LARGEST = 100_000_000  # bytes of a user's own file
 LOADS = ("kuka", "abb", "fanuc", "ur")
+# option of the command line -> formats that it is about
+OPTIONS = {"--mjcf": ("mjcf",), "--from-link": LOADS, "--flange": LOADS, "--point-mass": LOADS}
 
 
 @dataclass(frozen=True, slots=True)
