@@ -255,14 +255,14 @@ def followed(truth: Truth, robot: Robot, reference: Reference, forward: FloatArr
 
     tuned = replace(robot, chi=gains, payload=None, declared_base=None)
     controller = controller_of(truth, tuned, reference.motion, forward, reference.step)
-    out = np.zeros((loop.N_SIGNALS_CLOSED_LOOP, len(reference.motion), robot.n_joints))
+    out = np.zeros((loop.N_CONTROLLER_SIGNALS, len(reference.motion), robot.n_joints))
     out[loop.TEMPERATURE, 0] = truth.temperature
     motion = reference.motion
     commanded = (np.ascontiguousarray(motion.q), np.ascontiguousarray(motion.dq), forward)
     done = loop.run_closed_loop(plant_of(truth, robot), controller, commanded, out)
     if done < len(motion):
         raise ExcitorError(f"{robot.name}: got out of control {done * reference.step:.3g} s after it had begun")
-    return np.ascontiguousarray(out[loop.POSITION_CLOSED_LOOP, reference.lead :])
+    return np.ascontiguousarray(out[loop.POSITION, reference.lead :])
 
 
 LONGEST = 40.0  # s of a motion that are simulated

@@ -151,7 +151,7 @@ def drive(truth: Truth, course: Course) -> TrueMotion:
     forward = fed_forward(course.plan.robot, motion)
     plant = plant_of(truth, course.plan.robot)
     controller = controller_of(truth, course.plan.robot, motion, forward, step)
-    out = np.zeros((loop.N_SIGNALS_CLOSED_LOOP, len(t), truth.robot.n_joints))
+    out = np.zeros((loop.N_CONTROLLER_SIGNALS, len(t), truth.robot.n_joints))
     out[loop.TEMPERATURE, 0] = truth.temperature
     reference = (np.ascontiguousarray(motion.q), np.ascontiguousarray(motion.dq), forward)
     done = loop.run_closed_loop(plant, controller, reference, out)

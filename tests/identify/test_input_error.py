@@ -30,7 +30,7 @@ def arm():
     tuned = servo_for(robot, reference, bandwidth_hz=4.0, rate_hz=RATE)
     servo = Servo(tuned.kp, tuned.kd, RATE)
     seen = rng.normal(scale=1e-5, size=q.shape)
-    done = follow(robot, reference, servo, seen_noise=seen)
+    done = follow(robot, reference, servo, position_noise=seen)
     positions = done.motion.q + seen
     dq = differentiate(positions, sample_rate_hz=RATE)
     motion = Motion(positions, dq, differentiate(dq, sample_rate_hz=RATE))

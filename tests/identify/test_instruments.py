@@ -182,7 +182,7 @@ def loop():
     servo = servo_for(robot, reference, bandwidth_hz=6.0, chi=chi, rate_hz=rate)
     rng = np.random.default_rng(1)
     noise = 3e-5 * rng.normal(size=q.shape)
-    done = follow(robot, reference, servo, chi=chi, seen_noise=noise)
+    done = follow(robot, reference, servo, chi=chi, position_noise=noise)
     tau = done.tau + rng.normal(size=q.shape) * [0.3, 0.6, 0.05]
     run = central("run", done.motion.q + noise, 0.5 * (tau + np.roll(tau, 1, axis=0)), rate)
     run = replace(run, phase=0.5)
