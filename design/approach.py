@@ -12,7 +12,7 @@ import numpy as np
 
 from excitor.design.certify.bounds import closed_row_speeds, singularity_bounds
 from excitor.design.constraints import Constraints
-from excitor.design.motion import RISE_MOST, Piece, Spans, rise, spans
+from excitor.design.motion import RISE_MOST, Segment, Spans, rise, spans
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.cell import clearances, required, row_names, row_speed_bounds, tool_speeds
 from excitor.robots.closed_chain import ClosedLoop
@@ -23,7 +23,7 @@ from excitor.robots.tree import Tree
 
 _SLOW = 0.25  # share of the limits of velocity, acceleration, jerk that a way may use
 _TORQUE_SHARE = 0.98  # of the torque limits, for what lies between the samples
-_STRETCH, _STRETCHES = 1.3, 12  # of a line's time, until its torque fits
+_SLOWER, _SLOWINGS = 1.3, 12  # of a line's time, until its torque fits
 _GENTLE = 0.5  # rad/s or m/s where no velocity limit is stated
 _STEP = 0.08  # of the joint ranges: how far a tree grows at once
 _SHORTEST = 1.0 / 4096.0  # of a line: below that its clearance is given up
@@ -184,10 +184,10 @@ def timed(robot: Robot, poses: FloatArray, constraints: Constraints, sample_time
             sample_time,
         ]
         time = max(needs)
-        for _ in range(_STRETCHES):
+        for _ in range(_SLOWINGS):
             if _torque_fits(robot, a, b, time, limits.torque):
                 break
-            time *= _STRETCH
+            time *= _SLOWER
         durations.append(np.ceil(time / sample_time - 1e-9) * sample_time)
     return Path(poses, np.array(durations))
 
@@ -219,7 +219,7 @@ def backwards(path: Path) -> Path:
     return Path(path.waypoints[::-1], path.durations[::-1])
 
 
-def path_pieces(path: Path) -> tuple[Piece, ...]:
+def path_segments(path: Path) -> tuple[Segment, ...]:
     """Cut a way into its lines."""
     starts = np.concatenate([[0.0], np.cumsum(path.durations)])
     return tuple(
@@ -228,7 +228,7 @@ def path_pieces(path: Path) -> tuple[Piece, ...]:
     )
 
 
-def _straight(a: FloatArray, b: FloatArray) -> Piece:
+def _straight(a: FloatArray, b: FloatArray) -> Segment:
     """Go from a to b in 1 s at constant speed."""
 
     def evaluate(t: FloatArray, order: int) -> FloatArray:
@@ -237,10 +237,10 @@ def _straight(a: FloatArray, b: FloatArray) -> Piece:
 
     most = np.zeros((RISE_MOST.size, a.size))
     most[0], most[1] = np.maximum(np.abs(a), np.abs(b)), np.abs(b - a)
-    return Piece("line", 0.0, 1.0, evaluate, most)
+    return Segment("line", 0.0, 1.0, evaluate, most)
 
 
-def _line(name: str, start: float, duration: float, ends: FloatArray) -> Piece:
+def _line(name: str, start: float, duration: float, ends: FloatArray) -> Segment:
     a, b = ends
 
     def evaluate(t: FloatArray, order: int) -> FloatArray:
@@ -249,7 +249,7 @@ def _line(name: str, start: float, duration: float, ends: FloatArray) -> Piece:
 
     most = (RISE_MOST / duration ** np.arange(RISE_MOST.size))[:, None] * np.abs(b - a)
     most[0] = np.maximum(np.abs(a), np.abs(b))
-    return Piece(name, start, duration, evaluate, most)
+    return Segment(name, start, duration, evaluate, most)
 
 
 def _tool_time(robot: Robot, a: FloatArray, b: FloatArray, limit: float) -> float:
@@ -376,16 +376,16 @@ def _without_repeats(poses: FloatArray) -> FloatArray:
 _FIRST = 8
 
 
-def closed_line_is_clear(robot: Robot, constraints: Constraints, piece: Piece) -> bool:
+def closed_line_is_clear(robot: Robot, constraints: Constraints, segment: Segment) -> bool:
     """Prove it by bisection, until the bounds decide or a sample is in the way."""
-    edges = np.linspace(0.0, piece.duration, _FIRST + 1)
+    edges = np.linspace(0.0, segment.duration, _FIRST + 1)
     left, right = edges[:-1], edges[1:]
     while left.size:
-        spare = _spare(robot, constraints, spans(piece, left, right))
+        spare = _spare(robot, constraints, spans(segment, left, right))
         if spare is None:
             return False
         open_ = ~(spare >= 0.0).all(axis=1)
-        if (right - left)[open_].size and (right - left)[open_].min() <= _SHORTEST * piece.duration:
+        if (right - left)[open_].size and (right - left)[open_].min() <= _SHORTEST * segment.duration:
             return False
         middle = 0.5 * (left[open_] + right[open_])
         left, right = np.concatenate([left[open_], middle]), np.concatenate([middle, right[open_]])

@@ -117,9 +117,9 @@ def row_values(
 
 def row_excesses(rows: RowLimits, worst: FloatArray, allowed: FloatArray) -> dict[int, str]:
     """Name each row that is beyond its limit by more than what is allowed, with its worst: row -> sentence."""
-    told = zip(rows.names, rows.units, rows.limits, worst, rows.signs, allowed, strict=True)
+    entries = zip(rows.names, rows.units, rows.limits, worst, rows.signs, allowed, strict=True)
     return {
         k: f"{name} reaches {sign * value:.4g} {unit}, limit {sign * limit:.4g}"
-        for k, (name, unit, limit, value, sign, slack) in enumerate(told)
+        for k, (name, unit, limit, value, sign, slack) in enumerate(entries)
         if value > limit + slack
     }

@@ -95,23 +95,23 @@ def explain(problem: Problem, *, seed: int = 0, smallest: float = SMALLEST, eval
     if not 0.0 < smallest <= 1.0:
         raise ValueError(f"smallest is {smallest}, expected a share of the joints' swing between 0 and 1")
     with one_blas_thread():
-        elastic = make_elastic(problem, np.random.default_rng([seed, 0]))
-        questions = Questions(elastic, seed=seed, evaluations=evaluations)
-        everything = np.ones(len(elastic.names), dtype=bool)
-        answer = questions.ask(everything, smallest)
+        relaxed = make_relaxed(problem, np.random.default_rng([seed, 0]))
+        searches = FeasibilitySearches(relaxed, seed=seed, evaluations=evaluations)
+        everything = np.ones(len(relaxed.names), dtype=bool)
+        answer = searches.solve(everything, smallest)
         core = np.zeros_like(everything)
         if not answer.fits:
-            core, answer = _irreducible(questions, smallest, answer)
+            core, answer = _irreducible(searches, smallest, answer)
         if answer.fits:
-            amplitude, best = _largest(questions, smallest, 1.0, answer)
-            return Infeasibility((), amplitude, smallest, True, trajectory(problem, best), (), questions.spent, seed)
-        still = questions.ask(everything, 0.0)
-        amplitude, best = _largest(questions, 0.0, smallest, still) if still.fits else (0.0, still.candidate)
-        members = tuple(_member(questions, smallest, core, g, answer) for g in np.flatnonzero(core).tolist())
+            amplitude, best = _largest(searches, smallest, 1.0, answer)
+            return Infeasibility((), amplitude, smallest, True, trajectory(problem, best), (), searches.spent, seed)
+        still = searches.solve(everything, 0.0)
+        amplitude, best = _largest(searches, 0.0, smallest, still) if still.fits else (0.0, still.candidate)
+        members = tuple(_member(searches, smallest, core, g, answer) for g in np.flatnonzero(core).tolist())
         alone = any(relaxation.enough for member in members for relaxation in member.relaxations)
-        together = () if alone else _together(questions, smallest)
+        together = () if alone else _together(searches, smallest)
         fits = trajectory(problem, best) if still.fits else None
-        return Infeasibility(members, amplitude, smallest, still.fits, fits, together, questions.spent, seed)
+        return Infeasibility(members, amplitude, smallest, still.fits, fits, together, searches.spent, seed)
 
 
 def sentences(blocked: Infeasibility) -> list[str]:
@@ -180,7 +180,7 @@ class Answer:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Elastic:
+class RelaxedProblem:
     """Relaxed problem whose constraints can be left out, group by group."""
 
     problem: Problem
@@ -216,18 +216,18 @@ class Misses:
 Aim = Callable[[Candidates, Misses], FloatArray]  # what to make small among motions that fit, (n,), each ≥ 0
 
 
-class Questions:
+class FeasibilitySearches:
     """Feasibility searches over sets of constraint groups, each started from the results of earlier ones."""
 
-    def __init__(self, elastic: Elastic, *, seed: int, evaluations: int) -> None:
-        self.elastic = elastic
+    def __init__(self, relaxed: RelaxedProblem, *, seed: int, evaluations: int) -> None:
+        self.relaxed = relaxed
         self.budget = evaluations  # of each question
         self.spent = 0
         self._random = np.random.default_rng([seed, 1])
-        n_joints = elastic.problem.robot.n_joints
+        n_joints = relaxed.problem.robot.n_joints
         self._known = Spots(np.empty((0, n_joints)), np.empty(0, dtype=np.int64))
 
-    def ask(self, active: BoolArray, amplitude: float, aim: Aim | None = None, total: int = 2) -> Answer:
+    def solve(self, active: BoolArray, amplitude: float, aim: Aim | None = None, total: int = 2) -> Answer:
         """Search for a motion that keeps the active groups, and among those for one with the smallest aim.
 
         Without one, the result is the compromise: the smallest `total`-norm of the violations. Differential
@@ -237,8 +237,8 @@ class Questions:
 
         def judge(spots: Spots, fine: bool) -> FloatArray:
             self.spent += len(spots.shape)
-            candidates = candidates_at(self.elastic, spots, amplitude)
-            missed = misses(self.elastic, candidates, fine=fine)
+            candidates = candidates_at(self.relaxed, spots, amplitude)
+            missed = misses(self.relaxed, candidates, fine=fine)
             broken = np.linalg.norm(missed.of(active, self._home), ord=total, axis=1)
             if aim is None:
                 return np.asarray(broken)
@@ -247,38 +247,38 @@ class Questions:
         enough = 0.0 if aim is None else -1.0
         good = 0.0 if aim is None else np.nextafter(_BROKEN, 0.0)
         start = self._start(low, high, judge, fresh=False)
-        spots, worth = self._evolve(start, (low, high), judge, fine=False, enough=enough)
-        if worth.min() > good:  # before that is believed, once more without what is known
+        spots, costs = self._evolve(start, (low, high), judge, fine=False, enough=enough)
+        if costs.min() > good:  # before that is believed, once more without what is known
             start = self._start(low, high, judge, fresh=True)
             again = self._evolve(start, (low, high), judge, fine=False, enough=enough)
-            spots, worth = min((spots, worth), again, key=lambda found: float(found[1].min()))
-        if worth.min() <= good:
-            worth = judge(spots, True)
-            spots, worth = self._evolve((spots, worth), (low, high), judge, fine=True, enough=enough)
+            spots, costs = min((spots, costs), again, key=lambda found: float(found[1].min()))
+        if costs.min() <= good:
+            costs = judge(spots, True)
+            spots, costs = self._evolve((spots, costs), (low, high), judge, fine=True, enough=enough)
         self._remember(spots)
-        k = int(np.argmin(worth))
-        best = candidates_at(self.elastic, Spots(spots.center[k : k + 1], spots.shape[k : k + 1]), amplitude)
-        found = misses(self.elastic, best)
+        k = int(np.argmin(costs))
+        best = candidates_at(self.relaxed, Spots(spots.center[k : k + 1], spots.shape[k : k + 1]), amplitude)
+        found = misses(self.relaxed, best)
         fits = not found.of(active, self._home).any()
         return Answer(fits, best, found.run[0], found.way[0])
 
     @property
     def _home(self) -> int:
-        return self.elastic.names.index(HOME) if HOME in self.elastic.names else -1
+        return self.relaxed.names.index(HOME) if HOME in self.relaxed.names else -1
 
     def _intervals(self, active: BoolArray, amplitude: float) -> tuple[FloatArray, FloatArray]:
         """Bound centres for each shape, (n_shapes, n_joints), by the position limits that are active."""
-        elastic = self.elastic
-        problem = elastic.problem
+        relaxed = self.relaxed
+        problem = relaxed.problem
         limits = problem.position.copy()
-        for g, j in _position_groups(elastic):
+        for g, j in _position_groups(relaxed):
             if not active[g]:
-                limits[j] = _shrunk(problem, elastic.hull, j)
+                limits[j] = _shrunk(problem, relaxed.hull, j)
         still = ~_placed(problem)
         if still.any():
-            stands = active[elastic.names.index(STILL)]
-            limits[still] = problem.pose[still, None] if stands else elastic.hull[still]
-        q = amplitude * (elastic.shapes @ problem.basis[0])
+            stands = active[relaxed.names.index(STILL)]
+            limits[still] = problem.pose[still, None] if stands else relaxed.hull[still]
+        q = amplitude * (relaxed.shapes @ problem.basis[0])
         low, high = limits[:, 0] - q.min(axis=2), limits[:, 1] - q.max(axis=2)
         return np.minimum(low, high), np.maximum(low, high)
 
@@ -290,9 +290,9 @@ class Questions:
         drawn = low[shape] + self._random.random((_DRAWN, low.shape[1])) * (high - low)[shape]
         shape = np.concatenate([self._known.shape[known], shape])
         center = np.clip(np.concatenate([self._known.center[known], drawn]), low[shape], high[shape])
-        worth = judge(Spots(center, shape), False)
-        best = np.argsort(worth, kind="stable")[:_MEMBERS]
-        return Spots(center[best], shape[best]), worth[best]
+        costs = judge(Spots(center, shape), False)
+        best = np.argsort(costs, kind="stable")[:_MEMBERS]
+        return Spots(center[best], shape[best]), costs[best]
 
     def _evolve(
         self,
@@ -303,13 +303,13 @@ class Questions:
         fine: bool,
         enough: float,
     ) -> tuple[Spots, FloatArray]:
-        center, shape, worth = start[0].center.copy(), start[0].shape.copy(), start[1].copy()
+        center, shape, costs = start[0].center.copy(), start[0].shape.copy(), start[1].copy()
         n, n_joints = center.shape
-        best, waited = worth.min(), 0
+        best, waited = costs.min(), 0
         for _ in range(self.budget // (n * (4 if fine else 1))):
-            if worth.min() <= enough or waited > _PATIENCE:
+            if costs.min() <= enough or waited > _PATIENCE:
                 break
-            good = np.argsort(worth, kind="stable")[: max(2, n // 6)]
+            good = np.argsort(costs, kind="stable")[: max(2, n // 6)]
             lead, a, b = self._random.choice(good, n), *self._random.integers(n, size=(2, n))
             step = self._random.uniform(0.3, 0.95, (n, 1))
             moved = center + step * (center[lead] - center) + step * (center[a] - center[b])
@@ -319,11 +319,11 @@ class Questions:
             kind = np.where(self._random.random(n) < 0.05, self._random.integers(_SHAPES, size=n), kind)
             moved = np.clip(moved, bounds[0][kind], bounds[1][kind])
             found = judge(Spots(moved, kind), fine)
-            better = found <= worth
-            center[better], shape[better], worth[better] = moved[better], kind[better], found[better]
-            waited = 0 if worth.min() < best - 1e-4 * abs(best - (_BROKEN if best >= _BROKEN else 0.0)) else waited + 1
-            best = min(best, worth.min())
-        return Spots(center, shape), worth
+            better = found <= costs
+            center[better], shape[better], costs[better] = moved[better], kind[better], found[better]
+            waited = 0 if costs.min() < best - 1e-4 * abs(best - (_BROKEN if best >= _BROKEN else 0.0)) else waited + 1
+            best = min(best, costs.min())
+        return Spots(center, shape), costs
 
     def _remember(self, spots: Spots) -> None:
         """Store every third motion of a search's final population, and drop the oldest beyond `_KEPT`."""
@@ -332,16 +332,16 @@ class Questions:
         self._known = Spots(center, np.concatenate([self._known.shape, spots.shape[few]])[-_KEPT:])
 
 
-def _irreducible(questions: Questions, amplitude: float, answer: Answer) -> tuple[BoolArray, Answer]:
+def _irreducible(searches: FeasibilitySearches, amplitude: float, answer: Answer) -> tuple[BoolArray, Answer]:
     """Find an irreducible infeasible set: grow it until infeasible, then filter by deletion; with its compromise.
 
     An answer that fits means that some motion keeps all constraints after all.
     """
-    names = questions.elastic.names
-    core = _missed(questions.elastic, answer)
+    names = searches.relaxed.names
+    core = _missed(searches.relaxed, answer)
     while True:
-        while (answer := questions.ask(core, amplitude)).fits:
-            more = _missed(questions.elastic, answer) & ~core
+        while (answer := searches.solve(core, amplitude)).fits:
+            more = _missed(searches.relaxed, answer) & ~core
             if not more.any():
                 return core, answer
             size = np.maximum(answer.run, answer.way)
@@ -351,31 +351,31 @@ def _irreducible(questions: Questions, amplitude: float, answer: Answer) -> tupl
         for g in sorted(np.flatnonzero(core), key=lambda g: (names[g] != SELF, size[g], g)):
             trial = core.copy()
             trial[g] = False
-            if trial.any() and not (found := questions.ask(trial, amplitude)).fits:
+            if trial.any() and not (found := searches.solve(trial, amplitude)).fits:
                 core, answer = trial, found
-        answer = questions.ask(core, amplitude)
+        answer = searches.solve(core, amplitude)
         if not answer.fits:
             return core, answer
 
 
-def _missed(elastic: Elastic, answer: Answer) -> BoolArray:
+def _missed(relaxed: RelaxedProblem, answer: Answer) -> BoolArray:
     """Mark violated groups, (n_groups,); home counts if the way from it violates more than the run does."""
     missed = np.maximum(answer.run, answer.way) > 0.0
-    if HOME in elastic.names:
-        missed[elastic.names.index(HOME)] |= bool((answer.way > answer.run).any())
-    if STILL in elastic.names and missed.any():
-        missed[elastic.names.index(STILL)] = True
+    if HOME in relaxed.names:
+        missed[relaxed.names.index(HOME)] |= bool((answer.way > answer.run).any())
+    if STILL in relaxed.names and missed.any():
+        missed[relaxed.names.index(STILL)] = True
     return np.asarray(missed)
 
 
-def _largest(questions: Questions, low: float, high: float, answer: Answer) -> tuple[float, Candidates]:
+def _largest(searches: FeasibilitySearches, low: float, high: float, answer: Answer) -> tuple[float, Candidates]:
     """Find the largest amplitude that fits everything, between one that does and one that need not."""
-    everything = np.ones(len(questions.elastic.names), dtype=bool)
+    everything = np.ones(len(searches.relaxed.names), dtype=bool)
     best = answer.candidate
     tries = [high, *[0.0] * _HALVINGS] if high == 1.0 else [0.0] * _HALVINGS
     for fixed in tries:
         amplitude = fixed or 0.5 * (low + high)
-        found = questions.ask(everything, amplitude)
+        found = searches.solve(everything, amplitude)
         if found.fits:
             low, best = amplitude, found.candidate
         else:
@@ -385,42 +385,42 @@ def _largest(questions: Questions, low: float, high: float, answer: Answer) -> t
     return low, best
 
 
-def _member(questions: Questions, amplitude: float, core: BoolArray, g: int, compromise: Answer) -> Member:
+def _member(searches: FeasibilitySearches, amplitude: float, core: BoolArray, g: int, compromise: Answer) -> Member:
     """Find relaxations of one member with every other constraint unchanged."""
-    elastic = questions.elastic
-    problem, name = elastic.problem, elastic.names[g]
+    relaxed = searches.relaxed
+    problem, name = relaxed.problem, relaxed.names[g]
     others = np.ones_like(core)
     others[g] = False
-    found = questions.ask(others, amplitude, _aim(elastic, g, others))
+    found = searches.solve(others, amplitude, _aim(relaxed, g, others))
     if not found.fits:
         others = core.copy()
         others[g] = False
-        found = questions.ask(others, amplitude, _aim(elastic, g, others))
+        found = searches.solve(others, amplitude, _aim(relaxed, g, others))
     relaxations = []
     if found.fits:
-        miss = _miss(elastic, found, g, others)
-        for relaxation in proposals(elastic, name, found.candidate, miss):
-            changed = relaxed(problem, [relaxation])
+        miss = _miss(relaxed, found, g, others)
+        for relaxation in proposals(relaxed, name, found.candidate, miss):
+            changed = relax(problem, [relaxation])
             enough = keeps(changed, found.candidate)
-            if enough or keeps(changed, found.candidate, [elastic.names[k] for k in np.flatnonzero(core)]):
+            if enough or keeps(changed, found.candidate, [relaxed.names[k] for k in np.flatnonzero(core)]):
                 relaxations.append(replace(relaxation, enough=enough, motion=trajectory(problem, found.candidate)))
     worst_of_home = float(compromise.way.max(initial=0.0))
-    miss = worst_of_home if name == HOME else _miss(elastic, compromise, g, core)
+    miss = worst_of_home if name == HOME else _miss(relaxed, compromise, g, core)
     return Member(
         name,
         describe(problem, name),
-        slack_of(elastic, name, miss),
+        slack_of(relaxed, name, miss),
         "m" if name == HOME else unit_of(problem, name),
-        worst_row(elastic, compromise.candidate, name),
+        worst_row(relaxed, compromise.candidate, name),
         tuple(relaxations),
     )
 
 
-def _aim(elastic: Elastic, g: int, active: BoolArray) -> Aim:
+def _aim(relaxed: RelaxedProblem, g: int, active: BoolArray) -> Aim:
     """Make a group's miss small; of a pose, the distance from it."""
-    problem, name = elastic.problem, elastic.names[g]
-    with_way = HOME in elastic.names and bool(active[elastic.names.index(HOME)])
-    half = 0.5 * np.ptp(elastic.hull, axis=1)
+    problem, name = relaxed.problem, relaxed.names[g]
+    with_way = HOME in relaxed.names and bool(active[relaxed.names.index(HOME)])
+    half = 0.5 * np.ptp(relaxed.hull, axis=1)
 
     def distance(candidates: Candidates, _: Misses) -> FloatArray:
         pose = problem.constraints.home if name == HOME else problem.pose
@@ -435,27 +435,27 @@ def _aim(elastic: Elastic, g: int, active: BoolArray) -> Aim:
     return distance if name in (HOME, STILL) else miss
 
 
-def _miss(elastic: Elastic, answer: Answer, g: int, active: BoolArray) -> float:
+def _miss(relaxed: RelaxedProblem, answer: Answer, g: int, active: BoolArray) -> float:
     """Violation of group g, in shares of its limit; the way from home counts where home is active."""
-    home = elastic.names.index(HOME) if HOME in elastic.names else -1
+    home = relaxed.names.index(HOME) if HOME in relaxed.names else -1
     return float(max(answer.run[g], answer.way[g] if home >= 0 and active[home] else 0.0))
 
 
-def _together(questions: Questions, amplitude: float) -> tuple[Relaxation, ...]:
+def _together(searches: FeasibilitySearches, amplitude: float) -> tuple[Relaxation, ...]:
     """Propose relaxations of all groups that the best compromise violates; empty if they do not make it feasible."""
-    elastic = questions.elastic
-    everything = np.ones(len(elastic.names), dtype=bool)
-    found = questions.ask(everything, amplitude, total=1)
+    relaxed = searches.relaxed
+    everything = np.ones(len(relaxed.names), dtype=bool)
+    found = searches.solve(everything, amplitude, total=1)
     chosen = []
     missed = np.maximum(found.run, found.way) > 0.0
-    if HOME in elastic.names and missed[elastic.names.index(HOME)]:  # it gives way itself, so the way does not count
-        everything[elastic.names.index(HOME)] = False
-        found = questions.ask(everything, amplitude, total=1)
+    if HOME in relaxed.names and missed[relaxed.names.index(HOME)]:  # it gives way itself, so the way does not count
+        everything[relaxed.names.index(HOME)] = False
+        found = searches.solve(everything, amplitude, total=1)
         missed = (found.run > 0.0) | ~everything
     for g in np.flatnonzero(missed).tolist():
-        offers = proposals(elastic, elastic.names[g], found.candidate, _miss(elastic, found, g, everything))
+        offers = proposals(relaxed, relaxed.names[g], found.candidate, _miss(relaxed, found, g, everything))
         chosen.append(offers[0])
-    return tuple(chosen) if keeps(relaxed(elastic.problem, chosen), found.candidate) else ()
+    return tuple(chosen) if keeps(relax(relaxed.problem, chosen), found.candidate) else ()
 
 
 def _member_sentences(member: Member) -> list[str]:
@@ -501,7 +501,7 @@ _KEPT = 480  # motions remembered from question to question
 _BROKEN = 1e3  # stands before whatever a motion that breaks an active constraint is worth
 
 
-def make_elastic(problem: Problem, random: np.random.Generator) -> Elastic:
+def make_relaxed(problem: Problem, random: np.random.Generator) -> RelaxedProblem:
     """Group a problem's constraints, and prepare a cheaper copy."""
     names, group = _groups(problem)
     hull = _hull(problem)
@@ -513,43 +513,43 @@ def make_elastic(problem: Problem, random: np.random.Generator) -> Elastic:
     if not _placed(problem).all():
         names.append(STILL)
     fine = replace(problem, constraints=replace(problem.constraints, home=None))
-    return Elastic(problem, tuple(names), group, fine, _thinned(fine), hull, _full_swings(problem, random))
+    return RelaxedProblem(problem, tuple(names), group, fine, _thinned(fine), hull, _full_swings(problem, random))
 
 
-def candidates_at(elastic: Elastic, spots: Spots, amplitude: float) -> Candidates:
+def candidates_at(relaxed: RelaxedProblem, spots: Spots, amplitude: float) -> Candidates:
     """Convert spots to a population of candidates at an amplitude."""
-    return Candidates(spots.center, amplitude * elastic.shapes[spots.shape])
+    return Candidates(spots.center, amplitude * relaxed.shapes[spots.shape])
 
 
-def misses(elastic: Elastic, candidates: Candidates, *, fine: bool = True) -> Misses:
+def misses(relaxed: RelaxedProblem, candidates: Candidates, *, fine: bool = True) -> Misses:
     """Measure by how much a population misses each group."""
-    problem = elastic.fine if fine else elastic.coarse
+    problem = relaxed.fine if fine else relaxed.coarse
     q, dq, ddq = motions(problem, candidates)
     rows = constraint_values(problem, candidates, q, dq, ddq)
-    run = np.zeros((len(q), len(elastic.names)))
-    for g in range(int(elastic.group.max(initial=-1)) + 1):
-        run[:, g] = rows[:, elastic.group == g].max(axis=1)
-    for g, j in _position_groups(elastic):
+    run = np.zeros((len(q), len(relaxed.names)))
+    for g in range(int(relaxed.group.max(initial=-1)) + 1):
+        run[:, g] = rows[:, relaxed.group == g].max(axis=1)
+    for g, j in _position_groups(relaxed):
         low, high = problem.position[j]
         run[:, g] = np.maximum(q[:, j].max(axis=1) - high, low - q[:, j].min(axis=1)) / (0.5 * (high - low))
     # rounding of the interval that centres are drawn from is no miss
     run = np.where(run > 1e-12, run, 0.0)
-    return Misses(run, _way_misses(elastic, candidates, run.shape))
+    return Misses(run, _way_misses(relaxed, candidates, run.shape))
 
 
-def worst_row(elastic: Elastic, candidate: Candidates, group: str) -> str:
+def worst_row(relaxed: RelaxedProblem, candidate: Candidates, group: str) -> str:
     """Name the row of a group that a motion misses most, the way from home included."""
-    rows = np.flatnonzero(elastic.group == elastic.names.index(group))
+    rows = np.flatnonzero(relaxed.group == relaxed.names.index(group))
     if not rows.size:
         return group
-    problem = elastic.problem
+    problem = relaxed.problem
     found = constraint_values(problem, candidate, *motions(problem, candidate))[0]
     return str(problem.names[rows[int(np.argmax(found[rows]))]])
 
 
-def joint_of(elastic: Elastic, group: str) -> int:
+def joint_of(relaxed: RelaxedProblem, group: str) -> int:
     """Find the joint that a group is about: its name's last part."""
-    joints = elastic.problem.robot.joint_names
+    joints = relaxed.problem.robot.joint_names
     return joints.index(next(name for name in joints if group in [f"{kind} {name}" for kind in _JOINT_KINDS]))
 
 
@@ -576,9 +576,9 @@ def _placed(problem: Problem) -> BoolArray:
     return np.asarray(problem.excitation.moving | np.isnan(problem.pose))
 
 
-def _position_groups(elastic: Elastic) -> list[tuple[int, int]]:
+def _position_groups(relaxed: RelaxedProblem) -> list[tuple[int, int]]:
     """List the groups that are position limits, with their joints."""
-    return [(g, joint_of(elastic, name)) for g, name in enumerate(elastic.names) if name.startswith("position ")]
+    return [(g, joint_of(relaxed, name)) for g, name in enumerate(relaxed.names) if name.startswith("position ")]
 
 
 def _hull(problem: Problem) -> FloatArray:
@@ -628,17 +628,17 @@ def _full_swings(problem: Problem, random: np.random.Generator) -> FloatArray:
     return out
 
 
-def _way_misses(elastic: Elastic, candidates: Candidates, shape: tuple[int, int]) -> FloatArray:
+def _way_misses(relaxed: RelaxedProblem, candidates: Candidates, shape: tuple[int, int]) -> FloatArray:
     """Violations along the straight way from home: zones, self-collision, position limits."""
     way = np.zeros(shape)
-    problem = elastic.problem
+    problem = relaxed.problem
     home, scene = problem.constraints.home, problem.constraints.scene
     if home is None:
         return way
-    own, hull = problem.constraints.limits.position, elastic.hull
+    own, hull = problem.constraints.limits.position, relaxed.hull
     half = 0.5 * np.where(np.isfinite(np.ptp(own, axis=1)), np.ptp(own, axis=1), 2.0)
-    way[:, elastic.names.index(HOME)] = max(0.0, float((np.maximum(home - hull[:, 1], hull[:, 0] - home) / half).max()))
-    for g, j in _position_groups(elastic):
+    way[:, relaxed.names.index(HOME)] = max(0.0, float((np.maximum(home - hull[:, 1], hull[:, 0] - home) / half).max()))
+    for g, j in _position_groups(relaxed):
         way[:, g] = max(0.0, home[j] - own[j, 1], own[j, 0] - home[j]) / half[j]
     if scene is None:
         return way
@@ -647,8 +647,8 @@ def _way_misses(elastic: Elastic, candidates: Candidates, shape: tuple[int, int]
     left = population_clearances(problem.robot, scene, np.ascontiguousarray(places))
     short = (required(problem.robot, scene) + SEARCH_CLEARANCE - left) / CLEARANCE_SCALE
     rows = np.array([name.startswith("clearance: ") for name in problem.names])
-    for g in np.unique(elastic.group[rows]):
-        way[:, g] = np.maximum(short[:, elastic.group[rows] == g].max(axis=1), 0.0)
+    for g in np.unique(relaxed.group[rows]):
+        way[:, g] = np.maximum(short[:, relaxed.group[rows] == g].max(axis=1), 0.0)
     return way
 
 
@@ -657,7 +657,7 @@ _FINE = 1e-3  # m: what distances are rounded up to
 _ROOM = 1.05  # of the least amount, so that a search can move at all
 
 
-def relaxed(problem: Problem, relaxations: Sequence[Relaxation]) -> Problem:
+def relax(problem: Problem, relaxations: Sequence[Relaxation]) -> Problem:
     """Build the problem with relaxations applied."""
     constraints, pose = problem.constraints, problem.pose
     for relaxation in relaxations:
@@ -678,24 +678,24 @@ def relaxed(problem: Problem, relaxations: Sequence[Relaxation]) -> Problem:
 
 def keeps(problem: Problem, candidate: Candidates, groups: Sequence[str] | None = None) -> bool:
     """Return True if a motion keeps all of a problem's constraints, or the named groups of them."""
-    elastic = make_elastic(problem, np.random.default_rng(0))
-    active = np.array([groups is None or name in groups for name in elastic.names], dtype=bool)
-    home = elastic.names.index(HOME) if HOME in elastic.names else -1
-    return not misses(elastic, candidate).of(active, home).any()
+    relaxed = make_relaxed(problem, np.random.default_rng(0))
+    active = np.array([groups is None or name in groups for name in relaxed.names], dtype=bool)
+    home = relaxed.names.index(HOME) if HOME in relaxed.names else -1
+    return not misses(relaxed, candidate).of(active, home).any()
 
 
-def proposals(elastic: Elastic, group: str, candidate: Candidates, miss: float) -> list[Relaxation]:
+def proposals(relaxed: RelaxedProblem, group: str, candidate: Candidates, miss: float) -> list[Relaxation]:
     """List ways to relax a group so that a motion keeps it; `miss` is its share that is missing."""
-    problem = elastic.problem
+    problem = relaxed.problem
     if group.startswith("clearance: "):
         return _zone_proposals(problem, _zone_of(problem, group), candidate, miss * CLEARANCE_SCALE)
     if group == SELF:
         return [_self_proposal(problem, miss * CLEARANCE_SCALE)]
     if group in (HOME, STILL):
-        return [_pose_proposal(elastic, group, candidate)]
+        return [_pose_proposal(relaxed, group, candidate)]
     if group.startswith("position "):
-        return [_position_proposal(problem, group, joint_of(elastic, group), candidate)]
-    return [_limit_proposal(elastic, group, miss)]
+        return [_position_proposal(problem, group, joint_of(relaxed, group), candidate)]
+    return [_limit_proposal(relaxed, group, miss)]
 
 
 def describe(problem: Problem, group: str) -> str:
@@ -712,9 +712,9 @@ def describe(problem: Problem, group: str) -> str:
     if group == STILL:
         return STILL
     kind, joint = group, ""
-    for known in ("torque peak", "torque rms", "position"):
-        if group.startswith(known):
-            kind, joint = known, f" of {group.removeprefix(known).strip()}"
+    for prefix in ("torque peak", "torque rms", "position"):
+        if group.startswith(prefix):
+            kind, joint = prefix, f" of {group.removeprefix(prefix).strip()}"
     before = _limit(problem, group)
     if kind == "position":
         j = problem.robot.joint_names.index(joint.removeprefix(" of "))
@@ -750,13 +750,13 @@ def unit_of(problem: Problem, group: str) -> str:
     return "m" if sliding else "rad"
 
 
-def slack_of(elastic: Elastic, group: str, miss: float) -> float:
+def slack_of(relaxed: RelaxedProblem, group: str, miss: float) -> float:
     """Turn a missing share into the limit's unit."""
-    problem = elastic.problem
+    problem = relaxed.problem
     if group.startswith("clearance: ") or group in (SELF, HOME):
         return miss * CLEARANCE_SCALE
     if group.startswith("position "):
-        return miss * 0.5 * float(np.ptp(problem.position[joint_of(elastic, group)]))
+        return miss * 0.5 * float(np.ptp(problem.position[joint_of(relaxed, group)]))
     return 0.0 if group == STILL else miss * float(_limit(problem, group)[0])
 
 
@@ -897,9 +897,9 @@ def _self_proposal(problem: Problem, short: float) -> Relaxation:
     return Relaxation(SELF, "remove", "m", short, none, none, words)
 
 
-def _pose_proposal(elastic: Elastic, group: str, candidate: Candidates) -> Relaxation:
+def _pose_proposal(relaxed: RelaxedProblem, group: str, candidate: Candidates) -> Relaxation:
     """Stand where the motion is; a home pose as near to the old one as the straight way is clear."""
-    problem, center = elastic.problem, candidate.center[0]
+    problem, center = relaxed.problem, candidate.center[0]
     if group == STILL:
         before, after = np.where(np.isnan(problem.pose), 0.0, problem.pose), center
         joints = np.flatnonzero(~problem.excitation.moving & ~np.isnan(problem.pose))
@@ -946,15 +946,15 @@ def _position_proposal(problem: Problem, group: str, j: int, candidate: Candidat
     return Relaxation(group, "widen", unit, amount, before, after, words)
 
 
-def _limit_proposal(elastic: Elastic, group: str, miss: float) -> Relaxation:
-    problem = elastic.problem
+def _limit_proposal(relaxed: RelaxedProblem, group: str, miss: float) -> Relaxation:
+    problem = relaxed.problem
     before = float(_limit(problem, group)[0])
     after = _three_digits(before * (1.0 + _ROOM * miss))
     unit = unit_of(problem, group)
     if group == "tool speed":
         words = f"raise the tool's speed limit from {before:g} to {after:g} m/s"
         return _of_number(group, "raise", unit, before=before, after=after, words=words)
-    j = joint_of(elastic, group)
+    j = joint_of(relaxed, group)
     kind = "peak" if group.startswith("torque peak") else "RMS"
     words = f"raise the {kind} torque limit of {problem.robot.joint_names[j]} from {before:g} to {after:g} {unit}"
     own = problem.robot.limits.torque[j]

@@ -345,8 +345,8 @@ def torque_sizes(robot: Robot, rows: Sequence[Rows], noise: Noise) -> FloatArray
     """Size of each parameter if it alone caused its joints' torques, (n_params,); 0 where its column vanishes."""
     columns = _column_squares(rows) / noise.sigma[:, None] ** 2
     torques = np.sum([r.count * np.sum(r.tau**2 * r.used, axis=0) for r in rows], axis=0) / noise.sigma**2
-    seen = columns > 1e-20 * columns.max(initial=0.0)
-    size = np.sqrt(torques @ seen / np.where(seen.any(axis=0), np.sum(columns * seen, axis=0), 1.0))
+    visible = columns > 1e-20 * columns.max(initial=0.0)
+    size = np.sqrt(torques @ visible / np.where(visible.any(axis=0), np.sum(columns * visible, axis=0), 1.0))
     sizes = np.zeros(len(layout(robot)))
     sizes[base_parameters(robot).kept] = size
     return sizes

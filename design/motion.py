@@ -202,7 +202,7 @@ Evaluate = Callable[[FloatArray, int], FloatArray]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Piece:
+class Segment:
     """Motion segment whose positions are smooth from its start to its end."""
 
     name: str
@@ -223,7 +223,7 @@ class Spans:
     `motion` holds q and its derivatives at the times `t`; interval k is between samples left[k] and right[k].
     """
 
-    piece: Piece
+    segment: Segment
     t: FloatArray  # (n_t,)
     jets: FloatArray  # (5, n_t, n_joints): q to its fourth derivative
     left: IntArray  # (n_spans,)
@@ -241,23 +241,23 @@ class Spans:
 
     def rates(self) -> FloatArray:
         """Bound |q⁽ᵏ⁾| inside the intervals, k = 0 … 4: (5, n_spans, n_joints)."""
-        return np.stack([self._inside(k, (self.h**2 / 8.0) * self.piece.most[k + 2]) for k in range(N_ORDERS)])
+        return np.stack([self._inside(k, (self.h**2 / 8.0) * self.segment.most[k + 2]) for k in range(N_ORDERS)])
 
     def enclose(self, values: FloatArray, curvature: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bound a quantity from below and above, given its values (n_t, …) and a bound of its second derivative."""
-        stray = (self.h**2 / 8.0) * curvature
+        deviation = (self.h**2 / 8.0) * curvature
         a, b = values[self.left], values[self.right]
-        return np.minimum(a, b) - stray, np.maximum(a, b) + stray
+        return np.minimum(a, b) - deviation, np.maximum(a, b) + deviation
 
     def worst_of_ends(self, values: FloatArray) -> FloatArray:
         """Return the larger of the values at both ends, (n_spans, …)."""
         return np.maximum(values[self.left], values[self.right])
 
-    def _inside(self, order: int, stray: FloatArray) -> FloatArray:
-        return self.worst_of_ends(np.abs(self.jets[order])) + stray
+    def _inside(self, order: int, deviation: FloatArray) -> FloatArray:
+        return self.worst_of_ends(np.abs(self.jets[order])) + deviation
 
 
-def run_pieces(trajectory: Trajectory) -> tuple[Piece, ...]:
+def run_segments(trajectory: Trajectory) -> tuple[Segment, ...]:
     """Cut a run into ramp-in, one measured period (the warm-up's periods are the same), and ramp-out."""
     excitation = trajectory.excitation
     begin = excitation.settle + excitation.ramp
@@ -278,15 +278,15 @@ def run_pieces(trajectory: Trajectory) -> tuple[Piece, ...]:
     swings = series_most(trajectory)
     steady = swings.copy()
     steady[0] += np.abs(center)
-    measured = Piece("measured", first, excitation.period, period, steady, excitation.harmonics[-1])
+    measured = Segment("measured", first, excitation.period, period, steady, excitation.harmonics[-1])
     if excitation.ramp == 0.0:
         return (measured,)
     ramps = ramp_most(swings, excitation)
     ramps[0] += np.abs(center)
     return (
-        Piece("ramp-in", excitation.settle, excitation.ramp, entering, ramps),
+        Segment("ramp-in", excitation.settle, excitation.ramp, entering, ramps),
         measured,
-        Piece("ramp-out", leave, excitation.ramp, leaving, ramps),
+        Segment("ramp-out", leave, excitation.ramp, leaving, ramps),
     )
 
 
@@ -305,17 +305,17 @@ def ramp_most(swings: FloatArray, excitation: Excitation) -> FloatArray:
     )
 
 
-def spans(piece: Piece, a: FloatArray, b: FloatArray) -> Spans:
+def spans(segment: Segment, a: FloatArray, b: FloatArray) -> Spans:
     """Evaluate a motion segment at the ends of intervals from a to b, in s from its start."""
     t, inverse = np.unique(np.concatenate([a, b]), return_inverse=True)
-    jets = np.stack([piece.evaluate(t, order) for order in range(N_ORDERS)])
-    return Spans(piece, t, jets, inverse[: a.size], inverse[a.size :])
+    jets = np.stack([segment.evaluate(t, order) for order in range(N_ORDERS)])
+    return Spans(segment, t, jets, inverse[: a.size], inverse[a.size :])
 
 
-def even_spans(piece: Piece, n_spans: int) -> Spans:
+def even_spans(segment: Segment, n_spans: int) -> Spans:
     """Divide a motion segment into equal intervals."""
-    edges = np.linspace(0.0, piece.duration, n_spans + 1)
-    return spans(piece, edges[:-1], edges[1:])
+    edges = np.linspace(0.0, segment.duration, n_spans + 1)
+    return spans(segment, edges[:-1], edges[1:])
 
 
 def _on(center: FloatArray, swing: FloatArray, order: int) -> FloatArray:

@@ -38,7 +38,7 @@ class Problem:
     constraints: Constraints
     criterion: Criterion
     model: Model
-    earlier: FloatArray  # (n_columns, n_columns): what runs before this one told already, in the same rows
+    earlier: FloatArray  # (n_columns, n_columns): information of earlier runs, in the same rows
     share: float  # rows that count for each sample of the grid
     pose: FloatArray  # (n_joints,): where joints stand that do not move; NaN: to be chosen
     n_period: int  # samples of the measured period; ramps follow, then what only must be clear
@@ -87,7 +87,7 @@ def build_problem(
 ) -> Problem:
     """Collect a search problem; joints that do not move stand at `pose`, or where the search puts them.
 
-    What earlier runs told, and how much a sample of this one counts, is put in by `replace(problem, earlier=, share=)`.
+    The information of earlier runs, and the weight of a sample of this one, are set by `replace(problem, earlier=, share=)`.
     """
     _check_limits(robot, excitation, constraints)
     still = np.where(excitation.moving, 0.0, np.nan if pose is None else pose)
@@ -193,10 +193,10 @@ def constraint_values(
             rms = np.sqrt(square[:, rms_limited])
             parts.append(rms / (SEARCH_SHARE * constraints.torque_rms[rms_limited]) - 1.0)
     if constraints.scene is not None:
-        wanted = required(problem.robot, constraints.scene) + SEARCH_CLEARANCE
+        minimum = required(problem.robot, constraints.scene) + SEARCH_CLEARANCE
         places = np.concatenate([q, *_quiet_places(problem, candidates, q)], axis=2)
         found = population_clearances(problem.robot, constraints.scene, np.ascontiguousarray(places))
-        parts.append((wanted - found) / CLEARANCE_SCALE)
+        parts.append((minimum - found) / CLEARANCE_SCALE)
     if np.isfinite(constraints.tool_speed):
         speed = population_tool_speeds(problem.robot, q, dq)
         parts.append(speed[:, None] / (SEARCH_SHARE * constraints.tool_speed) - 1.0)
@@ -502,10 +502,10 @@ def _clearance(problem: Problem, active: Active, q: FloatArray) -> FloatArray:
     scene, rows = problem.constraints.scene, active.clearance[1]
     if scene is None or not rows.size:
         return np.empty(0)
-    wanted = required(problem.robot, scene)[rows] + SEARCH_CLEARANCE
+    minimum = required(problem.robot, scene)[rows] + SEARCH_CLEARANCE
     rows = np.tile(rows, len(q) // rows.size)
     left = clearances(problem.robot, scene, q)[np.arange(rows.size), rows]
-    return np.asarray((np.tile(wanted, rows.size // wanted.size) - left) / CLEARANCE_SCALE)
+    return np.asarray((np.tile(minimum, rows.size // minimum.size) - left) / CLEARANCE_SCALE)
 
 
 def _clearance_slopes(problem: Problem, active: Active, candidate: Candidates) -> FloatArray:

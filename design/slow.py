@@ -18,7 +18,7 @@ import scipy.linalg
 
 from excitor.design.approach import BlockedPose, NoPath, Sampling, approach, blocked, is_clear
 from excitor.design.constraints import Constraints, row_excesses, row_limits, row_values
-from excitor.design.motion import RISE_MOST, Piece, rise
+from excitor.design.motion import RISE_MOST, Segment, rise
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.cell import clearances, required, row_names
 from excitor.robots.dynamics import frame_jacobian, inverse_dynamics, regressor
@@ -108,13 +108,13 @@ def measured_duration(run: SlowRun) -> float:
     return float(sum(end - start for start, end in _measured_spans(run)))
 
 
-def slow_pieces(run: SlowRun) -> tuple[Piece, ...]:
+def slow_segments(run: SlowRun) -> tuple[Segment, ...]:
     """Cut a run into polynomial motion segments, each with bounds of all its derivatives, for the certificate.
 
     A repeated move is listed once.
     """
     starts = np.concatenate([[0.0], np.cumsum(run.durations)])
-    pieces: list[Piece] = []
+    segments: list[Segment] = []
     made = set()
     for k in np.flatnonzero(np.diff(run.knots, axis=0).any(axis=1)).tolist():
         move = (run.knots[k : k + 2].tobytes(), float(run.durations[k]), float(run.blends[k]))
@@ -122,11 +122,11 @@ def slow_pieces(run: SlowRun) -> tuple[Piece, ...]:
             continue
         made.add(move)
         T, B, start = float(run.durations[k]), float(run.blends[k]), float(starts[k])
-        pieces.append(_piece(run, k, f"move {k + 1} speeding up", (start, 0.0, B)))
+        segments.append(_segment(run, k, f"move {k + 1} speeding up", (start, 0.0, B)))
         if T - B > B * (1.0 + _ROUNDING):
-            pieces.append(_piece(run, k, f"move {k + 1} cruising", (start, B, T - B)))
-        pieces.append(_piece(run, k, f"move {k + 1} slowing down", (start, T - B, T)))
-    return tuple(pieces)
+            segments.append(_segment(run, k, f"move {k + 1} cruising", (start, B, T - B)))
+        segments.append(_segment(run, k, f"move {k + 1} slowing down", (start, T - B, T)))
+    return tuple(segments)
 
 
 def excesses(robot: Robot, run: SlowRun, constraints: Constraints, *, step: float = 0.01) -> tuple[str, ...]:
@@ -192,7 +192,7 @@ def _measured_spans(run: SlowRun) -> Iterator[tuple[float, float]]:
         start += float(duration)
 
 
-def _piece(run: SlowRun, k: int, name: str, times: tuple[float, float, float]) -> Piece:
+def _segment(run: SlowRun, k: int, name: str, times: tuple[float, float, float]) -> Segment:
     """Build the segment of move k that starts at times[0], from times[1] to times[2] after that start, s."""
     start, first, last = times
     T, B = run.durations[k], run.blends[k]
@@ -208,7 +208,7 @@ def _piece(run: SlowRun, k: int, name: str, times: tuple[float, float, float]) -
         rates[1:] = 0.0
     place = np.maximum(np.abs(a), np.abs(run.knots[k + 1]))
     most = np.concatenate([place[None], rates[:, None] * np.abs(way)])
-    return Piece(name, start + first, last - first, evaluate, most)
+    return Segment(name, start + first, last - first, evaluate, most)
 
 
 def _chunks(n: int) -> Iterator[IntArray]:
@@ -297,9 +297,9 @@ def finished(robot: Robot, moves: Moves, *, kind: SlowKind, notes: list[str]) ->
     free = np.diff(knots, axis=0).any(axis=1) & ~measured
     reasons: tuple[str, ...] = ()
     for slower in _SLOWER ** np.arange(20):
-        stretch = np.where(free, slower, 1.0)
-        durations = np.array([whole(T, h) for T in stretch * moves.durations])
-        run = SlowRun(kind, h, knots, durations, stretch * np.array(moves.blends), measured, tuple(notes))
+        factor = np.where(free, slower, 1.0)
+        durations = np.array([whole(T, h) for T in factor * moves.durations])
+        run = SlowRun(kind, h, knots, durations, factor * np.array(moves.blends), measured, tuple(notes))
         reasons = excesses(robot, run, moves.constraints)
         if not reasons:
             return run
@@ -549,11 +549,11 @@ def static_columns(robot: Robot, q: FloatArray) -> IntArray:
     """Find independent columns of the regressor at rest in the poses q, as the layout numbers them."""
     W = stack(regressor(robot, posture(q)))
     norms = np.linalg.norm(W, axis=0)
-    shown = norms > _TOLERANCE * norms.max(initial=0.0)
+    visible = norms > _TOLERANCE * norms.max(initial=0.0)
     for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
         if friction_model(term).memory:  # what it holds depends on how the pose was reached
-            shown[column] = False
-    columns = np.flatnonzero(shown)
+            visible[column] = False
+    columns = np.flatnonzero(visible)
     if not len(columns):
         raise InfeasibleRun("a static run shows nothing", [f"{robot.name} has no gravity and no offsets at rest"])
     _, R, order = scipy.linalg.qr(W[:, columns] / norms[columns], mode="economic", pivoting=True)

@@ -307,9 +307,9 @@ def _cell_violations(problem: TorqueProblem, runs: SimulatedRuns, share: float) 
     constraints = problem.constraints
     parts: list[FloatArray] = [np.empty((len(runs.q), 0))]
     if constraints.scene is not None:
-        wanted = required(problem.robot, constraints.scene) + (SEARCH_CLEARANCE if share < 1.0 else 0.0)
+        minimum = required(problem.robot, constraints.scene) + (SEARCH_CLEARANCE if share < 1.0 else 0.0)
         left = population_clearances(problem.robot, constraints.scene, runs.q)
-        parts.append((wanted - left) / CLEARANCE_SCALE)
+        parts.append((minimum - left) / CLEARANCE_SCALE)
     if np.isfinite(constraints.tool_speed):
         fastest = population_tool_speeds(problem.robot, runs.q, runs.dq)
         parts.append(fastest[:, None] / (share * constraints.tool_speed) - 1.0)
@@ -503,7 +503,7 @@ def _genetic(
     if len(X) < 4:
         return
     first = Population.new("X", X)
-    _tell_values(first, F, G)
+    _report_values(first, F, G)
     ga = GA(
         pop_size=len(X),
         sampling=first,
@@ -547,19 +547,19 @@ def _run(
     box = Problem(n_var=n, n_obj=1, n_ieq_constr=n_limits, xl=-np.ones(n), xu=np.ones(n))
     algorithm.setup(box, termination=NoTermination(), seed=int(random.integers(2**31)), verbose=False)
     while algorithm.has_next():
-        asked = algorithm.ask()
-        known = all("F" in individual.evaluated for individual in asked)  # the repaired start
-        if not known:
-            X = np.asarray(asked.get("X"), dtype=float)
+        offspring = algorithm.ask()
+        evaluated = all("F" in individual.evaluated for individual in offspring)  # the repaired start
+        if not evaluated:
+            X = np.asarray(offspring.get("X"), dtype=float)
             if len(X) > ledger.left - keep:
                 return
             F, G = evaluate(ledger.problem, X)
             ledger.record(X, F, G, len(X))
-            _tell_values(asked, *judge(F, G))
-        algorithm.tell(infills=asked)
+            _report_values(offspring, *judge(F, G))
+        algorithm.tell(infills=offspring)
 
 
-def _tell_values(population: Any, F: FloatArray, G: FloatArray) -> None:
+def _report_values(population: Any, F: FloatArray, G: FloatArray) -> None:
     population.set("F", F[:, None])
     population.set("G", G)
     for individual in population:
@@ -744,13 +744,13 @@ def _within_intervals(ddq: FloatArray) -> FloatArray:
 
 def _below(name: str, unit: str, limit: float, worst: float, error: float) -> Margin:
     return below(
-        name, unit, limit=float(limit), upper=float(worst + error), seen=float(worst), proof=_how(error), where=""
+        name, unit, limit=float(limit), upper=float(worst + error), attained=float(worst), proof=_how(error), where=""
     )
 
 
 def _above(name: str, unit: str, limit: float, worst: float, error: float) -> Margin:
     return above(
-        name, unit, limit=float(limit), lower=float(worst - error), seen=float(worst), proof=_how(error), where=""
+        name, unit, limit=float(limit), lower=float(worst - error), attained=float(worst), proof=_how(error), where=""
     )
 
 

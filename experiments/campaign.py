@@ -342,8 +342,8 @@ class OpenCampaign:
         about_logs = {"run", "log", "matlab", "processing", "identify", "locked", "targets", "rated", "arm"}
         if self.content.task == "arm":
             about_logs.add("task")
-        asked = self.content.model_dump_json(exclude=about_logs)
-        return hashlib.sha256((asked + "\0" + robot_text(self.robot_source)).encode()).hexdigest()
+        content = self.content.model_dump_json(exclude=about_logs)
+        return hashlib.sha256((content + "\0" + robot_text(self.robot_source)).encode()).hexdigest()
 
 
 def in_memory(robot: Robot, content: Campaign) -> OpenCampaign:

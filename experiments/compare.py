@@ -116,7 +116,7 @@ class Difference:
     @property
     def within_noise(self) -> bool:
         """True if the difference is not significant, or too small to matter."""
-        return self.low <= 0.0 or self.value < SHOWN
+        return self.low <= 0.0 or self.value < RESOLUTION
 
 
 @dataclass(frozen=True)
@@ -223,17 +223,17 @@ class Bias:
     def sentence(self) -> str:
         """Result of the test as a sentence."""
         verdict = "finds least squares biased" if self.found else "finds no bias of least squares"
-        said = f"The Durbin-Wu-Hausman test {verdict} (p = {self.p_value:.2g})"
+        test = f"The Durbin-Wu-Hausman test {verdict} (p = {self.p_value:.2g})"
         if not self.strong:
-            shown = "would have shown" if not self.found else "is free of them, and iv itself is uncertain"
+            verb = "would have shown" if not self.found else "is free of them, and iv itself is uncertain"
             return (
-                f"{said}. The commanded motion is not known here, and instruments simulated along the measured "
-                f"motion share its slow errors: only fast errors {shown}."
+                f"{test}. The commanded motion is not known here, and instruments simulated along the measured "
+                f"motion share its slow errors: only fast errors {verb}."
             )
         if not self.found:
-            return f"{said}: noise in the measured motion does not matter, and instruments are not needed."
+            return f"{test}: noise in the measured motion does not matter, and instruments are not needed."
         return (
-            f"{said}: instruments, which are independent of the noise of the measured motion, give significantly other "
+            f"{test}: instruments, which are independent of the noise of the measured motion, give significantly other "
             "parameters. Noise in velocities and accelerations is one cause, a model that lacks something (a friction "
             "term, a delay) is another."
         )
@@ -316,7 +316,7 @@ def compare_prepared(
 ) -> Comparison:
     """Run methods, all of them unless some are named, on one problem."""
     chosen = named(methods)
-    answers = tuple(told(answered(name, prepared, asked=bool(methods)), prepared, tell) for name in chosen)
+    answers = tuple(reported(answered(name, prepared, requested=bool(methods)), prepared, tell) for name in chosen)
     check_friction(prepared, answers)
     judged = [found for entry in answers if (found := judge_answer(prepared, entry)) is not None]
     if not judged:
@@ -333,10 +333,10 @@ def named(methods: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(methods)) or list(METHODS)
 
 
-def answered(method: str, prepared: ComparisonProblem, *, asked: bool) -> Answer:
+def answered(method: str, prepared: ComparisonProblem, *, requested: bool) -> Answer:
     """Run a method; one that would take minutes only if it is requested."""
     problem = prepared.problem
-    if method in SIMULATING and not asked:
+    if method in SIMULATING and not requested:
         seconds = seconds_of(method, problem)
         if seconds > LONGEST_S:
             words = f"left out, as it would take some {seconds:.0f} s; request it with --method {method}"
@@ -349,11 +349,11 @@ def answered(method: str, prepared: ComparisonProblem, *, asked: bool) -> Answer
     return found
 
 
-def told(found: Answer, prepared: ComparisonProblem, tell: Tell) -> Answer:
+def reported(found: Answer, prepared: ComparisonProblem, tell: Tell) -> Answer:
     """Report a method's result."""
     judged = judge_answer(prepared, found)
-    said = f"refused: {found.refused}" if judged is None else f"{error_words(judged.error)} held out"
-    tell(f"{found.method}: {said} ({found.cpu_s:.1f} s)")
+    outcome = f"refused: {found.refused}" if judged is None else f"{error_words(judged.error)} held out"
+    tell(f"{found.method}: {outcome} ({found.cpu_s:.1f} s)")
     return found
 
 
@@ -393,9 +393,9 @@ def concluded(
     every = pairs(prepared.judging, judged)
     signs = symptoms(prepared, chosen, model.velocity, late)
     dissenting = dissents(judged, every, chosen.name)
-    said = beliefs(robot, judged, chosen, found=dissenting, compared=compared, signs=signs, bias=bias)
+    reasons = beliefs(robot, judged, chosen, found=dissenting, compared=compared, signs=signs, bias=bias)
     if advice.method is None:  # all are wrong, so none is preferred
-        said = []
+        reasons = []
     tell(f"{advice.headline}")
     return Comparison(
         prepared=prepared,
@@ -407,7 +407,7 @@ def concluded(
         baselines=baselines,
         bias=bias,
         recommendation=advice,
-        beliefs=tuple(said),
+        beliefs=tuple(reasons),
         simulated=simulate(prepared, judged, tell),
         findings=prepared.examined.findings,
     )
@@ -478,7 +478,7 @@ def pair_of(found: Sequence[Pair], one: str, other: str) -> Pair | None:
 DRAWS = 2000
 SEED = 0
 LEAST_BLOCKS = 20  # of the greatest length; fewer say little about how blocks differ
-SHOWN = 5e-5  # of the torques: what a person is shown of an error has no further digits
+RESOLUTION = 5e-5  # of the torques: what a person is shown of an error has no further digits
 CELLS_PER_BLOCK = 4  # blocks start at quarters of their length
 
 
@@ -500,9 +500,9 @@ def differences(judging: Regression, residuals: Sequence[FloatArray], best: int)
 
 def block_samples(judging: Regression, residual: FloatArray) -> int:
     """Choose a block's length, in samples, from the most correlated joint."""
-    asked = max(entry.block for entry in whiteness(judging, residual))
+    length = max(entry.block for entry in whiteness(judging, residual))
     n_samples = len(np.unique(np.column_stack([judging.run, judging.sample]), axis=0))
-    return max(1, int(min(np.ceil(asked), n_samples // LEAST_BLOCKS)))
+    return max(1, int(min(np.ceil(length), n_samples // LEAST_BLOCKS)))
 
 
 def cells(judging: Regression, block: int) -> tuple[IntArray, IntArray]:
@@ -569,7 +569,7 @@ def in_open_loop(
     prepared: ComparisonProblem, judged: Sequence[MethodResult], runs: Mapping[str, Samples]
 ) -> ModelSimulations:
     """Integrate every model under the measured torques alone."""
-    robot, rows, said = (
+    robot, rows, notes = (
         prepared.problem.robot,
         [],
         (
@@ -598,7 +598,7 @@ def in_open_loop(
                 )
             )
     return ModelSimulations(
-        "open loop", said, "position error, rms, rad or m", f"in the first {FIRST_S:g} s, rad or m", tuple(rows)
+        "open loop", notes, "position error, rms, rad or m", f"in the first {FIRST_S:g} s, rad or m", tuple(rows)
     )
 
 
@@ -633,11 +633,11 @@ def in_closed_loop(
                     "",
                 )
             )
-    said = (
+    notes = (
         f"Up to {SPAN_S:g} s of a run were simulated along the measured motion: {ASSUMED}. Open loop would show how "
         "far errors integrate through a geared drive, not how good a model is.",
     )
-    return ModelSimulations("closed loop", said, "torque error", "position error, rms, rad or m", tuple(rows))
+    return ModelSimulations("closed loop", notes, "torque error", "position error, rms, rad or m", tuple(rows))
 
 
 def torque_share(prepared: ComparisonProblem, run: Samples, tau: FloatArray) -> float:
@@ -688,17 +688,17 @@ def recommend(
     names = tuple(entry.name for entry in sorted(within, key=lambda entry: entry.error))
     worse = [name for name in ("zero", "gravity only") if best.error >= others.get(name, float("inf"))]
     if worse:
-        said = (
+        sentences = (
             f"Even the best of them, {best.name}, leaves {percent(best.error)} of torques that it was not fitted to: "
             f"no better than {several([BASELINES[name] for name in worse])}. The data or the robot's model are wrong, "
             "and another estimator will not correct that."
         )
         if best.training.relative_total < FITTED * best.error:
-            said += (
+            sentences += (
                 f" Torques that it was fitted to it leaves {error_words(best.training.relative_total)} of, so check "
                 "what differs in the held-out runs: signs, units, load."
             )
-        return Recommendation(None, best.name, "Take none of these models", (said,), names)
+        return Recommendation(None, best.name, "Take none of these models", (sentences,), names)
     why = _best(chosen, judged, compared) if chosen is best else _instead(chosen, best, compared[chosen.name], bias)
     doubts = [
         *_doubts(chosen, bias, others, bodies),
@@ -735,17 +735,17 @@ def _best(chosen: MethodResult, judged: Sequence[MethodResult], compared: Mappin
             f"It is the only method that gave an answer; of torques that it was not fitted to it leaves "
             f"{error_words(chosen.error)}."
         ]
-    said = (
+    notes = (
         f"Of torques that none of the {len(judged)} methods was fitted to, it leaves {error_words(chosen.error)}: the "
         "least of all."
     )
     second, difference = others[0], compared[others[0].name]
     if difference.within_noise:
         return [
-            f"{said} {second.name} is as good within noise ({error_words(second.error)}), and no preferable choice."
+            f"{notes} {second.name} is as good within noise ({error_words(second.error)}), and no preferable choice."
         ]
     return [
-        f"{said} The next, {second.name}, leaves {error_words(second.error)}; over other segments of time it would be "
+        f"{notes} The next, {second.name}, leaves {error_words(second.error)}; over other segments of time it would be "
         f"{points(difference.low)} to {points(difference.high)} more than the best, which is beyond noise."
     ]
 
@@ -757,13 +757,13 @@ def _instead(chosen: MethodResult, best: MethodResult, difference: Difference, b
             f"It leaves {error_words(chosen.error)} of torques that it was not fitted to. {best.name} leaves less by "
             f"{points(difference.value)}, which is negligible. {_why(chosen, best, bias)}"
         ]
-    said = (
+    notes = (
         f"It leaves {error_words(chosen.error)} of torques that it was not fitted to. {best.name} leaves a little "
         f"less, {error_words(best.error)}, but the difference of {points(difference.value)} is within the noise of "
         f"these data: over other segments of time it would be between {points(difference.low)} "
         f"and {points(difference.high)}."
     )
-    return [f"{said} {_why(chosen, best, bias)}"]
+    return [f"{notes} {_why(chosen, best, bias)}"]
 
 
 def _why(chosen: MethodResult, best: MethodResult, bias: Bias | None) -> str:
@@ -779,40 +779,44 @@ def _why(chosen: MethodResult, best: MethodResult, bias: Bias | None) -> str:
 
 def impossible(entry: MethodResult) -> str:
     """Describe in what a model contradicts physics."""
-    said = []
+    problems = []
     if not entry.smallest_inertia > 0.0:
-        said.append(
+        problems.append(
             f"the mass matrix that {entry.name} gives is not positive definite (smallest eigenvalue "
             f"{entry.smallest_inertia:.2g}), so a simulation of it would diverge"
         )
     if entry.driving:
-        said.append(f"{entry.name} gives friction below 0 ({', '.join(entry.driving)}), which would drive its joint")
-    return several(said)
+        problems.append(
+            f"{entry.name} gives friction below 0 ({', '.join(entry.driving)}), which would drive its joint"
+        )
+    return several(problems)
 
 
 def _doubts(
     chosen: MethodResult, bias: Bias | None, others: Mapping[str, float], bodies: Mapping[str, float]
 ) -> list[str]:
     """List remaining doubts about the chosen method."""
-    said = []
+    notes = []
     if not chosen.possible:
-        told = f"Use it for torques of motions like these, not for simulation: {impossible(chosen)}."
+        warning = f"Use it for torques of motions like these, not for simulation: {impossible(chosen)}."
         if chosen.name in bodies:
-            told += f" Its physically consistent version, which leaves {error_words(bodies[chosen.name])}, is for that."
-        said.append(told)
+            warning += (
+                f" Its physically consistent version, which leaves {error_words(bodies[chosen.name])}, is for that."
+            )
+        notes.append(warning)
     if chosen.error > POOR:
-        said.append(
+        notes.append(
             f"{percent(chosen.error)} is large: it is the best of poor models. Check the data first (rate, filter of "
             "positions, units) and to the robot's file."
         )
     prior = others.get("prior model", float("inf"))
     if chosen.error > WRONG * prior:
-        said.append(
+        notes.append(
             f"The prior model leaves less, {percent(prior)}: identification made it worse, so check the data first."
         )
     if bias is not None and (bias.concerns(chosen.name) or bias.suspects(chosen.name)):
-        said.append(bias.advice(chosen.name))
-    return said
+        notes.append(bias.advice(chosen.name))
+    return notes
 
 
 def _late(late: float | None) -> list[str]:
@@ -924,17 +928,17 @@ def beliefs(
     bias: Bias | None,
 ) -> list[str]:
     """Describe which methods disagree with the recommended one, why, and which to believe."""
-    said = [] if bias is None else [bias.sentence]
-    said += _vague(judged, chosen, found)
+    notes = [] if bias is None else [bias.sentence]
+    notes += _vague(judged, chosen, found)
     if len(judged) == 1:
-        return said
+        return notes
     if not found:
-        return [*said, f"No other method contradicts {chosen.name}: parameters lie within each other's intervals."]
+        return [*notes, f"No other method contradicts {chosen.name}: parameters lie within each other's intervals."]
     for kind, explain in EXPLANATIONS.items():
         group = [dissent for dissent in found if dissent.kind == kind]
         if group:
-            said.append(f"{_who(chosen, group)} {explain(signs, bias)} {_decided(chosen, group, compared, bias)}")
-    return said + _friction(robot, chosen, found, signs)
+            notes.append(f"{_who(chosen, group)} {explain(signs, bias)} {_decided(chosen, group, compared, bias)}")
+    return notes + _friction(robot, chosen, found, signs)
 
 
 def _vague(judged: Sequence[MethodResult], chosen: MethodResult, found: Sequence[Dissent]) -> list[str]:
@@ -967,18 +971,18 @@ def _who(chosen: MethodResult, group: Sequence[Dissent]) -> str:
 
 
 def _timing(signs: Symptoms, _: Bias | None) -> str:
-    said = (
+    note = (
         "Momentum, energy and power weigh the same samples in another way than torques do, and so what filters left "
         "and the moment at which a torque was sampled."
     )
     if signs.late is not None and abs(signs.late) > LATE_BEYOND_RESOLUTION:
         when = "after" if signs.late > 0.0 else "before"
         return (
-            f"{said} Torques seem to come {show(1e3 * abs(signs.late), 2)} ms {when} their motion, which alone can "
+            f"{note} Torques seem to come {show(1e3 * abs(signs.late), 2)} ms {when} their motion, which alone can "
             "make them disagree: see to that first, and compare again."
         )
     return (
-        f"{said} No common delay shows; then it is the weights, strong joints and fast motion counting most, or noise "
+        f"{note} No common delay shows; then it is the weights, strong joints and fast motion counting most, or noise "
         "in accelerations, which only torques and power need."
     )
 
@@ -1069,11 +1073,11 @@ def _decided(
             f"The held-out error in total ({errors}, {chosen.name} {error_words(chosen.error)}) counts large torques "
             f"most too: believe {chosen.name} for their joints, and compare the others joint by joint."
         )
-    said = [_whom(chosen, others, compared, alone=not behind)] if others else []
+    notes = [_whom(chosen, others, compared, alone=not behind)] if others else []
     if behind:
         surely = bias is not None and bias.concerns(chosen.name)
-        said.append(_either(chosen, behind) if surely else _open(chosen, behind))
-    return " ".join(said)
+        notes.append(_either(chosen, behind) if surely else _open(chosen, behind))
+    return " ".join(notes)
 
 
 def _misled(chosen: MethodResult, dissent: Dissent, bias: Bias | None) -> bool:
@@ -1110,7 +1114,7 @@ def _whom(
     alike = [compared[d.method.name].within_noise or d.method.error <= chosen.error for d in group]
     near = [d.method for d, as_good in zip(group, alike, strict=True) if as_good]
     far = [d.method for d, as_good in zip(group, alike, strict=True) if not as_good]
-    said = []
+    notes = []
     if far:
         errors = several([f"{entry.name} {error_words(entry.error)}" for entry in far])
         verb = (
@@ -1120,15 +1124,15 @@ def _whom(
             if len(far) == len(group) and alone
             else f"{several([e.name for e in far])} {'predicts' if len(far) == 1 else 'predict'}"
         )
-        said.append(
+        notes.append(
             f"Held out {verb} worse ({errors}, {chosen.name} {error_words(chosen.error)}), so believe {chosen.name}."
         )
     if near:
-        said.append(
+        notes.append(
             f"Held out, {several([entry.name for entry in near])} and {chosen.name} predict equally well, so these "
             "motions do not decide: take such parameters for known only as far as both intervals together."
         )
-    return " ".join(said)
+    return " ".join(notes)
 
 
 def _friction(robot: Robot, chosen: MethodResult, found: Sequence[Dissent], signs: Symptoms) -> list[str]:
@@ -1138,13 +1142,13 @@ def _friction(robot: Robot, chosen: MethodResult, found: Sequence[Dissent], sign
     about = sum(name in friction for name in names) >= FRICTION * len(names)
     if not about and not signs.friction:
         return []
-    said = "Much of what differs is friction." if about else ""
+    note = "Much of what differs is friction." if about else ""
     if signs.friction:
-        said += (
+        note += (
             f" Residuals of {chosen.name} at {several(signs.friction)} follow the velocity: friction there has another "
             "form than the robot's model, and every method changes other parameters to compensate."
         )
-    return [said.strip()]
+    return [note.strip()]
 
 
 EXACT = ("ols", "wls", "irls", "ridge", "rls", "ml")  # take the measured motion for the true one
@@ -1169,14 +1173,14 @@ def symptoms(prepared: ComparisonProblem, chosen: MethodResult, speed: FloatArra
     """Find delay, outliers and wrong friction in a method's residuals; `speed` is of each equation's joint."""
     robot, judging, residual = prepared.problem.robot, prepared.judging, chosen.residual
     joints = [int(j) for j in np.unique(judging.joint)]
-    worth = {entry.joint: entry.n_effective for entry in whiteness(judging, residual)}
+    effective = {entry.joint: entry.n_effective for entry in whiteness(judging, residual)}
     return Symptoms(
         late=late,
         tails=tuple(robot.joint_names[j] for j in joints if heavy(residual[judging.joint == j])),
         friction=tuple(
             robot.joint_names[j]
             for j in joints
-            if trend(speed[judging.joint == j], residual[judging.joint == j], worth[judging.joint_names[j]]) > TREND
+            if trend(speed[judging.joint == j], residual[judging.joint == j], effective[judging.joint_names[j]]) > TREND
         ),
     )
 
@@ -1195,17 +1199,17 @@ def heavy(residual: FloatArray) -> bool:
     return beyond > HEAVY * NORMAL_TAIL
 
 
-def trend(speed: FloatArray, residual: FloatArray, worth: float) -> float:
+def trend(speed: FloatArray, residual: FloatArray, effective: float) -> float:
     """Compute the share of the residuals' rms explained by their mean over velocity, beyond the share due to noise.
 
-    `worth`: their effective number of independent samples; means over BINS bins explain BINS / worth of noise.
+    `effective`: their effective number of independent samples; means over BINS bins explain BINS / worth of noise.
     """
     edges = np.quantile(speed, np.linspace(0.0, 1.0, BINS + 1)[1:-1])
     place = np.searchsorted(edges, speed)
     mean = np.bincount(place, residual, BINS) / np.maximum(np.bincount(place, minlength=BINS), 1)
     size = float(np.mean(residual**2))
     explained = float(np.mean(mean[place] ** 2)) / size if size > 0.0 else 0.0
-    return float(np.sqrt(max(explained - BINS / max(worth, 1.0), 0.0)))
+    return float(np.sqrt(max(explained - BINS / max(effective, 1.0), 0.0)))
 
 
 def error_words(value: Any) -> str:
@@ -1234,25 +1238,25 @@ def outcome(data: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
     if not entry.get("parameters"):
         refused = str(entry.get("refused") or "no reason given")
         return refused if refused.startswith("left out") else f"refused: {refused}"
-    said = []
+    notes = []
     eigenvalue = finite(entry.get("smallest_mass_matrix_eigenvalue"))
     if eigenvalue is not None and eigenvalue <= 0.0:
-        said.append("its mass matrix is not positive definite")
+        notes.append("its mass matrix is not positive definite")
     below = entries(entry, "friction_below_zero")
     if below:
-        said.append(f"friction below 0: {', '.join(map(str, below))}")
+        notes.append(f"friction below 0: {', '.join(map(str, below))}")
     total, nothing = (
         subtable(entry, "held_out").get("total"),
         subtable(subtable(data, "baselines"), "zero").get("total"),
     )
     if total is not None and nothing is not None and total >= nothing:
-        said.insert(0, "predicts worse than no model at all")
+        notes.insert(0, "predicts worse than no model at all")
     behind = subtable(entry, "behind_the_best")
     if behind.get("value") == 0.0:
-        said.insert(0, "least held-out error")
+        notes.insert(0, "least held-out error")
     elif behind.get("within_noise"):
-        said.insert(0, "as good as the best within noise")
+        notes.insert(0, "as good as the best within noise")
     bodies = subtable(entry, "consistent")
     if bodies.get("refused"):
-        said.append(f"no consistent version: {bodies['refused']}")
-    return "; ".join(said)
+        notes.append(f"no consistent version: {bodies['refused']}")
+    return "; ".join(notes)

@@ -85,7 +85,7 @@ def run(folder: Path | None, quiet: bool = False) -> Report:
     ]
     pages = [plan, programs, report]
     if not quiet:
-        _tell(folder, pages)
+        _print_pages(folder, pages)
     return Report("demo", "demo", figures, {"folder": str(folder), "pages": [str(path) for path in pages]})
 
 
@@ -157,7 +157,7 @@ def _stage(command: str, quiet: bool) -> Iterator[None]:
         console.print(f"  {time.process_time() - start:.1f} s", style="dim")
 
 
-def _tell(folder: Path, pages: list[Path]) -> None:
+def _print_pages(folder: Path, pages: list[Path]) -> None:
     from rich.console import Console
 
     console = Console()

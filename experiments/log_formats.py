@@ -123,10 +123,10 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 def format_of(target: str, name: str | None = None) -> Format:
     """Return a target's log format; by default the first of the target's formats."""
-    known = OF_TARGET[target_of(target).name]
-    if name is not None and name not in known:
-        raise ExcitorError(f"{target}: has no log format {name!r}; it has {', '.join(known)}")
-    return FORMATS[name or known[0]]
+    names = OF_TARGET[target_of(target).name]
+    if name is not None and name not in names:
+        raise ExcitorError(f"{target}: has no log format {name!r}; it has {', '.join(names)}")
+    return FORMATS[name or names[0]]
 
 
 def refusal(target: str, robot: Robot, name: str | None = None) -> str:
@@ -162,8 +162,8 @@ def lacking_effort(target: str, form: Format, robot: Robot) -> CannotLog:
     """Describe the drive signal that a format needs and a robot does not have."""
     others = "choose another target, such as csv"
     if not form.efforts:
-        told = f"{target}: {form.title} writes positions only, which give no model; use another of its logs"
-        return CannotLog(f"{told} ({', '.join(OF_TARGET[target_of(target).name])}), or {others}")
+        problem = f"{target}: {form.title} writes positions only, which give no model; use another of its logs"
+        return CannotLog(f"{problem} ({', '.join(OF_TARGET[target_of(target).name])}), or {others}")
     if "current" in form.efforts:
         return CannotLog(
             f"{target} logs motor currents; {robot.name}'s file has no current law, so they give no torque; "

@@ -144,13 +144,13 @@ class Model:
         """Return the main figures in one line."""
         if self.task == "payload":
             return f"Model(what {self.robot_name} carries)"
-        told = [f"{len(self.names)} parameters by {self.method or 'an unnamed method'}"]
+        parts = [f"{len(self.names)} parameters by {self.method or 'an unnamed method'}"]
         for name, validation in (("held_out", self.held_out), ("training", self.training)):
             error = dict((validation or {}).get("figures", {})).get(f"{name}_relative_error")
-            told += [] if error is None else [f"{name.replace('_', '-')} torque error {100.0 * error:.3g} %"]
-        told += [] if self.condition is None else [f"condition {self.condition:.3g}"]
-        told.append("no consistent parameters" if self.standard is None else "physically consistent")
-        return f"Model({self.robot_name}: {', '.join(told)})"
+            parts += [] if error is None else [f"{name.replace('_', '-')} torque error {100.0 * error:.3g} %"]
+        parts += [] if self.condition is None else [f"condition {self.condition:.3g}"]
+        parts.append("no consistent parameters" if self.standard is None else "physically consistent")
+        return f"Model({self.robot_name}: {', '.join(parts)})"
 
     @property
     def where(self) -> str:
@@ -464,8 +464,8 @@ def read_model(path: str | PathLike[str], robot: Robot | None = None) -> Model:
     try:
         file = _File.model_validate(data)
     except ValidationError as error:
-        told = "; ".join(sentences(list(error.errors(include_url=False)))[:5])
-        raise ExcitorError(f"{path}: is no whole model: {told}; identify the campaign again") from None
+        problems = "; ".join(sentences(list(error.errors(include_url=False)))[:5])
+        raise ExcitorError(f"{path}: is no whole model: {problems}; identify the campaign again") from None
     return _model(file, path, robot)
 
 

@@ -63,8 +63,8 @@ def known_arm(campaign: OpenCampaign) -> tuple[Arm, str]:
     links, rotors = content.arm.links_percent, content.arm.rotors_percent
     if links == rotors == 0.0:
         return exact_arm(robot), f"the arm as the file of {robot.name} has it, assumed exact"
-    told = f"the arm as the file of {robot.name} has it, links uncertain by {links:g} %, rotors by {rotors:g} %"
-    return doubted_arm(robot, links / 100.0, rotors / 100.0), told
+    source = f"the arm as the file of {robot.name} has it, links uncertain by {links:g} %, rotors by {rotors:g} %"
+    return doubted_arm(robot, links / 100.0, rotors / 100.0), source
 
 
 def arm_of_model(folder: Path, name: str, robot: Robot) -> Arm:
@@ -232,7 +232,7 @@ def identify_payload(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Ide
             tell(f"{finding.level}: {finding}")
         weighed = reweighed(runs.known, estimate)
         body, refusal = consistent(task, weighed, estimate)
-        predicted = tuple(foretold(task, runs, run, estimate) for run in (*runs.known, *runs.unseen))
+        predicted = tuple(compare_predicted(task, runs, run, estimate) for run in (*runs.known, *runs.unseen))
     static, static_refusal = (None, "") if not runs.poses else from_poses(campaign, runs, arm, estimate)
     return IdentifiedLoad(
         campaign, runs, arm, source, findings, estimate, body, refusal, static, static_refusal, predicted
@@ -300,7 +300,7 @@ def pose_noise(campaign: OpenCampaign, robot: Robot) -> FloatArray:
     return np.asarray(np.sqrt(carried_from_joints(robot) ** 2 @ np.square(sigma)))
 
 
-def foretold(task: LoadTask, runs: PayloadRuns, run: LoadRun, estimate: LoadEstimate) -> PredictionErrors:
+def compare_predicted(task: LoadTask, runs: PayloadRuns, run: LoadRun, estimate: LoadEstimate) -> PredictionErrors:
     """Compare a run's torques with those predicted by the estimate."""
     system = equations(task, [run])
     left = system.tau - motor_torque(system, estimate.values)[0]
@@ -419,10 +419,10 @@ class RatingCheck:
     @property
     def sentence(self) -> str:
         """Comparison with the limit as a sentence."""
-        told = f"{self.what} is {self.value:.4g} ± {REACH * self.sigma:.2g} {self.unit}"
+        text = f"{self.what} is {self.value:.4g} ± {REACH * self.sigma:.2g} {self.unit}"
         if self.limit is None:
-            return f"{told}; no rating is stated to compare it with"
-        beside = f"{told}, {100.0 * self.value / self.limit:.0f} % of the allowed {self.limit:.4g}"
+            return f"{text}; no rating is stated to compare it with"
+        beside = f"{text}, {100.0 * self.value / self.limit:.0f} % of the allowed {self.limit:.4g}"
         why = {
             "within": "within the rating",
             "over": "over the rating",
@@ -646,10 +646,10 @@ def is_loaded(campaign: OpenCampaign, run: Run) -> bool:
     planned = next((entry for entry in read_manifest(path).programs if entry.name == name), None)
     if planned is None or planned.payload_kg is None:
         raise ExcitorError(f"{path}: does not say whether {name!r} is run with the load; emit the programs again")
-    told = planned.payload_kg > 0.0
-    if run.loaded is not None and run.loaded != told:
+    planned_load = planned.payload_kg > 0.0
+    if run.loaded is not None and run.loaded != planned_load:
         raise ExcitorError(
             f"run {run.name!r}: loaded is {str(run.loaded).lower()}, but its program was planned "
-            f"{'with' if told else 'without'} the load; one of them is wrong"
+            f"{'with' if planned_load else 'without'} the load; one of them is wrong"
         )
-    return told
+    return planned_load

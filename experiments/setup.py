@@ -462,8 +462,8 @@ def assumed_noise(robot: Robot, rate_hz: float, inflation: float) -> Noise:
     taken = np.sqrt(np.mean(tau**2, axis=0))
     size = np.where(np.isfinite(robot.limits.torque), robot.limits.torque, taken)
     sigma = ASSUMED_SHARE * np.where(size > 0.0, size, 1.0)
-    told = f"assumed: {100 * ASSUMED_SHARE:g} % of each joint's torque limit"
-    return Noise(sigma, rate_hz, inflation, source=told)
+    source = f"assumed: {100 * ASSUMED_SHARE:g} % of each joint's torque limit"
+    return Noise(sigma, rate_hz, inflation, source=source)
 
 
 def noise_of_model(folder: Path, given: campaign.Noise, robot: Robot) -> Noise:
@@ -546,8 +546,8 @@ def task_motion(setup: Setup) -> Motion:
             raise ExcitorError("leaves the folder of the campaign")
         return _read(setup, name)
     except (OSError, ValueError, ExcitorError) as error:
-        told = error.strerror if isinstance(error, OSError) else str(error)
-        raise InvalidCampaign(folder / FILE, [f"design.task: {name!r} {told}"]) from None
+        problem = error.strerror if isinstance(error, OSError) else str(error)
+        raise InvalidCampaign(folder / FILE, [f"design.task: {name!r} {problem}"]) from None
 
 
 def _read(setup: Setup, name: str) -> Motion:
@@ -557,15 +557,15 @@ def _read(setup: Setup, name: str) -> Motion:
     if path.stat().st_size > _LARGEST_FILE:
         raise ExcitorError("is too large for a task")
     rows = list(csv.reader(io.StringIO(path.read_text("utf-8-sig"))))
-    wanted = ["t", *setup.robot.joint_names]
-    if not rows or [cell.strip() for cell in rows[0]] != wanted:
-        raise ExcitorError(f"has no header {', '.join(wanted)}")
-    values = np.empty((len(rows) - 1, len(wanted)))
+    header = ["t", *setup.robot.joint_names]
+    if not rows or [cell.strip() for cell in rows[0]] != header:
+        raise ExcitorError(f"has no header {', '.join(header)}")
+    values = np.empty((len(rows) - 1, len(header)))
     for k, row in enumerate(rows[1:]):
         try:
             values[k] = [float(cell) for cell in row]
         except ValueError:
-            raise ExcitorError(f"row {k + 2}: {','.join(row)[:60]!r} are not {len(wanted)} numbers") from None
+            raise ExcitorError(f"row {k + 2}: {','.join(row)[:60]!r} are not {len(header)} numbers") from None
     if len(values) < _FEWEST or not np.isfinite(values).all():
         raise ExcitorError(f"has {len(values)} rows, expected at least {_FEWEST}, all finite")
     steps = np.diff(values[:, 0])

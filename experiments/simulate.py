@@ -64,7 +64,9 @@ class SimulationResult:
     refused: str = ""
 
 
-def simulate(folder: Path, targets: Sequence[str], asked: SimulationOptions, listen: Listen) -> list[SimulationResult]:
+def simulate(
+    folder: Path, targets: Sequence[str], options: SimulationOptions, listen: Listen
+) -> list[SimulationResult]:
     """Run a campaign's emitted programs on a virtual robot; without targets, those of all controllers emitted for.
 
     Nothing is written unless every target's programs are up to date and its place is free.
@@ -76,24 +78,26 @@ def simulate(folder: Path, targets: Sequence[str], asked: SimulationOptions, lis
         registry.target(name)
         problems = stale_programs(campaign, name)
         if problems:
-            told = "; ".join(problems)
-            raise ExcitorError(told if told.startswith(str(campaign.folder)) else f"programs/{name}: {told}")
-    refused = {name: refusal(name, plans[0].robot, _form(name, asked, names)) for name in names}
+            message = "; ".join(problems)
+            raise ExcitorError(message if message.startswith(str(campaign.folder)) else f"programs/{name}: {message}")
+    refused = {name: refusal(name, plans[0].robot, _form(name, options, names)) for name in names}
     for name in names:
         if not refused[name]:
-            check_free(campaign.folder, name, asked.fresh)
-    faults = [aim(fault_of(text, plans[0].robot), plans, asked.seed) for text in asked.faults]
-    truth = true_robot(campaign, plans, asked)
-    told = json.dumps({**truth_data(truth), "faults": [_said(fault, plans[0]) for fault in faults]}, indent=1) + "\n"
+            check_free(campaign.folder, name, options.fresh)
+    faults = [aim(fault_of(text, plans[0].robot), plans, options.seed) for text in options.faults]
+    truth = true_robot(campaign, plans, options)
+    message = (
+        json.dumps({**truth_data(truth), "faults": [_fault_data(fault, plans[0]) for fault in faults]}, indent=1) + "\n"
+    )
     if not all(refused.values()):
-        write_atomically(campaign.folder / TRUTH, told)
-    digest = hashlib.sha256(told.encode()).hexdigest()
+        write_atomically(campaign.folder / TRUTH, message)
+    digest = hashlib.sha256(message.encode()).hexdigest()
     return [
         SimulationResult(name, None, {}, refused[name])
         if refused[name]
-        else _Stage(campaign, name, replace(asked, format=_form(name, asked, names)), truth, tuple(faults), digest).run(
-            plans, listen
-        )
+        else _Stage(
+            campaign, name, replace(options, format=_form(name, options, names)), truth, tuple(faults), digest
+        ).run(plans, listen)
         for name in names
     ]
 
@@ -132,23 +136,23 @@ def simulate_run(
     return replace(log, path=f"simulated {name}", target=target)
 
 
-def true_robot(campaign: OpenCampaign, plans: Sequence[Plan], asked: SimulationOptions) -> Truth:
+def true_robot(campaign: OpenCampaign, plans: Sequence[Plan], options: SimulationOptions) -> Truth:
     """Draw (random) the true robot; of a payload campaign, the arm of that seed, and a load unlike the guess."""
     if campaign.content.task == "arm":
-        return draw_truth(plans[0].robot, asked.seed, asked.settings)
+        return draw_truth(plans[0].robot, options.seed, options.settings)
     from excitor.experiments.virtual.robot import draw_load
 
     guess = next((plan.robot.payload for plan in plans if plan.robot.payload is not None), None)
     assert guess is not None  # a payload campaign has runs with the load
-    arm = draw_truth(replace(campaign.robot, payload=None), asked.seed, asked.settings)
-    return replace(arm, load=draw_load(guess.phi, asked.seed))
+    arm = draw_truth(replace(campaign.robot, payload=None), options.seed, options.settings)
+    return replace(arm, load=draw_load(guess.phi, options.seed))
 
 
-def _form(name: str, asked: SimulationOptions, names: Sequence[str]) -> str | None:
+def _form(name: str, options: SimulationOptions, names: Sequence[str]) -> str | None:
     """Apply a log format to the one target that is requested."""
-    if asked.format is not None and len(names) > 1:
-        raise ExcitorError(f"log format {asked.format} goes with one target; name it with --target")
-    return format_of(name, asked.format).name
+    if options.format is not None and len(names) > 1:
+        raise ExcitorError(f"log format {options.format} goes with one target; name it with --target")
+    return format_of(name, options.format).name
 
 
 def _emitted(campaign: OpenCampaign) -> list[str]:
@@ -165,7 +169,7 @@ class _Stage:
 
     campaign: OpenCampaign
     target: str
-    asked: SimulationOptions
+    options: SimulationOptions
     truth: Truth
     faults: tuple[Fault, ...]
     truth_digest: str
@@ -173,7 +177,7 @@ class _Stage:
     def run(self, plans: Sequence[Plan], listen: Listen) -> SimulationResult:
         """Run the programs, and write their logs."""
         names = program_names_of(plans, registry.target(self.target))
-        chosen = [(name, plan) for name, plan in zip(names, plans, strict=True) if self.asked.dry or not plan.dry]
+        chosen = [(name, plan) for name, plan in zip(names, plans, strict=True) if self.options.dry or not plan.dry]
         with new_logs(self.campaign.folder, self.target) as folder:
             programs = []
             for k, (name, plan) in enumerate(chosen, start=1):
@@ -184,11 +188,11 @@ class _Stage:
         return SimulationResult(self.target, self.campaign.folder / "logs" / self.target, data)
 
     def _program(self, folder: Path, name: str, plan: Plan) -> dict[str, Any]:
-        form = format_of(self.target, self.asked.format)
+        form = format_of(self.target, self.options.format)
         truth = replace(self.truth, settings=settings_for(self.target, form, plan, self.truth.settings))
-        seed = _seed(self.asked.seed, f"{self.target}/{name}")
+        seed = _seed(self.options.seed, f"{self.target}/{name}")
         recorded = run_program(truth, plan, seed=seed, faults=self.faults)
-        paths = write(recorded, folder, name, target=self.target, format=form.name, seed=self.asked.seed)
+        paths = write(recorded, folder, name, target=self.target, format=form.name, seed=self.options.seed)
         return {
             "program": name,
             "run": plan.run,
@@ -208,10 +212,10 @@ class _Stage:
             "excitor": version("excitor"),
             "target": self.target,
             "robot": plan.robot.name,
-            "log_format": format_of(self.target, self.asked.format).name,
-            "log": declared_for(self.target, plan.robot, self.asked.format),
-            "seed": self.asked.seed,
-            "faults": [_said(fault, plan) for fault in self.faults],
+            "log_format": format_of(self.target, self.options.format).name,
+            "log": declared_for(self.target, plan.robot, self.options.format),
+            "seed": self.options.seed,
+            "faults": [_fault_data(fault, plan) for fault in self.faults],
             "made_from_sha256": {
                 "campaign": self.campaign.digest,
                 "design.json": design_digest(self.campaign.folder),
@@ -233,7 +237,7 @@ def _truth_while_measured(truth: Truth, recorded: RecordedRun) -> list[dict[str,
     ]
 
 
-def _said(fault: Fault, plan: Plan) -> dict[str, Any]:
+def _fault_data(fault: Fault, plan: Plan) -> dict[str, Any]:
     return {
         "name": fault.name,
         "sentence": fault.sentence,
@@ -341,13 +345,13 @@ def fault_of(text: str, robot: Robot) -> Fault:
 
 def aim(fault: Fault, plans: Sequence[Plan], seed: int) -> Fault:
     """Choose joints and size once, in the first program where the fault can show; all programs use the same."""
-    told = ""
+    problem = ""
     for plan in sorted(plans, key=lambda plan: plan.dry):
         try:
             return aimed(fault, plan, seed)
         except ValueError as error:
-            told = told or str(error)
-    raise ExcitorError(f"{told}, nor in any other; choose another fault")
+            problem = problem or str(error)
+    raise ExcitorError(f"{problem}, nor in any other; choose another fault")
 
 
 def _joint(text: str, word: str, robot: Robot) -> int:

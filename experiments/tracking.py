@@ -73,7 +73,7 @@ def tracking_data(
 def _tracked(campaign: OpenCampaign, fitted: FittedModel, runs: Sequence[Samples], seed: int) -> dict[str, Any]:
     reference = _reference(campaign, runs)
     known = loaded(learned_robot(campaign.folder, campaign.content.prior, campaign.robot), campaign.content.payload)
-    truth, body, told = _truth(campaign, known, fitted, seed)
+    truth, body, source = _truth(campaign, known, fitted, seed)
     identified = _standard(fitted)
     controllers: dict[str, FloatArray] = {PD: np.zeros((len(reference.motion), known.n_joints))}
     believed = prior(known) if has_torque_model(known) else None
@@ -81,9 +81,9 @@ def _tracked(campaign: OpenCampaign, fitted: FittedModel, runs: Sequence[Samples
         controllers[PRIOR] = torques(known, reference, believed)
     controllers[IDENTIFIED] = torques(fitted.robot, reference, identified)
     gains = body.chi if believed is None else believed
-    wanted = reference.motion.q[reference.lead :]
+    desired = reference.motion.q[reference.lead :]
     errors = {
-        name: errors_of(known, wanted, followed(truth, body, reference, forward, gains))
+        name: errors_of(known, desired, followed(truth, body, reference, forward, gains))
         for name, forward in controllers.items()
     }
     return {
@@ -91,7 +91,7 @@ def _tracked(campaign: OpenCampaign, fitted: FittedModel, runs: Sequence[Samples
         "motion": reference.name,
         "seconds": reference.seconds,
         "cut_after_s": reference.cut,
-        "robot": told,
+        "robot": source,
         "seed": seed,
         "bandwidth_hz": truth.settings.bandwidth_hz,
         "joints": list(known.joint_names),
@@ -135,18 +135,18 @@ def _truth(campaign: OpenCampaign, known: Robot, fitted: FittedModel, seed: int)
     covariance: FloatArray = np.zeros((len(base), len(base)))
     covariance[np.ix_(place, place)] = fitted.covariance
     body = replace(fitted.robot, chi=_standard(fitted), payload=None, declared_base=None)
-    told = "a virtual robot drawn from what the identified model leaves open, with ripple that no model has"
+    source = "a virtual robot drawn from what the identified model leaves open, with ripple that no model has"
     try:
-        return drawn_truth(body, base.values(body.chi), covariance, seed=seed), body, told
+        return drawn_truth(body, base.values(body.chi), covariance, seed=seed), body, source
     except ImpossibleMasses:
         if fitted.consistent is None:
             raise
     body = replace(body, chi=fitted.consistent)
-    told = (
+    source = (
         "a virtual robot drawn about the physically consistent model, with ripple that no model has: the estimate's "
         "own masses are none that a robot can have"
     )
-    return drawn_truth(body, base.values(fitted.consistent), covariance, seed=seed), body, told
+    return drawn_truth(body, base.values(fitted.consistent), covariance, seed=seed), body, source
 
 
 def _standard(fitted: FittedModel) -> FloatArray:
@@ -203,10 +203,10 @@ _NEAR = 200  # samples before and after, among which the nearest point of a path
 _POINTS = 4000  # of a motion, at least, whose distance to the path is found
 
 
-def errors_of(robot: Robot, wanted: FloatArray, q: FloatArray) -> Errors:
+def errors_of(robot: Robot, desired: FloatArray, q: FloatArray) -> Errors:
     """Compute tracking errors from positions and reference, (n, n_joints) both."""
-    e = q - wanted
-    there, should = (frame_pose(robot, x)[:, :3, 3] for x in (q, wanted))
+    e = q - desired
+    there, should = (frame_pose(robot, x)[:, :3, 3] for x in (q, desired))
     now, path = np.linalg.norm(there - should, axis=1), path_distances(there, should)
     rms, varying = np.sqrt(np.mean(e**2, axis=0)), np.std(e, axis=0)
     return Errors(rms, np.abs(e).max(axis=0), varying, _rms(now), float(now.max()), _rms(path), float(path.max()))
@@ -309,10 +309,10 @@ def run_reference(samples: Samples, step: float) -> Reference:
     return reference_of(f"run {samples.run!r}", times, samples.motion.q, step)
 
 
-def reported_tracking(evidence: Evidence, asked: bool) -> dict[str, Any] | None:
+def reported_tracking(evidence: Evidence, requested: bool) -> dict[str, Any] | None:
     """Simulate tracking of a process, or of the validation motion; None where the campaign does not need it."""
     model, standard = evidence.model, evidence.model.standard
-    if not (asked or in_process(evidence.campaign)):
+    if not (requested or in_process(evidence.campaign)):
         return None
     consistent = None if standard is None else standard.values
     fitted = FittedModel(evidence.robot, model.names, model.values, model.known_covariance(), consistent)

@@ -116,10 +116,10 @@ def check_rank(data: Subset) -> list[Finding]:
     """Name the parameters that these motions do not show, or do not separate."""
     W = data.W.reshape(-1, data.W.shape[2])
     norms = np.linalg.norm(W, axis=0)
-    shown = norms > 1e-12 * float(np.median(norms))
-    absent = tuple(name for name, there in zip(data.names, shown, strict=True) if not there)
-    names = [name for name, there in zip(data.names, shown, strict=True) if there]
-    R = np.asarray(np.linalg.qr(W[:, shown] / norms[shown], mode="r"))
+    visible = norms > 1e-12 * float(np.median(norms))
+    absent = tuple(name for name, there in zip(data.names, visible, strict=True) if not there)
+    names = [name for name, there in zip(data.names, visible, strict=True) if there]
+    R = np.asarray(np.linalg.qr(W[:, visible] / norms[visible], mode="r"))
     return [*_absent(absent), *_inseparable(R, names)]
 
 
@@ -511,14 +511,14 @@ def check_moving(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
 def check_reversals(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
     """Count reversals of the velocity of each dry friction: below two it cannot be separated from an offset."""
     found = []
-    seen: list[tuple[float, ...]] = []
+    previous: list[tuple[float, ...]] = []
     moves = np.any([moving_joints(robot, run) for run in runs], axis=0)
     for term in robot.drive.friction:
         senses = np.where(moves, term.senses, 0.0)
         key = tuple(senses)
-        if not _is_dry(term) or not senses.any() or key in seen:
+        if not _is_dry(term) or not senses.any() or key in previous:
             continue
-        seen.append(key)
+        previous.append(key)
         count = reversals([run.motion.dq @ senses for run in runs])
         if count < 2:
             found.append(_reversal_finding(robot, term, count))

@@ -276,11 +276,11 @@ def check_measured(path: object, name: str, values: FloatArray, rows: IntArray) 
 
 def distinct(path: object, channels: list[Channel]) -> tuple[Channel, ...]:
     """Refuse channels that share a name, which would be ambiguous."""
-    seen: set[str] = set()
+    names: set[str] = set()
     for channel in channels:
-        if channel.name in seen:
+        if channel.name in names:
             raise InvalidLog(str(path), f"has two channels named {channel.name!r}; rename one of them")
-        seen.add(channel.name)
+        names.add(channel.name)
     return tuple(channels)
 
 
@@ -319,8 +319,8 @@ def check_stamps(path: str, name: str, clock: Clock) -> tuple[Stamps, list[str]]
     kept = np.concatenate([[True], np.diff(t) != 0.0]) if len(t) else np.zeros(0, dtype=bool)
     if not kept.all():
         first = rows[int(np.flatnonzero(~kept)[0])]
-        told = f"{np.count_nonzero(~kept)} rows repeat the time of the row before (first: row {first})"
-        notes.append(f"{name}: {told}; they are left out")
+        problem = f"{np.count_nonzero(~kept)} rows repeat the time of the row before (first: row {first})"
+        notes.append(f"{name}: {problem}; they are left out")
         t, rows = t[kept], rows[kept]
     if len(t) < 3:
         raise InvalidLog(path, f"{name} has {len(t)} samples, expected at least 3")
@@ -332,8 +332,12 @@ def check_stamps(path: str, name: str, clock: Clock) -> tuple[Stamps, list[str]]
     missing = int(np.sum(np.round(step / interval) - 1.0).clip(0))
     longest = int(np.argmax(step))
     if step[longest] > LONGEST_GAP * interval or missing > MOST_MISSING * len(t):
-        told = f"{step[longest]:g} s are missing in {name} before this row ({missing} samples in all, the interval is"
-        raise InvalidLog(path, f"{told} {interval:g} s); cut the run there, or record it again", int(rows[longest + 1]))
+        problem = (
+            f"{step[longest]:g} s are missing in {name} before this row ({missing} samples in all, the interval is"
+        )
+        raise InvalidLog(
+            path, f"{problem} {interval:g} s); cut the run there, or record it again", int(rows[longest + 1])
+        )
     even_t = t[0] + (t[-1] - t[0]) / (len(t) - 1) * np.arange(len(t))
     even = bool(np.abs(t - even_t).max() <= EVEN * interval)
     if missing:
@@ -359,8 +363,8 @@ def common_grid(path: str, clocks: Sequence[Stamps], rate: float | None) -> Grid
         raise InvalidLog(path, f"would have {count} samples at {1.0 / interval:g} Hz; check its time and its unit")
     rates = sorted({f"{1.0 / c.interval:.6g} Hz" for c in clocks})
     before, after = " and ".join(rates), f"{1.0 / interval:.6g} Hz"
-    told = f"recorded at {before}, resampled to {after} by cubic splines through the time stamps"
-    return Grid(start + interval * np.arange(count), 1.0 / interval, False, (told,))
+    note = f"recorded at {before}, resampled to {after} by cubic splines through the time stamps"
+    return Grid(start + interval * np.arange(count), 1.0 / interval, False, (note,))
 
 
 def on_grid(stamps: Stamps, values: FloatArray, grid: Grid) -> FloatArray:
@@ -395,8 +399,8 @@ def log_from_frame(
         start = float(time[0])
     widths = {entry.kind: len(entry.columns) for entry in declared.signals}
     if len(set(widths.values())) > 1:
-        told = ", ".join(f"{count} of {kind}" for kind, count in widths.items())
-        raise InvalidLog(name, f"has columns of different numbers of joints ({told}); name one a joint in each")
+        counts = ", ".join(f"{count} of {kind}" for kind, count in widths.items())
+        raise InvalidLog(name, f"has columns of different numbers of joints ({counts}); name one a joint in each")
     signals = tuple(_signal(frame, entry, name, kept) for entry in declared.signals)
     return Log(name, rate, start, signals, tuple(notes))
 
@@ -427,8 +431,8 @@ def _check_index(frame: "DataFrame", name: str) -> None:
         raise InvalidLog(name, f"has {len(frame)} rows, expected at least 3")
     if not frame.index.is_unique:
         row = int(np.argmax(frame.index.duplicated()))
-        told = f"its index has {frame.index[row]!r} twice, for the second time at this row"
-        raise InvalidLog(name, f"{told}; use reset_index(drop=True), or leave out the repeated rows", row)
+        problem = f"its index has {frame.index[row]!r} twice, for the second time at this row"
+        raise InvalidLog(name, f"{problem}; use reset_index(drop=True), or leave out the repeated rows", row)
 
 
 def _signal(frame: "DataFrame", entry: Columns, name: str, kept: Any) -> Signal:
@@ -457,9 +461,9 @@ def _fill(out: FloatArray, frame: "DataFrame", column: str | int, name: str) -> 
     """Copy a column's numbers; text, missing values and what nothing measures are refused with their row."""
     found = _columns_of(frame, column)
     if len(found) != 1:
-        shown = ", ".join(map(str, frame.columns[:24]))
-        told = f"has no column {column!r}" if not found else f"has {len(found)} columns {column!r}"
-        raise InvalidLog(name, f"{told}; its columns are {shown}")
+        listed = ", ".join(map(str, frame.columns[:24]))
+        problem = f"has no column {column!r}" if not found else f"has {len(found)} columns {column!r}"
+        raise InvalidLog(name, f"{problem}; its columns are {listed}")
     series = frame.iloc[:, found[0]]
     try:
         out[:] = series.to_numpy()

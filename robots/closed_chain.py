@@ -625,8 +625,8 @@ def _center(loop: ClosedLoop, closure: Closure, inner: int, driven: int) -> Floa
     q = np.tile(loop.home, (_SAMPLES, 1))
     q[:, loop.passive] += np.random.default_rng(0).uniform(-1.0, 1.0, size=(_SAMPLES, loop.passive.size))
     poses = loop.tree.poses(q)
-    seen = np.linalg.inv(poses[:, driven]) @ poses[:, closure.links[inner]]
-    points = seen[:, :3, :3] @ closure.points[inner] + seen[:, :3, 3]
+    relative = np.linalg.inv(poses[:, driven]) @ poses[:, closure.links[inner]]
+    points = relative[:, :3, :3] @ closure.points[inner] + relative[:, :3, 3]
     middle = points.mean(axis=0)
     p = points - middle
     unknowns = np.linalg.lstsq(np.column_stack([2.0 * p, np.ones(_SAMPLES)]), (p**2).sum(axis=1), rcond=1e-9)[0]

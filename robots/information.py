@@ -150,8 +150,10 @@ def information_from_covariance(robot: Robot, names: Sequence[str], covariance: 
     place |= {name: k for k, name in enumerate(base.names)}
     strange = [name for name in names if name not in place]
     if strange or len({place[name] for name in names}) < len(names):
-        told = f"{', '.join(strange)} no base parameter" if strange else "one named twice"
-        raise ValueError(f"of the covariance's parameters, there is {told} of {robot.name} ({', '.join(base.names)})")
+        problem = f"{', '.join(strange)} no base parameter" if strange else "one named twice"
+        raise ValueError(
+            f"of the covariance's parameters, there is {problem} of {robot.name} ({', '.join(base.names)})"
+        )
     C = np.asarray(covariance, dtype=float)
     if C.shape != (len(names), len(names)):
         raise ValueError(f"covariance has shape {C.shape}, expected {len(names)} x {len(names)}, one row a name")
@@ -193,13 +195,13 @@ def knowledge(given: Information) -> Knowledge:
     norms = np.sqrt(np.maximum(np.diag(given.matrix), 0.0))
     scale = np.where(norms > 0.0, norms, 1.0)
     values, V = np.linalg.eigh(given.matrix / np.outer(scale, scale))
-    seen = values > RANK_TOLERANCE**2 * max(float(values.max(initial=0.0)), np.finfo(float).tiny)
-    half = V[:, seen] / np.sqrt(values[seen]) / scale[:, None]
+    determined = values > RANK_TOLERANCE**2 * max(float(values.max(initial=0.0)), np.finfo(float).tiny)
+    half = V[:, determined] / np.sqrt(values[determined]) / scale[:, None]
     C = half @ half.T
     inflated = half @ (half.T @ given.scatter @ half) @ half.T
-    whole = bool(seen.all()) and len(values) > 0
+    whole = bool(determined.all()) and len(values) > 0
     condition = float(np.sqrt(values[-1] / values[0])) if whole else float("inf")
-    return Knowledge(given.names, C, 0.5 * (inflated + inflated.T), scale, V[:, ~seen], condition)
+    return Knowledge(given.names, C, 0.5 * (inflated + inflated.T), scale, V[:, ~determined], condition)
 
 
 def deviations(known: Knowledge, rows: FloatArray, *, inflated: bool = False) -> FloatArray:
@@ -216,7 +218,7 @@ def sigmas(known: Knowledge, *, inflated: bool = False) -> FloatArray:
     return deviations(known, np.eye(len(known.names)), inflated=inflated)
 
 
-def worth(given: Information) -> Information:
+def as_white(given: Information) -> Information:
     """Write inflated information as that of white rows: A S⁺ A, whose inverse is the inflated covariance."""
     norms = np.sqrt(np.maximum(np.diag(given.matrix), 0.0))
     scale = np.outer(*[np.where(norms > 0.0, norms, 1.0)] * 2)

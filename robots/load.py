@@ -40,7 +40,7 @@ def load_with_notes(source: str | Path) -> tuple[Robot, tuple[tuple[str, str], .
     return robot_from(urdf, source), urdf.notes
 
 
-def stretch(source: str | Path, seed: int = 0) -> Robot | None:
+def with_random_lengths(source: str | Path, seed: int = 0) -> Robot | None:
     """Load a robot with all its named lengths changed at random, by up to a tenth; None if it names none.
 
     A property that also holds for the changed robot does not depend on coincidences of lengths.

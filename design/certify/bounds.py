@@ -26,7 +26,7 @@ from math import comb
 
 import numpy as np
 
-from excitor.design.motion import N_ORDERS, Piece, Spans, spans
+from excitor.design.motion import N_ORDERS, Segment, Spans, spans
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.cell import Scene, scene_rows
 from excitor.robots.closed_chain import (
@@ -224,10 +224,10 @@ def singularity_bounds(loop: ClosedLoop, part: Spans) -> tuple[FloatArray, Float
     least = np.minimum(at_samples[part.left], at_samples[part.right])
     apart = (least > 0.0).all(axis=1) & closed.valid
     ends = np.where(apart[None, :, None], np.stack([at_samples[part.left], at_samples[part.right]]), 1.0)
-    stray = [np.linalg.norm(by_platform, axis=(1, 2)), np.linalg.norm(by_passive, axis=(1, 2))]
-    lowest = [0.5 * ends[:, :, 0].sum(axis=0) - 0.5 * part.h[:, 0] * stray[0]]
+    deviation = [np.linalg.norm(by_platform, axis=(1, 2)), np.linalg.norm(by_passive, axis=(1, 2))]
+    lowest = [0.5 * ends[:, :, 0].sum(axis=0) - 0.5 * part.h[:, 0] * deviation[0]]
     for kind in range(1, at_samples.shape[1]):
-        lowest.append(1.0 / (0.5 * (1.0 / ends[:, :, kind]).sum(axis=0) + 0.5 * part.h[:, 0] * stray[kind - 1]))
+        lowest.append(1.0 / (0.5 * (1.0 / ends[:, :, kind]).sum(axis=0) + 0.5 * part.h[:, 0] * deviation[kind - 1]))
     return np.where(apart[:, None], np.minimum(np.column_stack(lowest), least), -np.inf), at_samples
 
 
@@ -381,10 +381,10 @@ class Effort:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Worst:
-    """The largest values of several quantities: proven above, seen below."""
+    """The largest values of several quantities: upper bounds, and values attained."""
 
     upper: FloatArray  # (n_rows,): no value exceeds it
-    seen: FloatArray  # (n_rows,): a value that occurs
+    attained: FloatArray  # (n_rows,): a value that occurs
     at: FloatArray  # (n_rows,): when, in s from the motion's start
     where: tuple[str, ...]  # (n_rows,): in which piece
     n_spans: int
@@ -396,7 +396,7 @@ class _Tally:
     """Running state of the bisection: upper bounds, largest sampled values with time and segment, and counts."""
 
     upper: FloatArray
-    seen: FloatArray
+    attained: FloatArray
     at: FloatArray
     where: list[str]
     n_decided: int = 0
@@ -405,7 +405,7 @@ class _Tally:
 
 
 def worst_case(
-    pieces: tuple[Piece, ...], bound: Bound, *, limit: FloatArray, slack: FloatArray, effort: Effort
+    segments: tuple[Segment, ...], bound: Bound, *, limit: FloatArray, slack: FloatArray, effort: Effort
 ) -> Worst:
     """Bound the largest values over several motion segments by bisecting intervals until every row is decided.
 
@@ -416,36 +416,36 @@ def worst_case(
     tally = _Tally(none.copy(), none.copy(), np.zeros(limit.size), [""] * limit.size)
     # All pieces are surveyed before any is looked at closely: what occurs elsewhere spares work.
     surveyed: list[tuple[FloatArray, FloatArray, FloatArray]] = []
-    for piece in pieces:
-        edges = np.linspace(0.0, piece.duration, effort.n_first + 1)
-        surveyed.append((edges[:-1], edges[1:], _evaluate(tally, bound, piece, edges[:-1], edges[1:])))
-    for piece, (a, b, above) in zip(pieces, surveyed, strict=True):
+    for segment in segments:
+        edges = np.linspace(0.0, segment.duration, effort.n_first + 1)
+        surveyed.append((edges[:-1], edges[1:], _evaluate(tally, bound, segment, edges[:-1], edges[1:])))
+    for segment, (a, b, above) in zip(segments, surveyed, strict=True):
         waiting = _undecided(tally, a, b, above, _target(tally, limit, slack, effort), effort)
         while waiting:
             a, b = waiting.pop()
-            above = _evaluate(tally, bound, piece, a, b)
+            above = _evaluate(tally, bound, segment, a, b)
             waiting += _undecided(tally, a, b, above, _target(tally, limit, slack, effort), effort)
-    return Worst(tally.upper, tally.seen, tally.at, tuple(tally.where), tally.n_decided, min(tally.lengths))
+    return Worst(tally.upper, tally.attained, tally.at, tuple(tally.where), tally.n_decided, min(tally.lengths))
 
 
-def _evaluate(tally: _Tally, bound: Bound, piece: Piece, a: FloatArray, b: FloatArray) -> FloatArray:
+def _evaluate(tally: _Tally, bound: Bound, segment: Segment, a: FloatArray, b: FloatArray) -> FloatArray:
     """Bound the intervals from a to b, and note the largest values at their ends."""
-    part = spans(piece, a, b)
+    part = spans(segment, a, b)
     above, values = bound(part)
     top = values.max(axis=0)
-    for row in np.flatnonzero(top > tally.seen):
-        tally.seen[row] = top[row]
-        tally.at[row] = piece.start + part.t[np.argmax(values[:, row])]
-        tally.where[row] = piece.name
+    for row in np.flatnonzero(top > tally.attained):
+        tally.attained[row] = top[row]
+        tally.at[row] = segment.start + part.t[np.argmax(values[:, row])]
+        tally.where[row] = segment.name
     tally.n_evaluated += a.size
     return above
 
 
 def _target(tally: _Tally, limit: FloatArray, slack: FloatArray, effort: Effort) -> FloatArray:
     """Compute the upper bounds that count as sharp enough, one a row."""
-    room = np.where(np.isfinite(limit), np.abs(limit - tally.seen), 0.0)
-    sharp = tally.seen + slack + effort.share * room
-    return np.where(tally.seen > limit, sharp, np.minimum(sharp, limit))
+    room = np.where(np.isfinite(limit), np.abs(limit - tally.attained), 0.0)
+    sharp = tally.attained + slack + effort.share * room
+    return np.where(tally.attained > limit, sharp, np.minimum(sharp, limit))
 
 
 def _undecided(

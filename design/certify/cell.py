@@ -12,7 +12,7 @@ from excitor.design.certify.bounds import (
     worst_case,
 )
 from excitor.design.certify.certificate import Margin, above, below, unproven
-from excitor.design.motion import Piece, Spans
+from excitor.design.motion import Segment, Spans
 from excitor.robots.arrays import FloatArray
 from excitor.robots.cell import Scene, clearances, required, row_names, row_speed_bounds, tool_speeds
 from excitor.robots.closed_chain import ClosedLoop
@@ -24,7 +24,7 @@ _SPEED = Effort(n_first=1000)
 _CLOSE = 2e-3  # m: how sharply a clearance is bounded where little is spare
 
 
-def clearance_margins(robot: Robot, pieces: tuple[Piece, ...], scene: Scene, limits: Limits) -> list[Margin]:
+def clearance_margins(robot: Robot, segments: tuple[Segment, ...], scene: Scene, limits: Limits) -> list[Margin]:
     """Compare every row's distance with what it must keep.
 
     Between samples h apart, d ≥ (d_a + d_b)/2 - L h/2 with L how fast the distance can change at the joints' speeds.
@@ -36,9 +36,9 @@ def clearance_margins(robot: Robot, pieces: tuple[Piece, ...], scene: Scene, lim
             unproven(f"clearance: {name}", "m", limit=float(row), reason=reason)
             for name, row in zip(names, need, strict=True)
         ]
-    if not need.size or not pieces:
+    if not need.size or not segments:
         return []
-    reach = np.max([piece.most[0] for piece in pieces], axis=0)
+    reach = np.max([segment.most[0] for segment in segments], axis=0)
     is_tree = isinstance(robot.mechanism, Tree)
     travel = slides(robot, limits, -reach, reach) if is_tree else np.zeros((robot.n_joints, 2))
 
@@ -52,14 +52,14 @@ def clearance_margins(robot: Robot, pieces: tuple[Piece, ...], scene: Scene, lim
         return need - lowest, need - d
 
     slack = np.full(need.size, _CLOSE)
-    worst = worst_case(pieces, bound, limit=np.zeros(need.size), slack=slack, effort=_CLEARANCES)
+    worst = worst_case(segments, bound, limit=np.zeros(need.size), slack=slack, effort=_CLEARANCES)
     return [
         above(
             f"clearance: {name}",
             "m",
             limit=float(need[row]),
             lower=float(need[row] - worst.upper[row]),
-            seen=float(need[row] - worst.seen[row]),
+            attained=float(need[row] - worst.attained[row]),
             proof=f"Lipschitz, {worst.n_spans} intervals, smallest {1e3 * worst.smallest:.3g} ms",
             where=_where(worst, row),
         )
@@ -67,7 +67,7 @@ def clearance_margins(robot: Robot, pieces: tuple[Piece, ...], scene: Scene, lim
     ]
 
 
-def tool_speed_margins(robot: Robot, pieces: tuple[Piece, ...], limit: float) -> list[Margin]:
+def tool_speed_margins(robot: Robot, segments: tuple[Segment, ...], limit: float) -> list[Margin]:
     """Compare the tool's speed with its limit: |ṗ| ≤ max(|ṗ_a|, |ṗ_b|) + h²/8 · max|p⃛|."""
     if not np.isfinite(limit):
         return []
@@ -82,14 +82,14 @@ def tool_speed_margins(robot: Robot, pieces: tuple[Piece, ...], limit: float) ->
         inside = part.worst_of_ends(speed)[:, None] + part.h**2 / 8.0 * rates[3][:, None]
         return inside, speed[:, None]
 
-    worst = worst_case(pieces, bound, limit=np.array([limit]), slack=np.array([5e-3 * limit]), effort=_SPEED)
+    worst = worst_case(segments, bound, limit=np.array([limit]), slack=np.array([5e-3 * limit]), effort=_SPEED)
     return [
         below(
             "tool speed",
             "m/s",
             limit=limit,
             upper=float(worst.upper[0]),
-            seen=float(worst.seen[0]),
+            attained=float(worst.attained[0]),
             proof=f"{worst.n_spans} intervals, smallest {1e3 * worst.smallest:.3g} ms: ends + h²/8·max|p⃛|",
             where=_where(worst, 0),
         )
@@ -104,10 +104,10 @@ _EFFORT = Effort(n_first=1000, share=0.25, most_spans=20_000)
 _DISTANCE_TOLERANCE = 1e-2  # how sharply a distance is bounded where little is spare
 
 
-def singularity_margins(robot: Robot, pieces: tuple[Piece, ...], least: float) -> list[Margin]:
+def singularity_margins(robot: Robot, segments: tuple[Segment, ...], least: float) -> list[Margin]:
     """Compare the distance to each type of singularity with what must be kept; more than 0 in any case."""
     mechanism = robot.mechanism
-    if not isinstance(mechanism, CanBeSingular) or not pieces:
+    if not isinstance(mechanism, CanBeSingular) or not segments:
         return []
     limit = max(0.0, least)
     names = [f"singularity: {name}" for name in mechanism.singularity_names]
@@ -120,14 +120,14 @@ def singularity_margins(robot: Robot, pieces: tuple[Piece, ...], least: float) -
         return limit - lowest, limit - at_samples
 
     none = np.zeros(len(names))
-    worst = worst_case(pieces, bound, limit=none, slack=none + _DISTANCE_TOLERANCE, effort=_EFFORT)
+    worst = worst_case(segments, bound, limit=none, slack=none + _DISTANCE_TOLERANCE, effort=_EFFORT)
     return [
         above(
             name,
             "1",
             limit=limit,
             lower=float(limit - worst.upper[row]),
-            seen=float(limit - worst.seen[row]),
+            attained=float(limit - worst.attained[row]),
             proof=f"Lipschitz, {worst.n_spans} intervals, smallest {1e3 * worst.smallest:.3g} ms; it stays assembled",
             where=f"{worst.at[row]:.3f} s, {worst.where[row]}",
         )

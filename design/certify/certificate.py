@@ -40,16 +40,16 @@ def failing(certificate: Certificate) -> tuple[Margin, ...]:
     return tuple(item for item in certificate.items if not item.holds)
 
 
-def below(name: str, unit: str, *, limit: float, upper: float, seen: float, proof: str, where: str) -> Margin:
-    """State that a quantity stays below a limit: proven up to `upper`, seen up to `seen`."""
+def below(name: str, unit: str, *, limit: float, upper: float, attained: float, proof: str, where: str) -> Margin:
+    """State that a quantity stays below a limit: proven up to `upper`, attained up to `attained`."""
     holds = bool(upper <= limit + _rounding(limit))
-    return Margin(name, unit, limit, upper, limit - upper, proof + _verdict(holds, seen, limit), holds, where)
+    return Margin(name, unit, limit, upper, limit - upper, proof + _verdict(holds, attained, limit), holds, where)
 
 
-def above(name: str, unit: str, *, limit: float, lower: float, seen: float, proof: str, where: str) -> Margin:
-    """State that a quantity stays above a limit: proven down to `lower`, seen down to `seen`."""
+def above(name: str, unit: str, *, limit: float, lower: float, attained: float, proof: str, where: str) -> Margin:
+    """State that a quantity stays above a limit: proven down to `lower`, attained down to `attained`."""
     holds = bool(lower >= limit - _rounding(limit))
-    return Margin(name, unit, limit, lower, lower - limit, proof + _verdict(holds, -seen, -limit), holds, where)
+    return Margin(name, unit, limit, lower, lower - limit, proof + _verdict(holds, -attained, -limit), holds, where)
 
 
 def unproven(name: str, unit: str, *, limit: float, reason: str) -> Margin:
@@ -69,10 +69,10 @@ def tightest(name: str, margins: list[Margin]) -> Margin:
     return Margin(name, worst.unit, worst.limit, worst.worst, worst.margin, worst.proof, worst.holds, where)
 
 
-def _verdict(holds: bool, seen: float, limit: float) -> str:
+def _verdict(holds: bool, attained: float, limit: float) -> str:
     if holds:
         return ""
-    if seen > limit:
+    if attained > limit:
         return "; a sample exceeds the limit"
     return "; undecided: no sample exceeds the limit, but between samples it cannot be excluded"
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.design.approach import BlockedPose, NoPath, Path, Sampling, approach, backwards, path_pieces
+from excitor.design.approach import BlockedPose, NoPath, Path, Sampling, approach, backwards, path_segments
 from excitor.design.certify.cell import clearance_margins, singularity_margins, tool_speed_margins
 from excitor.design.certify.certificate import Certificate, Margin, below, tightest, unproven
 from excitor.design.certify.limits import joint_margins, peak_margins, rms_margins, torque_note
 from excitor.design.constraints import Constraints
-from excitor.design.motion import Piece, Trajectory, executed, run_pieces, scaled, series_most
-from excitor.design.slow import SlowRun, slow_pieces
+from excitor.design.motion import Segment, Trajectory, executed, run_segments, scaled, series_most
+from excitor.design.slow import SlowRun, slow_segments
 from excitor.robots.arrays import FloatArray
 from excitor.robots.cell import Scene, bodies_without_volume, required, row_names, unchecked_pairs
 from excitor.robots.errors import AssemblyError
@@ -52,13 +52,13 @@ def certify(
     one is searched for with `seed`.
     """
     task = _Task(robot, constraints, torque_model is not False, bool(torque_model))
-    pieces = run_pieces(trajectory)
-    items = [item for group in _checked(task, pieces).values() for item in group]
+    segments = run_segments(trajectory)
+    items = [item for group in _checked(task, segments).values() for item in group]
     if task.torque:
-        period = next(piece for piece in pieces if piece.degree)
+        period = next(segment for segment in segments if segment.degree)
         items += _assembled("torque rms", lambda: rms_margins(robot, period, constraints.torque_rms, task.trusted))
-    items += _rests(trajectory, pieces)
-    items += _summed_up("dry run", _checked(task, run_pieces(scaled(trajectory, DRY_RUN))))
+    items += _rests(trajectory, segments)
+    items += _summed_up("dry run", _checked(task, run_segments(scaled(trajectory, DRY_RUN))))
     found = _way(task, trajectory, way, seed)
     if isinstance(found, Path):
         items += _way_items(task, found, trajectory.center)
@@ -72,23 +72,25 @@ def certify_slow(
 ) -> Certificate:
     """Certify a slow run, which starts and ends at its own first pose; repeated motion is checked once."""
     task = _Task(robot, constraints, torque_model is not False, bool(torque_model))
-    items = [item for group in _checked(task, slow_pieces(run)).values() for item in group]
+    items = [item for group in _checked(task, slow_segments(run)).values() for item in group]
     return Certificate(tuple(items), (*run.notes, *_notes(task)), None)
 
 
-def _checked(task: _Task, pieces: tuple[Piece, ...]) -> dict[str, list[Margin]]:
+def _checked(task: _Task, segments: tuple[Segment, ...]) -> dict[str, list[Margin]]:
     """Check motion segments against all limits; return margins by kind of limit."""
     robot, constraints = task.robot, task.constraints
-    margins = joint_margins(robot, pieces, constraints.limits)
-    margins["singularity"] = singularity_margins(robot, pieces, constraints.singularity)
+    margins = joint_margins(robot, segments, constraints.limits)
+    margins["singularity"] = singularity_margins(robot, segments, constraints.singularity)
     limits, scene = constraints.limits, constraints.scene
     if task.torque:
         margins["torque peak"] = _assembled(
-            "torque peak", lambda: peak_margins(robot, pieces, limits.torque, task.trusted)
+            "torque peak", lambda: peak_margins(robot, segments, limits.torque, task.trusted)
         )
     if scene is not None:
-        margins["clearance"] = _assembled("clearance", lambda: clearance_margins(robot, pieces, scene, limits))
-    margins["tool speed"] = _assembled("tool speed", lambda: tool_speed_margins(robot, pieces, constraints.tool_speed))
+        margins["clearance"] = _assembled("clearance", lambda: clearance_margins(robot, segments, scene, limits))
+    margins["tool speed"] = _assembled(
+        "tool speed", lambda: tool_speed_margins(robot, segments, constraints.tool_speed)
+    )
     return margins
 
 
@@ -104,22 +106,24 @@ def _summed_up(name: str, margins: dict[str, list[Margin]]) -> list[Margin]:
     return [tightest(f"{name}: {kind}", group) for kind, group in margins.items() if group]
 
 
-def _rests(trajectory: Trajectory, pieces: tuple[Piece, ...]) -> list[Margin]:
+def _rests(trajectory: Trajectory, segments: tuple[Segment, ...]) -> list[Margin]:
     """Check that a run starts and ends at rest, at the pose it swings about."""
     most = series_most(trajectory)
-    first, last = pieces[0], pieces[-1]
+    first, last = segments[0], segments[-1]
     ends = (("start", 0.0, first, 0.0), ("end", trajectory.excitation.duration, last, last.duration))
     items = []
-    for name, t, piece, inside in ends:
+    for name, t, segment, inside in ends:
         worst = 0.0
         for order in range(4):
             rest = trajectory.center if order == 0 else 0.0 * trajectory.center
             outermost = executed(trajectory, np.array([t]), order)[0]
-            in_motion = piece.evaluate(np.array([inside]), order)[0]  # standing still before it would hide a jump
+            in_motion = segment.evaluate(np.array([inside]), order)[0]  # standing still before it would hide a jump
             worst = max(worst, _share(outermost - rest, most[order]), _share(in_motion - rest, most[order]))
         proof = "position minus centre and its derivatives to the third evaluated, over their largest values"
         where = f"{t:.3f} s"
-        items.append(below(f"{name} at rest", "1", limit=_AT_REST, upper=worst, seen=worst, proof=proof, where=where))
+        items.append(
+            below(f"{name} at rest", "1", limit=_AT_REST, upper=worst, attained=worst, proof=proof, where=where)
+        )
     return items
 
 
@@ -152,19 +156,19 @@ def _way_items(task: _Task, way: Path, start: FloatArray) -> list[Margin]:
         items.append(_ends_meet("way back", way.waypoints[0], home))
     if not len(way.durations):
         return items
-    items += _summed_up("way from home", _checked(task, path_pieces(way)))
-    return items + _summed_up("way back", _checked(task, path_pieces(backwards(way))))
+    items += _summed_up("way from home", _checked(task, path_segments(way)))
+    return items + _summed_up("way back", _checked(task, path_segments(backwards(way))))
 
 
-def _ends_meet(name: str, pose: FloatArray, wanted: FloatArray) -> Margin:
+def _ends_meet(name: str, pose: FloatArray, expected: FloatArray) -> Margin:
     """Check that a way ends where it must."""
-    off = float(np.abs(pose - wanted).max())
+    off = float(np.abs(pose - expected).max())
     return below(
         f"{name}: arrives",
         "rad",
         limit=1e-9,
         upper=off,
-        seen=off,
+        attained=off,
         proof="last pose of the way compared with where it must lead",
         where="",
     )

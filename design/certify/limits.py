@@ -10,7 +10,7 @@ import numpy as np
 
 from excitor.design.certify.bounds import Effort, Worst, links_curvature, worst_case
 from excitor.design.certify.certificate import Margin, above, below, unproven
-from excitor.design.motion import Piece, Spans, even_spans
+from excitor.design.motion import Segment, Spans, even_spans
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import rigid_torque, rotor_matrix
@@ -33,17 +33,17 @@ class _Rows:
     slack: FloatArray
 
 
-def joint_margins(robot: Robot, pieces: tuple[Piece, ...], limits: Limits) -> dict[str, list[Margin]]:
+def joint_margins(robot: Robot, segments: tuple[Segment, ...], limits: Limits) -> dict[str, list[Margin]]:
     """Compare positions, velocities, accelerations and jerks with their limits, by quantity; unstated ones left out."""
     rows = _rows(limits)
-    periodic = [piece for piece in pieces if piece.degree]
-    smooth = tuple(piece for piece in pieces if not piece.degree)
-    found = [ehlich_zeller(piece) for piece in periodic]
+    periodic = [segment for segment in segments if segment.degree]
+    smooth = tuple(segment for segment in segments if not segment.degree)
+    found = [ehlich_zeller(segment) for segment in periodic]
     if smooth:
         found.append(worst_case(smooth, _bound, limit=rows.limit, slack=rows.slack, effort=_EFFORT))
     largest = np.argmax(np.stack([worst.upper for worst in found]), axis=0)
     proof = "; ".join(
-        [_period_proof(piece) for piece in periodic]
+        [_period_proof(segment) for segment in periodic]
         + [f"{_names(smooth)}: grid of {found[-1].n_spans} + h²/8·max|f''|"] * bool(smooth)
     )
     margins: dict[str, list[Margin]] = {name: [] for name in _QUANTITIES}
@@ -54,16 +54,18 @@ def joint_margins(robot: Robot, pieces: tuple[Piece, ...], limits: Limits) -> di
         unit = _UNITS[int(robot.mechanism.prismatic[joint])][order]
         name = f"{_QUANTITIES[order]} {robot.joint_names[joint]}"
         where = f"{worst.at[row]:.3f} s, {worst.where[row]}"
-        limit, upper, seen = float(rows.limit[row]), float(worst.upper[row]), float(worst.seen[row])
+        limit, upper, attained = float(rows.limit[row]), float(worst.upper[row]), float(worst.attained[row])
         if kind == 1:
-            item = above(f"{name} lower", unit, limit=-limit, lower=-upper, seen=-seen, proof=proof, where=where)
+            item = above(
+                f"{name} lower", unit, limit=-limit, lower=-upper, attained=-attained, proof=proof, where=where
+            )
         else:
             item = below(
                 f"{name} upper" if kind == 0 else name,
                 unit,
                 limit=limit,
                 upper=upper,
-                seen=seen,
+                attained=attained,
                 proof=proof,
                 where=where,
             )
@@ -71,32 +73,32 @@ def joint_margins(robot: Robot, pieces: tuple[Piece, ...], limits: Limits) -> di
     return margins
 
 
-def ehlich_zeller(piece: Piece) -> Worst:
+def ehlich_zeller(segment: Segment) -> Worst:
     """Bound q, -q, |q̇|, |q̈|, |q⃛| over a period: max|p| ≤ max_k |p(t_k)| / cos(πn/N), p of degree n, N > 2n samples.
 
     Positions are first shifted by the middle of their samples, so that only their amplitude is enlarged.
     """
-    n_samples = _OVERSAMPLING * piece.degree
-    t = np.arange(n_samples) * (piece.duration / n_samples)
-    stretch = 1.0 / np.cos(np.pi * piece.degree / n_samples)
-    q = piece.evaluate(t, 0)
+    n_samples = _OVERSAMPLING * segment.degree
+    t = np.arange(n_samples) * (segment.duration / n_samples)
+    factor = 1.0 / np.cos(np.pi * segment.degree / n_samples)
+    q = segment.evaluate(t, 0)
     middle, half = 0.5 * (q.max(axis=0) + q.min(axis=0)), 0.5 * (q.max(axis=0) - q.min(axis=0))
-    sizes = [np.abs(piece.evaluate(t, order)) for order in (1, 2, 3)]
+    sizes = [np.abs(segment.evaluate(t, order)) for order in (1, 2, 3)]
     values = np.concatenate([q, -q, *sizes], axis=1)
-    seen = values.max(axis=0)
-    swung = half * stretch
-    upper = np.concatenate([middle + swung, -middle + swung, *(size.max(axis=0) * stretch for size in sizes)])
-    at = piece.start + t[np.argmax(values, axis=0)]
-    return Worst(upper, seen, at, (piece.name,) * seen.size, n_samples, piece.duration / n_samples)
+    attained = values.max(axis=0)
+    swung = half * factor
+    upper = np.concatenate([middle + swung, -middle + swung, *(size.max(axis=0) * factor for size in sizes)])
+    at = segment.start + t[np.argmax(values, axis=0)]
+    return Worst(upper, attained, at, (segment.name,) * attained.size, n_samples, segment.duration / n_samples)
 
 
-def _period_proof(piece: Piece) -> str:
-    n_samples = _OVERSAMPLING * piece.degree
-    return f"{piece.name}: Ehlich-Zeller, n={piece.degree}, N={n_samples}: grid maximum / cos(πn/N)"
+def _period_proof(segment: Segment) -> str:
+    n_samples = _OVERSAMPLING * segment.degree
+    return f"{segment.name}: Ehlich-Zeller, n={segment.degree}, N={n_samples}: grid maximum / cos(πn/N)"
 
 
-def _names(pieces: tuple[Piece, ...]) -> str:
-    return ", ".join(piece.name for piece in pieces)
+def _names(segments: tuple[Segment, ...]) -> str:
+    return ", ".join(segment.name for segment in segments)
 
 
 def _rows(limits: Limits) -> _Rows:
@@ -109,7 +111,7 @@ def _rows(limits: Limits) -> _Rows:
 def _bound(part: Spans) -> tuple[FloatArray, FloatArray]:
     rates, h = part.rates(), part.h
     low, high = part.enclose(part.jets[0], rates[2])
-    bends = [rates[3], rates[4], np.broadcast_to(part.piece.most[5], rates[4].shape)]
+    bends = [rates[3], rates[4], np.broadcast_to(part.segment.most[5], rates[4].shape)]
     inside = [
         part.worst_of_ends(np.abs(part.jets[order])) + h**2 / 8.0 * bend
         for order, bend in zip((1, 2, 3), bends, strict=True)
@@ -129,7 +131,7 @@ def has_torque_model(robot: Robot) -> bool:
     return bool(robot.known[masses].all())
 
 
-def peak_margins(robot: Robot, pieces: tuple[Piece, ...], limit: FloatArray, trusted: bool) -> list[Margin]:
+def peak_margins(robot: Robot, segments: tuple[Segment, ...], limit: FloatArray, trusted: bool) -> list[Margin]:
     """Compare peak torques with their limits, joint by joint; unstated ones left out.
 
     A model whose masses are not all known is used only where it is `trusted`.
@@ -146,7 +148,7 @@ def peak_margins(robot: Robot, pieces: tuple[Piece, ...], limit: FloatArray, tru
         return largest_torques(robot, chi, part)
 
     slack = np.where(stated, 5e-3 * np.where(stated, limit, 0.0), np.inf)
-    worst = worst_case(pieces, bound, limit=limit, slack=slack, effort=_TORQUE_EFFORT)
+    worst = worst_case(segments, bound, limit=limit, slack=slack, effort=_TORQUE_EFFORT)
     proof = f"prior model, {worst.n_spans} intervals, smallest {1e3 * worst.smallest:.3g} ms: ends + h²/8·max|f''|"
     if robot.drive.friction:
         proof += ", friction by its range over each interval"
@@ -156,7 +158,7 @@ def peak_margins(robot: Robot, pieces: tuple[Piece, ...], limit: FloatArray, tru
             _unit(robot, joint),
             limit=float(limit[joint]),
             upper=float(worst.upper[joint]),
-            seen=float(worst.seen[joint]),
+            attained=float(worst.attained[joint]),
             proof=proof,
             where=f"{worst.at[joint]:.3f} s, {worst.where[joint]}",
         )
@@ -164,7 +166,7 @@ def peak_margins(robot: Robot, pieces: tuple[Piece, ...], limit: FloatArray, tru
     ]
 
 
-def rms_margins(robot: Robot, period: Piece, limit: FloatArray, trusted: bool) -> list[Margin]:
+def rms_margins(robot: Robot, period: Segment, limit: FloatArray, trusted: bool) -> list[Margin]:
     """Compare root mean squares of the torques over a period with their limits; unstated ones left out."""
     stated = np.isfinite(limit)
     if not stated.any():
@@ -178,8 +180,8 @@ def rms_margins(robot: Robot, period: Piece, limit: FloatArray, trusted: bool) -
         part = even_spans(period, n)
         above, values = largest_torques(robot, chi, part)
         upper = root_mean_square(above, part)
-        seen = np.sqrt((values[1:] ** 2).mean(axis=0))
-        open_ = (upper > limit) & (seen <= limit)
+        attained = np.sqrt((values[1:] ** 2).mean(axis=0))
+        open_ = (upper > limit) & (attained <= limit)
         if n >= _MOST_RMS or not open_.any():
             break
         n *= 2
@@ -189,7 +191,7 @@ def rms_margins(robot: Robot, period: Piece, limit: FloatArray, trusted: bool) -
             _unit(robot, joint),
             limit=float(limit[joint]),
             upper=float(upper[joint]),
-            seen=float(seen[joint]),
+            attained=float(attained[joint]),
             proof=f"prior model, upper sum of {n} intervals: √(Σ h·sup τ² / period)",
             where=period.name,
         )
@@ -254,7 +256,7 @@ def largest_torques(robot: Robot, chi: FloatArray, part: Spans) -> tuple[FloatAr
     bend = links_bend + rates[4] @ np.abs(rotor_matrix(robot, chi)).T
     viscous, offset = _linear_friction(robot, chi)
     smooth = rigid + part.jets[1] @ viscous.T + offset
-    still = _STANDSTILL * part.piece.most[1]
+    still = _STANDSTILL * part.segment.most[1]
     inside = _FrictionRanges(
         part.enclose(part.jets[0], rates[2]), part.enclose(part.jets[1], rates[3]), part.enclose(rigid, bend)
     )

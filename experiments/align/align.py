@@ -32,7 +32,7 @@ from excitor.experiments.align.clock import (
     shifts,
 )
 from excitor.experiments.align.nouns import Alignment, Check, ExpectedMotion, MeasuredRun
-from excitor.experiments.align.windows import ObservedLog, check_friction_drift, raw_samples, repeating, seen
+from excitor.experiments.align.windows import ObservedLog, check_friction_drift, observed, raw_samples, repeating
 from excitor.identify.diagnose import LEAST_GAIN, delay
 from excitor.identify.regression import subset
 from excitor.identify.samples import Samples
@@ -40,7 +40,7 @@ from excitor.robots.arrays import BoolArray, one_blas_thread
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Robot
 
-STRETCH = 1e-3  # by which a period may be longer or shorter than planned
+PERIOD_TOLERANCE = 1e-3  # by which a period may be longer or shorter than planned
 DRIFT = 1e-4  # by which the period of the second half may differ from that of the first
 LIKE = 0.4  # mean squared correlation from which a log shows its program at all
 LATE = 0.05  # s: torques that come later than that are of another clock
@@ -66,7 +66,7 @@ def align(expected: ExpectedMotion, measured: MeasuredRun, robot: Robot) -> Alig
     checks += channels.checks
     tracking = check_tracking(expected, channels, run, timing)
     slow = {check.joint for check in tracking if not check.holds}
-    channels = replace(channels, strays=channels.strays | np.isin(expected.joints, list(slow)))
+    channels = replace(channels, deviating=channels.deviating | np.isin(expected.joints, list(slow)))
     checks += tracking
     checks += check_lag(expected, run, timing, clock.interval)
     checks += _jumps(expected, run, timing, channels, clock.interval)
@@ -98,15 +98,15 @@ def _timed(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) -> tuple[
             checks += _drift(expected, run, timing, steady)
     return timing, [
         _start(timing),
-        *check_stretch(expected, timing.stretch, STRETCH),
+        *check_stretch(expected, timing.stretch, PERIOD_TOLERANCE),
         *check_speed(run, timing, expected),
         *checks,
     ]
 
 
 def _start(timing: Timing) -> Check:
-    told = f"the program's main part starts at {timing.start:.6g} s of the log"
-    return Check("start", timing.start, "s", np.inf, True, told)
+    sentence = f"the program's main part starts at {timing.start:.6g} s of the log"
+    return Check("start", timing.start, "s", np.inf, True, sentence)
 
 
 def _drift(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, steady: BoolArray) -> list[Check]:
@@ -170,7 +170,7 @@ def _with_torques(found: Alignment, run: MeasuredRun, robot: Robot, channels: Ch
     series = isinstance(found.expected.body, Trajectory)
     if series and found.periods >= 3:
         found = _repeating(found, run, channels)
-    view = seen(found, run, channels.q) if found.periods or not series else None
+    view = observed(found, run, channels.q) if found.periods or not series else None
     right = view is not None and bool(channels.sound.all())
     if view is not None:
         robot, sensed = felt(found.expected, run, robot, view.samples, channels.sound)
@@ -178,15 +178,15 @@ def _with_torques(found: Alignment, run: MeasuredRun, robot: Robot, channels: Ch
         found = replace(found, checks=(*found.checks, *sensed, *torques))
         right = right and all(check.holds for check in torques)
     if series and view is not None and right:
-        late, told = _delay(robot, view)
-        found = replace(found, delay=late, checks=(*found.checks, *told))
-        view = seen(found, run, channels.q) if late else view
+        late, delay_check = _delay(robot, view)
+        found = replace(found, delay=late, checks=(*found.checks, *delay_check))
+        view = observed(found, run, channels.q) if late else view
         assert view.periods is not None
         found = replace(found, checks=(*found.checks, *check_friction_drift(found.expected, view.periods)))
     ends = check_saturation(found, run, robot, channels) if _may_end(found) else []
     ended = {check.joint for check in ends if not check.holds}
     if ended:
-        samples = raw_samples(found, run, channels.q) if view is None or channels.strays.any() else view.samples
+        samples = raw_samples(found, run, channels.q) if view is None or channels.deviating.any() else view.samples
         return replace(found, checks=(*_heavier(run, robot, samples), *ends, *_explained(found, ended)))
     found = replace(found, checks=(*found.checks, *ends))
     if view is None or not right:
@@ -215,11 +215,11 @@ def _heavier(run: MeasuredRun, robot: Robot, samples: Samples) -> list[Check]:
 
 def _repeating(found: Alignment, run: MeasuredRun, channels: Channels) -> Alignment:
     """Keep the periods that repeat; missing samples are the stated reason for the others."""
-    periods = seen(found, run, channels.q).periods
+    periods = observed(found, run, channels.q).periods
     assert periods is not None
-    kept, told = repeating(periods, found.periods)
+    kept, repeat_checks = repeating(periods, found.periods)
     complete = all(check.holds for check in found.checks if check.what == "samples")
-    checks = (*found.checks, *(told if complete else []))
+    checks = (*found.checks, *(repeat_checks if complete else []))
     return replace(found, first_period=found.first_period + kept.first, periods=kept.count, checks=checks)
 
 
@@ -247,9 +247,9 @@ def _delay(robot: Robot, view: ObservedLog) -> tuple[float, list[Check]]:
     late = found.late if found.sharp and not chance else 0.0
     holds = abs(late) <= LATE
     when = "before" if late < 0.0 else "after"
-    told = f"torques come {1e3 * abs(late):.3g} ms {when} the motion that they belong to"
+    sentence = f"torques come {1e3 * abs(late):.3g} ms {when} the motion that they belong to"
     cause, remedy = ("", "") if holds else ("torque delay", "log torques and positions on one clock")
-    return late, [Check("torque delay", late, "s", LATE, holds, told, "", "unusable", cause, remedy)]
+    return late, [Check("torque delay", late, "s", LATE, holds, sentence, "", "unusable", cause, remedy)]
 
 
 def _unlike(expected: ExpectedMotion, timing: Timing) -> Check:

@@ -31,7 +31,7 @@ STUCK = 0.2  # of the planned motion: a joint that moves less is stuck
 TRACKING = 0.1  # rms tracking error over the rms of the planned motion
 FOLLOWS = 5e-3  # rad or m, of tracking error that is never remarked
 _NEAR = 0.04  # of a factor that names a unit
-_PIECES = 8  # of the run, in which a joint that stops is looked for
+_SEGMENTS = 8  # of the run, in which a joint that stops is looked for
 _TURN = 2.0 * np.pi
 
 
@@ -42,7 +42,7 @@ class Channels:
     checks: tuple[Check, ...]
     q: FloatArray  # (n, n_joints): faults undone where that is possible, so that what follows tells of others
     sound: BoolArray  # (n_joints,): joints whose positions show the planned motion, however it was written
-    strays: BoolArray  # (n_joints,): joints that move, but not as planned
+    deviating: BoolArray  # (n_joints,): joints that move, but not as planned
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -68,7 +68,7 @@ def check_positions(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, 
     fits = _fits(plan, x[inside], rows)
     order = _order(fits, moving)
     checks = _order_checks("position", "plan", expected, order)
-    sound, strays = ~moving, np.zeros(robot.n_joints, dtype=bool)
+    sound, deviating = ~moving, np.zeros(robot.n_joints, dtype=bool)
     fixed = x.copy()
     for j in range(robot.n_joints):
         i = int(order[j])
@@ -81,20 +81,20 @@ def check_positions(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, 
             stuck = _stuck(expected, j, plan[:, j], run.q[inside, j], fit)
         checks.append(stuck)
         if not stuck.holds:
-            strays[j] = not _stays(plan @ side[j], x[inside, i])
+            deviating[j] = not _stays(plan @ side[j], x[inside, i])
             continue
-        told = _channel_checks(expected, robot, run, j, fit)
-        checks += told
+        channel_checks = _channel_checks(expected, robot, run, j, fit)
+        checks += channel_checks
         sound[j] = fit.alike > ALIKE
-        strays[j] = not sound[j]
+        deviating[j] = not sound[j]
         own = fit.kind == "joint"
-        away = told[0].cause not in ("", "scale", "unlike the plan")
+        away = channel_checks[0].cause not in ("", "scale", "unlike the plan")
         if own:
             fixed[:, j] = (x[:, i] - fit.offset * away) / (fit.factor if away else 1.0)
         else:
             fixed[:, j] = expected.planned(np.clip(u, 0.0, expected.duration)) @ side[j]
     q = np.linalg.solve(side, fixed.T).T
-    return Channels(tuple(checks), q, sound, strays)
+    return Channels(tuple(checks), q, sound, deviating)
 
 
 def check_tracking(expected: ExpectedMotion, channels: Channels, run: MeasuredRun, timing: Timing) -> list[Check]:
@@ -138,11 +138,11 @@ def check_lag(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, interv
     moving = np.flatnonzero(expected.moving())
     error = run.q_reference[inside][:, moving] - expected.planned(u[inside])[:, moving]
     if (error.std(axis=0) > TRACKING * expected.planned(u[inside])[:, moving].std(axis=0) + FOLLOWS).any():
-        told = "commanded positions are not the plan's: the fault is before the robot, or in the conversion of both"
-        return [Check("command", float(np.abs(error).max()), "", TRACKING, True, told)]
+        sentence = "commanded positions are not the plan's: the fault is before the robot, or in the conversion of both"
+        return [Check("command", float(np.abs(error).max()), "", TRACKING, True, sentence)]
     lag = -float(shifts(expected, timing, run.t, run.q_reference, np.array([begin, end]))[0])
-    told = f"joints follow the commanded positions {1e3 * lag:.3g} ms later, {lag / interval:.2g} samples"
-    return [Check("lag", lag, "s", np.inf, True, told)]
+    sentence = f"joints follow the commanded positions {1e3 * lag:.3g} ms later, {lag / interval:.2g} samples"
+    return [Check("lag", lag, "s", np.inf, True, sentence)]
 
 
 def _candidates(expected: ExpectedMotion, robot: Robot, side: FloatArray) -> dict[str, FloatArray]:
@@ -192,11 +192,11 @@ def _order(fits: list[list[_Fit]], moving: BoolArray) -> IntArray:
 def _order_checks(what: str, whose: str, expected: ExpectedMotion, order: IntArray) -> list[Check]:
     """Check that channels of `what` ("position") are in the order of `whose` ("plan"): each shows its own joint."""
     wrong = np.flatnonzero(order != np.arange(len(order)))
-    told = f"{what} channels are in the {whose}'s order"
+    sentence = f"{what} channels are in the {whose}'s order"
     if wrong.size:
-        shown = [f"{expected.joints[int(order[j])]} shows {expected.joints[j]}" for j in wrong]
+        swapped = [f"{expected.joints[int(order[j])]} shows {expected.joints[j]}" for j in wrong]
         names = several([expected.joints[j] for j in wrong])
-        told = f"{what}s of joints {names} are exchanged: the channel of {several(shown)}"
+        sentence = f"{what}s of joints {names} are exchanged: the channel of {several(swapped)}"
     return [
         Check(
             f"order of {what}s",
@@ -204,7 +204,7 @@ def _order_checks(what: str, whose: str, expected: ExpectedMotion, order: IntArr
             "1",
             0.0,
             not wrong.size,
-            told,
+            sentence,
             level="unusable",
             cause="swapped axes" if wrong.size else "",
             remedy="correct the order of columns" if wrong.size else "",
@@ -229,7 +229,7 @@ def _stuck(expected: ExpectedMotion, j: int, plan: FloatArray, x: FloatArray, fi
     if fit.alike < 0.999:
         moved = [
             float(np.std(b) / np.std(a))
-            for a, b in zip(np.array_split(plan, _PIECES), np.array_split(x, _PIECES), strict=True)
+            for a, b in zip(np.array_split(plan, _SEGMENTS), np.array_split(x, _SEGMENTS), strict=True)
             if np.std(a) > 0.2 * np.std(plan)
         ]
         scale = abs(fit.factor) if fit.alike > ALIKE else 1.0
@@ -253,7 +253,7 @@ def _stuck(expected: ExpectedMotion, j: int, plan: FloatArray, x: FloatArray, fi
 
 def _stays(plan: FloatArray, x: FloatArray) -> bool:
     """Return True if a joint never moves, as with a closed brake; one that stalls has too weak a drive."""
-    parts = zip(np.array_split(plan, _PIECES), np.array_split(x, _PIECES), strict=True)
+    parts = zip(np.array_split(plan, _SEGMENTS), np.array_split(x, _SEGMENTS), strict=True)
     return all(np.std(b) <= MOVES * np.std(a) for a, b in parts if np.std(a) > 0.2 * np.std(plan))
 
 
@@ -304,7 +304,7 @@ def _meaning(expected: ExpectedMotion, robot: Robot, run: MeasuredRun, j: int, f
         return "", "", ""
     geared = "they are the motor's, the gear ratio is missing" if run.position_side == "joint" else _TWICE
     divide = "divide by the gear ratio"
-    known: list[tuple[float, str, str, str]] = [
+    causes: list[tuple[float, str, str, str]] = [
         (gear, "missing gear", geared, divide),
         (gear * unit, "missing gear", f"{geared}, and in {in_unit}", divide),
         (gear / _TURN, "missing gear", f"{geared}, and in turns", divide),
@@ -314,13 +314,13 @@ def _meaning(expected: ExpectedMotion, robot: Robot, run: MeasuredRun, j: int, f
         (1.0 / _TURN, "turns", "they are in turns", "convert them to rad"),
     ]
     if abs(gear - 1.0) < SCALE and fit.kind != "motor":
-        known = known[4:]
+        causes = causes[4:]
     for sign in (1.0, -1.0):
-        for factor, cause, told, remedy in known:
+        for factor, cause, sentence, remedy in causes:
             if abs(f / (sign * factor) - 1.0) <= _NEAR:
                 flipped = sign < 0.0
                 also = ", and of the wrong sign" if flipped else ""
-                return cause, f": {told}{also}", remedy + (", and reverse the sign" if flipped else "")
+                return cause, f": {sentence}{also}", remedy + (", and reverse the sign" if flipped else "")
     if abs(f + 1.0) <= SCALE:
         return "flipped sign", ": the sign is reversed", "reverse the sign of this channel"
     return "scale", ", which no unit explains", "check the conversion of this channel"
@@ -387,8 +387,10 @@ def felt(
     better = float(np.median(np.log(np.maximum(left[0], 1e-300) / np.maximum(left[1], 1e-300))))
     if better < np.log(SENSED):
         return robot, []
-    told = "torques are those of links alone, as sensors at the joints measure them: no rotors, no friction of motors"
-    return links, [Check("torque sensors", better, "1", np.inf, True, told)]
+    sentence = (
+        "torques are those of links alone, as sensors at the joints measure them: no rotors, no friction of motors"
+    )
+    return links, [Check("torque sensors", better, "1", np.inf, True, sentence)]
 
 
 def check_torques(
@@ -535,21 +537,21 @@ def _torque_meaning(robot: Robot, run: MeasuredRun, j: int, factor: float, doubt
     """Classify a torque channel's factor: cause, description, remedy."""
     gears = robot.drive.motor_from_joint[j]
     gear, limit = abs(float(gears[j] or gears[np.argmax(np.abs(gears))])), float(robot.limits.torque[j])
-    known = {
+    causes = {
         1e3: ("scale", "it is in N mm", "divide by 1000"),
         1e-3: ("scale", "it is in kN m", "multiply by 1000"),
     }
     if np.isfinite(limit) and run.effort_side == "joint":
-        known[100.0 / limit] = ("scale", "it is in percent of the limit", "multiply by the limit / 100")
-        known[1.0 / limit] = ("scale", "it is a share of the limit", "multiply by the limit")
+        causes[100.0 / limit] = ("scale", "it is in percent of the limit", "multiply by the limit / 100")
+        causes[1.0 / limit] = ("scale", "it is a share of the limit", "multiply by the limit")
     if gear > SCALES[1]:
-        known[gear] = ("missing gear", "the gear ratio is in it once too often", "divide by the gear ratio")
-        known[1.0 / gear] = ("missing gear", "it is the motor's, before the gear", "multiply by the gear ratio")
-    nearest = min(known, key=lambda scale: abs(np.log(factor / scale)) if factor > 0.0 else np.inf)
+        causes[gear] = ("missing gear", "the gear ratio is in it once too often", "divide by the gear ratio")
+        causes[1.0 / gear] = ("missing gear", "it is the motor's, before the gear", "multiply by the gear ratio")
+    nearest = min(causes, key=lambda scale: abs(np.log(factor / scale)) if factor > 0.0 else np.inf)
     if factor <= 0.0 or abs(np.log(factor / nearest)) > max(_TORQUE_NEAR, np.log1p(doubt / factor)):
         return "scale", ", which no unit explains: is it a current?", "check unit and prior masses"
-    cause, told, remedy = known[nearest]
-    return cause, f": {told}", remedy
+    cause, sentence, remedy = causes[nearest]
+    return cause, f": {sentence}", remedy
 
 
 EVIDENCE = 15.0  # logarithm of the residual's power that an end must save, times the samples: chance saves 9
@@ -581,14 +583,14 @@ class _Cut:
 
 def check_saturation(found: Alignment, run: MeasuredRun, robot: Robot, channels: Channels) -> list[Check]:
     """Detect saturation of every motor's torque; a blocked joint saturates its drive for another reason."""
-    told = followed(found, run, channels.q)
-    tau = on_side(robot, "motor", told.tau)
-    asked, held = _asked(robot, told), _held(robot, run)
+    tracking = followed(found, run, channels.q)
+    tau = on_side(robot, "motor", tracking.tau)
+    required, held = _required(robot, tracking), _held(robot, run)
     series = isinstance(found.expected.body, Trajectory)
-    moving = found.expected.moving() & (channels.sound | channels.strays)
-    turns = _turning(robot, told)
+    moving = found.expected.moving() & (channels.sound | channels.deviating)
+    turns = _turning(robot, tracking)
     cuts = {
-        j: _cut(asked[j][0][on], asked[j][1][on], tau[on, j], told.error[on, j])
+        j: _cut(required[j][0][on], required[j][1][on], tau[on, j], tracking.error[on, j])
         for j in np.flatnonzero(moving)
         for on in [turns[:, j]]
     }
@@ -597,29 +599,29 @@ def check_saturation(found: Alignment, run: MeasuredRun, robot: Robot, channels:
     for j, cut in cuts.items():
         name = found.expected.joints[j]
         ends = _sure(cut, int(turns[:, j].sum()), series) and cut.saved > AFFECTED * clearest
-        if not ends and channels.strays[j]:
+        if not ends and channels.deviating[j]:
             cut, ends = _stays_at_end(on_side(robot, "motor", run.tau)[:, j])
         checks.append(_check(name, cut, ends, name in held))
     return checks
 
 
-def _asked(robot: Robot, told: TrackingSummary) -> list[tuple[FloatArray, FloatArray]]:
+def _required(robot: Robot, tracking: TrackingSummary) -> list[tuple[FloatArray, FloatArray]]:
     """Build each motor's possible command: the plan's columns, and tracking errors of the joints that it moves.
 
     Errors have the sense in which a controller asks for more.
     """
     ungeared = np.linalg.inv(robot.drive.motor_from_joint.T)
-    W = regressor(robot, told.motion)[:, :, list(base_parameters(robot).kept)]
+    W = regressor(robot, tracking.motion)[:, :, list(base_parameters(robot).kept)]
     W = np.einsum("ij,njk->ink", ungeared, W)
     return [
-        (W[j], np.hstack([told.error[:, own], told.error_rate[:, own]]) * np.tile(np.sign(ungeared[j, own]), 2))
+        (W[j], np.hstack([tracking.error[:, own], tracking.error_rate[:, own]]) * np.tile(np.sign(ungeared[j, own]), 2))
         for j, own in enumerate(np.abs(ungeared) > 0.0)
     ]
 
 
-def _turning(robot: Robot, told: TrackingSummary) -> BoolArray:
+def _turning(robot: Robot, tracking: TrackingSummary) -> BoolArray:
     """Mask of moving motors, (n, n_joints): static friction is in no model."""
-    speed = np.abs(told.motion.dq @ robot.drive.motor_from_joint.T)
+    speed = np.abs(tracking.motion.dq @ robot.drive.motor_from_joint.T)
     return np.asarray(speed > SLOW * speed.max(axis=0))
 
 
@@ -664,8 +666,8 @@ def _cut(W: FloatArray, behind: FloatArray, tau: FloatArray, error: FloatArray) 
 def _basis(A: FloatArray) -> FloatArray:
     """Compute an orthonormal basis of the linearly independent columns."""
     norms = np.linalg.norm(A, axis=0)
-    shown = norms > 1e-9 * norms.max(initial=1e-300)
-    U, values, _ = np.linalg.svd(A[:, shown] / norms[shown], full_matrices=False)
+    visible = norms > 1e-9 * norms.max(initial=1e-300)
+    U, values, _ = np.linalg.svd(A[:, visible] / norms[visible], full_matrices=False)
     return np.asarray(U[:, values > RIDGE * values.max(initial=0.0)])
 
 
@@ -688,19 +690,19 @@ def _searched(Q: FloatArray, tau: FloatArray, power: tuple[float, float], start:
             break
         R = Q[cut]
         normal = np.eye(Q.shape[1]) * (1.0 + RIDGE) - R.T @ R
-        wanted = Q @ np.linalg.solve(normal, Q[~cut].T @ tau[~cut])
-        level = float(np.mean(tau[cut] * np.sign(wanted[cut])))
+        expected = Q @ np.linalg.solve(normal, Q[~cut].T @ tau[~cut])
+        level = float(np.mean(tau[cut] * np.sign(expected[cut])))
         if level <= 0.0:
             break
-        cut = np.abs(wanted) > level
-        left = float(np.sum((tau - np.clip(wanted, -level, level)) ** 2))
+        cut = np.abs(expected) > level
+        left = float(np.sum((tau - np.clip(expected, -level, level)) ** 2))
         if not cut.any() or min(left, straight, varies) <= 0.0:
             break
         saved = float(np.log(straight / left))
         if saved > best.saved:
-            beyond = float(np.mean(np.abs(wanted[cut]) - level)) / level
+            beyond = float(np.mean(np.abs(expected[cut]) - level)) / level
             best = _Cut(
-                level, saved, beyond, float(np.mean(cut)), 1.0 - left / varies, _behind(error * np.sign(wanted), cut)
+                level, saved, beyond, float(np.mean(cut)), 1.0 - left / varies, _behind(error * np.sign(expected), cut)
             )
     return best
 
@@ -720,19 +722,19 @@ def _sure(cut: _Cut, n: int, series: bool) -> bool:
 
 def _check(name: str, cut: _Cut, ends: bool, held: bool) -> Check:
     holds = not ends and not held
-    told = f"the torque of joint {name} shows no end"
+    sentence = f"the torque of joint {name} shows no end"
     if not holds:
-        told = f"the torque of joint {name} ends at {cut.level:.4g} at its motor, where the motion needs "
-        known = np.isfinite(cut.beyond) and cut.beyond < 1.0
-        more = f"{100 * cut.beyond:.3g} % more in" if known else "far more: it stays there for"
-        told += f"{more} {100 * cut.share:.2g} % of the samples; its drive is saturated"
+        sentence = f"the torque of joint {name} ends at {cut.level:.4g} at its motor, where the motion needs "
+        bounded = np.isfinite(cut.beyond) and cut.beyond < 1.0
+        more = f"{100 * cut.beyond:.3g} % more in" if bounded else "far more: it stays there for"
+        sentence += f"{more} {100 * cut.share:.2g} % of the samples; its drive is saturated"
     return Check(
         "saturation",
         cut.beyond if ends else 0.0,
         "1",
         BEYOND,
         holds,
-        told,
+        sentence,
         name,
         "unusable",
         "" if holds else "saturation",
@@ -782,7 +784,7 @@ def check_payload(run: MeasuredRun, robot: Robot, samples: Samples) -> list[Chec
     load = flange_load(robot, run, samples)
     least = load.least(robot)
     holds = not load.sure(robot)
-    told = f"torques indicate {load.mass:.3g} ± {load.sigma:.2g} kg at the flange beyond the stated load"
+    sentence = f"torques indicate {load.mass:.3g} ± {load.sigma:.2g} kg at the flange beyond the stated load"
     return [
         Check(
             "payload",
@@ -790,7 +792,7 @@ def check_payload(run: MeasuredRun, robot: Robot, samples: Samples) -> list[Chec
             "kg",
             least,
             holds,
-            told,
+            sentence,
             level="unusable",
             cause="" if holds else "wrong payload",
             remedy="" if holds else "check what hangs on the flange, and state it",

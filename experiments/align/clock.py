@@ -131,15 +131,17 @@ def check_marks(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) -> l
         return []
     begun = _beginnings(run)
     marks = [mark for _, mark in expected.marks]
-    wanted = [mark for k, mark in enumerate(marks) if k == 0 or marks[k - 1] != mark]  # one after its like is not seen
-    numbers = sorted(set(wanted))
-    missing = [m for m in numbers if len(begun.get(m, [])) < wanted.count(m)]
-    twice = [m for m in numbers if len(begun.get(m, [])) > wanted.count(m)]
+    required = [
+        mark for k, mark in enumerate(marks) if k == 0 or marks[k - 1] != mark
+    ]  # one after its like is not seen
+    numbers = sorted(set(required))
+    missing = [m for m in numbers if len(begun.get(m, [])) < required.count(m)]
+    twice = [m for m in numbers if len(begun.get(m, [])) > required.count(m)]
     wrong = len(missing) + len(twice)
-    told = "all marks are there"
+    sentence = "all marks are there"
     if wrong:
         parts = [f"{name} {_listed(marks)}" for name, marks in (("missing", missing), ("too often", twice)) if marks]
-        told = f"{wrong} of {len(numbers)} marks are not as the program sets them: {'; '.join(parts)}"
+        sentence = f"{wrong} of {len(numbers)} marks are not as the program sets them: {'; '.join(parts)}"
     checks = [
         Check(
             "marks",
@@ -147,7 +149,7 @@ def check_marks(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) -> l
             "1",
             0.0,
             not wrong,
-            told,
+            sentence,
             level="doubtful",
             cause="marks" if wrong else "",
             remedy="check that the whole run was logged, once, with the marker channel" if wrong else "",
@@ -156,7 +158,7 @@ def check_marks(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) -> l
     ahead = [
         begun[mark][0] - (timing.start + timing.stretch * t)
         for t, mark in expected.marks
-        if wanted.count(mark) == 1 and len(begun.get(mark, [])) == 1
+        if required.count(mark) == 1 and len(begun.get(mark, [])) == 1
     ]
     return checks + (_mark_times(np.array(ahead)) if ahead else [])
 
@@ -222,15 +224,15 @@ def _mark_times(ahead: FloatArray) -> list[Check]:
 
 
 def _listed(marks: list[int]) -> str:
-    shown = ", ".join(str(mark) for mark in marks[:6])
-    return shown + (f" and {len(marks) - 6} more" if len(marks) > 6 else "")
+    listed = ", ".join(str(mark) for mark in marks[:6])
+    return listed + (f" and {len(marks) - 6} more" if len(marks) > 6 else "")
 
 
 COARSE = 4096  # samples of a log that are enough to find a motion in it
-STRETCHES = (1.0 / 3.0, 10.0)  # a slider between 300 and 10 %
+TIME_SCALES = (1.0 / 3.0, 10.0)  # a slider between 300 and 10 %
 STEP = 0.01  # from one stretch that is tried to the next
 SURE = 0.8  # mean squared correlation from which the planned stretch is not doubted
-SEEN = 0.5  # ... from which a channel shows a planned joint
+LEAST_LIKENESS = 0.5  # ... from which a channel shows a planned joint
 FEW_PERIODS = 2.5  # of a series, tried at first: longer ones would need smaller steps
 CLEAN = 1e-4  # of a channel's power: what even a joint that follows well leaves
 MOST_SAMPLES = 20_000  # that least squares look at
@@ -242,7 +244,7 @@ def locate(expected: ExpectedMotion, t: FloatArray, x: FloatArray) -> Timing:
     best = grid.match(1.0, np.inf)
     if best.likeness < SURE:
         longest = _first_part(expected)
-        candidates = np.exp(np.arange(np.log(STRETCHES[0]), np.log(STRETCHES[1]), STEP))
+        candidates = np.exp(np.arange(np.log(TIME_SCALES[0]), np.log(TIME_SCALES[1]), STEP))
         tried = sorted((grid.match(float(s), longest) for s in candidates), key=lambda found: -found.likeness)[:3]
         near = [grid.match(float(s) * rough.stretch, np.inf) for rough in tried for s in np.linspace(0.985, 1.015, 13)]
         best = max([best, *near], key=lambda timing: timing.likeness)
@@ -390,7 +392,7 @@ def _newton_step(p: FloatArray, v: FloatArray, u: FloatArray, x: FloatArray) -> 
     normal, right = np.zeros((2, 2)), np.zeros(2)
     fits = [likeness(p[:, [i]], x[:, [i]])[0, 0] for i in range(x.shape[1])]
     for i in range(x.shape[1]):
-        if fits[i] < min(SEEN, max(fits)):
+        if fits[i] < min(LEAST_LIKENESS, max(fits)):
             continue
         basis = np.column_stack([np.ones(len(u)), p[:, i]])
         a, b = np.linalg.lstsq(basis, x[:, i], rcond=None)[0]

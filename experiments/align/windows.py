@@ -222,7 +222,7 @@ def _binned(place: IntArray, values: FloatArray, count: int) -> tuple[FloatArray
     return np.column_stack(sums) / np.maximum(n, 1)[:, None], n > 0
 
 
-def seen(alignment: Alignment, run: MeasuredRun, q: FloatArray) -> ObservedLog:
+def observed(alignment: Alignment, run: MeasuredRun, q: FloatArray) -> ObservedLog:
     """Average a series over its periods; of moves, take the planned motion and torques as logged."""
     if isinstance(alignment.expected.body, Trajectory):
         periods = aligned_samples(alignment, run, q=q)
@@ -298,10 +298,10 @@ def repeating(periods: AlignedPeriods, planned: int) -> tuple[UsablePeriods, lis
             kept = UsablePeriods(int(a), int(b - a))
     lost = planned - kept.count
     holds = lost <= max(1, planned // 3)
-    told = f"{kept.count} of {planned} measured periods repeat each other"
+    sentence = f"{kept.count} of {planned} measured periods repeat each other"
     remedy = "" if holds else "look for what disturbed the run, and warm up longer"
     cause = "" if holds else "transients"
-    return kept, [Check("usable periods", float(kept.count), "1", 0.0, holds, told, "", "doubtful", cause, remedy)]
+    return kept, [Check("usable periods", float(kept.count), "1", 0.0, holds, sentence, "", "doubtful", cause, remedy)]
 
 
 def check_friction_drift(expected: ExpectedMotion, periods: AlignedPeriods) -> list[Check]:
@@ -324,13 +324,13 @@ def check_friction_drift(expected: ExpectedMotion, periods: AlignedPeriods) -> l
         share = slope * (len(parts) - 1) / size
         holds = abs(share) <= DRIFT or not _trend(k, parts)
         name = expected.joints[j]
-        told = (
+        sentence = (
             f"friction of joint {name} changes by {100 * share:.3g} % of its torque (rms) from the first measured "
             "period to the last"
         )
         remedy = "" if holds else "warm the robot up longer before it is measured"
         cause = "" if holds else "warming up"
-        checks.append(Check("friction drift", share, "1", DRIFT, holds, told, name, "note", cause, remedy))
+        checks.append(Check("friction drift", share, "1", DRIFT, holds, sentence, name, "note", cause, remedy))
     return checks
 
 

@@ -404,8 +404,8 @@ def _pairs(file: ReadMjcf, tree: Tree, where: str) -> list[_Pair]:
             raise ExcitorError(f"{where}: body {body.name!r} has several joints; give each a body of its own")
         kind = pair.joint.attributes.get("type", "hinge")
         if _SLIDES.get(kind) != bool(tree.sliding[pair.link]):
-            told = "slides" if tree.sliding[pair.link] else "turns"
-            raise ExcitorError(f"{where}: joint {name!r} is of type {kind[:20]}, but the robot's {told}")
+            motion = "slides" if tree.sliding[pair.link] else "turns"
+            raise ExcitorError(f"{where}: joint {name!r} is of type {kind[:20]}, but the robot's {motion}")
         above = body.parent
         while above >= 0 and above not in moving:
             if file.bodies[above].joints:
@@ -556,8 +556,8 @@ def inertial(phi: FloatArray) -> str:
 def tendon_lines(robot: Robot, drive: Drive, joints: Mapping[str, str]) -> Iterator[str]:
     """Write fixed tendons for terms that several joints share; `joints` has their names in the file."""
     for k, (coefficients, values) in enumerate(drive.tendons.items(), start=1):
-        told = " ".join(f'{name}="{value}"' for name, value in joint_attributes(values).items())
-        yield f'    <fixed name="coupled_drive_{k}" {told}>'
+        attributes = " ".join(f'{name}="{value}"' for name, value in joint_attributes(values).items())
+        yield f'    <fixed name="coupled_drive_{k}" {attributes}>'
         for name, coefficient in zip(robot.joint_names, coefficients, strict=True):
             if coefficient:
                 yield f'      <joint joint={quoted(joints[name])} coef="{coefficient!r}"/>'

@@ -80,7 +80,7 @@ def count(found: Iterable[Cell], verdict: Verdict | None = None) -> int:
 
 def summary(found: Sequence[Cell]) -> dict[str, str]:
     """Describe, for each table, how many cells are equal, and which are not."""
-    told = {}
+    counts = {}
     for table in dict.fromkeys(cell.table for cell in found):
         own = [cell for cell in found if cell.table == table]
         sentence = f"{count(own, 'equal')} of {len(own)} equal"
@@ -91,8 +91,8 @@ def summary(found: Sequence[Cell]) -> dict[str, str]:
                 f", printed {cell.printed}"
                 for cell in others
             )
-        told[table] = sentence
-    return told
+        counts[table] = sentence
+    return counts
 
 
 def as_csv(found: Iterable[Cell]) -> str:

@@ -417,10 +417,10 @@ def _run(
     tau = machine.with_noise(tau, rng, white=tx40.WHITE, slow=tx40.SLOW)
     noisy = motion.q + rng.normal(scale=tx40.POSITION_NOISE, size=motion.q.shape)
     q = lowpass(noisy, sample_rate_hz=tx40.VIRTUAL_RATE, cutoff_hz=CUTOFF, true_cutoff=False)
-    seen, cut = tx40.differentiated(q), slice(ENDS, -ENDS)
+    measured, cut = tx40.differentiated(q), slice(ENDS, -ENDS)
     name = "unloaded" if body is None else "loaded"
     signal = motor_torques(robot, tau)[cut] / gains
-    return DriveRun(name, Motion(seen.q[cut], seen.dq[cut], seen.ddq[cut]), signal, body)
+    return DriveRun(name, Motion(measured.q[cut], measured.dq[cut], measured.ddq[cut]), signal, body)
 
 
 def _truth(robot: Robot) -> FloatArray:

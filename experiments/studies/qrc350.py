@@ -154,7 +154,7 @@ def run(data: Path | None, out: Path | None = None, *, full: bool = False) -> Re
     printed = printed_values()
     recordings = read_recordings(data)
     results = compute(recordings, printed, full=full)
-    context = tell(recordings, results, printed)
+    context = context_of(recordings, results, printed)
     if out is not None:
         context["written"] = write_files(out, recordings, results)
     return Report("study", "qrc350-in-process", figures(results, printed), context)
@@ -211,7 +211,7 @@ def figures(results: Results, printed: Mapping[str, Any]) -> list[Figure]:
     ]
 
 
-def tell(recordings: Recordings, results: Results, printed: Mapping[str, Any]) -> dict[str, Any]:
+def context_of(recordings: Recordings, results: Results, printed: Mapping[str, Any]) -> dict[str, Any]:
     """Collect the context of the figures."""
     models = results.models
     conditions = {"A": models.A.condition, "B": models.B.condition}
@@ -226,8 +226,8 @@ def tell(recordings: Recordings, results: Results, printed: Mapping[str, Any]) -
         },
         "kept, by acceptance set": {key: outcome_decisions(each) for key, each in results.reductions.items()},
         "Figure 4, overshoot over the desired path in mm": overshoot_mm(results.paths),
-        **beyond_told(results.harmonic, results.vibrating),
-        "designs": told(results.designs),
+        **beyond_context(results.harmonic, results.vibrating),
+        "designs": design_context(results.designs),
         "published with the data, not printed": unprinted(recordings, models),
     }
 
@@ -542,14 +542,14 @@ QUICK, FULL = Effort(3, 40_000), Effort(5, 120_000)
 def design(recordings: Recordings, theta: Mapping[str, FloatArray], effort: Effort) -> Designs:
     """Design for every task; θ are the models fitted to the rivals."""
     rivals = {run: rival(recordings, run, values) for run, values in theta.items()}
-    asked = tasks(rivals["B"])
+    requested = tasks(rivals["B"])
     found = {
         task.name: [one(recordings, task, rivals[task.rival], seed, effort) for seed in range(effort.seeds)]
-        for task in asked
+        for task in requested
     }
     declared = recordings.robot.declared_base
     assert declared is not None
-    return Designs(rivals, asked, found, tuple(declared.names))
+    return Designs(rivals, requested, found, tuple(declared.names))
 
 
 def tasks(restrained: Rival) -> tuple[Task, ...]:
@@ -681,7 +681,7 @@ def design_figures(designs: Designs) -> list[Figure]:
         Figure(f"{name}.{run.lower()}", other.condition, "", MEASURED[run], "within", tolerance=0.01)
         for run, other in designs.rivals.items()
     ]
-    worth = [
+    gains = [
         figure
         for run, other in designs.rivals.items()
         for figure in (
@@ -689,7 +689,7 @@ def design_figures(designs: Designs) -> list[Figure]:
             Figure(f"{name}.{run.lower()}_sigma_worst", 100.0 * float(other.sigma.max()), "%"),
         )
     ]
-    return [*rivals, *worth, *(figure for task in designs.tasks for figure in _of_task(designs, task))]
+    return [*rivals, *gains, *(figure for task in designs.tasks for figure in _of_task(designs, task))]
 
 
 def _of_task(designs: Designs, task: Task) -> list[Figure]:
@@ -710,17 +710,17 @@ def _of_task(designs: Designs, task: Task) -> list[Figure]:
     ]
 
 
-def told(designs: Designs) -> dict[str, Any]:
+def design_context(designs: Designs) -> dict[str, Any]:
     """Collect the context of the design figures."""
     return {
         "what": f"{len(HARMONICS)} harmonics of {1.0 / PERIOD_S:g} Hz, rest to rest with ramps of {RAMP_S:g} s; sigma: "
         f"expected from {REPETITIONS} periods with the scatter of the trajectory competed with, relative to its model",
-        **{task.name: _told(designs, task) for task in designs.tasks},
+        **{task.name: _task_context(designs, task) for task in designs.tasks},
         "expected relative sigma, %": _sigma_table(designs),
     }
 
 
-def _told(designs: Designs, task: Task) -> dict[str, Any]:
+def _task_context(designs: Designs, task: Task) -> dict[str, Any]:
     found, other = designs.found[task.name], designs.rivals[task.rival]
     ratio = ratios(designs, task)
     typical = middle(found)
@@ -860,7 +860,7 @@ def mean_on_c(outcome: Outcome) -> float:
     return float(outcome.validation_C.mean())
 
 
-def beyond_told(harmonic: Beyond, vibrating: Beyond) -> dict[str, Any]:
+def beyond_context(harmonic: Beyond, vibrating: Beyond) -> dict[str, Any]:
     """List the models beyond the paper: fitted on A, chosen on B, reported on C."""
     return {
         f"tried, {motion}": {
@@ -937,18 +937,18 @@ def in_window(path: FloatArray) -> Any:
 
 def overshoot_mm(paths: Mapping[str, FloatArray]) -> dict[str, dict[str, float]]:
     """Compute each run's overshoot beyond the desired path, by direction."""
-    wanted = extremes(paths["desired"])
-    told = {}
+    desired = extremes(paths["desired"])
+    values = {}
     for run in RUNS_QRC350_PATH[1:]:
         reached = extremes(paths[run])
-        told[run] = {
-            "+x": reached["max_x"] - wanted["max_x"],
-            "-x": wanted["min_x"] - reached["min_x"],
-            "+y": reached["max_y"] - wanted["max_y"],
-            "-y": wanted["min_y"] - reached["min_y"],
+        values[run] = {
+            "+x": reached["max_x"] - desired["max_x"],
+            "-x": desired["min_x"] - reached["min_x"],
+            "+y": reached["max_y"] - desired["max_y"],
+            "-y": desired["min_y"] - reached["min_y"],
             "rms at equal time, xyz": float(np.sqrt(np.mean(np.sum((paths[run] - paths["desired"]) ** 2, axis=1)))),
         }
-    return told
+    return values
 
 
 MEASURED_QRC350_PLOTS, PAPER, OURS, OTHER = "#9a9a9a", "#c44e52", "#1f6fb4", "#e0a030"
@@ -961,8 +961,8 @@ def figure4(paths: Mapping[str, FloatArray]) -> FigureFigure:
     styles = {"desired": ("black", "--"), "without_model": (PAPER, "-"), "process_model": (OURS, "-")}
     for run, path in paths.items():
         color, line = styles[run]
-        shown = path[in_window(path)]
-        corner.plot(shown[:, 0], shown[:, 1], line, color=color, label=run.replace("_", " "))
+        visible = path[in_window(path)]
+        corner.plot(visible[:, 0], visible[:, 1], line, color=color, label=run.replace("_", " "))
         whole.plot(path[:, 0], path[:, 1], line, color=color, linewidth=1)
     corner.set(xlim=WINDOW[0], ylim=WINDOW[1], xlabel="x in mm", ylabel="y in mm", title="Figure 4: one corner")
     corner.set_xticks(np.arange(WINDOW[0][0], WINDOW[0][1] + 0.1, 0.5))

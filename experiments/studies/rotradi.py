@@ -75,7 +75,7 @@ def run(data: Path | None, out: Path | None = None, *, full: bool = False) -> Re
     simulated = simulate_all(known, done, fitted, steps)
     outcomes = [judge(done[key], fitted[key], simulated.norms[key]) for key in done]
     ablation = ablation_errors(known, steps)
-    context = told(known, outcomes, ablation, simulated)
+    context = context_of(known, outcomes, ablation, simulated)
     context["torques by filtered dynamic, relative error of joints 1, 2, 3, ideal, seed 0"] = {
         f"{name}, {way}": row(errors)
         for name, recorded in zip(TORQUES, (done[0, "ideal"].identification, done[0, "ideal"].new), strict=True)
@@ -90,10 +90,10 @@ def run(data: Path | None, out: Path | None = None, *, full: bool = False) -> Re
         *schemes.figures(data, context, full=full),
     ]
     if out is not None:
-        shown = PlotData(
-            known, done[0, "ideal"], done[0, "noisy"], simulated.shown, outcomes, ablation, simulated.cutoffs
+        plotted = PlotData(
+            known, done[0, "ideal"], done[0, "noisy"], simulated.plotted, outcomes, ablation, simulated.cutoffs
         )
-        context["plots"] = [str(path) for path in draw_all(shown, out)]
+        context["plots"] = [str(path) for path in draw_all(plotted, out)]
     return Report("study", "rotradi-five-schemes", figures, context)
 
 
@@ -104,7 +104,7 @@ class Simulations:
     norms: Mapping[tuple[int, Case], Mapping[str, FloatArray]]  # by method, (torques, joints)
     steps: Mapping[str, FloatArray]  # of the ablation, identification torque, (n_seeds, joints)
     cutoffs: Mapping[float, float]  # rad/s -> rms
-    shown: Mapping[str, Sequence[FloatArray]]  # by method, on both torques: positions, seed 0, noisy
+    plotted: Mapping[str, Sequence[FloatArray]]  # by method, on both torques: positions, seed 0, noisy
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -166,22 +166,22 @@ def simulate_all(
     steps: Sequence[Mapping[str, FloatArray]],
 ) -> Simulations:
     """Simulate all models side by side: methods on both torques, steps of the ablation, cut-offs of the filters."""
-    asked: dict[tuple[Any, ...], Ask] = {}
+    simulations: dict[tuple[Any, ...], SimulationTask] = {}
     for key, experiment in done.items():
         chosen = {**{name: fitted[key].theta[name] for name in SIMULATED}, TRUE: known.theta}
         for name, theta in chosen.items():
             delay = fitted[key].delay[0] if name == CAREFUL else 0.0
             for torque, recorded in enumerate((experiment.identification, experiment.new)):
-                asked[key, name, torque] = Ask(theta, recorded, delay)
+                simulations[key, name, torque] = SimulationTask(theta, recorded, delay)
     clean = [experiment.identification for (_, case), experiment in done.items() if case == "ideal"]
     for seed, (one, recorded) in enumerate(zip(steps, clean, strict=True)):
         for name, theta in one.items():
-            asked[name, seed] = Ask(theta, recorded)
+            simulations[name, seed] = SimulationTask(theta, recorded)
     first = done[0, "noisy"].identification
     for cutoff in CUTOFFS:
-        asked[(cutoff,)] = Ask(solve(paper_equations(known, first, REFERENCE, cutoff)), first)
-    answers = dict(zip(asked, responses(known, list(asked.values())), strict=True))
-    off = {key: norms(q, asked[key].run) for key, q in answers.items()}
+        simulations[(cutoff,)] = SimulationTask(solve(paper_equations(known, first, REFERENCE, cutoff)), first)
+    answers = dict(zip(simulations, responses(known, list(simulations.values())), strict=True))
+    off = {key: norms(q, simulations[key].run) for key, q in answers.items()}
     return Simulations(
         {key: {name: np.array([off[key, name, k] for k in (0, 1)]) for name in (*SIMULATED, TRUE)} for key in done},
         {name: np.array([off[name, seed] for seed in range(len(steps))]) for name in steps[0]},
@@ -269,7 +269,7 @@ def updates_per_s(known: Truth, experiment: Experiment) -> float:
     return float(np.median(rates))
 
 
-def told(
+def context_of(
     known: Truth, outcomes: Outcomes, ablation: Mapping[str, FloatArray], simulated: Simulations
 ) -> dict[str, Any]:
     """Collect the context of the figures, and their interpretation."""
@@ -415,23 +415,23 @@ class PlotData:
     cutoffs: Mapping[float, float]  # rad/s -> rms, degrees
 
 
-def draw_all(shown: PlotData, out: Path) -> list[Path]:
+def draw_all(plotted: PlotData, out: Path) -> list[Path]:
     """Draw all plots into a folder."""
     out.mkdir(parents=True, exist_ok=True)
-    recursions = fit(shown.known, shown.ideal, every=4).recursions
+    recursions = fit(plotted.known, plotted.ideal, every=4).recursions
     return [
-        _parameters(shown.known, recursions[REFERENCE], out),
+        _parameters(plotted.known, recursions[REFERENCE], out),
         _eigenvalues(recursions, out),
-        *(draw(shown, number, out) for number in (0, 1) for draw in (_positions, _torques)),
-        _errors(shown.known, shown.outcomes, out),
-        _variation(shown.outcomes, out),
-        _ablation(shown.ablation, out),
-        _cutoffs(shown.cutoffs, out),
+        *(draw(plotted, number, out) for number in (0, 1) for draw in (_positions, _torques)),
+        _errors(plotted.known, plotted.outcomes, out),
+        _variation(plotted.outcomes, out),
+        _ablation(plotted.ablation, out),
+        _cutoffs(plotted.cutoffs, out),
     ]
 
 
-def _run(shown: PlotData, number: int) -> RecordedRun:
-    return shown.noisy.new if number else shown.noisy.identification
+def _run(plotted: PlotData, number: int) -> RecordedRun:
+    return plotted.noisy.new if number else plotted.noisy.identification
 
 
 def _parameters(known: Truth, recursion: Recursion, out: Path) -> Path:
@@ -482,17 +482,17 @@ def _eigenvalues(recursions: Mapping[str, Recursion], out: Path) -> Path:
     return save(figure, out / "figure3_eigenvalues.png")
 
 
-def _positions(shown: PlotData, number: int, out: Path) -> Path:
+def _positions(plotted: PlotData, number: int, out: Path) -> Path:
     """Figs. 4 and 6: positions, measured and simulated."""
     plt = pyplot()
     figure, axes = plt.subplots(3, 1, figsize=(9, 8.5), sharex=True, layout="constrained")
-    run = _run(shown, number)
+    run = _run(plotted, number)
     t = np.arange(len(run.q)) / RATE
     styles = {REFERENCE: ("tab:blue", "-"), CAREFUL: ("tab:red", "--")}
     for j, axis in enumerate(axes):
         axis.plot(t, np.degrees(run.q[:, j]), color="0.6", linewidth=3.0, label="measured (virtual robot)")
         for name, (color, line) in styles.items():
-            simulated = np.degrees(shown.simulated[name][number][:, j])
+            simulated = np.degrees(plotted.simulated[name][number][:, j])
             axis.plot(t, simulated, color=color, linestyle=line, linewidth=1.1, label=f"simulated, {name}")
         axis.set_ylabel(f"q{j + 1} (°)")
         axis.set_xlim(0.0, t[-1])
@@ -502,13 +502,13 @@ def _positions(shown: PlotData, number: int, out: Path) -> Path:
     return save(figure, out / f"figure{4 + 2 * number}_positions.png")
 
 
-def _torques(shown: PlotData, number: int, out: Path) -> Path:
+def _torques(plotted: PlotData, number: int, out: Path) -> Path:
     """Figs. 5 and 7: torques, commanded and computed; raw as in the paper, and both low-passed."""
     plt = pyplot()
     figure, axes = plt.subplots(3, 2, figsize=(12, 8.5), sharex=True, sharey="row", layout="constrained")
-    run = _run(shown, number)
-    theta = of_case(shown.outcomes, "noisy")[0].theta[REFERENCE]
-    computed, applied = computed_torques(shown.known, theta, run), spanned(run)
+    run = _run(plotted, number)
+    theta = of_case(plotted.outcomes, "noisy")[0].theta[REFERENCE]
+    computed, applied = computed_torques(plotted.known, theta, run), spanned(run)
     t = np.arange(2, len(run.tau)) / RATE
     pairs = {
         "from double differences, as in the paper": (run.tau[2:], computed),
@@ -612,7 +612,7 @@ TOGETHER = 300  # models that are simulated side by side
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Ask:
+class SimulationTask:
     """A model to be simulated under the commanded torque of a run, which acts `delay` s late."""
 
     theta: FloatArray
@@ -620,15 +620,15 @@ class Ask:
     delay: float = 0.0
 
 
-def responses(known: Truth, asked: Sequence[Ask]) -> list[FloatArray]:
+def responses(known: Truth, simulations: Sequence[SimulationTask]) -> list[FloatArray]:
     """Simulate positions (n_samples, n_joints) from each run's first sample, at rest, under its torques.
 
     Torques are held from sample to sample, friction is smoothed as the virtual robot's is. Positions are inf from
     where a model flies away.
     """
     found: list[FloatArray] = []
-    for first in range(0, len(asked), TOGETHER):
-        part = asked[first : first + TOGETHER]
+    for first in range(0, len(simulations), TOGETHER):
+        part = simulations[first : first + TOGETHER]
         torques = np.array([late(one.run.tau, one.delay).T for one in part])
         steps = Steps(1.0 / RATE, torques.shape[2], substeps=SUBSTEPS, held=True)
         chi = np.array([known.standard(one.theta) for one in part])
@@ -653,15 +653,15 @@ def norms(simulated: FloatArray, run: RecordedRun) -> FloatArray:
 
 def impossible(known: Truth, thetas: Mapping[str, FloatArray]) -> dict[str, str]:
     """List models that are physically impossible: mass matrices not positive definite, friction that drives."""
-    told = {}
+    reasons = {}
     for name, theta in thetas.items():
         chi = known.standard(theta)
         lightest, doubts = smallest_inertia(known.robot, chi, []), friction_doubts(known.robot, chi)
         if not lightest > 0.0:
-            told[name] = f"smallest eigenvalue of the mass matrix {lightest:.3g}"
+            reasons[name] = f"smallest eigenvalue of the mass matrix {lightest:.3g}"
         elif doubts:
-            told[name] = doubts[0]
-    return told
+            reasons[name] = doubts[0]
+    return reasons
 
 
 def computed_torques(known: Truth, theta: FloatArray, run: RecordedRun) -> FloatArray:

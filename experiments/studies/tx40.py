@@ -589,9 +589,11 @@ def measured(robot: Robot, chi: FloatArray, name: str, rng: np.random.Generator,
     """Measure a motion sampled at RATE, with noise on torques and positions, and process it."""
     tau = machine.with_noise(inverse_dynamics(robot, motion, chi), rng, white=WHITE, slow=SLOW)
     noisy = motion.q + rng.normal(scale=POSITION_NOISE, size=motion.q.shape)
-    seen = differentiated(lowpass(noisy, sample_rate_hz=VIRTUAL_RATE, cutoff_hz=60.0, true_cutoff=False))
+    noisy_motion = differentiated(lowpass(noisy, sample_rate_hz=VIRTUAL_RATE, cutoff_hz=60.0, true_cutoff=False))
     cut = slice(100, -100)
-    return Samples(name, Motion(seen.q[cut], seen.dq[cut], seen.ddq[cut]), tau[cut], VIRTUAL_RATE)
+    return Samples(
+        name, Motion(noisy_motion.q[cut], noisy_motion.dq[cut], noisy_motion.ddq[cut]), tau[cut], VIRTUAL_RATE
+    )
 
 
 def random_moves(rng: np.random.Generator, seconds: float, locked: int) -> Motion:

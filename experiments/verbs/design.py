@@ -37,7 +37,7 @@ def run_design(folder: Path, as_json: bool, given: Overrides) -> int:
     return 0 if designed.ready else 1
 
 
-_SHOWN = 8  # of the tightest margins
+_MOST_ROWS = 8  # of the tightest margins
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def progress() -> Iterator[Listener]:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(24),
-        TextColumn("{task.fields[told]}", markup=False),
+        TextColumn("{task.fields[text]}", markup=False),
         TimeRemainingColumn(),
     )
     if not sys.stderr.isatty():
@@ -60,10 +60,10 @@ def progress() -> Iterator[Listener]:
     with Bars(*columns, console=console, transient=False) as bars:
         tasks: dict[str, Any] = {}
 
-        def listen(run: str, told: Progress) -> None:
+        def listen(run: str, report: Progress) -> None:
             if run not in tasks:
-                tasks[run] = bars.add_task(run, total=1.0, told="")
-            bars.update(tasks[run], completed=told.share, told=_told(told))
+                tasks[run] = bars.add_task(run, total=1.0, text="")
+            bars.update(tasks[run], completed=report.share, text=_progress_text(report))
 
         yield listen
 
@@ -72,17 +72,21 @@ def _lines(console: Any) -> Listener:
     """Print the progress line by line, without a terminal: one line every few seconds."""
     last = [0.0]
 
-    def listen(run: str, told: Progress) -> None:
+    def listen(run: str, progress: Progress) -> None:
         if time.monotonic() - last[0] > 5.0:
             last[0] = time.monotonic()
-            console.print(f"{run}: {100 * told.share:.0f} %  {_told(told)}", markup=False, highlight=False)
+            console.print(
+                f"{run}: {100 * progress.share:.0f} %  {_progress_text(progress)}", markup=False, highlight=False
+            )
 
     return listen
 
 
-def _told(told: Progress) -> str:
-    best = "none feasible yet" if told.best == float("inf") else f"best {told.best:.4g}"
-    return f"{told.stage:7} {best}  feasible {100 * told.feasible_share:.0f} %  {told.evaluations} evaluations"
+def _progress_text(progress: Progress) -> str:
+    best = "none feasible yet" if progress.best == float("inf") else f"best {progress.best:.4g}"
+    return (
+        f"{progress.stage:7} {best}  feasible {100 * progress.feasible_share:.0f} %  {progress.evaluations} evaluations"
+    )
 
 
 def print_designed(designed: CampaignDesign) -> None:
@@ -131,7 +135,7 @@ def print_designed(designed: CampaignDesign) -> None:
         console.print(_front(designed.runs[0].front))
     console.print(_margins(designed))
     for name, certificate in designed.certificates.items():
-        for item in failing(certificate)[:_SHOWN]:
+        for item in failing(certificate)[:_MOST_ROWS]:
             console.print(f"[red]✗[/] {escape(name)}: {escape(item.name)}: {escape(item.proof)}")
     for check in designed.checks:
         console.print(f"{'[green]✓[/]' if check.holds else '[red]✗[/]'} {escape(check.sentence)}")
@@ -161,8 +165,8 @@ def _front(front: Front) -> Any:
         *(f"{name} {unit}".strip() for name, unit in zip(front.objectives, front.units, strict=True)),
     ):
         table.add_column(heading, justify="right")
-    shown = sorted({*np.linspace(0, len(front) - 1, min(len(front), 10)).round().astype(int).tolist(), front.chosen})
-    for k in shown:
+    rows = sorted({*np.linspace(0, len(front) - 1, min(len(front), 10)).round().astype(int).tolist(), front.chosen})
+    for k in rows:
         table.add_row(f"{k}{' ←' if k == front.chosen else ''}", *(f"{x:.4g}" for x in front.points[k]))
     return table
 
@@ -178,7 +182,7 @@ def _margins(designed: CampaignDesign) -> Any:
     table = Table(title=f"Tightest of {len(lines)} limits", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("run", "limit", "allowed", "worst", "unit", ""):
         table.add_column(heading, justify="right" if heading in ("allowed", "worst") else "left")
-    for name, item in lines[:_SHOWN]:
+    for name, item in lines[:_MOST_ROWS]:
         mark = "[green]✓[/]" if item.holds else "[red]✗[/]"
         table.add_row(escape(name), escape(item.name), f"{item.limit:.4g}", f"{item.worst:.4g}", item.unit, mark)
     return table

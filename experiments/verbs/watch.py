@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from excitor.experiments.campaign import open_campaign
-from excitor.experiments.watch.session import MOST_ALARMS, Session, doubt_sentence, open_basis, take, told_data
+from excitor.experiments.watch.session import MOST_ALARMS, Session, cycle_data, doubt_sentence, open_basis, take
 from excitor.experiments.watch.sources import (
     Screen,
     Source,
@@ -51,14 +51,14 @@ def run_watch(
         raise ExcitorError(f"interval is {interval:g} s, expected a time above 0 and at most a day")
     once = once or (as_json and not lines)
     live = sys.stdout.isatty() and not as_json
-    session, seen, data = watch_logs(folder, log, tell=tell, once=once, interval=interval, lines=lines, live=live)
+    session, totals, data = watch_logs(folder, log, tell=tell, once=once, interval=interval, lines=lines, live=live)
     if lines:
         print(json.dumps(data, allow_nan=False))
     elif as_json:
         print(json.dumps(data, indent=2, allow_nan=False))
     else:
         print_summary(session)
-    return int(once and bool(seen.alarms or seen.problems))
+    return int(once and bool(totals.alarms or totals.problems))
 
 
 def watch_logs(
@@ -78,22 +78,24 @@ def watch_logs(
     if note:
         tell(note)
     source = open_source(campaign, log, before)
-    seen = WatchTotals()
+    totals = WatchTotals()
     with Screen(session, tell, lines=lines, live=live) as screen:
         try:
-            _watch(session, source, screen, seen, once=once, interval=interval)
+            _watch(session, source, screen, totals, once=once, interval=interval)
         except KeyboardInterrupt:
             tell("watching has ended")
-    if not session.cycles and not seen.problems:
+    if not session.cycles and not totals.problems:
         tell(f"{source.path}: no whole cycle yet")
-    return session, seen, summary_data(session, seen.cycles, seen.alarms, seen.problems)
+    return session, totals, summary_data(session, totals.cycles, totals.alarms, totals.problems)
 
 
-def _watch(session: Session, source: Source, screen: Screen, seen: WatchTotals, *, once: bool, interval: float) -> None:
+def _watch(
+    session: Session, source: Source, screen: Screen, totals: WatchTotals, *, once: bool, interval: float
+) -> None:
     """Poll the source repeatedly."""
     looks = 0
     while True:
-        _look(session, source, screen, seen)
+        _look(session, source, screen, totals)
         screen.refresh()
         looks += 1
         if once and (looks > 1 or not source.waits):
@@ -101,31 +103,31 @@ def _watch(session: Session, source: Source, screen: Screen, seen: WatchTotals, 
         time.sleep(interval)
 
 
-def _problem(screen: Screen, seen: WatchTotals, problem: str) -> None:
+def _problem(screen: Screen, totals: WatchTotals, problem: str) -> None:
     """Print what cannot be used, and keep the last ones."""
     screen.tell(problem)
-    seen.problems = [*seen.problems, problem][-MOST_ALARMS:]
+    totals.problems = [*totals.problems, problem][-MOST_ALARMS:]
 
 
-def _look(session: Session, source: Source, screen: Screen, seen: WatchTotals) -> None:
+def _look(session: Session, source: Source, screen: Screen, totals: WatchTotals) -> None:
     """Process new cycles; after each batch, the state is written."""
     for batch in source.news():
         for note in batch.notes:
             screen.tell(note)
         for problem in batch.problems:
-            _problem(screen, seen, problem)
+            _problem(screen, totals, problem)
         for samples, log, t in batch.cycles:
             try:
-                told = take(session, samples, process=batch.process, log=log, t=t, clock=t + batch.ahead)
+                report = take(session, samples, process=batch.process, log=log, t=t, clock=t + batch.ahead)
             except (ExcitorError, ValueError) as error:  # one cycle must not end the watch
-                _problem(screen, seen, str(error))
+                _problem(screen, totals, str(error))
                 continue
-            seen.cycles += 1
-            if told.foreign and told.process not in seen.doubted:
-                seen.doubted.add(told.process)
-                _problem(screen, seen, doubt_sentence(told))
-            screen.cycle(told)
-            if told.verdict.alarms or told.verdict.confirmed:
-                seen.alarms = [*seen.alarms, told_data(session.basis, told)][-MOST_ALARMS:]
+            totals.cycles += 1
+            if report.foreign and report.process not in totals.doubted:
+                totals.doubted.add(report.process)
+                _problem(screen, totals, doubt_sentence(report))
+            screen.cycle(report)
+            if report.verdict.alarms or report.verdict.confirmed:
+                totals.alarms = [*totals.alarms, cycle_data(session.basis, report)][-MOST_ALARMS:]
         session.left_out = source.left_out
         write_state(session, source.data())

@@ -121,10 +121,10 @@ class ControllerRecord:
         return np.where(measured, self.mark - MEASURED, np.where(warm, self.mark - WARM_UP, 0))
 
 
-def write_abb_text(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
+def write_abb_text(record: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `t_ms q1 .. q6 tau1 .. tau6`, without headings."""
     path = folder / f"{name}.txt"
-    table = np.column_stack([1e3 * shown.t, shown.position, shown.effort])
+    table = np.column_stack([1e3 * record.t, record.position, record.effort])
     line = " ".join(["%.3f", *["%.6f"] * (table.shape[1] - 1)]) + "\n"
     with path.open("w", encoding="ascii", newline="") as file:
         file.writelines(line % tuple(row) for row in table.tolist())
@@ -135,33 +135,33 @@ FIRST_PACKET = 5000
 _PHASES = {0: "rest", OUT: "out", BACK: "back", END: "done"}
 
 
-def write_egm(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
+def write_egm(record: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write one row per packet; packets are numbered, and their numbers are the time."""
-    count = np.round((shown.t - shown.t[0]) / shown.step).astype(np.int64)
-    pattern = shown.format.efforts["motor torque"]
+    count = np.round((record.t - record.t[0]) / record.step).astype(np.int64)
+    pattern = record.format.efforts["motor torque"]
     head = ["time_s", "controller_ms", "packet", "computer_s", "phase", "mark", "period"]
-    head += [f"{kind}_{axis}_deg" for kind in ("ref", "pos", "planned") for axis in shown.axes]
-    head += ["motors_on", "egm_running", "utilization_percent", *named(pattern, shown.axes)]
+    head += [f"{kind}_{axis}_deg" for kind in ("ref", "pos", "planned") for axis in record.axes]
+    head += ["motors_on", "egm_running", "utilization_percent", *named(pattern, record.axes)]
     columns: list[Column] = [
-        ("%.3f", shown.step * count),
-        ("%.0f", np.round(1e3 * shown.step * count) + 4 * FIRST_PACKET),
+        ("%.3f", record.step * count),
+        ("%.0f", np.round(1e3 * record.step * count) + 4 * FIRST_PACKET),
         ("%.0f", FIRST_PACKET + count),
-        ("%.6f", shown.t + 100.0),
-        ("%s", [_PHASES.get(mark, "main") for mark in shown.mark.tolist()]),
-        ("%.0f", shown.mark),
-        ("%.0f", shown.period),
-        ("%.9f", np.hstack([shown.reference, shown.position, shown.reference])),
+        ("%.6f", record.t + 100.0),
+        ("%s", [_PHASES.get(mark, "main") for mark in record.mark.tolist()]),
+        ("%.0f", record.mark),
+        ("%.0f", record.period),
+        ("%.9f", np.hstack([record.reference, record.position, record.reference])),
         ("%.0f", np.ones((len(count), 2))),
         ("%.6g", np.full(len(count), 10.0)),
-        ("%.9g", shown.effort),
+        ("%.9g", record.effort),
     ]
     return [write_rows(folder / f"{name}.csv", head, columns)]
 
 
-def write_fanuc_csv(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
+def write_fanuc_csv(record: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `timestamp,J1,...`."""
-    columns: list[Column] = [("%2.0f", np.round(1e3 * shown.t)), ("%9.4f", shown.position)]
-    return [write_rows(folder / f"{name}.csv", ["timestamp", *named("J{k}", shown.axes)], columns)]
+    columns: list[Column] = [("%2.0f", np.round(1e3 * record.t)), ("%9.4f", record.position)]
+    return [write_rows(folder / f"{name}.csv", ["timestamp", *named("J{k}", record.axes)], columns)]
 
 
 Column = tuple[str, FloatArray | IntArray | list[str]]  # of a table: how its cells are written, and what
@@ -258,27 +258,27 @@ def write_rows(path: Path, head: Sequence[str], columns: Iterable[Column], end: 
 STARTED = 500.0  # s: how long the controller had been on
 
 
-def write_franka(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
+def write_franka(record: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `time,t,part,mark,q[0],...`; motors' angles are divided by their gears, as such controllers show them."""
-    zero = np.zeros_like(shown.effort)
+    zero = np.zeros_like(record.effort)
     tables = {
-        "q": shown.position,
-        "dq": shown.velocity,
-        "q_d": shown.reference,
-        "dq_d": shown.reference_velocity,
-        "tau_J": shown.effort,
-        "tau_J_d": shown.model,
-        "dtau_J": np.gradient(shown.effort, shown.t, axis=0),
-        "theta": shown.position,
-        "dtheta": shown.velocity,
+        "q": record.position,
+        "dq": record.velocity,
+        "q_d": record.reference,
+        "dq_d": record.reference_velocity,
+        "tau_J": record.effort,
+        "tau_J_d": record.model,
+        "dtau_J": np.gradient(record.effort, record.t, axis=0),
+        "theta": record.position,
+        "dtheta": record.velocity,
         "tau_ext_hat_filtered": zero,
     }
-    head = ["time", "t", "part", "mark", *(f"{name}[{j}]" for name in tables for j in range(len(shown.axes)))]
+    head = ["time", "t", "part", "mark", *(f"{name}[{j}]" for name in tables for j in range(len(record.axes)))]
     columns: list[Column] = [
-        ("%.3f", STARTED + shown.t),
-        ("%.3f", shown.since),
-        ("%.0f", shown.part),
-        ("%.0f", shown.mark),
+        ("%.3f", STARTED + record.t),
+        ("%.3f", record.since),
+        ("%.0f", record.part),
+        ("%.0f", record.mark),
         ("%.12g", np.hstack(list(tables.values()))),
     ]
     return [write_rows(folder / f"{name}.csv", head, columns)]
@@ -288,20 +288,20 @@ _RESOLUTION = 2.0  # ms of time stamps
 _STRETCHES = {0: "rest", OUT: "out", BACK: "back", END: "rest"}
 
 
-def write_j519(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
+def write_j519(record: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `time_stamp_ms,sequence,stretch,part,mark,command_J1_deg,...`."""
     head = ["time_stamp_ms", "sequence", "stretch", "part", "mark"]
-    head += [c for kind in ("command_J{k}_deg", "J{k}_deg", "current_J{k}_A") for c in named(kind, shown.axes)]
+    head += [c for kind in ("command_J{k}_deg", "J{k}_deg", "current_J{k}_A") for c in named(kind, record.axes)]
     head += ["safety_scale"]
     # The status carries 32-bit numbers: seven digits.
     columns: list[Column] = [
-        ("%.0f", _RESOLUTION * np.round(1e3 * shown.t / _RESOLUTION)),
-        ("%.0f", np.round((shown.t - shown.t[0]) / shown.step)),
-        ("%s", [_STRETCHES.get(mark, "main") for mark in shown.mark.tolist()]),
-        ("%.0f", shown.part),
-        ("%.0f", shown.mark),
-        ("%.9g", shown.reference),
-        ("%.7g", np.hstack([shown.position, shown.effort, shown.scaling[:, None]])),
+        ("%.0f", _RESOLUTION * np.round(1e3 * record.t / _RESOLUTION)),
+        ("%.0f", np.round((record.t - record.t[0]) / record.step)),
+        ("%s", [_STRETCHES.get(mark, "main") for mark in record.mark.tolist()]),
+        ("%.0f", record.part),
+        ("%.0f", record.mark),
+        ("%.9g", record.reference),
+        ("%.7g", np.hstack([record.position, record.effort, record.scaling[:, None]])),
     ]
     return [write_rows(folder / f"{name}.csv", head, columns, "\r\n")]
 
@@ -319,7 +319,7 @@ class _Trace:
     factor: float = 1.0
 
 
-def write_kuka_trace(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
+def write_kuka_trace(record: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write a folder: the axes' pair, and those of the drives."""
     place = folder / name
     place.mkdir()
@@ -327,24 +327,24 @@ def write_kuka_trace(shown: ControllerRecord, folder: Path, name: str) -> list[P
     axes = [
         _Trace(f"{kind}{k + 1}", unit, values[slow, k])
         for kind, unit, values in (
-            ("AxisPos_CmdIpo", "°", shown.reference),
-            ("AxisVel_CmdIpo", "°/s", shown.reference_velocity),
-            ("AxisPos_Act", "°", shown.position),
-            ("AxisVel_Act", "°/s", shown.velocity),
+            ("AxisPos_CmdIpo", "°", record.reference),
+            ("AxisVel_CmdIpo", "°/s", record.reference_velocity),
+            ("AxisPos_Act", "°", record.position),
+            ("AxisVel_Act", "°/s", record.velocity),
         )
-        for k in range(len(shown.axes))
+        for k in range(len(record.axes))
     ]
-    _pair(place / f"{name}_KRCIpo", axes, SLOWER * shown.step)
-    for k in range(len(shown.axes)):
-        _pair(place / f"{name}_NextGenDrive#{k + 1}", _drive(shown, k), shown.step)
+    _pair(place / f"{name}_KRCIpo", axes, SLOWER * record.step)
+    for k in range(len(record.axes)):
+        _pair(place / f"{name}_NextGenDrive#{k + 1}", _drive(record, k), record.step)
     return [place]
 
 
-def _drive(shown: ControllerRecord, k: int) -> list[_Trace]:
+def _drive(record: ControllerRecord, k: int) -> list[_Trace]:
     return [
-        _Trace("Istposition", "rad", shown.motor[:, k]),
-        _Trace("Motortemperatur", "°C", shown.temperature[:, k], -_KELVIN),
-        _Trace("Istmoment", "Nm", shown.effort[:, k]),
+        _Trace("Istposition", "rad", record.motor[:, k]),
+        _Trace("Motortemperatur", "°C", record.temperature[:, k], -_KELVIN),
+        _Trace("Istmoment", "Nm", record.effort[:, k]),
     ]
 
 
@@ -368,25 +368,27 @@ def _channel(*codes: tuple[int, object]) -> list[str]:
     return ["#BEGINCHANNELHEADER", *(f"{code},{value}" for code, value in codes), "#ENDCHANNELHEADER"]
 
 
-def write_npz(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
+def write_npz(record: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write t, mark, q, dq, and current or tau."""
     path = folder / f"{name}.npz"
-    drives = {"current" if shown.effort_kind == "current" else "tau": shown.effort}
+    drives = {"current" if record.effort_kind == "current" else "tau": record.effort}
     with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, t=shown.t, mark=shown.mark, q=shown.position, dq=shown.velocity, **drives)
+        np.savez(
+            file, allow_pickle=False, t=record.t, mark=record.mark, q=record.position, dq=record.velocity, **drives
+        )
     return [path]
 
 
-def write_plain_csv(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
+def write_plain_csv(record: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `t,mark,q_1,...,tau_1,...`."""
-    assert shown.effort_kind is not None
-    effort = shown.format.efforts[shown.effort_kind]
-    head = ["t", "mark", *named("q_{k}", shown.axes), *named(effort, shown.axes)]
+    assert record.effort_kind is not None
+    effort = record.format.efforts[record.effort_kind]
+    head = ["t", "mark", *named("q_{k}", record.axes), *named(effort, record.axes)]
     columns: list[Column] = [
-        ("%.9f", shown.t),
-        ("%.0f", shown.mark),
-        ("%.12g", shown.position),
-        ("%.12g", shown.effort),
+        ("%.9f", record.t),
+        ("%.0f", record.mark),
+        ("%.12g", record.position),
+        ("%.12g", record.effort),
     ]
     return [write_rows(folder / f"{name}.csv", head, columns)]
 
@@ -410,13 +412,13 @@ _DEFINITION = "\n".join(
 )
 
 
-def write_ros_bag(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
+def write_ros_bag(record: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write a folder with a bag."""
     from rosbags.rosbag2 import StoragePlugin, Writer
 
-    plugin = StoragePlugin.MCAP if shown.format.name == "ros_mcap" else StoragePlugin.SQLITE3
-    make = _Messages(_store(), list(shown.axes))
-    stamps = [STARTED_ROS_BAG + round(1e9 * t) for t in shown.t.tolist()]
+    plugin = StoragePlugin.MCAP if record.format.name == "ros_mcap" else StoragePlugin.SQLITE3
+    make = _Messages(_store(), list(record.axes))
+    stamps = [STARTED_ROS_BAG + round(1e9 * t) for t in record.t.tolist()]
     empty = np.zeros(0)
     with Writer(folder / name, version=9, storage_plugin=plugin) as bag:
         topics = {
@@ -428,16 +430,16 @@ def write_ros_bag(shown: ControllerRecord, folder: Path, name: str) -> list[Path
             )
         }
         for k, stamp in enumerate(stamps):
-            position, velocity = shown.position[k], shown.velocity[k]
-            told = {"sensor_msgs/msg/JointState": make.joint_state(stamp, position, velocity, shown.effort[k])}
+            position, velocity = record.position[k], record.velocity[k]
+            messages = {"sensor_msgs/msg/JointState": make.joint_state(stamp, position, velocity, record.effort[k])}
             if k % _RARER == 0:
-                wanted = make.point(shown.reference[k], shown.reference_velocity[k])
-                error = make.point(shown.reference[k] - position, shown.reference_velocity[k] - velocity)
-                points = (wanted, make.point(position, velocity), error, make.point(empty, empty))
-                told[_STATE] = make.state(stamp, points, float(shown.scaling[k]))
+                desired = make.point(record.reference[k], record.reference_velocity[k])
+                error = make.point(record.reference[k] - position, record.reference_velocity[k] - velocity)
+                points = (desired, make.point(position, velocity), error, make.point(empty, empty))
+                messages[_STATE] = make.state(stamp, points, float(record.scaling[k]))
             if k % _RAREST == 0:
-                told["std_msgs/msg/Float64"] = make.number(100.0 * float(shown.scaling[k]))
-            for kind, message in told.items():
+                messages["std_msgs/msg/Float64"] = make.number(100.0 * float(record.scaling[k]))
+            for kind, message in messages.items():
                 bag.write(topics[kind], stamp, make.store.serialize_cdr(message, kind))
     return [folder / name]
 
@@ -485,32 +487,32 @@ class _Messages:
 STARTED_ROS_CSV = 10**9  # s: stamps count from 1970, and a fixed time keeps files the same
 
 
-def write_ros_csv(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
+def write_ros_csv(record: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `time,t,speed_scaling,mark,position:a,...`; before the run `t` is empty."""
     head = ["time", "t", "speed_scaling", "mark"]
-    head += [cell for kind in ("position", "velocity", "effort") for cell in named(kind + ":{axis}", shown.axes)]
-    begun = shown.t >= shown.t[np.argmax(shown.running)]
+    head += [cell for kind in ("position", "velocity", "effort") for cell in named(kind + ":{axis}", record.axes)]
+    begun = record.t >= record.t[np.argmax(record.running)]
     columns: list[Column] = [
-        ("%.9f", STARTED_ROS_CSV + shown.t),
-        ("%s", [f"{t:.9f}" if there else "" for t, there in zip(shown.since.tolist(), begun.tolist(), strict=True)]),
-        ("%.17g", shown.scaling),
-        ("%.0f", shown.mark),
-        ("%.17g", np.hstack([shown.position, shown.velocity, shown.effort])),
+        ("%.9f", STARTED_ROS_CSV + record.t),
+        ("%s", [f"{t:.9f}" if there else "" for t, there in zip(record.since.tolist(), begun.tolist(), strict=True)]),
+        ("%.17g", record.scaling),
+        ("%.0f", record.mark),
+        ("%.17g", np.hstack([record.position, record.velocity, record.effort])),
     ]
     return [write_rows(folder / f"{name}.csv", head, columns, "\r\n")]
 
 
-def write_rsi(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
+def write_rsi(record: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `time_s,mark,period,reference_A1,...`."""
     head = ["time_s", "mark", "period"]
-    head += [cell for kind in ("reference", "actual", "current") for cell in named(kind + "_{axis}", shown.axes)]
+    head += [cell for kind in ("reference", "actual", "current") for cell in named(kind + "_{axis}", record.axes)]
     columns: list[Column] = [
-        ("%.3f", shown.t),
-        ("%.0f", shown.mark),
-        ("%.0f", shown.period),
-        ("%.9f", shown.reference),
-        ("%.6f", shown.position),
-        ("%.6f", shown.effort),
+        ("%.3f", record.t),
+        ("%.0f", record.mark),
+        ("%.0f", record.period),
+        ("%.9f", record.reference),
+        ("%.6f", record.position),
+        ("%.6f", record.effort),
     ]
     return [write_rows(folder / f"{name}.csv", head, columns)]
 
@@ -532,15 +534,15 @@ class _Group:
     form: str
 
 
-def write_twincat_scope(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
+def write_twincat_scope(record: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write an export; seeds that are odd have a decimal comma."""
-    groups = _groups(shown)
-    length = len(shown.t)
+    groups = _groups(record)
+    length = len(record.t)
     head = [
         f"Name\t{name}",
         f"File\t{name}.svdx",
         "\t".join(("Starttime of export", str(_TICKS), *_DAY)),
-        "\t".join(("Endtime of export", str(_TICKS + round(1e7 * float(shown.t[-1]))), *_DAY)),
+        "\t".join(("Endtime of export", str(_TICKS + round(1e7 * float(record.t[-1]))), *_DAY)),
         "",
         "",
         *(_titles(groups, title) for title in ("Name", "SymbolComment", "Data-Type", "SampleTime[ms]", "Unit")),
@@ -548,7 +550,7 @@ def write_twincat_scope(shown: ControllerRecord, folder: Path, name: str) -> lis
     ]
     blocks = [_cells(group, length) for group in groups]
     body = ("\t".join(cells) for cells in zip(*blocks, strict=True))
-    comma = bool(shown.seed % 2)
+    comma = bool(record.seed % 2)
     path = folder / f"{name}.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         file.writelines(line + "\n" for line in head)
@@ -557,16 +559,16 @@ def write_twincat_scope(shown: ControllerRecord, folder: Path, name: str) -> lis
     return [path]
 
 
-def _groups(shown: ControllerRecord) -> list[_Group]:
-    turning = ["mm" if slides else "deg" for slides in shown.robot.mechanism.prismatic]
+def _groups(record: ControllerRecord) -> list[_Group]:
+    turning = ["mm" if slides else "deg" for slides in record.robot.mechanism.prismatic]
     rare = slice(None, None, _RARER_TWINCAT_SCOPE)
-    n = len(shown.axes)
-    set_position = named(SCOPE_POSITION.replace("Act", "Set"), shown.axes)
+    n = len(record.axes)
+    set_position = named(SCOPE_POSITION.replace("Act", "Set"), record.axes)
     return [
-        _Group(shown.t, named(SCOPE_POSITION, shown.axes), turning, "REAL64", shown.position, "%.9f"),
-        _Group(shown.t, named(SCOPE_TORQUE, shown.axes), ["(None)"] * n, "INT16", np.round(shown.effort), "%.0f"),
-        _Group(shown.t, ["MAIN.fbRun.nMark"], ["(None)"], "INT32", shown.mark[:, None], "%.0f"),
-        _Group(shown.t[rare], set_position, turning, "REAL64", shown.reference[rare], "%.9f"),
+        _Group(record.t, named(SCOPE_POSITION, record.axes), turning, "REAL64", record.position, "%.9f"),
+        _Group(record.t, named(SCOPE_TORQUE, record.axes), ["(None)"] * n, "INT16", np.round(record.effort), "%.0f"),
+        _Group(record.t, ["MAIN.fbRun.nMark"], ["(None)"], "INT32", record.mark[:, None], "%.0f"),
+        _Group(record.t[rare], set_position, turning, "REAL64", record.reference[rare], "%.9f"),
     ]
 
 
@@ -575,13 +577,13 @@ def _titles(groups: Sequence[_Group], title: str) -> str:
     cells: list[str] = []
     for group in groups:
         step = f"{1e3 * float(np.median(np.diff(group.t))):.3g}"
-        said = {
+        titles = {
             "Name": group.names,
             "Data-Type": [group.type] * len(group.names),
             "SampleTime[ms]": [step] * len(group.names),
             "Unit": [unit if unit.startswith("(") else f"({unit})" for unit in group.units],
         }
-        cells += [title, *said.get(title, [""] * len(group.names))]
+        cells += [title, *titles.get(title, [""] * len(group.names))]
     return "\t".join(cells)
 
 
@@ -597,28 +599,28 @@ STARTED_UR_RTDE = 1000.0  # s: how long the controller had been on
 _PLAYING = 2  # runtime_state
 
 
-def write_ur_rtde(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
+def write_ur_rtde(record: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `timestamp,target_q_0,...`."""
-    n = len(shown.axes)
+    n = len(record.axes)
     wide = ["target_q", "target_qd", "target_qdd", "target_current", "target_moment"]
     wide += ["actual_q", "actual_qd", "actual_current", "joint_temperatures"]
     head = ["timestamp", *(f"{field}_{j}" for field in wide for j in range(n))]
     head += ["speed_scaling", "target_speed_fraction", "runtime_state", "output_int_register_24"]
-    target_current = currents(shown.robot.drive.torque_from_current, motor_torques(shown.robot, shown.model))
+    target_current = currents(record.robot.drive.torque_from_current, motor_torques(record.robot, record.model))
     tables = (
-        shown.reference,
-        shown.reference_velocity,
-        np.gradient(shown.reference_velocity, shown.t, axis=0),
+        record.reference,
+        record.reference_velocity,
+        np.gradient(record.reference_velocity, record.t, axis=0),
         target_current,
-        shown.model,
-        shown.position,
-        shown.velocity,
-        shown.effort,
-        shown.temperature,
-        np.column_stack([shown.scaling, shown.scaling]),
+        record.model,
+        record.position,
+        record.velocity,
+        record.effort,
+        record.temperature,
+        np.column_stack([record.scaling, record.scaling]),
     )
-    columns: list[Column] = [("%.17g", STARTED_UR_RTDE + shown.t), *(("%.17g", table) for table in tables)]
-    columns += [("%.0f", np.full(len(shown.t), _PLAYING)), ("%.0f", shown.mark)]
+    columns: list[Column] = [("%.17g", STARTED_UR_RTDE + record.t), *(("%.17g", table) for table in tables)]
+    columns += [("%.0f", np.full(len(record.t), _PLAYING)), ("%.0f", record.mark)]
     return [write_rows(folder / f"{name}.csv", head, columns)]
 
 

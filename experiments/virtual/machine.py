@@ -245,7 +245,7 @@ def record(truth: Truth, course: Course, driven: "TrueMotion", rng: np.random.Ge
     exact = quantum == 0.0
     q_motor = np.where(exact, q_motor, np.round(q_motor / np.where(exact, 1.0, quantum)) * quantum)
     current, torque_motor = motor_side(truth, plan.robot, sampled(driven, "torque_motor", t - settings.sensor_lag), rng)
-    shown = settings.speed if settings.speed_told else 1.0
+    speed = settings.speed if settings.speed_told else 1.0
     recorded = RecordedRun(
         program=plan.run,
         robot=plan.robot,
@@ -260,7 +260,7 @@ def record(truth: Truth, course: Course, driven: "TrueMotion", rng: np.random.Ge
         torque_motor=torque_motor,
         torque_joint=joint_sensors(truth, sampled(driven, "torque_link", t - settings.sensor_lag), rng),
         temperature=sampled(driven, "temperature", t),
-        speed_scaling=np.full(len(t), shown),
+        speed_scaling=np.full(len(t), speed),
     )
     lost = rng.uniform(size=len(t)) < settings.dropped
     return with_rows(recorded, ~lost) if lost.any() else recorded

@@ -25,15 +25,15 @@ from excitor.experiments.watch.session import (
     CycleReport,
     Session,
     add,
+    begin_segment,
     begin_session,
-    begin_stretch,
     cut,
+    cycle_data,
     declared_of,
     drift,
     follows,
     run_of,
     samples_of,
-    told_data,
 )
 from excitor.identify.change import Detector, begin
 from excitor.identify.log import Log, joint_side
@@ -96,7 +96,7 @@ class Place:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Piece:
+class SampleBlock:
     """Consecutive samples on the joint side."""
 
     t: FloatArray  # (n_samples,), s
@@ -143,20 +143,20 @@ class GrowingLog:
     def _news(self) -> Iterator[Batch]:
         if moved(self.path, self.place):
             self.place, self.skipping, self.checked = Place(), 0, False
-            begin_stretch(self.cutter)
+            begin_segment(self.cutter)
             yield Batch(notes=(f"{self.path.name} begins anew: read from its start",))
         if not self.checked:
             check_followed(self.path, self.declared)
             self.checked = True
         while True:
             try:
-                piece = read_on(self.path, self.place, self.campaign.robot, self.declared)
+                chunk = read_on(self.path, self.place, self.campaign.robot, self.declared)
             except InvalidLog as error:
                 yield from self._around(error)
                 continue
-            if piece is None:
+            if chunk is None:
                 return
-            yield self._taken(piece)
+            yield self._taken(chunk)
 
     def _around(self, error: InvalidLog) -> Iterator[Batch]:
         """Read the rows before a bad row or a gap; skip a bad row."""
@@ -165,31 +165,31 @@ class GrowingLog:
         if lines < 0 or not (self.place.offset or lines >= LEAST_LINES):
             raise error
         if lines >= LEAST_LINES:
-            piece = read_on(self.path, self.place, self.campaign.robot, self.declared, most_lines=lines)
-            if piece is not None:
-                yield self._taken(piece)
+            chunk = read_on(self.path, self.place, self.campaign.robot, self.declared, most_lines=lines)
+            if chunk is not None:
+                yield self._taken(chunk)
                 return
         behind, before = self.bad
         count = max(lines + 1, 2 * before if first == behind else 0)  # many are not read and reported one by one
         self.place = skip(self.path, self.place, self.declared, count)
         last = self.place.row
         self.bad = last + 1, count
-        begin_stretch(self.cutter, same_log=True)
+        begin_segment(self.cutter, same_log=True)
         yield Batch(problems=(f"{error}; left out" + (f", up to row {last}" if last > first else ""),))
 
-    def _taken(self, piece: Piece) -> Batch:
+    def _taken(self, chunk: SampleBlock) -> Batch:
         """Cut new samples into cycles."""
-        self.place = piece.after
-        t, q, tau = piece.t[self.skipping :], piece.q[self.skipping :], piece.tau[self.skipping :]
-        skipped, self.skipping = min(self.skipping, len(piece.t)), max(0, self.skipping - len(piece.t))
+        self.place = chunk.after
+        t, q, tau = chunk.t[self.skipping :], chunk.q[self.skipping :], chunk.tau[self.skipping :]
+        skipped, self.skipping = min(self.skipping, len(chunk.t)), max(0, self.skipping - len(chunk.t))
         if not len(t):
             return Batch()
         notes = []
         if not follows(self.cutter, t):
             notes.append(f"{self.path.name}: samples are missing before {t[0]:.3f} s; cycles are cut anew from there")
-            begin_stretch(self.cutter, same_log=True)
-        self.begun.append((self.added - skipped, piece.before))
-        add(self.cutter, t, q, tau, piece.rate, name=str(self.path))
+            begin_segment(self.cutter, same_log=True)
+        self.begun.append((self.added - skipped, chunk.before))
+        add(self.cutter, t, q, tau, chunk.rate, name=str(self.path))
         self.added += len(t)
         cycles = tuple(
             (samples_of(self.campaign, self.run, cycle), self.path.name, cycle.t) for cycle in cut(self.cutter)
@@ -273,12 +273,12 @@ class LogFolder:
             began = path.stat().st_mtime - len(samples) / samples.sample_rate_hz
             return Batch(((samples, path.name, 0.0),), run.name, ahead=began)
         cutter = self.cutters.setdefault(run.name, cutter_of(self.campaign, run))
-        begin_stretch(cutter)
-        piece = read_whole(path, self.campaign.robot, declared)
-        ahead = path.stat().st_mtime - float(piece.t[-1])
-        add(cutter, piece.t, piece.q, piece.tau, piece.rate, name=str(path))
+        begin_segment(cutter)
+        chunk = read_whole(path, self.campaign.robot, declared)
+        ahead = path.stat().st_mtime - float(chunk.t[-1])
+        add(cutter, chunk.t, chunk.q, chunk.tau, chunk.rate, name=str(path))
         cycles = tuple((samples_of(self.campaign, run, cycle), path.name, cycle.t) for cycle in cut(cutter, ended=True))
-        begin_stretch(cutter)
+        begin_segment(cutter)
         notes = () if cycles else (f"{path.name} holds no whole cycle of the motion that is watched",)
         return Batch(cycles, run.name, ahead=ahead, notes=notes)
 
@@ -343,7 +343,7 @@ def _folder(campaign: OpenCampaign, path: Path, own: bool, known: Mapping[str, A
     return source
 
 
-PIECE = 1 << 20  # bytes read at once
+BLOCK_BYTES = 1 << 20  # bytes read at once
 HEAD = 4096  # bytes at the beginning by which a file is known again
 LEAST_LINES = 20  # at once: fewer do not determine the rate
 NO_LOGS = (".json", ".toml", ".html", ".md", ".pdf", ".py", ".c", ".urdf")  # other files in campaigns' folders
@@ -358,7 +358,7 @@ def moved(path: Path, place: Place) -> bool:
 
 def read_on(
     path: Path, place: Place, robot: Robot, declared: ColumnMap, *, most_lines: int | None = None
-) -> Piece | None:
+) -> SampleBlock | None:
     """Read the next whole lines of a growing log; None where there are too few. A cut last line is left alone."""
     heading_end, headings = _headings(path, declared)
     if heading_end is None:
@@ -367,7 +367,7 @@ def read_on(
         place = Place(heading_end, int(declared.header))
     with path.open("rb") as file:
         file.seek(place.offset)
-        block = file.read(PIECE)
+        block = file.read(BLOCK_BYTES)
     end = block.rfind(b"\n") + 1
     if not end and len(block) > LONGEST_LINE:
         raise InvalidLog(path, f"has a line of more than {LONGEST_LINE} characters: not a table of samples")
@@ -380,7 +380,7 @@ def read_on(
     t = log.start_s + np.arange(len(measured.q)) / measured.sample_rate_hz
     if declared.time is None and declared.sample_rate_hz is not None:
         t = t + (place.row - int(declared.header)) / declared.sample_rate_hz
-    return Piece(t, measured.q, measured.tau, measured.sample_rate_hz, place, after)
+    return SampleBlock(t, measured.q, measured.tau, measured.sample_rate_hz, place, after)
 
 
 def skip(path: Path, place: Place, declared: ColumnMap, lines: int) -> Place:
@@ -395,13 +395,13 @@ def skip(path: Path, place: Place, declared: ColumnMap, lines: int) -> Place:
     return _behind(path, place, body)
 
 
-def read_whole(path: Path, robot: Robot, declared: ColumnMap) -> Piece:
+def read_whole(path: Path, robot: Robot, declared: ColumnMap) -> SampleBlock:
     """Read a log that is complete."""
     log = read_log(path, declared, robot.joint_names)
     measured = joint_side(robot, log)
     t = log.start_s + np.arange(len(measured.q)) / measured.sample_rate_hz
     nowhere = Place()
-    return Piece(t, measured.q, measured.tau, measured.sample_rate_hz, nowhere, nowhere)
+    return SampleBlock(t, measured.q, measured.tau, measured.sample_rate_hz, nowhere, nowhere)
 
 
 def new_logs(folder: Path, taken: set[str], growing: dict[str, str]) -> tuple[list[Path], dict[str, str]]:
@@ -414,8 +414,8 @@ def new_logs(folder: Path, taken: set[str], growing: dict[str, str]) -> tuple[li
     for entry in os.scandir(folder):
         if entry.name.startswith(".") or Path(entry.name).suffix in NO_LOGS or not entry.is_file():
             continue
-        seen = entry.stat()
-        found[entry.name] = (seen.st_mtime_ns, f"{seen.st_size} {seen.st_mtime_ns}")
+        status = entry.stat()
+        found[entry.name] = (status.st_mtime_ns, f"{status.st_size} {status.st_mtime_ns}")
     marks = {f"{name} {mark}" for name, (_, mark) in found.items()}
     taken &= marks
     waiting = {name: mark for name, (_, mark) in found.items() if f"{name} {mark}" not in taken}
@@ -426,8 +426,8 @@ def new_logs(folder: Path, taken: set[str], growing: dict[str, str]) -> tuple[li
 
 def mark_of(path: Path) -> str:
     """Return a file's mark, which changes if the file changes."""
-    seen = path.stat()
-    return f"{path.name} {seen.st_size} {seen.st_mtime_ns}"
+    status = path.stat()
+    return f"{path.name} {status.st_size} {status.st_mtime_ns}"
 
 
 def check_followed(path: Path, declared: ColumnMap) -> None:
@@ -438,9 +438,9 @@ def check_followed(path: Path, declared: ColumnMap) -> None:
         return
     format = declared.format or ("csv" if declared.signals else next(iter(sniff(path)), "none"))
     if format not in FOLLOWED:
-        known = "is of no known format" if format not in FORMATS else f"is {format}"
-        told = f"{known}, which cannot be read while it grows ({', '.join(FOLLOWED)} can)"
-        raise InvalidLog(path, f"{told}; name the folder that complete logs are put in")
+        format_text = "is of no known format" if format not in FORMATS else f"is {format}"
+        problem = f"{format_text}, which cannot be read while it grows ({', '.join(FOLLOWED)} can)"
+        raise InvalidLog(path, f"{problem}; name the folder that complete logs are put in")
 
 
 def _headings(path: Path, declared: ColumnMap) -> tuple[int | None, bytes]:
@@ -457,16 +457,16 @@ def _headings(path: Path, declared: ColumnMap) -> tuple[int | None, bytes]:
 def _decoded(path: Path, row: int, text: bytes, declared: ColumnMap, robot: Robot) -> Log:
     """Read a part of a log with the log's own reader; errors are reported with the log's name and rows."""
     with tempfile.TemporaryDirectory(prefix="excitor-") as folder:
-        piece = Path(folder) / (path.name or "log")
-        piece.write_bytes(text)
+        part = Path(folder) / (path.name or "log")
+        part.write_bytes(text)
         try:
-            return read_log(piece, declared, robot.joint_names)
+            return read_log(part, declared, robot.joint_names)
         except InvalidLog as error:
-            told = str(error).removeprefix(error.path)
-            told = told.split(": ", 1)[-1] if error.row is not None else told.removeprefix(": ")
-            told = told.replace(str(piece), str(path))
+            problem = str(error).removeprefix(error.path)
+            problem = problem.split(": ", 1)[-1] if error.row is not None else problem.removeprefix(": ")
+            problem = problem.replace(str(part), str(path))
             at = None if error.row is None else error.row + row - int(declared.header)
-            raise InvalidLog(path, told, at) from None
+            raise InvalidLog(path, problem, at) from None
 
 
 def _behind(path: Path, place: Place, body: bytes) -> Place:
@@ -575,9 +575,9 @@ def restore_cutter(cutter: Cutter, data: Mapping[str, Any]) -> None:
 
 def _detector_data(detector: Detector) -> dict[str, Any]:
     return {
-        "seen": detector.seen,
+        "seen": detector.n_cycles,
         "since": detector.since,
-        "worth": detector.worth,
+        "worth": detector.effective_cycles,
         "suspected": detector.suspected.tolist(),
         "stepped": detector.stepped,
         "warming": detector.warming,
@@ -595,9 +595,9 @@ def _detector(data: Mapping[str, Any], basis: Basis) -> Detector:
         raise ValueError("a detector is of another robot")
     return Detector(
         groups=new.groups,
-        seen=int(data["seen"]),
+        n_cycles=int(data["seen"]),
         since=max(1, int(data["since"])),
-        worth=float(data["worth"]),
+        effective_cycles=float(data["worth"]),
         suspected=suspected,
         stepped=bool(data["stepped"]),
         warming=int(data["warming"]),
@@ -656,18 +656,18 @@ class Screen:
         if self.live is not None:
             self.live.stop()
 
-    def cycle(self, told: CycleReport) -> None:
+    def cycle(self, report: CycleReport) -> None:
         """Show one more cycle."""
         if self.lines:
-            sys.stdout.write(json.dumps(told_data(self.session.basis, told), allow_nan=False) + "\n")
+            sys.stdout.write(json.dumps(cycle_data(self.session.basis, report), allow_nan=False) + "\n")
             sys.stdout.flush()
-        verdict = told.verdict
+        verdict = report.verdict
         if verdict.alarms:
-            self.tell(f"ALARM at {alarm_sentence(told_data(self.session.basis, told))}")
+            self.tell(f"ALARM at {alarm_sentence(cycle_data(self.session.basis, report))}")
         elif verdict.confirmed:
-            self.tell(f"it has stayed: {alarm_sentence(told_data(self.session.basis, told))}")
+            self.tell(f"it has stayed: {alarm_sentence(cycle_data(self.session.basis, report))}")
         elif verdict.passed:
-            self.tell(f"cycle {told.cycle} is as before the alarm")
+            self.tell(f"cycle {report.cycle} is as before the alarm")
 
     def refresh(self) -> None:
         """Draw the table anew."""
@@ -742,7 +742,7 @@ def print_summary(session: Session) -> None:
         console.print(alarm_sentence(alarm), markup=False, highlight=False)
 
 
-def summary_data(session: Session, new: int, told: list[dict[str, Any]], problems: list[str]) -> dict[str, Any]:
+def summary_data(session: Session, new: int, cycles: list[dict[str, Any]], problems: list[str]) -> dict[str, Any]:
     """Write the watch's results for scripts: of this call, and in all."""
     return {
         "watch": str(session.basis.campaign.folder),
@@ -751,7 +751,7 @@ def summary_data(session: Session, new: int, told: list[dict[str, Any]], problem
         "cycles": session.cycles,
         "left_out": session.left_out,
         "learning": sorted(name for name, detector in session.detectors.items() if len(detector.first)),
-        "new_alarms": told,
+        "new_alarms": cycles,
         "alarms": session.alarms,
         "problems": problems,
         "parameters": drift(session),

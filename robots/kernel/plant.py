@@ -166,7 +166,7 @@ def evaluate_elastic(
     weigh_links(plant, work, links)
     rub(plant, work, motors, warm)
     add_products(work.lift, plant.rotors, work.lift, work.nothing, work.total)
-    stretch(plant, motors, links, work.pulls)
+    spring_torques(plant, motors, links, work.pulls)
     balance(plant, work, tau, work.pulls)
     hold_stuck(plant, work)
 
@@ -194,7 +194,7 @@ def balance(plant: Plant, work: Work, tau: FloatArray, carried: FloatArray) -> N
 
 
 @inner
-def stretch(plant: Plant, motors: State, links: State, out: FloatArray) -> None:
+def spring_torques(plant: Plant, motors: State, links: State, out: FloatArray) -> None:
     """Write the torques of the springs and dampers between motors and links."""
     for i in range(out.size):
         out[i] = plant.stiffness[i] * (motors[0][i] - links[0][i]) + plant.damping[i] * (motors[1][i] - links[1][i])

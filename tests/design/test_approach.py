@@ -16,7 +16,7 @@ from excitor.design.approach import (
     blocked,
     is_clear,
     path_motion,
-    path_pieces,
+    path_segments,
 )
 from excitor.design.certify.certificate import failing
 from excitor.design.certify.certify import certify
@@ -105,7 +105,7 @@ def test_a_way_is_slow_smooth_and_takes_whole_samples(arm):
 @pytest.mark.parametrize("order", range(4))
 def test_pieces_are_the_way(arm, order):
     way = approach(arm, LEFT, RIGHT, walled(arm))
-    for piece in path_pieces(way):
+    for piece in path_segments(way):
         t = np.linspace(0.0, piece.duration, 100)[1:-1]
         rounding = 1e-9 * (1.0 + piece.most[order].max())
         values = piece.evaluate(t, order)

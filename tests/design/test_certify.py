@@ -15,14 +15,14 @@ from excitor.design.constraints import Constraints, from_robot
 from excitor.design.motion import (
     RISE_MOST,
     Excitation,
-    Piece,
+    Segment,
     Trajectory,
     even_spans,
     executed,
     executed_motion,
     phases,
     rise,
-    run_pieces,
+    run_segments,
     scaled,
     steady,
 )
@@ -105,7 +105,7 @@ def test_envelope_derivatives_have_the_stated_maxima():
 def test_pieces_are_the_executed_run(arm, order):
     trajectory = make_trajectory(arm, 3)
     starts = {phase.name: phase.start for phase in phases(trajectory.excitation)}
-    for piece in run_pieces(trajectory):
+    for piece in run_segments(trajectory):
         assert piece.start == pytest.approx(starts[piece.name])
         t = np.linspace(0.0, piece.duration, 300)
         theirs = executed(trajectory, piece.start + t, order)
@@ -114,7 +114,7 @@ def test_pieces_are_the_executed_run(arm, order):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_no_derivative_exceeds_what_coefficients_allow(arm, seed):
-    for piece in run_pieces(make_trajectory(arm, seed)):
+    for piece in run_segments(make_trajectory(arm, seed)):
         t = np.linspace(0.0, piece.duration, 2000)
         for order in range(7):
             assert (np.abs(piece.evaluate(t, order)).max(axis=0) <= piece.most[order] * (1.0 + ROUNDING)).all()
@@ -122,7 +122,7 @@ def test_no_derivative_exceeds_what_coefficients_allow(arm, seed):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_rates_hold_inside_intervals(arm, seed):
-    for piece in run_pieces(make_trajectory(arm, seed)):
+    for piece in run_segments(make_trajectory(arm, seed)):
         part = even_spans(piece, 37)
         rates = part.rates()
         inside = np.linspace(0.0, piece.duration, 37 * 50 + 1)
@@ -144,7 +144,7 @@ def test_joint_limits_are_never_optimistic_and_sharp(arm, block):
         largest = [np.abs(executed(trajectory, t, order)).max(axis=0) for order in (1, 2, 3)]
         swing = np.ptp(q, axis=0)
         limits = Limits(np.column_stack([q.min(axis=0), q.max(axis=0)]), *largest, np.full(6, np.inf))
-        margins = joint_margins(arm, run_pieces(trajectory), limits)
+        margins = joint_margins(arm, run_segments(trajectory), limits)
         assert [len(group) for group in margins.values()] == [12, 6, 6, 6]
         scale = np.concatenate([swing, swing, *largest])
         excess = np.array([-item.margin for group in margins.values() for item in group]) / scale
@@ -156,7 +156,7 @@ def test_joint_limits_a_little_wider_hold_and_a_little_tighter_fail(arm):
     trajectory = make_trajectory(arm, 1)
     largest = np.abs(executed(trajectory, dense_times(trajectory), 1)).max(axis=0)
     for share, holds in ((1.002, True), (0.9999, False)):
-        margins = joint_margins(arm, run_pieces(trajectory), limits_of(6, velocity=share * largest))["velocity"]
+        margins = joint_margins(arm, run_segments(trajectory), limits_of(6, velocity=share * largest))["velocity"]
         assert [item.holds for item in margins] == [holds] * 6
 
 
@@ -164,7 +164,7 @@ def test_a_position_limit_on_one_side_only_is_checked(arm):
     trajectory = make_trajectory(arm, 1)
     position = np.tile([-np.inf, np.inf], (6, 1))
     position[2, 1] = trajectory.center[2]
-    found = joint_margins(arm, run_pieces(trajectory), limits_of(6, position=position))["position"]
+    found = joint_margins(arm, run_segments(trajectory), limits_of(6, position=position))["position"]
     assert [item.name for item in found] == ["position j3 upper"]
     assert not found[0].holds
 
@@ -178,7 +178,7 @@ def test_a_ramp_that_accelerates_more_than_the_steady_part_is_found(arm):
         if all_most[joint] < 1.05 * steady_most[joint]:
             continue
         limits = limits_of(6, acceleration=1.01 * steady_most)
-        item = joint_margins(arm, run_pieces(trajectory), limits)["acceleration"][joint]
+        item = joint_margins(arm, run_segments(trajectory), limits)["acceleration"][joint]
         assert not item.holds
         assert "ramp" in item.where
         assert "a sample exceeds" in item.proof
@@ -194,7 +194,7 @@ def test_torque_curvature_bounds_finite_differences(seed):
     robot = make_random_robot(seed)
     phi = prior(robot)[: layout(robot).n_link_params].reshape(-1, 10)
     mechanism = robot.mechanism
-    for piece in run_pieces(make_trajectory(robot, seed, size=1.0)):
+    for piece in run_segments(make_trajectory(robot, seed, size=1.0)):
         part = even_spans(piece, 40)
         bound = torque_curvature(mechanism, phi, part.rates())
         n = 40 * 100
@@ -211,7 +211,7 @@ def test_torque_curvature_bounds_finite_differences(seed):
 def test_point_rates_bound_a_tool(seed):
     robot = make_random_robot(seed)
     tool = robot.tool
-    piece = run_pieces(make_trajectory(robot, seed, size=1.0))[0]
+    piece = run_segments(make_trajectory(robot, seed, size=1.0))[0]
     part = even_spans(piece, 20)
     rates = point_rates(robot.mechanism, tool.link, tool.T_link_frame[:3, 3], link_rates(robot.mechanism, part.rates()))
     t = np.linspace(0.0, piece.duration, 20 * 200 + 1)
@@ -228,7 +228,7 @@ def test_point_rates_bound_a_tool(seed):
 def test_torques_with_every_kind_of_friction_stay_inside_their_intervals(seed):
     robot = make_random_robot(seed)
     chi = prior(robot)
-    for piece in run_pieces(make_trajectory(robot, seed, size=1.0)):
+    for piece in run_segments(make_trajectory(robot, seed, size=1.0)):
         above, values = largest_torques(robot, chi, even_spans(piece, 60))
         t = np.linspace(0.0, piece.duration, 60 * 30 + 1)
         tau = np.abs(inverse_dynamics(robot, Motion(*(piece.evaluate(t, order) for order in range(3)))))
@@ -247,7 +247,7 @@ def test_peak_torques_are_never_optimistic_and_sharp(name, n):
         trajectory = make_trajectory(robot, seed)
         motion = executed_motion(trajectory, dense_times(trajectory))
         peak = np.abs(inverse_dynamics(robot, motion)).max(axis=0)
-        margins = peak_margins(robot, run_pieces(trajectory), 1.02 * peak, False)
+        margins = peak_margins(robot, run_segments(trajectory), 1.02 * peak, False)
         excess.append([item.worst for item in margins] / peak - 1.0)
     assert np.min(excess) >= -1e-5  # what the dense grid can miss
     # At standstill friction may point either way, which samples do not show: not every peak can be sharp.
@@ -263,7 +263,7 @@ def test_friction_that_reverses_between_samples_is_found(arm):
     trajectory = Trajectory(excitation, np.zeros(6), sines, cosines)
     motion = executed_motion(trajectory, dense_times(trajectory, 200_001))
     peak = np.abs(inverse_dynamics(arm, motion)).max(axis=0)
-    item = peak_margins(arm, run_pieces(trajectory), peak, False)[0]
+    item = peak_margins(arm, run_segments(trajectory), peak, False)[0]
     assert item.worst >= peak[0]
     assert item.worst <= 1.005 * peak[0]
 
@@ -279,7 +279,7 @@ def test_friction_that_reverses_twice_between_two_samples_is_found(arm):
 
     t = np.linspace(0.0, 1.0, 31 * 200 + 1)
     most = np.stack([np.abs(evaluate(t, order)).max(axis=0) for order in range(7)])
-    piece = Piece("turn", 0.0, 1.0, evaluate, most)
+    piece = Segment("turn", 0.0, 1.0, evaluate, most)
     part = even_spans(piece, 31)
     assert (part.jets[1][:, 1] > 0.0).all(), "no sample shows the reversal"
     above, values = largest_torques(arm, prior(arm), part)
@@ -293,7 +293,7 @@ def test_root_mean_squares_are_never_optimistic_and_sharp(arm, seed):
     trajectory = make_trajectory(arm, seed)
     t = (np.arange(50_000) + 0.5) * (trajectory.excitation.period / 50_000)
     truth = np.sqrt((inverse_dynamics(arm, steady(trajectory, t)) ** 2).mean(axis=0))
-    period = next(piece for piece in run_pieces(trajectory) if piece.degree)
+    period = next(piece for piece in run_segments(trajectory) if piece.degree)
     for share, holds in ((1.001, True), (0.999, False)):
         items = rms_margins(arm, period, share * truth, False)
         assert [item.holds for item in items] == [holds] * 6
@@ -326,7 +326,7 @@ def test_without_masses_the_torque_is_not_proven(arm):
 def test_clearances_are_never_optimistic_and_sharp(arm, seed):
     """The oracle is a floor under the tool: its distance is a height."""
     trajectory = make_trajectory(arm, seed)
-    pieces = run_pieces(trajectory)
+    pieces = run_segments(trajectory)
     for depth, holds in ((0.002, True), (-0.002, False)):
         item = clearance_margins(arm, pieces, scene_below(arm, trajectory, depth), arm.limits)[0]
         assert item.holds == holds
@@ -346,7 +346,7 @@ def test_no_row_of_a_cell_comes_nearer_than_proven(name):
     scene = Scene(zones, self_collision=True, tool_radius=0.03)
     for seed in range(4):
         trajectory = make_trajectory(robot, seed)
-        margins = clearance_margins(robot, run_pieces(trajectory), scene, robot.limits)
+        margins = clearance_margins(robot, run_segments(trajectory), scene, robot.limits)
         nearest = clearances(robot, scene, executed(trajectory, dense_times(trajectory))).min(axis=0)
         worst = np.array([item.worst for item in margins])
         need = required(robot, scene)
@@ -361,7 +361,7 @@ def test_a_sliding_joint_without_limits_is_bounded_by_its_own_motion():
     trajectory = make_trajectory(robot, 0)
     tools = frame_pose(robot, executed(trajectory, dense_times(trajectory)))[:, :3, 3]
     scene = replace(post_at(tools.max(axis=0) + 0.3, 0.1), self_collision=False)
-    item = clearance_margins(robot, run_pieces(trajectory), scene, robot.limits)[0]
+    item = clearance_margins(robot, run_segments(trajectory), scene, robot.limits)[0]
     nearest = np.linalg.norm(tools - tools.max(axis=0) - 0.3, axis=1).min() - 0.1
     assert 0.7 * nearest - 0.003 < item.worst <= nearest + 1e-6
 
@@ -378,7 +378,7 @@ def test_a_post_between_two_samples_is_found(arm):
     target = frame_pose(arm, executed(trajectory, np.array([moment])))[0, :3, 3]
     radius = 0.05 * strides.max()
     assert np.linalg.norm(tools - target, axis=1).min() > radius, "the search's samples must miss the post"
-    item = clearance_margins(arm, run_pieces(trajectory), post_at(target, radius), arm.limits)[0]
+    item = clearance_margins(arm, run_segments(trajectory), post_at(target, radius), arm.limits)[0]
     assert not item.holds
     assert item.worst < 0.0
 
@@ -405,7 +405,7 @@ def test_clearances_hold_for_pinocchio(arm):
         twist = pin.getVelocity(model, data, 6, pin.ReferenceFrame.LOCAL)
         speed = np.linalg.norm(twist.linear + np.cross(twist.angular, tool[:3, 3]))
         nearest, fastest = min(nearest, np.linalg.norm(place - post) - radius), max(fastest, speed)
-    pieces = run_pieces(trajectory)
+    pieces = run_segments(trajectory)
     clear = clearance_margins(arm, pieces, scene, arm.limits)[0]
     assert 0.7 * nearest - 0.003 < clear.worst <= nearest + 1e-6
     speed = tool_speed_margins(arm, pieces, 1.01 * fastest)[0]
@@ -416,13 +416,13 @@ def test_clearances_hold_for_pinocchio(arm):
 
 def test_what_cannot_be_decided_does_not_hold():
     """A quantity that touches its limit, with a bound that never gets there."""
-    piece = Piece("swing", 0.0, 1.0, lambda t, order: np.sin(t + 0.5 * np.pi * order)[:, None], np.ones((7, 1)))
+    piece = Segment("swing", 0.0, 1.0, lambda t, order: np.sin(t + 0.5 * np.pi * order)[:, None], np.ones((7, 1)))
 
     def bound(part):
         return 1.0 + 0.0 * part.h + 1e-9, np.full((part.t.size, 1), 0.5)
 
     worst = worst_case((piece,), bound, limit=np.ones(1), slack=np.full(1, np.inf), effort=Effort(8, most_spans=500))
-    assert worst.upper > 1.0 > worst.seen
+    assert worst.upper > 1.0 > worst.attained
     assert worst.n_spans <= 600
 
 
@@ -526,5 +526,5 @@ def test_a_posture_held_still_takes_its_weight_and_the_friction_that_may_add(arm
     """A joint that starts from rest may meet its friction from either side."""
     trajectory = scaled(make_trajectory(arm, 5), 1e-3)
     weight = np.abs(rigid_torque(arm, posture(trajectory.center[None, :])))[0]
-    worst = [item.worst for item in peak_margins(arm, run_pieces(trajectory), arm.limits.torque, False)]
+    worst = [item.worst for item in peak_margins(arm, run_segments(trajectory), arm.limits.torque, False)]
     assert (worst >= weight).all()

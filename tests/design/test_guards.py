@@ -13,7 +13,7 @@ from excitor.design.certify.certify import certify
 from excitor.design.certify.limits import has_torque_model
 from excitor.design.constraints import Constraints, from_robot
 from excitor.design.criteria import Criterion, DynamicModel, load_model
-from excitor.design.motion import Excitation, Trajectory, even_spans, period_grid, run_pieces, scaled, series, steady
+from excitor.design.motion import Excitation, Trajectory, even_spans, period_grid, run_segments, scaled, series, steady
 from excitor.design.problem import (
     CLEARANCE_SCALE,
     SEARCH_CLEARANCE,
@@ -361,8 +361,8 @@ def test_chains_differ():
 
 
 def test_what_is_unproven_is_not_ready():
-    good = below("a", "1", limit=1.0, upper=0.5, seen=0.5, proof="p", where="")
-    bad = below("b", "1", limit=1.0, upper=1.1, seen=0.9, proof="p", where="")
+    good = below("a", "1", limit=1.0, upper=0.5, attained=0.5, proof="p", where="")
+    bad = below("b", "1", limit=1.0, upper=1.1, attained=0.9, proof="p", where="")
     assert Certificate((good,)).ready
     assert not Certificate((good, bad)).ready
     assert not Certificate((good, unproven("c", "1", limit=1.0, reason="r"))).ready
@@ -422,7 +422,7 @@ def test_slow_motions_change_their_torque_by_gravity():
         excitation = Excitation(2000.0, 0.004, (1, 2), np.ones(n, bool))
         phi = prior(robot)[: layout(robot).n_link_params].reshape(-1, 10)
         for _ in range(3):
-            piece = run_pieces(Trajectory(excitation, random.normal(size=n), *random.normal(size=(2, n, 2))))[0]
+            piece = run_segments(Trajectory(excitation, random.normal(size=n), *random.normal(size=(2, n, 2))))[0]
             bound = torque_curvature(robot.mechanism, phi, even_spans(piece, 1000).rates())
             t = np.linspace(0.0, 2000.0, 4001)
             motion = Motion(*(piece.evaluate(t, order) for order in range(3)))
@@ -439,7 +439,7 @@ def test_a_first_moment_alone_bends_torques_too():
     phi[2, 6] = 5.0
     excitation = Excitation(0.4, 0.004, (1, 2), np.arange(3) == 2)
     swing = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 0.3]])
-    piece = run_pieces(Trajectory(excitation, np.zeros(3), swing, 0.5 * swing))[0]
+    piece = run_segments(Trajectory(excitation, np.zeros(3), swing, 0.5 * swing))[0]
     bound = torque_curvature(robot.mechanism, phi, even_spans(piece, 400).rates())
     t = np.linspace(0.0, 0.4, 4001)
     tau = robot.mechanism.inverse_dynamics(Motion(*(piece.evaluate(t, order) for order in range(3))), phi)
@@ -479,7 +479,7 @@ def test_what_slides_out_sweeps_a_wider_arc(tmp_path):
     scene = ball(tool_at(robot, a + 0.375 * (b - a))[0], 0.02)
     assert not is_clear(robot, replace(from_robot(robot), scene=scene), a, b)
     run = Trajectory(Excitation(4.0, 0.004, (1,), np.array([True, False])), np.array([0.0, 2.9]), *[[[0.5], [0.0]]] * 2)
-    piece = run_pieces(run)[0]
+    piece = run_segments(run)[0]
     t = np.array([500.0, 500.5, 501.0]) * (4.0 / 1000)
     tools = tool_at(robot, piece.evaluate(t, 0))
     radius = 0.1 * np.linalg.norm(tools[2] - tools[0])
@@ -490,7 +490,7 @@ def test_what_slides_out_sweeps_a_wider_arc(tmp_path):
 def test_an_offset_of_a_sliding_joint_is_part_of_its_reach(tmp_path):
     robot = telescope(tmp_path, offset=5)
     run = Trajectory(Excitation(4.0, 0.004, (1,), np.ones(2, bool)), np.array([0.0, 0.5]), *[[[0.5], [0.1]]] * 2)
-    piece = run_pieces(run)[0]
+    piece = run_segments(run)[0]
     rates = link_rates(robot.mechanism, even_spans(piece, 50).rates())
     bound = point_rates(robot.mechanism, robot.tool.link, robot.tool.T_link_frame[:3, 3], rates)
     t = np.linspace(0.0, 4.0, 5001)

@@ -23,7 +23,7 @@ from excitor.design.slow import (
     measured_motion,
     measured_times,
     slow_motion,
-    slow_pieces,
+    slow_segments,
     slow_series,
     static_columns,
     static_poses,
@@ -116,7 +116,7 @@ def test_limits_hold_on_a_ten_times_finer_grid(robot, constraints, run):
 
 
 def test_pieces_are_the_run_and_their_bounds_hold(run):
-    for piece in slow_pieces(run)[:40]:
+    for piece in slow_segments(run)[:40]:
         t = np.linspace(0.0, piece.duration, 60)
         for order in range(5):
             values = piece.evaluate(t, order)
@@ -128,7 +128,7 @@ def test_pieces_are_the_run_and_their_bounds_hold(run):
 
 def test_the_certificate_proves_them(robot, constraints, runs):
     """The bound between samples decides for a run that was only looked at on a grid."""
-    pieces = slow_pieces(runs["static"])[:30]
+    pieces = slow_segments(runs["static"])[:30]
     for group in joint_margins(robot, pieces, constraints.limits).values():
         assert all(margin.holds for margin in group)
     assert all(margin.holds for margin in clearance_margins(robot, pieces, constraints.scene, constraints.limits))

@@ -425,8 +425,8 @@ def test_a_slow_method_is_left_out_unless_it_is_asked_for(folder, monkeypatch):
     monkeypatch.setattr(comparing, "seconds_of", lambda method, problem: 1e3 if method == "didim" else 0.0)
     monkeypatch.setattr(comparing, "answer", lambda name, problem: Answer(name, None, None, refused="asked"))
     prepared = comparing.prepare(open_campaign(folder))
-    assert "--method didim" in comparing.answered("didim", prepared, asked=False).refused
-    assert comparing.answered("didim", prepared, asked=True).refused == "asked"
+    assert "--method didim" in comparing.answered("didim", prepared, requested=False).refused
+    assert comparing.answered("didim", prepared, requested=True).refused == "asked"
 
 
 def test_the_command_writes_a_page_and_the_numbers(tmp_path, capsys):

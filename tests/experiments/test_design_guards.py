@@ -171,7 +171,7 @@ def certified_up_to(monkeypatch, swing_of):
     def judge(robot, run, *given, **named):
         size, allowed = float(np.abs(run.sines).max()), swing_of(run)
         asked.append(size / allowed if allowed else np.inf)
-        item = below("swing", "rad", limit=allowed, upper=size, seen=size, proof="p", where="")
+        item = below("swing", "rad", limit=allowed, upper=size, attained=size, proof="p", where="")
         return Certificate((item,))
 
     monkeypatch.setattr(planning, "certify", judge)
@@ -356,7 +356,7 @@ def test_a_search_that_ends_without_a_motion_says_why(small, monkeypatch):
 
 
 def broken(certificate):
-    bad = below("velocity elbow", "rad/s", limit=1.0, upper=2.0, seen=2.0, proof="p", where="0 s")
+    bad = below("velocity elbow", "rad/s", limit=1.0, upper=2.0, attained=2.0, proof="p", where="0 s")
     return Certificate((*certificate.items, bad), certificate.notes, certificate.way)
 
 
@@ -406,11 +406,11 @@ def test_a_design_that_lacks_a_run_is_not_finished(small):
 
 
 def test_the_forecast_counts_runs_that_teach_only(small):
-    from excitor.experiments.plan import _taught
+    from excitor.experiments.plan import _planned
 
     run = small.runs[0]
     validation = replace(run, plan=replace(run.plan, name="validation", role="validate"))
-    assert [one.name for one in _taught([run, validation], [])] == ["excitation"]
+    assert [one.name for one in _planned([run, validation], [])] == ["excitation"]
 
 
 def test_the_way_that_is_written_leads_from_home_to_the_start(small):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from excitor.design.certify.limits import largest_torques, peak_margins
-from excitor.design.motion import Excitation, Trajectory, even_spans, run_pieces, steady
+from excitor.design.motion import Excitation, Trajectory, even_spans, run_segments, steady
 from excitor.experiments.identification import impossible_friction
 from excitor.identify.diagnose import check_reversals
 from excitor.identify.estimate import compress, wls
@@ -91,7 +91,7 @@ def test_reversals_of_it_are_counted(robot):
 
 
 def test_torques_are_certified_with_it(robot):
-    period = next(piece for piece in run_pieces(trajectory(robot)) if piece.degree)
+    period = next(piece for piece in run_segments(trajectory(robot)) if piece.degree)
     part = even_spans(period, 400)
     upper, seen = largest_torques(robot, robot.chi, part)
     tau = np.abs(inverse_dynamics(robot, part.motion))
@@ -105,7 +105,7 @@ def test_without_bounds_torques_stay_unproven():
     register_friction(loose)
     try:
         robot = arm_with(loose)
-        pieces = run_pieces(trajectory(robot))
+        pieces = run_segments(trajectory(robot))
         margins = peak_margins(robot, pieces, robot.limits.torque, True)
         assert not any(margin.holds for margin in margins)
         assert "'Fsat' (loose) is a registered law that states no bounds" in margins[0].proof

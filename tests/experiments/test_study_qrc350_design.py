@@ -157,7 +157,7 @@ def test_figures_and_what_is_told(recordings, theta):
     bars = {name: figures[f"qrc350.design.{name}"].target for name in ("full", "restrained", "restrained_exact")}
     assert bars == {"full": 3.6, "restrained": 4.0, "restrained_exact": None}
     assert figures["qrc350.design.full"].holds is False
-    told = json.loads(json.dumps(qrc350.told(designs)))
+    told = json.loads(json.dumps(qrc350.design_context(designs)))
     assert len(told["expected relative sigma, %"]) == 1 + 35
     assert told["restrained"]["condition of B"] == 6.92
 

@@ -189,7 +189,11 @@ def test_responses_are_those_of_open_simulation(known, short):
     """Beside another integrator: a wrong model, its own and a new torque, and the truth under a late torque."""
     run = short[0, "noisy"].new
     wrong = known.theta * np.random.default_rng(1).uniform(0.95, 1.05, size=21)
-    asked = [rotradi.Ask(wrong, run), rotradi.Ask(known.theta, run), rotradi.Ask(known.theta, run, 1.11 / 400)]
+    asked = [
+        rotradi.SimulationTask(wrong, run),
+        rotradi.SimulationTask(known.theta, run),
+        rotradi.SimulationTask(known.theta, run, 1.11 / 400),
+    ]
     found = rotradi.responses(known, asked)
     raw = Samples("raw", Motion(run.q, 0.0 * run.q, 0.0 * run.q), run.tau, rotradi.RATE, phase=0.0)
     told = open_loop(known.robot, known.standard(wrong), [raw]).runs[0]

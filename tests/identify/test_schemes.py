@@ -12,7 +12,7 @@ from excitor.identify.samples import Samples, backward, central, mid_sample
 from excitor.identify.schemes import (
     KINDS,
     Scheme,
-    held_pieces,
+    held_segments,
     integral,
     lagged,
     scheme_delay,
@@ -343,6 +343,6 @@ def test_powers_of_joints_add_up_wherever_their_torques_switch(kind):
     apart = np.zeros(stop - start)
     for j, late in enumerate(delays * 50.0):
         way = switching(len(run), 0.5, late)
-        pieces = times(held_pieces(run.tau[:, j], way, 0.02, slice(start, stop)), cut.dq[:, j], 0.02)
+        pieces = times(held_segments(run.tau[:, j], way, 0.02, slice(start, stop)), cut.dq[:, j], 0.02)
         apart += integral(pieces) if kind == "energy" else lagged(pieces, cutoff=scheme.cutoff)[0]
     np.testing.assert_allclose(together.y, apart, atol=1e-12 * np.abs(apart).max())
