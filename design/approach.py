@@ -131,10 +131,7 @@ def blocked(robot: Robot, pose: FloatArray, constraints: Constraints) -> tuple[s
 
 
 def is_clear(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArray) -> bool:
-    """Prove that a straight line in joint space keeps to the cell: bisect until the Lipschitz bound decides.
-
-    A closed chain must stay assembled too, and away from its singularities.
-    """
+    """Prove that a straight joint-space line keeps to the cell (and stays assembled) by Lipschitz bisection."""
     scene = constraints.scene
     if isinstance(robot.mechanism, ClosedLoop):
         return closed_line_is_clear(robot, constraints, _straight(a, b))

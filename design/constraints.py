@@ -1,7 +1,4 @@
-"""Constraints of a motion: joint limits after margins, torque, clearance in the cell, and the tool's speed.
-
-They are written as rows value ≤ limit, each with a name and a unit.
-"""
+"""Constraints of a motion as rows value ≤ limit: joint limits, torque, clearance in the cell, tool speed."""
 
 from dataclasses import dataclass
 

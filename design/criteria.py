@@ -92,10 +92,7 @@ def conditions(G: FloatArray, normalised: bool = True) -> FloatArray:
 
 
 def gradient(criterion: Criterion, G: FloatArray, softness: float = 200.0) -> tuple[float, FloatArray]:
-    """Evaluate the criterion's logarithm and its derivative by G (symmetric); the condition number softened.
-
-    A singular matrix is (inf, 0).
-    """
+    """Evaluate the (softened) criterion's logarithm and its derivative by symmetric G; (inf, 0) if singular."""
     if criterion.kind in ("condition", "raw-condition"):
         return soft_condition(G, softness, criterion.kind == "condition")
     F = _scaled(G[None], criterion.scale)[0]

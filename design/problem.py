@@ -87,7 +87,7 @@ def build_problem(
 ) -> Problem:
     """Collect a search problem; joints that do not move stand at `pose`, or where the search puts them.
 
-    The information of earlier runs, and the weight of a sample of this one, are set by `replace(problem, earlier=, share=)`.
+    Information of earlier runs, and the weight of this run's samples, are set by `replace(problem, earlier=, share=)`.
     """
     _check_limits(robot, excitation, constraints)
     still = np.where(excitation.moving, 0.0, np.nan if pose is None else pose)

@@ -109,10 +109,7 @@ def measured_duration(run: SlowRun) -> float:
 
 
 def slow_segments(run: SlowRun) -> tuple[Segment, ...]:
-    """Cut a run into polynomial motion segments, each with bounds of all its derivatives, for the certificate.
-
-    A repeated move is listed once.
-    """
+    """Cut a run into polynomial motion segments with bounds of all derivatives; a repeated move is listed once."""
     starts = np.concatenate([[0.0], np.cumsum(run.durations)])
     segments: list[Segment] = []
     made = set()

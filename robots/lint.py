@@ -439,10 +439,7 @@ def sizes(robot: Robot) -> Iterator[Odd]:
 
 
 def axes_nearly_special(robot: Robot) -> Iterator[Odd]:
-    """Find axes nearly, but not quite, parallel or at a right angle to the one before, or to gravity.
-
-    Such an angle makes base parameters that no measurement can determine.
-    """
+    """Find axes almost parallel or orthogonal to gravity or the axis before: no data determine their columns."""
     tree = opened_tree(robot)
     if tree is None:
         return

@@ -133,10 +133,7 @@ def run_motion(simulated: SimulatedRuns, run: int = 0) -> Motion:
 
 
 def with_friction_width(robot: Robot, width: float) -> Robot:
-    """Smooth every true sign of the robot's friction to tanh(v / width); widths that are stated stay.
-
-    A true sign makes integrators chatter. Use the same robot in the regressor.
-    """
+    """Smooth every true sign of the robot's friction, unsuited to integrators, to tanh(v / width)."""
     if not 0.0 < width < np.inf:
         raise ValueError(f"width is {width}, expected a positive velocity, such as 0.005 rad/s")
     terms = tuple(replace(term, width=width) if has_true_sign(term) else term for term in robot.drive.friction)
@@ -144,10 +141,7 @@ def with_friction_width(robot: Robot, width: float) -> Robot:
 
 
 def friction_rate(robot: Robot, q: FloatArray, chi: FloatArray | None = None) -> float:
-    """Fastest decay that friction causes at rest in any of the poses q: max eig M⁻¹ ∂τ/∂dq, 1/s.
-
-    Load-dependent friction is left out, and so are true signs.
-    """
+    """Fastest decay by smooth friction at rest in any pose q, loads left out: max eig M⁻¹ ∂τ/∂dq, 1/s."""
     chi = prior(robot) if chi is None else chi
     damping = np.zeros((robot.n_joints, robot.n_joints))
     for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):

@@ -132,10 +132,7 @@ def has_torque_model(robot: Robot) -> bool:
 
 
 def peak_margins(robot: Robot, segments: tuple[Segment, ...], limit: FloatArray, trusted: bool) -> list[Margin]:
-    """Compare peak torques with their limits, joint by joint; unstated ones left out.
-
-    A model whose masses are not all known is used only where it is `trusted`.
-    """
+    """Compare peak torques with stated limits; a model with unknown masses is used only if `trusted`."""
     stated = np.isfinite(limit)
     if not stated.any():
         return []
