@@ -353,7 +353,8 @@ def report(
 ) -> None:
     """Write report.html, or compare the reports of two campaigns.
 
-    The report is of model.json, which is identified anew if it is stale; with OTHER, two reports are compared.
+    The report is of model.json; if that is stale or missing, the model is identified for the report only. With OTHER,
+    two reports are compared.
 
     \b
     Examples:

@@ -189,8 +189,8 @@ class Model:
 
     def labels(self) -> tuple[str, ...]:
         """Label of every parameter of the robot by the share of data and prior; "" where unknown."""
-        known = {} if self.standard is None else dict(zip(self.standard.names, self.standard.labels, strict=True))
-        return tuple(known.get(name, "") for name in layout(self.own_robot()).names)
+        labels = {} if self.standard is None else dict(zip(self.standard.names, self.standard.labels, strict=True))
+        return tuple(labels.get(name, "") for name in layout(self.own_robot()).names)
 
     def torque(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
         """Torques, N m or N, of motions (n_joints,) or (n_samples, n_joints).
@@ -239,7 +239,7 @@ class Model:
         """List the base parameters: name, value, std, lower, upper, unit, label, regrouping."""
         import pandas as pd
 
-        known = {} if self.standard is None else dict(zip(self.standard.names, self.standard.labels, strict=True))
+        labels = {} if self.standard is None else dict(zip(self.standard.names, self.standard.labels, strict=True))
         columns = {
             "name": self.names,
             "value": self.values,
@@ -247,7 +247,7 @@ class Model:
             "lower": self.low,
             "upper": self.high,
             "unit": self.units,
-            "label": [known.get(name, "") for name in self.names],
+            "label": [labels.get(name, "") for name in self.names],
             "regrouping": self.regroupings,
         }
         return pd.DataFrame(columns)

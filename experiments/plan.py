@@ -1137,8 +1137,8 @@ def _conflicts(setup: Setup, settings: Settings) -> Iterator[str]:
             yield f'design.{key}: needs a position controller, which excitation = "torque" goes without{other}'
     for name in given.driven:
         if name not in robot.joint_names:
-            known = ", ".join(robot.joint_names)
-            yield f"design.torque.driven: {name!r} is no joint of {robot.name}; its joints are {known}"
+            names = ", ".join(robot.joint_names)
+            yield f"design.torque.driven: {name!r} is no joint of {robot.name}; its joints are {names}"
     if not has_torque_model(robot):
         yield (
             f"prior: torque mode simulates the arm, and the masses of {robot.name} are not all stated; "

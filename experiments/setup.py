@@ -346,11 +346,11 @@ def _check_home(robot: Robot, constraints: Constraints, campaign: OpenCampaign) 
     if constraints.scene is None or constraints.home is None:
         return
     left = clearances(robot, constraints.scene, constraints.home[None])[0]
-    wanted = required(robot, constraints.scene)
+    minimum = required(robot, constraints.scene)
     problems = [
         f"home_deg: at home, {name} has {1e3 * have:.0f} mm of clearance, expected {1e3 * need:.0f}; "
         "move the home pose or the zone"
-        for name, have, need in zip(row_names(robot, constraints.scene), left, wanted, strict=True)
+        for name, have, need in zip(row_names(robot, constraints.scene), left, minimum, strict=True)
         if have < need
     ]
     if problems:

@@ -337,8 +337,8 @@ def fault_of(text: str, robot: Robot) -> Fault:
             fault = replace(fault, channel=word)
         else:
             fault = replace(fault, joints=(*fault.joints, _joint(text, word, robot)))
-    wanted = {"swapped-axes": 2}.get(name)
-    if wanted and fault.joints and len(set(fault.joints)) != wanted:
+    count = {"swapped-axes": 2}.get(name)
+    if count and fault.joints and len(set(fault.joints)) != count:
         raise ExcitorError(f"--fault {text}: name the two joints that change places, such as {name}:A,B")
     return fault
 
@@ -362,5 +362,5 @@ def _joint(text: str, word: str, robot: Robot) -> int:
     if word.isdecimal() and 1 <= int(word) <= len(names):
         return int(word) - 1
     channels = CHANNELS.get(text.partition(":")[0], ())
-    known = f"expected one of {', '.join(names)}" + (f", or how it shows: {', '.join(channels)}" if channels else "")
-    raise ExcitorError(f"--fault {text}: {robot.name} has no joint {word!r}; {known}")
+    expected = f"expected one of {', '.join(names)}" + (f", or how it shows: {', '.join(channels)}" if channels else "")
+    raise ExcitorError(f"--fault {text}: {robot.name} has no joint {word!r}; {expected}")

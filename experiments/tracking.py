@@ -72,18 +72,18 @@ def tracking_data(
 
 def _tracked(campaign: OpenCampaign, fitted: FittedModel, runs: Sequence[Samples], seed: int) -> dict[str, Any]:
     reference = _reference(campaign, runs)
-    known = loaded(learned_robot(campaign.folder, campaign.content.prior, campaign.robot), campaign.content.payload)
-    truth, body, source = _truth(campaign, known, fitted, seed)
+    robot = loaded(learned_robot(campaign.folder, campaign.content.prior, campaign.robot), campaign.content.payload)
+    truth, body, source = _truth(campaign, robot, fitted, seed)
     identified = _standard(fitted)
-    controllers: dict[str, FloatArray] = {PD: np.zeros((len(reference.motion), known.n_joints))}
-    believed = prior(known) if has_torque_model(known) else None
+    controllers: dict[str, FloatArray] = {PD: np.zeros((len(reference.motion), robot.n_joints))}
+    believed = prior(robot) if has_torque_model(robot) else None
     if believed is not None:
-        controllers[PRIOR] = torques(known, reference, believed)
+        controllers[PRIOR] = torques(robot, reference, believed)
     controllers[IDENTIFIED] = torques(fitted.robot, reference, identified)
     gains = body.chi if believed is None else believed
     desired = reference.motion.q[reference.lead :]
     errors = {
-        name: errors_of(known, desired, followed(truth, body, reference, forward, gains))
+        name: errors_of(robot, desired, followed(truth, body, reference, forward, gains))
         for name, forward in controllers.items()
     }
     return {
@@ -94,9 +94,9 @@ def _tracked(campaign: OpenCampaign, fitted: FittedModel, runs: Sequence[Samples
         "robot": source,
         "seed": seed,
         "bandwidth_hz": truth.settings.bandwidth_hz,
-        "joints": list(known.joint_names),
-        "units": ["mm" if sliding else "deg" for sliding in known.mechanism.prismatic],
-        "controllers": [_data(known, name, found) for name, found in errors.items()],
+        "joints": list(robot.joint_names),
+        "units": ["mm" if sliding else "deg" for sliding in robot.mechanism.prismatic],
+        "controllers": [_data(robot, name, found) for name, found in errors.items()],
         "ratios": _ratios(errors),
     }
 
@@ -126,11 +126,11 @@ def _reference(campaign: OpenCampaign, runs: Sequence[Samples]) -> Reference:
     return run_reference(moving[0], STEP)
 
 
-def _truth(campaign: OpenCampaign, known: Robot, fitted: FittedModel, seed: int) -> tuple[Truth, Robot, str]:
+def _truth(campaign: OpenCampaign, robot: Robot, fitted: FittedModel, seed: int) -> tuple[Truth, Robot, str]:
     """Choose the simulated robot with its payload, and describe it."""
-    truth = simulated_truth(campaign.folder, known)
+    truth = simulated_truth(campaign.folder, robot)
     if truth is not None:
-        return truth, known, "the virtual robot that the campaign's logs were simulated with (truth.json)"
+        return truth, robot, "the virtual robot that the campaign's logs were simulated with (truth.json)"
     base, place = base_parameters(fitted.robot), _place(fitted)
     covariance: FloatArray = np.zeros((len(base), len(base)))
     covariance[np.ix_(place, place)] = fitted.covariance

@@ -305,13 +305,13 @@ class _Spectrum:
         Q, twice = self.columns[lines], self.twice[lines]
         gram = np.real((Q.conj() * twice[:, None]).T @ Q)
         count = self.there * float(twice.sum())
-        known = self.noise is not None and lines.any()
+        noisy = self.noise is not None and lines.any()
         return _Band(
             gram=gram,
             power=float(twice @ np.abs(self.residual[lines]) ** 2),
             free=count - float(np.trace(gram)),
             noise=self.there * float(twice @ self.noise[lines]) if self.noise is not None else 0.0,
-            noise_free=count * (self.repetitions - 1) if known else 0.0,
+            noise_free=count * (self.repetitions - 1) if noisy else 0.0,
         )
 
 

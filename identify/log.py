@@ -480,7 +480,7 @@ def _fill(out: FloatArray, frame: "DataFrame", column: str | int, name: str) -> 
 
 def _columns_of(frame: "DataFrame", column: str | int) -> list[int]:
     """Find a column by its name; else, where it is a number, by its place from 1."""
-    found = [k for k, known in enumerate(frame.columns) if known == column]
+    found = [k for k, heading in enumerate(frame.columns) if heading == column]
     if not found and isinstance(column, int) and 1 <= column <= len(frame.columns):
         return [column - 1]
     return found

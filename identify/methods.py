@@ -177,7 +177,7 @@ def ridge_answer(problem: Problem) -> Answer:
     regression = problem.regression
     factors = compress(regression)
     sigma = wls_sigma(factors)
-    believed, known = prior_values(problem)
+    believed, certain = prior_values(problem)
     scale = prior_scale(regression, believed)
     weight, errors = choose_weight(regression, sigma, believed, scale)
     estimate = ridge(factors, weight=weight, prior=believed, scale=scale)
@@ -189,7 +189,7 @@ def ridge_answer(problem: Problem) -> Answer:
     half = scipy.linalg.solve_triangular(system.R, _lifted(W, belief, system))
     intervals = believing(intervals, half @ half.T)
     notes: tuple[str, ...] = (
-        f"held to {'the prior model' if known else 'zero, as the robot states no masses'} within its own size, with "
+        f"held to {'the prior model' if certain else 'zero, as the robot states no masses'} within its own size, with "
         f"weight {weight:.2g}: of {len(WEIGHTS)} tried the one that best predicts stretches of the runs left out in "
         "turn",
     )

@@ -240,11 +240,11 @@ def _check_held_out(regression: Regression, trained_on: Sequence[str], training:
             f"the regression is of {regression.kind}, but validation is of joint torques; set up dynamic_regression "
             "on the same runs and validate the estimate there"
         )
-    known = [name for name in regression.runs if name in trained_on]
-    if known and not training:
+    repeated = [name for name in regression.runs if name in trained_on]
+    if repeated and not training:
         raise ValueError(
-            f"the model was fitted to {', '.join(known)}, so its error there says nothing about prediction; validate "
-            "on other runs, or ask for the training error with training=True"
+            f"the model was fitted to {', '.join(repeated)}, so its error there says nothing about prediction; "
+            "validate on other runs, or pass training=True to excitor.identify.validate.validate"
         )
     new = [name for name in regression.runs if name not in trained_on]
     if new and training:

@@ -341,8 +341,8 @@ def drive_elements(robot: Robot) -> kernel.Elements:
     params = layout(robot)
     rotors, friction = robot.drive.rotors, robot.drive.friction
     elements: list[RotorInertia | FrictionTerm] = [*rotors, *friction]
-    known = [friction_model(term).compiled for term in friction]
-    models = [kernel.STATE if code is None else code for code in known]
+    compiled_models = [friction_model(term).compiled for term in friction]
+    models = [kernel.STATE if code is None else code for code in compiled_models]
     shape = (len(elements), robot.n_joints)
     return kernel.Elements(
         model=np.array([kernel.ROTOR] * len(rotors) + models, dtype=np.int64),

@@ -204,18 +204,18 @@ def knowledge(given: Information) -> Knowledge:
     return Knowledge(given.names, C, 0.5 * (inflated + inflated.T), scale, V[:, ~determined], condition)
 
 
-def deviations(known: Knowledge, rows: FloatArray, *, inflated: bool = False) -> FloatArray:
+def deviations(eigen: Knowledge, rows: FloatArray, *, inflated: bool = False) -> FloatArray:
     """Evaluate standard deviations of combinations rows @ β, (n_rows,): √diag(R C Rᵀ), inf where a row is open."""
-    C = known.inflated if inflated else known.covariance
+    C = eigen.inflated if inflated else eigen.covariance
     sigma = np.sqrt(np.maximum(np.sum((rows @ C) * rows, axis=1), 0.0))
-    scaled = rows / known.scale
-    along = np.linalg.norm(scaled @ known.open_directions, axis=1)
+    scaled = rows / eigen.scale
+    along = np.linalg.norm(scaled @ eigen.open_directions, axis=1)
     return np.asarray(np.where(along > OPEN * np.linalg.norm(scaled, axis=1), np.inf, sigma))
 
 
-def sigmas(known: Knowledge, *, inflated: bool = False) -> FloatArray:
+def sigmas(eigen: Knowledge, *, inflated: bool = False) -> FloatArray:
     """Evaluate each parameter's standard deviation, (n_base,), inf where it is not determined."""
-    return deviations(known, np.eye(len(known.names)), inflated=inflated)
+    return deviations(eigen, np.eye(len(eigen.names)), inflated=inflated)
 
 
 def as_white(given: Information) -> Information:
@@ -227,19 +227,19 @@ def as_white(given: Information) -> Information:
     return Information(given.names, matrix, matrix)
 
 
-def open_combinations(known: Knowledge) -> tuple[str, ...]:
+def open_combinations(eigen: Knowledge) -> tuple[str, ...]:
     """Write the open directions as combinations of names, such as `Fc3 - off3`: along these, no torque changes."""
-    directions = known.open_directions.T
+    directions = eigen.open_directions.T
     if not len(directions):
         return ()
     order = scipy.linalg.qr(directions, mode="r", pivoting=True)[1][: len(directions)]
     reduced = np.linalg.solve(directions[:, order], directions)
     texts = []
     for pivot, row in sorted(zip(order, reduced, strict=True), key=lambda pair: int(pair[0])):
-        factors = np.where(np.abs(row) > OPEN, row / known.scale * known.scale[pivot], 0.0)
+        factors = np.where(np.abs(row) > OPEN, row / eigen.scale * eigen.scale[pivot], 0.0)
         factors[pivot] = 1.0
         others = [k for k in np.flatnonzero(factors) if k != pivot]
-        texts.append("".join([known.names[pivot], *(_term(factors[k], known.names[k]) for k in others)]))
+        texts.append("".join([eigen.names[pivot], *(_term(factors[k], eigen.names[k]) for k in others)]))
     return tuple(texts)
 
 

@@ -243,8 +243,8 @@ class Robot:
     title: str = ""
 
     def __repr__(self) -> str:
-        known = f"{int(self.known.sum())} of {self.known.size} parameters known beforehand"
-        return f"<Robot {self.name}: {self.n_joints} joints, {known}>"
+        count = f"{int(self.known.sum())} of {self.known.size} parameters known beforehand"
+        return f"<Robot {self.name}: {self.n_joints} joints, {count}>"
 
     def __post_init__(self) -> None:
         freeze(self, chi="n_params", known="bool: n_params", assumed_zero="bool: n_params")

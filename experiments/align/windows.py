@@ -112,11 +112,11 @@ def aligned_windows(
     return found
 
 
-def resampled(t: FloatArray, values: FloatArray, wanted: FloatArray) -> FloatArray:
+def resampled(t: FloatArray, values: FloatArray, times: FloatArray) -> FloatArray:
     """Interpolate channels (n, n_channels) by cubic splines through their stamps; constant beyond the ends."""
     from scipy.interpolate import CubicSpline
 
-    return np.asarray(CubicSpline(t, values)(np.clip(wanted, t[0], t[-1])))
+    return np.asarray(CubicSpline(t, values)(np.clip(times, t[0], t[-1])))
 
 
 def period_windows(alignment: Alignment) -> tuple[Window, ...]:

@@ -267,7 +267,7 @@ def example_model() -> Model:
     robot = conformance_problem()[0].robot
     params = layout(robot)
     unknown = np.full(len(params), np.nan)
-    known = Standard(params.names, params.units, robot.chi, ("",) * len(params))
+    standard = Standard(params.names, params.units, robot.chi, ("",) * len(params))
     return Model(
         robot.name,
         names=params.names,
@@ -277,7 +277,7 @@ def example_model() -> Model:
         sigma=unknown,
         low=unknown,
         high=unknown,
-        standard=known,
+        standard=standard,
         robot=robot,
     )
 

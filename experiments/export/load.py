@@ -453,12 +453,12 @@ class LoadOptions:
     point: bool = False  # without inertia
 
 
-def find_load(campaign: OpenCampaign, wanted: LoadOptions) -> Load:
+def find_load(campaign: OpenCampaign, options: LoadOptions) -> Load:
     """Return the requested link's load, else the identified payload, else the stated one; check that it is known."""
     robot = campaign.robot
-    place = flange_of(robot, wanted.flange)
-    if wanted.from_link is not None:
-        phi, covariance, origin = _of_link(read_model(campaign.folder / FILE, robot), wanted.from_link, place)
+    place = flange_of(robot, options.flange)
+    if options.from_link is not None:
+        phi, covariance, origin = _of_link(read_model(campaign.folder / FILE, robot), options.from_link, place)
     elif (model := _model(campaign)) is not None and model.payload:
         phi, covariance, origin = _identified(model, place)
     elif campaign.content.payload is not None and campaign.content.task == "arm":
@@ -469,10 +469,10 @@ def find_load(campaign: OpenCampaign, wanted: LoadOptions) -> Load:
         origin = Origin("payload", f"stated in the file of {robot.name}", place.name, T)
     else:
         raise ExcitorError(
-            f"{campaign.folder}: knows of no load: {FILE} holds no identified payload and campaign.toml states none "
+            f"{campaign.folder}: has no load: {FILE} holds no identified payload and campaign.toml states none "
             "in [payload]; or name a link of the model with --from-link"
         )
-    load = load_of(phi, covariance, replace(origin, point=wanted.point))
+    load = load_of(phi, covariance, replace(origin, point=options.point))
     check_known(load)
     return load
 
@@ -486,7 +486,7 @@ def flange_of(robot: Robot, name: str | None) -> Frame:
     frames = {frame.name: frame for frame in (*robot.frames, robot.tool)}
     if name is not None and name not in frames:
         raise ExcitorError(f"--flange: no frame of {robot.name} is named {name!r}; it has {', '.join(frames)}")
-    chosen = [frames[known] for known in (name, *_FLANGES) if known in frames]
+    chosen = [frames[candidate] for candidate in (name, *_FLANGES) if candidate in frames]
     return chosen[0] if chosen else robot.tool
 
 

@@ -50,7 +50,7 @@ def as_printed(value: Value, printed: str) -> str:
 
 def cells(printed: Mapping[str, Any], ours: Columns, other: Columns) -> list[Cell]:
     """List every printed cell with our value; `printed` has `table` and `contradiction` lists as the TOML files do."""
-    known = {
+    contradictions = {
         (entry["number"], entry["column"], row) for entry in printed.get("contradiction", []) for row in entry["rows"]
     }
     found = []
@@ -67,7 +67,7 @@ def cells(printed: Mapping[str, Any], ours: Columns, other: Columns) -> list[Cel
                         printed=text,
                         ours=ours[number][column][row],
                         other=None if alternative is None else alternative[row],
-                        known_contradiction=(number, column, row + 1) in known,
+                        known_contradiction=(number, column, row + 1) in contradictions,
                     )
                 )
     return found

@@ -203,7 +203,7 @@ class VirtualSetting:
 
 def _draw(setting: VirtualSetting, seed: int) -> Draw:
     robot, system = virtual_equations(setting, seed)
-    known = truth(robot)
+    true_robot = truth(robot)
     result = drive_gains(system)
     smaller, removed = without_faint_parameters(system, Trust().ratio)
     fits: dict[tuple[str, str], tuple[GainSystem, GainFit]] = {}
@@ -213,12 +213,14 @@ def _draw(setting: VirtualSetting, seed: int) -> Draw:
     prior = {kept: prior_fit(part) for kept, part in ((ALL, system), (ESSENTIAL, smaller))}
     after, ours = essential_parameters(result).estimate, fits[ALL, OURS][1]
     return Draw(
-        gain_errors={key: 100.0 * (fit.gains / known.gains - 1.0) for key, (_, fit) in fits.items()},
+        gain_errors={key: 100.0 * (fit.gains / true_robot.gains - 1.0) for key, (_, fit) in fits.items()},
         gaps={key: fit.gap for key, (_, fit) in fits.items()},
-        parameter_errors={key: parameter_error(known, part.names, fit.parameters) for key, (part, fit) in fits.items()},
-        believed={kept: parameter_error(known, fit.names, fit.values) for kept, fit in prior.items()},
-        afterwards=parameter_error(known, after.names, after.values),
-        sigma=100.0 * np.sqrt(np.diag(ours.covariance)[len(system.names) :]) / known.gains,
+        parameter_errors={
+            key: parameter_error(true_robot, part.names, fit.parameters) for key, (part, fit) in fits.items()
+        },
+        believed={kept: parameter_error(true_robot, fit.names, fit.values) for kept, fit in prior.items()},
+        afterwards=parameter_error(true_robot, after.names, after.values),
+        sigma=100.0 * np.sqrt(np.diag(ours.covariance)[len(system.names) :]) / true_robot.gains,
         removed=len(removed),
         answered=sum(gain.answered for gain in result.gains),
         demanded=len(result.removed),
@@ -233,11 +235,11 @@ class VirtualTruth:
     gains: FloatArray  # (n_drives,)
 
 
-def parameter_error(known: VirtualTruth, names: Sequence[str], values: FloatArray) -> float:
+def parameter_error(true_robot: VirtualTruth, names: Sequence[str], values: FloatArray) -> float:
     """Relative error of the vector of base parameters in percent; those left out are 0."""
     found = dict(zip(names, values.tolist(), strict=True))
-    true = np.array(list(known.parameters.values()))
-    estimate = np.array([found.get(name, 0.0) for name in known.parameters])
+    true = np.array(list(true_robot.parameters.values()))
+    estimate = np.array([found.get(name, 0.0) for name in true_robot.parameters])
     return 100.0 * float(np.linalg.norm(estimate - true) / np.linalg.norm(true))
 
 
@@ -256,8 +258,8 @@ def coverage(name: str, draws: int, per_figure: int) -> tuple[float, float]:
     gains, parameters = [], []
     for number in range(draws // per_figure):
         robot, system = virtual_equations(clean, 1000 + number)
-        known, rng = truth(robot), np.random.default_rng(2000 + number)
-        true = np.concatenate([[known.parameters[name] for name in system.names], known.gains])
+        true_robot, rng = truth(robot), np.random.default_rng(2000 + number)
+        true = np.concatenate([[true_robot.parameters[name] for name in system.names], true_robot.gains])
         for _ in range(per_figure):
             fit = signal_fit(noisy_again(system, setting, rng))
             error = np.abs(np.concatenate([fit.parameters, fit.gains]) - true)

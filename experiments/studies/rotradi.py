@@ -66,32 +66,34 @@ CUTOFFS = (0.5, 1.0, 2.0, 4.5, CUTOFF, 20.0, 45.0, 90.0)  # rad/s
 
 def run(data: Path | None, out: Path | None = None, *, full: bool = False) -> Report:
     """Run the study on seeds 0 and 1, or 0 to 19 in full; `data` is the folder of a TX-40's recording, if at hand."""
-    known = truth()
-    done = experiments(known, range(SEEDS if full else SEEDS // 10))
-    fitted = {key: fit(known, experiment) for key, experiment in done.items()}
+    true_arm = truth()
+    done = experiments(true_arm, range(SEEDS if full else SEEDS // 10))
+    fitted = {key: fit(true_arm, experiment) for key, experiment in done.items()}
     steps = [
-        fitted_ablation(known, experiment.identification) for (_, case), experiment in done.items() if case == "ideal"
+        fitted_ablation(true_arm, experiment.identification)
+        for (_, case), experiment in done.items()
+        if case == "ideal"
     ]
-    simulated = simulate_all(known, done, fitted, steps)
+    simulated = simulate_all(true_arm, done, fitted, steps)
     outcomes = [judge(done[key], fitted[key], simulated.norms[key]) for key in done]
-    ablation = ablation_errors(known, steps)
-    context = context_of(known, outcomes, ablation, simulated)
+    ablation = ablation_errors(true_arm, steps)
+    context = context_of(true_arm, outcomes, ablation, simulated)
     context["torques by filtered dynamic, relative error of joints 1, 2, 3, ideal, seed 0"] = {
         f"{name}, {way}": row(errors)
         for name, recorded in zip(TORQUES, (done[0, "ideal"].identification, done[0, "ideal"].new), strict=True)
-        for way, errors in torque_errors(known, outcomes[0].theta[REFERENCE], recorded).items()
+        for way, errors in torque_errors(true_arm, outcomes[0].theta[REFERENCE], recorded).items()
     }
-    context["models that no robot can have"] = refused(known, outcomes) or "none"
+    context["models that no robot can have"] = refused(true_arm, outcomes) or "none"
     figures = [
-        Figure("rotradi.parameters", float(len(base_parameters(known.sharp))), "", 21.0, "equal", 21.0),
-        *error_figures(known, outcomes),
+        Figure("rotradi.parameters", float(len(base_parameters(true_arm.sharp))), "", 21.0, "equal", 21.0),
+        *error_figures(true_arm, outcomes),
         *ranking_figures(outcomes),
-        *recursion_figures(known, done[0, "ideal"], outcomes),
+        *recursion_figures(true_arm, done[0, "ideal"], outcomes),
         *schemes.figures(data, context, full=full),
     ]
     if out is not None:
         plotted = PlotData(
-            known, done[0, "ideal"], done[0, "noisy"], simulated.plotted, outcomes, ablation, simulated.cutoffs
+            true_arm, done[0, "ideal"], done[0, "noisy"], simulated.plotted, outcomes, ablation, simulated.cutoffs
         )
         context["plots"] = [str(path) for path in draw_all(plotted, out)]
     return Report("study", "rotradi-five-schemes", figures, context)
@@ -160,7 +162,7 @@ class Experiment:
 
 
 def simulate_all(
-    known: Truth,
+    true_arm: Truth,
     done: Mapping[tuple[int, Case], Experiment],
     fitted: Mapping[tuple[int, Case], RunEstimates],
     steps: Sequence[Mapping[str, FloatArray]],
@@ -168,7 +170,7 @@ def simulate_all(
     """Simulate all models side by side: methods on both torques, steps of the ablation, cut-offs of the filters."""
     simulations: dict[tuple[Any, ...], SimulationTask] = {}
     for key, experiment in done.items():
-        chosen = {**{name: fitted[key].theta[name] for name in SIMULATED}, TRUE: known.theta}
+        chosen = {**{name: fitted[key].theta[name] for name in SIMULATED}, TRUE: true_arm.theta}
         for name, theta in chosen.items():
             delay = fitted[key].delay[0] if name == CAREFUL else 0.0
             for torque, recorded in enumerate((experiment.identification, experiment.new)):
@@ -179,8 +181,8 @@ def simulate_all(
             simulations[name, seed] = SimulationTask(theta, recorded)
     first = done[0, "noisy"].identification
     for cutoff in CUTOFFS:
-        simulations[(cutoff,)] = SimulationTask(solve(paper_equations(known, first, REFERENCE, cutoff)), first)
-    answers = dict(zip(simulations, responses(known, list(simulations.values())), strict=True))
+        simulations[(cutoff,)] = SimulationTask(solve(paper_equations(true_arm, first, REFERENCE, cutoff)), first)
+    answers = dict(zip(simulations, responses(true_arm, list(simulations.values())), strict=True))
     off = {key: norms(q, simulations[key].run) for key, q in answers.items()}
     return Simulations(
         {key: {name: np.array([off[key, name, k] for k in (0, 1)]) for name in (*SIMULATED, TRUE)} for key in done},
@@ -222,14 +224,14 @@ def judge(experiment: Experiment, fitted: RunEstimates, off: Mapping[str, FloatA
 Outcomes = Sequence[Outcome]
 
 
-def error_figures(known: Truth, outcomes: Outcomes) -> list[Figure]:
+def error_figures(true_arm: Truth, outcomes: Outcomes) -> list[Figure]:
     """Median relative parameter errors: of the paper's schemes, and of the careful ones."""
     figures = []
     unit = f"%, median of {len(outcomes) // len(CASES)} seeds"
     for method in (*SCHEMES, *CAREFUL_ALL):
         name = "careful" if method == CAREFUL else method.replace("careful ", "careful_").replace(" ", "_")
         for case in CASES:
-            error = float(np.median(median_errors(known, outcomes, case, method)))
+            error = float(np.median(median_errors(true_arm, outcomes, case, method)))
             bar = BARS.get((method, case))
             bound: Any = "none" if bar is None else "at most"
             figures.append(Figure(f"rotradi.{name}.{case}_median_percent", error, unit, bar, bound))
@@ -246,11 +248,11 @@ def ranking_figures(outcomes: Outcomes) -> list[Figure]:
     ]
 
 
-def recursion_figures(known: Truth, experiment: Experiment, outcomes: Outcomes) -> list[Figure]:
+def recursion_figures(true_arm: Truth, experiment: Experiment, outcomes: Outcomes) -> list[Figure]:
     """Evaluate recursive least squares: equal to the batch, positive definite, fast."""
     positive = all(value > 0.0 for one in outcomes for value in one.smallest.values())
     difference = max(one.batch_difference for one in outcomes)
-    speed = updates_per_s(known, experiment)
+    speed = updates_per_s(true_arm, experiment)
     return [
         Figure("rotradi.rls_batch_difference", difference, "relative, worst of all", 1e-8, "at most"),
         Figure("rotradi.covariance_positive", float(positive), "all schemes, seeds, times", 1.0, "equal"),
@@ -258,9 +260,9 @@ def recursion_figures(known: Truth, experiment: Experiment, outcomes: Outcomes) 
     ]
 
 
-def updates_per_s(known: Truth, experiment: Experiment) -> float:
+def updates_per_s(true_arm: Truth, experiment: Experiment) -> float:
     """Time recursive least squares on one run, compiled code being warm: the median of five, CPU time."""
-    equations = paper_equations(known, experiment.identification, REFERENCE)
+    equations = paper_equations(true_arm, experiment.identification, REFERENCE)
     rates = []
     for _ in range(5):
         start = time.process_time()
@@ -270,20 +272,20 @@ def updates_per_s(known: Truth, experiment: Experiment) -> float:
 
 
 def context_of(
-    known: Truth, outcomes: Outcomes, ablation: Mapping[str, FloatArray], simulated: Simulations
+    true_arm: Truth, outcomes: Outcomes, ablation: Mapping[str, FloatArray], simulated: Simulations
 ) -> dict[str, Any]:
     """Collect the context of the figures, and their interpretation."""
     first = of_case(outcomes, "ideal")[0]
     return {
         "setting": f"virtual robot, seeds 0 to {len(outcomes) // len(CASES) - 1}; medians with (least … most)",
-        "found": findings(known, outcomes, ablation, simulated.cutoffs),
+        "found": findings(true_arm, outcomes, ablation, simulated.cutoffs),
         "what timing and sign are worth: filtered dynamic, ideal": {
             name: f"median error {spread(values)} %; simulated {row(np.median(simulated.steps[name], axis=0))} °"
             for name, values in ablation.items()
         },
-        "parameter errors": error_table(known, outcomes),
+        "parameter errors": error_table(true_arm, outcomes),
         "Table 2, 2-norm of simulated minus measured angles, 4000 samples, °, joints 1, 2, 3": norm_table(outcomes),
-        "Table 3, parameters, ideal, seed 0": parameter_table(known, first),
+        "Table 3, parameters, ideal, seed 0": parameter_table(true_arm, first),
         "Table 4, variation against filtered dynamic": variation_table(outcomes),
         "smallest and largest eigenvalue of P at the end, ideal": eigenvalue_table(outcomes),
         "delay found, ms": {case: spread([1e3 * one.delay[0] for one in of_case(outcomes, case)]) for case in CASES},
@@ -293,21 +295,21 @@ def context_of(
     }
 
 
-def refused(known: Truth, outcomes: Outcomes) -> dict[str, str]:
+def refused(true_arm: Truth, outcomes: Outcomes) -> dict[str, str]:
     """List estimates that are physically impossible, with the reason."""
     return {
         f"{name}, {one.case}, seed {one.seed}": why
         for one in outcomes
-        for name, why in impossible(known, one.theta).items()
+        for name, why in impossible(true_arm, one.theta).items()
     }
 
 
 def findings(
-    known: Truth, outcomes: Outcomes, ablation: Mapping[str, FloatArray], cutoffs: Mapping[float, float]
+    true_arm: Truth, outcomes: Outcomes, ablation: Mapping[str, FloatArray], cutoffs: Mapping[float, float]
 ) -> list[str]:
     """Describe the results in sentences."""
     errors = {
-        (method, case): float(np.median(median_errors(known, outcomes, case, method)))
+        (method, case): float(np.median(median_errors(true_arm, outcomes, case, method)))
         for method in (*SCHEMES, *CAREFUL_ALL)
         for case in CASES
     }
@@ -336,44 +338,44 @@ P0 = 1e6
 Timing = Callable[[str, FloatArray, FloatArray, float], Samples]
 
 
-def fit(known: Truth, experiment: Experiment, *, every: int | None = None) -> RunEstimates:
+def fit(true_arm: Truth, experiment: Experiment, *, every: int | None = None) -> RunEstimates:
     """Fit the five schemes as the paper does, and the careful ones, which first estimate the torque's delay."""
     run = experiment.identification
-    paper = {kind: paper_equations(known, run, kind) for kind in SCHEMES}
+    paper = {kind: paper_equations(true_arm, run, kind) for kind in SCHEMES}
     recursions: dict[str, Recursion] = {
         kind: rls(equations, variance=P0, every=every) for kind, equations in paper.items()
     }
     difference = max(batch_difference(paper[kind], recursions[kind]) for kind in SCHEMES)
     theta = {str(kind): recursion.estimate.values for kind, recursion in recursions.items()}
     samples = timed(mid_sample, run)
-    found = scheme_delay(known.robot, [samples], Scheme(REFERENCE, cutoff=CUTOFF, hold="first"))
+    found = scheme_delay(true_arm.robot, [samples], Scheme(REFERENCE, cutoff=CUTOFF, hold="first"))
     for name, kind in CAREFUL_ALL.items():
         scheme = Scheme(kind, cutoff=CUTOFF, hold="first", delay=found.value)
-        theta[name] = wls(compress(equations_of(known, known.robot, samples, scheme))).values
+        theta[name] = wls(compress(equations_of(true_arm, true_arm.robot, samples, scheme))).values
     return RunEstimates(theta, recursions, difference, (found.value, found.sigma))
 
 
-def paper_equations(known: Truth, run: RecordedRun, kind: SchemeKind, cutoff: float = CUTOFF) -> Regression:
+def paper_equations(true_arm: Truth, run: RecordedRun, kind: SchemeKind, cutoff: float = CUTOFF) -> Regression:
     """Build a scheme as the paper does: backward differences, zero-order hold of all signals, a true sign."""
-    return equations_of(known, known.sharp, timed(backward, run), Scheme(kind, cutoff=cutoff, hold="zero"))
+    return equations_of(true_arm, true_arm.sharp, timed(backward, run), Scheme(kind, cutoff=cutoff, hold="zero"))
 
 
-def fitted_ablation(known: Truth, run: RecordedRun) -> dict[str, FloatArray]:
+def fitted_ablation(true_arm: Truth, run: RecordedRun) -> dict[str, FloatArray]:
     """Fit the filtered dynamic model from the paper's to the careful variant, one change at a time."""
     exact = Samples("exact", run.true, run.tau, RATE, phase=0.0)
     zero = Scheme(REFERENCE, cutoff=CUTOFF, hold="zero")
     first = replace(zero, hold="first")
     mid, unrounded = timed(mid_sample, run), replace(run, q=run.true.q)
     steps: dict[str, tuple[Robot, Samples, Scheme]] = {
-        "as in the paper": (known.sharp, timed(backward, run), zero),
-        "as in the paper, encoders without quantisation": (known.sharp, timed(backward, unrounded), zero),
-        "central differences": (known.sharp, timed(central, run), zero),
-        "exact velocity": (known.sharp, exact, zero),
-        "central differences, first-order hold": (known.sharp, timed(central, run), first),
-        "mid-sample, first-order hold": (known.sharp, mid, first),
-        "mid-sample, first-order hold, smoothed sign": (known.robot, mid, first),
+        "as in the paper": (true_arm.sharp, timed(backward, run), zero),
+        "as in the paper, encoders without quantisation": (true_arm.sharp, timed(backward, unrounded), zero),
+        "central differences": (true_arm.sharp, timed(central, run), zero),
+        "exact velocity": (true_arm.sharp, exact, zero),
+        "central differences, first-order hold": (true_arm.sharp, timed(central, run), first),
+        "mid-sample, first-order hold": (true_arm.sharp, mid, first),
+        "mid-sample, first-order hold, smoothed sign": (true_arm.robot, mid, first),
     }
-    return {name: solve(equations_of(known, *step)) for name, step in steps.items()}
+    return {name: solve(equations_of(true_arm, *step)) for name, step in steps.items()}
 
 
 def timed(how: Timing, run: RecordedRun) -> Samples:
@@ -381,9 +383,9 @@ def timed(how: Timing, run: RecordedRun) -> Samples:
     return how("identification", run.q, run.tau, RATE)
 
 
-def equations_of(known: Truth, robot: Robot, samples: Samples, scheme: Scheme) -> Regression:
+def equations_of(true_arm: Truth, robot: Robot, samples: Samples, scheme: Scheme) -> Regression:
     """Build a scheme's equations in the declared parameters."""
-    return combine(scheme_regression(robot, [samples], scheme), known.T, known.names, UNITS)
+    return combine(scheme_regression(robot, [samples], scheme), true_arm.T, true_arm.names, UNITS)
 
 
 def solve(equations: Regression) -> FloatArray:
@@ -406,7 +408,7 @@ SHRUNK = 13  # θ14 is drawn a tenth as large
 class PlotData:
     """Data of the plots: recursions with ideal drives, responses with those that lag and add noise, all outcomes."""
 
-    known: Truth
+    true_arm: Truth
     ideal: Experiment
     noisy: Experiment
     simulated: Mapping[str, Sequence[FloatArray]]  # by method, on both torques of `noisy`: positions
@@ -418,12 +420,12 @@ class PlotData:
 def draw_all(plotted: PlotData, out: Path) -> list[Path]:
     """Draw all plots into a folder."""
     out.mkdir(parents=True, exist_ok=True)
-    recursions = fit(plotted.known, plotted.ideal, every=4).recursions
+    recursions = fit(plotted.true_arm, plotted.ideal, every=4).recursions
     return [
-        _parameters(plotted.known, recursions[REFERENCE], out),
+        _parameters(plotted.true_arm, recursions[REFERENCE], out),
         _eigenvalues(recursions, out),
         *(draw(plotted, number, out) for number in (0, 1) for draw in (_positions, _torques)),
-        _errors(plotted.known, plotted.outcomes, out),
+        _errors(plotted.true_arm, plotted.outcomes, out),
         _variation(plotted.outcomes, out),
         _ablation(plotted.ablation, out),
         _cutoffs(plotted.cutoffs, out),
@@ -434,21 +436,21 @@ def _run(plotted: PlotData, number: int) -> RecordedRun:
     return plotted.noisy.new if number else plotted.noisy.identification
 
 
-def _parameters(known: Truth, recursion: Recursion, out: Path) -> Path:
+def _parameters(true_arm: Truth, recursion: Recursion, out: Path) -> Path:
     """Fig. 2: θ(t), the parameters that torques show most apart from the others."""
     plt = pyplot()
     figure, axes = plt.subplots(2, 1, figsize=(9, 8.5), sharex=True, layout="constrained")
     t = recursion.updates / RATE
-    others = [i for i in range(len(known.theta)) if i not in MAIN]
+    others = [i for i in range(len(true_arm.theta)) if i not in MAIN]
     groups: tuple[tuple[str, list[int]], ...] = (("main parameters", MAIN.tolist()), ("the others", others))
     for axis, (title, chosen) in zip(axes, groups, strict=True):
         colors = plt.get_cmap("tab20" if len(chosen) > 10 else "tab10").colors
         for i, color in zip(chosen, colors, strict=False):
             scale = 0.1 if i == SHRUNK else 1.0
-            label = f"θ{i + 1} {known.names[i]}{' / 10' if i == SHRUNK else ''}"
+            label = f"θ{i + 1} {true_arm.names[i]}{' / 10' if i == SHRUNK else ''}"
             axis.plot(t, scale * recursion.values[:, i], color=color, linewidth=1.1, label=label)
-            axis.plot([t[-1], 1.2 * t[-1]], [scale * known.theta[i]] * 2, color=color, linewidth=2.5)
-        final = np.where(np.arange(len(known.theta)) == SHRUNK, 0.1, 1.0)[chosen] * recursion.values[-1, chosen]
+            axis.plot([t[-1], 1.2 * t[-1]], [scale * true_arm.theta[i]] * 2, color=color, linewidth=2.5)
+        final = np.where(np.arange(len(true_arm.theta)) == SHRUNK, 0.1, 1.0)[chosen] * recursion.values[-1, chosen]
         reach = np.ptp(final)
         axis.set_ylim(final.min() - 0.35 * reach, final.max() + 0.35 * reach)
         axis.set(xscale="log", xlim=(0.1, 1.2 * t[-1]))
@@ -508,7 +510,7 @@ def _torques(plotted: PlotData, number: int, out: Path) -> Path:
     figure, axes = plt.subplots(3, 2, figsize=(12, 8.5), sharex=True, sharey="row", layout="constrained")
     run = _run(plotted, number)
     theta = of_case(plotted.outcomes, "noisy")[0].theta[REFERENCE]
-    computed, applied = computed_torques(plotted.known, theta, run), spanned(run)
+    computed, applied = computed_torques(plotted.true_arm, theta, run), spanned(run)
     t = np.arange(2, len(run.tau)) / RATE
     pairs = {
         "from double differences, as in the paper": (run.tau[2:], computed),
@@ -529,13 +531,13 @@ def _torques(plotted: PlotData, number: int, out: Path) -> Path:
     return save(figure, out / f"figure{5 + 2 * number}_torques.png")
 
 
-def _errors(known: Truth, outcomes: Outcomes, out: Path) -> Path:
+def _errors(true_arm: Truth, outcomes: Outcomes, out: Path) -> Path:
     """Median parameter errors of the paper's schemes and the careful ones."""
     plt = pyplot()
     figure, axis = plt.subplots(figsize=(9, 5), layout="constrained")
     names = [*SCHEMES, *CAREFUL_ALL]
     for k, case in enumerate(CASES):
-        _bars(axis, [median_errors(known, outcomes, case, name) for name in names], k, case)
+        _bars(axis, [median_errors(true_arm, outcomes, case, name) for name in names], k, case)
     _label(axis, names, "median relative parameter error (%)")
     figure.suptitle("Parameter errors of the paper's schemes, and with care for timing and sign")
     _key(figure, axis)
@@ -620,7 +622,7 @@ class SimulationTask:
     delay: float = 0.0
 
 
-def responses(known: Truth, simulations: Sequence[SimulationTask]) -> list[FloatArray]:
+def responses(true_arm: Truth, simulations: Sequence[SimulationTask]) -> list[FloatArray]:
     """Simulate positions (n_samples, n_joints) from each run's first sample, at rest, under its torques.
 
     Torques are held from sample to sample, friction is smoothed as the virtual robot's is. Positions are inf from
@@ -631,9 +633,9 @@ def responses(known: Truth, simulations: Sequence[SimulationTask]) -> list[Float
         part = simulations[first : first + TOGETHER]
         torques = np.array([late(one.run.tau, one.delay).T for one in part])
         steps = Steps(1.0 / RATE, torques.shape[2], substeps=SUBSTEPS, held=True)
-        chi = np.array([known.standard(one.theta) for one in part])
+        chi = np.array([true_arm.standard(one.theta) for one in part])
         start = posture(np.array([one.run.q[0] for one in part]))
-        done = simulate(known.robot, torques, start=start, steps=steps, chi=chi)
+        done = simulate(true_arm.robot, torques, start=start, steps=steps, chi=chi)
         good = done.t < done.diverged_at[:, None]
         found += [q.T for q in np.where(good[:, None, :], done.q, np.inf)]
     return found
@@ -651,12 +653,12 @@ def norms(simulated: FloatArray, run: RecordedRun) -> FloatArray:
     return np.asarray(np.linalg.norm(np.degrees(simulated - run.q), axis=0))
 
 
-def impossible(known: Truth, thetas: Mapping[str, FloatArray]) -> dict[str, str]:
+def impossible(true_arm: Truth, thetas: Mapping[str, FloatArray]) -> dict[str, str]:
     """List models that are physically impossible: mass matrices not positive definite, friction that drives."""
     reasons = {}
     for name, theta in thetas.items():
-        chi = known.standard(theta)
-        lightest, doubts = smallest_inertia(known.robot, chi, []), friction_doubts(known.robot, chi)
+        chi = true_arm.standard(theta)
+        lightest, doubts = smallest_inertia(true_arm.robot, chi, []), friction_doubts(true_arm.robot, chi)
         if not lightest > 0.0:
             reasons[name] = f"smallest eigenvalue of the mass matrix {lightest:.3g}"
         elif doubts:
@@ -664,10 +666,10 @@ def impossible(known: Truth, thetas: Mapping[str, FloatArray]) -> dict[str, str]
     return reasons
 
 
-def computed_torques(known: Truth, theta: FloatArray, run: RecordedRun) -> FloatArray:
+def computed_torques(true_arm: Truth, theta: FloatArray, run: RecordedRun) -> FloatArray:
     """Compute torques from backward differences as the paper does, (n_samples - 2, n_joints), with a true sign."""
     motion = backward("computed", run.q, run.tau, RATE).motion
-    return inverse_dynamics(known.sharp, motion, known.standard(theta))
+    return inverse_dynamics(true_arm.sharp, motion, true_arm.standard(theta))
 
 
 def spanned(run: RecordedRun) -> FloatArray:
@@ -675,9 +677,9 @@ def spanned(run: RecordedRun) -> FloatArray:
     return 0.5 * (run.tau[1:-1] + run.tau[:-2])
 
 
-def torque_errors(known: Truth, theta: FloatArray, run: RecordedRun) -> dict[str, FloatArray]:
+def torque_errors(true_arm: Truth, theta: FloatArray, run: RecordedRun) -> dict[str, FloatArray]:
     """Relative errors of computed torques by joint: as they are, over what differences span, and without noise."""
-    computed = computed_torques(known, theta, run)
+    computed = computed_torques(true_arm, theta, run)
     return {
         "of the same sample": _relative(computed, run.tau[2:]),
         "of the two intervals spanned": _relative(computed, spanned(run)),
@@ -709,14 +711,14 @@ def of_case(outcomes: Outcomes, case: Case) -> list[Outcome]:
     return [outcome for outcome in outcomes if outcome.case == case]
 
 
-def median_errors(known: Truth, outcomes: Outcomes, case: Case, method: str) -> list[float]:
+def median_errors(true_arm: Truth, outcomes: Outcomes, case: Case, method: str) -> list[float]:
     """Median relative parameter error of each seed, percent."""
-    return [float(np.median(percent_errors(known, o.theta[method]))) for o in of_case(outcomes, case)]
+    return [float(np.median(percent_errors(true_arm, o.theta[method]))) for o in of_case(outcomes, case)]
 
 
-def worst_main(known: Truth, outcomes: Outcomes, case: Case, method: str) -> list[float]:
+def worst_main(true_arm: Truth, outcomes: Outcomes, case: Case, method: str) -> list[float]:
     """Worst relative error among the main parameters, seed by seed, percent."""
-    return [float(percent_errors(known, o.theta[method])[MAIN].max()) for o in of_case(outcomes, case)]
+    return [float(percent_errors(true_arm, o.theta[method])[MAIN].max()) for o in of_case(outcomes, case)]
 
 
 def median_variation(outcome: Outcome, method: str) -> float:
@@ -741,23 +743,23 @@ def methods_of(outcomes: Outcomes) -> list[str]:
     return list(outcomes[0].norms)
 
 
-def parameter_table(known: Truth, outcome: Outcome) -> dict[str, str]:
+def parameter_table(true_arm: Truth, outcome: Outcome) -> dict[str, str]:
     """Table 3: the values of all schemes beside the truth, of one seed."""
-    columns: dict[str, FloatArray] = {"true": known.theta, **outcome.theta}
+    columns: dict[str, FloatArray] = {"true": true_arm.theta, **outcome.theta}
     table = {"parameter": " | ".join(columns)}
-    for i, (name, unit) in enumerate(zip(known.names, UNITS, strict=True)):
+    for i, (name, unit) in enumerate(zip(true_arm.names, UNITS, strict=True)):
         table[f"{i + 1} {name}, {unit}"] = " | ".join(f"{values[i]:.6f}" for values in columns.values())
     return table
 
 
-def error_table(known: Truth, outcomes: Outcomes) -> dict[str, dict[str, str]]:
+def error_table(true_arm: Truth, outcomes: Outcomes) -> dict[str, dict[str, str]]:
     """Relative parameter errors: the median one and the worst main one, over seeds."""
     table: dict[str, dict[str, str]] = {}
     for method in (*SCHEMES, *CAREFUL_ALL):
         table[method] = {}
         for case in CASES:
-            table[method][f"{case}, median %"] = spread(median_errors(known, outcomes, case, method))
-            table[method][f"{case}, worst main %"] = spread(worst_main(known, outcomes, case, method))
+            table[method][f"{case}, median %"] = spread(median_errors(true_arm, outcomes, case, method))
+            table[method][f"{case}, worst main %"] = spread(worst_main(true_arm, outcomes, case, method))
     return table
 
 
@@ -796,9 +798,9 @@ def eigenvalue_table(outcomes: Outcomes) -> dict[str, str]:
     return {name: f"{low:.1e}, {high:.1e}" for name, (low, high) in ends.items()}
 
 
-def ablation_errors(known: Truth, steps: Sequence[Mapping[str, FloatArray]]) -> dict[str, FloatArray]:
+def ablation_errors(true_arm: Truth, steps: Sequence[Mapping[str, FloatArray]]) -> dict[str, FloatArray]:
     """Median relative parameter error of each step of the ablation, by seed, percent."""
-    return {name: np.array([np.median(percent_errors(known, one[name])) for one in steps]) for name in steps[0]}
+    return {name: np.array([np.median(percent_errors(true_arm, one[name])) for one in steps]) for name in steps[0]}
 
 
 def best_simulated(outcomes: Outcomes) -> str:
@@ -896,7 +898,7 @@ def delivered(command: FloatArray, noise: FloatArray) -> FloatArray:
     return np.asarray(scipy.signal.lfilter(*LAG, command, axis=0)) + noise
 
 
-def experiments(known: Truth, seeds: Iterable[int], seconds: float = SECONDS) -> dict[tuple[int, Case], Experiment]:
+def experiments(true_arm: Truth, seeds: Iterable[int], seconds: float = SECONDS) -> dict[tuple[int, Case], Experiment]:
     """Simulate both runs of each seed in both cases, all together: held torques, from rest with the arm hanging."""
     n_samples = round(seconds * RATE)
     keys: list[tuple[int, Case]] = []
@@ -909,16 +911,16 @@ def experiments(known: Truth, seeds: Iterable[int], seconds: float = SECONDS) ->
             keys.append((seed, case))
             commands += drawn
             applied += drawn if case == "ideal" else [delivered(*pair) for pair in zip(drawn, noise, strict=True)]
-    runs = _runs(known, commands, applied)
+    runs = _runs(true_arm, commands, applied)
     return {key: Experiment(*key, runs[2 * k], runs[2 * k + 1]) for k, key in enumerate(keys)}
 
 
-def _runs(known: Truth, commands: list[FloatArray], applied: list[FloatArray]) -> list[RecordedRun]:
+def _runs(true_arm: Truth, commands: list[FloatArray], applied: list[FloatArray]) -> list[RecordedRun]:
     """Simulate runs side by side and read their encoders."""
     pushed = np.array(applied).transpose(0, 2, 1)
     steps = Steps(1.0 / RATE, pushed.shape[2], substeps=SUBSTEPS, held=True)
     start = posture(np.zeros(pushed.shape[:2]))
-    done = simulate(known.robot, pushed, start=start, steps=steps, chi=known.robot.chi)
+    done = simulate(true_arm.robot, pushed, start=start, steps=steps, chi=true_arm.robot.chi)
     motions = [Motion(*(x.T for x in run)) for run in zip(done.q, done.dq, done.ddq, strict=True)]
     return [
         RecordedRun(np.round(motion.q / QUANTUM) * QUANTUM, command, motion, torque)
@@ -926,6 +928,6 @@ def _runs(known: Truth, commands: list[FloatArray], applied: list[FloatArray]) -
     ]
 
 
-def percent_errors(known: Truth, theta: FloatArray) -> FloatArray:
+def percent_errors(true_arm: Truth, theta: FloatArray) -> FloatArray:
     """Relative errors of parameters, in percent of each."""
-    return np.asarray(100.0 * np.abs(theta - known.theta) / np.abs(known.theta))
+    return np.asarray(100.0 * np.abs(theta - true_arm.theta) / np.abs(true_arm.theta))

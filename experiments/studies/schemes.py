@@ -125,15 +125,15 @@ def cutoff_of(runs: Sequence[Samples]) -> float:
 
 def tx40_case(seed: int) -> Case:
     """Draw quintic moves of all joints between random targets, as the study of the power model does."""
-    known = tx40.virtual()
+    virtual_robot = tx40.virtual()
     rng = np.random.default_rng(seed)
     runs = [
-        tx40.measured(known.robot, known.chi, name, rng, motion=tx40.random_moves(rng, seconds, 0))
+        tx40.measured(virtual_robot.robot, virtual_robot.chi, name, rng, motion=tx40.random_moves(rng, seconds, 0))
         for name, seconds in (("moves", 24.0), ("unseen", 8.0))
     ]
-    rows = Rows(decimate=tx40.thin_virtual, dead_zone=np.full(known.robot.n_joints, tx40.VIRTUAL_DEAD_ZONE))
-    large = np.abs(known.truth) > LARGE
-    return Case(known.robot, (runs[0],), runs[1], rows, known.T, known.truth, large)
+    rows = Rows(decimate=tx40.thin_virtual, dead_zone=np.full(virtual_robot.robot.n_joints, tx40.VIRTUAL_DEAD_ZONE))
+    large = np.abs(virtual_robot.truth) > LARGE
+    return Case(virtual_robot.robot, (runs[0],), runs[1], rows, virtual_robot.T, virtual_robot.truth, large)
 
 
 def delta_case(seed: int) -> Case:

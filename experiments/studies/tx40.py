@@ -529,27 +529,34 @@ def realise(seed: int) -> dict[int, CaseResult]:
 
 def fit_cases(seed: int) -> CaseEstimates:
     """Simulate one realisation and fit: 1, 2 the dynamic, 3, 4 the power model; single run, locked-joint set."""
-    known = virtual()
+    virtual_robot = virtual()
     rng = np.random.default_rng(seed)
-    single = [_run(known.robot, known.chi, "single", rng, seconds=12.0, locked=0)]
-    sequence = [_run(known.robot, known.chi, f"{k} locked", rng, seconds=8.0, locked=k) for k in range(6)]
-    test = [_run(known.robot, known.chi, "test", rng, seconds=8.0, locked=0)]
+    single = [_run(virtual_robot.robot, virtual_robot.chi, "single", rng, seconds=12.0, locked=0)]
+    sequence = [
+        _run(virtual_robot.robot, virtual_robot.chi, f"{k} locked", rng, seconds=8.0, locked=k) for k in range(6)
+    ]
+    test = [_run(virtual_robot.robot, virtual_robot.chi, "test", rng, seconds=8.0, locked=0)]
     estimates = {}
     for case, runs in ((1, single), (2, sequence)):
-        estimates[case] = fit_essential(known, dynamic_regression, runs)
-        estimates[case + 2] = fit_essential(known, power_regression, runs)
-    return CaseEstimates(estimates, equations(known, dynamic_regression, test), known.truth)
+        estimates[case] = fit_essential(virtual_robot, dynamic_regression, runs)
+        estimates[case + 2] = fit_essential(virtual_robot, power_regression, runs)
+    return CaseEstimates(estimates, equations(virtual_robot, dynamic_regression, test), virtual_robot.truth)
 
 
-def equations(known: Virtual, model: Callable[..., Regression], runs: list[Samples]) -> Regression:
+def equations(virtual_robot: Virtual, model: Callable[..., Regression], runs: list[Samples]) -> Regression:
     """Build the equations of runs in the declared parameters."""
     rows = Rows(decimate=thin_virtual, dead_zone=np.full(6, VIRTUAL_DEAD_ZONE))
-    return combine(model(known.robot, runs, rows=rows), known.T, known.names, [""] * len(known.names))
+    return combine(
+        model(virtual_robot.robot, runs, rows=rows),
+        virtual_robot.T,
+        virtual_robot.names,
+        [""] * len(virtual_robot.names),
+    )
 
 
-def fit_essential(known: Virtual, model: Callable[..., Regression], runs: list[Samples]) -> Estimate:
+def fit_essential(virtual_robot: Virtual, model: Callable[..., Regression], runs: list[Samples]) -> Estimate:
     """Fit the essential parameters to runs."""
-    return essential(compress(equations(known, model, runs)), ratio=RATIO, by="joint and run").estimate
+    return essential(compress(equations(virtual_robot, model, runs)), ratio=RATIO, by="joint and run").estimate
 
 
 def virtual_regression(seed: int) -> Regression:

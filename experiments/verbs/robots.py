@@ -284,8 +284,8 @@ def _base_table(page: RobotPage) -> Any:
         table.add_column(heading, justify="right" if heading == "prior" else "left")
     values = prior_values(page.robot, page.base)
     for name, form, value, unit in zip(page.base.names, page.forms, values, page.base.units, strict=True):
-        known = "" if value is None else f"{value:.4g}"
-        table.add_row(escape(name), escape("" if form == name else form), known, unit)
+        prior = "" if value is None else f"{value:.4g}"
+        table.add_row(escape(name), escape("" if form == name else form), prior, unit)
     return table
 
 

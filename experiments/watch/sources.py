@@ -299,9 +299,9 @@ def open_source(campaign: OpenCampaign, log: Path | None, before: Mapping[str, A
             f"{path}: holds folders only ({', '.join(inside)}), which are not looked into; name one, such as "
             f"--log {path / inside[0]}"
         )
-    known = before if before.get("log") == str(path.resolve()) else {}
+    state = before if before.get("log") == str(path.resolve()) else {}
     try:
-        return _folder(campaign, path, log is None, known) if path.is_dir() else _file(campaign, path, known)
+        return _folder(campaign, path, log is None, state) if path.is_dir() else _file(campaign, path, state)
     except (KeyError, TypeError, AttributeError) as error:
         raise ExcitorError(
             f"{campaign.folder / 'watch.json'}: is damaged ({str(error)[:200]}); delete it to learn anew"
@@ -320,26 +320,26 @@ def cutter_of(campaign: OpenCampaign, run: Run) -> Cutter:
     return Cutter(run.period_s, run.cycle_s or 0.0, margin, drop=run.drop_periods)
 
 
-def _file(campaign: OpenCampaign, path: Path, known: Mapping[str, Any]) -> GrowingLog:
+def _file(campaign: OpenCampaign, path: Path, state: Mapping[str, Any]) -> GrowingLog:
     run = run_of(campaign, path)
     if run.program is not None:
         raise InvalidLog(path, "is of a program, which is held against its plan when it is complete; watch its folder")
     source = GrowingLog(campaign, path, run, declared_of(campaign, run), cutter_of(campaign, run))
-    if known:
-        source.place, source.skipping = place_of(known["place"]), max(0, int(known["dealt_with"]))
-        restore_cutter(source.cutter, known["cutter"])
+    if state:
+        source.place, source.skipping = place_of(state["place"]), max(0, int(state["dealt_with"]))
+        restore_cutter(source.cutter, state["cutter"])
     return source
 
 
-def _folder(campaign: OpenCampaign, path: Path, own: bool, known: Mapping[str, Any]) -> LogFolder:
+def _folder(campaign: OpenCampaign, path: Path, own: bool, state: Mapping[str, Any]) -> LogFolder:
     folder = path.resolve()
     logs = [(campaign.folder / run.log).resolve() for run in campaign.content.run]
     ignored = frozenset(log.name for log in logs if log.parent == folder) if own else frozenset()
-    source = LogFolder(campaign, path, ignored, {str(mark) for mark in known.get("taken", [])})
+    source = LogFolder(campaign, path, ignored, {str(mark) for mark in state.get("taken", [])})
     for run in campaign.content.run:
-        if run.name in known.get("cutters", {}):
+        if run.name in state.get("cutters", {}):
             source.cutters[run.name] = cutter_of(campaign, run)
-            restore_cutter(source.cutters[run.name], known["cutters"][run.name])
+            restore_cutter(source.cutters[run.name], state["cutters"][run.name])
     return source
 
 

@@ -439,8 +439,8 @@ class _Reader:
         if token in self.names:
             return {token: 1.0}
         self.at -= 1
-        known = ", ".join([*self.constants, *sorted(self.names)][:8]) or "no names here"
-        raise self.wrong(f"a number, a parenthesis or a known name ({known})")
+        names = ", ".join([*self.constants, *sorted(self.names)][:8]) or "no names here"
+        raise self.wrong(f"a number, a parenthesis or a known name ({names})")
 
     def times(self, left: Terms, right: Terms) -> Terms:
         for a, b in ((left, right), (right, left)):

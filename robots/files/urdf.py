@@ -122,13 +122,13 @@ class Reader:
         """Collect the elements of a kind; every one needs a name of its own."""
         elements = root.findall(tag)
         names = [element.get("name", "") for element in elements]
-        seen: set[str] = set()
+        before: set[str] = set()
         for k, name in enumerate(names):
             if not name:
                 self.refuse(f"<{tag}> number {k + 1}", "has no name")
-            elif name in seen:
+            elif name in before:
                 self.refuse(label(tag, name), "is there more than once; every one needs a name of its own")
-            seen.add(name)
+            before.add(name)
         if not elements:
             self.refuse("<robot>", f"has no <{tag}>; a robot needs one")
         return elements

@@ -348,7 +348,7 @@ def test_symptoms_are_seen_and_noise_is_none():
 def test_without_a_validation_run_a_third_is_kept_back_and_that_is_said(tmp_path):
     campaigns.write_campaign(tmp_path, 12.0, campaigns.CAMPAIGN.replace('role = "validate"\n', ""))
     result = compare(open_campaign(tmp_path), ["wls", "ols"])
-    known, unseen = result.prepared.examined.known, result.prepared.examined.unseen
+    known, unseen = result.prepared.examined.training, result.prepared.examined.unseen
     assert [run.run for run in unseen] == ["first (last third)", "second (last third)"]
     for a, b in zip(known, unseen, strict=True):
         assert len(a) + len(b) == pytest.approx(12.0 * campaigns.RATE - 100 - 20, abs=2)  # less both ends and the gap
