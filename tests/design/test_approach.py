@@ -134,7 +134,7 @@ def test_the_tools_speed_is_kept_on_the_way(arm):
     assert 0.08 < tool_speeds(arm, motion).max() <= 0.1
 
 
-def test_a_blocked_home_is_told_with_what_blocks_it(arm):
+def test_a_blocked_home_is_reported_with_what_blocks_it(arm):
     inside = np.array([0.0, 1.0, 0.9, 0.0, -0.4, 0.0])
     constraints = walled(arm)
     assert blocked(arm, inside, constraints)

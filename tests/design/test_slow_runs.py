@@ -149,7 +149,7 @@ def test_sweeps_cruise_at_their_speeds_both_ways(robot, constraints, runs):
         assert all(np.abs(speed / wanted - 1.0).min() < 0.02 for speed in reached)
 
 
-def test_sweeps_tell_friction(robot, runs):
+def test_sweeps_determine_friction(robot, runs):
     """Viscous and Coulomb columns, joint by joint, are well separated by several speeds both ways."""
     params = base_parameters(robot)
     columns = np.array([k for k, name in zip(params.kept, params.names, strict=True) if name[:2] in ("Fv", "Fs")])

@@ -235,7 +235,7 @@ def test_forms_are_listed(folder):
     assert "cannot be written" in call("export", folder)
 
 
-def test_a_stale_model_is_said_to_be(folder):
+def test_a_stale_model_is_reported_to_be(folder):
     campaign = folder / "campaign.toml"
     campaign.write_text(campaign.read_text().replace("20.0", "19.0"))
     told = json.loads(call("export", folder, "--format", "c", "--json"))

@@ -185,7 +185,7 @@ def test_gains_and_times_follow_from_the_matrices():
     assert expected(given, aims, blind.teaches)[1] == pytest.approx(np.sqrt(0.2))
 
 
-def test_what_a_held_joint_hides_is_said(tmp_path):
+def test_what_a_held_joint_hides_is_reported(tmp_path):
     folder = tmp_path / "cell"
     folder.mkdir()
     write_log(folder, "first", motion_seed=0, noise_seed=1, still=(0,))

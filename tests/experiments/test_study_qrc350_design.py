@@ -148,7 +148,7 @@ def test_a_design_outside_the_envelope_is_not_certified(recordings, rivals):
 
 
 @needs_data
-def test_figures_and_what_is_told(recordings, theta):
+def test_figures_and_what_is_reported(recordings, theta):
     """Searches that hardly begin: all is reported, and judged by the bars."""
     values = {run: each.values for run, each in theta.items()}
     designs = qrc350.design(recordings, values, qrc350.Effort(1, 400))

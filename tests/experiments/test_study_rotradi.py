@@ -214,7 +214,7 @@ def test_a_late_torque_keeps_its_impulse():
     assert np.arange(20) @ shifted == pytest.approx(4.0 + 1.25)
 
 
-def test_models_that_no_robot_can_have_are_told(known):
+def test_models_that_no_robot_can_have_are_reported(known):
     driving, hollow = known.theta.copy(), known.theta.copy()
     driving[17], hollow[10] = -0.1, 0.001
     told = rotradi.impossible(known, {"truth": known.theta, "driving": driving, "hollow": hollow})
@@ -223,7 +223,7 @@ def test_models_that_no_robot_can_have_are_told(known):
     assert "mass matrix" in told["hollow"]
 
 
-def test_tables_tell_rankings_and_what_flew_away(known):
+def test_tables_report_rankings_and_what_flew_away(known):
     names = (*rotradi.SCHEMES, *rotradi.CAREFUL_ALL)
 
     def outcome(seed, case, worst):

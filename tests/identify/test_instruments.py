@@ -148,7 +148,7 @@ def test_the_test_names_the_joint_and_says_what_follows():
     assert exact.sentence.startswith("instruments are not needed")
 
 
-def test_weak_instruments_are_told_and_useless_ones_refused():
+def test_weak_instruments_are_reported_and_useless_ones_refused():
     regression, Z = toy(4, column_noise=0.1)
     assert not fitted(regression, Z)[1].strength.weak
     rng = np.random.default_rng(0)

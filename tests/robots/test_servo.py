@@ -185,7 +185,7 @@ def test_a_closed_chain_is_held(name):
     assert np.abs(done.motion.q - reference.q).max() < 0.05
 
 
-def test_a_robot_out_of_control_is_told_and_stands_still():
+def test_a_robot_out_of_control_is_reported_and_stands_still():
     robot = turntable()
     reference = sines(robot, 400, 250.0)
     done = follow(robot, reference, Servo([6e6], [6e4], 250.0))
