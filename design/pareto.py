@@ -158,11 +158,11 @@ def measure(problem: Problem, objectives: Sequence[Objective], candidates: Candi
 
 
 def _check(problems: tuple[Problem, ...], objectives: tuple[Objective, ...]) -> None:
-    known = get_args(Objective)
+    allowed = get_args(Objective)
     if not problems:
         raise ValueError("problems is empty, expected one for each period")
-    if not objectives or len(set(objectives)) != len(objectives) or not set(objectives) <= set(known):
-        raise ValueError(f"objectives are {objectives}, expected different ones of {', '.join(known)}")
+    if not objectives or len(set(objectives)) != len(objectives) or not set(objectives) <= set(allowed):
+        raise ValueError(f"objectives are {objectives}, expected different ones of {', '.join(allowed)}")
     first = problems[0]
     for other in problems[1:]:
         if other.n_design != first.n_design or other.names != first.names:
@@ -227,13 +227,13 @@ def _genetic(archive: _Archive, random: np.random.Generator, extremes: list[Cand
     algorithm = _algorithm(archive, _beginning(archive, random, extremes))
     algorithm.setup(shape, termination=NoTermination(), seed=int(random.integers(2**31)), verbose=False)
     while algorithm.has_next() and archive.spent() < 1.0:
-        asked = algorithm.ask()
-        for key, values in _judge(archive, np.asarray(asked.get("X"), dtype=float)).items():
-            asked.set(key, values)
-        for individual in asked:
+        offspring = algorithm.ask()
+        for key, values in _judge(archive, np.asarray(offspring.get("X"), dtype=float)).items():
+            offspring.set(key, values)
+        for individual in offspring:
             individual.evaluated.update(("F", "G", "H"))
-        algorithm.evaluator.n_eval += len(asked)
-        algorithm.tell(infills=asked)
+        algorithm.evaluator.n_eval += len(offspring)
+        algorithm.tell(infills=offspring)
 
 
 def _algorithm(archive: _Archive, sampling: FloatArray) -> Any:

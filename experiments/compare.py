@@ -537,7 +537,7 @@ def simulate(prepared: ComparisonProblem, judged: Sequence[MethodResult], tell: 
     """Simulate every model along the first moving run of each kind; None where none moves."""
     runs = {
         role: beginning(next(run for run in found if not run.static), SPAN_S)
-        for role, found in (("fitted", prepared.examined.known), ("held out", prepared.examined.unseen))
+        for role, found in (("fitted", prepared.examined.training), ("held out", prepared.examined.unseen))
         if any(not run.static for run in found)
     }
     if not runs:
@@ -1099,7 +1099,7 @@ def symptoms(prepared: ComparisonProblem, chosen: MethodResult, speed: FloatArra
 
 def lateness(prepared: ComparisonProblem) -> float | None:
     """Estimate the delay of torques behind their motion, where it is well determined."""
-    moving = [run for run in prepared.examined.known if not run.static]
+    moving = [run for run in prepared.examined.training if not run.static]
     found = delay(prepared.problem.robot, moving, subset(prepared.problem.robot, moving)) if moving else None
     return found.late if found is not None and found.sharp else None
 

@@ -359,8 +359,8 @@ def parse_design(folder: Path) -> DesignFile:
     try:
         return DesignFile.model_validate(read_design(folder))
     except ValidationError as error:
-        told = "; ".join(sentences(list(error.errors(include_url=False)))[:5])
-        raise ExcitorError(f"{folder / FILE}: {told}; design the campaign again") from None
+        problems = "; ".join(sentences(list(error.errors(include_url=False)))[:5])
+        raise ExcitorError(f"{folder / FILE}: {problems}; design the campaign again") from None
 
 
 def no_go_reasons(design: DesignFile) -> tuple[str, ...]:

@@ -100,7 +100,7 @@ class Runs:
     campaign: OpenCampaign  # its robot with the joints locked that stand still
     samples: Mapping[str, Samples]  # of every run, by its name
     alignments: Mapping[str, Alignment]  # of the runs of emitted programs
-    known: list[Samples]  # to fit to
+    training: list[Samples]  # to fit to
     unseen: list[Samples]  # to validate on
 
 
@@ -172,7 +172,7 @@ def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
         campaign=campaign,
         samples=runs,
         alignments={name: alignment for name, (_, alignment) in read.items() if alignment is not None},
-        known=[samples for name, samples in runs.items() if roles[name] == "identify"],
+        training=[samples for name, samples in runs.items() if roles[name] == "identify"],
         unseen=[samples for name, samples in runs.items() if roles[name] == "validate"],
     )
 
@@ -181,12 +181,12 @@ def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Usa
     """Read all runs and diagnose them; raise UnusableData if they would bias the model."""
     runs = read_runs(campaign, tell)
     robot = runs.campaign.robot
-    findings = (*examine(robot, runs.known), *doubts(examine(robot, runs.unseen)))
+    findings = (*examine(robot, runs.training), *doubts(examine(robot, runs.unseen)))
     for finding in findings:
         tell(f"{finding.level}: {finding}")
     if not usable(findings):
         raise UnusableData(findings)
-    return UsableRuns(runs.campaign, runs.samples, runs.alignments, runs.known, runs.unseen, findings)
+    return UsableRuns(runs.campaign, runs.samples, runs.alignments, runs.training, runs.unseen, findings)
 
 
 def known_equations(runs: Runs, *, standard: bool = False) -> Equations:
@@ -195,12 +195,12 @@ def known_equations(runs: Runs, *, standard: bool = False) -> Equations:
     robot, names = campaign.robot, layout(campaign.robot).names
     base = base_parameters(robot).kept
     columns = np.union1d(base, standard_columns(robot)) if standard else base
-    whole = judging_equations(campaign, runs.known, columns)
-    learned = settled(whole, robot, runs.known, rows)
+    whole = judging_equations(campaign, runs.training, columns)
+    learned = settled(whole, robot, runs.training, rows)
     _check_left(learned)
     factors = compress(pick_columns(learned, [names[k] for k in standard_columns(robot)])) if standard else None
     judging = pick_columns(whole, [names[k] for k in base])
-    fitted = settled(judging, robot, runs.known, rows)
+    fitted = settled(judging, robot, runs.training, rows)
     if len(fitted) < LEAST_ROWS * len(fitted.names):
         raise ExcitorError(
             f"{len(fitted)} equations are left for {len(fitted.names)} parameters; "
@@ -341,10 +341,10 @@ def smallest_inertia(robot: Robot, estimate: Estimate) -> float:
 
 def judge(runs: Runs, regression: Regression, model: Parameters, *, training: bool = False) -> Validation:
     """Compare predicted with measured torques on a regression's rows, beside the baselines."""
-    campaign, own = runs.campaign, runs.known if training else runs.unseen
+    campaign, own = runs.campaign, runs.training if training else runs.unseen
     chi = standard_parameters(campaign.robot, model)
     baselines = set_baselines(campaign.robot, own, chi=chi, regression=regression, decimate=thinner(campaign))
-    trained_on = [samples.run for samples in runs.known]
+    trained_on = [samples.run for samples in runs.training]
     return validate(regression, model, baselines=baselines, trained_on=trained_on, training=training)
 
 
@@ -618,7 +618,7 @@ def prepare_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Compa
     campaign = examined.campaign
     equations = known_equations(examined)
     problem = simulating_problem(
-        examined, Problem(campaign.robot, tuple(examined.known), rows_of(campaign), equations.fitted)
+        examined, Problem(campaign.robot, tuple(examined.training), rows_of(campaign), equations.fitted)
     )
     judging = judging_equations(campaign, examined.unseen)
     if not np.any(judging.y):
@@ -638,14 +638,14 @@ def problem_of(runs: Runs, regression: Regression, unseen: Regression | None) ->
     """Build the problem that the campaign's method solves."""
     campaign = runs.campaign
     weighting = weighting_of(campaign, unseen, runs.unseen)
-    problem = Problem(campaign.robot, tuple(runs.known), rows_of(campaign), regression, weighting=weighting)
+    problem = Problem(campaign.robot, tuple(runs.training), rows_of(campaign), regression, weighting=weighting)
     return simulating_problem(runs, problem) if campaign.content.identify.method in SIMULATING else problem
 
 
 def simulating_problem(runs: Runs, problem: Problem) -> Problem:
     """Add an assumed controller for methods that simulate, and the commanded motion."""
-    servo = servo_of(problem.robot, runs.known, problem.regression)
-    references = planned_references(runs.alignments, runs.known, None if servo is None else servo.rate_hz)
+    servo = servo_of(problem.robot, runs.training, problem.regression)
+    references = planned_references(runs.alignments, runs.training, None if servo is None else servo.rate_hz)
     return replace(problem, servo=servo, references=references)
 
 
@@ -660,9 +660,9 @@ def servo_of(robot: Robot, runs: list[Samples], regression: Regression) -> Servo
 
 def kept_back(examined: UsableRuns) -> UsableRuns:
     """Split every moving run: the first two thirds for training, the last third held out."""
-    known: list[Samples] = [run for run in examined.known if run.static]
+    training: list[Samples] = [run for run in examined.training if run.static]
     unseen: list[Samples] = []
-    for run in examined.known:
+    for run in examined.training:
         if run.static:
             continue
         border, gap = int(LEARNED * len(run)), max(1, round(APART * run.sample_rate_hz))
@@ -670,14 +670,14 @@ def kept_back(examined: UsableRuns) -> UsableRuns:
             raise ExcitorError(
                 f'run {run.run!r} has {len(run)} samples, too few to keep back a third; give a run role = "validate"'
             )
-        known.append(part(run, slice(0, border), "first two thirds"))
+        training.append(part(run, slice(0, border), "first two thirds"))
         unseen.append(part(run, slice(border + gap, None), "last third"))
     if not unseen:
         raise ExcitorError(
             'every run holds poses, so nothing that moves can be kept back; give a moving run role = "validate"'
         )
-    samples = {run.run: run for run in (*known, *unseen)}
-    return replace(examined, samples=samples, known=known, unseen=unseen)
+    samples = {run.run: run for run in (*training, *unseen)}
+    return replace(examined, samples=samples, training=training, unseen=unseen)
 
 
 def part(run: Samples, span: slice, words: str) -> Samples:

@@ -38,8 +38,8 @@ from excitor.robots.robot import Motion, Robot, posture
 STATED = "stated in campaign.toml"  # why a cut-off is what it is
 _CUTOFF = 4.0  # times the highest planned frequency: what the robot adds to its plan while it follows
 _LEAST_CUTOFF = 2.0  # Hz
-_PIECE = 0.1  # rad or m of a cruise that one row is the mean of: gravity's curvature within is 1e-3 of it at most
-_LEAST_OF_PIECE = 3  # samples
+_SEGMENT = 0.1  # rad or m of a cruise that one row is the mean of: gravity's curvature within is 1e-3 of it at most
+_LEAST_OF_SEGMENT = 3  # samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +75,16 @@ def planned_samples(
     lowpass_hz: float | None = None,
 ) -> Samples:
     """Average what of an aligned run counts; Misaligned where the run does not show its plan."""
-    told = usable(alignment, name=log.log)
-    steps = (*steps, *told.steps, _aligned_step(alignment))
+    parts = usable(alignment, name=log.log)
+    steps = (*steps, *parts.steps, _aligned_step(alignment))
     body = alignment.expected.body
     if isinstance(body, Trajectory):
         highest = body.excitation.harmonics[-1] / body.excitation.period
         cutoff = Cutoff(lowpass_hz, STATED) if lowpass_hz else _cutoff_of_plan(highest)
         return _averaged(log.run, aligned_samples(alignment, measured), cutoff, steps)
-    cut = aligned_windows(told.windows, measured, rate=told.rate, delay=told.delay)
-    kinds = [window.kind for window in told.windows]
-    return _of_moves(log.run, list(zip(kinds, cut, strict=True)), told.rate, steps)
+    cut = aligned_windows(parts.windows, measured, rate=parts.rate, delay=parts.delay)
+    kinds = [window.kind for window in parts.windows]
+    return _of_moves(log.run, list(zip(kinds, cut, strict=True)), parts.rate, steps)
 
 
 def measured_run(log: Log, manifest: Manifest, robot: Robot) -> tuple[MeasuredRun, tuple[Step, ...]]:
@@ -132,8 +132,8 @@ def _channel(raw: Recording | None, kind: Quantity, t: FloatArray) -> FloatArray
 
 
 def _aligned_step(alignment: Alignment) -> Step:
-    told = "; ".join(check.sentence for check in alignment.faults)
-    return Step("align with the plan", {"start_s": alignment.start, "stretch": alignment.stretch, "findings": told})
+    faults = "; ".join(check.sentence for check in alignment.faults)
+    return Step("align with the plan", {"start_s": alignment.start, "stretch": alignment.stretch, "findings": faults})
 
 
 def _cutoff_of_plan(highest: float) -> Cutoff:
@@ -168,9 +168,9 @@ def _of_moves(run: str, windows: list[tuple[str, _Cut]], rate: float, steps: tup
             continue
         speed = differentiate(q, sample_rate_hz=rate).mean(axis=0)
         travel = float(np.abs(speed).max() * (t[-1] - t[0]))
-        count = max(1, min(int(np.ceil(travel / _PIECE)), len(t) // _LEAST_OF_PIECE))
-        pieces = zip(np.array_split(q, count), np.array_split(tau, count), strict=True)
-        rows += [(a.mean(axis=0), speed, b.mean(axis=0)) for a, b in pieces]
+        count = max(1, min(int(np.ceil(travel / _SEGMENT)), len(t) // _LEAST_OF_SEGMENT))
+        segments = zip(np.array_split(q, count), np.array_split(tau, count), strict=True)
+        rows += [(a.mean(axis=0), speed, b.mean(axis=0)) for a, b in segments]
     q, dq, tau = (np.array(column) for column in zip(*rows, strict=True))
     steps = (*steps, Step("average stops and segments of cruises", {}))
     return Samples(run, Motion(q, dq, np.zeros_like(dq)), tau, rate, steps=steps, static=True)
@@ -393,13 +393,13 @@ def _unplanned_bands(campaign: OpenCampaign) -> dict[str, tuple[float, float]]:
 
 def lowpassed(settings: Processing, cutoff: Cutoff, measured: MeasuredSignals) -> MeasuredSignals:
     """Low-pass the positions of a run without delay."""
-    told: dict[str, float | str] = {
+    details: dict[str, float | str] = {
         "cutoff_hz": cutoff.hz,
         "chosen_as": cutoff.reason,
         "true_cutoff": str(settings.true_cutoff),
     }
     q = filtered(measured.q, measured.sample_rate_hz, cutoff, settings)
-    return replace(measured, q=q, steps=(*measured.steps, Step("lowpass", told)))
+    return replace(measured, q=q, steps=(*measured.steps, Step("lowpass", details)))
 
 
 def filtered(q: FloatArray, rate: float, cutoff: Cutoff, settings: Processing) -> FloatArray:
@@ -446,14 +446,14 @@ def average_plan(run: Run, cutoff: Cutoff, measured: MeasuredSignals) -> Samples
     q = average_periods(measured.q, n, drop_periods=run.drop_periods)
     tau = average_periods(measured.tau, n, drop_periods=run.drop_periods)
     motion = periodic_lowpass(q.mean, sample_rate_hz=rate, cutoff_hz=cutoff.hz)
-    told: dict[str, float | str] = {
+    details: dict[str, float | str] = {
         "period_s": run.period_s,
         "repetitions": float(tau.n_repetitions),
         "findings": "; ".join(tau.findings),
     }
     steps = (
         *measured.steps,
-        Step("average periods", told),
+        Step("average periods", details),
         Step("periodic lowpass", {"cutoff_hz": cutoff.hz, "chosen_as": cutoff.reason}),
     )
     return repeated(run.name, motion, tau, rate, steps)
@@ -465,13 +465,13 @@ def average_process(run: Run, measured: MeasuredSignals) -> Samples:
     q, rate = measured.q, measured.sample_rate_hz
     cycles = find_cycles(q, sample_rate_hz=rate, min_period_s=run.cycle_s)
     tau = average_cycles(measured.tau, cycles)
-    told: dict[str, float | str] = {
+    details: dict[str, float | str] = {
         "period_s": cycles.period,
         "repetitions": float(tau.n_repetitions),
         "left_out": "; ".join(cycles.findings),
     }
     motion = differentiated(average_cycles(q, cycles).mean, rate)
-    return repeated(run.name, motion, tau, rate, (*measured.steps, Step("average cycles", told)))
+    return repeated(run.name, motion, tau, rate, (*measured.steps, Step("average cycles", details)))
 
 
 def static_poses(campaign: OpenCampaign, run: Run, measured: MeasuredSignals) -> Samples:
@@ -482,8 +482,8 @@ def static_poses(campaign: OpenCampaign, run: Run, measured: MeasuredSignals) ->
     share = max(campaign.content.processing.dead_zone_percent, 0.1) / 100.0
     threshold = np.where(np.isfinite(limits), share * limits, 1e-2)
     poses = pose_averages(q, measured.tau, dq=dq, threshold=threshold, settle_samples=max(1, round(0.2 * rate)))
-    told: dict[str, float | str] = {"poses": float(len(poses.q)), "findings": "; ".join(poses.findings)}
-    steps = (*measured.steps, Step("static poses", told))
+    details: dict[str, float | str] = {"poses": float(len(poses.q)), "findings": "; ".join(poses.findings)}
+    steps = (*measured.steps, Step("static poses", details))
     return Samples(run.name, posture(poses.q), poses.tau, rate, steps=steps, static=True)
 
 

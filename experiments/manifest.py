@@ -191,8 +191,8 @@ def parse_manifest(content: bytes | str, path: str | Path = "manifest.json") -> 
         return Manifest.model_validate_json(content)
     except ValidationError as error:
         problems = sentences(list(error.errors(include_url=False)))
-        shown = [*problems[:10], *([f"and {len(problems) - 10} problems more"] if len(problems) > 10 else [])]
-        raise InvalidManifest(path, shown) from None
+        listed = [*problems[:10], *([f"and {len(problems) - 10} problems more"] if len(problems) > 10 else [])]
+        raise InvalidManifest(path, listed) from None
 
 
 def expected_of(manifest: Manifest, program: str, path: str | Path = "manifest.json") -> ExpectedMotion:
@@ -250,10 +250,10 @@ def _trajectory(entry: Program, n: int) -> Trajectory:
         warm_up=entry.warm_up_periods,
         measured=entry.measured_periods,
     )
-    told = [(phase.name, phase.start, phase.end) for phase in entry.phases]
+    named = [(phase.name, phase.start, phase.end) for phase in entry.phases]
     made = [(phase.name, phase.start, phase.end) for phase in phases(excitation)]
-    close = len(told) == len(made) and all(
-        a[0] == b[0] and abs(a[1] - b[1]) < 1e-6 and abs(a[2] - b[2]) < 1e-6 for a, b in zip(told, made, strict=True)
+    close = len(named) == len(made) and all(
+        a[0] == b[0] and abs(a[1] - b[1]) < 1e-6 and abs(a[2] - b[2]) < 1e-6 for a, b in zip(named, made, strict=True)
     )
     if not close:
         raise ValueError("its phases do not follow from its periods and ramps")

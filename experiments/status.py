@@ -123,11 +123,11 @@ def made_from_files(folder: Path, name: str, remedy: str, prior: Path | None) ->
 
 def _changed_prior(provenance: Mapping[str, Any], prior: Path | None) -> list[str]:
     """Compare the arm's model of a payload campaign, possibly in another folder, with the digest that was recorded."""
-    told = provenance.get("prior_sha256")
-    if prior is None or told is None:
+    recorded = provenance.get("prior_sha256")
+    if prior is None or recorded is None:
         return []
     now = hashlib.sha256(prior.read_bytes()).hexdigest() if prior.is_file() else ""
-    return [] if now == told else [prior.name + " of the arm"]
+    return [] if now == recorded else [prior.name + " of the arm"]
 
 
 def _digest(folder: Path, file: str) -> str:

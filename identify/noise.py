@@ -232,9 +232,9 @@ def _innovations(
 ) -> tuple[FloatArray, FloatArray]:
     """Subtract from each row its prediction from earlier ones, divided by the innovation's deviation, also returned."""
     out, sizes = np.empty_like(columns), np.empty(len(columns))
-    known = np.count_nonzero(history >= 0, axis=1)
+    counts = np.count_nonzero(history >= 0, axis=1)
     for joint, own in predictors.items():
-        reach = np.minimum(known, own.order)
+        reach = np.minimum(counts, own.order)
         for m in range(own.order + 1):
             rows = np.flatnonzero((regression.joint == joint) & (reach == m))
             out[rows] = columns[rows]

@@ -69,9 +69,9 @@ class Samples:
         return len(self.motion)
 
     def __repr__(self) -> str:
-        told = f", means of {self.repetitions} repetitions" if self.repetitions else ""
+        means = f", means of {self.repetitions} repetitions" if self.repetitions else ""
         kind = "poses" if self.static else f"samples at {self.sample_rate_hz:g} Hz"
-        return f"<Samples {self.run!r}: {len(self)} {kind}, {self.tau.shape[1]} joints{told}>"
+        return f"<Samples {self.run!r}: {len(self)} {kind}, {self.tau.shape[1]} joints{means}>"
 
     def to_frame(self) -> "DataFrame":
         """Write motion and torques as a pandas DataFrame: time, then q, dq, ddq and tau of each joint, in SI units."""

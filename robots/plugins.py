@@ -27,9 +27,9 @@ class Members(Mapping[str, Member]):
         self._added: dict[str, Member] = {}
 
     def __getitem__(self, name: str) -> Member:
-        for known in (self._builtin, self._added):
-            if name in known:
-                return known[name]
+        for members in (self._builtin, self._added):
+            if name in members:
+                return members[name]
         for entry in entry_points(group=self.group, name=name):
             self._added[name] = self._loaded(entry)
             return self._added[name]

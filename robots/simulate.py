@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from excitor.robots.arrays import FloatArray, IntArray, check_shape, freeze
-from excitor.robots.closed_chain import ClosedLoop, loops, sought, strides, tolerance
+from excitor.robots.closed_chain import ClosedLoop, dependents, loops, strides, tolerance
 from excitor.robots.dynamics import (
     drive_elements,
     foreign_terms,
@@ -133,10 +133,7 @@ def run_motion(simulated: SimulatedRuns, run: int = 0) -> Motion:
 
 
 def with_friction_width(robot: Robot, width: float) -> Robot:
-    """Smooth every true sign of the robot's friction to tanh(v / width); widths that are stated stay.
-
-    A true sign makes integrators chatter. Use the same robot in the regressor.
-    """
+    """Smooth every true sign of the robot's friction, unsuited to integrators, to tanh(v / width)."""
     if not 0.0 < width < np.inf:
         raise ValueError(f"width is {width}, expected a positive velocity, such as 0.005 rad/s")
     terms = tuple(replace(term, width=width) if has_true_sign(term) else term for term in robot.drive.friction)
@@ -144,10 +141,7 @@ def with_friction_width(robot: Robot, width: float) -> Robot:
 
 
 def friction_rate(robot: Robot, q: FloatArray, chi: FloatArray | None = None) -> float:
-    """Fastest decay that friction causes at rest in any of the poses q: max eig M⁻¹ ∂τ/∂dq, 1/s.
-
-    Load-dependent friction is left out, and so are true signs.
-    """
+    """Fastest decay by smooth friction at rest in any pose q, loads left out: max eig M⁻¹ ∂τ/∂dq, 1/s."""
     chi = prior(robot) if chi is None else chi
     damping = np.zeros((robot.n_joints, robot.n_joints))
     for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
@@ -586,12 +580,12 @@ def follow(
     servo: Servo,
     *,
     chi: FloatArray | None = None,
-    seen_noise: FloatArray | None = None,
+    position_noise: FloatArray | None = None,
     width: float = WIDTH,
 ) -> TrackedMotion:
     """Simulate a robot with parameters chi (the prior where not given) under its servo.
 
-    `reference` is sampled at servo.rate_hz; the robot starts on it, at its velocity. `seen_noise` (n_samples,
+    `reference` is sampled at servo.rate_hz; the robot starts on it, at its velocity. `position_noise` (n_samples,
     n_joints) is added to the positions that the controller reads.
     """
     return follow_many(
@@ -599,7 +593,7 @@ def follow(
         reference,
         servo,
         chis=[prior(robot) if chi is None else chi],
-        seen_noises=None if seen_noise is None else [seen_noise],
+        position_noises=None if position_noise is None else [position_noise],
         width=width,
     )[0]
 
@@ -610,7 +604,7 @@ def follow_many(
     servo: Servo,
     *,
     chis: Sequence[FloatArray] | FloatArray,
-    seen_noises: Sequence[FloatArray] | None = None,
+    position_noises: Sequence[FloatArray] | None = None,
     width: float = WIDTH,
 ) -> list[TrackedMotion]:
     """Simulate robots that differ in their parameters, each with noise of its own, along one reference."""
@@ -623,8 +617,8 @@ def follow_many(
     start, gains = (reference.q[0].copy(), reference.dq[0].copy()), _gains(servo)
     done = []
     for k, chi in enumerate(chis):
-        noise = np.zeros(shape) if seen_noises is None else _own(seen_noises[k])
-        check_shape(noise, f"{shape[0]} {shape[1]}", "seen_noise")
+        noise = np.zeros(shape) if position_noises is None else _own(position_noises[k])
+        check_shape(noise, f"{shape[0]} {shape[1]}", "position_noise")
         out = np.zeros((held.N_SIGNALS, *shape))
         good = held.run_servo(plain_plant(robot, chi), gains, rows, noise, start, out)
         done.append(until_lost(out, good, 1.0 / servo.rate_hz))
@@ -687,7 +681,7 @@ def links_of(robot: Robot, phi: FloatArray) -> Links:
         closing = LoopClosure(
             loops=loops(mechanism),
             given=mechanism.actuated,
-            sought=sought(mechanism, mechanism.actuated),
+            dependent=dependents(mechanism, mechanism.actuated),
             position=mechanism.home.copy(),
             stride=strides(mechanism),
             tolerance=tolerance(mechanism),

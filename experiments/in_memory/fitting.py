@@ -196,9 +196,9 @@ def fit(
     >>> model.error < 0.05
     True
     """
-    known, others = _listed(samples), _listed(unseen)
-    robot = _robot(known, robot)
-    examined = _examined(robot, known, others, method, consistent)
+    training, others = _listed(samples), _listed(unseen)
+    robot = _robot(training, robot)
+    examined = _examined(robot, training, others, method, consistent)
     return fit_examined(examined, tell).model
 
 
@@ -255,9 +255,9 @@ def compare(
     >>> sorted(ex.compare(samples, methods=["ols", "wls"]).errors)
     ['ols', 'wls']
     """
-    known, others = _listed(samples), _listed(unseen)
-    robot = _robot(known, robot)
-    prepared = prepare_examined(_examined(robot, known, others, LEARNED, True), tell)
+    training, others = _listed(samples), _listed(unseen)
+    robot = _robot(training, robot)
+    prepared = prepare_examined(_examined(robot, training, others, LEARNED, True), tell)
     return compare_prepared(prepared, methods, tell)
 
 
@@ -327,23 +327,25 @@ def unregister(name: str) -> None:
         forget_friction(name)
 
 
-def _examined(robot: Robot, known: list[Samples], unseen: list[Samples], method: str, consistent: bool) -> UsableRuns:
+def _examined(
+    robot: Robot, training: list[Samples], unseen: list[Samples], method: str, consistent: bool
+) -> UsableRuns:
     if method not in METHODS:
         raise ExcitorError(f"no estimator is called {method!r}; expected one of {', '.join(METHODS)}")
-    names = [run.run for run in (*known, *unseen)]
+    names = [run.run for run in (*training, *unseen)]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise ValueError(f"two runs are named {twice[0]!r}; name samples differently: samples(log, robot, name=...)")
-    runs = [RunOfLog(name=run.run[:80], log="memory", role="identify") for run in known]
+    runs = [RunOfLog(name=run.run[:80], log="memory", role="identify") for run in training]
     runs += [RunOfLog(name=run.run[:80], log="memory", role="validate") for run in unseen]
     content = Campaign(
         robot=robot.name, run=runs, locked=[], identify=Identification(method=method, consistent=consistent)
     )
-    findings = (*examine(robot, known), *doubts(examine(robot, unseen)))
+    findings = (*examine(robot, training), *doubts(examine(robot, unseen)))
     if not usable(findings):
         raise UnusableData(findings)
-    samples = {run.run: run for run in (*known, *unseen)}
-    return UsableRuns(in_memory(robot, content), samples, {}, known, unseen, findings)
+    samples = {run.run: run for run in (*training, *unseen)}
+    return UsableRuns(in_memory(robot, content), samples, {}, training, unseen, findings)
 
 
 def _listed(samples: Samples | Sequence[Samples]) -> list[Samples]:

@@ -390,10 +390,10 @@ def newton_euler(bodies: tuple[Body, ...], q: FloatArray, dq: FloatArray, ddq: F
 def currents(motors: Motors, tau: FloatArray) -> FloatArray:
     """Invert τ = μ (c1 I + c2 I |I| + c3 I³) by Newton's method, (n_samples, 6), A."""
     c1, c2, c3 = motors.current_law.T
-    wanted = np.abs(tau) / RATIO
-    size = wanted / c1
+    required = np.abs(tau) / RATIO
+    size = required / c1
     for _ in range(30):
-        size = size - (size * (c1 + size * (c2 + size * c3)) - wanted) / (c1 + size * (2.0 * c2 + 3.0 * size * c3))
+        size = size - (size * (c1 + size * (c2 + size * c3)) - required) / (c1 + size * (2.0 * c2 + 3.0 * size * c3))
     return np.asarray(np.sign(tau) * size)
 
 

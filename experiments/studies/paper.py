@@ -61,7 +61,7 @@ def as_printed(value: Value, printed: str) -> str:
 
 def cells(printed: Mapping[str, Any], ours: Columns, other: Columns) -> list[Cell]:
     """List every printed cell with our value; `printed` has `table` and `contradiction` lists as the TOML files do."""
-    known = {
+    contradictions = {
         (entry["number"], entry["column"], row) for entry in printed.get("contradiction", []) for row in entry["rows"]
     }
     found = []
@@ -78,7 +78,7 @@ def cells(printed: Mapping[str, Any], ours: Columns, other: Columns) -> list[Cel
                         printed=text,
                         ours=ours[number][column][row],
                         other=None if alternative is None else alternative[row],
-                        known_contradiction=(number, column, row + 1) in known,
+                        known_contradiction=(number, column, row + 1) in contradictions,
                     )
                 )
     return found
@@ -91,7 +91,7 @@ def count(found: Iterable[Cell], verdict: Verdict | None = None) -> int:
 
 def summary(found: Sequence[Cell]) -> dict[str, str]:
     """Describe, for each table, how many cells are equal, and which are not."""
-    told = {}
+    counts = {}
     for table in dict.fromkeys(cell.table for cell in found):
         own = [cell for cell in found if cell.table == table]
         sentence = f"{count(own, 'equal')} of {len(own)} equal"
@@ -102,8 +102,8 @@ def summary(found: Sequence[Cell]) -> dict[str, str]:
                 f", printed {cell.printed}"
                 for cell in others
             )
-        told[table] = sentence
-    return told
+        counts[table] = sentence
+    return counts
 
 
 def as_csv(found: Iterable[Cell]) -> str:

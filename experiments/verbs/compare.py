@@ -72,8 +72,8 @@ def _table(data: Mapping[str, Any]) -> Table:
 
 def _outcomes(data: Mapping[str, Any]) -> dict[str, list[str]]:
     """Group methods by their result."""
-    told: dict[str, list[str]] = {}
+    outcomes: dict[str, list[str]] = {}
     for entry in entries(data, "methods"):
         if words := outcome(data, entry):
-            told.setdefault(words, []).append(str(entry.get("name")))
-    return told
+            outcomes.setdefault(words, []).append(str(entry.get("name")))
+    return outcomes

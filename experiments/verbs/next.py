@@ -11,7 +11,7 @@ from excitor.experiments.next_run import Aim, NextRunAdvice, advise, advised_dat
 from excitor.experiments.report.html import NONE, show
 from excitor.experiments.verbs.printing import echo_json, echo_progress, running
 
-_SHOWN = 12  # rows of what is missing
+_MOST_ROWS = 12  # rows of what is missing
 _NAMES = 6  # in a cell
 
 
@@ -65,10 +65,10 @@ def _missing(advised: NextRunAdvice) -> Table:
     for heading in ("", "size", "now", "target", *(f"after {one.candidate.what}" for one in best), "unit"):
         table.add_column(Text(heading))
     index = {aim.name: k for k, aim in enumerate(advised.aims)}
-    for aim in advised.missing[:_SHOWN]:
+    for aim in advised.missing[:_MOST_ROWS]:
         after = [_marked(aim, one.expected[index[aim.name]]) for one in best]
         table.add_row(Text(aim.name), show(aim.size, 3), show(aim.now, 3), show(aim.target, 3), *after, aim.unit)
-    rest = len(advised.missing) - _SHOWN
+    rest = len(advised.missing) - _MOST_ROWS
     if rest > 0:
         table.caption = f"and {rest} more; --json lists all"
     return table

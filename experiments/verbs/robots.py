@@ -22,7 +22,7 @@ from excitor.robots.arrays import finite
 from excitor.robots.base import Base, LockedLoss, base_parameters, declared_transform, lost_when_locked, regroupings
 from excitor.robots.errors import ExcitorError, RankDeficient
 from excitor.robots.lint import Finding, lint
-from excitor.robots.load import load_with_notes, stretch
+from excitor.robots.load import load_with_notes, with_random_lengths
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Robot
 
@@ -108,7 +108,7 @@ def robot_page(source: str, locked: Sequence[str] = ()) -> RobotPage:
         robot=robot,
         base=base,
         numbers=regroupings(robot, base),
-        forms=regroupings(robot, base, stretch(source)),
+        forms=regroupings(robot, base, with_random_lengths(source)),
         findings=lint(robot, notes),
         locked=loss,
         held=positions,

@@ -22,9 +22,9 @@ def run_simulate(
     log_format: str | None = None,
 ) -> bool:
     """Simulate; False where a target requested by name, or every one, cannot be logged."""
-    asked = SimulationOptions(seed, tuple(fault), dry, fresh, log_format)
+    options = SimulationOptions(seed, tuple(fault), dry, fresh, log_format)
     with running() as listen:
-        made = simulate(folder, targets, asked, listen)
+        made = simulate(folder, targets, options, listen)
     good = all(one.folder is not None for one in made if one.target in targets) and any(one.folder for one in made)
     if as_json:
         echo_json(simulated_data(folder, made, good))

@@ -19,11 +19,11 @@ from excitor.experiments.watch.session import (
     MOST_ALARMS,
     CycleReport,
     Session,
+    cycle_data,
     doubt_sentence,
     drift,
     open_basis,
     take,
-    told_data,
 )
 from excitor.experiments.watch.sources import Source, alarm_sentence, open_source, read_state, summary_data, write_state
 from excitor.robots.errors import ExcitorError
@@ -66,13 +66,13 @@ class Screen:
     def cycle(self, told: CycleReport) -> None:
         """Show one more cycle."""
         if self.lines:
-            sys.stdout.write(json.dumps(told_data(self.session.basis, told), allow_nan=False) + "\n")
+            sys.stdout.write(json.dumps(cycle_data(self.session.basis, told), allow_nan=False) + "\n")
             sys.stdout.flush()
         verdict = told.verdict
         if verdict.alarms:
-            self.tell(f"ALARM at {alarm_sentence(told_data(self.session.basis, told))}")
+            self.tell(f"ALARM at {alarm_sentence(cycle_data(self.session.basis, told))}")
         elif verdict.confirmed:
-            self.tell(f"it has stayed: {alarm_sentence(told_data(self.session.basis, told))}")
+            self.tell(f"it has stayed: {alarm_sentence(cycle_data(self.session.basis, told))}")
         elif verdict.passed:
             self.tell(f"cycle {told.cycle} is as before the alarm")
 
@@ -176,7 +176,7 @@ def _look(session: Session, source: Source, screen: Screen, seen: WatchTotals) -
                 _problem(screen, seen, doubt_sentence(told))
             screen.cycle(told)
             if told.verdict.alarms or told.verdict.confirmed:
-                seen.alarms = [*seen.alarms, told_data(session.basis, told)][-MOST_ALARMS:]
+                seen.alarms = [*seen.alarms, cycle_data(session.basis, told)][-MOST_ALARMS:]
         session.left_out = source.left_out
         write_state(session, source.data())
 

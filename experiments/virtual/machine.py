@@ -170,7 +170,7 @@ def run_loop(
     """
     from excitor.robots.kernel import steps as loop
 
-    out = np.zeros((loop.N_SIGNALS_CLOSED_LOOP, len(motion), truth.robot.n_joints))
+    out = np.zeros((loop.N_CONTROLLER_SIGNALS, len(motion), truth.robot.n_joints))
     out[loop.TEMPERATURE, 0] = truth.temperature
     commanded = (np.ascontiguousarray(motion.q), np.ascontiguousarray(motion.dq), forward)
     return out, loop.run_closed_loop(plant_of(truth, robot), controller, commanded, out)

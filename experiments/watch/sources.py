@@ -23,8 +23,8 @@ from excitor.experiments.watch.session import (
     Cutter,
     Session,
     add,
+    begin_segment,
     begin_session,
-    begin_stretch,
     cut,
     declared_of,
     drift,
@@ -136,7 +136,7 @@ class GrowingLog:
     def _news(self) -> Iterator[Batch]:
         if moved(self.path, self.place):
             self.place, self.skipping, self.checked = Place(), 0, False
-            begin_stretch(self.cutter)
+            begin_segment(self.cutter)
             yield Batch(notes=(f"{self.path.name} begins anew: read from its start",))
         if not self.checked:
             check_followed(self.path, self.declared)
@@ -167,7 +167,7 @@ class GrowingLog:
         self.place = skip(self.path, self.place, self.declared, count)
         last = self.place.row
         self.bad = last + 1, count
-        begin_stretch(self.cutter, same_log=True)
+        begin_segment(self.cutter, same_log=True)
         yield Batch(problems=(f"{error}; left out" + (f", up to row {last}" if last > first else ""),))
 
     def _taken(self, piece: Piece) -> Batch:
@@ -180,7 +180,7 @@ class GrowingLog:
         notes = []
         if not follows(self.cutter, t):
             notes.append(f"{self.path.name}: samples are missing before {t[0]:.3f} s; cycles are cut anew from there")
-            begin_stretch(self.cutter, same_log=True)
+            begin_segment(self.cutter, same_log=True)
         self.begun.append((self.added - skipped, piece.before))
         add(self.cutter, t, q, tau, piece.rate, name=str(self.path))
         self.added += len(t)
@@ -266,12 +266,12 @@ class LogFolder:
             began = path.stat().st_mtime - len(samples) / samples.sample_rate_hz
             return Batch(((samples, path.name, 0.0),), run.name, ahead=began)
         cutter = self.cutters.setdefault(run.name, cutter_of(self.campaign, run))
-        begin_stretch(cutter)
+        begin_segment(cutter)
         piece = read_whole(path, self.campaign.robot, declared)
         ahead = path.stat().st_mtime - float(piece.t[-1])
         add(cutter, piece.t, piece.q, piece.tau, piece.rate, name=str(path))
         cycles = tuple((samples_of(self.campaign, run, cycle), path.name, cycle.t) for cycle in cut(cutter, ended=True))
-        begin_stretch(cutter)
+        begin_segment(cutter)
         notes = () if cycles else (f"{path.name} holds no whole cycle of the motion that is watched",)
         return Batch(cycles, run.name, ahead=ahead, notes=notes)
 
@@ -563,9 +563,9 @@ def restore_cutter(cutter: Cutter, data: Mapping[str, Any]) -> None:
 
 def _detector_data(detector: Detector) -> dict[str, Any]:
     return {
-        "seen": detector.seen,
+        "seen": detector.n_cycles,
         "since": detector.since,
-        "worth": detector.worth,
+        "worth": detector.effective_cycles,
         "suspected": detector.suspected.tolist(),
         "stepped": detector.stepped,
         "warming": detector.warming,
@@ -583,9 +583,9 @@ def _detector(data: Mapping[str, Any], basis: Basis) -> Detector:
         raise ValueError("a detector is of another robot")
     return Detector(
         groups=new.groups,
-        seen=int(data["seen"]),
+        n_cycles=int(data["seen"]),
         since=max(1, int(data["since"])),
-        worth=float(data["worth"]),
+        effective_cycles=float(data["worth"]),
         suspected=suspected,
         stepped=bool(data["stepped"]),
         warming=int(data["warming"]),

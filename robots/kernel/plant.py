@@ -45,7 +45,7 @@ class LoopClosure(NamedTuple):
 
     loops: Loops
     given: IntArray  # coordinates of the tree that are the robot's joints
-    sought: IntArray  # the others
+    dependent: IntArray  # the others
     position: FloatArray  # (n_all,): where the tree was last, and from where it is led on
     stride: FloatArray  # (n_all,): how far coordinates are led at once
     tolerance: float
@@ -166,7 +166,7 @@ def evaluate_elastic(
     weigh_links(plant, work, links)
     rub(plant, work, motors, warm)
     add_products(work.lift, plant.rotors, work.lift, work.nothing, work.total)
-    stretch(plant, motors, links, work.pulls)
+    spring_torques(plant, motors, links, work.pulls)
     balance(plant, work, tau, work.pulls)
     hold_stuck(plant, work)
 
@@ -194,7 +194,7 @@ def balance(plant: Plant, work: Work, tau: FloatArray, carried: FloatArray) -> N
 
 
 @inner
-def stretch(plant: Plant, motors: State, links: State, out: FloatArray) -> None:
+def spring_torques(plant: Plant, motors: State, links: State, out: FloatArray) -> None:
     """Write the torques of the springs and dampers between motors and links."""
     for i in range(out.size):
         out[i] = plant.stiffness[i] * (motors[0][i] - links[0][i]) + plant.damping[i] * (motors[1][i] - links[1][i])
@@ -371,7 +371,7 @@ _MOST_STEPS = 10  # of Newton's method, from the state before
 def make_room(chain: Chain, closing: LoopClosure | None) -> Room:
     """Allocate the workspace of a tree's states."""
     n_all = chain.coupling.shape[1]
-    n = 0 if closing is None else closing.sought.size
+    n = 0 if closing is None else closing.dependent.size
     n_links = chain.parents.size
     links = np.empty((n_links + 1) * LINK_ROWS)
     start_at_base(chain, links)
@@ -459,10 +459,10 @@ def close(chain: Chain, closing: LoopClosure, room: Room, q: FloatArray, dq: Flo
             return False
     for i in range(closing.position.size):
         closing.position[i] = at[i, 0]
-    n = closing.sought.size
+    n = closing.dependent.size
     for k in range(n):
         for i in range(n):
-            room.square[k, i] = room.A[k, closing.sought[i], 0]
+            room.square[k, i] = room.A[k, closing.dependent[i], 0]
     invert(room.square, room.inverse)
     for c in range(closing.given.size):
         room.J[closing.given[c], c] = 1.0
@@ -473,16 +473,16 @@ def close(chain: Chain, closing: LoopClosure, room: Room, q: FloatArray, dq: Flo
             entry = 0.0
             for k in range(n):
                 entry -= room.inverse[i, k] * room.A[k, closing.given[c], 0]
-            room.J[closing.sought[i], c] = entry
+            room.J[closing.dependent[i], c] = entry
             velocity += entry * dq[c]
-        room.motion[1, closing.sought[i], 0] = velocity
+        room.motion[1, closing.dependent[i], 0] = velocity
     return True
 
 
 @inner
 def approach(chain: Chain, closing: LoopClosure, room: Room, at: FloatArray, most: int) -> bool:
     """Solve the loop closures by Newton's method, with one step beyond tolerance; `room` holds A at the solution."""
-    n = closing.sought.size
+    n = closing.dependent.size
     closed = False
     for step in range(most + 2):
         locate(chain, (at, at, at), 0, 1, room.links, room.screws)
@@ -493,12 +493,12 @@ def approach(chain: Chain, closing: LoopClosure, room: Room, at: FloatArray, mos
         for k in range(n):
             room.right[k] = room.f[k, 0]
             for i in range(n):
-                room.square[k, i] = room.A[k, closing.sought[i], 0]
+                room.square[k, i] = room.A[k, closing.dependent[i], 0]
         closed = bool(np.abs(room.right).max() <= closing.tolerance)
         if not eliminate(room.square, room.right):
             return False
         for i in range(n):
-            at[closing.sought[i], 0] -= room.right[i]
+            at[closing.dependent[i], 0] -= room.right[i]
     return closed
 
 
@@ -506,12 +506,12 @@ def approach(chain: Chain, closing: LoopClosure, room: Room, at: FloatArray, mos
 def project(closing: LoopClosure, room: Room, bias: FloatArray, mass: FloatArray) -> None:
     """Write Jᵀ M J, and Jᵀ (h + M γ); γ the others' accelerations at joint accelerations 0."""
     n_all, n = room.J.shape
-    for i in range(closing.sought.size):
+    for i in range(closing.dependent.size):
         gamma = 0.0
-        for k in range(closing.sought.size):
+        for k in range(closing.dependent.size):
             gamma -= room.inverse[i, k] * room.f[k, 0]
         for c in range(n_all):
-            room.bias[c] += room.mass[c, closing.sought[i]] * gamma
+            room.bias[c] += room.mass[c, closing.dependent[i]] * gamma
     for i in range(n_all):
         for c in range(n):
             entry = 0.0

@@ -44,11 +44,11 @@ def run_servo(
     plant: Plant,
     gains: Gains,
     reference: tuple[FloatArray, FloatArray, FloatArray],
-    seen_noise: FloatArray,
+    position_noise: FloatArray,
     start: State,
     out: FloatArray,
 ) -> int:
-    """Follow a reference (q, dq, torques fed forward; each (n_steps, n)); measured positions are off by seen_noise.
+    """Follow a reference (q, dq, torques fed forward; each (n_steps, n)); measured positions are off by position_noise.
 
     Writes signals (N_SIGNALS, n_steps, n) as each step begins. Returns the number of valid steps.
     """
@@ -58,11 +58,11 @@ def run_servo(
     before, rate = q.copy(), v.copy()
     h = gains.step / gains.substeps
     for k in range(n_steps):
-        seen = q + seen_noise[k]
+        measured = q + position_noise[k]
         if k > 0:
-            rate = gains.forget * rate + (1.0 - gains.forget) * (seen - before) / gains.step
-        before = seen
-        tau = reference[2][k] + gains.kp * (reference[0][k] - seen) + gains.kd * (reference[1][k] - rate)
+            rate = gains.forget * rate + (1.0 - gains.forget) * (measured - before) / gains.step
+        before = measured
+        tau = reference[2][k] + gains.kp * (reference[0][k] - measured) + gains.kd * (reference[1][k] - rate)
         acceleration = settle(plant, work, (q, v), (q, v), tau, warm)
         out[POSITION, k], out[VELOCITY, k], out[ACCELERATION, k], out[TORQUE, k] = q, v, acceleration, tau
         if not made_sense(v, acceleration):
@@ -369,16 +369,8 @@ def independent(held: FrictionWorkspace) -> bool:
 GAMMA = 1.0 + np.sqrt(0.5)
 LOST = 1e4  # rad or m per s: a robot this fast has left all sense
 
-(
-    POSITION_CLOSED_LOOP,
-    VELOCITY_CLOSED_LOOP,
-    ACCELERATION_CLOSED_LOOP,
-    MOTOR_TORQUE,
-    LINK_TORQUE,
-    VELOCITY_ESTIMATE,
-    TEMPERATURE,
-) = range(7)
-N_SIGNALS_CLOSED_LOOP = 7
+MOTOR_TORQUE, LINK_TORQUE, VELOCITY_ESTIMATE, TEMPERATURE = range(3, 7)  # after POSITION, VELOCITY, ACCELERATION
+N_CONTROLLER_SIGNALS = 7
 
 
 class Controller(NamedTuple):
@@ -400,8 +392,8 @@ def run_closed_loop(
 ) -> int:
     """Follow a reference (q, dq, joint torques fed forward; each (n_steps, n)), from rest at its first row.
 
-    Writes signals (N_SIGNALS, n_steps, n) as they are when each step begins; out[TEMPERATURE, 0] is where warmth
-    starts. Returns the number of valid steps.
+    Writes signals (N_CONTROLLER_SIGNALS, n_steps, n) as each step begins; out[TEMPERATURE, 0] is the temperature
+    at the start. Returns the number of valid steps.
     """
     n_steps, n = reference[0].shape
     elastic = plant.stiffness.size > 0
@@ -410,26 +402,22 @@ def run_closed_loop(
     links = (q.copy(), np.zeros(n))
     warm = out[TEMPERATURE, 0].copy()
     tau = motor_torques(plant, reference[2][0])
-    seen, rate = see(plant, controller, q), np.zeros(n)
+    measured, rate = see(plant, controller, q), np.zeros(n)
     h = controller.step / controller.substeps
     fade = np.exp(-h / controller.lag) if controller.lag > 0.0 else 0.0
     settle_springs(plant, links, q, reference[2][0])
     for k in range(n_steps):
         now = see(plant, controller, q)
         if k > 0:
-            rate = controller.forget * rate + (1.0 - controller.forget) * (now - seen) / controller.step
-        seen = now
-        asked = reference[2][k] + controller.kp * (reference[0][k] - seen) + controller.kd * (reference[1][k] - rate)
-        wish = motor_torques(plant, asked)
-        wish = np.minimum(np.maximum(wish, -controller.limit), controller.limit)
+            rate = controller.forget * rate + (1.0 - controller.forget) * (now - measured) / controller.step
+        measured = now
+        u = reference[2][k] + controller.kp * (reference[0][k] - measured) + controller.kd * (reference[1][k] - rate)
+        target = motor_torques(plant, u)
+        target = np.minimum(np.maximum(target, -controller.limit), controller.limit)
         if controller.lag == 0.0:
-            tau = wish
+            tau = target
         acceleration = settle(plant, work, (q, v), links, tau, warm)
-        out[POSITION_CLOSED_LOOP, k], out[VELOCITY_CLOSED_LOOP, k], out[ACCELERATION_CLOSED_LOOP, k] = (
-            q,
-            v,
-            acceleration,
-        )
+        out[POSITION, k], out[VELOCITY, k], out[ACCELERATION, k] = q, v, acceleration
         out[MOTOR_TORQUE, k], out[LINK_TORQUE, k] = tau, work.felt
         out[VELOCITY_ESTIMATE, k], out[TEMPERATURE, k] = rate, warm
         if not (np.abs(v).max() < LOST):
@@ -438,12 +426,12 @@ def run_closed_loop(
             gained = plant.heat[i] * abs(work.rubbed[i] * v[i])
             warm[i] += controller.step * (gained - plant.relief * (warm[i] - plant.ambient))
         for part in range(controller.substeps):
-            known = part == 0  # settled just now
-            later = wish + (tau - wish) * fade
+            ready = part == 0  # settled just now
+            later = target + (tau - target) * fade
             if elastic:
-                advance_elastic(plant, work, (q, v), links, (tau, later), h, warm, known)
+                advance_elastic(plant, work, (q, v), links, (tau, later), h, warm, ready)
             else:
-                advance(plant, work, (q, v), (tau, later), h, warm, known)
+                advance(plant, work, (q, v), (tau, later), h, warm, ready)
             tau = later
     return int(n_steps)
 
@@ -528,11 +516,11 @@ def step_velocity(plant: Plant, work: Work, h: float, chord: FloatArray, first: 
 
 
 @inner
-def advance(plant: Plant, work: Work, motors: State, torques: State, h: float, warm: FloatArray, known: bool) -> None:
-    """Integrate one step of a robot with rigid gears; `known`: the state it starts in has been evaluated."""
+def advance(plant: Plant, work: Work, motors: State, torques: State, h: float, warm: FloatArray, ready: bool) -> None:
+    """Integrate one step of a robot with rigid gears; `ready`: the state it starts in has been evaluated."""
     q, v = motors
     first, second = np.empty_like(q), np.empty_like(q)
-    if not known:
+    if not ready:
         evaluate(plant, work, motors, torques[0], warm)
     chord = work.chord.copy()
     implicit(work, h, chord)
@@ -552,12 +540,12 @@ def advance(plant: Plant, work: Work, motors: State, torques: State, h: float, w
 
 @inner
 def advance_elastic(
-    plant: Plant, work: Work, motors: State, links: State, torques: State, h: float, warm: FloatArray, known: bool
+    plant: Plant, work: Work, motors: State, links: State, torques: State, h: float, warm: FloatArray, ready: bool
 ) -> None:
     """Integrate one step of a robot with elastic gears: motors implicit in friction, links by Heun's method."""
     q, v = motors
     first, second, pulled, drawn = np.empty_like(q), np.empty_like(q), np.empty_like(q), np.empty_like(q)
-    if not known:
+    if not ready:
         evaluate_elastic(plant, work, motors, links, torques[0], warm)
     chord = work.chord.copy()
     solve(work.matrix, work.mass, work.pulls - work.bias, pulled)

@@ -15,7 +15,7 @@ from excitor.design.approach import (
     blocked,
     is_clear,
     path_motion,
-    path_pieces,
+    path_segments,
 )
 from excitor.design.certify.certificate import failing
 from excitor.design.certify.certify import certify
@@ -105,7 +105,7 @@ def test_a_way_is_slow_smooth_and_takes_whole_samples(arm):
 @pytest.mark.parametrize("order", range(4))
 def test_pieces_are_the_way(arm, order):
     way = approach(arm, LEFT, RIGHT, walled(arm))
-    for piece in path_pieces(way):
+    for piece in path_segments(way):
         t = np.linspace(0.0, piece.duration, 100)[1:-1]
         rounding = 1e-9 * (1.0 + piece.most[order].max())
         values = piece.evaluate(t, order)
@@ -134,7 +134,7 @@ def test_the_tools_speed_is_kept_on_the_way(arm):
     assert 0.08 < tool_speeds(arm, motion).max() <= 0.1
 
 
-def test_a_blocked_home_is_told_with_what_blocks_it(arm):
+def test_a_blocked_home_is_reported_with_what_blocks_it(arm):
     inside = np.array([0.0, 1.0, 0.9, 0.0, -0.4, 0.0])
     constraints = walled(arm)
     assert blocked(arm, inside, constraints)

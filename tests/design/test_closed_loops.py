@@ -15,7 +15,7 @@ from excitor.design.constraints.constraints import Constraints, from_robot
 from excitor.design.constraints.singularity import Singularity
 from excitor.design.constraints.torque import largest_torques
 from excitor.design.criteria import Criterion, DynamicModel
-from excitor.design.motion import Excitation, Trajectory, even_spans, executed, run_pieces, series, spans
+from excitor.design.motion import Excitation, Trajectory, even_spans, executed, run_segments, series, spans
 from excitor.design.problem import active_set, active_slopes, active_values, build_problem, decode, encode
 from excitor.design.problem import trajectory as trajectory_of
 from excitor.design.search import polish
@@ -83,7 +83,7 @@ def excess(loop, piece, n_spans):
 @pytest.mark.parametrize("n_spans", [60, 500])
 def test_passive_coordinates_stay_within_their_bounds(name, n_spans):
     robot, trajectory = swinging(name)
-    for piece in run_pieces(trajectory)[:2]:
+    for piece in run_segments(trajectory)[:2]:
         found, closed = excess(robot.mechanism, piece, n_spans)
         assert found.max() < 1e-6, "rounding of second differences"
         if n_spans == 500:
@@ -110,7 +110,7 @@ def test_a_bound_that_forgets_something_is_caught(lost, monkeypatch):
     monkeypatch.setattr(closed_rates, "closure_rates", broken)
     if lost == "inverse":
         monkeypatch.setattr(closed_rates, "_order", lambda *arguments: 0.0)
-    found, _ = excess(robot.mechanism, run_pieces(trajectory)[1], 60)
+    found, _ = excess(robot.mechanism, run_segments(trajectory)[1], 60)
     assert found.max() > 1e-3
 
 
@@ -118,7 +118,7 @@ def test_a_bound_that_forgets_something_is_caught(lost, monkeypatch):
 def test_torques_and_distances_stay_within_their_bounds(name):
     robot, trajectory = swinging(name)
     scene = Scene((Zone("room", Shape("sphere", np.eye(4), np.array([2.0, 0, 0])), "in"),), self_clearance=0.0)
-    for piece in run_pieces(trajectory)[:2]:
+    for piece in run_segments(trajectory)[:2]:
         part = even_spans(piece, 400)
         _, motion = inside(part)
         upper, _ = largest_torques(robot, prior(robot), part)
@@ -134,7 +134,7 @@ def test_torques_and_distances_stay_within_their_bounds(name):
 
 def test_what_leaves_the_workspace_between_samples_is_not_called_assembled():
     robot, trajectory = swinging("five-bar-vertical", share=0.12)
-    loop, piece = robot.mechanism, run_pieces(trajectory)[1]
+    loop, piece = robot.mechanism, run_segments(trajectory)[1]
     t = np.linspace(0.0, piece.duration, 4001)
     near = loop.singularity_distances(piece.evaluate(t, 0)).min(axis=1)
     beyond = np.flatnonzero(near <= 0.0)

@@ -180,7 +180,7 @@ def test_a_problem_without_solution_has_an_empty_front():
         pick(none)
 
 
-def test_bad_questions_are_told(problems):
+def test_bad_questions_are_reported(problems):
     budget = Budget(evaluations=100)
     with pytest.raises(ValueError, match="expected different ones of condition, duration"):
         front(problems, ("condition", "price"), budget)

@@ -330,7 +330,7 @@ def test_a_bad_campaign_is_a_sentence(told, name):
     assert "campaign.toml: " in printed.err
 
 
-def test_all_problems_are_told_at_once(told):
+def test_all_problems_are_reported_at_once(told):
     printed = told(
         "home_deg = [0]\n" + DESIGN + 'joints = ["wrist"]\n[limits.joint.hand]\ntorque = 1\n[noise]\ntorque = [1]'
     )

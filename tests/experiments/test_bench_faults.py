@@ -84,7 +84,7 @@ def test_an_exchange_is_seen_through_laws_of_currents_and_coupled_gears():
 
 
 @pytest.mark.slow
-def test_a_drive_that_leaves_its_joint_behind_is_seen_where_its_torque_hardly_tells():
+def test_a_drive_that_leaves_its_joint_behind_is_found_where_its_torque_hardly_changes():
     for number in (16, 124):
         judged, _ = faults.injected(number)
         assert judged.right, judged.told()

@@ -68,7 +68,7 @@ def test_poses_are_held_with_the_load_and_without(tmp_path):
     assert [p.name for p in planned_runs(set_up(open_campaign(path, "design")))[0]] == ["bare poses", "loaded poses"]
 
 
-def test_the_priors_path_is_told_from_the_new_folder(tmp_path):
+def test_the_priors_path_is_relative_to_the_new_folder(tmp_path):
     (tmp_path / "arm").mkdir()
     (tmp_path / "arm/model.json").write_text("{}")
     path = begin(tmp_path / "load", "ur10", "payload", tmp_path / "arm/model.json")

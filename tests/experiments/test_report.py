@@ -341,7 +341,7 @@ def rewritten(path, old, new, count=-1, end=""):
     path.write_text(text.replace(old, new, count) + end)
 
 
-def test_a_reduced_model_without_validation_is_told_as_such(tmp_path):
+def test_a_reduced_model_without_validation_is_reported_as_such(tmp_path):
     robot = load("rotradi")
     t, motion = campaigns.motion_of(robot, 40.0, 0)
     campaigns.write_log(tmp_path / "logs" / "first.csv", robot, t, motion, 0)
@@ -450,7 +450,7 @@ def test_both_files_are_written(identified, tmp_path):
     assert (tmp_path / "report.html").read_text() == report_page(data)
 
 
-def test_without_a_browser_a_sentence_says_so(tmp_path, monkeypatch):
+def test_without_a_browser_a_sentence_states_it(tmp_path, monkeypatch):
     monkeypatch.setattr(write.shutil, "which", lambda name: None)
     printed = pdf(tmp_path / "report.html")
     assert printed.path is None
@@ -516,7 +516,7 @@ def test_models_without_a_parameter_in_common_are_not_called_equal(data):
     assert "banner care" in comparison_page(found)
 
 
-def test_bodies_that_differ_are_told(data):
+def test_bodies_that_differ_are_reported(data):
     heavy = copied(data)
     row = next(row for row in heavy["parameters"] if row["name"] == "ZZ1")
     for key in ("value", "low", "high"):
@@ -527,7 +527,7 @@ def test_bodies_that_differ_are_told(data):
     assert found["verdict"]["friction"] is True
 
 
-def test_a_virtual_robot_is_told_from_a_real_one(data):
+def test_a_virtual_robot_is_distinguished_from_a_real_one(data):
     virtual = copied(data) | {"simulated": [{"run": "first"}]}
     virtual["parameters"][0]["value"] *= 1.0001
     assert "The first is of a virtual robot, the other is not." in compare(virtual, data)["sentences"]

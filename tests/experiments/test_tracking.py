@@ -96,7 +96,7 @@ def test_a_reference_begins_at_rest_and_is_one_smooth_motion():
     assert reference.seconds == pytest.approx(t[-1], abs=2 * STEP)
 
 
-def test_a_long_process_is_cut_and_that_is_said():
+def test_a_long_process_is_cut_and_that_is_reported():
     t = np.arange(0.0, 100.0, 0.01)
     reference = reference_of("x", t, np.sin(t)[:, None], STEP)
     assert reference.cut == LONGEST
@@ -223,7 +223,7 @@ def report(folder, *options):
 
 
 @pytest.mark.slow
-def test_a_process_is_reported_without_being_asked_for_and_others_if_asked(robot, tmp_path):
+def test_a_process_is_reported_without_being_requested_and_others_if_asked(robot, tmp_path):
     folder = write_campaign(tmp_path, robot)
     data, page = report(folder)
     assert data["tracking"] is None

@@ -72,7 +72,7 @@ def test_repeated_stamps_are_left_out_and_said(tmp_path):
     assert "1 rows repeat the time of the row before (first: row 7)" in log.notes[0]
 
 
-def test_jitter_is_said(tmp_path):
+def test_jitter_is_reported(tmp_path):
     log = read(tmp_path, row(GOOD, 8, "0.0605,0.6,1.2,1.8,6,12,18\n"))
     assert "jitter by up to 5 %" in log.notes[0]
 
@@ -134,7 +134,7 @@ def test_motor_side_becomes_joint_side(tmp_path):
     ]
 
 
-def test_what_is_missing_is_said(tmp_path):
+def test_what_is_missing_is_reported(tmp_path):
     with pytest.raises(InvalidLog, match="has no torques or currents"):
         joint_side(load("rotradi"), read(tmp_path, GOOD, signals=[POSITION]))
     with pytest.raises(InvalidLog, match="positions of 3 joints, expected the 6 of tx40"):

@@ -107,7 +107,7 @@ def test_the_fuzz_finds_what_is_no_sentence(monkeypatch):
     assert "KeyError: 'found'" in found.failures[0]
 
 
-def test_an_unknown_format_is_told(tmp_path):
+def test_an_unknown_format_is_reported(tmp_path):
     (tmp_path / "log").write_text(RTDE)
     with pytest.raises(InvalidLog, match="format is 'excel', expected one of ros_bag, kuka_trace"):
         read_raw(tmp_path / "log", "excel")

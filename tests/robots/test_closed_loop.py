@@ -9,22 +9,14 @@ from excitor.experiments.virtual.robot import QUIET, draw_truth, plant_of
 from excitor.robots.closed_chain import inverse_geometry
 from excitor.robots.dynamics import inverse_dynamics, mass_matrix, rotor_matrix
 from excitor.robots.kernel.steps import (
-    ACCELERATION_CLOSED_LOOP as ACCELERATION,
-)
-from excitor.robots.kernel.steps import (
+    ACCELERATION,
     LINK_TORQUE,
     MOTOR_TORQUE,
+    N_CONTROLLER_SIGNALS,
+    POSITION,
+    VELOCITY,
     Controller,
     run_closed_loop,
-)
-from excitor.robots.kernel.steps import (
-    N_SIGNALS_CLOSED_LOOP as N_SIGNALS,
-)
-from excitor.robots.kernel.steps import (
-    POSITION_CLOSED_LOOP as POSITION,
-)
-from excitor.robots.kernel.steps import (
-    VELOCITY_CLOSED_LOOP as VELOCITY,
 )
 from excitor.robots.load import load
 from excitor.robots.parameters import layout
@@ -45,7 +37,7 @@ def blind(n, substeps=1, **changes):
 
 
 def run(plant, controller, q, forward):
-    out = np.zeros((N_SIGNALS, *forward.shape))
+    out = np.zeros((N_CONTROLLER_SIGNALS, *forward.shape))
     still = np.tile(q, (len(forward), 1))
     done = run_closed_loop(plant, controller, (still, np.zeros_like(still), np.ascontiguousarray(forward)), out)
     return done, out
