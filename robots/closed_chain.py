@@ -312,7 +312,7 @@ def _solve(loop: ClosedLoop, given: IntArray, values: FloatArray) -> tuple[Float
     q[given] = values.T
     residual = np.empty(len(values))
     start = (loop.home, strides(loop), tolerance(loop))
-    assemble(chain(loop.tree), loops(loop), (given, dependents(loop, given)), start, (q, residual))
+    assemble(chain(loop.tree), loops(loop), (np.array(given), dependents(loop, given)), start, (q, residual))
     return q, residual
 
 
@@ -374,7 +374,7 @@ def closures_at(loop: ClosedLoop, q_all: FloatArray) -> tuple[FloatArray, FloatA
     n_equations = sum(len(closure) for closure in loop.closures)
     f = np.empty((n_equations, len(q_all)))
     A = np.empty((n_equations, loop.tree.n_joints, len(q_all)))
-    fill_closures(chain(loop.tree), loops(loop), np.ascontiguousarray(q_all.T), f, A)
+    fill_closures(chain(loop.tree), loops(loop), np.array(q_all.T, order="C"), f, A)
     return f.T, A.transpose(2, 0, 1)
 
 

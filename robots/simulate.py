@@ -35,7 +35,7 @@ from excitor.robots.kernel.drive import Elements, fill_drive
 from excitor.robots.kernel.plant import LoopClosure
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import CanBeSingular, FrictionTerm, Motion, Robot
-from excitor.robots.tree import Tree, chain
+from excitor.robots.tree import Tree, chain, locked
 
 if TYPE_CHECKING:
     from excitor.robots.kernel.plant import Plant
@@ -263,11 +263,12 @@ def _of_tree(robot: Robot, chi: FloatArray, n_runs: int) -> _Accelerations:
     columns = np.empty((len(friction), n, n_runs))
 
     def accelerations(q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
-        fill_torque(packed, (q, dq, still), phi, bias)
-        fill_mass_matrix(packed, (q, still, still), phi, M)
+        moving = locked(q, dq, still)
+        fill_torque(packed, moving, phi, bias)
+        fill_mass_matrix(packed, locked(q, still, still), phi, M)
         push = tau - bias.T
         if len(columns):
-            fill_drive(elements, (q, dq, still), nothing, no_states, columns)
+            fill_drive(elements, moving, nothing, no_states, columns)
             push -= (friction @ columns.reshape(len(friction), -1)).reshape(n, n_runs)
         return np.ascontiguousarray(solve_mass_matrix(robot, M + rotors, push.T).T)
 
@@ -290,10 +291,11 @@ def _of_trees(robot: Robot, chi: FloatArray) -> _Accelerations:
     columns = np.empty((len(friction), n, n_runs))
 
     def accelerations(q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
-        fill_each(packed, (q, dq, still), phi, bias, M)
+        moving = locked(q, dq, still)
+        fill_each(packed, moving, phi, bias, M)
         push = tau - bias.T
         if len(columns):
-            fill_drive(elements, (q, dq, still), nothing, no_states, columns)
+            fill_drive(elements, moving, nothing, no_states, columns)
             push -= (friction * columns).sum(axis=0)
         return np.ascontiguousarray(solve_mass_matrix(robot, M + rotors, push.T).T)
 

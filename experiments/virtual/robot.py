@@ -366,7 +366,7 @@ def plant_of(truth: Truth, robot: Robot) -> "Plant":
     chi = truth.chi.copy()
     chi[: len(layout(robot))] = true_parameters(truth, robot)
     friction = truth.robot.drive.friction
-    gears = truth.robot.drive.motor_from_joint
+    gears = truth.robot.drive.motor_from_joint.copy()  # what is locked would be compiled as a type of its own
     relief = 1.0 / settings.heating_time
     power = friction_power(truth, speed_scale(robot) / 3.0)
     heat = settings.heating * relief * np.where(power > 0.0, 1.0 / np.where(power > 0.0, power, 1.0), 0.0)
@@ -377,7 +377,7 @@ def plant_of(truth: Truth, robot: Robot) -> "Plant":
         friction=chi[list(params.friction_columns)],
         warmth=warmth(truth),
         seat=np.array([np.argmax(np.abs(term.acts)) for term in friction], dtype=np.int64),
-        gears=np.ascontiguousarray(gears),
+        gears=gears,
         ungears=np.linalg.inv(gears),
         loss=np.column_stack([1.0 / truth.efficiency[:, 0] - 1.0, 1.0 - truth.efficiency[:, 1]]),
         width=SIGN_WIDTH * np.abs(gears) @ speed_scale(robot),
