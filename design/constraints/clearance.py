@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,9 +26,6 @@ from excitor.robots.cell import Scene, Zone, clearances, required, row_names, ro
 from excitor.robots.population import population_clearances
 from excitor.robots.robot import Limits, Robot
 from excitor.robots.tree import Tree
-
-if TYPE_CHECKING:
-    from excitor.design.constraints.constraints import Constraints
 
 SELF = "self-collision"
 FARTHEST = 3.0  # m that a zone is moved at most
@@ -166,7 +163,7 @@ class Clearance(Constraint):
         zones = [_changed_zone(zone, relaxation) if zone.name == own.name else zone for zone in scene.zones]
         return Clearance(replace(scene, zones=tuple(zone for zone in zones if zone is not None)), self.limits)
 
-    def into(self, constraints: "Constraints") -> "Constraints":
+    def into(self, constraints: Any) -> Any:
         """Put the cell in place."""
         return replace(constraints, scene=self.scene)
 

@@ -8,7 +8,7 @@ do otherwise.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from excitor.robots.files.schema import Table
 from excitor.robots.population import population_torques
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.tree import Tree
-
-if TYPE_CHECKING:
-    from excitor.design.constraints.constraints import Constraints
 
 CLEARANCE_SCALE = 0.1  # m of missing clearance that weigh like a limit doubled
 ROOM = 1.05  # times the least relaxation, so that a search can move at all
@@ -230,8 +227,8 @@ class Constraint:
         """Apply a relaxation of one of the groups."""
         raise NotImplementedError
 
-    def into(self, constraints: "Constraints") -> "Constraints":
-        """Put this constraint in place of the one of its kind."""
+    def into(self, constraints: Any) -> Any:
+        """Put this constraint in `Constraints` in place of the one of its kind."""
         raise NotImplementedError
 
     def row_of(self, robot: Robot, group: str) -> Row:

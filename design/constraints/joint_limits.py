@@ -5,7 +5,7 @@ samples and a bound of the curvature elsewhere.
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from excitor.design.constraints.constraint import (
 from excitor.design.motion import Piece, Spans
 from excitor.robots.arrays import FloatArray
 from excitor.robots.robot import Limits, Robot
-
-if TYPE_CHECKING:
-    from excitor.design.constraints.constraints import Constraints
 
 QUANTITIES = ("position", "velocity", "acceleration", "jerk")
 _UNITS = ("rad", "rad/s", "rad/s2", "rad/s3"), ("m", "m/s", "m/s2", "m/s3")
@@ -139,7 +136,7 @@ class JointLimits(Constraint):
         position[self.row_of(robot, relaxation.group).joint] = relaxation.after
         return JointLimits(replace(self.limits, position=position))
 
-    def into(self, constraints: "Constraints") -> "Constraints":
+    def into(self, constraints: Any) -> Any:
         """Put the limits in place."""
         return replace(constraints, limits=self.limits)
 

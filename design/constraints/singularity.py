@@ -1,7 +1,7 @@
 """Distance that a mechanism keeps from its singularities."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from excitor.design.motion import Spans
 from excitor.robots.arrays import FloatArray
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.robot import CanBeSingular, Robot
-
-if TYPE_CHECKING:
-    from excitor.design.constraints.constraints import Constraints
 
 _TOLERANCE = 1e-2  # how sharply a distance is bounded where little is spare
 
@@ -100,6 +97,6 @@ class Singularity(Constraint):
         """Require a smaller distance."""
         return Singularity(float(relaxation.after[0]))
 
-    def into(self, constraints: "Constraints") -> "Constraints":
+    def into(self, constraints: Any) -> Any:
         """Put the distance in place."""
         return replace(constraints, singularity=self.least)

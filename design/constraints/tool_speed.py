@@ -1,7 +1,7 @@
 """Speed of the tool point."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 from excitor.design.certify.bounds import Worst, body_point_rates
 from excitor.design.certify.margin import Row
@@ -20,9 +20,6 @@ from excitor.robots.arrays import FloatArray
 from excitor.robots.cell import tool_speeds
 from excitor.robots.population import population_tool_speeds
 from excitor.robots.robot import Robot
-
-if TYPE_CHECKING:
-    from excitor.design.constraints.constraints import Constraints
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -72,6 +69,6 @@ class ToolSpeed(Constraint):
         """Raise the limit."""
         return ToolSpeed(float(relaxation.after[0]))
 
-    def into(self, constraints: "Constraints") -> "Constraints":
+    def into(self, constraints: Any) -> Any:
         """Put the limit in place."""
         return replace(constraints, tool_speed=self.limit)

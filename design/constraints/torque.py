@@ -4,7 +4,7 @@ Torques are enclosed inside intervals, with the jumps of friction at reversals.
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,9 +30,6 @@ from excitor.robots.friction import Range, friction_model, unbounded_terms
 from excitor.robots.gram import gram_gradient
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import FrictionTerm, Motion, Robot
-
-if TYPE_CHECKING:
-    from excitor.design.constraints.constraints import Constraints
 
 _FIRST_RMS, _MOST_RMS = 4096, 32768  # intervals of a period
 _STANDSTILL = 1e-12  # of a joint's largest velocity
@@ -132,7 +129,7 @@ class TorquePeak(_TorqueLimit):
         """Raise the limit of a joint."""
         return TorquePeak(self._raised(robot, relaxation))
 
-    def into(self, constraints: "Constraints") -> "Constraints":
+    def into(self, constraints: Any) -> Any:
         """Put the limits in place."""
         return replace(constraints, limits=replace(constraints.limits, torque=self.limit))
 
@@ -200,7 +197,7 @@ class TorqueRms(_TorqueLimit):
         """Raise the limit of a joint."""
         return TorqueRms(self._raised(robot, relaxation))
 
-    def into(self, constraints: "Constraints") -> "Constraints":
+    def into(self, constraints: Any) -> Any:
         """Put the limits in place."""
         return replace(constraints, torque_rms=self.limit)
 
