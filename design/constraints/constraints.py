@@ -65,7 +65,8 @@ class Constraints:
         """Replace one constraint."""
         if old in self.others:
             return replace(self, others=tuple(new if item is old else item for item in self.others))
-        return new.into(self)
+        replaced: Constraints = new.into(self)
+        return replaced
 
 
 @dataclass(frozen=True, slots=True)
