@@ -529,34 +529,27 @@ def realise(seed: int) -> dict[int, CaseResult]:
 
 def fit_cases(seed: int) -> CaseEstimates:
     """Simulate one realisation and fit: 1, 2 the dynamic, 3, 4 the power model; single run, locked-joint set."""
-    virtual_robot = virtual()
+    arm = virtual()
     rng = np.random.default_rng(seed)
-    single = [_run(virtual_robot.robot, virtual_robot.chi, "single", rng, seconds=12.0, locked=0)]
-    sequence = [
-        _run(virtual_robot.robot, virtual_robot.chi, f"{k} locked", rng, seconds=8.0, locked=k) for k in range(6)
-    ]
-    test = [_run(virtual_robot.robot, virtual_robot.chi, "test", rng, seconds=8.0, locked=0)]
+    single = [_run(arm.robot, arm.chi, "single", rng, seconds=12.0, locked=0)]
+    sequence = [_run(arm.robot, arm.chi, f"{k} locked", rng, seconds=8.0, locked=k) for k in range(6)]
+    test = [_run(arm.robot, arm.chi, "test", rng, seconds=8.0, locked=0)]
     estimates = {}
     for case, runs in ((1, single), (2, sequence)):
-        estimates[case] = fit_essential(virtual_robot, dynamic_regression, runs)
-        estimates[case + 2] = fit_essential(virtual_robot, power_regression, runs)
-    return CaseEstimates(estimates, equations(virtual_robot, dynamic_regression, test), virtual_robot.truth)
+        estimates[case] = fit_essential(arm, dynamic_regression, runs)
+        estimates[case + 2] = fit_essential(arm, power_regression, runs)
+    return CaseEstimates(estimates, equations(arm, dynamic_regression, test), arm.truth)
 
 
-def equations(virtual_robot: Virtual, model: Callable[..., Regression], runs: list[Samples]) -> Regression:
+def equations(arm: Virtual, model: Callable[..., Regression], runs: list[Samples]) -> Regression:
     """Build the equations of runs in the declared parameters."""
     rows = Rows(decimate=thin_virtual, dead_zone=np.full(6, VIRTUAL_DEAD_ZONE))
-    return combine(
-        model(virtual_robot.robot, runs, rows=rows),
-        virtual_robot.T,
-        virtual_robot.names,
-        [""] * len(virtual_robot.names),
-    )
+    return combine(model(arm.robot, runs, rows=rows), arm.T, arm.names, [""] * len(arm.names))
 
 
-def fit_essential(virtual_robot: Virtual, model: Callable[..., Regression], runs: list[Samples]) -> Estimate:
+def fit_essential(arm: Virtual, model: Callable[..., Regression], runs: list[Samples]) -> Estimate:
     """Fit the essential parameters to runs."""
-    return essential(compress(equations(virtual_robot, model, runs)), ratio=RATIO, by="joint and run").estimate
+    return essential(compress(equations(arm, model, runs)), ratio=RATIO, by="joint and run").estimate
 
 
 def virtual_regression(seed: int) -> Regression:
@@ -596,11 +589,9 @@ def measured(robot: Robot, chi: FloatArray, name: str, rng: np.random.Generator,
     """Measure a motion sampled at RATE, with noise on torques and positions, and process it."""
     tau = machine.with_noise(inverse_dynamics(robot, motion, chi), rng, white=WHITE, slow=SLOW)
     noisy = motion.q + rng.normal(scale=POSITION_NOISE, size=motion.q.shape)
-    noisy_motion = differentiated(lowpass(noisy, sample_rate_hz=VIRTUAL_RATE, cutoff_hz=60.0, true_cutoff=False))
+    processed = differentiated(lowpass(noisy, sample_rate_hz=VIRTUAL_RATE, cutoff_hz=60.0, true_cutoff=False))
     cut = slice(100, -100)
-    return Samples(
-        name, Motion(noisy_motion.q[cut], noisy_motion.dq[cut], noisy_motion.ddq[cut]), tau[cut], VIRTUAL_RATE
-    )
+    return Samples(name, Motion(processed.q[cut], processed.dq[cut], processed.ddq[cut]), tau[cut], VIRTUAL_RATE)
 
 
 def random_moves(rng: np.random.Generator, seconds: float, locked: int) -> Motion:
