@@ -190,7 +190,7 @@ def fit_predictors(
 
 
 def levinson(correlation: FloatArray) -> tuple[list[FloatArray], list[float]]:
-    """Find the best predictors of all orders, to the last valid one, and the shares of variance left ([Levinson1947])."""
+    """Find the best predictors of all orders, up to the last valid one, and the variance left ([Levinson1947])."""
     a: list[FloatArray] = [np.zeros(0)]
     shares = [1.0]
     for m in range(1, len(correlation)):
