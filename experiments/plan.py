@@ -528,10 +528,7 @@ def criterion_of(setup: Setup, columns: IntArray) -> Criterion:
 
 
 def model_of(setup: Setup, columns: IntArray, criterion: Criterion, plan: RunPlan) -> Model:
-    """Choose the matrix: unweighted for condition numbers, rows in units of their noise for everything else.
-
-    Torques of joints that stand still are not used.
-    """
+    """Choose the matrix of moving joints: unweighted for condition numbers, else rows in units of noise."""
     if setup.design.model == "power":
         return PowerModel(setup.robot, columns, None if criterion.kind == "condition" else setup.noise.sigma)
     if setup.design.model == "load":

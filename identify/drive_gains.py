@@ -200,10 +200,7 @@ def _agree(system: GainSystem, fit: GainFit, reduced: GainFit) -> bool:
 
 
 def essential_parameters(result: DriveGains, *, ratio: float = 20.0) -> Essential:
-    """Fit essential parameters by weighted least squares with the identified gains; poorly determined ones leave.
-
-    σ is that for exactly known gains.
-    """
+    """Fit essential parameters by weighted least squares with the identified gains, σ as if those were exact."""
     system = result.system
     y = system.V @ result.fit.gains - system.known
     return essential(compress(replace(prior_regression(system), y=y)), ratio=ratio)

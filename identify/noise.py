@@ -190,10 +190,7 @@ def fit_predictors(
 
 
 def levinson(correlation: FloatArray) -> tuple[list[FloatArray], list[float]]:
-    """Find the best predictors of all orders and the share of the variance they leave ([Levinson1947]).
-
-    Ends where a series could not have such correlations.
-    """
+    """Find the best predictors of all orders, up to the last valid one, and the variance left ([Levinson1947])."""
     a: list[FloatArray] = [np.zeros(0)]
     shares = [1.0]
     for m in range(1, len(correlation)):

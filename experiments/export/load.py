@@ -128,10 +128,7 @@ def check_known(load: Load) -> None:
 
 
 def principal(load: Load) -> Principal:
-    """Compute the principal axes, named such that they are as near to the flange's as possible.
-
-    To first order an axis' moment changes by aᵀ dI a.
-    """
+    """Compute the principal axes nearest to the flange's; to first order an axis' moment changes by aᵀ dI a."""
     moments, axes = np.linalg.eigh(load.inertia)
     order = _nearest(axes)
     axes = axes[:, order]

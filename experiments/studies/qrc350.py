@@ -453,10 +453,7 @@ def values(estimate: Estimate, names: Sequence[str]) -> FloatArray:
 
 
 def absolute_errors(equations: Regression, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean absolute error of each joint in N m, and in percent of its mean absolute torque, (n_joints,) each.
-
-    [Volkmann2020] (11), (12).
-    """
+    """Mean absolute error of each joint, N m and % of its mean torque, (n_joints,) [Volkmann2020] (11), (12)."""
     size = np.abs(equations.y - equations.W @ theta)
     joints = np.unique(equations.joint)
     error = np.array([size[equations.joint == j].mean() for j in joints])

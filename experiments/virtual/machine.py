@@ -113,10 +113,7 @@ class Fault:
 
 
 def run_program(truth: Truth, plan: Plan, *, seed: int, faults: Sequence[Fault | str] = ()) -> RecordedRun:
-    """Run a whole program, from before it starts to after it ends, and record the controller's signals.
-
-    The same truth, plan, seed and faults give the same bits.
-    """
+    """Run a whole program and record the controller's signals, reproducibly for the same arguments."""
     check_same_robot(truth, plan.robot)
     chosen = [aimed(fault, plan, seed) for fault in faults]
     for fault in chosen:
