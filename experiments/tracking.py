@@ -37,7 +37,7 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import friction_model
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
-from excitor.robots.simulate import with_friction_width
+from excitor.robots.simulate import run_controlled, with_friction_width
 from excitor.robots.tree import Tree
 
 PD, PRIOR, IDENTIFIED = "no model", "prior model", "identified model"
@@ -251,18 +251,13 @@ def followed(truth: Truth, robot: Robot, reference: Reference, forward: FloatArr
     `robot` carries what the truth carries; the controller's gains are tuned on the parameters `gains`. ExcitorError
     where the robot gets out of control.
     """
-    from excitor.robots.kernel import steps as loop
-
     tuned = replace(robot, chi=gains, payload=None, declared_base=None)
     controller = controller_of(truth, tuned, reference.motion, forward, reference.step)
-    out = np.zeros((loop.N_SIGNALS_CLOSED_LOOP, len(reference.motion), robot.n_joints))
-    out[loop.TEMPERATURE, 0] = truth.temperature
     motion = reference.motion
-    commanded = (np.ascontiguousarray(motion.q), np.ascontiguousarray(motion.dq), forward)
-    done = loop.run_closed_loop(plant_of(truth, robot), controller, commanded, out)
+    done, out = run_controlled(plant_of(truth, robot), controller, motion, forward)
     if done < len(motion):
         raise ExcitorError(f"{robot.name}: got out of control {done * reference.step:.3g} s after it had begun")
-    return np.ascontiguousarray(out[loop.POSITION_CLOSED_LOOP, reference.lead :])
+    return np.ascontiguousarray(out[0, reference.lead :])
 
 
 LONGEST = 40.0  # s of a motion that are simulated
