@@ -31,12 +31,13 @@ from excitor.experiments.log_formats import declared_for, format_of, refusal
 from excitor.experiments.logs import declared_by
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.virtual.loggers import settings_for, write
-from excitor.experiments.virtual.machine import CHANNELS, FAULTS, Fault, RecordedRun, aimed, run_loop, run_program
+from excitor.experiments.virtual.machine import CHANNELS, FAULTS, Fault, RecordedRun, aimed, run_program
 from excitor.experiments.virtual.robot import (
     Settings,
     Truth,
     controller_of,
     draw_truth,
+    plant_of,
     springs,
     true_parameters,
     truth_data,
@@ -51,6 +52,7 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import friction_model
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
+from excitor.robots.simulate import run_controlled
 from excitor.robots.tree import Tree
 
 TRUTH = "truth.json"
@@ -402,7 +404,7 @@ class VirtualRobot:
         """
         tuned = replace(self.robot, chi=gains, payload=None, declared_base=None)
         controller = controller_of(self.truth, tuned, motion, forward, step)
-        signals, done = run_loop(self.truth, self.robot, controller, motion, forward)
+        done, signals = run_controlled(plant_of(self.truth, self.robot), controller, motion, forward)
         if done < len(motion):
             raise ExcitorError(f"{self.robot.name}: got out of control {done * step:.3g} s after it had begun")
         return np.asarray(signals[0])

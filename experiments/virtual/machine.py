@@ -38,10 +38,10 @@ from excitor.robots.friction import joint_positions, motor_positions, torque_fro
 from excitor.robots.inertia import change_frame, from_center_of_mass
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot, posture
-from excitor.robots.simulate import with_friction_width
+from excitor.robots.simulate import run_controlled, with_friction_width
 
 if TYPE_CHECKING:
-    from excitor.robots.kernel.steps import Controller
+    pass
 
 LEAD = 0.5  # s
 
@@ -149,28 +149,13 @@ def drive(truth: Truth, course: Course) -> TrueMotion:
     motion = Motion(*(commanded(course, t - truth.settings.command_lag, order) for order in range(3)))
     forward = fed_forward(course.plan.robot, motion)
     controller = controller_of(truth, course.plan.robot, motion, forward, step)
-    out, done = run_loop(truth, course.plan.robot, controller, motion, forward)
+    done, out = run_controlled(plant_of(truth, course.plan.robot), controller, motion, forward)
     if done < len(t):
         raise ExcitorError(
             f"{course.plan.robot.name}: run {course.plan.run!r} got out of control after {t[done]:.3g} s; "
             "a lower bandwidth_hz of the virtual controller may hold it"
         )
     return TrueMotion(t[lead:], *out[:, lead:])
-
-
-def run_loop(
-    truth: Truth, robot: Robot, controller: "Controller", motion: Motion, forward: FloatArray
-) -> tuple[FloatArray, int]:
-    """Simulate a commanded motion: signals, (n_signals, n_steps, n_joints), and the steps before control was lost.
-
-    The signals are those of `TrueMotion` in their order, positions first.
-    """
-    from excitor.robots.kernel import steps as loop
-
-    out = np.zeros((loop.N_CONTROLLER_SIGNALS, len(motion), truth.robot.n_joints))
-    out[loop.TEMPERATURE, 0] = truth.temperature
-    commanded = (np.ascontiguousarray(motion.q), np.ascontiguousarray(motion.dq), forward)
-    return out, loop.run_closed_loop(plant_of(truth, robot), controller, commanded, out)
 
 
 def servo_step(settings: Settings, sample_time: float) -> float:

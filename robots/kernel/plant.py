@@ -72,6 +72,7 @@ class Plant(NamedTuple):
     heat: FloatArray  # (n,), K/J: temperature that a joint's friction makes
     relief: float  # 1/s: how fast warmth leaves
     ambient: float
+    temperature: FloatArray  # (n,): at the start
 
 
 class Room(NamedTuple):
@@ -138,36 +139,20 @@ def room(plant: Plant, n: int) -> Work:
 
 
 @inner
-def evaluate(
-    plant: Plant,
-    work: Work,
-    motors: State,
-    tau: FloatArray,
-    warm: FloatArray,
-) -> None:
-    """Write `total` and `push` of total · ddq = push: (carry M + lift R) ddq = Nᵀ τ - carry h - friction."""
-    weigh_links(plant, work, motors)
-    rub(plant, work, motors, warm)
-    add_products(work.carry, work.mass, work.lift, plant.rotors, work.total)
-    balance(plant, work, tau, work.bias)
-    hold_stuck(plant, work)
+def evaluate(plant: Plant, work: Work, motors: State, links: State, tau: FloatArray, warm: FloatArray) -> None:
+    """Write `total` and `push` of total · ddq = push: (carry M + lift R) ddq = Nᵀ τ - carry h - friction.
 
-
-@inner
-def evaluate_elastic(
-    plant: Plant,
-    work: Work,
-    motors: State,
-    links: State,
-    tau: FloatArray,
-    warm: FloatArray,
-) -> None:
-    """Write `total` and `push` of the motors alone, over elastic gears; the links' terms are in `mass` and `bias`."""
-    weigh_links(plant, work, links)
+    Over elastic gears they are those of the motors alone, lift R and the springs' torques in place of h; the links'
+    terms are then in `mass` and `bias`. `links` are the motors' own state where gears are rigid.
+    """
+    weigh(plant.chain, plant.phi, plant.closing, work.tree, links, (work.bias, work.mass))
     rub(plant, work, motors, warm)
-    add_products(work.lift, plant.rotors, work.lift, work.nothing, work.total)
-    spring_torques(plant, motors, links, work.pulls)
-    balance(plant, work, tau, work.pulls)
+    mass, carried = work.mass, work.bias
+    if plant.stiffness.size > 0:
+        spring_torques(plant, motors, links, work.pulls)
+        mass, carried = work.nothing, work.pulls
+    add_products(work.carry, mass, work.lift, plant.rotors, work.total)
+    balance(plant, work, tau, carried)
     hold_stuck(plant, work)
 
 
@@ -209,12 +194,6 @@ def hold_stuck(plant: Plant, work: Work) -> None:
             work.total[i, i] = 1.0
             work.chord[i, :] = 0.0
             work.push[i] = 0.0
-
-
-@inner
-def weigh_links(plant: Plant, work: Work, state: State) -> None:
-    """Write the links' mass matrix and their bias torques, those at zero acceleration."""
-    weigh(plant.chain, plant.phi, plant.closing, work.tree, state, (work.bias, work.mass))
 
 
 @inner
@@ -316,28 +295,11 @@ def shift_slips(plant: Plant, work: Work, before: FloatArray, after: FloatArray)
 
 @inner
 def solve(matrix: FloatArray, A: FloatArray, b: FloatArray, x: FloatArray) -> None:
-    """Solve A x = b by elimination with row pivots, in `matrix`; for a handful of unknowns."""
-    n = b.size
+    """Solve A x = b by elimination in `matrix`, for a handful of unknowns; NaN if A is singular."""
     matrix[:] = A
     x[:] = b
-    for c in range(n):
-        best = c
-        for r in range(c + 1, n):
-            if abs(matrix[r, c]) > abs(matrix[best, c]):
-                best = r
-        if best != c:
-            for k in range(c, n):
-                matrix[c, k], matrix[best, k] = matrix[best, k], matrix[c, k]
-            x[c], x[best] = x[best], x[c]
-        for r in range(c + 1, n):
-            factor = matrix[r, c] / matrix[c, c]
-            for k in range(c + 1, n):
-                matrix[r, k] -= factor * matrix[c, k]
-            x[r] -= factor * x[c]
-    for c in range(n - 1, -1, -1):
-        for k in range(c + 1, n):
-            x[c] -= matrix[c, k] * x[k]
-        x[c] /= matrix[c, c]
+    if not eliminate(matrix, x):
+        x[:] = np.nan
 
 
 @inner
@@ -425,19 +387,19 @@ def weigh_tree(chain: Chain, phi: FloatArray, room: Room) -> None:
         begin, end = chain.pair_start[j], chain.pair_start[j + 1]
         link_wrench(room.wrench, room.links[(j + 1) * LINK_ROWS : (j + 2) * LINK_ROWS], phi[j], 1)
         for pair in range(begin, end):
-            room.bias[chain.pair_joint[pair]] += along(room.screws, pair, room.wrench)
+            room.bias[chain.pair_joint[pair]] += along(room.screws, pair, 0, room.wrench)
         for pair in range(begin, end):
             screw_momentum(room.wrench, room.screws[pair * SCREW_ROWS : (pair + 1) * SCREW_ROWS], phi[j], 1)
             for other in range(begin, end):
-                room.mass[chain.pair_joint[other], chain.pair_joint[pair]] += along(room.screws, other, room.wrench)
+                room.mass[chain.pair_joint[other], chain.pair_joint[pair]] += along(room.screws, other, 0, room.wrench)
 
 
 @inner
-def along(screws: FloatArray, pair: int, wrench: FloatArray) -> float:
-    """Project a wrench on a pair's screw."""
+def along(screws: FloatArray, pair: int, lane: int, wrench: FloatArray) -> float:
+    """Project the wrench in lane 0 on a pair's screw in a lane."""
     power = 0.0
     for k in range(6):
-        power += screws[pair * SCREW_ROWS + k * LANES] * wrench[k * LANES]
+        power += screws[pair * SCREW_ROWS + k * LANES + lane] * wrench[k * LANES]
     return power
 
 
@@ -535,37 +497,26 @@ def fill_each(chain: Chain, motion: Any, phi: FloatArray, bias: FloatArray, mass
 
     `motion` is (q, dq, ddq), each (n_joints, n_runs), a sample a run.
     """
-    n_links = chain.coupling.shape[0]
-    n_runs = bias.shape[0]
-    links = np.empty((n_links + 1) * LINK_ROWS)
+    links = np.empty((chain.parents.size + 1) * LINK_ROWS)
     screws = np.empty(chain.pair_joint.size * SCREW_ROWS)
     wrench = np.empty(6 * LANES)
     start_at_base(chain, links)
+    n_runs = bias.shape[0]
     bias[:, :] = 0.0
     mass[:, :, :] = 0.0
     for first in range(0, n_runs, LANES):
         m = min(LANES, n_runs - first)
         recursion(chain, motion, first, m, links, screws)
-        for j in range(n_links):
+        for j in range(chain.parents.size):
             begin, end = chain.pair_start[j], chain.pair_start[j + 1]
             for lane in range(m):
                 link_wrench(wrench, links[(j + 1) * LINK_ROWS + lane : (j + 2) * LINK_ROWS], phi[first + lane, j], 1)
                 for pair in range(begin, end):
-                    bias[first + lane, chain.pair_joint[pair]] += project_one(screws, pair, lane, wrench)
+                    bias[first + lane, chain.pair_joint[pair]] += along(screws, pair, lane, wrench)
             for pair in range(begin, end):
                 k = chain.pair_joint[pair]
                 for lane in range(m):
                     screw = screws[pair * SCREW_ROWS + lane : (pair + 1) * SCREW_ROWS]
                     screw_momentum(wrench, screw, phi[first + lane, j], 1)
                     for other in range(begin, end):
-                        i = chain.pair_joint[other]
-                        mass[first + lane, i, k] += project_one(screws, other, lane, wrench)
-
-
-@inner
-def project_one(screws: FloatArray, pair: int, lane: int, wrench: FloatArray) -> float:
-    """Project the wrench in lane 0 on a pair's screw in another lane."""
-    power = 0.0
-    for row in range(6):
-        power += screws[pair * SCREW_ROWS + row * LANES + lane] * wrench[row * LANES]
-    return power
+                        mass[first + lane, chain.pair_joint[other], k] += along(screws, other, lane, wrench)
