@@ -5,8 +5,8 @@ Keys that are not stated get assumed values, each with a remark; all problems ar
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -46,6 +46,18 @@ _KEYS = {  # of the campaign, by what an excitation calls them
 }
 
 
+class Problems(list[str]):
+    """What is wrong with a campaign: sentences, each with its key path."""
+
+    @contextmanager
+    def at(self, path: str) -> Iterator[None]:
+        """Add a block's error as a problem of a key."""
+        try:
+            yield
+        except (ValueError, ExcitorError) as error:
+            self.append(f"{path}: {error}")
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Setup:
     """A campaign's design problem, before runs are planned."""
@@ -63,20 +75,19 @@ class Setup:
 
 def set_up(campaign: OpenCampaign) -> Setup:
     """Build a design problem; InvalidCampaign lists everything that is wrong, each with its key path."""
-    problems: list[str] = []
+    problems = Problems()
     remarks: list[str] = []
     content, robot = campaign.content, campaign.robot
-    tell = _collector(problems)
-    with tell("prior"):
+    with problems.at("prior"):
         robot = learned_robot(campaign.folder, content.prior, robot, elsewhere=content.task == "payload")
-    with tell("payload"):
+    with problems.at("payload"):
         robot = loaded(robot, content.payload)
     limits, torque_rms = robot.limits, np.full(robot.n_joints, np.inf)
-    with tell("limits"):
+    with problems.at("limits"):
         limits, torque_rms = _limits(robot, content.limits, problems)
     home = _home(robot, content.home_deg, limits, problems, remarks)
     scene = None
-    with tell("cell"):
+    with problems.at("cell"):
         scene = scene_of(robot, content.cell, problems)
     others = _others(robot, content.constraint, problems)
     moving = _moving(robot, content.design, problems)
@@ -102,7 +113,7 @@ def set_up(campaign: OpenCampaign) -> Setup:
     return Setup(campaign, robot, content.design, excitation, constraints, noise, pose, learned, tuple(remarks))
 
 
-def _others(robot: Robot, entries: Sequence[campaign.Constraint], problems: list[str]) -> list[Constraint]:
+def _others(robot: Robot, entries: Sequence[campaign.Constraint], problems: Problems) -> list[Constraint]:
     """Build the constraints of registered kinds."""
     found: list[Constraint] = []
     for k, entry in enumerate(entries, start=1):
@@ -129,19 +140,6 @@ def _others(robot: Robot, entries: Sequence[campaign.Constraint], problems: list
     return found
 
 
-def _collector(problems: list[str]) -> Callable[[str], AbstractContextManager[None]]:
-    """Return a context manager that records a block's error as a problem with a key path."""
-
-    @contextmanager
-    def tell(path: str) -> Iterator[None]:
-        try:
-            yield
-        except (ValueError, ExcitorError) as error:
-            problems.append(f"{path}: {error}")
-
-    return tell
-
-
 def loaded(robot: Robot, payload: campaign.Body | None) -> Robot:
     """Add the stated payload to the tool, instead of the robot file's own."""
     if payload is None:
@@ -154,7 +152,7 @@ def loaded(robot: Robot, payload: campaign.Body | None) -> Robot:
     return replace(robot, payload=Payload(robot.tool.link, change_frame(phi, robot.tool.T_link_frame)))
 
 
-def _limits(robot: Robot, given: campaign.Limits, problems: list[str]) -> tuple[Limits, FloatArray]:
+def _limits(robot: Robot, given: campaign.Limits, problems: Problems) -> tuple[Limits, FloatArray]:
     """Compute the limits to design with: the robot's own, tightened joint by joint, less the margins."""
     own = robot.limits
     tight = {name: getattr(own, name).copy() for name in ("position", "velocity", "acceleration", "jerk", "torque")}
@@ -226,7 +224,7 @@ def _rate(entry: campaign.JointLimits, quantity: str, sliding: bool) -> float | 
 
 
 def _home(
-    robot: Robot, given: list[float] | None, limits: Limits, problems: list[str], remarks: list[str]
+    robot: Robot, given: list[float] | None, limits: Limits, problems: Problems, remarks: list[str]
 ) -> FloatArray | None:
     if given is None:
         zero: FloatArray = np.clip(np.zeros(robot.n_joints), limits.position[:, 0], limits.position[:, 1])
@@ -262,7 +260,7 @@ def si_to_pendant(robot: Robot, values: FloatArray) -> FloatArray:
     return np.asarray(np.where(robot.mechanism.prismatic, values * 1e3, np.degrees(values)))
 
 
-def _moving(robot: Robot, design: campaign.Design, problems: list[str]) -> BoolArray:
+def _moving(robot: Robot, design: campaign.Design, problems: Problems) -> BoolArray:
     unknown = [name for name in design.joints if name not in robot.joint_names]
     for name in unknown:
         problems.append(f"design.joints: {name!r} is no joint of {robot.name}; it has {', '.join(robot.joint_names)}")
@@ -276,7 +274,7 @@ def _moving(robot: Robot, design: campaign.Design, problems: list[str]) -> BoolA
     return moving
 
 
-def _pose(robot: Robot, design: campaign.Design, moving: BoolArray, limits: Limits, problems: list[str]) -> FloatArray:
+def _pose(robot: Robot, design: campaign.Design, moving: BoolArray, limits: Limits, problems: Problems) -> FloatArray:
     pose = np.full(robot.n_joints, np.nan)
     for j, value in robot.locked.items():
         pose[j] = value
@@ -296,7 +294,7 @@ def _pose(robot: Robot, design: campaign.Design, moving: BoolArray, limits: Limi
     return pose
 
 
-def _excitation(design: campaign.Design, moving: BoolArray, problems: list[str]) -> Excitation | None:
+def _excitation(design: campaign.Design, moving: BoolArray, problems: Problems) -> Excitation | None:
     if design.excitation == "torque":  # no Fourier run will be made: only which joints move matters
         step = design.controller_sample_s
         return Excitation(20.0 * step, step, (1,), moving) if moving.any() else None
@@ -329,7 +327,7 @@ def _excitation(design: campaign.Design, moving: BoolArray, problems: list[str])
         return None
 
 
-def _harmonics(design: campaign.Design, problems: list[str]) -> tuple[int, ...]:
+def _harmonics(design: campaign.Design, problems: Problems) -> tuple[int, ...]:
     given = design.harmonics
     harmonics = tuple(given) if isinstance(given, list) else tuple(range(1, given + 1))
     if not harmonics:
@@ -350,7 +348,7 @@ def _harmonics(design: campaign.Design, problems: list[str]) -> tuple[int, ...]:
     return kept
 
 
-def _noise(campaign: OpenCampaign, robot: Robot, problems: list[str], remarks: list[str]) -> Noise | None:
+def _noise(campaign: OpenCampaign, robot: Robot, problems: Problems, remarks: list[str]) -> Noise | None:
     given = campaign.content.noise
     if given.model is not None:
         try:
@@ -407,7 +405,7 @@ def _home_torques(robot: Robot, constraints: Constraints) -> list[str]:
     ]
 
 
-def scene_of(robot: Robot, cell: campaign.Cell, problems: list[str]) -> Scene | None:
+def scene_of(robot: Robot, cell: campaign.Cell, problems: Problems) -> Scene | None:
     """Build the scene of a cell; None where nothing is to be kept clear."""
     names = [zone.name for zone in cell.zone]
     for name in sorted({name for name in names if names.count(name) > 1}):
