@@ -290,8 +290,8 @@ def _due(plan: Plan, t: FloatArray) -> FloatArray:
     axes = in_axes(plan, TARGET)
     way = sum(move.duration for move in plan.out)
     begun = egm_client.ALIGN + way + egm_client.REST
-    out = planned(axes, "out", np.clip(t - egm_client.ALIGN, 0.0, way))
-    return np.where((t < begun)[:, None], out, planned(axes, "main", np.maximum(t - begun, 0.0)))
+    out = axes.out.at(np.clip(t - egm_client.ALIGN, 0.0, way))
+    return np.where((t < begun)[:, None], out, axes.body.at(np.maximum(t - begun, 0.0)))
 
 
 def _plan(seconds: float) -> Plan:
@@ -434,9 +434,9 @@ def _expected(plan: Plan, t: FloatArray) -> FloatArray:
     home = in_axes(plan, RSI).home
     out, begin = np.zeros((len(t), 6)), rsi_server.REST
     for name in Stretches:
-        length = duration(plan, name)
+        length = plan.stretch(name).duration
         inside = t >= begin - 0.5 * rsi_server.REST
-        q = planned(plan, name, np.clip(t[inside] - begin, 0.0, length))
+        q = plan.stretch(name).at(np.clip(t[inside] - begin, 0.0, length))
         out[inside] = to_axes(plan.robot, RSI, q) - home
         begin += length + rsi_server.REST
     return out

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from excitor.design.constraints import Constraints
-from excitor.design.motion import Trajectory
+from excitor.design.motion import Run
 from excitor.design.problem import (
     CLEARANCE_SCALE,
     SEARCH_CLEARANCE,
@@ -22,7 +22,7 @@ from excitor.design.problem import (
     build_problem,
     constraint_values,
     motions,
-    trajectory,
+    run_of,
     way_shares,
 )
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
@@ -49,7 +49,7 @@ class Relaxation:
     after: FloatArray
     words: str  # "raise the torque limit of j2 from 30 to 41 N m"
     enough: bool = False  # with every other constraint as it is, a motion fits then: it was evaluated
-    motion: Trajectory | None = None  # that motion; it keeps at least the other members
+    motion: Run | None = None  # that motion; it keeps at least the other members
 
     def __post_init__(self) -> None:
         freeze(self, before="n", after="n")
@@ -75,7 +75,7 @@ class Infeasibility:
     amplitude: float  # the largest that fits, as a share of the swing that joint limits alone allow; 0: none does
     smallest: float  # the required amplitude
     standing: bool  # some pose keeps every constraint
-    fits: Trajectory | None  # the motion of that amplitude, or standing still
+    fits: Run | None  # the motion of that amplitude, or standing still
     together: tuple[Relaxation, ...]  # where no single one is enough: these together are
     evaluations: int
     seed: int
@@ -104,13 +104,13 @@ def explain(problem: Problem, *, seed: int = 0, smallest: float = SMALLEST, eval
             core, answer = _irreducible(questions, smallest, answer)
         if answer.fits:
             amplitude, best = _largest(questions, smallest, 1.0, answer)
-            return Infeasibility((), amplitude, smallest, True, trajectory(problem, best), (), questions.spent, seed)
+            return Infeasibility((), amplitude, smallest, True, run_of(problem, best), (), questions.spent, seed)
         still = questions.ask(everything, 0.0)
         amplitude, best = _largest(questions, 0.0, smallest, still) if still.fits else (0.0, still.candidate)
         members = tuple(_member(questions, smallest, core, g, answer) for g in np.flatnonzero(core).tolist())
         alone = any(relaxation.enough for member in members for relaxation in member.relaxations)
         together = () if alone else _together(questions, smallest)
-        fits = trajectory(problem, best) if still.fits else None
+        fits = run_of(problem, best) if still.fits else None
         return Infeasibility(members, amplitude, smallest, still.fits, fits, together, questions.spent, seed)
 
 
@@ -403,7 +403,7 @@ def _member(questions: Questions, amplitude: float, core: BoolArray, g: int, com
             changed = relaxed(problem, [relaxation])
             enough = keeps(changed, found.candidate)
             if enough or keeps(changed, found.candidate, [elastic.names[k] for k in np.flatnonzero(core)]):
-                relaxations.append(replace(relaxation, enough=enough, motion=trajectory(problem, found.candidate)))
+                relaxations.append(replace(relaxation, enough=enough, motion=run_of(problem, found.candidate)))
     worst_of_home = float(compromise.way.max(initial=0.0))
     miss = worst_of_home if name == HOME else _miss(elastic, compromise, g, core)
     return Member(

@@ -2,20 +2,23 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from excitor.design.certify.certificate import Margin
 from excitor.design.forecast import forecast_data
-from excitor.design.motion import phases
+from excitor.design.motion import Excitation, Run, line_run, periodic_run
 from excitor.design.pareto import Front
+from excitor.design.run_data import RunForm, read_run, run_data
 from excitor.design.search import SearchResult
 from excitor.design.torque import FoundTorques, Robustness, torque_phases
 from excitor.experiments.files import read_json, write_atomically
-from excitor.experiments.plan import CampaignDesign, DesignedRun, DesignedSlowRun, DesignedTorqueRun
+from excitor.experiments.plan import CampaignDesign, DesignedRun, DesignedTorqueRun, SearchedRun
 from excitor.robots.arrays import finite
 from excitor.robots.base import regroupings
 from excitor.robots.errors import ExcitorError
@@ -61,7 +64,7 @@ def design_data(designed: CampaignDesign) -> dict[str, Any]:
         },
         "noise": noise_data(setup.noise),
         "order": list(designed.order),
-        "runs": [run_data(run) for run in designed.runs],
+        "runs": [searched_data(run) for run in designed.runs],
         "torque_runs": [torque_data(run) for run in designed.torque_runs],
         "slow_runs": [slow_data(run) for run in designed.slow_runs],
         "waiting": [{"name": plan.name, "after": plan.learns_from, "note": plan.note} for plan in designed.waiting],
@@ -70,9 +73,9 @@ def design_data(designed: CampaignDesign) -> dict[str, Any]:
     }
 
 
-def run_data(run: DesignedRun) -> dict[str, Any]:
+def searched_data(run: SearchedRun) -> dict[str, Any]:
     """Write one run: coefficients in rad and m, times in s."""
-    plan, trajectory, excitation = run.plan, run.trajectory, run.trajectory.excitation
+    plan, series, excitation = run.plan, run.run.periodic, run.problem.excitation
     return {
         "name": plan.name,
         "kind": plan.kind,
@@ -85,12 +88,12 @@ def run_data(run: DesignedRun) -> dict[str, Any]:
         "sample_time": excitation.sample_time,
         "harmonics": list(excitation.harmonics),
         "moving": [bool(x) for x in excitation.moving],
-        "phases": [{"name": p.name, "start": p.start, "end": p.end} for p in phases(excitation)],
+        "phases": [{"name": p.name, "start": p.start, "end": p.end} for p in run.run.phases],
         "warm_up_periods": excitation.warm_up,
         "measured_periods": excitation.measured,
-        "center": trajectory.center.tolist(),
-        "sines": trajectory.sines.tolist(),
-        "cosines": trajectory.cosines.tolist(),
+        "center": series.center.tolist(),
+        "sines": series.sines.tolist(),
+        "cosines": series.cosines.tolist(),
         "criterion": run.problem.criterion.kind,
         "condition": finite(run.condition),
         "condition_weighted": finite(run.condition_weighted),
@@ -101,6 +104,7 @@ def run_data(run: DesignedRun) -> dict[str, Any]:
         "notes": list(run.certificate.notes),
         "way": way_data(run),
         "search": search_data(run.found),
+        "run": run_data(run.run),
     }
 
 
@@ -118,7 +122,7 @@ def front_data(front: Front | None) -> dict[str, Any] | None:
     }
 
 
-def slow_data(slow: DesignedSlowRun) -> dict[str, Any]:
+def slow_data(slow: DesignedRun) -> dict[str, Any]:
     """Write a run of moves and stops: each move goes from one knot to the next, rad and m, s."""
     plan, run = slow.plan, slow.run
     return {
@@ -129,11 +133,12 @@ def slow_data(slow: DesignedSlowRun) -> dict[str, Any]:
         "ready": slow.certificate.ready,
         "sample_time": run.sample_time,
         "knots": run.knots.tolist(),
-        "durations": run.durations.tolist(),
-        "blends": run.blends.tolist(),
-        "measured": [bool(x) for x in run.measured],
+        "durations": [segment.duration for segment in run.segments],
+        "blends": [segment.blend for segment in run.segments],
+        "measured": [segment.measured for segment in run.segments],
         "certificate": [margin_data(item) for item in slow.certificate.items],
         "notes": list(slow.certificate.notes),
+        "run": run_data(run),
     }
 
 
@@ -193,10 +198,13 @@ def search_data(found: SearchResult | FoundTorques) -> dict[str, Any]:
     }
 
 
-def way_data(run: DesignedRun) -> dict[str, Any] | None:
+def way_data(run: SearchedRun) -> dict[str, Any] | None:
     """Write the way from home to the start; the way back is the same, backwards."""
     way = run.certificate.way
-    return None if way is None else {"waypoints": way.waypoints.tolist(), "durations": way.durations.tolist()}
+    if way is None:
+        return None
+    moves = [segment.duration for segment in way.segments if segment.duration > 0.0]
+    return {"waypoints": way.knots[: len(moves) + 1].tolist(), "durations": moves}
 
 
 def margin_data(item: Margin) -> dict[str, Any]:
@@ -263,6 +271,9 @@ Rows = Annotated[list[Row], Field(max_length=200_000)]
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 
 
+_SPANS = {"settle": "settle", "ramp": "ramp-in", "hold": "hold"}
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -283,7 +294,7 @@ class Way(_Part):
 
 
 class PeriodicRun(_Part):
-    """A Fourier series."""
+    """A Fourier series; files of before have no `run`."""
 
     name: Text
     role: Literal["identify", "validate", "none"]
@@ -300,10 +311,29 @@ class PeriodicRun(_Part):
     sines: Rows
     cosines: Rows
     way: Way | None
+    run: RunForm | None = None
+
+    def motion(self, joints: Sequence[str]) -> Run:
+        """Build the run."""
+        if self.run is not None:
+            return read_run(self.run)
+        spans = {phase.name: phase.end - phase.start for phase in self.phases}
+        times = {name: _whole(spans.get(key, 0.0), self.sample_time) for name, key in _SPANS.items()}
+        excitation = Excitation(
+            self.period,
+            self.sample_time,
+            tuple(self.harmonics),
+            np.array(self.moving),
+            warm_up=self.warm_up_periods,
+            measured=self.measured_periods,
+            **times,
+        )
+        coefficients = (np.array(x) for x in (self.center, self.sines, self.cosines))
+        return periodic_run(excitation, *coefficients, joints)
 
 
 class MovesRun(_Part):
-    """Moves from knot to knot."""
+    """Moves from knot to knot; files of before have no `run`."""
 
     name: Text
     kind: str
@@ -314,6 +344,14 @@ class MovesRun(_Part):
     durations: Annotated[list[Time], Field(max_length=200_000)]
     blends: Annotated[list[Time], Field(max_length=200_000)]
     measured: Annotated[list[bool], Field(max_length=200_000)]
+    run: RunForm | None = None
+
+    def motion(self, joints: Sequence[str]) -> Run:
+        """Build the run."""
+        if self.run is not None:
+            return read_run(self.run)
+        given = {"blends": self.blends, "measured": self.measured}
+        return line_run(joints, self.sample_time, np.array(self.knots), self.durations, **given)
 
 
 class TorqueRun(_Part):
@@ -342,6 +380,11 @@ class DesignFile(_Part):
     slow_runs: list[MovesRun]
     torque_runs: list[TorqueRun]
     provenance: Provenance
+
+
+def _whole(time: float, step: float) -> float:
+    """Undo the rounding of a difference of times."""
+    return round(time / step) * step
 
 
 def open_design(folder: Path, inputs_sha256: str) -> DesignFile:

@@ -12,7 +12,7 @@ from excitor.design.certify.bounds import (
     worst_case,
 )
 from excitor.design.certify.certificate import Margin, above, below, unproven
-from excitor.design.motion import Piece, Spans
+from excitor.design.motion import Segment, Spans
 from excitor.robots.arrays import FloatArray
 from excitor.robots.cell import Scene, clearances, required, row_names, row_speed_bounds, tool_speeds
 from excitor.robots.closed_chain import ClosedLoop
@@ -24,7 +24,7 @@ _SPEED = Effort(n_first=1000)
 _CLOSE = 2e-3  # m: how sharply a clearance is bounded where little is spare
 
 
-def clearance_margins(robot: Robot, pieces: tuple[Piece, ...], scene: Scene, limits: Limits) -> list[Margin]:
+def clearance_margins(robot: Robot, pieces: tuple[Segment, ...], scene: Scene, limits: Limits) -> list[Margin]:
     """Compare every row's distance with what it must keep.
 
     Between samples h apart, d ≥ (d_a + d_b)/2 - L h/2 with L how fast the distance can change at the joints' speeds.
@@ -38,7 +38,7 @@ def clearance_margins(robot: Robot, pieces: tuple[Piece, ...], scene: Scene, lim
         ]
     if not need.size or not pieces:
         return []
-    reach = np.max([piece.most[0] for piece in pieces], axis=0)
+    reach = np.max([piece.bounds(0) for piece in pieces], axis=0)
     is_tree = isinstance(robot.mechanism, Tree)
     travel = slides(robot, limits, -reach, reach) if is_tree else np.zeros((robot.n_joints, 2))
 
@@ -67,7 +67,7 @@ def clearance_margins(robot: Robot, pieces: tuple[Piece, ...], scene: Scene, lim
     ]
 
 
-def tool_speed_margins(robot: Robot, pieces: tuple[Piece, ...], limit: float) -> list[Margin]:
+def tool_speed_margins(robot: Robot, pieces: tuple[Segment, ...], limit: float) -> list[Margin]:
     """Compare the tool's speed with its limit: |ṗ| ≤ max(|ṗ_a|, |ṗ_b|) + h²/8 · max|p⃛|."""
     if not np.isfinite(limit):
         return []
@@ -104,7 +104,7 @@ _EFFORT = Effort(n_first=1000, share=0.25, most_spans=20_000)
 _DISTANCE_TOLERANCE = 1e-2  # how sharply a distance is bounded where little is spare
 
 
-def singularity_margins(robot: Robot, pieces: tuple[Piece, ...], least: float) -> list[Margin]:
+def singularity_margins(robot: Robot, pieces: tuple[Segment, ...], least: float) -> list[Margin]:
     """Compare the distance to each type of singularity with what must be kept; more than 0 in any case."""
     mechanism = robot.mechanism
     if not isinstance(mechanism, CanBeSingular) or not pieces:

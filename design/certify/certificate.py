@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.design.approach import Path
+from excitor.design.motion import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Certificate:
 
     items: tuple[Margin, ...]
     notes: tuple[str, ...] = ()
-    way: Path | None = None  # from the home pose to the start, and backwards at the end
+    way: Run | None = None  # from the home pose to the start, and backwards at the end
 
     @property
     def ready(self) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from excitor.design.certify.bounds import Effort, Worst, links_curvature, worst_case
 from excitor.design.certify.certificate import Margin, above, below, unproven
-from excitor.design.motion import Piece, Spans, even_spans
+from excitor.design.motion import Segment, Spans, even_spans
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import rigid_torque, rotor_matrix
@@ -33,7 +33,7 @@ class _Rows:
     slack: FloatArray
 
 
-def joint_margins(robot: Robot, pieces: tuple[Piece, ...], limits: Limits) -> dict[str, list[Margin]]:
+def joint_margins(robot: Robot, pieces: tuple[Segment, ...], limits: Limits) -> dict[str, list[Margin]]:
     """Compare positions, velocities, accelerations and jerks with their limits, by quantity; unstated ones left out."""
     rows = _rows(limits)
     periodic = [piece for piece in pieces if piece.degree]
@@ -71,7 +71,7 @@ def joint_margins(robot: Robot, pieces: tuple[Piece, ...], limits: Limits) -> di
     return margins
 
 
-def ehlich_zeller(piece: Piece) -> Worst:
+def ehlich_zeller(piece: Segment) -> Worst:
     """Bound q, -q, |q̇|, |q̈|, |q⃛| over a period: max|p| ≤ max_k |p(t_k)| / cos(πn/N), p of degree n, N > 2n samples.
 
     Positions are first shifted by the middle of their samples, so that only their amplitude is enlarged.
@@ -79,9 +79,9 @@ def ehlich_zeller(piece: Piece) -> Worst:
     n_samples = _OVERSAMPLING * piece.degree
     t = np.arange(n_samples) * (piece.duration / n_samples)
     stretch = 1.0 / np.cos(np.pi * piece.degree / n_samples)
-    q = piece.evaluate(t, 0)
+    q = piece.at(t, 0)
     middle, half = 0.5 * (q.max(axis=0) + q.min(axis=0)), 0.5 * (q.max(axis=0) - q.min(axis=0))
-    sizes = [np.abs(piece.evaluate(t, order)) for order in (1, 2, 3)]
+    sizes = [np.abs(piece.at(t, order)) for order in (1, 2, 3)]
     values = np.concatenate([q, -q, *sizes], axis=1)
     seen = values.max(axis=0)
     swung = half * stretch
@@ -90,12 +90,12 @@ def ehlich_zeller(piece: Piece) -> Worst:
     return Worst(upper, seen, at, (piece.name,) * seen.size, n_samples, piece.duration / n_samples)
 
 
-def _period_proof(piece: Piece) -> str:
+def _period_proof(piece: Segment) -> str:
     n_samples = _OVERSAMPLING * piece.degree
     return f"{piece.name}: Ehlich-Zeller, n={piece.degree}, N={n_samples}: grid maximum / cos(πn/N)"
 
 
-def _names(pieces: tuple[Piece, ...]) -> str:
+def _names(pieces: tuple[Segment, ...]) -> str:
     return ", ".join(piece.name for piece in pieces)
 
 
@@ -109,7 +109,7 @@ def _rows(limits: Limits) -> _Rows:
 def _bound(part: Spans) -> tuple[FloatArray, FloatArray]:
     rates, h = part.rates(), part.h
     low, high = part.enclose(part.jets[0], rates[2])
-    bends = [rates[3], rates[4], np.broadcast_to(part.piece.most[5], rates[4].shape)]
+    bends = [rates[3], rates[4], np.broadcast_to(part.segment.bounds(5), rates[4].shape)]
     inside = [
         part.worst_of_ends(np.abs(part.jets[order])) + h**2 / 8.0 * bend
         for order, bend in zip((1, 2, 3), bends, strict=True)
@@ -129,7 +129,7 @@ def has_torque_model(robot: Robot) -> bool:
     return bool(robot.known[masses].all())
 
 
-def peak_margins(robot: Robot, pieces: tuple[Piece, ...], limit: FloatArray, trusted: bool) -> list[Margin]:
+def peak_margins(robot: Robot, pieces: tuple[Segment, ...], limit: FloatArray, trusted: bool) -> list[Margin]:
     """Compare peak torques with their limits, joint by joint; unstated ones left out.
 
     A model whose masses are not all known is used only where it is `trusted`.
@@ -164,7 +164,7 @@ def peak_margins(robot: Robot, pieces: tuple[Piece, ...], limit: FloatArray, tru
     ]
 
 
-def rms_margins(robot: Robot, period: Piece, limit: FloatArray, trusted: bool) -> list[Margin]:
+def rms_margins(robot: Robot, period: Segment, limit: FloatArray, trusted: bool) -> list[Margin]:
     """Compare root mean squares of the torques over a period with their limits; unstated ones left out."""
     stated = np.isfinite(limit)
     if not stated.any():
@@ -254,7 +254,7 @@ def largest_torques(robot: Robot, chi: FloatArray, part: Spans) -> tuple[FloatAr
     bend = links_bend + rates[4] @ np.abs(rotor_matrix(robot, chi)).T
     viscous, offset = _linear_friction(robot, chi)
     smooth = rigid + part.jets[1] @ viscous.T + offset
-    still = _STANDSTILL * part.piece.most[1]
+    still = _STANDSTILL * part.segment.bounds(1)
     inside = _FrictionRanges(
         part.enclose(part.jets[0], rates[2]), part.enclose(part.jets[1], rates[3]), part.enclose(rigid, bend)
     )

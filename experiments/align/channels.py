@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from excitor.design.motion import Trajectory
 from excitor.experiments.align.clock import Timing, best_order, likeness, shifts
 from excitor.experiments.align.nouns import Alignment, Check, ExpectedMotion, MeasuredRun
 from excitor.experiments.align.windows import TrackingSummary, followed, thinned
@@ -62,7 +61,7 @@ def check_positions(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, 
     begin, end = expected.moving_span
     inside = (u >= begin) & (u <= end)
     side = robot.drive.motor_from_joint if run.position_side == "motor" else np.eye(robot.n_joints)
-    plan, x = expected.planned(u[inside]), run.q @ side.T
+    plan, x = expected.run.at(u[inside]), run.q @ side.T
     moving = (np.ptp(plan @ side.T, axis=0) > STILL) & (np.ptp(plan, axis=0) > STILL)
     rows = _candidates(expected, robot, side)
     fits = _fits(plan, x[inside], rows)
@@ -92,7 +91,7 @@ def check_positions(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, 
         if own:
             fixed[:, j] = (x[:, i] - fit.offset * away) / (fit.factor if away else 1.0)
         else:
-            fixed[:, j] = expected.planned(np.clip(u, 0.0, expected.duration)) @ side[j]
+            fixed[:, j] = expected.run.at(np.clip(u, 0.0, expected.duration)) @ side[j]
     q = np.linalg.solve(side, fixed.T).T
     return Channels(tuple(checks), q, sound, strays)
 
@@ -102,7 +101,7 @@ def check_tracking(expected: ExpectedMotion, channels: Channels, run: MeasuredRu
     u = (run.t - timing.start) / timing.stretch
     begin, end = expected.moving_span
     inside = (u >= begin) & (u <= end)
-    plan = expected.planned(u[inside])
+    plan = expected.run.at(u[inside])
     checks = []
     for j in np.flatnonzero(expected.moving() & channels.sound):
         e = channels.q[inside, j] - plan[:, j]
@@ -136,8 +135,8 @@ def check_lag(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, interv
     u = (run.t - timing.start) / timing.stretch
     inside = (u >= begin) & (u <= end)
     moving = np.flatnonzero(expected.moving())
-    error = run.q_reference[inside][:, moving] - expected.planned(u[inside])[:, moving]
-    if (error.std(axis=0) > TRACKING * expected.planned(u[inside])[:, moving].std(axis=0) + FOLLOWS).any():
+    error = run.q_reference[inside][:, moving] - expected.run.at(u[inside])[:, moving]
+    if (error.std(axis=0) > TRACKING * expected.run.at(u[inside])[:, moving].std(axis=0) + FOLLOWS).any():
         told = "commanded positions are not the plan's: the fault is before the robot, or in the conversion of both"
         return [Check("command", float(np.abs(error).max()), "", TRACKING, True, told)]
     lag = -float(shifts(expected, timing, run.t, run.q_reference, np.array([begin, end]))[0])
@@ -584,7 +583,7 @@ def check_saturation(found: Alignment, run: MeasuredRun, robot: Robot, channels:
     told = followed(found, run, channels.q)
     tau = on_side(robot, "motor", told.tau)
     asked, held = _asked(robot, told), _held(robot, run)
-    series = isinstance(found.expected.body, Trajectory)
+    series = found.expected.run.series is not None
     moving = found.expected.moving() & (channels.sound | channels.strays)
     turns = _turning(robot, told)
     cuts = {

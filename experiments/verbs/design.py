@@ -97,7 +97,7 @@ def print_designed(designed: CampaignDesign) -> None:
     for heading in ("run", "moves", "duration", "condition", "noise-weighted", "certified"):
         table.add_column(heading, justify="right" if heading in ("duration", "condition", "noise-weighted") else "left")
     for run in designed.runs:
-        moving = run.trajectory.excitation.moving
+        moving = run.plan.moving
         names = (
             "all joints"
             if moving.all()
@@ -106,7 +106,7 @@ def print_designed(designed: CampaignDesign) -> None:
         table.add_row(
             escape(run.plan.name),
             escape(names),
-            f"{run.trajectory.excitation.duration:.0f} s",
+            f"{run.run.duration:.0f} s",
             f"{run.condition:.3f}",
             f"{run.condition_weighted:.3g}",
             "[green]✓[/]" if run.certificate.ready else "[red]✗ no[/]",

@@ -135,8 +135,8 @@ def command(plan, starts, t, speed, order=0):
         after = t >= start
         if order == 0:
             q[after] = plan.home if stretch == "back" else plan.start
-        inside = after & (t < start + duration(plan, stretch) / speed)
-        q[inside] = speed**order * planned(plan, stretch, speed * (t[inside] - start), order)
+        inside = after & (t < start + plan.stretch(stretch).duration / speed)
+        q[inside] = speed**order * plan.stretch(stretch).at(speed * (t[inside] - start), order)
     return q
 
 
@@ -154,9 +154,9 @@ def simulate(plan, seed, world=None, *, payload=0.0, limited=None, stuck=None):
     rng = np.random.default_rng([seed, 3])
     robot, t0, starts = plan.robot, rng.uniform(1, 2), {}
     for stretch in ("out", "main", "back"):
-        if duration(plan, stretch) > 0:
+        if plan.stretch(stretch).duration > 0:
             starts[stretch] = t0
-            t0 += duration(plan, stretch) / world.speed + rng.uniform(1, 2)
+            t0 += plan.stretch(stretch).duration / world.speed + rng.uniform(1, 2)
     step = plan.sample_time
     t = np.arange(int(t0 / step)) * step
     t = t + np.clip(rng.normal(size=len(t)), -3, 3) * world.jitter * step
@@ -190,7 +190,7 @@ def simulate(plan, seed, world=None, *, payload=0.0, limited=None, stuck=None):
     mark = np.zeros(len(t))
     for begin, number in marks(plan):
         mark[t >= starts["main"] + begin / world.speed] = number
-    mark[t >= starts["main"] + duration(plan, "main") / world.speed] = 0
+    mark[t >= starts["main"] + plan.body.duration / world.speed] = 0
     stamps = t + 0.5 * world.clock * t**2 / t[-1]
     run = MeasuredRun(
         "run.csv", stamps, q, motor @ N, "torque", world.side, world.side, mark, np.full(len(t), world.speed)
@@ -269,8 +269,8 @@ def faulty(fault, plan, seed, world=None):
 
 
 def hungry(plan, rng):
-    t = np.linspace(0, duration(plan, "main"), 800)
-    motion = Motion(*(planned(plan, "main", t, k) for k in range(3)))
+    t = np.linspace(0, plan.body.duration, 800)
+    motion = Motion(*(plan.body.at(t, k) for k in range(3)))
     peak = np.abs(inverse_dynamics(plan.robot, motion)).max(axis=0)
     still = np.abs(rigid_torque(plan.robot, posture(motion.q))).max(axis=0)
     open_to = np.flatnonzero(peak > 1.3 * still)
@@ -438,7 +438,7 @@ def test_manifests_are_read_strictly(tmp_path):
     name = good["programs"][0]["name"]
     path = tmp_path / "manifest.json"
     path.write_text(json.dumps(good))
-    assert expected_of(read_manifest(path), name).duration == duration(plan, "main")
+    assert expected_of(read_manifest(path), name).duration == plan.body.duration
     for where, value, told in (
         (("version",), 2, "version"),
         (("joints",), ["a"], "one for each of"),

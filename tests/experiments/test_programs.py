@@ -281,8 +281,8 @@ def test_slow_runs_become_moves(tmp_path):
         plan = plans[slow["name"]]
         assert isinstance(plan.body, Rounds)
         t = np.linspace(0.0, run.duration, 3001)
-        assert planned(plan, "main", t) == pytest.approx(slow_series(run, t), abs=1e-12)
-        assert planned(plan, "main", t, 2) == pytest.approx(slow_series(run, t, 2), abs=1e-9)
+        assert plan.body.at(t) == pytest.approx(slow_series(run, t), abs=1e-12)
+        assert plan.body.at(t, 2) == pytest.approx(slow_series(run, t, 2), abs=1e-9)
         folded = rounds(run)
         assert len(folded.moves) * folded.repeats == len(run.durations)
         assert plan.body.repeats == (folded.repeats if slow["kind"] == "warm-up" else 1)
@@ -310,7 +310,7 @@ def test_every_stretch_of_every_plan_begins_where_the_last_one_ended(emitted):
     for judged in plans_of(open_campaign(emitted[0], "design")).programs:
         plan, here = judged.plan, judged.plan.home
         for stretch in Stretches:
-            ends = planned(plan, stretch, np.array([0.0, duration(plan, stretch)]))
+            ends = plan.stretch(stretch).at(np.array([0.0, plan.stretch(stretch).duration]))
             assert ends[0] == pytest.approx(here, abs=1e-12)
             here = ends[1]
         assert here == pytest.approx(plan.home, abs=1e-12)

@@ -183,7 +183,7 @@ def test_a_whole_program_is_recorded(wrist):
     assert np.isfinite(recorded.current).all()
     assert np.isnan(recorded.torque_joint).all()
     assert np.isfinite(recorded.torque_motor).all()
-    total = sum(duration(plan, stretch) for stretch in ("out", "main", "back"))
+    total = sum(plan.stretch(stretch).duration for stretch in ("out", "main", "back"))
     assert total + 4 * 0.3 - STEP <= recorded.t[-1] <= total + 4 * 0.5
 
 
@@ -191,9 +191,9 @@ def test_what_is_commanded_is_the_plan(wrist):
     plan, truth, _ = wrist
     course = lay_course(plan, replace(truth.settings, speed=0.5), np.random.default_rng(0))
     start = dict(course.starts)["main"]
-    t = np.linspace(0.0, duration(plan, "main") * 0.999, 50)
-    assert commanded(course, start + 2.0 * t) == pytest.approx(planned(plan, "main", t))
-    assert commanded(course, start + 2.0 * t, 2) == pytest.approx(0.25 * planned(plan, "main", t, 2))
+    t = np.linspace(0.0, plan.body.duration * 0.999, 50)
+    assert commanded(course, start + 2.0 * t) == pytest.approx(plan.body.at(t))
+    assert commanded(course, start + 2.0 * t, 2) == pytest.approx(0.25 * plan.body.at(t, 2))
 
 
 def test_same_seed_same_bits_and_another_seed_others():

@@ -187,12 +187,12 @@ def test_packets_cut_or_changed_at_random_neither_raise_nor_lose_the_log(plan, t
 def test_every_answer_follows_the_controllers_packets(plan):
     client, axes = client_of(plan), in_axes(plan, TARGET)
     answers = stream(client, home(plan), range(3400))
-    begun = {"out": ALIGN, "main": ALIGN + duration(plan, "out") + REST}
-    begun["back"] = begun["main"] + duration(plan, "main") + REST
+    begun = {"out": ALIGN, "main": ALIGN + plan.out.duration + REST}
+    begun["back"] = begun["main"] + plan.body.duration + REST
     for name, start in begun.items():
-        n = np.arange(round(duration(plan, name) / STEP) + 1)
+        n = np.arange(round(plan.stretch(name).duration / STEP) + 1)
         found = np.array([joints(answers[int(k) + round(start / STEP)]) for k in n])
-        assert found == pytest.approx(planned(axes, name, n * STEP), abs=1e-9), name
+        assert found == pytest.approx(axes.stretch(name).at(n * STEP), abs=1e-9), name
     assert joints(answers[0]) == pytest.approx(home(plan))
     assert joints(answers[3399]) == pytest.approx(home(plan))
     assert client.state == "done"

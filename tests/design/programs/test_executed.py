@@ -31,16 +31,16 @@ def played(plan, kind, *, step=0.004, spacing=0.05, noise=0.0, target=None):
     target = target or TARGETS[kind]
     made = []
     for name in Stretches:
-        if duration(plan, name) == 0.0:
+        if plan.stretch(name).duration == 0.0:
             continue
         commands = kind == "commands"
-        t = np.arange(round(duration(plan, name) / step) + 1) * step if commands else table_times(plan, name, spacing)
-        axes, *rates = (to_axes(plan.robot, target, planned(plan, name, t, order), order) for order in range(3))
+        t = np.arange(round(plan.stretch(name).duration / step) + 1) * step if commands else table_times(plan, name, spacing)
+        axes, *rates = (to_axes(plan.robot, target, plan.stretch(name).at(t, order), order) for order in range(3))
         axes = axes + np.random.default_rng(5).uniform(-noise, noise, axes.shape)
         axes = axes if commands else rounded(axes, target.decimals)
         if kind == "blend" and name != "main":  # the corners alone, where the controller comes to rest
             t = np.cumsum([0.0, *(move.duration for move in plan.moves(name))])
-            made.append(Stretch(name, "way-points", t, to_axes(plan.robot, target, planned(plan, name, t))))
+            made.append(Stretch(name, "way-points", t, to_axes(plan.robot, target, plan.stretch(name).at(t))))
         elif kind == "blend":
             made.append(Stretch(name, "way-points", t, axes, interpolation="blend"))
         elif commands:
@@ -80,9 +80,9 @@ def peaks(plan, unbounded):
     constraints = replace(unbounded, tool_speed=1e6)
     rows, worst = row_limits(plan.robot, constraints), []
     for name in Stretches:
-        t = np.linspace(0.0, duration(plan, name), 20_001)
-        motion = Motion(*(planned(plan, name, t, order) for order in range(3)))
-        jerk, tau = planned(plan, name, t, 3), inverse_dynamics(plan.robot, motion)
+        t = np.linspace(0.0, plan.stretch(name).duration, 20_001)
+        motion = Motion(*(plan.stretch(name).at(t, order) for order in range(3)))
+        jerk, tau = plan.stretch(name).at(t, 3), inverse_dynamics(plan.robot, motion)
         worst.append(row_values(plan.robot, constraints, motion, jerk=jerk, tau=tau))
     values = np.max(worst, axis=0)
     return {kind: values[[k == kind for k in rows.kinds]] for kind in dict.fromkeys(rows.kinds)}
@@ -125,7 +125,7 @@ def test_clearances_may_be_used_up(plan, unbounded, how, seen):
         zone = Zone("table", Shape("half-space", translation(0.0, 0.0, -3.0)), "out", "tool", clearance)
         return Scene((zone,), self_collision=False)
 
-    q = np.concatenate([planned(plan, name, np.linspace(0.0, duration(plan, name), 20_001)) for name in Stretches])
+    q = np.concatenate([plan.stretch(name).at(np.linspace(0.0, plan.stretch(name).duration, 20_001)) for name in Stretches])
     nearest = float(clearances(plan.robot, cell(0.0), q).min())
     assert run(plan, how, constraints=replace(unbounded, scene=cell(nearest))).limits_hold
     broken = run(plan, how, constraints=replace(unbounded, scene=cell(nearest + seen))).broken
@@ -145,8 +145,8 @@ def test_torques_are_held_to_their_mean_squares(plan, unbounded):
 def test_errors_are_those_that_were_made(plan):
     grown = replace(plan, body=scaled(plan.body, 1.01))
     wrong = executed(plan, SERVO, played(grown, "commands"), constraints=None, score=None)
-    t = np.linspace(0.0, duration(plan, "main"), 20_001)
-    swing = np.abs(planned(plan, "main", t) - plan.start).max()
+    t = np.linspace(0.0, plan.body.duration, 20_001)
+    swing = np.abs(plan.body.at(t) - plan.start).max()
     np.testing.assert_allclose(wrong.max_position_error, 0.01 * swing, rtol=1e-3)
     np.testing.assert_allclose(wrong.acceleration_error, 0.01, rtol=0.05)  # what a servo keeps of the difference
     right = run(plan, "commands")
@@ -245,7 +245,7 @@ def bumped(plan, main, begin, size=0.3):
 def test_the_way_into_rest_is_held_to_limits_too(plan, unbounded, peaks):
     out, main, back = played(plan, "commands").stretches
     constraints = limited(unbounded, "velocity", peaks["velocity"])
-    for begin in (0.1, duration(plan, "main") - 5.0):  # neither is a part of a period
+    for begin in (0.1, plan.body.duration - 5.0):  # neither is a part of a period
         told = Execution((out, bumped(plan, main, begin), back))
         assert not executed(plan, SERVO, told, constraints=constraints, score=None).limits_hold
 
@@ -266,7 +266,7 @@ def test_between_commands_the_motion_goes_on(plan):
     wrong = bumped(plan, main, 20.0)
     course = part_of(plan, SERVO, wrong).courses[0]
     middle = 0.5 * (main.t[1:] + main.t[:-1])
-    off = [course.at(t) - planned(plan, "main", t) for t in (main.t, middle)]
+    off = [course.at(t) - plan.body.at(t) for t in (main.t, middle)]
     np.testing.assert_allclose(off[1], 0.5 * (off[0][1:] + off[0][:-1]), atol=1e-12)
     np.testing.assert_allclose(off[0], wrong.axes - main.axes, atol=1e-12)
 
@@ -274,8 +274,8 @@ def test_between_commands_the_motion_goes_on(plan):
 def test_ways_are_held_to_limits_too(plan_of, unbounded):
     """The way out is the only part that goes beyond its limit."""
     plan = plan_of("tx40", period=10.0, ramp=5.0, way=1, swing=0.01)
-    t = np.linspace(0.0, duration(plan, "out"), 2001)
-    speed = np.abs(planned(plan, "out", t, 1)).max(axis=0)
+    t = np.linspace(0.0, plan.out.duration, 2001)
+    speed = np.abs(plan.out.at(t, 1)).max(axis=0)
     constraints = limited(unbounded, "velocity", np.maximum(0.9 * speed, 0.05))
     for how in TARGETS:
         names = {sentence.split(":")[0] for sentence in run(plan, how, constraints=constraints).broken}
@@ -315,11 +315,11 @@ def test_corners_alone_are_lines_from_rest_to_rest(plan_of):
     made = []
     for name in Stretches:
         t = np.cumsum([0.0, *(move.duration for move in plan.moves(name))])
-        made.append(Stretch(name, "way-points", t, to_axes(plan.robot, BLEND, planned(plan, name, t))))
+        made.append(Stretch(name, "way-points", t, to_axes(plan.robot, BLEND, plan.stretch(name).at(t))))
         course = part_of(plan, BLEND, made[-1]).courses[0]
-        at = np.linspace(0.0, duration(plan, name), 501)
+        at = np.linspace(0.0, plan.stretch(name).duration, 501)
         for order in range(3):
-            np.testing.assert_allclose(course.at(at, order), planned(plan, name, at, order), atol=1e-9)
+            np.testing.assert_allclose(course.at(at, order), plan.stretch(name).at(at, order), atol=1e-9)
     found = executed(plan, BLEND, Execution(tuple(made)), constraints=None, score=None)
     assert found.max_position_error < 1e-9
     assert found.assumed.startswith("out, main, back: straight lines")

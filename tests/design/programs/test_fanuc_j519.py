@@ -65,8 +65,8 @@ def test_executed_is_planned(plan_of, given):
     assert [stretch.name for stretch in found.stretches] == list(Stretches)
     scale = 1e-9 * max(1.0, given.get("swing", 1.0))
     for stretch in found.stretches:
-        assert stretch.t[-1] == pytest.approx(duration(plan, stretch.name))
-        wanted = to_axes(plan.robot, TARGET, planned(plan, stretch.name, stretch.t))
+        assert stretch.t[-1] == pytest.approx(plan.stretch(stretch.name).duration)
+        wanted = to_axes(plan.robot, TARGET, plan.stretch(stretch.name).at(stretch.t))
         assert stretch.axes == pytest.approx(wanted, abs=scale)
     assert found.marks == tuple((pytest.approx(t), mark) for t, mark in marks(plan))
 
@@ -117,8 +117,8 @@ def test_starts_from_where_the_robot_stands_exactly(plan_of):
 
 
 def _commanded(plan):
-    t = np.arange(round(duration(plan, "main") / STEP) + 1) * STEP
-    return to_axes(plan.robot, TARGET, planned(plan, "main", t))
+    t = np.arange(round(plan.body.duration / STEP) + 1) * STEP
+    return to_axes(plan.robot, TARGET, plan.body.at(t))
 
 
 @pytest.mark.parametrize(

@@ -218,7 +218,7 @@ def test_lost_packets_move_time_on_and_the_motion_with_it(plan_of):
     main = robot.sessions[2]
     t = 1e-3 * np.array(main.t)
     assert np.diff(main.t)[699:702].tolist() == [3, 5, 1]
-    assert np.abs(np.array(main.q) - planned(plan, "main", t)).max() < 1e-12
+    assert np.abs(np.array(main.q) - plan.body.at(t)).max() < 1e-12
 
 
 @pytest.mark.parametrize(("session", "read"), [(1, 900), (2, 2100), (2, 2999), (3, 500), (0, 100)])
@@ -236,7 +236,7 @@ def test_a_gap_stops_the_motion_smoothly_for_good(plan_of, session, read):
     speed = np.abs(after[1]).max()
     assert t[-1] - t[read] == max(300, math.ceil(1000.0 * 2.1875 * speed / 5.0))
     assert np.abs(after[-1]).max() <= 1e-5 * max(1.0, speed)
-    own = max(np.abs(planned(plan, name, np.linspace(0, 6, 6001), 2)).max() for name in ("out", "main", "back"))
+    own = max(np.abs(plan.stretch(name).at(np.linspace(0, 6, 6001), 2)).max() for name in ("out", "main", "back"))
     fastest = np.abs(after).max()
     accelerations = np.abs(np.diff(after[2:], axis=0)).max() / 1e-3
     assert accelerations <= own + 2.1875 * fastest / (1e-3 * (t[-1] - t[read]))  # no step of velocity: thousands

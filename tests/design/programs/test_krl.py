@@ -95,7 +95,7 @@ def test_points_divide_every_part_of_the_run(plan_of, spacing):
     assert gaps.max() <= spacing + 0.1
     for begin in (3.2, 7.3, 11.4):  # of the periods
         assert np.abs(main.t - begin).min() < 1e-9
-    assert main.t[-1] == pytest.approx(duration(plan, "main"))
+    assert main.t[-1] == pytest.approx(plan.body.duration)
     assert worst_position(plan, krl.TARGET, execution) < 1e-7
 
 
@@ -190,7 +190,7 @@ def test_every_mutation_is_noticed(plan_of, given):
 
 
 def test_an_emitter_that_errs_is_noticed(plan_of, monkeypatch):
-    monkeypatch.setattr(krl, "planned", lambda plan, stretch, t: 1.001 * planned(plan, stretch, t))
+    monkeypatch.setattr(krl, "planned", lambda plan, stretch, t: 1.001 * plan.stretch(stretch).at(t))
     assert verified(plan_of()).problems
 
 

@@ -75,7 +75,7 @@ def test_limits_are_what_the_motion_needs(plan_of):
         for x in flow.iter("Parameter")
         if "Lim" in x.get("Name") or "Max" in x.get("Name")
     }
-    q = np.concatenate([planned(plan, name, np.linspace(0, duration(plan, name), 20_001)) for name in Stretches])
+    q = np.concatenate([plan.stretch(name).at(np.linspace(0, plan.stretch(name).duration, 20_001)) for name in Stretches])
     away = to_axes(plan.robot, krl_rsi.TARGET, q) - to_axes(plan.robot, krl_rsi.TARGET, plan.home)
     for k in range(6):
         assert 0.9 <= values[f"UpperLimA{k + 1}"] - away[:, k].max() <= 1.2

@@ -55,7 +55,7 @@ def test_way_points_are_those_of_the_plan(plan_of, given, spacing):
     due = table_times(plan, "main", spacing or 0.1)  # times of the program are summed in 24 bits
     t = due[np.abs(due - main.t[:, None]).argmin(axis=1)]
     assert np.abs(t - main.t).max() < 1e-5
-    off = np.abs(main.axes - to_axes(plan.robot, TARGET, planned(plan, "main", t)))
+    off = np.abs(main.axes - to_axes(plan.robot, TARGET, plan.body.at(t)))
     assert off.max() < 2e-5  # deg: six decimals, kept in 24 bits
 
 

@@ -97,8 +97,8 @@ def test_quintics_between_points_follow_the_plan(plan_of, name):
     for stretch in run(plan).stretches:
         t = np.linspace(0.0, stretch.t[-1], 12_001)
         place, acceleration = quintic(stretch, t)
-        wanted = planned(plan, stretch.name, t, 2)
-        assert np.abs(place - planned(plan, stretch.name, t)).max() <= 1e-6
+        wanted = plan.stretch(stretch.name).at(t, 2)
+        assert np.abs(place - plan.stretch(stretch.name).at(t)).max() <= 1e-6
         assert (np.abs(acceleration - wanted).max(axis=0) <= 1e-3 * np.abs(wanted).max(axis=0)).all()
 
 
@@ -321,4 +321,4 @@ def test_every_mutation_is_caught(plan_of, given):
 def test_durations_add_up(plan_of):
     plan = plan_of(way=2)
     data = json.loads(ros2.emit(plan, "p", None)["p.json"])
-    assert [s["duration"] for s in data["stretches"]] == [duration(plan, name) for name in Stretches]
+    assert [s["duration"] for s in data["stretches"]] == [plan.stretch(name).duration for name in Stretches]

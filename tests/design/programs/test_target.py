@@ -96,11 +96,11 @@ def test_a_plan_in_axes_is_the_plan_seen_in_axes(plan_of, robot, moves, way):
     plan = plan_of(robot, moves=moves, way=way)
     there = in_axes(plan, DEGREES)
     for name in Stretches:
-        t = np.linspace(0.0, duration(plan, name), 101)
-        assert duration(there, name) == duration(plan, name)
+        t = np.linspace(0.0, plan.stretch(name).duration, 101)
+        assert there.stretch(name).duration == plan.stretch(name).duration
         for order in range(4):
-            seen = to_axes(robot, DEGREES, planned(plan, name, t, order), order)
-            np.testing.assert_allclose(planned(there, name, t, order), seen, atol=1e-9 * max(1.0, np.abs(seen).max()))
+            seen = to_axes(robot, DEGREES, plan.stretch(name).at(t, order), order)
+            np.testing.assert_allclose(there.stretch(name).at(t, order), seen, atol=1e-9 * max(1.0, np.abs(seen).max()))
 
 
 def test_robots_that_a_controller_cannot_drive_are_refused(plan_of, gantry):

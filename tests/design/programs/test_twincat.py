@@ -54,9 +54,9 @@ def test_axes_do_what_was_planned(plan_of, given):
     assert differences(plan, TARGET, execution, plan.sample_time) == []
     scale = units(plan.robot, TARGET)
     for stretch in execution.stretches:
-        assert len(stretch.t) == round(duration(plan, stretch.name) / plan.sample_time) + 1
+        assert len(stretch.t) == round(plan.stretch(stretch.name).duration / plan.sample_time) + 1
         for order, values in enumerate((stretch.axes, stretch.rates, stretch.accelerations)):
-            wanted = to_axes(plan.robot, TARGET, planned(plan, stretch.name, stretch.t, order), order)
+            wanted = to_axes(plan.robot, TARGET, plan.stretch(stretch.name).at(stretch.t, order), order)
             reach = np.abs(wanted).max()
             assert np.abs(values - wanted).max() <= 1e-12 * max(reach, scale.max()), (stretch.name, order)
     assert np.array(execution.marks) == pytest.approx(np.array(marks(plan)), abs=1e-9)

@@ -54,8 +54,8 @@ def test_executed_is_planned(plan_of, given):
     assert all(file.startswith("p") for file in files)
     found = check.execute(files, "p", machine_of(plan))
     main = next(stretch for stretch in found.stretches if stretch.name == "main")
-    assert main.t[-1] == pytest.approx(duration(plan, "main"), abs=1e-5)
-    wanted = to_axes(plan.robot, TARGET, planned(plan, "main", main.t))
+    assert main.t[-1] == pytest.approx(plan.body.duration, abs=1e-5)
+    wanted = to_axes(plan.robot, TARGET, plan.body.at(main.t))
     assert main.axes == pytest.approx(wanted, abs=1e-5)  # six decimals; and 1 µs of rounded times
     assert [mark for _, mark in found.marks] == [mark for _, mark in marks(plan)]
     assert np.array([t for t, _ in found.marks]) == pytest.approx(np.array([t for t, _ in marks(plan)]), abs=1e-3)
