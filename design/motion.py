@@ -150,9 +150,11 @@ class Segment(ABC):
         """Bound |q⁽ᵏ⁾| for k = `order` up to 6, (n_joints,)."""
         return np.asarray(self.most[order])
 
-    def pose(self, t: float) -> FloatArray:
-        """Evaluate the pose at a time, (n_joints,)."""
-        return np.asarray(self.at(np.array([t]))[0])
+    @property
+    def ends(self) -> tuple[FloatArray, FloatArray]:
+        """Poses where it begins and where it ends, (n_joints,)."""
+        first, last = self.at(np.array([0.0, self.duration]))
+        return first, last
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,6 +232,11 @@ class Move(Segment):
     def duration(self) -> float:
         """Duration of the part that is meant, s."""
         return self.time if self.within is None else self.within[1] - self.within[0]
+
+    @property
+    def ends(self) -> tuple[FloatArray, FloatArray]:
+        """Poses where the whole move begins and where it ends, (n_joints,)."""
+        return self.origin, self.goal
 
     def at(self, t: FloatArray, order: int = 0) -> FloatArray:
         """Evaluate a derivative, (n_t, n_joints)."""
@@ -411,7 +418,7 @@ class Table(Segment):
             if (getattr(self, name) is not None) != needed:
                 raise ValueError(f"{name} of a table belongs to {self.interpolation} {'as well' if needed else 'not'}")
             if needed:
-                freeze(self, **{name: f"{sizes['n']} {sizes['n_joints']}"})
+                freeze(self, True, "C", **{name: f"{sizes['n']} {sizes['n_joints']}"})
 
     @property
     def duration(self) -> float:
@@ -445,8 +452,8 @@ class Table(Segment):
 
     def mapped(self, change: Change) -> Self:
         """Map its points and their rates."""
-        rates = {name: change(x, 1) for name in ("dq", "ddq") if (x := getattr(self, name)) is not None}
-        return replace(self, q=change(self.q, 0), **rates)
+        dq, ddq = (None if x is None else change(x, 1) for x in (self.dq, self.ddq))
+        return replace(self, q=change(self.q, 0), dq=dq, ddq=ddq)
 
     def reversed(self) -> Self:
         """Return it backwards: velocities have the other sign."""
@@ -492,12 +499,13 @@ def _catmull_rom(table: Table) -> PPoly:
 def _quintic_spline(table: Table) -> PPoly:
     still = np.zeros(table.q.shape[1])
     ends: Any = [(1, still), (2, still)]  # the stubs of scipy know only numbers here
-    return PPoly.from_spline(make_interp_spline(table.t, table.q, k=5, bc_type=(ends, ends)))
+    spline: Any = make_interp_spline(table.t, table.q, k=5, bc_type=(ends, ends))
+    return PPoly.from_spline(spline)
 
 
 _CURVES: dict[str, Callable[[Table], PPoly]] = {
     "lines": _lines,
-    "cubic": lambda table: CubicHermiteSpline(table.t, table.q, table.dq),
+    "cubic": lambda table: CubicHermiteSpline(table.t, table.q, np.asarray(table.dq)),
     "quintic": _quintic,
     "catmull-rom": _catmull_rom,
     "cubic spline": lambda table: CubicSpline(table.t, table.q, bc_type="clamped"),
@@ -532,22 +540,22 @@ class Run:
     @property
     def duration(self) -> float:
         """Duration, s."""
-        return float(self.edges[-1])
+        return float(np.sum([segment.duration for segment in self.segments]))
 
     @cached_property
     def start(self) -> FloatArray:
         """Pose where it begins, (n_joints,)."""
-        return self.segments[0].pose(0.0)
+        return self.segments[0].ends[0]
 
     @cached_property
     def end(self) -> FloatArray:
         """Pose where it ends, (n_joints,)."""
-        return self.segments[-1].pose(self.segments[-1].duration)
+        return self.segments[-1].ends[1]
 
     @cached_property
     def knots(self) -> FloatArray:
         """Poses where the segments begin, and where the last one ends, (n_segments + 1, n_joints)."""
-        return np.array([*(one.pose(0.0) for one in self.segments), self.end])
+        return np.array([*(one.ends[0] for one in self.segments), self.end])
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -615,7 +623,7 @@ class Run:
 
     def bounds(self, order: int) -> FloatArray:
         """Bound |q⁽ᵏ⁾| for k = `order` up to 6 over the whole run, (n_joints,)."""
-        return np.max([segment.bounds(order) for segment in self.segments], axis=0)
+        return np.asarray(np.max([segment.bounds(order) for segment in self.segments], axis=0))
 
     def scaled(self, share: float) -> "Run":
         """Scale the amplitude about the centre of the series, or about the first pose."""
@@ -708,9 +716,15 @@ class Run:
 
 
 def checked(run: Run) -> Run:
-    """Refuse a run whose segments do not begin where those before them end."""
+    """Refuse a run whose segments do not follow each other, or take no whole numbers of controller samples."""
+    h = run.sample_time
+    for k, segment in enumerate(run.segments, start=1):
+        for span in set(segment.turns) if not isinstance(segment, Table) else ():
+            if abs(span / h - round(span / h)) > 1e-6 * max(1.0, span / h):
+                told = f"segments[{k}] takes {span:g} s, expected whole numbers of controller samples of {h:g} s"
+                raise ValueError(told)
     for k, (before, segment) in enumerate(zip(run.segments, run.segments[1:], strict=False), start=1):
-        end, begin = before.pose(before.duration), segment.pose(0.0)
+        end, begin = before.ends[1], segment.ends[0]
         off = np.abs(begin - end)
         j = int(np.argmax(off))
         if not off[j] <= 1e-6 * max(1.0, abs(float(end[j]))):
@@ -756,12 +770,12 @@ def line_run(
     n = len(durations)
     if len(poses) != n + 1:
         raise ValueError(f"durations has {n} entries, expected one fewer than the {len(poses)} poses")
-    blends, measured = (np.zeros(n) if x is None else np.asarray(x) for x in (blends, measured))
+    ends = [np.zeros(n) if x is None else np.asarray(x, dtype=float) for x in (durations, blends, measured)]
     segments: list[Segment] = [] if n else [Hold(poses[0], 0.0, name=name)]
-    for a, b, T, B, counts in zip(poses, poses[1:], durations, blends, measured, strict=False):
-        words = {"name": "measured" if counts else name, "measured": bool(counts)}
+    for a, b, T, B, counts in zip(poses, poses[1:], *(x.tolist() for x in ends), strict=False):
+        words: dict[str, Any] = {"name": "measured" if counts else name, "measured": bool(counts)}
         stop = np.array_equal(a, b) and B > 0.0
-        segments.append(Hold(a, float(T), **words) if stop else Move(a, b, float(T), float(B), **words))
+        segments.append(Hold(a, T, **words) if stop else Move(a, b, T, B, **words))
     return Run(tuple(joints), sample_time, tuple(segments))
 
 

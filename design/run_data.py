@@ -173,8 +173,8 @@ def _segment(entry: _Segment, form: RunForm, n: int) -> Segment:
         case _Table():
             for k, row in enumerate(entry.q, start=1):
                 _row(row, f"q[{k}]", n)
-            rates = {name: None if x is None else _rows(x) for name, x in (("dq", entry.dq), ("ddq", entry.ddq))}
-            return Table(np.array(entry.t), _rows(entry.q), entry.joined, **rates, **words)
+            dq, ddq = (None if x is None else _rows(x) for x in (entry.dq, entry.ddq))
+            return Table(np.array(entry.t), _rows(entry.q), entry.joined, dq, ddq, **words)
     raise TypeError(f"no segment is known for {entry}")
 
 

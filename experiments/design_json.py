@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from excitor.design.certify.certificate import Margin
 from excitor.design.forecast import forecast_data
-from excitor.design.motion import Excitation, Run, line_run, periodic_run
+from excitor.design.motion import Excitation, Run, checked, line_run, periodic_run
 from excitor.design.pareto import Front
 from excitor.design.run_data import RunForm, read_run, run_data
 from excitor.design.search import SearchResult
@@ -133,9 +133,9 @@ def slow_data(slow: DesignedRun) -> dict[str, Any]:
         "ready": slow.certificate.ready,
         "sample_time": run.sample_time,
         "knots": run.knots.tolist(),
-        "durations": [segment.duration for segment in run.segments],
-        "blends": [segment.blend for segment in run.segments],
-        "measured": [segment.measured for segment in run.segments],
+        "durations": [move.duration for move in run.moves],
+        "blends": [move.blend for move in run.moves],
+        "measured": [move.measured for move in run.moves],
         "certificate": [margin_data(item) for item in slow.certificate.items],
         "notes": list(slow.certificate.notes),
         "run": run_data(run),
@@ -317,7 +317,7 @@ class PeriodicRun(_Part):
         """Build the run."""
         if self.run is not None:
             return read_run(self.run)
-        spans = {phase.name: phase.end - phase.start for phase in self.phases}
+        spans: dict[str, float] = {phase.name: phase.end - phase.start for phase in self.phases}
         times = {name: _whole(spans.get(key, 0.0), self.sample_time) for name, key in _SPANS.items()}
         excitation = Excitation(
             self.period,
@@ -328,8 +328,8 @@ class PeriodicRun(_Part):
             measured=self.measured_periods,
             **times,
         )
-        coefficients = (np.array(x) for x in (self.center, self.sines, self.cosines))
-        return periodic_run(excitation, *coefficients, joints)
+        center, sines, cosines = (np.array(x) for x in (self.center, self.sines, self.cosines))
+        return periodic_run(excitation, center, sines, cosines, joints)
 
 
 class MovesRun(_Part):
@@ -350,8 +350,8 @@ class MovesRun(_Part):
         """Build the run."""
         if self.run is not None:
             return read_run(self.run)
-        given = {"blends": self.blends, "measured": self.measured}
-        return line_run(joints, self.sample_time, np.array(self.knots), self.durations, **given)
+        knots, blends, measured = np.array(self.knots), self.blends, self.measured
+        return checked(line_run(joints, self.sample_time, knots, self.durations, blends=blends, measured=measured))
 
 
 class TorqueRun(_Part):

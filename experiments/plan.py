@@ -287,7 +287,7 @@ _BLIND = Check(
 
 def _weighs(setup: Setup, runs: Sequence[DesignedRun]) -> Check:
     """Check that held poses separate a load's mass from its centre, by all joints' torques."""
-    poses = np.array([segment.pose(0.0) for one in runs for segment in one.run.segments if segment.measured])
+    poses = np.array([segment.ends[0] for one in runs for segment in one.run.segments if segment.measured])
     value = poses_condition(setup.robot, poses)
     told = f"poses: condition number of mass and centre is {value:.3g}, at most {CONDITION:g} is required"
     return Check("condition", value, CONDITION, value <= CONDITION, told)

@@ -375,9 +375,7 @@ def spacing_for(
 
 def _table(plan: Plan, target: Target, like: Stretch, spacing: float) -> Stretch:
     t = table_times(plan, "main", spacing)
-    axes, rates, accelerations = (
-        to_axes(plan.robot, target, plan.body.at(t, order), order) for order in range(3)
-    )
+    axes, rates, accelerations = (to_axes(plan.robot, target, plan.body.at(t, order), order) for order in range(3))
     return replace(
         like,
         t=t,

@@ -13,7 +13,7 @@ def run_json(plan: Plan, target: Target) -> str:
     """Write a run's JSON file for `clients/run_motion.py`."""
     axes = in_axes(plan, target)
     length, angle = ("m", "rad") if target.angle_unit == "rad" else ("mm", "deg")
-    data = {
+    data: dict[str, Any] = {
         "format": "excitor-run",
         "version": 2,
         "campaign": plan.campaign,

@@ -128,7 +128,8 @@ def check(plan: Plan, target: Target) -> None:
             f"{target.name}: {', '.join(sliding)} of {robot.name} slides, {target.title} programs turn joints only; "
             "choose another target, such as csv, ros2 or twincat"
         )
-    if np.abs(plan.start - plan.body.end).max() > _JOINED:
+    begin = plan.body.end if plan.body.series is None else plan.body.series.center
+    if np.abs(plan.start - begin).max() > _JOINED:
         raise CannotDrive(f"{target.name}: run {plan.run!r} does not begin where its way from home ends; design again")
     if target.spacing is None:
         _check_steps(plan, target)

@@ -11,8 +11,8 @@ from excitor.design.certify.certificate import Certificate, below
 from excitor.design.certify.limits import has_torque_model
 from excitor.design.constraints import Constraints
 from excitor.design.criteria import Criterion, DynamicModel
-from excitor.design.motion import Excitation, Trajectory, period_grid, steady
-from excitor.design.problem import Candidates, build_problem, evaluate, trajectory
+from excitor.design.motion import Excitation, periodic_run
+from excitor.design.problem import Candidates, build_problem, evaluate, run_of
 from excitor.design.schedule import gentle_first, run_constraints
 from excitor.design.search import Budget, Observer, Search, empty_state
 from excitor.experiments import plan as planning
@@ -89,7 +89,7 @@ def designed_before(setup, plan, seed=0):
     random = np.random.default_rng(seed)
     swing = 0.2 * random.normal(size=(2, setup.robot.n_joints, len(setup.excitation.harmonics)))
     excitation = replace(setup.excitation, moving=plan.moving)
-    run = Trajectory(excitation, np.full(setup.robot.n_joints, 0.3), *(swing * plan.moving[:, None]))
+    run = periodic_run(excitation, np.full(setup.robot.n_joints, 0.3), *(swing * plan.moving[:, None]))
     return SimpleNamespace(plan=plan, trajectory=run)
 
 
@@ -104,7 +104,7 @@ def test_a_run_is_designed_for_what_earlier_ones_left_uncertain(tmp_path, criter
     assert not alone.earlier.any()
     sigma = np.array([0.5, 2.0, 0.1]) if criterion == "d" else np.ones(3)
     n = setup.excitation.measured * setup.excitation.period * setup.noise.rate_hz
-    motion = steady(before.trajectory, period_grid(before.trajectory.excitation, 3000))
+    motion = before.trajectory.periodic.motion(before.trajectory.periodic.grid(3000))
     plain = DynamicModel(setup.robot, problem.model.columns, np.ones(3))
     W = plain.observation(motion).reshape(3, 3000, -1) / sigma[:, None, None]
     expected = n / 3000 * np.einsum("jki,jkl->il", W, W)
@@ -201,7 +201,7 @@ def test_a_finalist_that_cannot_be_certified_is_drawn_smaller(small, monkeypatch
     found = two_finalists(small)
     found = replace(found, candidates=Candidates(found.candidates.center[:1], found.candidates.swing[:1]),
                     value=found.value[:1], violation=np.zeros(1))  # fmt: skip
-    best = trajectory(small.runs[0].problem, found.candidates)
+    best = run_of(small.runs[0].problem, found.candidates)
     limit = 0.95 * np.abs(best.sines).max()
     certified_up_to(monkeypatch, lambda run: limit)
     chosen = finished(small, found)
@@ -211,7 +211,7 @@ def test_a_finalist_that_cannot_be_certified_is_drawn_smaller(small, monkeypatch
 
 def test_the_next_finalist_is_taken_where_the_best_cannot_be_certified(small, monkeypatch):
     found = two_finalists(small)
-    best = trajectory(small.runs[0].problem, found.candidates)
+    best = run_of(small.runs[0].problem, found.candidates)
     ratio = best.sines / np.abs(best.sines).max()
 
     def allowed(run):
@@ -221,7 +221,7 @@ def test_the_next_finalist_is_taken_where_the_best_cannot_be_certified(small, mo
     certified_up_to(monkeypatch, allowed)
     chosen = finished(small, found)
     assert chosen.certificate.ready
-    assert np.allclose(chosen.trajectory.sines, trajectory(small.runs[0].problem, found.candidates, 1).sines)
+    assert np.allclose(chosen.trajectory.sines, run_of(small.runs[0].problem, found.candidates, 1).sines)
 
 
 def test_the_best_of_the_certified_is_taken(small, monkeypatch):
@@ -231,14 +231,14 @@ def test_the_best_of_the_certified_is_taken(small, monkeypatch):
         small, replace(found, candidates=Candidates(found.candidates.center[::-1], found.candidates.swing[::-1]))
     )
     problem = small.runs[0].problem
-    scores = [planning.fine_value(problem, trajectory(problem, found.candidates, k)) for k in range(2)]
+    scores = [planning.fine_value(problem, run_of(problem, found.candidates, k)) for k in range(2)]
     assert planning.fine_value(problem, chosen.trajectory) == pytest.approx(min(scores))
 
 
 def test_a_later_finalist_never_replaces_a_better_one(small, monkeypatch):
     """Each can be certified only much smaller, and a smaller motion is worth less."""
     found = two_finalists(small)
-    best = trajectory(small.runs[0].problem, found.candidates)
+    best = run_of(small.runs[0].problem, found.candidates)
     size, ratio = np.abs(best.sines).max(), best.sines / np.abs(best.sines).max()
 
     def is_best(run):
@@ -263,13 +263,13 @@ def test_what_breaks_a_limit_is_no_finalist(small, monkeypatch):
     found = two_finalists(small)
     certified_up_to(monkeypatch, lambda run: 100.0)
     chosen = finished(small, replace(found, violation=np.array([0.01, 0.0])))
-    worse = trajectory(small.runs[0].problem, found.candidates, 1)
+    worse = run_of(small.runs[0].problem, found.candidates, 1)
     assert np.allclose(chosen.trajectory.sines, worse.sines)
 
 
 def test_the_condition_by_noise_is_of_weighted_rows(small):
     run, sigma = small.runs[0], small.setup.noise.sigma
-    motion = steady(run.trajectory, period_grid(run.trajectory.excitation, 2000))
+    motion = run.trajectory.periodic.motion(run.trajectory.periodic.grid(2000))
     W = DynamicModel(run.robot, run.problem.model.columns, 1.0 / sigma).observation(motion)
     assert np.ptp(sigma) > 0.0
     assert run.condition_weighted == pytest.approx(condition_number(W), rel=1e-6)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from excitor.design.programs.plan import Rounds, Stretches, duration, planned
-from excitor.design.slow import SlowRun, slow_series
+from excitor.design.programs.plan import Stretches
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
-from excitor.experiments.emit import plans_of, rounds
+from excitor.experiments.emit import plans_of
 from excitor.robots.errors import ExcitorError
 from excitor.robots.load import robot_text
+from tests.plans import lines
 
 SMALL = """robot = "rotradi"
 home_deg = [10, 20, 30]
@@ -276,16 +276,16 @@ def test_slow_runs_become_moves(tmp_path):
     design = json.loads((folder / "design.json").read_text())
     plans = {judged.plan.run: judged.plan for judged in plans_of(campaign).programs if not judged.plan.dry}
     for slow in design["slow_runs"]:
-        run = SlowRun("static", slow["sample_time"], *(np.array(slow[key]) for key in ("knots", "durations", "blends")),
-                      np.array(slow["measured"], dtype=bool))  # fmt: skip
+        moves = (slow[key] for key in ("durations", "blends", "measured"))
+        moves = zip(slow["knots"][1:], *moves, strict=True)
+        run = lines(design["joints"], slow["sample_time"], slow["knots"][0], *moves)
         plan = plans[slow["name"]]
-        assert isinstance(plan.body, Rounds)
         t = np.linspace(0.0, run.duration, 3001)
-        assert plan.body.at(t) == pytest.approx(slow_series(run, t), abs=1e-12)
-        assert plan.body.at(t, 2) == pytest.approx(slow_series(run, t, 2), abs=1e-9)
-        folded = rounds(run)
-        assert len(folded.moves) * folded.repeats == len(run.durations)
-        assert plan.body.repeats == (folded.repeats if slow["kind"] == "warm-up" else 1)
+        assert plan.body.at(t) == pytest.approx(run.at(t), abs=1e-12)
+        assert plan.body.at(t, 2) == pytest.approx(run.at(t, 2), abs=1e-9)
+        folded, repeats = plan.body.repeats()
+        assert len(folded) * repeats == len(slow["durations"])
+        assert (repeats > 1) == (slow["kind"] == "warm-up")
 
 
 def test_payload_runs_ask_for_their_payload(tmp_path):

@@ -19,7 +19,6 @@ from excitor.design.programs.clients import egm_client
 from excitor.design.programs.clients.egm_client import ALIGN, REST, STEP, EgmClient, write_log
 from excitor.design.programs.clients.egm_packets import Robot, command, fields
 from excitor.design.programs.clients.run_motion import Run
-from excitor.design.programs.plan import duration, planned
 from excitor.design.programs.rapid.egm import TARGET
 from excitor.design.programs.rapid.egm_controller import FIRST_PACKET, FakeController, robot_message, sensor_message
 from excitor.design.programs.run_json import run_json

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from excitor.design.constraints import Constraints, row_limits, row_values
-from excitor.design.motion import period_grid, scaled, steady
 from excitor.design.programs.interpolate import alike, executed, looked_at, part_of, spacing_for
-from excitor.design.programs.plan import Stretches, duration, planned
+from excitor.design.programs.plan import Stretches
 from excitor.design.programs.target import Execution, Stretch, Target, rounded, table_times, to_axes
 from excitor.robots.base import base_parameters
 from excitor.robots.cell import Scene, Shape, Zone, clearances
@@ -34,12 +33,16 @@ def played(plan, kind, *, step=0.004, spacing=0.05, noise=0.0, target=None):
         if plan.stretch(name).duration == 0.0:
             continue
         commands = kind == "commands"
-        t = np.arange(round(plan.stretch(name).duration / step) + 1) * step if commands else table_times(plan, name, spacing)
+        t = (
+            np.arange(round(plan.stretch(name).duration / step) + 1) * step
+            if commands
+            else table_times(plan, name, spacing)
+        )
         axes, *rates = (to_axes(plan.robot, target, plan.stretch(name).at(t, order), order) for order in range(3))
         axes = axes + np.random.default_rng(5).uniform(-noise, noise, axes.shape)
         axes = axes if commands else rounded(axes, target.decimals)
         if kind == "blend" and name != "main":  # the corners alone, where the controller comes to rest
-            t = np.cumsum([0.0, *(move.duration for move in plan.moves(name))])
+            t = plan.stretch(name).edges
             made.append(Stretch(name, "way-points", t, to_axes(plan.robot, target, plan.stretch(name).at(t))))
         elif kind == "blend":
             made.append(Stretch(name, "way-points", t, axes, interpolation="blend"))
@@ -125,7 +128,9 @@ def test_clearances_may_be_used_up(plan, unbounded, how, seen):
         zone = Zone("table", Shape("half-space", translation(0.0, 0.0, -3.0)), "out", "tool", clearance)
         return Scene((zone,), self_collision=False)
 
-    q = np.concatenate([plan.stretch(name).at(np.linspace(0.0, plan.stretch(name).duration, 20_001)) for name in Stretches])
+    q = np.concatenate(
+        [plan.stretch(name).at(np.linspace(0.0, plan.stretch(name).duration, 20_001)) for name in Stretches]
+    )
     nearest = float(clearances(plan.robot, cell(0.0), q).min())
     assert run(plan, how, constraints=replace(unbounded, scene=cell(nearest))).limits_hold
     broken = run(plan, how, constraints=replace(unbounded, scene=cell(nearest + seen))).broken
@@ -134,7 +139,7 @@ def test_clearances_may_be_used_up(plan, unbounded, how, seen):
 
 
 def test_torques_are_held_to_their_mean_squares(plan, unbounded):
-    motion = steady(plan.body, period_grid(plan.body.excitation, 4000))
+    motion = plan.body.periodic.motion(plan.body.periodic.grid(4000))
     rms = np.sqrt(np.square(inverse_dynamics(plan.robot, motion)).mean(axis=0))
     for how in ("commands", "spline"):
         assert run(plan, how, constraints=replace(unbounded, torque_rms=1.001 * rms)).limits_hold
@@ -143,7 +148,7 @@ def test_torques_are_held_to_their_mean_squares(plan, unbounded):
 
 
 def test_errors_are_those_that_were_made(plan):
-    grown = replace(plan, body=scaled(plan.body, 1.01))
+    grown = replace(plan, body=plan.body.scaled(1.01))
     wrong = executed(plan, SERVO, played(grown, "commands"), constraints=None, score=None)
     t = np.linspace(0.0, plan.body.duration, 20_001)
     swing = np.abs(plan.body.at(t) - plan.start).max()
@@ -156,7 +161,7 @@ def test_errors_are_those_that_were_made(plan):
 
 
 def test_more_than_planned_breaks_limits(plan, unbounded, peaks):
-    grown = replace(plan, body=scaled(plan.body, 1.01))
+    grown = replace(plan, body=plan.body.scaled(1.01))
     for kind in ("velocity", "acceleration"):
         constraints = limited(unbounded, kind, peaks[kind])
         found = executed(plan, SERVO, played(grown, "commands"), constraints=constraints, score=None)
@@ -171,7 +176,7 @@ def test_rounding_to_24_bits_is_not_taken_for_motion(plan, unbounded, peaks):
     assert noisy.acceleration_error < 1e-3
     commands = played(plan, "commands", step=0.002, noise=1e-6).stretches[1].axes
     assert np.abs(np.diff(commands, 2, axis=0)).max() / 0.002**2 > 0.5 * peaks["acceleration"].max()
-    planned_value = score_of(plan.robot)(steady(plan.body, period_grid(plan.body.excitation, 2003)))
+    planned_value = score_of(plan.robot)(plan.body.periodic.motion(plan.body.periodic.grid(2003)))
     np.testing.assert_allclose(noisy.conditions, planned_value, rtol=1e-3)
 
 
@@ -188,7 +193,7 @@ def test_default_spacings_meet_their_bars(plan):
 
 def test_what_is_not_known_is_a_range(plan):
     score = score_of(plan.robot)
-    value = score(steady(plan.body, period_grid(plan.body.excitation, 2003)))
+    value = score(plan.body.periodic.motion(plan.body.periodic.grid(2003)))
     for how in ("commands", "quintic", "cubic"):
         low, high = run(plan, how, score=score).conditions
         assert low == high
@@ -314,7 +319,7 @@ def test_corners_alone_are_lines_from_rest_to_rest(plan_of):
     plan = plan_of("tx40", moves=True, way=3)
     made = []
     for name in Stretches:
-        t = np.cumsum([0.0, *(move.duration for move in plan.moves(name))])
+        t = plan.stretch(name).edges
         made.append(Stretch(name, "way-points", t, to_axes(plan.robot, BLEND, plan.stretch(name).at(t))))
         course = part_of(plan, BLEND, made[-1]).courses[0]
         at = np.linspace(0.0, plan.stretch(name).duration, 501)
@@ -327,7 +332,7 @@ def test_corners_alone_are_lines_from_rest_to_rest(plan_of):
 
 def test_spacing_that_would_do(plan):
     score = score_of(plan.robot)
-    value = score(steady(plan.body, period_grid(plan.body.excitation, 2003)))
+    value = score(plan.body.periodic.motion(plan.body.periodic.grid(2003)))
     like = played(plan, "spline", spacing=0.4).stretches[1]
     found = {loss: spacing_for(plan, SPLINE, loss, score, like=like) for loss in (0.05, 0.001)}
     assert 0.0 < found[0.001] <= found[0.05]
@@ -345,7 +350,7 @@ def test_spacing_that_keeps_limits(plan, unbounded, peaks):
     half = limited(unbounded, "acceleration", 0.5 * peaks["acceleration"])
     assert spacing_for(plan, TABLE, 0.5, score_of(plan.robot), like=like, constraints=half) == 0.0
     with pytest.raises(ValueError, match="no condition number"):
-        spacing_for(replace(plan, body=None), TABLE, 0.1, lambda motion: 1.0, like=like)
+        spacing_for(replace(plan, body=plan.out), TABLE, 0.1, lambda motion: 1.0, like=like)
 
 
 def test_points_that_no_motion_passes_are_refused(plan):

@@ -23,7 +23,7 @@ from excitor.design.programs.fanuc import stream as fanuc_j519
 from excitor.design.programs.fanuc import stream_controller as check
 from excitor.design.programs.fanuc.stream import TARGET
 from excitor.design.programs.fanuc.stream_controller import J519Robot
-from excitor.design.programs.plan import Stretches, duration, marks, planned
+from excitor.design.programs.plan import Stretches, marks
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
 from excitor.design.programs.target import check as check_plan

@@ -21,7 +21,7 @@ from excitor.design.programs.franka import emit as franka
 from excitor.design.programs.franka.controller import FakeRobot, JointPositions, RobotMode
 from excitor.design.programs.franka.emit import TARGET
 from excitor.design.programs.interpolate import differences, worst_position
-from excitor.design.programs.plan import marks, planned
+from excitor.design.programs.plan import marks
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError
 from excitor.design.programs.target import check as fits
 from tests.mutations.franka import mutations

@@ -9,7 +9,7 @@ from lxml import etree
 from excitor.design.programs.interpolate import differences
 from excitor.design.programs.krl import rsi as krl_rsi
 from excitor.design.programs.krl import rsi_controller as check
-from excitor.design.programs.plan import Stretches, duration, marks, planned
+from excitor.design.programs.plan import Stretches, marks
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
 from excitor.design.programs.target import check as check_plan
 from excitor.design.programs.verify import Judge, verify
@@ -75,7 +75,9 @@ def test_limits_are_what_the_motion_needs(plan_of):
         for x in flow.iter("Parameter")
         if "Lim" in x.get("Name") or "Max" in x.get("Name")
     }
-    q = np.concatenate([plan.stretch(name).at(np.linspace(0, plan.stretch(name).duration, 20_001)) for name in Stretches])
+    q = np.concatenate(
+        [plan.stretch(name).at(np.linspace(0, plan.stretch(name).duration, 20_001)) for name in Stretches]
+    )
     away = to_axes(plan.robot, krl_rsi.TARGET, q) - to_axes(plan.robot, krl_rsi.TARGET, plan.home)
     for k in range(6):
         assert 0.9 <= values[f"UpperLimA{k + 1}"] - away[:, k].max() <= 1.2

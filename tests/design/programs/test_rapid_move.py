@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from excitor.design.programs.interpolate import differences
-from excitor.design.programs.plan import planned
 from excitor.design.programs.rapid import move_controller as check
 from excitor.design.programs.rapid.move import TARGET, emit
 from excitor.design.programs.target import (
@@ -21,6 +20,7 @@ from excitor.design.programs.target import (
 from excitor.design.programs.target import check as check_target
 from excitor.design.programs.verify import Judge, verify
 from tests.mutations.rapid_move import mutations
+from tests.plans import there
 
 SHORT = {"period": 0.8, "ramp": 0.4, "measured": 1, "swing": 0.02}
 
@@ -61,7 +61,7 @@ def test_way_points_are_those_of_the_plan(plan_of, given, spacing):
 
 def test_where_the_robot_stands_at_the_start_there_is_no_way(plan_of):
     plan = plan_of(**SHORT)
-    plan = replace(plan, home=plan.start, out=(), dry=True)
+    plan = replace(there(plan), dry=True)
     found = executed(plan)
     assert [stretch.name for stretch in found.stretches] == ["main"]
     assert not differences(plan, TARGET, found, 0.004)

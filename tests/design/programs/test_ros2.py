@@ -13,13 +13,14 @@ from ruamel.yaml import YAML
 
 from excitor.design.programs.clients import ros2_client as client
 from excitor.design.programs.interpolate import differences, worst_position
-from excitor.design.programs.plan import Stretches, duration, marks, planned
+from excitor.design.programs.plan import Stretches, marks
 from excitor.design.programs.ros2 import controller as check
 from excitor.design.programs.ros2 import emit as ros2
 from excitor.design.programs.ros2.emit import TARGET
 from excitor.design.programs.ros2.language import read_yaml
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
 from tests.mutations.ros2 import mutations
+from tests.plans import there
 
 FOREIGN = Path(__file__).parent / "foreign" / "ros2"
 HOSTILE = 'x"]\n- !!python/object: {y: "\u202e}\'# */\n\x1b[2J' + "z" * 300
@@ -44,7 +45,7 @@ PLANS = {
 def planning(plan_of, *arguments, **given):
     """Make a plan; where there is no way out, the series swings about home."""
     plan = plan_of(*arguments, **given)
-    return plan if plan.out or given.get("moves") else replace(plan, home=plan.body.center)
+    return plan if plan.out.duration or given.get("moves") else replace(plan, out=there(plan).out)
 
 
 def machine_of(plan, **changes):

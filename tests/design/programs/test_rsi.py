@@ -14,7 +14,6 @@ from excitor.design.programs.clients.rsi_server import RsiServer, read_packet, s
 from excitor.design.programs.clients.run_motion import Run
 from excitor.design.programs.krl.rsi import TARGET
 from excitor.design.programs.krl.rsi_controller import Break, parsed
-from excitor.design.programs.plan import duration, planned
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import to_axes
 

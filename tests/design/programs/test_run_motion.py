@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from excitor.design.programs.clients.run_motion import Run
-from excitor.design.programs.plan import Stretches, duration, marks, planned
+from excitor.design.programs.plan import Stretches, marks
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import Target, to_axes
 

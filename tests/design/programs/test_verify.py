@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.programs.plan import Stretches, duration, marks, planned
+from excitor.design.programs.plan import Stretches, marks
 from excitor.design.programs.target import Execution, ProgramError, Stretch, Target, to_axes
 from excitor.design.programs.verify import Judge, verify
 
