@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from math import comb
+from math import comb, factorial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -499,8 +499,9 @@ def _catmull_rom(table: Table) -> PPoly:
 def _quintic_spline(table: Table) -> PPoly:
     still = np.zeros(table.q.shape[1])
     ends: Any = [(1, still), (2, still)]  # the stubs of scipy know only numbers here
-    spline: Any = make_interp_spline(table.t, table.q, k=5, bc_type=(ends, ends))
-    return PPoly.from_spline(spline)
+    spline = make_interp_spline(table.t, table.q, k=5, bc_type=(ends, ends))
+    x = np.unique(spline.t)
+    return PPoly([spline(x[:-1], order) / factorial(order) for order in range(5, -1, -1)], x)
 
 
 _CURVES: dict[str, Callable[[Table], PPoly]] = {
