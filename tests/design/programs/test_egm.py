@@ -367,10 +367,10 @@ def test_counters_begin_again_at_0(plan):
 
 def test_a_run_that_jumps_is_refused(plan):
     data = json.loads(run_json(plan, TARGET))
-    data["back"][-1]["to"][0] += 1.0
+    data["back"]["segments"][-1]["to"][0] += 1.0
     with pytest.raises(ValueError, match="jumps"):
         EgmClient(Run(data))
-    data["out"][0]["duration"] += 0.001
+    data["out"]["segments"][0]["duration"] += 0.001
     with pytest.raises(ValueError, match="no whole number of steps"):
         EgmClient(Run(data))
 

@@ -259,7 +259,7 @@ def test_the_log_pairs_commands_with_what_was_measured(plan_of, tmp_path):
 def test_coefficients_are_checked_for_their_count(plan_of):
     files = fanuc_j519.emit(planning(plan_of), "p", None)
     run = json.loads(files["p.json"])
-    run["home"] = run["home"][:5]
+    run["out"]["segments"][0]["from"].pop()
     with pytest.raises(ProgramError, match="it is no run"):
         check.client_of({"p.json": json.dumps(run)}, "p")
 
@@ -439,7 +439,7 @@ def test_stream_has_axes_of_its_own(plan_of):
     with pytest.raises(CannotDrive, match="fanuc-j519"):
         fanuc_j519.emit(with_axes("fanuc"), "p", None)
     both = with_axes("fanuc", "fanuc-j519")
-    home = json.loads(fanuc_j519.emit(both, "p", None)["p.json"])["home"]
+    home = json.loads(fanuc_j519.emit(both, "p", None)["p.json"])["out"]["segments"][0]["from"]
     assert home[2] == pytest.approx(np.degrees(plan.home[1] + plan.home[2]))
     assert "J3" in " ".join(TARGET.loading)
     assert "J2" in " ".join(TARGET.loading)

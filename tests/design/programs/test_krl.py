@@ -66,7 +66,7 @@ def test_coefficients_of_any_size(plan_of, by):
 
 def test_dry_runs_and_hostile_names(plan_of):
     plan = plan_of(run=HOSTILE, campaign=HOSTILE)
-    dry = type(plan)(**{k: getattr(plan, k) for k in plan.__slots__} | {"dry": True})
+    dry = replace(plan, dry=True)
     for each in (plan, dry):
         text = emitted(each)["excitation.src"]
         assert not verified(each).problems
@@ -186,7 +186,13 @@ def test_every_mutation_is_noticed(plan_of, given):
 
 
 def test_an_emitter_that_errs_is_noticed(plan_of, monkeypatch):
-    monkeypatch.setattr(krl, "planned", lambda plan, stretch, t: 1.001 * plan.stretch(stretch).at(t))
+    right = krl.in_axes
+
+    def wrong(plan, target):
+        axes = right(plan, target)
+        return replace(axes, body=axes.body.mapped(lambda x, order: 1.001 * x))
+
+    monkeypatch.setattr(krl, "in_axes", wrong)
     assert verified(plan_of()).problems
 
 

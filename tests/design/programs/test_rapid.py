@@ -174,8 +174,8 @@ def test_files_that_are_no_program_are_refused(plan_of):
     for broken, sentence in (
         ({}, "a.mod: this file is missing"),
         ({**files, "a.json": "[]"}, "a.json: this is no run"),
-        ({**files, "a.json": files["a.json"].replace('"version": 1', '"version": 9')}, "known version"),
-        ({**files, "a.json": files["a.json"].replace('"measured": 1', '"measured": 1e9')}, "takes"),
+        ({**files, "a.json": files["a.json"].replace('"version": 2', '"version": 9')}, "known version"),
+        ({**files, "a.json": files["a.json"].replace('"periods": 1', '"periods": 1e9')}, "takes"),
         ({**files, "a.mod": files["a.mod"].replace("exHere \\NoEOffs", "exHome \\NoEOffs")}, None),
     ):
         if sentence is None:
