@@ -314,9 +314,7 @@ class PeriodicRun(_Part):
     run: RunForm | None = None
 
     def motion(self, joints: Sequence[str]) -> Run:
-        """Build the run."""
-        if self.run is not None:
-            return read_run(self.run)
+        """Build the run; ValueError where its fields are no run, or not the one that stands beside them."""
         spans: dict[str, float] = {phase.name: phase.end - phase.start for phase in self.phases}
         times = {name: _whole(spans.get(key, 0.0), self.sample_time) for name, key in _SPANS.items()}
         excitation = Excitation(
@@ -329,7 +327,7 @@ class PeriodicRun(_Part):
             **times,
         )
         center, sines, cosines = (np.array(x) for x in (self.center, self.sines, self.cosines))
-        return periodic_run(excitation, center, sines, cosines, joints)
+        return _agreed(self.run, periodic_run(excitation, center, sines, cosines, joints))
 
 
 class MovesRun(_Part):
@@ -347,11 +345,10 @@ class MovesRun(_Part):
     run: RunForm | None = None
 
     def motion(self, joints: Sequence[str]) -> Run:
-        """Build the run."""
-        if self.run is not None:
-            return read_run(self.run)
+        """Build the run; ValueError where its fields are no run, or not the one that stands beside them."""
         knots, blends, measured = np.array(self.knots), self.blends, self.measured
-        return checked(line_run(joints, self.sample_time, knots, self.durations, blends=blends, measured=measured))
+        made = line_run(joints, self.sample_time, knots, self.durations, blends=blends, measured=measured)
+        return _agreed(self.run, checked(made))
 
 
 class TorqueRun(_Part):
@@ -380,6 +377,18 @@ class DesignFile(_Part):
     slow_runs: list[MovesRun]
     torque_runs: list[TorqueRun]
     provenance: Provenance
+
+
+def _agreed(form: RunForm | None, stated: Run) -> Run:
+    """Read a run that stands beside the fields that state it too; ValueError where the two are different motions."""
+    if form is None:
+        return stated
+    run = read_run(form)
+    t = np.linspace(0.0, stated.duration, 500)
+    same = run.joints == stated.joints and abs(run.duration - stated.duration) < 1e-9
+    if not (same and np.abs(run.at(t) - stated.at(t)).max() < 1e-9):
+        raise ValueError("states one motion in its coefficients or knots, and another in its run")
+    return run
 
 
 def _whole(time: float, step: float) -> float:

@@ -377,7 +377,7 @@ def test_uneven_stamps_are_taken_as_they_are(cells):
     periods = aligned_samples(alignment, run)
     q, tau = periods.averages()
     t = expected.steady_span[0] + plan.body.excitation.period + np.arange(len(q.mean)) / periods.rate
-    assert np.abs(q.mean - expected.planned(t)).max() < 1e-3
+    assert np.abs(q.mean - expected.run.at(t)).max() < 1e-3
     white = World().noise * torque_scale(robot)
     assert (tau.noise_variance > 0.2 * white**2).all()
     assert (tau.noise_variance < 3.0 * white**2).all()
@@ -442,15 +442,15 @@ def test_manifests_are_read_strictly(tmp_path):
     path.write_text(json.dumps(good))
     assert expected_of(read_manifest(path), name).duration == plan.body.duration
     for where, value, told in (
-        (("version",), 2, "version"),
+        (("version",), 3, "version"),
         (("joints",), ["a"], "one for each of"),
-        (("programs", 0, "series", "sines"), [[1.0]], "sines"),
-        (("programs", 0, "series", "period_s"), -1.0, "period_s"),
-        (("programs", 0, "phases"), [], "phases do not follow"),
-        (("programs", 0, "kind"), "moves", "as its kind says"),
+        (("programs", 0, "main", "series", 0, "sines"), [[1.0]], "sines"),
+        (("programs", 0, "main", "series", 0, "period"), -1.0, "period"),
+        (("programs", 0, "main", "segments"), [], "segments"),
+        (("programs", 0, "main", "joints"), ["a", "b"], "expected those of the manifest"),
         (("programs", 0, "surprise"), 1, "surprise"),
         (("programs", 0, "durations_s", "main"), 1.0, "durations_s"),
-        (("programs", 0, "series", "harmonics"), [3, 1], "rising numbers"),
+        (("programs", 0, "main", "series", 0, "harmonics"), [3, 1], "rising numbers"),
     ):
         bad = json.loads(json.dumps(good))
         place = bad

@@ -26,6 +26,7 @@ from excitor.robots.dynamics import frame_pose, link_poses
 from excitor.robots.gram import condition_number
 from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
+from tests.plans import reformed
 
 FAST = "harmonics = 3\nramp_s = 2.0\nwarm_up_periods = 0\nmeasured_periods = 2\n"
 SMALL = 'robot = "rotradi"\n[design]\nschedule = "single"\n' + FAST
@@ -90,7 +91,7 @@ def designed_before(setup, plan, seed=0):
     swing = 0.2 * random.normal(size=(2, setup.robot.n_joints, len(setup.excitation.harmonics)))
     excitation = replace(setup.excitation, moving=plan.moving)
     run = periodic_run(excitation, np.full(setup.robot.n_joints, 0.3), *(swing * plan.moving[:, None]))
-    return SimpleNamespace(plan=plan, trajectory=run)
+    return SimpleNamespace(plan=plan, run=run)
 
 
 @pytest.mark.parametrize("criterion", ["condition", "d"])
@@ -104,7 +105,7 @@ def test_a_run_is_designed_for_what_earlier_ones_left_uncertain(tmp_path, criter
     assert not alone.earlier.any()
     sigma = np.array([0.5, 2.0, 0.1]) if criterion == "d" else np.ones(3)
     n = setup.excitation.measured * setup.excitation.period * setup.noise.rate_hz
-    motion = before.trajectory.periodic.motion(before.trajectory.periodic.grid(3000))
+    motion = before.run.periodic.motion(before.run.periodic.grid(3000))
     plain = DynamicModel(setup.robot, problem.model.columns, np.ones(3))
     W = plain.observation(motion).reshape(3, 3000, -1) / sigma[:, None, None]
     expected = n / 3000 * np.einsum("jki,jkl->il", W, W)
@@ -169,7 +170,7 @@ def certified_up_to(monkeypatch, swing_of):
     asked = []
 
     def judge(robot, run, *given, **named):
-        size, allowed = float(np.abs(run.sines).max()), swing_of(run)
+        size, allowed = float(np.abs(run.series.sines).max()), swing_of(run)
         asked.append(size / allowed if allowed else np.inf)
         item = below("swing", "rad", limit=allowed, upper=size, seen=size, proof="p", where="")
         return Certificate((item,))
@@ -202,26 +203,26 @@ def test_a_finalist_that_cannot_be_certified_is_drawn_smaller(small, monkeypatch
     found = replace(found, candidates=Candidates(found.candidates.center[:1], found.candidates.swing[:1]),
                     value=found.value[:1], violation=np.zeros(1))  # fmt: skip
     best = run_of(small.runs[0].problem, found.candidates)
-    limit = 0.95 * np.abs(best.sines).max()
+    limit = 0.95 * np.abs(best.series.sines).max()
     certified_up_to(monkeypatch, lambda run: limit)
     chosen = finished(small, found)
     assert chosen.certificate.ready
-    assert 0.9 * limit < np.abs(chosen.trajectory.sines).max() <= limit
+    assert 0.9 * limit < np.abs(chosen.run.series.sines).max() <= limit
 
 
 def test_the_next_finalist_is_taken_where_the_best_cannot_be_certified(small, monkeypatch):
     found = two_finalists(small)
     best = run_of(small.runs[0].problem, found.candidates)
-    ratio = best.sines / np.abs(best.sines).max()
+    ratio = best.series.sines / np.abs(best.series.sines).max()
 
     def allowed(run):
-        same = np.allclose(run.sines / np.abs(run.sines).max(), ratio)
+        same = np.allclose(run.series.sines / np.abs(run.series.sines).max(), ratio)
         return 1e-9 if same else 10.0
 
     certified_up_to(monkeypatch, allowed)
     chosen = finished(small, found)
     assert chosen.certificate.ready
-    assert np.allclose(chosen.trajectory.sines, run_of(small.runs[0].problem, found.candidates, 1).sines)
+    assert np.allclose(chosen.run.series.sines, run_of(small.runs[0].problem, found.candidates, 1).series.sines)
 
 
 def test_the_best_of_the_certified_is_taken(small, monkeypatch):
@@ -232,26 +233,26 @@ def test_the_best_of_the_certified_is_taken(small, monkeypatch):
     )
     problem = small.runs[0].problem
     scores = [planning.fine_value(problem, run_of(problem, found.candidates, k)) for k in range(2)]
-    assert planning.fine_value(problem, chosen.trajectory) == pytest.approx(min(scores))
+    assert planning.fine_value(problem, chosen.run) == pytest.approx(min(scores))
 
 
 def test_a_later_finalist_never_replaces_a_better_one(small, monkeypatch):
     """Each can be certified only much smaller, and a smaller motion is worth less."""
     found = two_finalists(small)
     best = run_of(small.runs[0].problem, found.candidates)
-    size, ratio = np.abs(best.sines).max(), best.sines / np.abs(best.sines).max()
+    size, ratio = np.abs(best.series.sines).max(), best.series.sines / np.abs(best.series.sines).max()
 
     def is_best(run):
-        return np.allclose(run.sines / np.abs(run.sines).max(), ratio)
+        return np.allclose(run.series.sines / np.abs(run.series.sines).max(), ratio)
 
     monkeypatch.setattr(
-        planning, "fine_value", lambda problem, run: (1.0 if is_best(run) else 1.01) / np.abs(run.sines).max()
+        planning, "fine_value", lambda problem, run: (1.0 if is_best(run) else 1.01) / np.abs(run.series.sines).max()
     )
     certified_up_to(monkeypatch, lambda run: size * (0.75 if is_best(run) else 0.2))
     chosen = finished(small, found)
     assert chosen.certificate.ready
-    assert is_best(chosen.trajectory)
-    assert np.abs(chosen.trajectory.sines).max() == pytest.approx(0.7 * size)
+    assert is_best(chosen.run)
+    assert np.abs(chosen.run.series.sines).max() == pytest.approx(0.7 * size)
 
 
 def test_where_nothing_can_be_certified_the_run_is_not_ready(small, monkeypatch):
@@ -264,12 +265,12 @@ def test_what_breaks_a_limit_is_no_finalist(small, monkeypatch):
     certified_up_to(monkeypatch, lambda run: 100.0)
     chosen = finished(small, replace(found, violation=np.array([0.01, 0.0])))
     worse = run_of(small.runs[0].problem, found.candidates, 1)
-    assert np.allclose(chosen.trajectory.sines, worse.sines)
+    assert np.allclose(chosen.run.series.sines, worse.series.sines)
 
 
 def test_the_condition_by_noise_is_of_weighted_rows(small):
     run, sigma = small.runs[0], small.setup.noise.sigma
-    motion = run.trajectory.periodic.motion(run.trajectory.periodic.grid(2000))
+    motion = run.run.periodic.motion(run.run.periodic.grid(2000))
     W = DynamicModel(run.robot, run.problem.model.columns, 1.0 / sigma).observation(motion)
     assert np.ptp(sigma) > 0.0
     assert run.condition_weighted == pytest.approx(condition_number(W), rel=1e-6)
@@ -394,7 +395,7 @@ def test_go_needs_the_proof_and_the_forecast(small):
 def test_slow_runs_must_be_proven_too(small):
     plan = replace(small.runs[0].plan, name="sweeps")
     for certificate, ready in ((small.runs[0].certificate, True), (broken(small.runs[0].certificate), False)):
-        one = planning.DesignedSlowRun(plan, None, certificate)
+        one = planning.DesignedRun(plan, None, certificate)
         assert replace(small, slow_runs=(one,)).ready == ready
 
 
@@ -572,12 +573,12 @@ def test_an_earlier_run_of_another_period_counts_by_its_own_samples(tmp_path, pe
     text = THREE.replace("[design]\n", '[design]\nmodel = "power"\n')
     setup = setup_of(tmp_path / "c", text)
     first, second = planned_runs(setup)[0][:2]
-    at_hand = designed_before(setup, first).trajectory
-    other = replace(at_hand, excitation=replace(at_hand.excitation, period=period))
-    before = planning.run_problem(setup, second, [SimpleNamespace(plan=first, trajectory=other)])
+    at_hand = designed_before(setup, first).run
+    other = reformed(at_hand, period=period)
+    before = planning.run_problem(setup, second, [SimpleNamespace(plan=first, run=other)])
     model = planning.model_of(setup, before.model.columns, before.criterion, first)
-    W = planning._gram(model, other)
-    samples = other.excitation.measured * period * setup.noise.rate_hz
+    W = planning._gram(model, other.series)
+    samples = other.series.periods * period * setup.noise.rate_hz
     assert before.earlier == pytest.approx(samples / planning.FINE_SAMPLES * W)
 
 

@@ -61,8 +61,8 @@ def plan_data(trajectories, slow=()):
     common = {"payload": None, "ready": True, "period": PERIOD, "sample_time": 0.01, "moving": [True] * 3, "way": None}
     runs = [
         {"name": name, "role": role, "harmonics": list(excitation.harmonics), "phases": [], **common}
-        | {"warm_up_periods": 0, "measured_periods": 4, "center": body.center.tolist()}
-        | {"sines": body.sines.tolist(), "cosines": body.cosines.tolist()}
+        | {"warm_up_periods": 0, "measured_periods": 4, "center": body.series.center.tolist()}
+        | {"sines": body.series.sines.tolist(), "cosines": body.series.cosines.tolist()}
         for (name, role), body in zip(RUNS, trajectories, strict=True)
     ]
     return {

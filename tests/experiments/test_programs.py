@@ -92,8 +92,8 @@ def test_manifest_and_page_stand_beside_the_programs(emitted):
     names = {entry["name"] for entry in manifest["files"]}
     assert names == {path.name for path in (folder / "programs/csv").iterdir()} - {"manifest.json"}
     program = next(entry for entry in manifest["programs"] if not entry["dry"])
-    assert program["measured_periods"] == 2
-    assert program["series"]["period_s"] == pytest.approx(10.0)
+    assert [one["periods"] for one in program["main"]["segments"] if one["measured"]] == [2]
+    assert program["main"]["series"][0]["period"] == pytest.approx(10.0)
     page = (folder / "programs/csv/README.md").read_text()
     for word in ("dry run", "15 %", "three poses", "emergency stop", "how far"):
         assert word in page
@@ -105,14 +105,17 @@ def test_tables_are_what_the_coefficients_say(emitted):
     manifest = json.loads((folder / "programs/csv/manifest.json").read_text())
     program = next(entry for entry in manifest["programs"] if not entry["dry"])
     rows = (folder / "programs/csv" / f"{program['name']}.csv").read_text().splitlines()
-    series, ends = program["series"], {phase["name"]: phase for phase in program["phases"]}
+    (series,), ends, end = program["main"]["series"], {}, 0.0
+    for part in program["main"]["segments"]:
+        start, end = end, end + (part.get("duration") or part["periods"] * series["period"])
+        ends[part["name"]] = {"start": start, "end": end}
     begin, leave = ends["ramp-in"]["end"], ends["ramp-out"]["start"]
     for row in rows[1 :: len(rows) // 200]:
         t, _, _, *values = (float(x) if x[0] in "-0123456789" else x for x in row.split(","))
         x = np.clip(min((t - ends["ramp-in"]["start"]) / (begin - ends["ramp-in"]["start"]),
                         (ends["ramp-out"]["end"] - t) / (ends["ramp-out"]["end"] - leave)), 0.0, 1.0)  # fmt: skip
         envelope = 35 * x**4 - 84 * x**5 + 70 * x**6 - 20 * x**7
-        w = 2.0 * np.pi / series["period_s"] * np.array(series["harmonics"])
+        w = 2.0 * np.pi / series["period"] * np.array(series["harmonics"])
         phase = w * (t - begin)
         swing = np.array(series["sines"]) @ np.sin(phase) + np.array(series["cosines"]) @ np.cos(phase)
         assert values[:3] == pytest.approx(np.array(series["center"]) + envelope * swing, abs=1e-9)
@@ -210,7 +213,8 @@ def test_a_longer_motion_than_certified_breaks_its_limits(copy):
     data = json.loads((copy / "design.json").read_text())
     for run in data["runs"]:
         for waves in ("sines", "cosines"):
-            run[waves] = (2.0 * np.array(run[waves])).tolist()
+            for place in (run, run["run"]["series"][0]):
+                place[waves] = (2.0 * np.array(place[waves])).tolist()
     (copy / "design.json").write_text(json.dumps(data))
     shutil.rmtree(copy / "programs")
     answer = call("emit", copy, "--target", "csv", code=1)
