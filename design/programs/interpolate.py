@@ -14,14 +14,12 @@ and acceleration, change of the condition number, certified limits, and the diff
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from scipy.interpolate import CubicHermiteSpline, CubicSpline, PPoly, make_interp_spline
 from scipy.signal import savgol_filter
 
 from excitor.design.constraints import Constraints, RowLimits, row_excesses, row_limits, row_values
-from excitor.design.motion import line_run, rise
+from excitor.design.motion import Interpolation, Run, Table, line_run, rise
 from excitor.design.programs.plan import Plan, Stretches, StretchName, marks
 from excitor.design.programs.target import (
     Execution,
@@ -83,49 +81,46 @@ def slowed(course: Course, factor: float = STRETCH) -> Course:
 
 def quintic(t: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> Course:
     """Join points by quintics that have the stated velocities and accelerations."""
-    h = np.diff(t)[:, None]
-    off = np.diff(q, axis=0) - (dq[:-1] + 0.5 * h * ddq[:-1]) * h
-    turn = (np.diff(dq, axis=0) - ddq[:-1] * h) * h
-    bend = np.diff(ddq, axis=0) * h**2
-    highest_first = [
-        (6.0 * off - 3.0 * turn + 0.5 * bend) / h**5,
-        (-15.0 * off + 7.0 * turn - bend) / h**4,
-        (10.0 * off - 4.0 * turn + 0.5 * bend) / h**3,
-        0.5 * ddq[:-1],
-        dq[:-1],
-        q[:-1],
-    ]
-    return Course("quintics through stated velocities and accelerations", t, _resting(t, PPoly(highest_first, t)))
+    return _through("quintics through stated velocities and accelerations", t, q, "quintic", dq, ddq)
 
 
 def cubic(t: FloatArray, q: FloatArray, dq: FloatArray) -> Course:
     """Join points by cubics that have the stated velocities."""
-    return Course("cubics through stated velocities", t, _resting(t, CubicHermiteSpline(t, q, dq)), jumps=True)
+    return _through("cubics through stated velocities", t, q, "cubic", dq)
 
 
 def catmull_rom(t: FloatArray, q: FloatArray) -> Course:
     """Join points by cubics whose slopes are those of the chords around each point."""
-    slopes = np.zeros_like(q)
-    slopes[1:-1] = (q[2:] - q[:-2]) / (t[2:] - t[:-2])[:, None]
-    return Course("cubics with Catmull-Rom slopes", t, _resting(t, CubicHermiteSpline(t, q, slopes)), jumps=True)
+    return _through("cubics with Catmull-Rom slopes", t, q, "catmull-rom")
 
 
 def spline(t: FloatArray, q: FloatArray) -> Course:
     """Join points by a cubic spline with continuous accelerations."""
-    return Course("a C2 cubic spline", t, _resting(t, CubicSpline(t, q, bc_type="clamped")))
+    return _through("a C2 cubic spline", t, q, "cubic spline")
 
 
 def quintic_spline(t: FloatArray, q: FloatArray) -> Course:
     """Join points by a quintic spline with four continuous derivatives."""
-    still = np.zeros(q.shape[1])
-    ends: Any = [(1, still), (2, still)]  # the stubs of scipy know only numbers here
-    return Course("a C4 quintic spline", t, _resting(t, make_interp_spline(t, q, k=5, bc_type=(ends, ends))))
+    return _through("a C4 quintic spline", t, q, "quintic spline")
 
 
 def lines(t: FloatArray, q: FloatArray) -> Course:
     """Join points by straight lines, each at its own constant velocity."""
-    rates = np.diff(q, axis=0) / np.diff(t)[:, None]
-    return Course("straight lines", t, _resting(t, PPoly([rates, q[:-1]], t)), jumps=True)
+    return _through("straight lines", t, q, "lines")
+
+
+def _through(
+    name: str,
+    t: FloatArray,
+    q: FloatArray,
+    interpolation: Interpolation,
+    dq: FloatArray | None = None,
+    ddq: FloatArray | None = None,
+) -> Course:
+    table = Table(t - t[0], q, interpolation, dq, ddq, name="main")
+    run = Run(tuple(f"joint {j + 1}" for j in range(q.shape[1])), float(np.diff(t).min()), (table,))
+    jumps = interpolation in ("lines", "cubic", "catmull-rom")
+    return Course(name, t, lambda at, order: run.at(at - t[0], order), jumps)
 
 
 def blended(t: FloatArray, q: FloatArray, share: float, *, smooth: bool = False) -> Course:
@@ -172,18 +167,6 @@ def _blend(s: FloatArray, order: int, *, smooth: bool) -> FloatArray:
         whole = (7.0 - (14.0 - (10.0 - 2.5 * s) * s) * s) * s**5
         return np.asarray(rise(s, order - 1) if order else whole)
     return np.asarray([0.5 * s**2, s, np.ones_like(s), np.zeros_like(s)][order])
-
-
-def _resting(t: FloatArray, curve: Callable[..., FloatArray]) -> Evaluate:
-    """Stand still outside of a curve's points."""
-
-    def evaluate(at: FloatArray, order: int) -> FloatArray:
-        values = np.asarray(curve(np.clip(at, t[0], t[-1]), order))
-        if order:
-            values[(at < t[0]) | (at > t[-1])] = 0.0
-        return values
-
-    return evaluate
 
 
 _SAME = 2e-6  # rad or m, between poses that are one

@@ -168,7 +168,8 @@ def test_a_design_of_another_campaign_is_refused(copy):
     assert "another campaign.toml" in call("emit", copy, "--target", "csv", code=1)
     (copy / "campaign.toml").write_text(text)
     data = json.loads((copy / "design.json").read_text())
-    data["runs"][0]["sines"][0][0] *= 1.01
+    for place in (data["runs"][0], data["runs"][0]["run"]["series"][0]):
+        place["sines"][0][0] *= 1.01
     (copy / "design.json").write_text(json.dumps(data))
     told = json.loads(call("verify", copy, "--json", code=1))
     assert any("another design.json" in problem for problem in told["files"][0]["problems"])
