@@ -52,4 +52,4 @@ def benchmarks(session: nox.Session) -> None:
 def docs_check(session: nox.Session) -> None:
     """Check that README's table, links and references lead somewhere."""
     install(session, "test")
-    session.run("pytest", "-n", "0", "tests/test_which_file.py", "tests/test_architecture.py", env=ONE_THREAD)
+    session.run("pytest", "-n", "0", "tests/test_readme_table.py", "tests/test_architecture.py", env=ONE_THREAD)

@@ -6,7 +6,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from excitor.experiments.figures import print_table, to_json
+from excitor.experiments.figures import to_json
+from excitor.experiments.verbs.printing import print_figures
 
 NAMES = tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_")))
 
@@ -30,7 +31,7 @@ def main() -> int:
     if asked.json:
         print(to_json(report))
     else:
-        print_table(report)
+        print_figures(report)
     return int(any(figure.holds is False for figure in report.figures))
 
 

@@ -20,7 +20,6 @@ from excitor.experiments.campaign import OpenCampaign, open_campaign
 from excitor.experiments.emit import Request, emit
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.identification import IdentifiedModel, identify, noise_share
-from excitor.experiments.log_formats import OF_TARGET
 from excitor.experiments.plan import design
 from excitor.experiments.setup import Overrides, set_up, settings_of
 from excitor.experiments.simulate import SimulationOptions, simulate
@@ -89,7 +88,9 @@ def run(full: bool = False) -> Report:
 
 def measured(folder: Path, part: int | None) -> list[Pair]:
     """Run the chain for every pair of this part, on all cores."""
-    wanted = [(robot, target, form) for robot in ROBOTS for target in registry.NAMES for form in OF_TARGET[target]]
+    wanted = [
+        (robot, target, form) for robot in ROBOTS for target in registry.NAMES for form in registry.target(target).logs
+    ]
     chosen: dict[tuple[str, str], list[str]] = {}
     for k, (robot, target, form) in enumerate(wanted):
         if part is None or k % PARTS == part:

@@ -105,7 +105,7 @@ def draw(known: Virtual, seed: int) -> Draw:
     off = DETUNED ** rng.uniform(-1.0, 1.0, known.robot.n_joints)
     servo = Servo(tuned.kp * off, tuned.kd * off, VIRTUAL_RATE)
     seen = rng.normal(scale=ENCODER_NOISE, size=reference.q.shape)
-    done = follow(known.robot, reference, servo, chi=known.chi, seen_noise=seen)
+    done = follow(known.robot, reference, servo, chi=known.chi, position_noise=seen)
     if done.diverged:
         raise ExcitorError(f"draw {seed}: the virtual robot got out of control {done.diverged_at:.3g} s into its run")
     tau = sensors.with_noise(done.tau, rng, white=WHITE, slow=SLOW)
@@ -224,7 +224,7 @@ def draw_noisy(known: Virtual, seed: int, noise: float) -> Problem:
     rng = np.random.default_rng([seed, 11])
     reference, servo = motion_of(known, rng)
     seen = rng.normal(size=reference.q.shape) * noise * encoder_noise(known)
-    done = follow(known.robot, reference, servo, chi=known.chi, seen_noise=seen)
+    done = follow(known.robot, reference, servo, chi=known.chi, position_noise=seen)
     if done.diverged:
         raise ExcitorError(f"draw {seed}: the virtual robot got out of control {done.diverged_at:.3g} s into its run")
     tau = sensors.with_noise(done.tau, rng, white=TORQUE_NOISE * WHITE, slow=TORQUE_NOISE * SLOW)

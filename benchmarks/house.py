@@ -1,6 +1,7 @@
 """Size and shape of the code: files, folders, cycles, long functions, and how many places a new member touches."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
 from excitor.experiments.figures import Figure, Report
 
@@ -72,6 +74,7 @@ def run(full: bool = False) -> Report:
     modules = read_modules()
     places = {kind: count_places(modules, members) for kind, members in registries().items()}
     folders = count_files(modules)
+    walked = modules_walked()
     figures = [
         Figure("house.modules", _count(not module.is_init for module in modules), "files", 215, "at most"),
         Figure("house.most_files_in_a_folder", max(folders.values()), "files", FILES, "at most"),
@@ -81,12 +84,15 @@ def run(full: bool = False) -> Report:
         Figure("house.single_importers", len(single_importers(modules)), "files", 45, "at most"),
         Figure("house.places_max", max(places.values()), "files", 3, "at most"),
         Figure("house.motion_types", len(motion_types(modules)), "classes", 5, "at most"),
+        Figure("house.constraint_places", places["constraint"], "files", 3, "at most"),
+        Figure("house.design_modules_walked", len(walked), "files", 45, "at most"),
         Figure("house.import_s", import_seconds(25 if full else 5), "s CPU", 0.1, "at most"),
     ]
     context = {
         "what": "the product's rooms; `__init__.py` files count in lines and cycles only",
         "places": places,
         "motion types": motion_types(modules),
+        "design_modules_walked": walked,
         "cycles": [sorted(cycle) for cycle in find_cycles(import_graph(modules))],
         "folders": {str(folder): n for folder, n in folders.most_common(5)},
     }
@@ -257,21 +263,74 @@ def documentation(root: Path = ROOT) -> list[Path]:
 
 def registries() -> dict[str, tuple[str, ...]]:
     """Kind of alternatives -> names of its members, each from the registry that the product uses."""
+    from excitor.design.constraints.registry import CONSTRAINTS
     from excitor.design.programs.registry import NAMES
     from excitor.experiments.export.export import FORMATS as EXPORTS
-    from excitor.experiments.report.page import CONTENTS
-    from excitor.identify.logs.read import FORMATS as LOGS
+    from excitor.experiments.report.page import SECTIONS
+    from excitor.identify.logs.formats import FORMATS as LOGS
     from excitor.identify.methods import METHODS
     from excitor.robots.friction import TABLE
 
     return {
         "friction term": tuple(TABLE),
+        "constraint": tuple(CONSTRAINTS),
         "target": NAMES,
         "log format": tuple(LOGS),
         "estimator": tuple(METHODS),
-        "report section": tuple(row[0] for row in CONTENTS),
+        "report section": tuple(SECTIONS),
         "export": tuple(EXPORTS),
     }
+
+
+_WALK = """
+import os, sys
+folder = sys.argv[1]
+sys.argv = ["excitor", "design", folder, "--json"]
+from excitor.experiments.cli import main
+seen = set()
+
+def note(frame, event, _):
+    name = frame.f_code.co_filename
+    if event == "call" and name not in seen and not importing(frame):
+        seen.add(name)
+
+def importing(frame):
+    while frame.f_back is not None:
+        if frame.f_code.co_name == "<module>":
+            return True
+        frame = frame.f_back
+    return False
+
+sys.setprofile(note)
+try:
+    main()
+except SystemExit:
+    pass
+sys.setprofile(None)
+print("\\n" + os.pathsep.join(seen))
+"""
+_CAMPAIGN = """robot = "tx40"
+[noise]
+torque = [2.6, 2.6, 2.1, 0.9, 0.9, 0.6]
+[design]
+evaluations = 300
+"""
+
+
+def modules_walked() -> list[str]:
+    """Modules of the product whose functions run in `excitor design DIR`, compiled ones aside."""
+    with TemporaryDirectory() as place:
+        (Path(place) / "campaign.toml").write_text(_CAMPAIGN, "utf-8")
+        command = [sys.executable, "-c", _WALK, place]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    files = {Path(name).resolve() for name in done.stdout.splitlines()[-1].split(os.pathsep)}
+    rooms = [(ROOT / room).resolve() for room in ROOMS]
+    return sorted(
+        path.relative_to(room.parent).as_posix()
+        for path in files
+        for room in rooms
+        if path.is_relative_to(room) and path.name != "__init__.py"
+    )
 
 
 def import_seconds(rounds: int) -> float:

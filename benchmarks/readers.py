@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from excitor.experiments.figures import Figure, Report
-from excitor.identify.logs.declared import FORMATS
-from excitor.identify.logs.read import read_raw, sniff
+from excitor.identify.logs.formats import FORMATS, read_raw, sniff
 from excitor.robots.errors import ExcitorError, InvalidLog
 from tests.damaged_logs import LARGEST, SEEDS, SLOWEST, ask_all
 

@@ -5,21 +5,23 @@ envelope that the ramps use, slowly. Lines are proven clear by a Lipschitz bound
 proven to stay assembled, away from singularities.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from excitor.design.certify.bounds import closed_row_speeds, singularity_bounds
-from excitor.design.constraints import Constraints
+from excitor.design.constraints.clearance import Clearance
+from excitor.design.constraints.constraint import Constraint
+from excitor.design.constraints.constraints import Constraints, pose_deficits
+from excitor.design.constraints.singularity import Singularity
 from excitor.design.motion import RISE_MOST, Run, Segment, Spans, Table, line_run, rise, spans
 from excitor.robots.arrays import FloatArray
-from excitor.robots.cell import clearances, required, row_names, row_speed_bounds, tool_speeds
+from excitor.robots.cell import tool_speeds
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
-from excitor.robots.robot import Limits, Motion, Robot
-from excitor.robots.tree import Tree
+from excitor.robots.robot import Motion, Robot
 
 _SLOW = 0.25  # share of the limits of velocity, acceleration, jerk that a way may use
 _TORQUE_SHARE = 0.98  # of the torque limits, for what lies between the samples
@@ -70,9 +72,9 @@ def approach(
             raise BlockedPose(
                 f"the {name} of the way is blocked by {', '.join(rows)}; choose another pose, or relax these", rows
             )
-    if constraints.scene is not None and not isinstance(robot.mechanism, (Tree, ClosedLoop)):
-        kind = type(robot.mechanism).__name__
-        return NoPath(f"no bound on how fast the links of a {kind} move is known, so no way can be proven clear")
+    unknown = next((item.unprovable(robot, True) for item in constraints.items if item.everywhere), "")
+    if unknown:
+        return NoPath(f"{unknown}, so no way can be proven clear")
     if np.array_equal(start, goal):
         return line_run(robot.joint_names, sample_time, start[None, :], ())
     if is_clear(robot, constraints, start, goal):
@@ -93,58 +95,33 @@ def blocked(robot: Robot, pose: FloatArray, constraints: Constraints) -> tuple[s
     """Name the joint limits and the rows of the cell that a pose violates."""
     low, high = constraints.limits.position.T
     names = [f"position {robot.joint_names[i]}" for i in np.flatnonzero((pose < low) | (pose > high))]
-    scene, mechanism = constraints.scene, robot.mechanism
+    mechanism = robot.mechanism
     if isinstance(mechanism, ClosedLoop):
         near = mechanism.singularity_distances(pose[None, :])[0]
         if (near <= 0.0).any():
             return (*names, "the pose cannot be assembled, or lies beyond a singularity")
         kinds = mechanism.singularity_names
         names += [f"singularity {kinds[k]}" for k in np.flatnonzero(near < constraints.singularity)]
-    if scene is not None:
-        rows = row_names(robot, scene)
-        left = clearances(robot, scene, pose[None, :])[0]
-        names += [rows[row] for row in np.flatnonzero(left < required(robot, scene))]
-    return tuple(names)
+    rows, deficits = pose_deficits(robot, constraints, pose[None, :])
+    return tuple(names + [rows[k].what for k in np.flatnonzero(deficits[0] > 0.0)])
 
 
 def is_clear(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArray) -> bool:
-    """Prove that a straight line in joint space keeps to the cell: bisect until the Lipschitz bound decides.
+    """Prove that a straight line in joint space keeps what holds everywhere: bisect until the bounds decide.
 
     A closed chain must stay assembled too, and away from its singularities.
     """
-    scene = constraints.scene
+    items = [item for item in constraints.items if item.everywhere]
     if isinstance(robot.mechanism, ClosedLoop):
-        line = Table(np.array([0.0, 1.0]), np.stack([a, b]), "lines", name="line")
-        return closed_line_is_clear(robot, constraints, line)
-    if scene is None:
-        return True
-    need = required(robot, scene)
-    travel = slides(robot, constraints.limits, np.minimum(a, b), np.maximum(a, b))
-    speed = row_speed_bounds(robot, scene, np.abs(b - a)[None, :], travel)[0]  # of clearances, per whole line
-    n = int(np.clip(np.ceil(np.abs(b - a).max() / 0.2), 2, 16))
-    left, right = np.arange(n) / n, np.arange(1, n + 1) / n
-    while left.size:
-        s, inverse = np.unique(np.concatenate([left, right]), return_inverse=True)
-        spare = clearances(robot, scene, a + s[:, None] * (b - a)) - need
-        if (spare < 0.0).any():
+        items.append(Singularity(max(0.0, constraints.singularity)))
+    else:
+        quick = [item for item in items if isinstance(item, Clearance)]
+        if not all(item.line_is_clear(robot, a, b) for item in quick):
             return False
-        h = right - left
-        lowest = 0.5 * (spare[inverse[: left.size]] + spare[inverse[left.size :]]) - 0.5 * h[:, None] * speed
-        open_ = (lowest < 0.0).any(axis=1)
-        if (h[open_] <= _SHORTEST).any():
-            return False
-        middle = 0.5 * (left[open_] + right[open_])
-        left, right = np.concatenate([left[open_], middle]), np.concatenate([middle, right[open_]])
-    return True
-
-
-def slides(robot: Robot, limits: Limits, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return the ranges of prismatic joints, (n_joints, 2): their limits, or low to high without limits; others 0."""
-    tree = robot.mechanism
-    assert isinstance(tree, Tree)
-    moves = (tree.coupling[tree.sliding] != 0.0).any(axis=0)
-    stated = np.where(np.isfinite(limits.position), limits.position, np.column_stack([low, high]))
-    return np.asarray(np.where(moves[:, None], stated, 0.0))
+        items = [item for item in items if item not in quick]
+    return not items or _line_is_clear(
+        robot, items, Table(np.array([0.0, 1.0]), np.stack([a, b]), "lines", name="line")
+    )
 
 
 def timed(robot: Robot, poses: FloatArray, constraints: Constraints, sample_time: float) -> Run:
@@ -193,19 +170,17 @@ def _tool_time(robot: Robot, a: FloatArray, b: FloatArray, limit: float) -> floa
 
 def _blocking(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArray) -> list[str]:
     """Name the rows that a straight line comes nearest to violating."""
-    scene, mechanism = constraints.scene, robot.mechanism
-    s = np.linspace(0.0, 1.0, 401)[:, None]
+    mechanism, s = robot.mechanism, np.linspace(0.0, 1.0, 401)[:, None]
+    held, deficits = pose_deficits(robot, constraints, a + s * (b - a))
     if isinstance(mechanism, ClosedLoop):
         near = mechanism.singularity_distances(a + s * (b - a)).min(axis=0)
         close = np.flatnonzero(near < constraints.singularity)
-        if close.size or scene is None:
+        if close.size or not held:
             kinds = close if close.size else [int(np.argmin(near))]
             return [f"singularity {mechanism.singularity_names[kind]}" for kind in kinds]
-    assert scene is not None
-    spare = (clearances(robot, scene, a + s * (b - a)) - required(robot, scene)).min(axis=0)
-    names = row_names(robot, scene)
-    rows = np.flatnonzero(spare < 0.0)
-    return [names[row] for row in (rows if rows.size else [int(np.argmin(spare))])]
+    worst = deficits.max(axis=0)
+    rows = np.flatnonzero(worst > 0.0)
+    return [held[row].what for row in (rows if rows.size else [int(np.argmax(worst))])]
 
 
 def _connect(
@@ -305,12 +280,12 @@ def _without_repeats(poses: FloatArray) -> FloatArray:
 _FIRST = 8
 
 
-def closed_line_is_clear(robot: Robot, constraints: Constraints, piece: Segment) -> bool:
-    """Prove it by bisection, until the bounds decide or a sample is in the way."""
+def _line_is_clear(robot: Robot, items: Sequence[Constraint], piece: Segment) -> bool:
+    """Prove constraints along a line by bisection, until the bounds decide or a sample is in the way."""
     edges = np.linspace(0.0, piece.duration, _FIRST + 1)
     left, right = edges[:-1], edges[1:]
     while left.size:
-        spare = _spare(robot, constraints, spans(piece, left, right))
+        spare = _spare(robot, items, spans(piece, left, right))
         if spare is None:
             return False
         open_ = ~(spare >= 0.0).all(axis=1)
@@ -321,19 +296,17 @@ def closed_line_is_clear(robot: Robot, constraints: Constraints, piece: Segment)
     return True
 
 
-def _spare(robot: Robot, constraints: Constraints, part: Spans) -> FloatArray | None:
+def _spare(robot: Robot, items: Sequence[Constraint], part: Spans) -> FloatArray | None:
     """Bound from below what is left of every limit inside intervals; None where a sample already lacks it."""
-    loop, scene = robot.mechanism, constraints.scene
-    assert isinstance(loop, ClosedLoop)
-    least = max(0.0, constraints.singularity)
-    at_samples = loop.singularity_distances(part.jets[0])
-    if not ((at_samples >= least) & (at_samples > 0.0)).all():
-        return None
-    lowest, _ = singularity_bounds(loop, part)
-    if scene is None:
-        return lowest - least
-    d = clearances(robot, scene, part.jets[0]) - required(robot, scene)
-    if (d < 0.0).any():
-        return None
-    between = 0.5 * (d[part.left] + d[part.right]) - 0.5 * part.h * closed_row_speeds(robot, scene, part)
-    return np.concatenate([lowest - least, between], axis=1)
+    mechanism = robot.mechanism
+    if isinstance(mechanism, ClosedLoop) and not (mechanism.singularity_distances(part.jets[0]) > 0.0).all():
+        return None  # it cannot be assembled there
+    spare = []
+    for item in items:
+        rows = item.rows(robot)
+        side, limits = np.array([-1.0 if row.lower else 1.0 for row in rows]), np.array([row.limit for row in rows])
+        inside, at_samples = item.bound(robot, part)
+        if (side * (limits - at_samples) < 0.0).any():
+            return None
+        spare.append(side * (limits - inside))
+    return np.concatenate(spare, axis=1)

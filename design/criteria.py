@@ -92,10 +92,7 @@ def conditions(G: FloatArray, normalised: bool = True) -> FloatArray:
 
 
 def gradient(criterion: Criterion, G: FloatArray, softness: float = 200.0) -> tuple[float, FloatArray]:
-    """Evaluate the criterion's logarithm and its derivative by G (symmetric); the condition number softened.
-
-    A singular matrix is (inf, 0).
-    """
+    """Evaluate the (softened) criterion's logarithm and its derivative by symmetric G; (inf, 0) if singular."""
     if criterion.kind in ("condition", "raw-condition"):
         return soft_condition(G, softness, criterion.kind == "condition")
     F = _scaled(G[None], criterion.scale)[0]
@@ -146,7 +143,7 @@ def _values(criterion: Criterion, F: FloatArray) -> FloatArray:
         found = 1.0 / np.sqrt(np.where(singular, 1.0, smallest))
     else:
         DV = V * d[:, :, None]
-        found = np.sqrt(np.einsum("bki,kl,bli,bi->b", DV, _sought(criterion, n), DV, 1.0 / safe, optimize=True))
+        found = np.sqrt(np.einsum("bki,kl,bli,bi->b", DV, _weight_matrix(criterion, n), DV, 1.0 / safe, optimize=True))
     return np.where(singular, np.inf, found)
 
 
@@ -167,12 +164,12 @@ def _gradient(criterion: Criterion, F: FloatArray) -> tuple[float, FloatArray]:
         if own[0] <= 0.0:
             return float("inf"), np.zeros_like(F)
         return float(-0.5 * np.log(own[0])), -0.5 / own[0] * np.outer(U[:, 0], U[:, 0])
-    sought = _sought(criterion, n)
-    total = float(np.sum(inverse * sought))
-    return 0.5 * float(np.log(total)), -0.5 / total * (inverse @ sought @ inverse)
+    S = _weight_matrix(criterion, n)
+    total = float(np.sum(inverse * S))
+    return 0.5 * float(np.log(total)), -0.5 / total * (inverse @ S @ inverse)
 
 
-def _sought(criterion: Criterion, n: int) -> FloatArray:
+def _weight_matrix(criterion: Criterion, n: int) -> FloatArray:
     """Write S of tr(F⁻¹ S)."""
     if criterion.kind == "path":
         assert criterion.task is not None

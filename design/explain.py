@@ -8,51 +8,37 @@ be left out, decides feasibility; proposals then state what to relax and by how 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from excitor.design.constraints import Constraints
+from excitor.design.constraints.clearance import SELF
+from excitor.design.constraints.constraint import (
+    CLEARANCE_SCALE,
+    Compromise,
+    Constraint,
+    Population,
+    Relaxation,
+    place_words,
+)
+from excitor.design.constraints.constraints import Constraints, pose_deficits
 from excitor.design.motion import Run
 from excitor.design.problem import (
-    CLEARANCE_SCALE,
-    SEARCH_CLEARANCE,
     Candidates,
     Problem,
     build_problem,
     constraint_values,
     motions,
+    population_of,
     run_of,
     way_shares,
 )
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
-from excitor.robots.cell import Scene, Zone, clearances, required
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, one_blas_thread
 from excitor.robots.errors import ExcitorError
-from excitor.robots.population import population_clearances
+from excitor.robots.robot import Robot
 
 SMALLEST = 0.05  # of the joints' swing: a motion that is worth running
 _HALVINGS = 5
-
-
-Action = Literal["raise", "widen", "reduce clearance", "grow", "shrink", "move", "remove", "stand elsewhere"]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Relaxation:
-    """Relaxation of one constraint: its value before and after."""
-
-    group: str
-    action: Action
-    unit: str
-    amount: float  # how far: m, rad, N m, m/s
-    before: FloatArray  # (n,): a limit, a range, a size, a place, a pose
-    after: FloatArray
-    words: str  # "raise the torque limit of j2 from 30 to 41 N m"
-    enough: bool = False  # with every other constraint as it is, a motion fits then: it was evaluated
-    motion: Run | None = None  # that motion; it keeps at least the other members
-
-    def __post_init__(self) -> None:
-        freeze(self, before="n", after="n")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -409,8 +395,8 @@ def _member(questions: Questions, amplitude: float, core: BoolArray, g: int, com
     return Member(
         name,
         describe(problem, name),
-        slack_of(elastic, name, miss),
-        "m" if name == HOME else unit_of(problem, name),
+        slack_of(problem, name, miss),
+        unit_of(problem, name),
         worst_row(elastic, compromise.candidate, name),
         tuple(relaxations),
     )
@@ -489,7 +475,6 @@ def _listed(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-SELF = "self-collision"
 HOME = "home pose"
 STILL = "pose of the joints that stand still"
 
@@ -497,6 +482,7 @@ _SHAPES = 12  # ways to swing, drawn at random
 _MEMBERS = 40
 _DRAWN = 400  # random motions at the start of each question
 _PATIENCE = 40  # generations without improvement
+_NEAR_HOME = 0.008  # m or rad that a proposed home pose keeps of every limit
 _KEPT = 480  # motions remembered from question to question
 _BROKEN = 1e3  # stands before whatever a motion that breaks an active constraint is worth
 
@@ -547,26 +533,10 @@ def worst_row(elastic: Elastic, candidate: Candidates, group: str) -> str:
     return str(problem.names[rows[int(np.argmax(found[rows]))]])
 
 
-def joint_of(elastic: Elastic, group: str) -> int:
-    """Find the joint that a group is about: its name's last part."""
-    joints = elastic.problem.robot.joint_names
-    return joints.index(next(name for name in joints if group in [f"{kind} {name}" for kind in _JOINT_KINDS]))
-
-
-_JOINT_KINDS = ("torque peak", "torque rms", "position")
-
-
 def _groups(problem: Problem) -> tuple[list[str], IntArray]:
     """Group the rows of `problem.names`: the groups' names, and each row's group index, (n_rows,)."""
-    labels = list(problem.names)
-    scene, capsules = problem.constraints.scene, problem.robot.capsules
-    if scene is not None:
-        n_links = sum(capsule.link >= 0 for capsule in capsules)
-        counts = {"tool": 1, "links": n_links, "all": n_links + 1}
-        owners = [f"clearance: {zone.name}" for zone in scene.zones for _ in range(counts[zone.bodies])]
-        first = next((k for k, name in enumerate(labels) if name.startswith("clearance: ")), len(labels))
-        n_rows = sum(name.startswith("clearance: ") for name in labels)
-        labels[first : first + n_rows] = owners + [SELF] * (n_rows - len(owners))
+    robot = problem.robot
+    labels = [row.group for item in problem.constraints.searched(robot) for row in item.rows(robot)]
     names = list(dict.fromkeys(labels))
     return names, np.array([names.index(label) for label in labels], dtype=np.int64)
 
@@ -578,7 +548,8 @@ def _placed(problem: Problem) -> BoolArray:
 
 def _position_groups(elastic: Elastic) -> list[tuple[int, int]]:
     """List the groups that are position limits, with their joints."""
-    return [(g, joint_of(elastic, name)) for g, name in enumerate(elastic.names) if name.startswith("position ")]
+    joints = {f"position {name}": j for j, name in enumerate(elastic.problem.robot.joint_names)}
+    return [(g, joints[name]) for g, name in enumerate(elastic.names) if name in joints]
 
 
 def _hull(problem: Problem) -> FloatArray:
@@ -632,7 +603,7 @@ def _way_misses(elastic: Elastic, candidates: Candidates, shape: tuple[int, int]
     """Violations along the straight way from home: zones, self-collision, position limits."""
     way = np.zeros(shape)
     problem = elastic.problem
-    home, scene = problem.constraints.home, problem.constraints.scene
+    home = problem.constraints.home
     if home is None:
         return way
     own, hull = problem.constraints.limits.position, elastic.hull
@@ -640,21 +611,17 @@ def _way_misses(elastic: Elastic, candidates: Candidates, shape: tuple[int, int]
     way[:, elastic.names.index(HOME)] = max(0.0, float((np.maximum(home - hull[:, 1], hull[:, 0] - home) / half).max()))
     for g, j in _position_groups(elastic):
         way[:, g] = max(0.0, home[j] - own[j, 1], own[j, 0] - home[j]) / half[j]
-    if scene is None:
-        return way
-    start = home[None, :, None]
+    start, column = home[None, :, None], 0
     places = start + way_shares(problem) * (candidates.center[:, :, None] - start)
-    left = population_clearances(problem.robot, scene, np.ascontiguousarray(places))
-    short = (required(problem.robot, scene) + SEARCH_CLEARANCE - left) / CLEARANCE_SCALE
-    rows = np.array([name.startswith("clearance: ") for name in problem.names])
-    for g in np.unique(elastic.group[rows]):
-        way[:, g] = np.maximum(short[:, elastic.group[rows] == g].max(axis=1), 0.0)
+    for item in problem.constraints.searched(problem.robot):
+        n_rows = len(item.rows(problem.robot))
+        if item.everywhere:
+            groups = elastic.group[column : column + n_rows]
+            short = item.population(Population(problem.robot, (places, places, places), 0, list))
+            for g in np.unique(groups):
+                way[:, g] = np.maximum(short[:, groups == g].max(axis=1), 0.0)
+        column += n_rows
     return way
-
-
-FARTHEST = 3.0  # m that a zone is moved at most
-_FINE = 1e-3  # m: what distances are rounded up to
-_ROOM = 1.05  # of the least amount, so that a search can move at all
 
 
 def relaxed(problem: Problem, relaxations: Sequence[Relaxation]) -> Problem:
@@ -664,7 +631,7 @@ def relaxed(problem: Problem, relaxations: Sequence[Relaxation]) -> Problem:
         if relaxation.group == STILL:
             pose = np.where(np.isnan(pose), pose, relaxation.after)
         else:
-            constraints = _changed(problem, constraints, relaxation)
+            constraints = _changed(problem.robot, constraints, relaxation)
     changed = build_problem(
         problem.robot,
         problem.excitation,
@@ -687,214 +654,44 @@ def keeps(problem: Problem, candidate: Candidates, groups: Sequence[str] | None 
 def proposals(elastic: Elastic, group: str, candidate: Candidates, miss: float) -> list[Relaxation]:
     """List ways to relax a group so that a motion keeps it; `miss` is its share that is missing."""
     problem = elastic.problem
-    if group.startswith("clearance: "):
-        return _zone_proposals(problem, _zone_of(problem, group), candidate, miss * CLEARANCE_SCALE)
-    if group == SELF:
-        return [_self_proposal(problem, miss * CLEARANCE_SCALE)]
     if group in (HOME, STILL):
         return [_pose_proposal(elastic, group, candidate)]
-    if group.startswith("position "):
-        return [_position_proposal(problem, group, joint_of(elastic, group), candidate)]
-    return [_limit_proposal(elastic, group, miss)]
+    used = np.ptp(problem.position, axis=1) / np.ptp(problem.constraints.limits.position, axis=1)
+    compromise = Compromise(population_of(problem, candidate), used)
+    return _owner(problem, group).proposals(compromise, group, miss)
 
 
 def describe(problem: Problem, group: str) -> str:
     """Describe a group in words, with its limit."""
-    if group.startswith("clearance: "):
-        zone = _zone_of(problem, group)
-        beyond = f", clearance {zone.clearance:g} m" if zone.clearance else ""
-        return f"keep-{zone.keep} zone '{zone.name}' ({zone.shape.kind}{beyond})"
-    if group == SELF:
-        scene = problem.constraints.scene
-        return f"self-collision (clearance {scene.self_clearance if scene else 0.0:g} m)"
     if group == HOME:
         return "home pose, with the straight way from there to the start"
-    if group == STILL:
-        return STILL
-    kind, joint = group, ""
-    for known in ("torque peak", "torque rms", "position"):
-        if group.startswith(known):
-            kind, joint = known, f" of {group.removeprefix(known).strip()}"
-    before = _limit(problem, group)
-    if kind == "position":
-        j = problem.robot.joint_names.index(joint.removeprefix(" of "))
-        return f"position limits{joint} ({_range_words(problem, j, before)})"
-    return f"{kind} limit{joint} ({before[0]:g} {unit_of(problem, group)})"
-
-
-def _limit(problem: Problem, group: str) -> FloatArray:
-    """Read a limit, or a range of positions."""
-    constraints, names = problem.constraints, problem.robot.joint_names
-    if group == "tool speed":
-        return np.array([constraints.tool_speed])
-    for kind, values in (
-        ("torque peak ", constraints.limits.torque),
-        ("torque rms ", constraints.torque_rms),
-        ("position ", constraints.limits.position),
-    ):
-        if group.startswith(kind):
-            return np.atleast_1d(values[names.index(group.removeprefix(kind))])
-    raise ValueError(f"group {group!r} is no limit")
+    return STILL if group == STILL else _owner(problem, group).describe(problem.robot, group)
 
 
 def unit_of(problem: Problem, group: str) -> str:
     """Name the unit of a group's limit."""
-    if group == "tool speed":
-        return "m/s"
-    if group.startswith("clearance: ") or group == SELF:
-        return "m"
-    j = next((j for j, name in enumerate(problem.robot.joint_names) if group.endswith(f" {name}")), -1)
-    sliding = j >= 0 and bool(problem.robot.mechanism.prismatic[j])
-    if group.startswith("torque"):
-        return "N" if sliding else "N m"
-    return "m" if sliding else "rad"
+    if group in (HOME, STILL):
+        return "m" if group == HOME else "rad"
+    return _owner(problem, group).row_of(problem.robot, group).unit
 
 
-def slack_of(elastic: Elastic, group: str, miss: float) -> float:
+def slack_of(problem: Problem, group: str, miss: float) -> float:
     """Turn a missing share into the limit's unit."""
-    problem = elastic.problem
-    if group.startswith("clearance: ") or group in (SELF, HOME):
-        return miss * CLEARANCE_SCALE
-    if group.startswith("position "):
-        return miss * 0.5 * float(np.ptp(problem.position[joint_of(elastic, group)]))
-    return 0.0 if group == STILL else miss * float(_limit(problem, group)[0])
+    if group in (HOME, STILL):
+        return miss * CLEARANCE_SCALE if group == HOME else 0.0
+    return _owner(problem, group).slack(problem.robot, group, miss)
 
 
-def _changed(problem: Problem, constraints: Constraints, relaxation: Relaxation) -> Constraints:
+def _owner(problem: Problem, group: str) -> Constraint:
+    return problem.constraints.owner(problem.robot, group)
+
+
+def _changed(robot: Robot, constraints: Constraints, relaxation: Relaxation) -> Constraints:
     """Apply one relaxation to constraints."""
-    group, after, names = relaxation.group, relaxation.after, problem.robot.joint_names
-    limits, scene = constraints.limits, constraints.scene
-    if group == HOME:
-        return replace(constraints, home=after)
-    if group == "tool speed":
-        return replace(constraints, tool_speed=float(after[0]))
-    for kind, field in (("torque peak ", "torque"), ("position ", "position")):
-        if group.startswith(kind):
-            values = getattr(limits, field).copy()
-            values[names.index(group.removeprefix(kind))] = after if field == "position" else after[0]
-            return replace(constraints, limits=replace(limits, **{field: values}))
-    if group.startswith("torque rms "):
-        rms = constraints.torque_rms.copy()
-        rms[names.index(group.removeprefix("torque rms "))] = after[0]
-        return replace(constraints, torque_rms=rms)
-    assert scene is not None
-    if group == SELF:
-        dropped = relaxation.action == "remove"
-        changed = replace(scene, self_collision=not dropped, self_clearance=0.0 if dropped else float(after[0]))
-        return replace(constraints, scene=changed)
-    own = _zone_of(problem, group)
-    zones = [_changed_zone(zone, relaxation) if zone.name == own.name else zone for zone in scene.zones]
-    return replace(constraints, scene=replace(scene, zones=tuple(zone for zone in zones if zone is not None)))
-
-
-def _changed_zone(zone: Zone, relaxation: Relaxation) -> Zone | None:
-    after = relaxation.after
-    if relaxation.action == "remove":
-        return None
-    if relaxation.action == "reduce clearance":
-        return replace(zone, clearance=float(after[0]))
-    if relaxation.action == "move" or zone.shape.kind == "half-space":
-        T = zone.shape.T_base_shape.copy()
-        T[:3, 3] = after
-        return replace(zone, shape=replace(zone.shape, T_base_shape=T))
-    return replace(zone, shape=replace(zone.shape, size=after))
-
-
-def _zone_of(problem: Problem, group: str) -> Zone:
-    assert problem.constraints.scene is not None
-    name = group.removeprefix("clearance: ")
-    return next(zone for zone in problem.constraints.scene.zones if zone.name == name)
-
-
-def _zone_proposals(problem: Problem, zone: Zone, candidate: Candidates, short: float) -> list[Relaxation]:
-    """Move or resize a zone, or be content with less clearance, where that is all it takes."""
-    group, least, short = f"clearance: {zone.name}", short, _up(_ROOM * short)
-    found = []
-    shape, place = zone.shape, zone.shape.T_base_shape[:3, 3]
-    if zone.keep == "out":
-        found.append(_move(problem, zone, candidate, least))
-    elif shape.kind == "half-space":
-        after = place + short * shape.T_base_shape[:3, 2]
-        words = f"move the border of keep-in zone '{zone.name}' {short:.3f} m outwards"
-        found.append(Relaxation(group, "grow", "m", short, place, after, words))
-    else:
-        grown = shape.size + short * (shape.size > 0.0)
-        words = f"grow keep-in zone '{zone.name}' by {short:.3f} m on every side"
-        found.append(Relaxation(group, "grow", "m", short, shape.size, grown, words))
-    if least <= zone.clearance:
-        less = max(0.0, round(zone.clearance - short, 9))
-        words = f"reduce the clearance of '{zone.name}' from {zone.clearance:g} to {less:g} m"
-        found.append(_of_number(group, "reduce clearance", "m", before=zone.clearance, after=less, words=words))
-    return found
-
-
-def _move(problem: Problem, zone: Zone, candidate: Candidates, short: float) -> Relaxation:
-    """Find the shortest move of a keep-out zone along an axis, of the base or its own, that makes way for a motion."""
-    group, shape = f"clearance: {zone.name}", zone.shape
-    R, place = shape.T_base_shape[:3, :3], shape.T_base_shape[:3, 3]
-    sides = np.concatenate([np.eye(3), -np.eye(3), R.T, -R.T])
-    directions = np.unique(sides.round(12), axis=0) if shape.kind != "half-space" else -R[:, 2][None, :]
-    clear = _clear_of(problem, zone, candidate)
-    best, along = np.inf, directions[0]
-    for direction in directions:
-
-        def holds(distance: float, direction: FloatArray = direction) -> bool:
-            return clear(place + distance * direction)
-
-        distance = _least(holds, short, min(best, FARTHEST))
-        if distance < best:
-            best, along = distance, direction
-    if not np.isfinite(best):
-        words = f"take keep-out zone '{zone.name}' away; moving it {FARTHEST:g} m is not enough"
-        return Relaxation(group, "remove", "m", FARTHEST, place, place, words)
-    best = next((d for d in (_up(_ROOM * best), _up(best)) if clear(place + d * along)), best)
-    words = f"move keep-out zone '{zone.name}' by {best:.3f} m along {_axis_words(along)}"
-    return Relaxation(group, "move", "m", best, place, place + best * along, words)
-
-
-def _clear_of(problem: Problem, zone: Zone, candidate: Candidates) -> Callable[[FloatArray], bool]:
-    """Return a predicate of the zone's position, (3,), m: True if the motion keeps that one zone moved there."""
-    constraints, n = problem.constraints, problem.robot.n_joints
-    assert constraints.scene is not None
-    free = replace(constraints.limits, torque=np.full(n, np.inf))
-    states = motions(problem, candidate)
-    radius = constraints.scene.tool_radius
-
-    def clear(place: FloatArray) -> bool:
-        T = zone.shape.T_base_shape.copy()
-        T[:3, 3] = place
-        moved = replace(zone, shape=replace(zone.shape, T_base_shape=T))
-        alone = Scene((moved,), self_collision=False, tool_radius=radius)
-        only = replace(constraints, limits=free, torque_rms=np.full(n, np.inf), scene=alone, tool_speed=np.inf)
-        return bool((constraint_values(replace(problem, constraints=only), candidate, *states) <= 0.0).all())
-
-    return clear
-
-
-def _least(holds: Callable[[float], bool], start: float, most: float) -> float:
-    """Find the least distance at which a condition holds: doubling, then halving; inf where none up to `most` does."""
-    low, high = 0.0, start
-    while not holds(high):
-        low, high = high, 2.0 * high
-        if low >= most:
-            return np.inf
-    while high - low > 0.2 * _FINE:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
-
-
-def _self_proposal(problem: Problem, short: float) -> Relaxation:
-    scene = problem.constraints.scene
-    assert scene is not None
-    short, least = _up(_ROOM * short), short
-    if least <= scene.self_clearance:
-        less = max(0.0, round(scene.self_clearance - short, 9))
-        words = f"reduce the clearance between the robot's own links from {scene.self_clearance:g} to {less:g} m"
-        return _of_number(SELF, "reduce clearance", "m", before=scene.self_clearance, after=less, words=words)
-    words = f"relax other constraints: links would come {short:.3f} m too close; or check the robot's capsules"
-    none = np.zeros(1)
-    return Relaxation(SELF, "remove", "m", short, none, none, words)
+    if relaxation.group == HOME:
+        return replace(constraints, home=relaxation.after)
+    item = constraints.owner(robot, relaxation.group)
+    return constraints.with_item(item, item.relaxed(robot, relaxation))
 
 
 def _pose_proposal(elastic: Elastic, group: str, candidate: Candidates) -> Relaxation:
@@ -908,87 +705,21 @@ def _pose_proposal(elastic: Elastic, group: str, candidate: Candidates) -> Relax
         before, after = problem.constraints.home, _near_home(problem, center)
         joints = np.arange(center.size)
     amount = float(np.abs(after - before)[joints].max())
-    where = ", ".join(f"{problem.robot.joint_names[j]} {_place_words(problem, j, after[j])}" for j in map(int, joints))
+    where = ", ".join(
+        f"{problem.robot.joint_names[j]} {place_words(problem.robot, j, after[j])}" for j in map(int, joints)
+    )
     verb = "choose another home pose, such as" if group == HOME else "let the joints that do not move stand at"
     return Relaxation(group, "stand elsewhere", "rad", amount, before, after, f"{verb} {where}")
 
 
 def _near_home(problem: Problem, center: FloatArray) -> FloatArray:
     """Go from a motion's centre straight towards home, as far as that is clear."""
-    home, scene = problem.constraints.home, problem.constraints.scene
+    home, robot = problem.constraints.home, problem.robot
     low, high = problem.constraints.limits.position.T
     assert home is not None
     s = np.linspace(0.0, 1.0, 8 * way_shares(problem).size)[:, None]
     way = center + s * (home - center)
-    bad = ((way < low) | (way > high)).any(axis=1)
-    if scene is not None:
-        bad |= (clearances(problem.robot, scene, way) < required(problem.robot, scene) + 2 * 0.004).any(axis=1)
+    lacking = pose_deficits(robot, problem.constraints, way)[1]
+    bad = ((way < low) | (way > high)).any(axis=1) | (lacking > -_NEAR_HOME).any(axis=1)
     last = int(np.argmax(bad)) - 1 if bad.any() else len(way) - 1
     return np.asarray(way[max(last, 0)])
-
-
-def _position_proposal(problem: Problem, group: str, j: int, candidate: Candidates) -> Relaxation:
-    before = problem.constraints.limits.position[j]
-    q = motions(problem, candidate)[0][0, j]
-    low, high = min(before[0], q.min()), max(before[1], q.max())
-    low, high = before[0] + _ROOM * (low - before[0]), before[1] + _ROOM * (high - before[1])
-    share = np.ptp(problem.position[j]) / np.ptp(before)  # of a range that the search uses
-    spare = (1.0 / share - 1.0) * 0.5 * (high - low) * 1.01 + 1e-9
-    after = np.array([low - spare if low < before[0] else low, high + spare if high > before[1] else high])
-    robot = problem.robot.limits.position[j]
-    after = np.clip(after, min(robot[0], before[0]), max(robot[1], before[1]))
-    amount = float(np.abs(after - before).max())
-    unit = "m" if problem.robot.mechanism.prismatic[j] else "rad"
-    words = (
-        f"widen the range of {problem.robot.joint_names[j]} from {_range_words(problem, j, before)} "
-        f"to {_range_words(problem, j, after)}"
-    )
-    return Relaxation(group, "widen", unit, amount, before, after, words)
-
-
-def _limit_proposal(elastic: Elastic, group: str, miss: float) -> Relaxation:
-    problem = elastic.problem
-    before = float(_limit(problem, group)[0])
-    after = _three_digits(before * (1.0 + _ROOM * miss))
-    unit = unit_of(problem, group)
-    if group == "tool speed":
-        words = f"raise the tool's speed limit from {before:g} to {after:g} m/s"
-        return _of_number(group, "raise", unit, before=before, after=after, words=words)
-    j = joint_of(elastic, group)
-    kind = "peak" if group.startswith("torque peak") else "RMS"
-    words = f"raise the {kind} torque limit of {problem.robot.joint_names[j]} from {before:g} to {after:g} {unit}"
-    own = problem.robot.limits.torque[j]
-    words += f" (the robot's own is {own:g} {unit}), or carry less" if after > own else ", or carry less"
-    return _of_number(group, "raise", unit, before=before, after=after, words=words)
-
-
-def _of_number(group: str, action: Action, unit: str, *, before: float, after: float, words: str) -> Relaxation:
-    """Build the relaxation of a single number."""
-    return Relaxation(group, action, unit, abs(after - before), np.array([before]), np.array([after]), words)
-
-
-def _up(distance: float) -> float:
-    return float(np.ceil(distance / _FINE - 1e-9) * _FINE)
-
-
-def _three_digits(value: float) -> float:
-    """Round up to three digits."""
-    if not value > 0.0:
-        return value
-    digit = 10.0 ** (np.floor(np.log10(value)) - 2)
-    return float(np.round(np.ceil(value / digit - 1e-9) * digit, 12))
-
-
-def _place_words(problem: Problem, j: int, q: float) -> str:
-    return f"{q:.3f} m" if problem.robot.mechanism.prismatic[j] else f"{np.degrees(q):.1f}°"
-
-
-def _range_words(problem: Problem, j: int, ends: FloatArray) -> str:
-    return f"{_place_words(problem, j, float(ends[0]))} … {_place_words(problem, j, float(ends[1]))}"
-
-
-def _axis_words(direction: FloatArray) -> str:
-    axis = int(np.argmax(np.abs(direction)))
-    if np.abs(np.delete(direction, axis)).max() < 1e-9:
-        return f"{'-' if direction[axis] < 0.0 else '+'}{'xyz'[axis]}"
-    return "(" + ", ".join(f"{x:.3f}" for x in direction) + ")"

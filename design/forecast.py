@@ -141,15 +141,15 @@ def forecast(
     """Forecast planned runs, joined with earlier information; count the periods for a target relative σ."""
     once = _of_runs(robot, runs, noise)
     total = once if prior_information is None else add([prior_information, once])
-    known = knowledge(total)
+    eigen = knowledge(total)
     rows = [rows_of(robot, run.motion, noise, run.period * run.n_periods) for run in runs]
     periods = _all_periods(robot, runs, once, before=prior_information, target=target)
-    parameters = _parameters(robot, known, column_rms(rows, noise), periods)
-    torques = _torques(robot, known, rows, task)
-    condition = condition_of(rows, np.isfinite(sigmas(known)))
+    parameters = _parameters(robot, eigen, column_rms(rows, noise), periods)
+    torques = _torques(robot, eigen, rows, task)
+    condition = condition_of(rows, np.isfinite(sigmas(eigen)))
     joints = [_joint_check(robot, runs, noise, j, torque) for j, torque in enumerate(torques)]
-    judged = known.condition if prior_information is not None else condition
-    out_of_reach = _out_of_reach(robot, runs, known)
+    judged = eigen.condition if prior_information is not None else condition
+    out_of_reach = _out_of_reach(robot, runs, eigen)
     essential = [p for p in parameters if p.essential and p.name not in out_of_reach]
     checks = judge([(p.name, p.relative_inflated, p.stated) for p in essential], judged, joints)
     believed = coordinates(robot, Prior(), torque_sizes(robot, rows, noise), level=None)
@@ -163,9 +163,9 @@ def forecast(
         standard=forecast_standard(robot, total, believed),
         torques=torques,
         condition=condition,
-        condition_weighted=known.condition,
-        unidentifiable=known.unidentifiable,
-        open_combinations=open_combinations(known),
+        condition_weighted=eigen.condition,
+        unidentifiable=eigen.unidentifiable,
+        open_combinations=open_combinations(eigen),
         advice=advise(robot, [run.motion for run in runs], total, noise),
         checks=checks,
         go=all(check.holds for check in checks),
@@ -215,20 +215,20 @@ def _all_periods(
     robot: Robot, runs: Sequence[PlannedRun], once: Information, *, before: Information | None, target: float
 ) -> tuple[FloatArray, FloatArray]:
     """Count the periods of all runs for a target of relative σ, inflated and white; each a whole number, or inf."""
-    sought = target * np.abs(base_parameters(robot).values(prior(robot)))
+    required = target * np.abs(base_parameters(robot).values(prior(robot)))
     planned = sum(run.n_periods for run in runs)
-    inflated, white = (periods_needed(once, sought, before=before, inflated=k) for k in (True, False))
+    inflated, white = (periods_needed(once, required, before=before, inflated=k) for k in (True, False))
     return np.ceil(planned * inflated * (1.0 - 1e-9)), np.ceil(planned * white * (1.0 - 1e-9))
 
 
 def _parameters(
-    robot: Robot, known: Knowledge, column_sizes: FloatArray, periods: tuple[FloatArray, FloatArray]
+    robot: Robot, eigen: Knowledge, column_sizes: FloatArray, periods: tuple[FloatArray, FloatArray]
 ) -> tuple[ParameterForecast, ...]:
     base = base_parameters(robot)
     values = base.values(prior(robot))
     unknown = ~(robot.known | robot.assumed_zero)
     stated = ~np.any((base.regrouping != 0.0) & unknown, axis=1)
-    sigma, inflated = sigmas(known), sigmas(known, inflated=True)
+    sigma, inflated = sigmas(eigen), sigmas(eigen, inflated=True)
     contributions = column_sizes * np.abs(values)
     return tuple(
         ParameterForecast(
@@ -259,21 +259,21 @@ class Rows:
     count: float
 
 
-def _torques(robot: Robot, known: Knowledge, rows: Sequence[Rows], task: Motion | None) -> tuple[TorqueForecast, ...]:
+def _torques(robot: Robot, eigen: Knowledge, rows: Sequence[Rows], task: Motion | None) -> tuple[TorqueForecast, ...]:
     """Evaluate √mean diag(W C Wᵀ) of each joint."""
-    own = torque_errors(known, rows)
+    own = torque_errors(eigen, rows)
     there = None
     if task is not None:
         if task.q.shape[1] != robot.n_joints or not len(task):
             raise ValueError(f"task has shape {task.q.shape}, expected samples of the {robot.n_joints} joints")
-        there = torque_errors(known, [all_rows(robot, task)])
+        there = torque_errors(eigen, [all_rows(robot, task)])
     return tuple(
         TorqueForecast(name, *own[j], *(there[j] if there is not None else (None, None, None)))
         for j, name in enumerate(robot.joint_names)
     )
 
 
-def _out_of_reach(robot: Robot, runs: Sequence[PlannedRun], known: Knowledge) -> set[str]:
+def _out_of_reach(robot: Robot, runs: Sequence[PlannedRun], eigen: Knowledge) -> set[str]:
     """Name undetermined parameters that no motion of the moving joints could determine: a choice, not a bad design."""
     still = {
         j: float(runs[0].motion.q[0, j])
@@ -281,8 +281,8 @@ def _out_of_reach(robot: Robot, runs: Sequence[PlannedRun], known: Knowledge) ->
         if j not in robot.locked and not any(run.motion.dq[:, j].any() for run in runs)
     }
     if len(still) + len(robot.locked) == robot.n_joints:
-        return set(known.unidentifiable)
-    return set(known.unidentifiable).intersection(lost_when_locked(robot, still).lost if still else ())
+        return set(eigen.unidentifiable)
+    return set(eigen.unidentifiable).intersection(lost_when_locked(robot, still).lost if still else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,14 +345,14 @@ def torque_sizes(robot: Robot, rows: Sequence[Rows], noise: Noise) -> FloatArray
     """Size of each parameter if it alone caused its joints' torques, (n_params,); 0 where its column vanishes."""
     columns = _column_squares(rows) / noise.sigma[:, None] ** 2
     torques = np.sum([r.count * np.sum(r.tau**2 * r.used, axis=0) for r in rows], axis=0) / noise.sigma**2
-    seen = columns > 1e-20 * columns.max(initial=0.0)
-    size = np.sqrt(torques @ seen / np.where(seen.any(axis=0), np.sum(columns * seen, axis=0), 1.0))
+    visible = columns > 1e-20 * columns.max(initial=0.0)
+    size = np.sqrt(torques @ visible / np.where(visible.any(axis=0), np.sum(columns * visible, axis=0), 1.0))
     sizes = np.zeros(len(layout(robot)))
     sizes[base_parameters(robot).kept] = size
     return sizes
 
 
-def torque_errors(known: Knowledge, rows: Sequence[Rows]) -> list[tuple[float, float, float]]:
+def torque_errors(eigen: Knowledge, rows: Sequence[Rows]) -> list[tuple[float, float, float]]:
     """Evaluate rms torque, √mean diag(W C Wᵀ) and the same inflated for each joint; 0 for joints without rows."""
     out = []
     for j in range(rows[0].W.shape[1]):
@@ -360,7 +360,7 @@ def torque_errors(known: Knowledge, rows: Sequence[Rows]) -> list[tuple[float, f
         n = sum(count * len(tau) for _, tau, count in parts)
         sums = np.zeros(3)
         for W, tau, count in parts:
-            errors = [np.sum(deviations(known, W, inflated=k) ** 2) for k in (False, True)]
+            errors = [np.sum(deviations(eigen, W, inflated=k) ** 2) for k in (False, True)]
             sums += count * np.array([np.sum(tau**2), *errors])
         mean = np.sqrt(sums / n) if n else sums
         out.append((float(mean[0]), float(mean[1]), float(mean[2])))

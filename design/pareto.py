@@ -11,8 +11,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from excitor.design.constraints.constraint import SEARCH
 from excitor.design.motion import Run
-from excitor.design.problem import SEARCH_SHARE, Candidates, Problem, decode, encode, evaluate, motions, run_of
+from excitor.design.problem import Candidates, Problem, decode, encode, evaluate, motions, run_of
 from excitor.design.search import Budget, Listener, Progress, SearchResult, feasible_start, solve
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.population import population_tool_speeds
@@ -147,21 +148,21 @@ def measure(problem: Problem, objectives: Sequence[Objective], candidates: Candi
             columns.append(np.full(len(found.value), problem.excitation.duration))
         elif objective == "torque":
             peaks = [k for k, name in enumerate(problem.names) if name.startswith("torque peak ")]
-            columns.append(SEARCH_SHARE * (found.g[:, peaks].max(axis=1) + 1.0))
+            columns.append(SEARCH.share * (found.g[:, peaks].max(axis=1) + 1.0))
         elif "tool speed" in problem.names:
             share = found.g[:, problem.names.index("tool speed")] + 1.0
-            columns.append(SEARCH_SHARE * problem.constraints.tool_speed * share)
+            columns.append(SEARCH.share * problem.constraints.tool_speed * share)
         else:
             columns.append(population_tool_speeds(problem.robot, *motions(problem, candidates)[:2]))
     return np.stack(columns, axis=1), found.g
 
 
 def _check(problems: tuple[Problem, ...], objectives: tuple[Objective, ...]) -> None:
-    known = get_args(Objective)
+    allowed = get_args(Objective)
     if not problems:
         raise ValueError("problems is empty, expected one for each period")
-    if not objectives or len(set(objectives)) != len(objectives) or not set(objectives) <= set(known):
-        raise ValueError(f"objectives are {objectives}, expected different ones of {', '.join(known)}")
+    if not objectives or len(set(objectives)) != len(objectives) or not set(objectives) <= set(allowed):
+        raise ValueError(f"objectives are {objectives}, expected different ones of {', '.join(allowed)}")
     first = problems[0]
     for other in problems[1:]:
         if other.n_design != first.n_design or other.names != first.names:
@@ -226,13 +227,13 @@ def _genetic(archive: _Archive, random: np.random.Generator, extremes: list[Cand
     algorithm = _algorithm(archive, _beginning(archive, random, extremes))
     algorithm.setup(shape, termination=NoTermination(), seed=int(random.integers(2**31)), verbose=False)
     while algorithm.has_next() and archive.spent() < 1.0:
-        asked = algorithm.ask()
-        for key, values in _judge(archive, np.asarray(asked.get("X"), dtype=float)).items():
-            asked.set(key, values)
-        for individual in asked:
+        offspring = algorithm.ask()
+        for key, values in _judge(archive, np.asarray(offspring.get("X"), dtype=float)).items():
+            offspring.set(key, values)
+        for individual in offspring:
             individual.evaluated.update(("F", "G", "H"))
-        algorithm.evaluator.n_eval += len(asked)
-        algorithm.tell(infills=asked)
+        algorithm.evaluator.n_eval += len(offspring)
+        algorithm.tell(infills=offspring)
 
 
 def _algorithm(archive: _Archive, sampling: FloatArray) -> Any:

@@ -5,26 +5,18 @@ moving joint where it swings about, then the amplitudes of its sines and cosines
 pose, that pose. Constraints at the samples where they are nearly reached have slopes, for the last stage of a search.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.design.constraints import Constraints
+from excitor.design.constraints.constraint import SEARCH, Constraint, Population, States, Trace
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, Model, values
 from excitor.design.motion import Excitation, Run, period_grid, periodic_run, ramp_waves, waves
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
-from excitor.robots.cell import clearances, required, row_names
-from excitor.robots.dynamics import inverse_dynamics
-from excitor.robots.gram import gram_gradient
-from excitor.robots.parameters import prior
-from excitor.robots.population import population_clearances, population_tool_speeds, population_torques
-from excitor.robots.robot import CanBeSingular, Motion, Robot
+from excitor.robots.robot import Motion, Robot
 
 DRY_RUN = 0.15  # share of the amplitude that a dry run swings
-CLEARANCE_SCALE = 0.1  # m of missing clearance that weigh like a limit doubled
-SEARCH_CLEARANCE = 0.001  # m kept beyond what is required, for what happens between the samples
-SEARCH_SHARE = 0.995  # of limits without a bound between the samples
 N_SAMPLES = 192  # of a period, at least
 _WAY_SAMPLES = 24  # of the straight way from home to the start
 
@@ -96,7 +88,7 @@ def build_problem(
     basis = tuple(_basis(excitation, n_period, order) for order in range(4 if jerk_limited else 3))
     factor = float(np.cos(np.pi * excitation.harmonics[-1] / n_period))
     if excitation.ramp > 0.0:
-        factor = min(factor, SEARCH_SHARE)
+        factor = min(factor, SEARCH.share)
     middle = limits.position.mean(axis=1)
     half = 0.5 * np.ptp(limits.position, axis=1)
     position = np.stack([middle - factor * half, middle + factor * half], axis=1)
@@ -120,7 +112,7 @@ def build_problem(
         position=position,
         rates=rates,
         amplitude=np.where(excitation.moving[:, None], reach, 0.0),
-        names=tuple(_names(robot, constraints)),
+        names=tuple(row.name for item in constraints.searched(robot) for row in item.rows(robot)),
     )
 
 
@@ -183,28 +175,15 @@ def constraint_values(
     problem: Problem, candidates: Candidates, q: FloatArray, dq: FloatArray, ddq: FloatArray
 ) -> FloatArray:
     """Evaluate g ≤ 0 of everything that `decode` does not keep by itself, (n_candidates, n_constraints)."""
-    constraints = problem.constraints
-    parts: list[FloatArray] = []
-    peak_limited, rms_limited = _torque_limited(constraints)
-    if peak_limited.any() or rms_limited.any():
-        peak, square = population_torques(problem.robot, q, dq, ddq, n_mean=problem.n_period)
-        with np.errstate(over="ignore", invalid="ignore"):
-            parts.append(peak[:, peak_limited] / (SEARCH_SHARE * constraints.limits.torque[peak_limited]) - 1.0)
-            rms = np.sqrt(square[:, rms_limited])
-            parts.append(rms / (SEARCH_SHARE * constraints.torque_rms[rms_limited]) - 1.0)
-    if constraints.scene is not None:
-        wanted = required(problem.robot, constraints.scene) + SEARCH_CLEARANCE
-        places = np.concatenate([q, *_quiet_places(problem, candidates, q)], axis=2)
-        found = population_clearances(problem.robot, constraints.scene, np.ascontiguousarray(places))
-        parts.append((wanted - found) / CLEARANCE_SCALE)
-    if np.isfinite(constraints.tool_speed):
-        speed = population_tool_speeds(problem.robot, q, dq)
-        parts.append(speed[:, None] / (SEARCH_SHARE * constraints.tool_speed) - 1.0)
-    mechanism = problem.robot.mechanism
-    if constraints.singularity > 0.0 and isinstance(mechanism, CanBeSingular):
-        least = np.array([mechanism.singularity_distances(one.T).min(axis=0) for one in q])
-        parts.append(1.0 - SEARCH_SHARE * least / constraints.singularity)
+    population = population_of(problem, candidates, (q, dq, ddq))
+    parts = [item.population(population) for item in problem.constraints.searched(problem.robot)]
     return np.concatenate(parts, axis=1) if parts else np.empty((len(q), 0))
+
+
+def population_of(problem: Problem, candidates: Candidates, states: States | None = None) -> Population:
+    """Collect what constraints need of a population."""
+    states = motions(problem, candidates) if states is None else states
+    return Population(problem.robot, states, problem.n_period, lambda: _quiet_places(problem, candidates, states[0]))
 
 
 def run_of(problem: Problem, candidates: Candidates, k: int = 0) -> Run:
@@ -250,23 +229,6 @@ def _basis(excitation: Excitation, n_period: int, order: int) -> FloatArray:
     return np.concatenate([steady, entering, leaving], axis=1)
 
 
-def _torque_limited(constraints: Constraints) -> tuple[BoolArray, BoolArray]:
-    return np.isfinite(constraints.limits.torque), np.isfinite(constraints.torque_rms)
-
-
-def _names(robot: Robot, constraints: Constraints) -> list[str]:
-    peak, rms = _torque_limited(constraints)
-    names = [f"torque peak {robot.joint_names[j]}" for j in np.flatnonzero(peak)]
-    names += [f"torque rms {robot.joint_names[j]}" for j in np.flatnonzero(rms)]
-    if constraints.scene is not None:
-        names += [f"clearance: {row}" for row in row_names(robot, constraints.scene)]
-    if np.isfinite(constraints.tool_speed):
-        names.append("tool speed")
-    if constraints.singularity > 0.0 and isinstance(robot.mechanism, CanBeSingular):
-        names += [f"singularity: {name}" for name in robot.mechanism.singularity_names]
-    return names
-
-
 def _check_limits(robot: Robot, excitation: Excitation, constraints: Constraints) -> None:
     if excitation.moving.size != robot.n_joints:
         raise ValueError(f"moving has {excitation.moving.size} joints, expected the robot's {robot.n_joints}")
@@ -281,11 +243,18 @@ def _check_limits(robot: Robot, excitation: Excitation, constraints: Constraints
             raise ValueError(f"limits of {name} leave no motion: {rates}; each must be positive")
 
 
-States = tuple[FloatArray, FloatArray, FloatArray]
-
 NEAR = -0.25  # samples further inside than this share of their limit are left out of a step
 MOST = 12  # extremes of one limit; a box alone has six faces to touch
 _STEP = 1e-6
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ActiveRows:
+    """Rows of one constraint that a search step keeps: each at a sample of it."""
+
+    item: Constraint
+    samples: IntArray  # (n,); of a mean over the period: 0
+    rows: IntArray  # (n,)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -294,11 +263,21 @@ class Active:
 
     A: FloatArray  # (n_linear, n_design): joint limits at samples, A x + b ≤ 0
     b: FloatArray
-    torque: tuple[IntArray, IntArray]  # samples, joints
-    rms: IntArray  # joints
-    clearance: tuple[IntArray, IntArray]  # places, rows
-    speed: IntArray  # samples
-    singular: tuple[IntArray, IntArray]  # samples, types of singularity
+    parts: tuple[ActiveRows, ...]  # of the other constraints, in their order
+
+    @property
+    def n_beyond_joints(self) -> int:
+        """Count the rows that are not joint limits."""
+        return sum(part.rows.size for part in self.parts)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Places:
+    """Samples that a constraint is evaluated at: states, and how they depend on coefficients."""
+
+    states: States  # each (n, n_joints)
+    center_share: FloatArray  # (n,): of the centre in q
+    bases: tuple[FloatArray, ...]  # orders 0, 1, 2; (2 n_harmonics, n)
 
 
 def active_set(problem: Problem, x: FloatArray, *, near: float = NEAR, most: int = MOST) -> Active:
@@ -308,67 +287,58 @@ def active_set(problem: Problem, x: FloatArray, *, near: float = NEAR, most: int
     """
     candidate = coefficients(problem, x[None])
     A, b = _joint_rows(problem, candidate, near, most)
-    none = np.empty(0, dtype=np.int64)
-    torque, rms, clearance, speed = (none, none), none, (none, none), none
-    constraints = problem.constraints
-    if np.isfinite(constraints.limits.torque).any() or np.isfinite(constraints.torque_rms).any():
-        tau = inverse_dynamics(problem.robot, Motion(*_states(problem, candidate)))
-        torque = _extremes(np.abs(tau) / (SEARCH_SHARE * constraints.limits.torque) - 1.0, near, most)
-        found = np.sqrt(np.mean(tau[: problem.n_period] ** 2, axis=0))
-        rms = np.flatnonzero(found / (SEARCH_SHARE * constraints.torque_rms) - 1.0 > near)
-    if constraints.scene is not None:
-        lacking = required(problem.robot, constraints.scene) + SEARCH_CLEARANCE
-        places = _places(problem, candidate)[0]
-        left = clearances(problem.robot, constraints.scene, places)
-        clearance = _extremes((lacking - left) / CLEARANCE_SCALE, near, most)
-    if np.isfinite(constraints.tool_speed):
-        states = _states(problem, candidate)
-        shares = _speeds(problem, states)[:, None] / (SEARCH_SHARE * constraints.tool_speed)
-        speed = _extremes(shares - 1.0, near, most)[0]
-    singular = (none, none)
-    if constraints.singularity > 0.0 and isinstance(problem.robot.mechanism, CanBeSingular):
-        left = problem.robot.mechanism.singularity_distances(_states(problem, candidate)[0])
-        singular = _extremes(1.0 - SEARCH_SHARE * left / constraints.singularity, near, most)
-    return Active(A, b, torque, rms, clearance, speed, singular)
+    parts = []
+    for item in problem.constraints.searched(problem.robot):
+        if item.per_period:
+            rows = np.flatnonzero(item.means(problem.robot, _period(problem, candidate)) > near)
+            parts.append(ActiveRows(item, np.zeros_like(rows), rows))
+        else:
+            states = _places_of(problem, item, candidate).states
+            parts.append(ActiveRows(item, *_extremes(_share(problem, item, states), near, most)))
+    return Active(A, b, tuple(parts))
 
 
 def active_values(problem: Problem, active: Active, x: FloatArray) -> FloatArray:
     """Evaluate the chosen constraints g ≤ 0, (n,)."""
-    parts: list[FloatArray] = [active.A @ x + active.b]
-    if _any_beyond_joints(active):
+    values: list[FloatArray] = [active.A @ x + active.b]
+    if active.n_beyond_joints:
         candidate = coefficients(problem, x[None])
-        states = _states(problem, candidate)
-        parts += [
-            _torque(problem, active)(_at(states, active.torque[0]), np.arange(active.torque[0].size)),
-            _rms(problem, active.rms, states)[0],
-            _clearance(problem, active, _places(problem, candidate)[0][active.clearance[0]]),
-            _speeds(problem, _at(states, active.speed)) / (SEARCH_SHARE * problem.constraints.tool_speed) - 1.0,
-            _singular(problem, active)(_at(states, active.singular[0]), np.arange(active.singular[0].size)),
-        ]
-    return np.concatenate(parts)
+        for part in active.parts:
+            if part.item.per_period:
+                values.append(part.item.means(problem.robot, _period(problem, candidate))[part.rows])
+            else:
+                places = _places_of(problem, part.item, candidate)
+                values.append(_chosen(problem, part, _at(places.states, part.samples)))
+    return np.concatenate(values)
 
 
 def active_slopes(problem: Problem, active: Active, x: FloatArray) -> FloatArray:
     """Differentiate the chosen constraints by design variables, (n, n_design)."""
-    parts = [active.A]
-    if _any_beyond_joints(active):
-        candidate = coefficients(problem, x[None])
-        states = _states(problem, candidate)
-        limit = SEARCH_SHARE * problem.constraints.tool_speed
-        slopes = [
-            _state_slopes(problem, states, active.torque[0], _torque(problem, active)),
-            _rms(problem, active.rms, states)[1],
-            _clearance_slopes(problem, active, candidate),
-            _state_slopes(problem, states, active.speed, lambda chosen, _: _speeds(problem, chosen) / limit),
-            _state_slopes(problem, states, active.singular[0], _singular(problem, active)),
-        ]
-        parts.append(by_design(problem, np.concatenate(slopes)))
-    return np.concatenate(parts)
+    if not active.n_beyond_joints:
+        return active.A
+    candidate = coefficients(problem, x[None])
+    slopes = []
+    for part in active.parts:
+        if part.item.per_period:
+            bars = part.item.mean_slopes(problem.robot, _period(problem, candidate), part.rows)
+            slopes += [coefficient_slope(problem, bar)[None] for bar in bars]
+        else:
+            slopes.append(_sample_slopes(problem, part, _places_of(problem, part.item, candidate)))
+    return np.concatenate([active.A, by_design(problem, np.concatenate(slopes))])
 
 
-def _any_beyond_joints(active: Active) -> bool:
-    chosen = (active.torque[0], active.rms, active.clearance[0], active.speed, active.singular[0])
-    return any(samples.size for samples in chosen)
+def _share(problem: Problem, item: Constraint, states: States) -> FloatArray:
+    """Evaluate g of every row at given states, (n, n_rows)."""
+    trace = Trace(problem.robot, Motion(*states))
+    return item.violations(problem.robot, item.values(trace))
+
+
+def _chosen(problem: Problem, part: ActiveRows, states: States) -> FloatArray:
+    """Evaluate g of the chosen rows at the states of their samples, or at several copies of these, (n,)."""
+    if not part.rows.size:
+        return np.empty(0)
+    rows = np.tile(part.rows, len(states[0]) // part.rows.size)
+    return np.asarray(_share(problem, part.item, states)[np.arange(rows.size), rows])
 
 
 def by_design(problem: Problem, slope: FloatArray) -> FloatArray:
@@ -433,62 +403,18 @@ def _states(problem: Problem, candidate: Candidates) -> States:
     return q.T, (swing @ problem.basis[1]).T, (swing @ problem.basis[2]).T
 
 
+def _period(problem: Problem, candidate: Candidates) -> Motion:
+    return Motion(*(x[: problem.n_period] for x in _states(problem, candidate)))
+
+
 def _at(states: States, samples: IntArray) -> States:
     return states[0][samples], states[1][samples], states[2][samples]
 
 
-def _torque(problem: Problem, active: Active) -> Callable[[States, IntArray], FloatArray]:
-    joints = active.torque[1]
-    limits = SEARCH_SHARE * problem.constraints.limits.torque[joints]
-
-    def value(states: States, rows: IntArray) -> FloatArray:
-        if not rows.size:
-            return np.empty(0)
-        tau = inverse_dynamics(problem.robot, Motion(*states))
-        return np.asarray(np.abs(tau[np.arange(rows.size), joints[rows]]) / limits[rows] - 1.0)
-
-    return value
-
-
-def _singular(problem: Problem, active: Active) -> Callable[[States, IntArray], FloatArray]:
-    types, mechanism = active.singular[1], problem.robot.mechanism
-
-    def value(states: States, rows: IntArray) -> FloatArray:
-        if not rows.size or not isinstance(mechanism, CanBeSingular):
-            return np.empty(0)
-        left = mechanism.singularity_distances(states[0])[np.arange(rows.size), types[rows]]
-        return np.asarray(1.0 - SEARCH_SHARE * left / problem.constraints.singularity)
-
-    return value
-
-
-def _rms(problem: Problem, joints: IntArray, states: States) -> tuple[FloatArray, FloatArray]:
-    """Evaluate √mean τ_i² over the period, and its slopes by Σ_k τ_ik² = χᵀ G_i χ, G_i the Gram matrix of joint i."""
-    n = problem.n_period
-    J = np.zeros((joints.size, problem.robot.n_joints, 1 + problem.amplitude.shape[1]))
-    if not joints.size:
-        return np.empty(0), J
-    motion = Motion(*(x[:n] for x in states))
-    found = np.sqrt(np.mean(inverse_dynamics(problem.robot, motion)[:, joints] ** 2, axis=0))
-    limits = SEARCH_SHARE * problem.constraints.torque_rms[joints]
-    chi = prior(problem.robot)
-    for row, i in enumerate(joints):
-        weights = np.zeros(problem.robot.n_joints)
-        weights[i] = 1.0
-        bars = gram_gradient(problem.robot, motion, gram_bar=np.outer(chi, chi), weights=weights)
-        J[row] = coefficient_slope(problem, bars) / (2.0 * n * max(found[row], 1e-12) * limits[row])
-    return found / limits - 1.0, J
-
-
-def _speeds(problem: Problem, states: States) -> FloatArray:
-    """Evaluate the tool's speed sample by sample: a population of motions of one sample, m/s."""
-    if not len(states[0]):
-        return np.empty(0)
-    return population_tool_speeds(problem.robot, states[0][:, :, None], states[1][:, :, None])
-
-
-def _places(problem: Problem, candidate: Candidates) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """List all places that must be clear: q (n, n_joints), the centre's share, and the waves' (2 n_harmonics, n)."""
+def _places_of(problem: Problem, item: Constraint, candidate: Candidates) -> _Places:
+    """List the samples of a constraint: the run's, and where it holds everywhere those of dry run and way, too."""
+    if not item.everywhere:
+        return _Places(_states(problem, candidate), np.ones(problem.basis[0].shape[1]), problem.basis)
     run = problem.basis[0]
     dry = DRY_RUN * run[:, : problem.n_period : 4]
     shares = way_shares(problem)
@@ -497,48 +423,24 @@ def _places(problem: Problem, candidate: Candidates) -> tuple[FloatArray, FloatA
     center = candidate.center[0]
     home = center if problem.constraints.home is None else problem.constraints.home
     q = (candidate.swing[0] @ basis).T + center * center_share[:, None] + home * (1.0 - center_share)[:, None]
-    return q, center_share, basis
+    zero = np.zeros_like(q)
+    return _Places((q, zero, zero), center_share, (basis,))
 
 
-def _clearance(problem: Problem, active: Active, q: FloatArray) -> FloatArray:
-    scene, rows = problem.constraints.scene, active.clearance[1]
-    if scene is None or not rows.size:
-        return np.empty(0)
-    wanted = required(problem.robot, scene)[rows] + SEARCH_CLEARANCE
-    rows = np.tile(rows, len(q) // rows.size)
-    left = clearances(problem.robot, scene, q)[np.arange(rows.size), rows]
-    return np.asarray((np.tile(wanted, rows.size // wanted.size) - left) / CLEARANCE_SCALE)
-
-
-def _clearance_slopes(problem: Problem, active: Active, candidate: Candidates) -> FloatArray:
-    at = active.clearance[0]
-    J = np.zeros((at.size, problem.robot.n_joints, 1 + problem.amplitude.shape[1]))
-    if at.size:
-        q, center_share, basis = _places(problem, candidate)
-        by_q = _differences(_clearance(problem, active, _moved(q[at])), at.size)
-        J[:, :, 0] = by_q * center_share[at, None]
-        J[:, :, 1:] = by_q[:, :, None] * basis[:, at].T[:, None, :]
-    return J
-
-
-def _state_slopes(
-    problem: Problem, states: States, at: IntArray, value: Callable[[States, IntArray], FloatArray]
-) -> FloatArray:
-    """Differentiate value by the states at chosen samples, then by coefficients, (n, n_joints, 1 + 2 n_harmonics)."""
-    n, (n_joints, n_waves) = at.size, problem.amplitude.shape
-    J = np.zeros((n, n_joints, 1 + n_waves))
-    if not n:
+def _sample_slopes(problem: Problem, part: ActiveRows, places: _Places) -> FloatArray:
+    """Differentiate the chosen rows by the states of their samples, then by coefficients, (n, n_joints, 1 + 2 n_h)."""
+    at, (n_joints, n_waves) = part.samples, problem.amplitude.shape
+    J = np.zeros((at.size, n_joints, 1 + n_waves))
+    if not at.size:
         return J
-    chosen = _at(states, at)
-    copies = 2 * n_joints
-    rows = np.tile(np.arange(n), copies)
-    for order in range(3):
+    chosen, copies = _at(places.states, at), 2 * n_joints
+    for order in range(part.item.order + 1):
         moved = [np.tile(state, (copies, 1)) for state in chosen]
         moved[order] = _moved(chosen[order])
-        by_state = _differences(value((moved[0], moved[1], moved[2]), rows), n)
-        J[:, :, 1:] += by_state[:, :, None] * problem.basis[order][:, at].T[:, None, :]
+        by_state = _differences(_chosen(problem, part, (moved[0], moved[1], moved[2])), at.size)
+        J[:, :, 1:] += by_state[:, :, None] * places.bases[order][:, at].T[:, None, :]
         if order == 0:
-            J[:, :, 0] = by_state
+            J[:, :, 0] = by_state * places.center_share[at, None]
     return J
 
 

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from excitor.design.constraints import Constraints, Margins, reduced
+from excitor.design.constraints.constraints import Constraints, Margins, reduced
 from excitor.design.criteria import Model
 from excitor.design.motion import Run
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
@@ -200,9 +200,9 @@ def excited_columns(robot: Robot, moving: BoolArray, kept: IntArray, pose: Float
     W = observation(robot, held)[:, kept]
     norms = np.linalg.norm(W, axis=0)
     links = np.asarray(kept) < layout(robot).n_link_params
-    seen = norms > np.where(links, TOLERANCE * norms[links].max(initial=0.0), 0.0)
+    excited = norms > np.where(links, TOLERANCE * norms[links].max(initial=0.0), 0.0)
     basis, chosen = np.empty((len(W), 0)), []
-    for k in np.flatnonzero(seen):
+    for k in np.flatnonzero(excited):
         rest = W[:, k] / norms[k]
         for _ in range(2):  # once is not orthogonal enough
             rest = rest - basis @ (basis.T @ rest)

@@ -194,7 +194,7 @@ def run_search(
         with one_blas_thread():
             for chain in range(n_chains):
                 state = states.get(chain) or empty_state(search.problem)
-                heard = replace(observer, listen=_told_the_best(observer.listen, _best(states.values())))
+                heard = replace(observer, listen=_with_best(observer.listen, _best(states.values())))
                 states[chain], whole = run_chain(search, chain, state, heard, until_stage)
                 if not whole:
                     interrupted = True
@@ -202,9 +202,9 @@ def run_search(
     return _collected(search.problem, [states[chain] for chain in sorted(states)], interrupted)
 
 
-def _told_the_best(listen: Listener | None, known: float) -> Listener | None:
+def _with_best(listen: Listener | None, best: float) -> Listener | None:
     """Let a listener to one chain hear of the best value of the chains before it, too."""
-    return None if listen is None else lambda progress: listen(replace(progress, best=min(progress.best, known)))
+    return None if listen is None else lambda progress: listen(replace(progress, best=min(progress.best, best)))
 
 
 def run_chain(
@@ -531,13 +531,13 @@ def _run(
     shape = PymooProblem(n_var=n, n_obj=1, n_ieq_constr=n_limits, xl=-np.ones(n), xu=np.ones(n))
     algorithm.setup(shape, termination=NoTermination(), seed=int(random.integers(2**31)), verbose=False)
     while algorithm.has_next():
-        asked = algorithm.ask()
-        for key, value in judge(ledger, asked.get("X")).items():
-            asked.set(key, value)
-        for individual in asked:
+        offspring = algorithm.ask()
+        for key, value in judge(ledger, offspring.get("X")).items():
+            offspring.set(key, value)
+        for individual in offspring:
             individual.evaluated.update(("F", "G", "H"))
-        algorithm.evaluator.n_eval += len(asked)
-        algorithm.tell(infills=asked)
+        algorithm.evaluator.n_eval += len(offspring)
+        algorithm.tell(infills=offspring)
         if ledger.spent() >= ledger.allowance:
             break
 

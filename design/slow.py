@@ -12,10 +12,11 @@ import numpy as np
 import scipy.linalg
 
 from excitor.design.approach import BlockedPose, NoPath, Sampling, approach, blocked, is_clear
-from excitor.design.constraints import Constraints, row_excesses, row_limits, row_values
+from excitor.design.constraints.constraint import Trace
+from excitor.design.constraints.constraint import excesses as excessive
+from excitor.design.constraints.constraints import Constraints, pose_deficits, worse, worst_rows
 from excitor.design.motion import RISE_MOST, Run, line_run
 from excitor.robots.arrays import FloatArray, IntArray
-from excitor.robots.cell import clearances, required, row_names
 from excitor.robots.dynamics import frame_jacobian, inverse_dynamics, regressor
 from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import friction_model
@@ -58,18 +59,18 @@ def measured_duration(run: Run) -> float:
 
 def excesses(robot: Robot, run: Run, constraints: Constraints, *, step: float = 0.01) -> tuple[str, ...]:
     """Name every constraint that the run breaks on a grid of `step` s, with its limit and its worst; none if clear."""
-    rows = row_limits(robot, constraints)
-    worst = np.full(len(rows.names), -np.inf)
+    worst: FloatArray | None = None
     square, n = np.zeros(robot.n_joints), max(2, int(np.ceil(run.duration / step)) + 1)
     for part in _chunks(n):
         t = part * (run.duration / (n - 1))
-        motion = run.motion(t)
-        tau = inverse_dynamics(robot, motion)
-        square += np.square(tau).sum(axis=0)
-        values = row_values(robot, constraints, motion, jerk=run.at(t, 3), tau=tau)
-        worst = np.maximum(worst, values)
+        trace = Trace(robot, run.motion(t), run.at(t, 3))
+        square += np.square(trace.torque).sum(axis=0)
+        rows, values = worst_rows(robot, constraints, trace)
+        worst = values if worst is None else worse(rows, worst, values)
+    assert worst is not None
+    limits = np.array([row.limit for row in rows])
+    found = list(excessive(rows, worst, _ROUNDING * np.maximum(1.0, np.abs(limits))).values())
     rms = np.sqrt(square / n)
-    found = list(row_excesses(rows, worst, _ROUNDING * np.maximum(1.0, np.abs(rows.limits))).values())
     found += [
         f"torque rms {name} reaches {value:.4g}, limit {limit:.4g}"
         for name, value, limit in zip(robot.joint_names, rms, constraints.torque_rms, strict=True)
@@ -505,9 +506,8 @@ def _static_values(robot: Robot, constraints: Constraints, sides: FloatArray) ->
     flat = sides.reshape(-1, n_joints)
     names = [f"holding torque of {name}" for name in robot.joint_names]
     values = [np.abs(inverse_dynamics(robot, posture(flat))) - SHARE * constraints.limits.torque]
-    if constraints.scene is not None:
-        names += row_names(robot, constraints.scene)
-        values.append(required(robot, constraints.scene) - clearances(robot, constraints.scene, flat))
+    rows, deficits = pose_deficits(robot, constraints, flat)
+    names, values = names + [row.what for row in rows], [*values, deficits]
     return np.concatenate(values, axis=1).reshape(n_sides, n_poses, -1).max(axis=0), names
 
 

@@ -14,26 +14,26 @@ from typing import Any, Literal
 
 import numpy as np
 
-from excitor.design.certify.certificate import Margin, above, below
-from excitor.design.constraints import Constraints
+from excitor.design.certify.margin import Margin, Row, margin_of
+from excitor.design.constraints.constraint import Constraint, Population, Reserve, Trace
+from excitor.design.constraints.constraints import Constraints, pose_deficits
+from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.criteria import Criterion, values
 from excitor.design.motion import Phase, rise
 from excitor.design.search import STAGES, Listener, Progress
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.base import base_parameters
-from excitor.robots.cell import clearances, required, row_names, tool_speeds
 from excitor.robots.dynamics import inverse_dynamics, mass_matrix, regressor
 from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import friction_model
 from excitor.robots.gram import condition_number, stack
 from excitor.robots.parameters import layout, prior
-from excitor.robots.population import population_clearances, population_grams, population_tool_speeds
+from excitor.robots.population import population_grams
 from excitor.robots.robot import Motion, Robot, posture
 from excitor.robots.simulate import SimulatedRuns, Steps, run_motion, simulate, stable_substeps, with_friction_width
 
-SEARCH_SHARE = 0.97  # of each limit that the search uses; the rest is for what happens between its samples
-SEARCH_CLEARANCE = 0.005  # m kept beyond what is required
-CLEARANCE_SCALE = 0.1  # m of missing clearance that weigh like a limit doubled
+SEARCH = Reserve(0.97, 0.005)  # samples of a simulated motion are far apart
+STATED = Reserve(1.0, 0.0)
 SEARCH_WIDTH = 0.05  # rad/s over which a true sign is smoothed while searching
 REST_SPEED = 2.0 * SEARCH_WIDTH  # rad/s: slower than this, smoothed friction and standing still look alike
 _GRAM_SAMPLES = 2000
@@ -153,7 +153,7 @@ def decode(problem: TorqueProblem, X: FloatArray) -> list[TorqueTrajectory]:
     excitation = problem.excitation
     driven, w = excitation.driven, excitation.n_waves
     x = np.clip(X, -1.0, 1.0).reshape(len(X), int(driven.sum()), 1 + 3 * w)
-    most = SEARCH_SHARE * problem.constraints.limits.torque[driven][:, None]
+    most = SEARCH.share * problem.constraints.limits.torque[driven][:, None]
     low, high = np.log(excitation.band)
     sizes = np.concatenate([x[:, :, :1], 0.5 * (1.0 + x[:, :, 1 : 1 + w])], axis=2)
     sizes *= most / np.maximum(1.0, np.abs(sizes).sum(axis=2, keepdims=True))
@@ -173,7 +173,7 @@ def decode(problem: TorqueProblem, X: FloatArray) -> list[TorqueTrajectory]:
 def encode(problem: TorqueProblem, trajectory: TorqueTrajectory) -> FloatArray:
     """Turn torques back into design variables, (n_design,)."""
     driven = problem.excitation.driven
-    most = SEARCH_SHARE * problem.constraints.limits.torque[driven][:, None]
+    most = SEARCH.share * problem.constraints.limits.torque[driven][:, None]
     low, high = np.log(problem.excitation.band)
     sizes = trajectory.amplitudes[driven]
     phases = trajectory.phases[driven] + np.where(sizes < 0.0, np.pi, 0.0)
@@ -242,29 +242,18 @@ def conditions(problem: TorqueProblem, runs: SimulatedRuns) -> FloatArray:
     return np.where(np.isinf(runs.diverged_at), found, np.inf)
 
 
-def violations(problem: TorqueProblem, runs: SimulatedRuns, *, share: float = SEARCH_SHARE) -> FloatArray:
-    """Evaluate g ≤ 0 of every constraint in shares of its limit, (n_runs, n_names); share 1 takes limits as stated."""
-    constraints = problem.constraints
-    limits = constraints.limits
-    end = runs.t[-1]
-    parts = [np.where(np.isinf(runs.diverged_at), -1.0, 1.0 - runs.diverged_at / end)[:, None]]
-    low, high = limits.position.T
-    both = np.isfinite(limits.position).all(axis=1)
-    half = np.where(both, 0.5 * (np.where(both, high, 1.0) - np.where(both, low, -1.0)), 1.0)
-    spare = (1.0 - share) * half
-    parts.append((low + spare - runs.q.min(axis=2))[:, np.isfinite(low)] / half[np.isfinite(low)])
-    parts.append((runs.q.max(axis=2) - high + spare)[:, np.isfinite(high)] / half[np.isfinite(high)])
-    for limit, found in (
-        (limits.velocity, np.abs(runs.dq).max(axis=2)),
-        (limits.acceleration, np.abs(runs.ddq).max(axis=2)),
-        (limits.torque, np.abs(runs.tau).max(axis=2)),
-        (constraints.torque_rms, np.sqrt(np.square(runs.tau[:, :, : problem.excitation.n_measured]).mean(axis=2))),
-    ):
-        stated = np.isfinite(limit)
-        parts.append(found[:, stated] / (share * limit[stated]) - 1.0)
-    parts.append(np.abs(runs.dq[:, :, -1]) / REST_SPEED - 1.0)
-    parts.append(_cell_violations(problem, runs, share))
-    return np.concatenate(parts, axis=1)
+def violations(problem: TorqueProblem, runs: SimulatedRuns, *, reserve: Reserve = SEARCH) -> FloatArray:
+    """Evaluate g ≤ 0 of every constraint in shares of its limit, (n_runs, n_names), less a reserve."""
+    population = Population(problem.robot, (runs.q, runs.dq, runs.ddq), problem.excitation.n_measured, list)
+    population.reserve = reserve
+    tau = runs.tau
+    population.torques = (
+        np.abs(tau).max(axis=2),
+        np.square(tau[:, :, : problem.excitation.n_measured]).mean(axis=2),
+    )
+    diverged = np.where(np.isinf(runs.diverged_at), -1.0, 1.0 - runs.diverged_at / runs.t[-1])[:, None]
+    parts = [item.population(population) for item in _items(problem.robot, problem.constraints)]
+    return np.concatenate([diverged, *parts, np.abs(runs.dq[:, :, -1]) / REST_SPEED - 1.0], axis=1)
 
 
 def repair(problem: TorqueProblem, X: FloatArray, *, rounds: int = 12) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -302,54 +291,22 @@ def scaled(trajectory: TorqueTrajectory, factors: FloatArray | float) -> TorqueT
     )
 
 
-def _cell_violations(problem: TorqueProblem, runs: SimulatedRuns, share: float) -> FloatArray:
-    """Evaluate g ≤ 0 of the clearances and the tool's speed, (n_runs, n_rows)."""
-    constraints = problem.constraints
-    parts: list[FloatArray] = [np.empty((len(runs.q), 0))]
-    if constraints.scene is not None:
-        wanted = required(problem.robot, constraints.scene) + (SEARCH_CLEARANCE if share < 1.0 else 0.0)
-        left = population_clearances(problem.robot, constraints.scene, runs.q)
-        parts.append((wanted - left) / CLEARANCE_SCALE)
-    if np.isfinite(constraints.tool_speed):
-        fastest = population_tool_speeds(problem.robot, runs.q, runs.dq)
-        parts.append(fastest[:, None] / (share * constraints.tool_speed) - 1.0)
-    return np.concatenate(parts, axis=1)
+def _items(robot: Robot, constraints: Constraints) -> list[Constraint]:
+    """List the constraints that a simulated motion has: a jerk it has not, as torques are held."""
+    no_jerk = replace(constraints.limits, jerk=np.full(robot.n_joints, np.inf))
+    return [item for item in replace(constraints, limits=no_jerk).items if item.rows(robot)]
 
 
 def _names(robot: Robot, constraints: Constraints) -> list[str]:
-    limits, joints = constraints.limits, robot.joint_names
-    names = ["simulation"]
-    for word, limit in (
-        ("lowest position", limits.position[:, 0]),
-        ("highest position", limits.position[:, 1]),
-        ("velocity", limits.velocity),
-        ("acceleration", limits.acceleration),
-        ("torque peak", limits.torque),
-        ("torque rms", constraints.torque_rms),
-        ("speed at the end", np.zeros(len(joints))),
-    ):
-        names += [f"{word} {joints[j]}" for j in np.flatnonzero(np.isfinite(limit))]
-    if constraints.scene is not None:
-        names += [f"clearance: {row}" for row in row_names(robot, constraints.scene)]
-    return [*names, "tool speed"] if np.isfinite(constraints.tool_speed) else names
+    rows = [row.name for item in _items(robot, constraints) for row in item.rows(robot)]
+    return ["simulation", *rows, *(f"speed at the end {name}" for name in robot.joint_names)]
 
 
 def _owners(problem: TorqueProblem) -> IntArray:
     """Find which joint each constraint belongs to; -1 where to none."""
-    by_name = {
-        f"{word} {name}": j
-        for j, name in enumerate(problem.robot.joint_names)
-        for word in (
-            "lowest position",
-            "highest position",
-            "velocity",
-            "acceleration",
-            "torque peak",
-            "torque rms",
-            "speed at the end",
-        )
-    }
-    return np.array([by_name.get(name, -1) for name in problem.names], dtype=np.int64)
+    robot = problem.robot
+    rows = [row.joint for item in _items(robot, problem.constraints) for row in item.rows(robot)]
+    return np.array([-1, *rows, *range(robot.n_joints)], dtype=np.int64)
 
 
 def _poses(robot: Robot, constraints: Constraints) -> FloatArray:
@@ -380,15 +337,11 @@ def _check_place(robot: Robot, excitation: TorqueExcitation, constraints: Constr
     for name, q, least, most in zip(robot.joint_names, excitation.start, low, high, strict=True):
         if not least <= q <= most:
             raise ExcitorError(f"start has {name} at {q:.4g}, outside its limits {least:.4g} to {most:.4g}")
-    if constraints.scene is None:
-        return
-    left = clearances(robot, constraints.scene, excitation.start[None])[0]
-    for row, has, wants in zip(
-        row_names(robot, constraints.scene), left, required(robot, constraints.scene), strict=True
-    ):
-        if has < wants:
+    rows, deficits = pose_deficits(robot, constraints, excitation.start[None])
+    for row, lacks in zip(rows, deficits[0], strict=True):
+        if lacks > 0.0:
             raise ExcitorError(
-                f"start leaves {has * 1e3:.0f} mm at {row!r}, which needs {wants * 1e3:.0f} mm; "
+                f"start lacks {lacks:.3g} {row.unit} at {row.what!r}; "
                 "start elsewhere, or correct the scene or the robot's capsules"
             )
 
@@ -641,7 +594,7 @@ def robustness(
     tau = np.repeat(held_torques([trajectory]), n_models, axis=0)
     start = posture(np.tile(problem.excitation.start, (n_models, 1)))
     runs = simulate(problem.robot, tau, start=start, steps=problem.steps, chi=chi)
-    broken = violations(problem, runs, share=1.0) > 0.0
+    broken = violations(problem, runs, reserve=STATED) > 0.0
     often = broken.mean(axis=0)
     order = [int(k) for k in np.argsort(-often, kind="stable") if often[k] > 0.0]
     return Robustness(
@@ -681,7 +634,6 @@ def _condition(problem: TorqueProblem, robot: Robot, fine: SimulatedRuns) -> flo
 
 def _margins(problem: TorqueProblem, robot: Robot, fine: SimulatedRuns, rough: SimulatedRuns) -> list[Margin]:
     """Compare each limit with the fine run's worst, plus the step error, plus a bound between its samples."""
-    limits, prismatic = problem.constraints.limits, robot.mechanism.prismatic
     h = float(fine.t[1])
     peak = [np.abs(x[0]).max(axis=1) for x in (fine.dq, fine.ddq)]
     jerk = _within_intervals(fine.ddq[0])
@@ -689,50 +641,38 @@ def _margins(problem: TorqueProblem, robot: Robot, fine: SimulatedRuns, rough: S
         np.abs(a[0, :, ::2] - b[0]).max(axis=1)
         for a, b in ((fine.q, rough.q), (fine.dq, rough.dq), (fine.ddq, rough.ddq))
     ]
-    hidden = [errors[0] + h**2 / 8.0 * peak[1], errors[1] + h / 8.0 * jerk, errors[2] + jerk]
-    rms = np.sqrt(np.square(fine.tau[0, :, : FINER * problem.excitation.n_measured]).mean(axis=1))
+    hidden = {
+        "position": errors[0] + h**2 / 8.0 * peak[1],
+        "velocity": errors[1] + h / 8.0 * jerk,
+        "acceleration": errors[2] + jerk,
+    }
     found = []
-    for j, name in enumerate(problem.robot.joint_names):
-        length, push = ("m", "N") if prismatic[j] else ("rad", "N m")
-        q = fine.q[0, j]
-        rows = [
-            (f"highest position {name}", length, limits.position[j, 1], q.max(), hidden[0][j]),
-            (f"velocity {name}", f"{length}/s", limits.velocity[j], peak[0][j], hidden[1][j]),
-            (f"acceleration {name}", f"{length}/s²", limits.acceleration[j], peak[1][j], hidden[2][j]),
-            (f"torque peak {name}", push, limits.torque[j], np.abs(fine.tau[0, j]).max(), 0.0),
-            (f"torque rms {name}", push, problem.constraints.torque_rms[j], rms[j], 0.0),
-            (f"speed at the end {name}", f"{length}/s", REST_SPEED, np.abs(fine.dq[0, j, -1]), errors[1][j]),
-        ]
-        found.append(_above(f"lowest position {name}", length, limits.position[j, 0], q.min(), hidden[0][j]))
-        found += [_below(*row) for row in rows]
+    for item in _items(robot, problem.constraints):
+        rows, traces = item.rows(robot), (_trace(robot, fine), _trace(robot, rough))
+        error = np.zeros(len(rows))
+        if isinstance(item, JointLimits):
+            error = np.array([hidden[row.kind][row.joint] for row in rows])
+        elif not item.needs_model:
+            values, other = (item.values(trace) for trace in traces)
+            error = np.abs(values[::2] - other).max(axis=0) + 0.5 * np.abs(np.diff(values, axis=0)).max(axis=0)
+        measured = FINER * problem.excitation.n_measured if item.per_period else None
+        worst = item.worst(_trace(robot, fine, measured))
+        found += [_margin(*of_row) for of_row in zip(rows, worst, error, strict=True)]
+    for j, name in enumerate(robot.joint_names):
+        rest = Row(f"speed at the end {name}", f"{'m' if robot.mechanism.prismatic[j] else 'rad'}/s", REST_SPEED)
+        found.append(_margin(rest, np.abs(fine.dq[0, j, -1]), errors[1][j]))
     ended = bool(np.isinf(fine.diverged_at[0]) and np.isinf(rough.diverged_at[0]))
     end = float(fine.t[-1])
-    reached = min(float(fine.diverged_at[0]), float(rough.diverged_at[0]), end)
-    missing = end - reached
-    whole = Margin("simulation", "s", 0.0, missing, -missing, "what the simulation misses of the run", ended)
-    return [whole, *(item for item in found if np.isfinite(item.limit)), *_cell(problem, fine, rough)]
+    missing = end - min(float(fine.diverged_at[0]), float(rough.diverged_at[0]), end)
+    return [Margin("simulation", "s", 0.0, missing, -missing, "what the simulation misses of the run", ended), *found]
 
 
-def _cell(problem: TorqueProblem, fine: SimulatedRuns, rough: SimulatedRuns) -> list[Margin]:
-    """Compare clearances and the tool's speed with their limits; neighbouring samples bound the values between."""
-    constraints, robot, found = problem.constraints, problem.robot, []
-    if constraints.scene is not None:
-        left = clearances(robot, constraints.scene, fine.q[0].T)
-        other = clearances(robot, constraints.scene, rough.q[0].T)
-        hidden = np.abs(left[::2] - other).max(axis=0) + 0.5 * np.abs(np.diff(left, axis=0)).max(axis=0)
-        rows = zip(
-            row_names(robot, constraints.scene),
-            required(robot, constraints.scene),
-            left.min(axis=0),
-            hidden,
-            strict=True,
-        )
-        found = [_above(f"clearance: {name}", "m", *numbers) for name, *numbers in rows]
-    if np.isfinite(constraints.tool_speed):
-        speed, other = tool_speeds(robot, run_motion(fine)), tool_speeds(robot, run_motion(rough))
-        hidden = np.abs(speed[::2] - other).max() + 0.5 * np.abs(np.diff(speed)).max()
-        found.append(_below("tool speed", "m/s", constraints.tool_speed, speed.max(), hidden))
-    return found
+def _trace(robot: Robot, runs: SimulatedRuns, n: int | None = None) -> Trace:
+    """Collect the first n samples of a simulated run, with the torques that were applied."""
+    motion = run_motion(runs)
+    trace = Trace(robot, Motion(motion.q[:n], motion.dq[:n], motion.ddq[:n]))
+    trace.torque = runs.tau[0, :, :n].T
+    return trace
 
 
 def _within_intervals(ddq: FloatArray) -> FloatArray:
@@ -742,16 +682,9 @@ def _within_intervals(ddq: FloatArray) -> FloatArray:
     return np.asarray(change[:, held].max(axis=1))
 
 
-def _below(name: str, unit: str, limit: float, worst: float, error: float) -> Margin:
-    return below(
-        name, unit, limit=float(limit), upper=float(worst + error), seen=float(worst), proof=_how(error), where=""
-    )
-
-
-def _above(name: str, unit: str, limit: float, worst: float, error: float) -> Margin:
-    return above(
-        name, unit, limit=float(limit), lower=float(worst - error), seen=float(worst), proof=_how(error), where=""
-    )
+def _margin(row: Row, worst: float, error: float) -> Margin:
+    proven = worst - error if row.lower else worst + error
+    return margin_of(row, float(proven), float(worst), proof=_how(error))
 
 
 def _how(error: float) -> str:

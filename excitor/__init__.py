@@ -12,53 +12,56 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from excitor.experiments.export.export import Export as Export
-    from excitor.experiments.export.export import check_export as check_export
+    from excitor.design.constraints.constraint import Constraint, ConstraintKind
+    from excitor.design.constraints.joint_sum import JointSum
+    from excitor.design.constraints.registry import check_constraint
+    from excitor.design.constraints.tool_cone import ToolCone
+    from excitor.design.constraints.tool_speed import ToolSpeed
+    from excitor.experiments.export.export import Export, check_export
     from excitor.experiments.export.export import export_model as export
-    from excitor.experiments.in_memory.fitting import compare as compare
-    from excitor.experiments.in_memory.fitting import estimators as estimators
-    from excitor.experiments.in_memory.fitting import fit as fit
-    from excitor.experiments.in_memory.fitting import read_log as read_log
-    from excitor.experiments.in_memory.fitting import register as register
-    from excitor.experiments.in_memory.fitting import samples as samples
-    from excitor.experiments.in_memory.fitting import unregister as unregister
-    from excitor.experiments.in_memory.fitting import validate as validate
-    from excitor.experiments.in_memory.problem import AccelerationLimit as AccelerationLimit
-    from excitor.experiments.in_memory.problem import Box as Box
-    from excitor.experiments.in_memory.problem import KeepIn as KeepIn
-    from excitor.experiments.in_memory.problem import KeepOut as KeepOut
-    from excitor.experiments.in_memory.problem import PositionLimit as PositionLimit
-    from excitor.experiments.in_memory.problem import Problem as Problem
-    from excitor.experiments.in_memory.problem import SelfCollision as SelfCollision
-    from excitor.experiments.in_memory.problem import Series as Series
-    from excitor.experiments.in_memory.problem import Sphere as Sphere
-    from excitor.experiments.in_memory.problem import ToolSpeed as ToolSpeed
-    from excitor.experiments.in_memory.problem import TorqueLimit as TorqueLimit
-    from excitor.experiments.in_memory.problem import VelocityLimit as VelocityLimit
-    from excitor.experiments.in_memory.problem import build_problem as build_problem
-    from excitor.experiments.in_memory.solution import Design as Design
-    from excitor.experiments.in_memory.solution import Run as Run
-    from excitor.experiments.in_memory.solution import certify as certify
-    from excitor.experiments.in_memory.solution import emit as emit
-    from excitor.experiments.in_memory.solution import forecast as forecast
-    from excitor.experiments.in_memory.solution import solve as solve
-    from excitor.experiments.in_memory.solution import verify as verify
-    from excitor.experiments.model import Model as Model
+    from excitor.experiments.in_memory.fitting import (
+        compare,
+        estimators,
+        fit,
+        log_formats,
+        read_log,
+        register,
+        samples,
+        unregister,
+        validate,
+    )
+    from excitor.experiments.in_memory.problem import (
+        AccelerationLimit,
+        Box,
+        KeepIn,
+        KeepOut,
+        PositionLimit,
+        Problem,
+        SelfCollision,
+        Series,
+        Sphere,
+        TorqueLimit,
+        VelocityLimit,
+        build_problem,
+    )
+    from excitor.experiments.in_memory.solution import Design, Run, certify, emit, forecast, solve, verify
+    from excitor.experiments.model import Model
     from excitor.experiments.model import read_model as load_model
+    from excitor.experiments.report.page import Section, check_section
     from excitor.experiments.simulate import simulate_run as simulate
-    from excitor.experiments.stages import Campaign as Campaign
-    from excitor.identify.log import Log as Log
-    from excitor.identify.methods import check_estimator as check_estimator
+    from excitor.experiments.stages import Campaign
+    from excitor.identify.log import Channel, Clock, Log, Recording
+    from excitor.identify.logs.formats import check_log_format
+    from excitor.identify.logs.opened import LogFormat
+    from excitor.identify.methods import check_estimator
     from excitor.identify.methods import method_of as estimator
-    from excitor.identify.samples import Samples as Samples
-    from excitor.robots.base import base_parameters as base_parameters
-    from excitor.robots.dynamics import inverse_dynamics as inverse_dynamics
-    from excitor.robots.dynamics import regressor as regressor
-    from excitor.robots.errors import ExcitorError as ExcitorError
-    from excitor.robots.friction import FrictionLaw as FrictionLaw
-    from excitor.robots.friction import check_friction as check_friction
+    from excitor.identify.samples import Samples
+    from excitor.robots.base import base_parameters
+    from excitor.robots.dynamics import inverse_dynamics, regressor
+    from excitor.robots.errors import ExcitorError, InvalidLog
+    from excitor.robots.friction import FrictionLaw, check_friction
     from excitor.robots.load import load as load_robot
-    from excitor.robots.robot import Motion as Motion
+    from excitor.robots.robot import Motion
 
     __version__: str
 
@@ -67,20 +70,30 @@ _MODULES = {  # where each public name is defined; "name=its name there" where t
     "robots.base": "base_parameters",
     "robots.dynamics": "inverse_dynamics regressor",
     "robots.robot": "Motion",
-    "robots.errors": "ExcitorError",
+    "robots.errors": "ExcitorError InvalidLog",
     "robots.friction": "FrictionLaw check_friction",
+    "design.constraints.constraint": "Constraint ConstraintKind",
+    "design.constraints.joint_sum": "JointSum",
+    "design.constraints.registry": "check_constraint",
+    "design.constraints.tool_cone": "ToolCone",
+    "design.constraints.tool_speed": "ToolSpeed",
     "experiments.in_memory.problem": (
-        "Series ToolSpeed KeepOut KeepIn Box Sphere SelfCollision PositionLimit VelocityLimit AccelerationLimit "
+        "Series KeepOut KeepIn Box Sphere SelfCollision PositionLimit VelocityLimit AccelerationLimit "
         "TorqueLimit build_problem Problem"
     ),
     "experiments.in_memory.solution": "solve Design Run certify forecast emit verify",
     "experiments.simulate": "simulate=simulate_run",
-    "experiments.in_memory.fitting": "read_log samples fit validate compare register unregister estimators",
-    "identify.log": "Log",
+    "experiments.in_memory.fitting": (
+        "read_log samples fit validate compare register unregister estimators log_formats"
+    ),
+    "identify.log": "Log Recording Channel Clock",
+    "identify.logs.formats": "check_log_format",
+    "identify.logs.opened": "LogFormat",
     "identify.samples": "Samples",
     "identify.methods": "estimator=method_of check_estimator",
     "experiments.model": "Model load_model=read_model",
     "experiments.export.export": "export=export_model Export check_export",
+    "experiments.report.page": "Section check_section",
     "experiments.stages": "Campaign",
 }
 _PLACES = {  # public name -> module, name
@@ -91,14 +104,15 @@ _PLACES = {  # public name -> module, name
 __all__ = [  # noqa: RUF022 - in the order of a campaign
     "load_robot", "base_parameters", "inverse_dynamics", "regressor", "Motion",
     "Series", "ToolSpeed", "KeepOut", "KeepIn", "Box", "Sphere", "SelfCollision",
-    "PositionLimit", "VelocityLimit", "AccelerationLimit", "TorqueLimit",
+    "PositionLimit", "VelocityLimit", "AccelerationLimit", "TorqueLimit", "ToolCone", "JointSum", "Constraint",
     "build_problem", "Problem", "solve", "Design", "Run", "certify", "forecast",
     "emit", "verify", "simulate",
     "read_log", "Log", "samples", "Samples",
     "fit", "Model", "load_model", "validate", "compare", "export",
     "Campaign", "register", "unregister", "estimator", "estimators", "Export", "FrictionLaw",
-    "check_estimator", "check_export", "check_friction",
-    "ExcitorError", "__version__",
+    "LogFormat", "log_formats", "Recording", "Channel", "Clock", "ConstraintKind", "Section",
+    "check_estimator", "check_export", "check_friction", "check_log_format", "check_constraint", "check_section",
+    "ExcitorError", "InvalidLog", "__version__",
 ]  # fmt: skip
 
 if not (Path(__file__).parent / "robots").is_dir():  # a checkout, where the rooms stand beside this folder

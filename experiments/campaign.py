@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError,
 
 from excitor.design.programs.registry import NAMES as TARGETS
 from excitor.experiments.files import mend
-from excitor.identify.logs.declared import FORMATS, ColumnMap
+from excitor.identify.logs.declared import ColumnMap
+from excitor.identify.logs.formats import FORMATS
 from excitor.robots.errors import ExcitorError, InvalidRobot
 from excitor.robots.files.schema import sentences
 from excitor.robots.load import catalog_names, load, read_text, robot_text
@@ -294,6 +295,14 @@ class Design(Table):
         return self
 
 
+class Constraint(BaseModel):
+    """A constraint of a registered kind; its other keys are those of the kind's own table."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    kind: Name
+
+
 class Campaign(Table):
     """The content of campaign.toml."""
 
@@ -306,6 +315,7 @@ class Campaign(Table):
     rated: PayloadRating = PayloadRating()  # of a payload campaign: what the robot may carry
     limits: Limits = Limits()
     cell: Cell = Cell()
+    constraint: Annotated[list[Constraint], Field(max_length=100)] = []
     noise: Noise = Noise()
     design: Design = Design()
     log: ColumnMap | None = None  # what logs hold, where their format does not say it
@@ -342,6 +352,8 @@ class OpenCampaign:
         about_logs = {"run", "log", "matlab", "processing", "identify", "locked", "targets", "rated", "arm"}
         if self.content.task == "arm":
             about_logs.add("task")
+        if not self.content.constraint:  # as in campaigns from before there were any
+            about_logs.add("constraint")
         asked = self.content.model_dump_json(exclude=about_logs)
         return hashlib.sha256((asked + "\0" + robot_text(self.robot_source)).encode()).hexdigest()
 
@@ -538,21 +550,16 @@ def method_problems(settings: Identification) -> list[str]:
     ]
 
 
-OUTPUTS = (
-    "model.json",
-    "model.c",
-    "model.py",
-    "model.urdf",
-    "design.json",
-    "plan.html",
-    "report.html",
-    "report.json",
-    "report.pdf",
-    "comparison.html",
-    "compare.html",
-    "compare.json",
-    "watch.json",
-)
+_WRITTEN = {
+    "model": ("json", "c", "py", "urdf"),
+    "design": ("json",),
+    "plan": ("html",),
+    "report": ("html", "json", "pdf"),
+    "comparison": ("html",),
+    "compare": ("html", "json"),
+    "watch": ("json",),
+}
+OUTPUTS = tuple(f"{stem}.{suffix}" for stem, suffixes in _WRITTEN.items() for suffix in suffixes)
 
 
 def _overwritten(content: Campaign) -> list[str]:

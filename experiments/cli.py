@@ -41,11 +41,11 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read us has stopped
         sys.exit(1)
     except (ExcitorError, ValueError, OSError) as error:
-        tell_error(str(error))
+        print_error(str(error))
         sys.exit(1)
 
 
-def tell_error(sentence: str) -> None:
+def print_error(sentence: str) -> None:
     """Print an error: on stderr, and for scripts as a JSON object on stdout."""
     typer.echo(sentence, err=True)
     if {"--json", "--lines"} & set(sys.argv):
@@ -93,28 +93,30 @@ def robots(
       excitor robots tx40 --lock j1 --lock j2
       excitor robots tx40 --export c --out tx40.c
     """
-    asked = [name for name, given in (("--export", export), ("--equations", equations), ("--counts", counts)) if given]
-    check_usage(asked, source, lock, out)
+    requested = [
+        name for name, given in (("--export", export), ("--equations", equations), ("--counts", counts)) if given
+    ]
+    check_usage(requested, source, lock, out)
     announce_compilation()
     from excitor.experiments.verbs.robots import list_robots, show_model, show_robot
 
     if source is None:
         list_robots(as_json)
-    elif asked:
+    elif requested:
         show_model(source, None if export is None else export.value, equations, out, as_json)
     elif not show_robot(source, lock or [], as_json):
         raise typer.Exit(1)
 
 
-def check_usage(asked: list[str], source: str | None, lock: list[str] | None, out: Path | None) -> None:
+def check_usage(requested: list[str], source: str | None, lock: list[str] | None, out: Path | None) -> None:
     """Refuse options that exclude each other."""
-    if len(asked) > 1:
-        raise typer.BadParameter(f"{' and '.join(asked)} do not go together; use one at a time")
-    if source is None and (asked or lock or out):
+    if len(requested) > 1:
+        raise typer.BadParameter(f"{' and '.join(requested)} do not go together; use one at a time")
+    if source is None and (requested or lock or out):
         raise typer.BadParameter("name a robot to show")
-    if asked and lock:
-        raise typer.BadParameter(f"--lock does not go with {asked[0]}; lock joints in the robot's file")
-    if out is not None and asked not in (["--export"], ["--equations"]):
+    if requested and lock:
+        raise typer.BadParameter(f"--lock does not go with {requested[0]}; lock joints in the robot's file")
+    if out is not None and requested not in (["--export"], ["--equations"]):
         raise typer.BadParameter("--out goes with --export or --equations")
     if out is not None and source is not None and out.exists() and Path(source).exists() and out.samefile(source):
         raise typer.BadParameter("--out names the robot's own file, which would be lost")
@@ -351,7 +353,8 @@ def report(
 ) -> None:
     """Write report.html, or compare the reports of two campaigns.
 
-    The report is of model.json, which is identified anew if it is stale; with OTHER, two reports are compared.
+    The report is of model.json; if that is stale or missing, the model is identified for the report only. With OTHER,
+    two reports are compared.
 
     \b
     Examples:
@@ -436,7 +439,7 @@ def export(
       excitor export my-cell --format mjcf --mjcf my-robot.xml --out filled
       excitor export my-cell --format kuka --format ur
     """
-    from excitor.experiments.export.export import FORMATS, LOADS, ExportOptions, offers
+    from excitor.experiments.export.export import FORMATS, OPTIONS, ExportOptions, offers
     from excitor.experiments.export.export import export as run
     from excitor.experiments.export.load import LoadOptions
 
@@ -444,17 +447,13 @@ def export(
     for form in formats:
         if form not in FORMATS:
             raise typer.BadParameter(f"{form!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
-    for name, given, needs in (
-        ("--mjcf", mjcf is not None, ("mjcf",)),
-        ("--from-link", from_link is not None, LOADS),
-        ("--flange", flange is not None, LOADS),
-        ("--point-mass", point_mass, LOADS),
-    ):
-        if given and formats and not set(needs) & set(formats):
+    given = (mjcf is not None, from_link is not None, flange is not None, point_mass)
+    for is_given, (name, needs) in zip(given, OPTIONS.items(), strict=True):
+        if is_given and formats and not set(needs) & set(formats):
             raise typer.BadParameter(f"{name} goes with --format {' or '.join(needs)}")
-    asked = ExportOptions(out, mjcf, LoadOptions(from_link, flange, point_mass))
+    options = ExportOptions(out, mjcf, LoadOptions(from_link, flange, point_mass))
     if not formats:
-        found = offers(folder, asked)
+        found = offers(folder, options)
         if as_json:
             listed = [
                 {"format": x.format, "file": x.file or None, "notes": list(x.notes), "refused": x.refused or None}
@@ -465,7 +464,7 @@ def export(
         for one in found:
             typer.echo(f"{one.format:8} {(one.refused and 'cannot be written: ' + one.refused) or one.file}")
         return
-    written, doubts = run(folder, formats, asked)
+    written, doubts = run(folder, formats, options)
     for sentence in doubts:
         typer.echo(f"note: {sentence}", err=True)
     if as_json:
@@ -509,12 +508,13 @@ def study(
 
 def show_report(report: "Report", as_json: bool) -> None:
     """Print figures; exit 1 if a target is missed."""
-    from excitor.experiments.figures import print_table, to_json
+    from excitor.experiments.figures import to_json
+    from excitor.experiments.verbs.printing import print_figures
 
     if as_json:
         typer.echo(to_json(report))
     else:
-        print_table(report)
+        print_figures(report)
     if any(figure.holds is False for figure in report.figures):
         raise typer.Exit(1)
 

@@ -6,8 +6,8 @@ direct drives, under a controller for geared robots. Dissenting methods are expl
 by symptoms in the data: delays, outliers and friction that the model does not have.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ from excitor.experiments.identification import (
 )
 from excitor.experiments.model import new_axes
 from excitor.experiments.report.evidence import some
-from excitor.experiments.report.html import MINUS, NONE, entries, percent, show, subtable
+from excitor.experiments.report.html import MINUS, entries, percent, show, subtable
 from excitor.identify.consistent import consistent_of
 from excitor.identify.diagnose import Finding, delay, several
 from excitor.identify.estimate import Estimate
@@ -129,11 +129,8 @@ class Bodies:
 
     def data(self) -> dict[str, Any]:
         """Write it for scripts."""
-        return {
-            "total": finite(self.total),
-            "refused": self.refused,
-            "parameters": None if self.chi is None else dict(self.chi),
-        }
+        chi = None if self.chi is None else dict(self.chi)
+        return {"total": finite(self.total), "refused": self.refused, "parameters": chi}
 
 
 @dataclass(frozen=True)
@@ -143,10 +140,10 @@ class SimulatedRun:
     method: str
     run: str
     role: str  # "fitted" or "held out"
-    error: float  # open loop: rms of positions over the joints, rad or m; closed loop: of torques, as a share
-    first: float  # open loop: of the first second; closed loop: rms of positions
-    until: float  # s that the simulation followed
-    sentence: str  # why there is none
+    error: float = np.nan  # open loop: rms of positions over the joints, rad or m; closed loop: of torques, as a share
+    error_first: float = np.nan  # open loop: of the first second; closed loop: rms of positions
+    until: float = np.nan  # s that the simulation followed
+    sentence: str = ""  # why there is none
 
 
 @dataclass(frozen=True)
@@ -154,7 +151,7 @@ class ModelSimulations:
     """Simulations of all models in one of the two ways."""
 
     kind: str
-    sentences: tuple[str, ...]
+    sentence: str
     error_title: str
     first_title: str
     rows: tuple[SimulatedRun, ...]
@@ -163,19 +160,11 @@ class ModelSimulations:
         """Write it for scripts."""
         return {
             "kind": self.kind,
-            "sentence": " ".join(self.sentences),
+            "sentence": self.sentence,
             "error_title": self.error_title,
             "first_title": self.first_title,
             "rows": [
-                {
-                    "method": row.method,
-                    "run": row.run,
-                    "role": row.role,
-                    "error": finite(row.error),
-                    "error_first": finite(row.first),
-                    "until": finite(row.until),
-                    "sentence": row.sentence,
-                }
+                asdict(row) | {key: finite(getattr(row, key)) for key in ("error", "error_first", "until")}
                 for row in self.rows
             ],
         }
@@ -379,7 +368,8 @@ def concluded(
     compared = {entry.name: difference for entry, difference in zip(judged, found, strict=True)}
     model = beside(prepared, standard_parameters(robot, judged[best].estimate))
     baselines = baseline_errors(prepared, model)
-    bodies = bodies_of(prepared, judged, tell)
+    tell("looking for the nearest parameters that bodies can have")
+    bodies = {entry.name: nearest(prepared, entry) for entry in judged}
     late = lateness(prepared)
     context = Context(
         others={name: errors.relative_total for name, errors in baselines.items()},
@@ -391,12 +381,10 @@ def concluded(
     advice = recommend(judged, compared, bias, context)
     chosen = next(entry for entry in judged if entry.name == (advice.method or advice.best))
     every = pairs(prepared.judging, judged)
-    signs = symptoms(prepared, chosen, model.velocity, late)
+    signs = replace(symptoms(prepared, chosen, model.velocity, late), bias=bias)
     dissenting = dissents(judged, every, chosen.name)
-    said = beliefs(robot, judged, chosen, found=dissenting, compared=compared, signs=signs, bias=bias)
-    if advice.method is None:  # all are wrong, so none is preferred
-        said = []
-    tell(f"{advice.headline}")
+    said = beliefs(robot, judged, chosen, found=dissenting, compared=compared, signs=signs)
+    tell(advice.headline)
     return Comparison(
         prepared=prepared,
         answers=answers,
@@ -407,7 +395,7 @@ def concluded(
         baselines=baselines,
         bias=bias,
         recommendation=advice,
-        beliefs=tuple(said),
+        beliefs=tuple(said) if advice.method is not None else (),  # all are wrong, so none is preferred
         simulated=simulate(prepared, judged, tell),
         findings=prepared.examined.findings,
     )
@@ -525,12 +513,6 @@ def drawn(run: IntArray) -> FloatArray:
     return counts
 
 
-def bodies_of(prepared: ComparisonProblem, judged: Sequence[MethodResult], tell: Tell) -> Mapping[str, Bodies]:
-    """Compute each method's physically consistent version."""
-    tell("looking for the nearest parameters that bodies can have")
-    return {entry.name: nearest(prepared, entry) for entry in judged}
-
-
 def nearest(prepared: ComparisonProblem, entry: MethodResult) -> Bodies:
     """Compute the consistent parameters nearest to an estimate, and evaluate them as the estimate was."""
     robot, judging = prepared.problem.robot, prepared.judging
@@ -555,7 +537,7 @@ def simulate(prepared: ComparisonProblem, judged: Sequence[MethodResult], tell: 
     """Simulate every model along the first moving run of each kind; None where none moves."""
     runs = {
         role: beginning(next(run for run in found if not run.static), SPAN_S)
-        for role, found in (("fitted", prepared.examined.known), ("held out", prepared.examined.unseen))
+        for role, found in (("fitted", prepared.examined.training), ("held out", prepared.examined.unseen))
         if any(not run.static for run in found)
     }
     if not runs:
@@ -569,34 +551,23 @@ def in_open_loop(
     prepared: ComparisonProblem, judged: Sequence[MethodResult], runs: Mapping[str, Samples]
 ) -> ModelSimulations:
     """Integrate every model under the measured torques alone."""
-    robot, rows, said = (
-        prepared.problem.robot,
-        [],
-        (
-            f"From the measured state at its start, up to {SPAN_S:g} s of a run were integrated under the measured "
-            "torques alone. Nothing corrects such a simulation: the smallest bias grows, and the first second says "
-            "more of a model than the rest.",
-        ),
-    )
+    robot, rows = prepared.problem.robot, []
     for entry in judged:
         chi = standard_parameters(robot, entry.estimate)
         found = open_loop(robot, chi, list(runs.values()), first_s=FIRST_S)
         if found.refused:
-            rows += [blank(entry.name, run.run, role, found.refused) for role, run in runs.items()]
+            rows += [SimulatedRun(entry.name, run.run, role, sentence=found.refused) for role, run in runs.items()]
             continue
         for (role, measured), run in zip(runs.items(), found.runs, strict=True):
             whole = len(measured) / measured.sample_rate_hz
-            rows.append(
-                SimulatedRun(
-                    entry.name,
-                    run.run,
-                    role,
-                    mean_square(run.rms),
-                    mean_square(run.first_rms),
-                    min(run.diverged_at, whole),
-                    f"lost after {run.diverged_at:.2g} s" if run.diverged_at < np.inf else "",
-                )
-            )
+            errors, lost = (mean_square(run.rms), mean_square(run.first_rms)), run.diverged_at
+            told = f"lost after {lost:.2g} s" if lost < np.inf else ""
+            rows.append(SimulatedRun(entry.name, run.run, role, *errors, min(lost, whole), told))
+    said = (
+        f"From the measured state at its start, up to {SPAN_S:g} s of a run were integrated under the measured torques "
+        "alone. Nothing corrects such a simulation: the smallest bias grows, and the first second says more of a model "
+        "than the rest."
+    )
     return ModelSimulations(
         "open loop", said, "position error, rms, rad or m", f"in the first {FIRST_S:g} s, rad or m", tuple(rows)
     )
@@ -606,7 +577,7 @@ def in_closed_loop(
     prepared: ComparisonProblem, judged: Sequence[MethodResult], runs: Mapping[str, Samples]
 ) -> ModelSimulations | None:
     """Simulate every model under one assumed controller along the measured motion."""
-    robot, servo, problem = prepared.problem.robot, prepared.servo, prepared.problem
+    problem, robot, servo = prepared.problem, prepared.problem.robot, prepared.problem.servo
     if servo is None:
         return None
     rows = []
@@ -615,27 +586,18 @@ def in_closed_loop(
         for role, run in runs.items():
             try:
                 found = closed_loop(robot, chi, [run], servo, rows=problem.rows)
+                refused = found.refused
             except ExcitorError as error:
-                rows.append(blank(entry.name, run.run, role, str(error)))
-                continue
-            if found.refused:
-                rows.append(blank(entry.name, run.run, role, found.refused))
+                refused = str(error)
+            if refused:
+                rows.append(SimulatedRun(entry.name, run.run, role, sentence=refused))
                 continue
             done = found.runs[0]
-            rows.append(
-                SimulatedRun(
-                    entry.name,
-                    run.run,
-                    role,
-                    torque_share(prepared, run, done.tau),
-                    mean_square(done.position_rms),
-                    len(run) / run.sample_rate_hz,
-                    "",
-                )
-            )
+            errors = torque_share(prepared, run, done.tau), mean_square(done.position_rms)
+            rows.append(SimulatedRun(entry.name, run.run, role, *errors, len(run) / run.sample_rate_hz))
     said = (
         f"Up to {SPAN_S:g} s of a run were simulated along the measured motion: {ASSUMED}. Open loop would show how "
-        "far errors integrate through a geared drive, not how good a model is.",
+        "far errors integrate through a geared drive, not how good a model is."
     )
     return ModelSimulations("closed loop", said, "torque error", "position error, rms, rad or m", tuple(rows))
 
@@ -650,11 +612,6 @@ def torque_share(prepared: ComparisonProblem, run: Samples, tau: FloatArray) -> 
 def mean_square(values: FloatArray) -> float:
     """Root mean square over the joints."""
     return float(np.sqrt(np.mean(np.square(values))))
-
-
-def blank(method: str, run: str, role: str, why: str) -> SimulatedRun:
-    """Build the entry of a model that was not simulated, with the reason."""
-    return SimulatedRun(method, run, role, np.nan, np.nan, np.nan, why)
 
 
 SIMPLEST = ("wls", "ols", "irls", "rls", "ridge", "ml", "tls", "iv", "input-error", "didim")  # then all others
@@ -911,6 +868,7 @@ class Symptoms:
     late: float | None  # s, by which torques come after the motion; None where it is not sharp
     tails: tuple[str, ...]  # joints whose residuals have outliers
     friction: tuple[str, ...]  # joints whose residuals follow the velocity
+    bias: Bias | None = None
 
 
 def beliefs(
@@ -921,10 +879,9 @@ def beliefs(
     found: Sequence[Dissent],
     compared: Mapping[str, Difference],
     signs: Symptoms,
-    bias: Bias | None,
 ) -> list[str]:
     """Describe which methods disagree with the recommended one, why, and which to believe."""
-    said = [] if bias is None else [bias.sentence]
+    said = [] if signs.bias is None else [signs.bias.sentence]
     said += _vague(judged, chosen, found)
     if len(judged) == 1:
         return said
@@ -933,7 +890,8 @@ def beliefs(
     for kind, explain in EXPLANATIONS.items():
         group = [dissent for dissent in found if dissent.kind == kind]
         if group:
-            said.append(f"{_who(chosen, group)} {explain(signs, bias)} {_decided(chosen, group, compared, bias)}")
+            why = explain if isinstance(explain, str) else explain(signs)
+            said.append(f"{_who(chosen, group)} {why} {_decided(chosen, group, compared, signs.bias)}")
     return said + _friction(robot, chosen, found, signs)
 
 
@@ -966,7 +924,7 @@ def _who(chosen: MethodResult, group: Sequence[Dissent]) -> str:
     )
 
 
-def _timing(signs: Symptoms, _: Bias | None) -> str:
+def _timing(signs: Symptoms) -> str:
     said = (
         "Momentum, energy and power weigh the same samples in another way than torques do, and so what filters left "
         "and the moment at which a torque was sampled."
@@ -983,7 +941,7 @@ def _timing(signs: Symptoms, _: Bias | None) -> str:
     )
 
 
-def _outliers(signs: Symptoms, _: Bias | None) -> str:
+def _outliers(signs: Symptoms) -> str:
     if signs.tails:
         verb = "has" if len(signs.tails) == 1 else "have"
         return (
@@ -993,67 +951,28 @@ def _outliers(signs: Symptoms, _: Bias | None) -> str:
     return "It trusts samples less the worse they fit, though residuals show no outliers; so it discards good data."
 
 
-def _instruments(_: Symptoms, bias: Bias | None) -> str:
-    cause = " That is the difference which the test found." if bias is not None and bias.found else ""
+def _instruments(signs: Symptoms) -> str:
+    cause = " That is the difference which the test found." if signs.bias is not None and signs.bias.found else ""
     return f"It uses the measured motion only through a simulation, which fast noise does not pass.{cause}"
 
 
-def _simulated(_: Symptoms, __: Bias | None) -> str:
-    return (
-        "Such methods fit torques simulated under a controller in place of measured motion; they are right only as far "
-        "as that controller, and what was filtered, are those of the robot."
-    )
-
-
-def _columns(_: Symptoms, __: Bias | None) -> str:
-    return (
-        "It assumes noise in the columns of the equations, too. Believe it where positions are hardly filtered; where "
-        "they are, model errors are no such noise."
-    )
-
-
-def _prior(_: Symptoms, __: Bias | None) -> str:
-    return "It pulls poorly determined parameters towards the prior: their values are the prior's."
-
-
-def _weights(_: Symptoms, __: Bias | None) -> str:
-    return "Without weights, joints with large torques decide also over the parameters of the small ones."
-
-
-def _colour(_: Symptoms, __: Bias | None) -> str:
-    return (
-        "It treats the residuals as coloured noise that joints share, and weights fast changes of torque more "
-        "than slow ones. Model errors are no noise, and then its parameters move to where they matter least."
-    )
-
-
-def _plain(_: Symptoms, __: Bias | None) -> str:
-    return "Plain least squares trusts every sample of a joint alike, also those that fit badly."
-
-
-def _measured(_: Symptoms, __: Bias | None) -> str:
-    return (
-        "Least squares assume exact measured motion, despite its noise; iv uses it only through a simulation, "
-        "which fast noise does not pass."
-    )
-
-
-def _without_weights(_: Symptoms, __: Bias | None) -> str:
-    return "ols does without weights, so that joints with large torques decide also over the parameters of the others."
-
-
-EXPLANATIONS = {
-    "measured": _measured,
-    "unweighted": _without_weights,
+EXPLANATIONS: Mapping[str, str | Callable[[Symptoms], str]] = {
+    "measured": "Least squares assume exact measured motion, despite its noise; iv uses it only through a simulation, "
+    "which fast noise does not pass.",
+    "unweighted": "ols does without weights, so that joints with large torques decide also over the parameters of the "
+    "others.",
     "instruments": _instruments,
-    "simulated": _simulated,
+    "simulated": "Such methods fit torques simulated under a controller in place of measured motion; they are right "
+    "only as far as that controller, and what was filtered, are those of the robot.",
     "timing": _timing,
     "outliers": _outliers,
-    "weights": _weights,
-    "colour": _colour,
-    "columns": _columns,
-    "prior": _prior,
-    "plain": _plain,
+    "weights": "Without weights, joints with large torques decide also over the parameters of the small ones.",
+    "colour": "It treats the residuals as coloured noise that joints share, and weights fast changes of torque more "
+    "than slow ones. Model errors are no noise, and then its parameters move to where they matter least.",
+    "columns": "It assumes noise in the columns of the equations, too. Believe it where positions are hardly filtered; "
+    "where they are, model errors are no such noise.",
+    "prior": "It pulls poorly determined parameters towards the prior: their values are the prior's.",
+    "plain": "Plain least squares trusts every sample of a joint alike, also those that fit badly.",
 }
 
 
@@ -1061,19 +980,24 @@ def _decided(
     chosen: MethodResult, group: Sequence[Dissent], compared: Mapping[str, Difference], bias: Bias | None
 ) -> str:
     """Describe which methods to believe; held-out errors do not decide over those that noisy motion may disfavour."""
+    if group[0].kind == "unweighted":
+        return (
+            f"The held-out error in total ({_errors([d.method for d in group], chosen)}) counts large torques most "
+            f"too: believe {chosen.name} for their joints, and compare the others joint by joint."
+        )
     behind = [dissent for dissent in group if _misled(chosen, dissent, bias)]
     others = [dissent for dissent in group if not _misled(chosen, dissent, bias)]
-    if group[0].kind == "unweighted":
-        errors = several([f"{dissent.method.name} {error_words(dissent.method.error)}" for dissent in group])
-        return (
-            f"The held-out error in total ({errors}, {chosen.name} {error_words(chosen.error)}) counts large torques "
-            f"most too: believe {chosen.name} for their joints, and compare the others joint by joint."
-        )
     said = [_whom(chosen, others, compared, alone=not behind)] if others else []
     if behind:
         surely = bias is not None and bias.concerns(chosen.name)
         said.append(_either(chosen, behind) if surely else _open(chosen, behind))
     return " ".join(said)
+
+
+def _errors(entries: Sequence[MethodResult], chosen: MethodResult) -> str:
+    """List the errors of methods, and then that of the chosen one."""
+    listed = several([f"{entry.name} {error_words(entry.error)}" for entry in entries])
+    return f"{listed}, {chosen.name} {error_words(chosen.error)}"
 
 
 def _misled(chosen: MethodResult, dissent: Dissent, bias: Bias | None) -> bool:
@@ -1086,11 +1010,10 @@ def _misled(chosen: MethodResult, dissent: Dissent, bias: Bias | None) -> bool:
 
 
 def _open(chosen: MethodResult, group: Sequence[Dissent]) -> str:
-    names = several([f"{dissent.method.name} {error_words(dissent.method.error)}" for dissent in group])
     return (
-        f"The held-out error ({names}, {chosen.name} {error_words(chosen.error)}) does not settle it: that motion is "
-        f"noisy too, and favours the bias that the test suspects in {chosen.name}. Until positions are filtered more, "
-        "take such parameters for known only as far as both intervals together."
+        f"The held-out error ({_errors([d.method for d in group], chosen)}) does not settle it: that motion is noisy "
+        f"too, and favours the bias that the test suspects in {chosen.name}. Until positions are filtered more, take "
+        "such parameters for known only as far as both intervals together."
     )
 
 
@@ -1107,22 +1030,15 @@ def _whom(
     chosen: MethodResult, group: Sequence[Dissent], compared: Mapping[str, Difference], *, alone: bool = True
 ) -> str:
     """Choose by the held-out errors; `alone`: these are all that were named before."""
-    alike = [compared[d.method.name].within_noise or d.method.error <= chosen.error for d in group]
-    near = [d.method for d, as_good in zip(group, alike, strict=True) if as_good]
-    far = [d.method for d, as_good in zip(group, alike, strict=True) if not as_good]
+    as_good = {d.method.name for d in group if compared[d.method.name].within_noise or d.method.error <= chosen.error}
+    near = [d.method for d in group if d.method.name in as_good]
+    far = [d.method for d in group if d.method.name not in as_good]
     said = []
     if far:
-        errors = several([f"{entry.name} {error_words(entry.error)}" for entry in far])
-        verb = (
-            "it is"
-            if len(group) == 1 and alone
-            else "they are"
-            if len(far) == len(group) and alone
-            else f"{several([e.name for e in far])} {'predicts' if len(far) == 1 else 'predict'}"
-        )
-        said.append(
-            f"Held out {verb} worse ({errors}, {chosen.name} {error_words(chosen.error)}), so believe {chosen.name}."
-        )
+        verb = f"{several([m.name for m in far])} {'predicts' if len(far) == 1 else 'predict'}"
+        if alone and not near:
+            verb = "it is" if len(far) == 1 else "they are"
+        said.append(f"Held out {verb} worse ({_errors(far, chosen)}), so believe {chosen.name}.")
     if near:
         said.append(
             f"Held out, {several([entry.name for entry in near])} and {chosen.name} predict equally well, so these "
@@ -1183,7 +1099,7 @@ def symptoms(prepared: ComparisonProblem, chosen: MethodResult, speed: FloatArra
 
 def lateness(prepared: ComparisonProblem) -> float | None:
     """Estimate the delay of torques behind their motion, where it is well determined."""
-    moving = [run for run in prepared.examined.known if not run.static]
+    moving = [run for run in prepared.examined.training if not run.static]
     found = delay(prepared.problem.robot, moving, subset(prepared.problem.robot, moving)) if moving else None
     return found.late if found is not None and found.sharp else None
 
@@ -1211,9 +1127,7 @@ def trend(speed: FloatArray, residual: FloatArray, worth: float) -> float:
 def error_words(value: Any) -> str:
     """Write an error with enough digits to distinguish methods."""
     number = finite(value)
-    if number is None:
-        return NONE
-    if abs(number) >= 10.0:
+    if number is None or abs(number) >= 10.0:
         return percent(number)
     digits = 2 if abs(number) < 0.995 else 0
     return f"{100 * number:.{digits}f} %".replace("-", MINUS)
@@ -1241,10 +1155,8 @@ def outcome(data: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
     below = entries(entry, "friction_below_zero")
     if below:
         said.append(f"friction below 0: {', '.join(map(str, below))}")
-    total, nothing = (
-        subtable(entry, "held_out").get("total"),
-        subtable(subtable(data, "baselines"), "zero").get("total"),
-    )
+    total = subtable(entry, "held_out").get("total")
+    nothing = subtable(subtable(data, "baselines"), "zero").get("total")
     if total is not None and nothing is not None and total >= nothing:
         said.insert(0, "predicts worse than no model at all")
     behind = subtable(entry, "behind_the_best")

@@ -85,7 +85,7 @@ def run(folder: Path | None, quiet: bool = False) -> Report:
     ]
     pages = [plan, programs, report]
     if not quiet:
-        _tell(folder, pages)
+        _print_pages(folder, pages)
     return Report("demo", "demo", figures, {"folder": str(folder), "pages": [str(path) for path in pages]})
 
 
@@ -94,10 +94,10 @@ def _designed(folder: Path, quiet: bool) -> tuple[CampaignDesign, Path]:
     with _stage(f"excitor init {folder} --robot tx40, then excitor design {folder}", quiet):
         path = begin(folder, "tx40")
         text = path.read_text("utf-8")
-        for there, wanted in _EDITS:
+        for there, new in _EDITS:
             if there not in text:
-                raise ExcitorError(f"{path}: the demo cannot write {wanted!r}, as {there!r} is not in it")
-            text = text.replace(there, wanted, 1)
+                raise ExcitorError(f"{path}: the demo cannot write {new!r}, as {there!r} is not in it")
+            text = text.replace(there, new, 1)
         path.write_text(text, "utf-8")
         given = Overrides(evaluations=EVALUATIONS)
         designed = design_stage(folder, given, lambda _: None, nullcontext if quiet else progress)
@@ -157,7 +157,7 @@ def _stage(command: str, quiet: bool) -> Iterator[None]:
         console.print(f"  {time.process_time() - start:.1f} s", style="dim")
 
 
-def _tell(folder: Path, pages: list[Path]) -> None:
+def _print_pages(folder: Path, pages: list[Path]) -> None:
     from rich.console import Console
 
     console = Console()

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,7 +11,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from excitor.design.certify.certificate import Margin
+from excitor.design.certify.margin import Margin
 from excitor.design.forecast import forecast_data
 from excitor.design.motion import Excitation, Run, checked, line_run, periodic_run
 from excitor.design.pareto import Front
@@ -180,13 +181,7 @@ def torque_data(run: DesignedTorqueRun) -> dict[str, Any]:
 
 def robustness_data(robust: Robustness) -> dict[str, Any]:
     """Write the share of models near the prior's that keep the limits, and the limits that the others violate."""
-    return {
-        "spread": robust.spread,
-        "n_models": robust.n_models,
-        "share": robust.share,
-        "diverged": robust.diverged,
-        "breaks": [{"name": name, "share": share} for name, share in robust.breaks],
-    }
+    return asdict(robust) | {"breaks": [{"name": name, "share": share} for name, share in robust.breaks]}
 
 
 def search_data(found: SearchResult | FoundTorques) -> dict[str, Any]:
@@ -416,8 +411,8 @@ def parse_design(folder: Path) -> DesignFile:
     try:
         return DesignFile.model_validate(read_design(folder))
     except ValidationError as error:
-        told = "; ".join(sentences(list(error.errors(include_url=False)))[:5])
-        raise ExcitorError(f"{folder / FILE}: {told}; design the campaign again") from None
+        problems = "; ".join(sentences(list(error.errors(include_url=False)))[:5])
+        raise ExcitorError(f"{folder / FILE}: {problems}; design the campaign again") from None
 
 
 def no_go_reasons(design: DesignFile) -> tuple[str, ...]:

@@ -64,13 +64,13 @@ class EmitResult:
     folder: Path | None
     verified: Verification | None
     refused: str = ""
-    asked: bool = True  # requested by its name, not by "all"
+    requested: bool = True  # requested by its name, not by "all"
     note: str = ""  # why its logs are insufficient, if they are
 
     @property
     def good(self) -> bool:
         """True if programs were written, or a target of "all" cannot drive the robot."""
-        return self.folder is not None or (not self.asked and self.verified is None)
+        return self.folder is not None or (not self.requested and self.verified is None)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -116,7 +116,7 @@ def emit(folder: Path, request: Request, listen: Listen) -> tuple[CampaignPlans,
     if planned.no_go and NO_GO not in request.allow:
         raise ExcitorError(_refused(campaign, planned.no_go))
     robot = planned.programs[0].plan.robot
-    told = {name: "" if campaign.content.log is not None else refusal(name, robot) for name in names}
+    refusals = {name: "" if campaign.content.log is not None else refusal(name, robot) for name in names}
     made = [
         _emit_one(
             campaign,
@@ -124,12 +124,13 @@ def emit(folder: Path, request: Request, listen: Listen) -> tuple[CampaignPlans,
             name,
             _spacing(name, request.spacing, names),
             listen,
-            "" if request.motion_only else told[name],
+            "" if request.motion_only else refusals[name],
         )
         for name in names
     ]
     return planned, [
-        replace(one, asked=one.name in request.targets, note=told[one.name] if one.folder else "") for one in made
+        replace(one, requested=one.name in request.targets, note=refusals[one.name] if one.folder else "")
+        for one in made
     ]
 
 
@@ -172,8 +173,8 @@ def _emit_one(
     try:
         if useless:
             package(registry.emitter(name), [judged.plan for judged in planned.programs], spacing)
-            told = f"{useless}; or add --motion-only, if the motion is all that is wanted"
-            return EmitResult(name, None, None, told)
+            reason = f"{useless}; or add --motion-only, if the motion is all that is wanted"
+            return EmitResult(name, None, None, reason)
         made, verified = checked_package(name, planned.programs, spacing, listen)
     except CannotDrive as error:
         return EmitResult(name, None, None, str(error))
@@ -337,7 +338,7 @@ def plans_of(campaign: OpenCampaign, loss: float | None = None) -> CampaignPlans
         if name not in runs or name not in designed:
             raise ExcitorError(f"{campaign.folder / FILE}: run {name!r} is not both planned and designed; design again")
         run = designed[name]
-        with _told(campaign.folder, name):
+        with _naming_file(campaign.folder, name):
             one = _periodic(setup, runs[name], run) if isinstance(run, PeriodicRun) else _moves(setup, runs[name], run)
         if len(one) == 1:
             notes.append(f"run {name!r} has no dry run: at small amplitude its moves are not proven to be clear")
@@ -405,7 +406,7 @@ def _campaign_name(folder: Path) -> str:
 
 
 @contextmanager
-def _told(folder: Path, run: str) -> Iterator[None]:
+def _naming_file(folder: Path, run: str) -> Iterator[None]:
     """Convert errors of constructors to an error about the file."""
     try:
         yield

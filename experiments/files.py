@@ -47,10 +47,7 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
 
 
 def read_json(path: Path, schema: int, *, made_by: str) -> dict[str, Any]:
-    """Read a stage's result; damaged files and those of another schema or tool are refused.
-
-    `made_by` is the command that writes the file.
-    """
+    """Read a stage's result; refuse damaged files and other schemas, naming the command `made_by`."""
     try:
         if path.stat().st_size > LARGEST:
             raise ExcitorError(f"{path}: is larger than any such file; run {made_by} again")

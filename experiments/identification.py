@@ -4,7 +4,7 @@ import hashlib
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -24,11 +24,11 @@ from excitor.identify.consistent import ConsistentEstimate, consistent_fit, cons
 from excitor.identify.diagnose import Finding, diagnose, several, usable
 from excitor.identify.estimate import Estimate, Factors, compress, wls
 from excitor.identify.intervals import Intervals
-from excitor.identify.logs.read import log_files
+from excitor.identify.logs.formats import log_files
 from excitor.identify.methods import SIMULATING, Problem, Weighting, affordable_sensitivity, answer
 from excitor.identify.reduce import Reduction, Rule
 from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_columns, settled
-from excitor.identify.samples import Samples, Step
+from excitor.identify.samples import Samples, Step, pick_samples
 from excitor.identify.signals import decimate
 from excitor.identify.validate import (
     Baselines,
@@ -99,7 +99,7 @@ class Runs:
     campaign: OpenCampaign  # its robot with the joints locked that stand still
     samples: Mapping[str, Samples]  # of every run, by its name
     alignments: Mapping[str, Alignment]  # of the runs of emitted programs
-    known: list[Samples]  # to fit to
+    training: list[Samples]  # to fit to
     unseen: list[Samples]  # to validate on
 
 
@@ -171,7 +171,7 @@ def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
         campaign=campaign,
         samples=runs,
         alignments={name: alignment for name, (_, alignment) in read.items() if alignment is not None},
-        known=[samples for name, samples in runs.items() if roles[name] == "identify"],
+        training=[samples for name, samples in runs.items() if roles[name] == "identify"],
         unseen=[samples for name, samples in runs.items() if roles[name] == "validate"],
     )
 
@@ -180,12 +180,12 @@ def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Usa
     """Read all runs and diagnose them; raise UnusableData if they would bias the model."""
     runs = read_runs(campaign, tell)
     robot = runs.campaign.robot
-    findings = (*examine(robot, runs.known), *doubts(examine(robot, runs.unseen)))
+    findings = (*examine(robot, runs.training), *doubts(examine(robot, runs.unseen)))
     for finding in findings:
         tell(f"{finding.level}: {finding}")
     if not usable(findings):
         raise UnusableData(findings)
-    return UsableRuns(runs.campaign, runs.samples, runs.alignments, runs.known, runs.unseen, findings)
+    return UsableRuns(runs.campaign, runs.samples, runs.alignments, runs.training, runs.unseen, findings)
 
 
 def known_equations(runs: Runs, *, standard: bool = False) -> Equations:
@@ -194,12 +194,12 @@ def known_equations(runs: Runs, *, standard: bool = False) -> Equations:
     robot, names = campaign.robot, layout(campaign.robot).names
     base = base_parameters(robot).kept
     columns = np.union1d(base, standard_columns(robot)) if standard else base
-    whole = judging_equations(campaign, runs.known, columns)
-    learned = settled(whole, robot, runs.known, rows)
+    whole = judging_equations(campaign, runs.training, columns)
+    learned = settled(whole, robot, runs.training, rows)
     _check_left(learned)
     factors = compress(pick_columns(learned, [names[k] for k in standard_columns(robot)])) if standard else None
     judging = pick_columns(whole, [names[k] for k in base])
-    fitted = settled(judging, robot, runs.known, rows)
+    fitted = settled(judging, robot, runs.training, rows)
     if len(fitted) < LEAST_ROWS * len(fitted.names):
         raise ExcitorError(
             f"{len(fitted)} equations are left for {len(fitted.names)} parameters; "
@@ -340,10 +340,10 @@ def smallest_inertia(robot: Robot, estimate: Estimate) -> float:
 
 def judge(runs: Runs, regression: Regression, model: Parameters, *, training: bool = False) -> Validation:
     """Compare predicted with measured torques on a regression's rows, beside the baselines."""
-    campaign, own = runs.campaign, runs.known if training else runs.unseen
+    campaign, own = runs.campaign, runs.training if training else runs.unseen
     chi = standard_parameters(campaign.robot, model)
     baselines = set_baselines(campaign.robot, own, chi=chi, regression=regression, decimate=thinner(campaign))
-    trained_on = [samples.run for samples in runs.known]
+    trained_on = [samples.run for samples in runs.training]
     return validate(regression, model, baselines=baselines, trained_on=trained_on, training=training)
 
 
@@ -519,10 +519,7 @@ def reduction_data(result: IdentifiedModel) -> dict[str, Any] | None:
     return {
         "acceptance": result.reduction.rule.acceptance,
         "tolerance": result.reduction.rule.tolerance,
-        "decisions": [
-            {"name": d.name, "sensitivity": d.sensitivity, "ratio": d.ratio, "joint": d.joint, "kept": d.kept}
-            for d in result.reduction.decisions
-        ],
+        "decisions": [asdict(decision) for decision in result.reduction.decisions],
     }
 
 
@@ -532,11 +529,7 @@ def validation_data(validation: Validation) -> dict[str, Any]:
         "runs": list(validation.runs),
         "figures": {name: finite(value) for name, value in validation.figures.items()},
         "joints": {
-            joint: {
-                "relative": finite(validation.model.relative[k]),
-                "mean_absolute": finite(validation.model.mean_absolute[k]),
-                "rmse": finite(validation.model.rmse[k]),
-            }
+            joint: {key: finite(getattr(validation.model, key)[k]) for key in ("relative", "mean_absolute", "rmse")}
             for k, joint in enumerate(validation.joints)
         },
     }
@@ -601,7 +594,6 @@ class ComparisonProblem:
     judging: Regression  # of what no method has seen
     fitted: Regression  # of what all were fitted to, about reversals too
     noise: FloatArray | None  # variance of the judging equations, where repetitions tell
-    servo: Servo | None  # assumed, for methods that simulate
     substitute: str  # how the judging data were kept back, where the campaign keeps back none; else ""
 
 
@@ -625,7 +617,7 @@ def prepare_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Compa
     campaign = examined.campaign
     equations = known_equations(examined)
     problem = simulating_problem(
-        examined, Problem(campaign.robot, tuple(examined.known), rows_of(campaign), equations.fitted)
+        examined, Problem(campaign.robot, tuple(examined.training), rows_of(campaign), equations.fitted)
     )
     judging = judging_equations(campaign, examined.unseen)
     if not np.any(judging.y):
@@ -637,7 +629,6 @@ def prepare_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Compa
         judging=judging,
         fitted=equations.judging,
         noise=mean_noise(campaign, examined.samples, judging),
-        servo=problem.servo,
         substitute=substitute,
     )
 
@@ -646,14 +637,14 @@ def problem_of(runs: Runs, regression: Regression, unseen: Regression | None) ->
     """Build the problem that the campaign's method solves."""
     campaign = runs.campaign
     weighting = weighting_of(campaign, unseen, runs.unseen)
-    problem = Problem(campaign.robot, tuple(runs.known), rows_of(campaign), regression, weighting=weighting)
+    problem = Problem(campaign.robot, tuple(runs.training), rows_of(campaign), regression, weighting=weighting)
     return simulating_problem(runs, problem) if campaign.content.identify.method in SIMULATING else problem
 
 
 def simulating_problem(runs: Runs, problem: Problem) -> Problem:
     """Add an assumed controller for methods that simulate, and the commanded motion."""
-    servo = servo_of(problem.robot, runs.known, problem.regression)
-    references = planned_references(runs.alignments, runs.known, None if servo is None else servo.rate_hz)
+    servo = servo_of(problem.robot, runs.training, problem.regression)
+    references = planned_references(runs.alignments, runs.training, None if servo is None else servo.rate_hz)
     return replace(problem, servo=servo, references=references)
 
 
@@ -668,9 +659,9 @@ def servo_of(robot: Robot, runs: list[Samples], regression: Regression) -> Servo
 
 def kept_back(examined: UsableRuns) -> UsableRuns:
     """Split every moving run: the first two thirds for training, the last third held out."""
-    known: list[Samples] = [run for run in examined.known if run.static]
+    training: list[Samples] = [run for run in examined.training if run.static]
     unseen: list[Samples] = []
-    for run in examined.known:
+    for run in examined.training:
         if run.static:
             continue
         border, gap = int(LEARNED * len(run)), max(1, round(APART * run.sample_rate_hz))
@@ -678,40 +669,26 @@ def kept_back(examined: UsableRuns) -> UsableRuns:
             raise ExcitorError(
                 f'run {run.run!r} has {len(run)} samples, too few to keep back a third; give a run role = "validate"'
             )
-        known.append(part(run, slice(0, border), "first two thirds"))
+        training.append(part(run, slice(0, border), "first two thirds"))
         unseen.append(part(run, slice(border + gap, None), "last third"))
     if not unseen:
         raise ExcitorError(
             'every run holds poses, so nothing that moves can be kept back; give a moving run role = "validate"'
         )
-    samples = {run.run: run for run in (*known, *unseen)}
-    return replace(examined, samples=samples, known=known, unseen=unseen)
+    samples = {run.run: run for run in (*training, *unseen)}
+    return replace(examined, samples=samples, training=training, unseen=unseen)
 
 
 def part(run: Samples, span: slice, words: str) -> Samples:
-    """Return a segment of a run, named accordingly; without the noise's spectrum, which is of the whole."""
-    motion = Motion(run.motion.q[span], run.motion.dq[span], run.motion.ddq[span])
-    return replace(
-        run,
-        run=f"{run.run} ({words})",
-        motion=motion,
-        tau=run.tau[span],
-        variance=None if run.variance is None else run.variance[span],
-        noise=None,
-        steps=(*run.steps, Step("part", {"which": words})),
-    )
+    """Return a segment of a run, named accordingly."""
+    named = f"{run.run} ({words})"
+    return replace(pick_samples(run, span), run=named, steps=(*run.steps, Step("part", {"which": words})))
 
 
 def beside(prepared: ComparisonProblem, chi: FloatArray) -> Baselines:
     """Predict the baselines on the same equations; gravity alone is that of a model."""
-    campaign = prepared.examined.campaign
-    return set_baselines(
-        campaign.robot,
-        prepared.examined.unseen,
-        chi=chi,
-        regression=prepared.judging,
-        decimate=thinner(campaign),
-    )
+    campaign, unseen = prepared.examined.campaign, prepared.examined.unseen
+    return set_baselines(campaign.robot, unseen, chi=chi, regression=prepared.judging, decimate=thinner(campaign))
 
 
 def baseline_errors(prepared: ComparisonProblem, found: Baselines) -> Mapping[str, Errors]:
@@ -802,8 +779,4 @@ def seconds_of(method: str, problem: Problem) -> float:
 def beginning(run: Samples, seconds: float) -> Samples:
     """Return the first seconds of a run."""
     n = max(3, int(seconds * run.sample_rate_hz))
-    if len(run) <= n:
-        return run
-    motion = Motion(run.motion.q[:n], run.motion.dq[:n], run.motion.ddq[:n])
-    variance = None if run.variance is None else run.variance[:n]
-    return replace(run, motion=motion, tau=run.tau[:n], variance=variance, noise=None)
+    return run if len(run) <= n else pick_samples(run, slice(n))

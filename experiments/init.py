@@ -53,6 +53,10 @@ tool_radius_m = 0.05                        # of a ball about the tool point tha
 # low = [0.3, -0.5, -0.1]                   # cylinder: center, axis, radius, height; half-space: point, normal
 # high = [1.0, 0.5, 0.1]
 # bodies = "all"                            # or "tool", "links"
+# [[constraint]]                            # kinds: tool-cone, joint-sum, and those of plug-ins
+# kind = "tool-cone"                        # keeps an axis of the tool near a direction of the base frame
+# angle_deg = 30.0
+# direction = [0.0, 0.0, -1.0]
 
 [noise]                                     # standard deviation of one torque sample, joint side; a guess until you
 torque = {noise}   # have measured: then model = "model.json"

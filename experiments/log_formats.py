@@ -15,22 +15,6 @@ from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Robot
 
-# The first is what the target's page asks for.
-OF_TARGET: Mapping[str, tuple[str, ...]] = {
-    "csv": ("csv", "npz"),
-    "urscript": ("ur_rtde",),
-    "rapid": ("egm", "egm_torque"),
-    "rapid-move": ("abb_text",),
-    "twincat": ("twincat_scope",),
-    "franka": ("franka",),
-    "ros2": ("ros2_csv", "ros_mcap", "ros_sqlite3"),
-    "krl": ("kuka_trace",),
-    "krl-rsi": ("rsi",),
-    "fanuc-j519": ("j519",),
-    "val3": ("csv", "npz"),
-    "fanuc": ("csv", "fanuc_csv"),
-}
-
 
 class CannotLog(ExcitorError):
     """A robot whose drives lack the signals of a log format."""
@@ -123,7 +107,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 def format_of(target: str, name: str | None = None) -> Format:
     """Return a target's log format; by default the first of the target's formats."""
-    known = OF_TARGET[target_of(target).name]
+    known = target_of(target).logs
     if name is not None and name not in known:
         raise ExcitorError(f"{target}: has no log format {name!r}; it has {', '.join(known)}")
     return FORMATS[name or known[0]]
@@ -163,7 +147,7 @@ def lacking_effort(target: str, form: Format, robot: Robot) -> CannotLog:
     others = "choose another target, such as csv"
     if not form.efforts:
         told = f"{target}: {form.title} writes positions only, which give no model; use another of its logs"
-        return CannotLog(f"{told} ({', '.join(OF_TARGET[target_of(target).name])}), or {others}")
+        return CannotLog(f"{told} ({', '.join(target_of(target).logs)}), or {others}")
     if "current" in form.efforts:
         return CannotLog(
             f"{target} logs motor currents; {robot.name}'s file has no current law, so they give no torque; "

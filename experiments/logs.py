@@ -9,7 +9,7 @@ import numpy as np
 
 from excitor.design.motion import Run as Motions
 from excitor.experiments.align.align import align
-from excitor.experiments.align.nouns import Alignment, MeasuredRun
+from excitor.experiments.align.nouns import Alignment, ExpectedMotion, MeasuredRun
 from excitor.experiments.align.windows import AlignedPeriods, aligned_samples, aligned_windows, usable
 from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign, Processing, Run
 from excitor.experiments.log_formats import declared_for
@@ -38,8 +38,8 @@ from excitor.robots.robot import Motion, Robot, posture
 STATED = "stated in campaign.toml"  # why a cut-off is what it is
 _CUTOFF = 4.0  # times the highest planned frequency: what the robot adds to its plan while it follows
 _LEAST_CUTOFF = 2.0  # Hz
-_PIECE = 0.1  # rad or m of a cruise that one row is the mean of: gravity's curvature within is 1e-3 of it at most
-_LEAST_OF_PIECE = 3  # samples
+_SEGMENT = 0.1  # rad or m of a cruise that one row is the mean of: gravity's curvature within is 1e-3 of it at most
+_LEAST_OF_SEGMENT = 3  # samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +55,15 @@ def declared_by(target: str, robot: Robot) -> ColumnMap:
     return ColumnMap.model_validate(declared_for(target, robot))
 
 
-def read_aligned(
-    folder: Path,
-    log: ProgramLog,
-    robot: Robot,
-    *,
-    declared: ColumnMap,
-    lowpass_hz: float | None = None,
-    unknown_load: bool = False,
-    found: Alignment | None = None,
-) -> tuple[Samples, Alignment]:
-    """Read a program's log, align it with the plan, and average the usable part; Misaligned lists what is wrong.
-
-    `unknown_load`: the load differs from the robot's payload, and is to be identified. `found`: the alignment, where it
-    is known already.
-    """
+def read_plan(
+    folder: Path, log: ProgramLog, robot: Robot, declared: ColumnMap
+) -> tuple[ExpectedMotion, MeasuredRun, tuple[Step, ...]]:
+    """Read a program's plan, and its log on the joint side with the steps of its processing."""
     target, _, program = log.program.partition("/")
-    manifest = read_manifest(folder / PROGRAMS / target / MANIFEST)
-    expected = expected_of(manifest, program, folder / PROGRAMS / target / MANIFEST)
-    read = read_log(folder / log.log, declared, robot.joint_names)
-    measured, steps = measured_run(read, manifest, robot)
-    alignment = align(expected, measured, robot) if found is None else found
-    if unknown_load:
-        checks = tuple(check for check in alignment.checks if check.what != "payload")
-        alignment = replace(alignment, checks=checks)
-    return planned_samples(alignment, measured, steps, log=log, lowpass_hz=lowpass_hz), alignment
+    path = folder / PROGRAMS / target / MANIFEST
+    manifest = read_manifest(path)
+    expected = expected_of(manifest, program, path)
+    return expected, *measured_run(read_log(folder / log.log, declared, robot.joint_names), manifest, robot)
 
 
 def planned_samples(
@@ -91,16 +75,16 @@ def planned_samples(
     lowpass_hz: float | None = None,
 ) -> Samples:
     """Average what of an aligned run counts; Misaligned where the run does not show its plan."""
-    told = usable(alignment, name=log.log)
-    steps = (*steps, *told.steps, _aligned_step(alignment))
+    parts = usable(alignment, name=log.log)
+    steps = (*steps, *parts.steps, _aligned_step(alignment))
     series = alignment.expected.run.series
     if series is not None:
         highest = series.harmonics[-1] / series.period
         cutoff = Cutoff(lowpass_hz, STATED) if lowpass_hz else _cutoff_of_plan(highest)
         return _averaged(log.run, aligned_samples(alignment, measured), cutoff, steps)
-    cut = aligned_windows(told.windows, measured, rate=told.rate, delay=told.delay)
-    kinds = [window.kind for window in told.windows]
-    return _of_moves(log.run, list(zip(kinds, cut, strict=True)), told.rate, steps)
+    cut = aligned_windows(parts.windows, measured, rate=parts.rate, delay=parts.delay)
+    kinds = [window.kind for window in parts.windows]
+    return _of_moves(log.run, list(zip(kinds, cut, strict=True)), parts.rate, steps)
 
 
 def measured_run(log: Log, manifest: Manifest, robot: Robot) -> tuple[MeasuredRun, tuple[Step, ...]]:
@@ -148,8 +132,8 @@ def _channel(raw: Recording | None, kind: Quantity, t: FloatArray) -> FloatArray
 
 
 def _aligned_step(alignment: Alignment) -> Step:
-    told = "; ".join(check.sentence for check in alignment.faults)
-    return Step("align with the plan", {"start_s": alignment.start, "stretch": alignment.stretch, "findings": told})
+    faults = "; ".join(check.sentence for check in alignment.faults)
+    return Step("align with the plan", {"start_s": alignment.start, "stretch": alignment.stretch, "findings": faults})
 
 
 def _cutoff_of_plan(highest: float) -> Cutoff:
@@ -184,9 +168,9 @@ def _of_moves(run: str, windows: list[tuple[str, _Cut]], rate: float, steps: tup
             continue
         speed = differentiate(q, sample_rate_hz=rate).mean(axis=0)
         travel = float(np.abs(speed).max() * (t[-1] - t[0]))
-        count = max(1, min(int(np.ceil(travel / _PIECE)), len(t) // _LEAST_OF_PIECE))
-        pieces = zip(np.array_split(q, count), np.array_split(tau, count), strict=True)
-        rows += [(a.mean(axis=0), speed, b.mean(axis=0)) for a, b in pieces]
+        count = max(1, min(int(np.ceil(travel / _SEGMENT)), len(t) // _LEAST_OF_SEGMENT))
+        segments = zip(np.array_split(q, count), np.array_split(tau, count), strict=True)
+        rows += [(a.mean(axis=0), speed, b.mean(axis=0)) for a, b in segments]
     q, dq, tau = (np.array(column) for column in zip(*rows, strict=True))
     steps = (*steps, Step("average stops and segments of cruises", {}))
     return Samples(run, Motion(q, dq, np.zeros_like(dq)), tau, rate, steps=steps, static=True)
@@ -226,11 +210,7 @@ def read_run(campaign: OpenCampaign, run: Run) -> Samples:
 def read_run_aligned(
     campaign: OpenCampaign, run: Run, *, unknown_load: bool = False, found: Alignment | None = None
 ) -> tuple[Samples, Alignment | None]:
-    """Read a run, and its alignment where it has a plan; files are named from the campaign's folder.
-
-    `unknown_load`: torques of another load than the robot's are no fault. `found`: the alignment, where it is known
-    already.
-    """
+    """Read a run, and its alignment where it has a plan, see `read_program`; files are named from the folder."""
     if run.program is None:
         samples, alignment = read_run(campaign, run), None
     else:
@@ -241,21 +221,22 @@ def read_run_aligned(
 def read_program(
     campaign: OpenCampaign, run: Run, *, unknown_load: bool = False, found: Alignment | None = None
 ) -> tuple[Samples, Alignment]:
-    """Read the run of an emitted program; its plan defines the usable part."""
+    """Align the log of an emitted program with its plan, and average the usable part; Misaligned lists what is wrong.
+
+    `unknown_load`: the load differs from the robot's payload, and is to be identified. `found`: the alignment, where it
+    is known already.
+    """
     assert run.program is not None
     log = ProgramLog(run.program, run.log, run.role, run.name)
     declared = campaign.content.log or declared_by(run.program.partition("/")[0], campaign.robot)
     lowpass_hz = campaign.content.processing.lowpass_hz
     try:
-        return read_aligned(
-            campaign.folder,
-            log,
-            campaign.robot,
-            declared=declared,
-            lowpass_hz=lowpass_hz,
-            unknown_load=unknown_load,
-            found=found,
-        )
+        expected, measured, steps = read_plan(campaign.folder, log, campaign.robot, declared)
+        alignment = align(expected, measured, campaign.robot) if found is None else found
+        if unknown_load:
+            checks = tuple(check for check in alignment.checks if check.what != "payload")
+            alignment = replace(alignment, checks=checks)
+        return planned_samples(alignment, measured, steps, log=log, lowpass_hz=lowpass_hz), alignment
     except ValueError as error:
         raise InvalidLog(campaign.folder / run.log, f"run {run.name!r} cannot be processed: {error}") from None
 
@@ -412,13 +393,13 @@ def _unplanned_bands(campaign: OpenCampaign) -> dict[str, tuple[float, float]]:
 
 def lowpassed(settings: Processing, cutoff: Cutoff, measured: MeasuredSignals) -> MeasuredSignals:
     """Low-pass the positions of a run without delay."""
-    told: dict[str, float | str] = {
+    details: dict[str, float | str] = {
         "cutoff_hz": cutoff.hz,
         "chosen_as": cutoff.reason,
         "true_cutoff": str(settings.true_cutoff),
     }
     q = filtered(measured.q, measured.sample_rate_hz, cutoff, settings)
-    return replace(measured, q=q, steps=(*measured.steps, Step("lowpass", told)))
+    return replace(measured, q=q, steps=(*measured.steps, Step("lowpass", details)))
 
 
 def filtered(q: FloatArray, rate: float, cutoff: Cutoff, settings: Processing) -> FloatArray:
@@ -452,8 +433,7 @@ def one_pass(run: Run, settings: Processing, measured: MeasuredSignals) -> Sampl
         Step("differentiate", {"ends": "second-order"}),
         Step("cut", {"from_s": float(time[kept][0]), "to_s": float(time[kept][-1])}),
     )
-    part = Motion(motion.q[kept], motion.dq[kept], motion.ddq[kept])
-    return Samples(run.name, part, measured.tau[kept], rate, steps=steps)
+    return Samples(run.name, motion[kept], measured.tau[kept], rate, steps=steps)
 
 
 def average_plan(run: Run, cutoff: Cutoff, measured: MeasuredSignals) -> Samples:
@@ -466,14 +446,14 @@ def average_plan(run: Run, cutoff: Cutoff, measured: MeasuredSignals) -> Samples
     q = average_periods(measured.q, n, drop_periods=run.drop_periods)
     tau = average_periods(measured.tau, n, drop_periods=run.drop_periods)
     motion = periodic_lowpass(q.mean, sample_rate_hz=rate, cutoff_hz=cutoff.hz)
-    told: dict[str, float | str] = {
+    details: dict[str, float | str] = {
         "period_s": run.period_s,
         "repetitions": float(tau.n_repetitions),
         "findings": "; ".join(tau.findings),
     }
     steps = (
         *measured.steps,
-        Step("average periods", told),
+        Step("average periods", details),
         Step("periodic lowpass", {"cutoff_hz": cutoff.hz, "chosen_as": cutoff.reason}),
     )
     return repeated(run.name, motion, tau, rate, steps)
@@ -485,13 +465,13 @@ def average_process(run: Run, measured: MeasuredSignals) -> Samples:
     q, rate = measured.q, measured.sample_rate_hz
     cycles = find_cycles(q, sample_rate_hz=rate, min_period_s=run.cycle_s)
     tau = average_cycles(measured.tau, cycles)
-    told: dict[str, float | str] = {
+    details: dict[str, float | str] = {
         "period_s": cycles.period,
         "repetitions": float(tau.n_repetitions),
         "left_out": "; ".join(cycles.findings),
     }
     motion = differentiated(average_cycles(q, cycles).mean, rate)
-    return repeated(run.name, motion, tau, rate, (*measured.steps, Step("average cycles", told)))
+    return repeated(run.name, motion, tau, rate, (*measured.steps, Step("average cycles", details)))
 
 
 def static_poses(campaign: OpenCampaign, run: Run, measured: MeasuredSignals) -> Samples:
@@ -502,8 +482,8 @@ def static_poses(campaign: OpenCampaign, run: Run, measured: MeasuredSignals) ->
     share = max(campaign.content.processing.dead_zone_percent, 0.1) / 100.0
     threshold = np.where(np.isfinite(limits), share * limits, 1e-2)
     poses = pose_averages(q, measured.tau, dq=dq, threshold=threshold, settle_samples=max(1, round(0.2 * rate)))
-    told: dict[str, float | str] = {"poses": float(len(poses.q)), "findings": "; ".join(poses.findings)}
-    steps = (*measured.steps, Step("static poses", told))
+    details: dict[str, float | str] = {"poses": float(len(poses.q)), "findings": "; ".join(poses.findings)}
+    steps = (*measured.steps, Step("static poses", details))
     return Samples(run.name, posture(poses.q), poses.tau, rate, steps=steps, static=True)
 
 

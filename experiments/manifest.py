@@ -150,8 +150,8 @@ def parse_manifest(content: bytes | str, path: str | Path = "manifest.json") -> 
         return Manifest.model_validate_json(content) if old is None else Manifest.model_validate(old)
     except ValidationError as error:
         problems = sentences(list(error.errors(include_url=False)))
-        shown = [*problems[:10], *([f"and {len(problems) - 10} problems more"] if len(problems) > 10 else [])]
-        raise InvalidManifest(path, shown) from None
+        listed = [*problems[:10], *([f"and {len(problems) - 10} problems more"] if len(problems) > 10 else [])]
+        raise InvalidManifest(path, listed) from None
 
 
 def _of_version_1(content: bytes, path: str | Path) -> dict[str, Any] | None:

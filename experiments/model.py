@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -144,13 +144,13 @@ class Model:
         """Return the main figures in one line."""
         if self.task == "payload":
             return f"Model(what {self.robot_name} carries)"
-        told = [f"{len(self.names)} parameters by {self.method or 'an unnamed method'}"]
+        parts = [f"{len(self.names)} parameters by {self.method or 'an unnamed method'}"]
         for name, validation in (("held_out", self.held_out), ("training", self.training)):
             error = dict((validation or {}).get("figures", {})).get(f"{name}_relative_error")
-            told += [] if error is None else [f"{name.replace('_', '-')} torque error {100.0 * error:.3g} %"]
-        told += [] if self.condition is None else [f"condition {self.condition:.3g}"]
-        told.append("no consistent parameters" if self.standard is None else "physically consistent")
-        return f"Model({self.robot_name}: {', '.join(told)})"
+            parts += [] if error is None else [f"{name.replace('_', '-')} torque error {100.0 * error:.3g} %"]
+        parts += [] if self.condition is None else [f"condition {self.condition:.3g}"]
+        parts.append("no consistent parameters" if self.standard is None else "physically consistent")
+        return f"Model({self.robot_name}: {', '.join(parts)})"
 
     @property
     def where(self) -> str:
@@ -189,8 +189,8 @@ class Model:
 
     def labels(self) -> tuple[str, ...]:
         """Label of every parameter of the robot by the share of data and prior; "" where unknown."""
-        known = {} if self.standard is None else dict(zip(self.standard.names, self.standard.labels, strict=True))
-        return tuple(known.get(name, "") for name in layout(self.own_robot()).names)
+        labels = {} if self.standard is None else dict(zip(self.standard.names, self.standard.labels, strict=True))
+        return tuple(labels.get(name, "") for name in layout(self.own_robot()).names)
 
     def torque(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
         """Torques, N m or N, of motions (n_joints,) or (n_samples, n_joints).
@@ -239,7 +239,7 @@ class Model:
         """List the base parameters: name, value, std, lower, upper, unit, label, regrouping."""
         import pandas as pd
 
-        known = {} if self.standard is None else dict(zip(self.standard.names, self.standard.labels, strict=True))
+        labels = {} if self.standard is None else dict(zip(self.standard.names, self.standard.labels, strict=True))
         columns = {
             "name": self.names,
             "value": self.values,
@@ -247,7 +247,7 @@ class Model:
             "lower": self.low,
             "upper": self.high,
             "unit": self.units,
-            "label": [known.get(name, "") for name in self.names],
+            "label": [labels.get(name, "") for name in self.names],
             "regrouping": self.regroupings,
         }
         return pd.DataFrame(columns)
@@ -261,7 +261,7 @@ class Model:
             "processing": [dict(step) for step in self.processing],
             "provenance": dict(self.provenance),
         }
-        weights = [{"joint": w.joint, "run": w.run, "sigma": w.sigma} for w in self.weights]
+        weights = [asdict(weight) for weight in self.weights]
         if self.task == "payload":
             head |= {"task": self.task, "robot": self.robot_name, "parameters": [], "standard": standard}
             return head | {"weights": weights, "payload": self.payload, "load": self.load, "arm": self.arm} | tail
@@ -464,8 +464,8 @@ def read_model(path: str | PathLike[str], robot: Robot | None = None) -> Model:
     try:
         file = _File.model_validate(data)
     except ValidationError as error:
-        told = "; ".join(sentences(list(error.errors(include_url=False)))[:5])
-        raise ExcitorError(f"{path}: is no whole model: {told}; identify the campaign again") from None
+        problems = "; ".join(sentences(list(error.errors(include_url=False)))[:5])
+        raise ExcitorError(f"{path}: is no whole model: {problems}; identify the campaign again") from None
     return _model(file, path, robot)
 
 

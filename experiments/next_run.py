@@ -49,7 +49,7 @@ from excitor.robots.information import (
     sigmas,
 )
 from excitor.robots.parameters import LINK_COMPONENTS, layout
-from excitor.robots.robot import Motion, Robot
+from excitor.robots.robot import Motion, Robot, posture
 
 STOP = "stop: targets met"
 
@@ -137,7 +137,7 @@ class RankedCandidate:
 class NextRunAdvice:
     """Recommended next runs."""
 
-    known: PriorInformation
+    prior: PriorInformation
     aims: tuple[Aim, ...]
     ranked: tuple[RankedCandidate, ...]  # best first; none where targets are met
     notes: tuple[str, ...]  # what stays open, and what was not checked
@@ -169,15 +169,15 @@ def advise(folder: Path, *, seed: int = 0, tell: Tell = lambda _: None, warn: Te
     check_model(folder, warn)
     campaign = open_campaign(folder)
     tell("reading the model and the logs it was identified from …")
-    known = known_of(campaign)
-    aims = aims_of(known)
-    notes = open_by_held(known)
+    prior = prior_information(campaign)
+    aims = aims_of(prior)
+    notes = open_by_held(prior)
     missing = [aim for aim in aims if not aim.met]
     if not missing:
-        return NextRunAdvice(known, aims, (), tuple(notes))
-    found, why_not = candidates(known, setup_of(campaign), missing, seed=seed, tell=tell)
+        return NextRunAdvice(prior, aims, (), tuple(notes))
+    found, why_not = candidates(prior, setup_of(campaign), missing, seed=seed, tell=tell)
     repeats = "errors that repeat in every period are no noise: no repetition averages them away"
-    return NextRunAdvice(known, aims, tuple(ranked(known.given, aims, found)), (*notes, *why_not, repeats))
+    return NextRunAdvice(prior, aims, tuple(ranked(prior.given, aims, found)), (*notes, *why_not, repeats))
 
 
 def check_model(folder: Path, warn: Tell) -> None:
@@ -200,14 +200,14 @@ def setup_of(campaign: OpenCampaign) -> Setup | str:
 
 def advised_data(advised: NextRunAdvice) -> dict[str, Any]:
     """Write it for scripts."""
-    targets = advised.known.campaign.content.targets.model_dump()
+    targets = advised.prior.campaign.content.targets.model_dump()
     if targets["relative_sigma_percent"] is None:
-        targets["relative_sigma_percent"] = advised.known.campaign.content.design.target_relative_sigma_percent
+        targets["relative_sigma_percent"] = advised.prior.campaign.content.design.target_relative_sigma_percent
     return {
         "stop": not advised.missing,
         "sentence": advised.sentence,
         "targets": targets,
-        "noise": advised.known.noise.source,
+        "noise": advised.prior.noise.source,
         "aims": [
             {"name": a.name, "kind": a.kind, "unit": a.unit, "size": a.size, "sigma": a.now, "target": a.target}
             | {"met": a.met}
@@ -235,36 +235,36 @@ MET = 1.0 + 1e-9
 LEAST = 1e-6  # of a deviation: smaller ones do not matter
 
 
-def aims_of(known: PriorInformation) -> tuple[Aim, ...]:
+def aims_of(prior: PriorInformation) -> tuple[Aim, ...]:
     """List the targets: parameters that show above the noise, or those named, then each joint's torque."""
-    squares, torque = sizes_of(known)
-    C = knowledge(known.given).covariance
-    return (*_parameter_aims(known, C, squares, torque), *_torque_aims(known, C, squares, torque))
+    squares, torque = sizes_of(prior)
+    C = knowledge(prior.given).covariance
+    return (*_parameter_aims(prior, C, squares, torque), *_torque_aims(prior, C, squares, torque))
 
 
 def _parameter_aims(
-    known: PriorInformation, C: FloatArray, squares: list[FloatArray], torque: FloatArray
+    prior: PriorInformation, C: FloatArray, squares: list[FloatArray], torque: FloatArray
 ) -> Iterator[Aim]:
-    stated, design = known.campaign.content.targets, known.campaign.content.design
+    stated, design = prior.campaign.content.targets, prior.campaign.content.design
     percent = stated.relative_sigma_percent
     relative = (design.target_relative_sigma_percent if percent is None else percent) / 100.0
-    values, units = known.values, base_parameters(known.robot).units
+    values, units = prior.values, base_parameters(prior.robot).units
     sizes = np.sqrt(np.array([np.diag(T) for T in squares]))  # (n_joints, n_names): rms of each column
-    shown = np.max(sizes * np.abs(values) / known.noise.sigma[:, None], axis=0) > ESSENTIAL_CONTRIBUTION
+    shown = np.max(sizes * np.abs(values) / prior.noise.sigma[:, None], axis=0) > ESSENTIAL_CONTRIBUTION
     each = np.divide(torque[:, None], sizes, out=np.full(sizes.shape, np.inf), where=sizes > 0.0)
     unseen = stated.torque_share_percent / 100.0 * each.min(axis=0)
-    for k in named(known) or tuple(np.flatnonzero(shown)):
+    for k in named(prior) or tuple(np.flatnonzero(shown)):
         size, now, e = abs(float(values[k])), float(np.sqrt(C[k, k])), np.eye(len(values))[k]
         target = max(relative * size, float(unseen[k]) if np.isfinite(unseen[k]) else 0.0, LEAST * now)
-        yield Aim(known.names[k], "parameter", units[known.place[k]], size, now, target, np.outer(e, e))
+        yield Aim(prior.names[k], "parameter", units[prior.place[k]], size, now, target, np.outer(e, e))
 
 
 def _torque_aims(
-    known: PriorInformation, C: FloatArray, squares: list[FloatArray], torque: FloatArray
+    prior: PriorInformation, C: FloatArray, squares: list[FloatArray], torque: FloatArray
 ) -> Iterator[Aim]:
-    share = known.campaign.content.targets.torque_error_percent / 100.0
-    sliding, sigma = known.robot.mechanism.prismatic, known.noise.sigma
-    for j, name in enumerate(known.robot.joint_names):
+    share = prior.campaign.content.targets.torque_error_percent / 100.0
+    sliding, sigma = prior.robot.mechanism.prismatic, prior.noise.sigma
+    for j, name in enumerate(prior.robot.joint_names):
         if torque[j] > 0.0:
             target = share * max(float(torque[j]), float(sigma[j]))
             unit, now = "N" if sliding[j] else "N m", deviation(C, squares[j])
@@ -276,16 +276,16 @@ def deviation(C: FloatArray, weight: FloatArray) -> float:
     return float(np.sqrt(max(float(np.sum(C * weight)), 0.0)))
 
 
-def sizes_of(known: PriorInformation) -> tuple[list[FloatArray], FloatArray]:
+def sizes_of(prior: PriorInformation) -> tuple[list[FloatArray], FloatArray]:
     """Average WᵀW of each joint over the runs so far, and find the rms of its modelled torque, (n_joints,)."""
-    n, n_joints = len(known.names), known.robot.n_joints
+    n, n_joints = len(prior.names), prior.robot.n_joints
     sums: list[FloatArray]
-    kept = base_parameters(known.robot).kept[known.place]
+    kept = base_parameters(prior.robot).kept[prior.place]
     sums, counts = [np.zeros((n, n)) for _ in range(n_joints)], np.zeros(n_joints)
-    for run in known.runs:
-        W = regressor(known.robot, run.motion)[:, :, kept]
-        used = np.ones(W.shape[:2], dtype=bool) if run.static else counted(known.robot, run.motion, known.noise)
-        used[:, list(known.robot.locked)] = False
+    for run in prior.runs:
+        W = regressor(prior.robot, run.motion)[:, :, kept]
+        used = np.ones(W.shape[:2], dtype=bool) if run.static else counted(prior.robot, run.motion, prior.noise)
+        used[:, list(prior.robot.locked)] = False
         share = run.seconds / len(run.motion)
         for j in range(n_joints):
             rows = W[used[:, j], j]
@@ -293,19 +293,19 @@ def sizes_of(known: PriorInformation) -> tuple[list[FloatArray], FloatArray]:
             counts[j] += share * len(rows)
     least = np.finfo(float).tiny
     squares: list[FloatArray] = [total / max(count, least) for total, count in zip(sums, counts, strict=True)]
-    torque = np.array([max(float(known.values @ T @ known.values), 0.0) for T in squares])
+    torque = np.array([max(float(prior.values @ T @ prior.values), 0.0) for T in squares])
     return squares, np.sqrt(torque)
 
 
-def named(known: PriorInformation) -> tuple[int, ...]:
+def named(prior: PriorInformation) -> tuple[int, ...]:
     """Find the parameters that the campaign names; InvalidCampaign where the model has none of that name."""
-    wanted = [name.removesuffix("R") for name in known.campaign.content.targets.parameters]
-    own = [name.removesuffix("R") for name in known.names]
-    strange = [name for name in wanted if name not in own]
+    required = [name.removesuffix("R") for name in prior.campaign.content.targets.parameters]
+    own = [name.removesuffix("R") for name in prior.names]
+    strange = [name for name in required if name not in own]
     if strange:
-        told = f"{', '.join(strange)} is no parameter of the model, which has {', '.join(own)}"
-        raise InvalidCampaign(known.campaign.folder / CAMPAIGN_FILE, [f"targets.parameters: {told}"])
-    return tuple(own.index(name) for name in wanted)
+        problem = f"{', '.join(strange)} is no parameter of the model, which has {', '.join(own)}"
+        raise InvalidCampaign(prior.campaign.folder / CAMPAIGN_FILE, [f"targets.parameters: {problem}"])
+    return tuple(own.index(name) for name in required)
 
 
 EVALUATIONS = 3000  # of the search: a promise of what a longer one in the design stage finds
@@ -315,23 +315,23 @@ _GRAVITY = tuple(name for name in LINK_COMPONENTS if name.startswith("M"))
 
 
 def candidates(
-    known: PriorInformation, setup: Setup | str, missing: Sequence[Aim], *, seed: int, tell: Tell
+    prior: PriorInformation, setup: Setup | str, missing: Sequence[Aim], *, seed: int, tell: Tell
 ) -> tuple[list[Candidate], list[str]]:
     """List candidates, and why others are excluded; `setup` is a reason if there is no design problem.
 
     Targets that are met stay met: information only adds.
     """
-    found = list(_repetitions(known))
+    found = list(_repetitions(prior))
     if isinstance(setup, str):
         return found, [f"no new motion was sought: {setup}"]
-    held, notes = set(known.robot.locked) - set(known.campaign.robot.locked), []
-    slow = slow_kinds(known, missing)
+    held, notes = set(prior.robot.locked) - set(prior.campaign.robot.locked), []
+    slow = slow_kinds(prior, missing)
     if held and slow:
         notes.append("slow runs were not checked: they would be of other positions of the joints that are held")
     makers = [("motion", _motion), *((kind, _slow) for kind in slow if not held)]
     for kind, maker in makers:
         tell(f"trying {'a new motion' if kind == 'motion' else _SLOW[kind]} …")
-        made = maker(known, setup, missing, kind=kind, seed=seed)
+        made = maker(prior, setup, missing, kind=kind, seed=seed)
         if isinstance(made, str):
             notes.append(made)
         else:
@@ -339,62 +339,62 @@ def candidates(
     return found, notes
 
 
-def slow_kinds(known: PriorInformation, missing: Sequence[Aim]) -> list[str]:
+def slow_kinds(prior: PriorInformation, missing: Sequence[Aim]) -> list[str]:
     """Choose the slow runs that show the missed parameters: poses for gravity and offsets, sweeps for friction."""
-    params, base = layout(known.robot), base_parameters(known.robot)
+    params, base = layout(prior.robot), base_parameters(prior.robot)
     friction = {params.names[k] for k in params.friction_columns}
-    offsets = {t.parameter for t in known.robot.drive.friction if friction_model(t).shape == "constant"}
-    names = [params.names[base.kept[known.place[known.names.index(a.name)]]] for a in missing if a.kind == "parameter"]
+    offsets = {t.parameter for t in prior.robot.drive.friction if friction_model(t).shape == "constant"}
+    names = [params.names[base.kept[prior.place[prior.names.index(a.name)]]] for a in missing if a.kind == "parameter"]
     links = params.names[: params.n_link_params]
     weight = any(name in links and name.startswith(_GRAVITY) for name in names) or bool(offsets & set(names))
     kinds = ["static"] if weight else []
     return kinds + (["sweeps"] if (friction - offsets) & set(names) else [])
 
 
-def open_by_held(known: PriorInformation) -> list[str]:
+def open_by_held(prior: PriorInformation) -> list[str]:
     """Describe what held joints leave open, and which joint to free."""
-    told = []
-    held = {i: at for i, at in known.robot.locked.items() if i not in known.campaign.robot.locked}
-    names = known.robot.joint_names
+    sentences = []
+    held = {i: at for i, at in prior.robot.locked.items() if i not in prior.campaign.robot.locked}
+    names = prior.robot.joint_names
     for i in held:
-        others = {k: at for k, at in known.robot.locked.items() if k != i}
-        lost = lost_when_locked(replace(known.robot, locked=others), {i: held[i]}).lost
+        others = {k: at for k, at in prior.robot.locked.items() if k != i}
+        lost = lost_when_locked(replace(prior.robot, locked=others), {i: held[i]}).lost
         if lost:
-            told.append(
+            sentences.append(
                 f"{_listed(lost)} cannot show while {names[i]} is held: let it move, and take it out of `locked` in "
                 "campaign.toml"
             )
-    dropped = len(base_parameters(known.robot)) - len(known.names)
+    dropped = len(base_parameters(prior.robot)) - len(prior.names)
     if dropped:
-        told.append(f"{dropped} base parameters were eliminated by the campaign's own rule, and are not rated")
-    payload = known.campaign.content.payload
-    if payload is not None and known.campaign.content.design.schedule != "payload-pair":
-        told.append(
+        sentences.append(f"{dropped} base parameters were eliminated by the campaign's own rule, and are not rated")
+    payload = prior.campaign.content.payload
+    if payload is not None and prior.campaign.content.design.schedule != "payload-pair":
+        sentences.append(
             'the payload is part of its link\'s parameters; schedule = "payload-pair", a run with it and one without, '
             "separates the two"
         )
-    return told
+    return sentences
 
 
-def _repetitions(known: PriorInformation) -> Iterator[Candidate]:
+def _repetitions(prior: PriorInformation) -> Iterator[Candidate]:
     """Repeat each run so far; logs of the same program are the same run."""
-    seen: set[str] = set()
-    for run in known.runs:
+    names: set[str] = set()
+    for run in prior.runs:
         program = run.run.program
-        if program is not None and program in seen:
+        if program is not None and program in names:
             continue
-        seen.add(program or "")
-        told = None if program is None else program_seconds(known.campaign.folder, program)
+        names.add(program or "")
+        seconds = None if program is None else program_seconds(prior.campaign.folder, program)
         yield Candidate(
             f"run {run.run.name!r} once more",
             "again",
-            run.seconds if told is None else told,
-            taught(known, run.motion, run.seconds, static=run.static),
-            again(known.campaign, run.run),
+            run.seconds if seconds is None else seconds,
+            run_information(prior, run.motion, run.seconds, static=run.static),
+            again(prior.campaign, run.run),
         )
 
 
-def _motion(known: PriorInformation, setup: Setup, missing: Sequence[Aim], *, kind: str, seed: int) -> Candidate | str:
+def _motion(prior: PriorInformation, setup: Setup, missing: Sequence[Aim], *, kind: str, seed: int) -> Candidate | str:
     """Search a periodic motion that minimises the missed targets, Σ σ²/target², given all information so far.
 
     In the letters of `known.py`: tr (Lᵀ A L + Lᵀ G L)⁻¹ T = tr (A + G)⁻¹ L⁻ᵀ T L⁻¹.
@@ -402,24 +402,24 @@ def _motion(known: PriorInformation, setup: Setup, missing: Sequence[Aim], *, ki
     if setup.design.excitation != "fourier" or setup.design.model != "dynamic":
         return 'no new motion was sought: that is done for excitation = "fourier" and model = "dynamic"'
     moving = moving_mask(setup.robot, setup.design.joints or None)
-    moving[list(known.robot.locked)] = False
+    moving[list(prior.robot.locked)] = False
     names = tuple(aim.name for aim in missing if aim.kind == "parameter")
     plan = RunPlan("further", "excitation", moving, "identify", "What is missing.")
     pose = setup.pose.copy()
-    pose[list(known.robot.locked)] = list(known.robot.locked.values())
+    pose[list(prior.robot.locked)] = list(prior.robot.locked.values())
     plain = replace(setup, pose=pose, design=setup.design.model_copy(update={"criterion": "condition"}))
     problem = run_problem(plain, plan, ())
     task = np.sum([aim.weight / aim.target**2 for aim in missing], axis=0)
-    task = np.linalg.solve(known.map.T, np.linalg.solve(known.map.T, task).T)
-    columns = base_parameters(known.robot).kept[known.place]
-    weights = np.where(plan.moving, 1.0 / known.noise.sigma, 0.0)
+    task = np.linalg.solve(prior.map.T, np.linalg.solve(prior.map.T, task).T)
+    columns = base_parameters(prior.robot).kept[prior.place]
+    weights = np.where(plan.moving, 1.0 / prior.noise.sigma, 0.0)
     seconds = setup.excitation.measured * setup.excitation.period
     problem = replace(
         problem,
         criterion=Criterion("path", task=0.5 * (task + task.T)),
-        model=DynamicModel(known.robot, columns, weights),
-        earlier=known.expected,
-        share=seconds * known.noise.rate_hz / problem.n_period,
+        model=DynamicModel(prior.robot, columns, weights),
+        earlier=prior.expected,
+        share=seconds * prior.noise.rate_hz / problem.n_period,
     )
     found = solve(problem, Budget(evaluations=EVALUATIONS), seed=seed)
     if not found.feasible:
@@ -431,21 +431,21 @@ def _motion(known: PriorInformation, setup: Setup, missing: Sequence[Aim], *, ki
     return Candidate(
         "a new motion, sought for what is missing",
         "motion",
-        chosen.duration + way_seconds(known.campaign.folder),
-        taught(known, motion, seconds),
-        further(known.campaign, list(names) or [aim.name for aim in worst_shown(known, missing)]),
+        chosen.duration + way_seconds(prior.campaign.folder),
+        run_information(prior, motion, seconds),
+        further(prior.campaign, list(names) or [aim.name for aim in worst_visible(prior, missing)]),
     )
 
 
-def worst_shown(known: PriorInformation, missing: Sequence[Aim]) -> list[Aim]:
+def worst_visible(prior: PriorInformation, missing: Sequence[Aim]) -> list[Aim]:
     """Find the parameters that contribute most to torques that miss their targets, if only torques do."""
-    C = knowledge(known.given).covariance
+    C = knowledge(prior.given).covariance
     task = np.sum([aim.weight / aim.target**2 for aim in missing], axis=0)
     share = np.diag(C) * np.diag(task)
-    units = np.eye(len(known.names))
+    units = np.eye(len(prior.names))
     order = np.argsort(-share)[:5]
     return [
-        Aim(known.names[k], "parameter", "", 0.0, float(np.sqrt(C[k, k])), 0.0, np.outer(units[k], units[k]))
+        Aim(prior.names[k], "parameter", "", 0.0, float(np.sqrt(C[k, k])), 0.0, np.outer(units[k], units[k]))
         for k in order
     ]
 
@@ -453,10 +453,10 @@ def worst_shown(known: PriorInformation, missing: Sequence[Aim]) -> list[Aim]:
 _SLOW = {"static": "poses held", "sweeps": "sweeps at constant speeds"}
 
 
-def _slow(known: PriorInformation, setup: Setup, missing: Sequence[Aim], *, kind: str, seed: int) -> Candidate | str:
+def _slow(prior: PriorInformation, setup: Setup, missing: Sequence[Aim], *, kind: str, seed: int) -> Candidate | str:
     """Build a slow run as the design stage would."""
     moving = moving_mask(setup.robot, setup.design.joints or None)
-    moving[list(known.robot.locked)] = False
+    moving[list(prior.robot.locked)] = False
     plan = RunPlan("further", "static" if kind == "static" else "sweep", moving, "identify", "What is missing.")
     try:
         run = make_slow_run(setup, plan, seed)[1]
@@ -467,8 +467,8 @@ def _slow(known: PriorInformation, setup: Setup, missing: Sequence[Aim], *, kind
         f"{_SLOW[kind]}",
         kind,
         run.duration,
-        taught(known, motion, seconds, static=kind == "static"),
-        further(known.campaign, kind),
+        run_information(prior, motion, seconds, static=kind == "static"),
+        further(prior.campaign, kind),
     )
 
 
@@ -498,7 +498,7 @@ POSE_SECONDS = 2.0  # that a static pose was held: approached from both sides
 MOST_SAMPLES = 1500  # of a run, that are used
 
 
-def known_of(campaign: OpenCampaign) -> PriorInformation:
+def prior_information(campaign: OpenCampaign) -> PriorInformation:
     """Read the model and the logs of its runs; ExcitorError where it has no covariance."""
     if campaign.content.task == "payload":
         raise ExcitorError(f"{campaign.folder}: is a payload campaign, whose runs are all planned; see its report")
@@ -520,7 +520,7 @@ def known_of(campaign: OpenCampaign) -> PriorInformation:
     given = restricted(full, place)
     runs = tuple(learned(run, one) for run, one in zip(wanted, samples, strict=True))
     raw = Noise(model.residuals(robot.joint_names), 1.0, dead_zone=slowest(campaign))
-    once = restricted(add(rows_say(robot, run.motion, raw, run.seconds, run.static) for run in runs), place)
+    once = restricted(add(rows_information(robot, run.motion, raw, run.seconds, run.static) for run in runs), place)
     noise, L = calibrated(raw, once, given)
     A = once.matrix * noise.rate_hz
     return PriorInformation(campaign, robot, model, place, given.names, given, noise, A, L, runs)
@@ -532,32 +532,30 @@ def slowest(campaign: OpenCampaign) -> FloatArray | float:
     return 0.0 if zone is None else zone
 
 
-def taught(known: PriorInformation, motion: Motion, seconds: float, *, static: bool = False) -> Information:
+def run_information(prior: PriorInformation, motion: Motion, seconds: float, *, static: bool = False) -> Information:
     """Compute the information of measuring a motion about the model's parameters: Lᵀ G L."""
-    said = restricted(rows_say(known.robot, motion, known.noise, seconds, static), known.place)
-    matrix = known.map.T @ said.matrix @ known.map
+    measured = restricted(rows_information(prior.robot, motion, prior.noise, seconds, static), prior.place)
+    matrix = prior.map.T @ measured.matrix @ prior.map
     matrix = 0.5 * (matrix + matrix.T)
-    return Information(said.names, matrix, matrix)
+    return Information(measured.names, matrix, matrix)
 
 
 def learned(run: Run, samples: Samples) -> IdentifiedRun:
     """Return a run's motion, thinned, and its measured time, all repetitions included."""
     once = POSE_SECONDS * len(samples) if samples.static else len(samples) / samples.sample_rate_hz
     every = max(1, len(samples) // MOST_SAMPLES)
-    motion = samples.motion
-    thin = Motion(motion.q[::every], motion.dq[::every], motion.ddq[::every])
-    return IdentifiedRun(run, thin, samples.static, once * max(samples.repetitions, 1))
+    return IdentifiedRun(run, samples.motion[::every], samples.static, once * max(samples.repetitions, 1))
 
 
 def calibrated(raw: Noise, once: Information, given: Information) -> tuple[Noise, FloatArray]:
     """Estimate the number of independent rows per second that explains the model's covariance; and the map L."""
-    obtained, told = sigmas(knowledge(given)), sigmas(knowledge(once))
-    if not np.isfinite(told).all():
-        names = ", ".join(name for name, sigma in zip(once.names, told, strict=True) if not np.isfinite(sigma))
+    obtained, reported = sigmas(knowledge(given)), sigmas(knowledge(once))
+    if not np.isfinite(reported).all():
+        names = ", ".join(name for name, sigma in zip(once.names, reported, strict=True) if not np.isfinite(sigma))
         raise ExcitorError(
             f"the logs do not determine {names}, of which {FILE} is sure, so it is not of these logs; identify again"
         )
-    rate = float(np.median(told / obtained)) ** 2
+    rate = float(np.median(reported / obtained)) ** 2
     noise = replace(raw, rate_hz=rate, source=f"learned from {FILE}: {rate:.3g} independent rows a second")
     scale = np.outer(obtained, obtained)
     root, back = _roots(once.matrix * rate * scale)
@@ -572,12 +570,9 @@ def _roots(A: FloatArray) -> tuple[FloatArray, FloatArray]:
     return (V * root) @ V.T, (V / root) @ V.T
 
 
-def rows_say(robot: Robot, motion: Motion, noise: Noise, seconds: float, static: bool) -> Information:
+def rows_information(robot: Robot, motion: Motion, noise: Noise, seconds: float, static: bool) -> Information:
     """Compute the information of rows about all base parameters; held poses have zero velocity."""
-    if static:
-        still = np.zeros_like(motion.q)
-        motion = Motion(motion.q, still, still)
-    return information(robot, motion, noise, duration=seconds)
+    return information(robot, posture(motion.q) if static else motion, noise, duration=seconds)
 
 
 def restricted(full: Information, place: IntArray) -> Information:
@@ -646,18 +641,18 @@ def again(campaign: OpenCampaign, run: Run) -> tuple[str, ...]:
         if run.program
         else f"record {run.name!r} again in the same way; keep the recording as {log}"
     )
-    told = names_runs(campaign)
+    named = names_runs(campaign)
     added = run.model_copy(update={"name": _unused(campaign, run.name), "log": log})
-    listed = [added] if told else [*campaign.content.run, added]
+    listed = [added] if named else [*campaign.content.run, added]
     lines = [line for entry in listed for line in _run_lines(entry)]
     return (first, "in campaign.toml, at its end:", *lines, f"excitor identify {folder}")
 
 
-def further(campaign: OpenCampaign, asked: Sequence[str] | str) -> tuple[str, ...]:
+def further(campaign: OpenCampaign, requested: Sequence[str] | str) -> tuple[str, ...]:
     """Describe how to design a further run without changing those measured."""
     folder = campaign.folder
     before = list(campaign.content.design.further)
-    entry = asked if isinstance(asked, str) else list(asked)
+    entry = requested if isinstance(requested, str) else list(requested)
     targets = sorted({run.program.partition("/")[0] for run in campaign.content.run if run.program})
     lines = [
         "in campaign.toml, under [design]:",
@@ -666,7 +661,7 @@ def further(campaign: OpenCampaign, asked: Sequence[str] | str) -> tuple[str, ..
         f"excitor emit {folder} --target {targets[0] if targets else 'NAME'}",
         f"run only the new program, further_{len(before) + 1}; put its recording beside the others",
     ]
-    if isinstance(asked, str):
+    if isinstance(requested, str):
         lines.append(
             'in campaign.toml, under [identify]: weights = "joint and run", as slow runs have noise of their own'
         )

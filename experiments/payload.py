@@ -1,7 +1,7 @@
 """Payload campaign: prior of the arm, estimate of the load and its covariance, and comparison with the rating."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -63,8 +63,8 @@ def known_arm(campaign: OpenCampaign) -> tuple[Arm, str]:
     links, rotors = content.arm.links_percent, content.arm.rotors_percent
     if links == rotors == 0.0:
         return exact_arm(robot), f"the arm as the file of {robot.name} has it, assumed exact"
-    told = f"the arm as the file of {robot.name} has it, links uncertain by {links:g} %, rotors by {rotors:g} %"
-    return doubted_arm(robot, links / 100.0, rotors / 100.0), told
+    source = f"the arm as the file of {robot.name} has it, links uncertain by {links:g} %, rotors by {rotors:g} %"
+    return doubted_arm(robot, links / 100.0, rotors / 100.0), source
 
 
 def arm_of_model(folder: Path, name: str, robot: Robot) -> Arm:
@@ -163,7 +163,7 @@ class PayloadRuns:
     """All runs of a payload campaign, torques on the motors' side."""
 
     robot: Robot  # bare
-    known: tuple[LoadRun, ...]
+    training: tuple[LoadRun, ...]
     unseen: tuple[LoadRun, ...]
     poses: tuple[Poses, ...]
     samples: Mapping[str, Samples]
@@ -226,13 +226,13 @@ def identify_payload(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Ide
     findings: tuple[Finding, ...] = ()
     refusal = ""
     predicted: tuple[PredictionErrors, ...] = ()
-    if runs.known:
+    if runs.training:
         task, estimate, findings = estimated(runs, arm)
         for finding in findings:
             tell(f"{finding.level}: {finding}")
-        weighed = reweighed(runs.known, estimate)
+        weighed = reweighed(runs.training, estimate)
         body, refusal = consistent(task, weighed, estimate)
-        predicted = tuple(foretold(task, runs, run, estimate) for run in (*runs.known, *runs.unseen))
+        predicted = tuple(compare_predicted(task, runs, run, estimate) for run in (*runs.training, *runs.unseen))
     static, static_refusal = (None, "") if not runs.poses else from_poses(campaign, runs, arm, estimate)
     return IdentifiedLoad(
         campaign, runs, arm, source, findings, estimate, body, refusal, static, static_refusal, predicted
@@ -241,7 +241,7 @@ def identify_payload(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Ide
 
 def check_pairs(runs: PayloadRuns) -> None:
     """Check that there is a loaded run; the bare one may be missing where the arm is known."""
-    if not any(run.loaded for run in runs.known) and not any(poses.loaded for poses in runs.poses):
+    if not any(run.loaded for run in runs.training) and not any(poses.loaded for poses in runs.poses):
         raise ExcitorError('run: none with role = "identify" has the load on; record at least one')
 
 
@@ -251,13 +251,13 @@ def estimated(runs: PayloadRuns, arm: Arm) -> tuple[LoadTask, LoadEstimate, tupl
     lossless = bool((robot.drive.efficiency == 1.0).all())
     task = load_task(
         robot,
-        runs.known,
+        runs.training,
         arm=arm,
         efficiency=np.ones(robot.n_joints) if lossless else None,
-        learn_arm=bool(arm.covariance.any()) and any(not run.loaded for run in runs.known),
+        learn_arm=bool(arm.covariance.any()) and any(not run.loaded for run in runs.training),
     )
-    first = identify_load(task, runs.known)
-    weighed = reweighed(runs.known, first)
+    first = identify_load(task, runs.training)
+    weighed = reweighed(runs.training, first)
     estimate = identify_load(task, weighed, start=first.values)
     return task, estimate, diagnose_load(task, weighed, estimate.values)
 
@@ -300,7 +300,7 @@ def pose_noise(campaign: OpenCampaign, robot: Robot) -> FloatArray:
     return np.asarray(np.sqrt(carried_from_joints(robot) ** 2 @ np.square(sigma)))
 
 
-def foretold(task: LoadTask, runs: PayloadRuns, run: LoadRun, estimate: LoadEstimate) -> PredictionErrors:
+def compare_predicted(task: LoadTask, runs: PayloadRuns, run: LoadRun, estimate: LoadEstimate) -> PredictionErrors:
     """Compare a run's torques with those predicted by the estimate."""
     system = equations(task, [run])
     left = system.tau - motor_torque(system, estimate.values)[0]
@@ -419,10 +419,10 @@ class RatingCheck:
     @property
     def sentence(self) -> str:
         """Comparison with the limit as a sentence."""
-        told = f"{self.what} is {self.value:.4g} ± {REACH * self.sigma:.2g} {self.unit}"
+        text = f"{self.what} is {self.value:.4g} ± {REACH * self.sigma:.2g} {self.unit}"
         if self.limit is None:
-            return f"{told}; no rating is stated to compare it with"
-        beside = f"{told}, {100.0 * self.value / self.limit:.0f} % of the allowed {self.limit:.4g}"
+            return f"{text}; no rating is stated to compare it with"
+        beside = f"{text}, {100.0 * self.value / self.limit:.0f} % of the allowed {self.limit:.4g}"
         why = {
             "within": "within the rating",
             "over": "over the rating",
@@ -480,15 +480,7 @@ def unknowns_data(result: IdentifiedLoad) -> list[dict[str, Any]]:
 
 def rating_data(one: RatingCheck) -> dict[str, Any]:
     """Write one comparison with a rating."""
-    return {
-        "what": one.what,
-        "unit": one.unit,
-        "value": one.value,
-        "sigma": one.sigma,
-        "limit": one.limit,
-        "answer": one.answer,
-        "sentence": one.sentence,
-    }
+    return asdict(one) | {"answer": one.answer, "sentence": one.sentence}
 
 
 POSES = 400
@@ -514,8 +506,8 @@ def check_joints(robot: Robot, rated: PayloadRating) -> None:
     for key, given in (("inertia", rated.inertia), ("moment", rated.moment)):
         strange = [name for name in given if name not in robot.joint_names]
         if strange:
-            known = ", ".join(robot.joint_names)
-            raise ExcitorError(f"rated.{key}: {strange[0]!r} is no joint of {robot.name}; it has {known}")
+            names = ", ".join(robot.joint_names)
+            raise ExcitorError(f"rated.{key}: {strange[0]!r} is no joint of {robot.name}; it has {names}")
 
 
 def answer_of(found: list[RatingCheck]) -> Answer:
@@ -587,7 +579,7 @@ def read_payload_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Pa
     planned = replace(learned_robot(campaign.folder, content.prior, bare, elsewhere=True), payload=None)
     guess = with_load(planned, content.payload)
     read = _aligned(campaign, guess, planned)
-    known: list[LoadRun] = []
+    training: list[LoadRun] = []
     unseen: list[LoadRun] = []
     poses: list[Poses] = []
     loads = {run.name: is_loaded(campaign, run) for run in content.run}
@@ -597,14 +589,14 @@ def read_payload_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Pa
             poses.append(poses_from_samples(bare, found, loaded=on))
             continue
         made = replace(run_from_samples(bare, found), loaded=on, time=float(number))
-        (unseen if run.role == "validate" else known).append(made)
+        (unseen if run.role == "validate" else training).append(made)
     samples = {name: found for name, (found, _) in read.items()}
     tell(f"read {len(samples)} runs, {sum(loads.values())} of them with the load")
     for sentence in filter_sentences(samples):
         tell(sentence)
     return PayloadRuns(
         bare,
-        tuple(known),
+        tuple(training),
         tuple(unseen),
         tuple(poses),
         samples,
@@ -646,10 +638,10 @@ def is_loaded(campaign: OpenCampaign, run: Run) -> bool:
     planned = next((entry for entry in read_manifest(path).programs if entry.name == name), None)
     if planned is None or planned.payload_kg is None:
         raise ExcitorError(f"{path}: does not say whether {name!r} is run with the load; emit the programs again")
-    told = planned.payload_kg > 0.0
-    if run.loaded is not None and run.loaded != told:
+    planned_load = planned.payload_kg > 0.0
+    if run.loaded is not None and run.loaded != planned_load:
         raise ExcitorError(
             f"run {run.name!r}: loaded is {str(run.loaded).lower()}, but its program was planned "
-            f"{'with' if told else 'without'} the load; one of them is wrong"
+            f"{'with' if planned_load else 'without'} the load; one of them is wrong"
         )
-    return told
+    return planned_load

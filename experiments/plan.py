@@ -21,8 +21,9 @@ import numpy as np
 
 from excitor.design.certify.certificate import Certificate
 from excitor.design.certify.certify import certify
-from excitor.design.certify.limits import has_torque_model
-from excitor.design.constraints import Constraints
+from excitor.design.constraints.constraint import CLEARANCE_SCALE
+from excitor.design.constraints.constraints import Constraints
+from excitor.design.constraints.torque import has_torque_model
 from excitor.design.criteria import Criterion, DynamicModel, Model, PowerModel, values
 from excitor.design.explain import InfeasibleDesign
 from excitor.design.forecast import CONDITION, Check, Forecast, PlannedRun, forecast
@@ -54,9 +55,8 @@ from excitor.design.slow import (
     warm_up,
 )
 from excitor.design.torque import (
-    CLEARANCE_SCALE,
     CONDITION_SAMPLES,
-    SEARCH_SHARE,
+    SEARCH,
     SHARP_WIDTH,
     FoundTorques,
     Robustness,
@@ -191,8 +191,8 @@ class CampaignDesign:
             return self.forecast.checks
         value = self.runs[0].condition
         holds = value <= CONDITION
-        told = f"the condition number of the load's matrix is {value:.3g}, at most {CONDITION:g} is required"
-        return (Check("condition", value, CONDITION, holds, told),)
+        sentence = f"the condition number of the load's matrix is {value:.3g}, at most {CONDITION:g} is required"
+        return (Check("condition", value, CONDITION, holds, sentence),)
 
     @property
     def go(self) -> bool:
@@ -202,16 +202,16 @@ class CampaignDesign:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Reasons why the design is a no-go, as sentences; empty where it is a go."""
-        told = [check.sentence for check in self.checks if not check.holds]
+        reasons = [check.sentence for check in self.checks if not check.holds]
         for name, certificate in self.certificates.items():
             failing = [item.name for item in certificate.items if not item.holds]
             if failing:
-                shown = ", ".join(failing[:5]) + (" and others" if len(failing) > 5 else "")
-                told.insert(0, f"Run {name!r} is not certified: {shown}")
+                listed = ", ".join(failing[:5]) + (" and others" if len(failing) > 5 else "")
+                reasons.insert(0, f"Run {name!r} is not certified: {listed}")
         if not self.finished:
             again = "begins it again" if self.torque_runs else "goes on with it"
-            told.append(f"The search was interrupted; excitor design {again}")
-        return tuple(told)
+            reasons.append(f"The search was interrupted; excitor design {again}")
+        return tuple(reasons)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -234,15 +234,15 @@ def volume_checks(setup: Setup) -> tuple[Check, ...]:
     itself = setup.campaign.content.cell.self_collision and _may_meet_itself(robot, bare)
     if not bare or not (zones or itself):
         return ()
-    shown = [robot.mechanism.link_names[j] for j in bare]
+    listed = [robot.mechanism.link_names[j] for j in bare]
     total = len(moving_links_without_volume(replace(robot, capsules=()), moving))
-    asked = [*(f"zone {name!r}" for name in zones), *(["[cell] self_collision"] if itself else [])]
+    constraints = [*(f"zone {name!r}" for name in zones), *(["[cell] self_collision"] if itself else [])]
     less = [*(['bodies = "tool" in the zones'] if zones else []), *(["self_collision = false"] if itself else [])]
     alone = zones and all(capsule.link < 0 for capsule in robot.capsules)
     clear = "only the tool was kept clear" if alone else "nothing keeps them clear"
     sentence = (
-        f"{' and '.join(asked)} require clear links, but {len(shown)} of {total} moving links of {robot.name} have no "
-        f"collision volume: {', '.join(shown)} (each named by the joint that moves it), so {clear}; "
+        f"{' and '.join(constraints)} require clear links, but {len(listed)} of {total} moving links of {robot.name} "
+        f"have no collision volume: {', '.join(listed)} (each named by the joint that moves it), so {clear}; "
         f"{_how_to_add_volumes(setup)}; or state {' and '.join(less)} in campaign.toml, and keep the links clear "
         "yourself"
     )
@@ -289,17 +289,17 @@ def _weighs(setup: Setup, runs: Sequence[DesignedRun]) -> Check:
     """Check that held poses separate a load's mass from its centre, by all joints' torques."""
     poses = np.array([segment.ends[0] for one in runs for segment in one.run.segments if segment.measured])
     value = poses_condition(setup.robot, poses)
-    told = f"poses: condition number of mass and centre is {value:.3g}, at most {CONDITION:g} is required"
-    return Check("condition", value, CONDITION, value <= CONDITION, told)
+    sentence = f"poses: condition number of mass and centre is {value:.3g}, at most {CONDITION:g} is required"
+    return Check("condition", value, CONDITION, value <= CONDITION, sentence)
 
 
 def _robust(share: float) -> Check:
     """Check that a motion without a position controller keeps its limits for most models near the prior's."""
-    told = (
+    sentence = (
         f"{share:.0%} of models near the prior's keep the limits, at least {LEAST_ROBUST:.0%} is required of torques "
         "that no position controller holds"
     )
-    return Check("robustness", share, LEAST_ROBUST, share >= LEAST_ROBUST, told)
+    return Check("robustness", share, LEAST_ROBUST, share >= LEAST_ROBUST, sentence)
 
 
 def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> CampaignDesign:
@@ -343,7 +343,7 @@ def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> 
 def forecast_runs(setup: Setup, runs: Sequence[SearchedRun], slow: Sequence[DesignedRun] = ()) -> Forecast:
     """Forecast what identification will learn from designed runs."""
     target = setup.design.target_relative_sigma_percent / 100.0
-    return forecast(setup.robot, _taught(runs, slow), setup.noise, target=target)
+    return forecast(setup.robot, _planned(runs, slow), setup.noise, target=target)
 
 
 def design_alone(
@@ -355,8 +355,8 @@ def design_alone(
     observer = Observer(listen, lambda chain, state: None)
     found = search_motion(search, settings, where=f"run {plan.name!r}", states={}, observer=observer)
     run = _finished(setup, plan, problem, found)
-    foreseen, cpu_seconds = forecast_runs(setup, [run]), time.process_time() - started
-    return CampaignDesign(setup, settings, (run,), (), (plan.name,), (), foreseen, cpu_seconds)
+    predicted, cpu_seconds = forecast_runs(setup, [run]), time.process_time() - started
+    return CampaignDesign(setup, settings, (run,), (), (plan.name,), (), predicted, cpu_seconds)
 
 
 def _design_torques(setup: Setup, settings: Settings, listen: Listener | None, started: float) -> CampaignDesign:
@@ -365,16 +365,16 @@ def _design_torques(setup: Setup, settings: Settings, listen: Listener | None, s
     taught = [planned_torque_run(run, FORECAST_SAMPLES) for run in runs if run.plan.role == "identify"]
     names = tuple(plan.name for plan in plans)
     target = setup.design.target_relative_sigma_percent / 100.0
-    foreseen = forecast(setup.robot, taught, setup.noise, target=target)
+    predicted = forecast(setup.robot, taught, setup.noise, target=target)
     cpu_seconds = time.process_time() - started
-    return CampaignDesign(setup, settings, (), (), names, (), foreseen, cpu_seconds, torque_runs=runs)
+    return CampaignDesign(setup, settings, (), (), names, (), predicted, cpu_seconds, torque_runs=runs)
 
 
 def _named(name: str, listen: Listener) -> Callable[[Progress], None]:
     return lambda progress: listen(name, progress)
 
 
-def _taught(runs: Sequence[SearchedRun], slow: Sequence[DesignedRun]) -> list[PlannedRun]:
+def _planned(runs: Sequence[SearchedRun], slow: Sequence[DesignedRun]) -> list[PlannedRun]:
     """Check the forecast of the identification, or the conditioning of a load's held poses."""
     planned = []
     for run in runs:
@@ -516,21 +516,18 @@ def criterion_of(setup: Setup, columns: IntArray) -> Criterion:
     if kind != "sigma":
         return Criterion(kind, scale=_magnitudes(setup, columns, beta))
     names = [base.names[k].removesuffix("R") for k in place]
-    wanted = [name.removesuffix("R") for name in setup.design.parameters]
-    missing = [name for name in wanted if name not in names]
+    required = [name.removesuffix("R") for name in setup.design.parameters]
+    missing = [name for name in required if name not in names]
     if missing:
-        told = f"{', '.join(missing)} is no base parameter that this run can show; those are {', '.join(names)}"
-        raise InvalidCampaign(setup.campaign.folder / FILE, [f"design.parameters: {told}"])
+        problem = f"{', '.join(missing)} is no base parameter that this run can show; those are {', '.join(names)}"
+        raise InvalidCampaign(setup.campaign.folder / FILE, [f"design.parameters: {problem}"])
     return Criterion(
-        "sigma", scale=_magnitudes(setup, columns, beta), chosen=tuple(names.index(name) for name in wanted)
+        "sigma", scale=_magnitudes(setup, columns, beta), chosen=tuple(names.index(name) for name in required)
     )
 
 
 def model_of(setup: Setup, columns: IntArray, criterion: Criterion, plan: RunPlan) -> Model:
-    """Choose the matrix: unweighted for condition numbers, rows in units of their noise for everything else.
-
-    Torques of joints that stand still are not used.
-    """
+    """Choose the matrix of moving joints: unweighted for condition numbers, else rows in units of noise."""
     if setup.design.model == "power":
         return PowerModel(setup.robot, columns, None if criterion.kind == "condition" else setup.noise.sigma)
     if setup.design.model == "load":
@@ -576,12 +573,12 @@ def _finished(setup: Setup, plan: RunPlan, problem: Problem, found: SearchResult
             break
         for amplitude in _SHRINK:
             trial = run_of(problem, found.candidates, k).scaled(amplitude)
-            worth = fine_value(problem, trial)
-            if best is not None and worth >= best[0]:
+            fine = fine_value(problem, trial)
+            if best is not None and fine >= best[0]:
                 break
             certificate = _proven(setup, plan, trial)
             if certificate.ready:
-                best = (worth, trial, certificate)
+                best = (fine, trial, certificate)
                 break
     if best is None:
         chosen = run_of(problem, found.candidates, scores[0][1])
@@ -759,14 +756,14 @@ def planned_runs(setup: Setup) -> tuple[Schedule, Schedule]:
 def _further(setup: Setup) -> Iterator[RunPlan]:
     """Plan the runs added to a campaign that was measured already; last, so that earlier runs stay unchanged."""
     moving = moving_mask(setup.robot, setup.design.joints or None)
-    for k, asked in enumerate(setup.design.further, start=1):
-        if asked == "static":
+    for k, requested in enumerate(setup.design.further, start=1):
+        if requested == "static":
             yield RunPlan(f"further {k}", "static", moving, "identify", "More poses held: gravity alone.")
-        elif asked == "sweeps":
+        elif requested == "sweeps":
             yield RunPlan(f"further {k}", "sweep", moving, "identify", "Constant speeds: friction alone.")
         else:
-            note = f"What the runs before leave open or vague of {', '.join(asked)}."
-            yield RunPlan(f"further {k}", "excitation", moving, "identify", note, parameters=tuple(asked))
+            note = f"What the runs before leave open or vague of {', '.join(requested)}."
+            yield RunPlan(f"further {k}", "excitation", moving, "identify", note, parameters=tuple(requested))
 
 
 FURTHER_POSES = 15  # of a further static run, where the campaign names no number
@@ -1135,8 +1132,8 @@ def _conflicts(setup: Setup, settings: Settings) -> Iterator[str]:
             yield f'design.{key}: needs a position controller, which excitation = "torque" goes without{other}'
     for name in given.driven:
         if name not in robot.joint_names:
-            known = ", ".join(robot.joint_names)
-            yield f"design.torque.driven: {name!r} is no joint of {robot.name}; its joints are {known}"
+            names = ", ".join(robot.joint_names)
+            yield f"design.torque.driven: {name!r} is no joint of {robot.name}; its joints are {names}"
     if not has_torque_model(robot):
         yield (
             f"prior: torque mode simulates the arm, and the masses of {robot.name} are not all stated; "
@@ -1214,4 +1211,4 @@ def _excess(name: str, g: float) -> str:
     if name.startswith("speed at the end"):
         return f"{name}: the arm has not come to rest yet; design.torque.coast_s gives it more time"
     over = f"{1.0 + g:.0f} times" if g > 1.0 else f"{1.0 + g:.0%} of"
-    return f"{name}: {over} what the search uses, which is {SEARCH_SHARE:.0%} of the limit"
+    return f"{name}: {over} what the search uses, which is {SEARCH.share:.0%} of the limit"

@@ -5,15 +5,19 @@ Keys that are not stated get assumed values, each with a remark; all problems ar
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
+from pydantic import ValidationError
 
-from excitor.design.certify.limits import has_torque_model
-from excitor.design.constraints import Constraints
+from excitor.design.constraints.constraint import Constraint
+from excitor.design.constraints.constraints import Constraints, pose_deficits
+from excitor.design.constraints.registry import CONSTRAINTS
+from excitor.design.constraints.torque import has_torque_model
 from excitor.design.motion import Excitation
 from excitor.design.search import Budget, Method
 from excitor.experiments import campaign
@@ -24,6 +28,7 @@ from excitor.robots.base import random_motion
 from excitor.robots.cell import Scene, Shape, Zone, scene_rows
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
 from excitor.robots.errors import ExcitorError
+from excitor.robots.files.schema import sentences
 from excitor.robots.inertia import change_frame, from_center_of_mass, roll_pitch_yaw, translation
 from excitor.robots.information import Noise
 from excitor.robots.parameters import layout
@@ -73,6 +78,7 @@ def set_up(campaign: OpenCampaign) -> Setup:
     scene = None
     with tell("cell"):
         scene = scene_of(robot, content.cell, problems)
+    others = _others(robot, content.constraint, problems)
     moving = _moving(robot, content.design, problems)
     pose = _pose(robot, content.design, moving, limits, problems)
     excitation = _excitation(content.design, moving, problems)
@@ -89,10 +95,38 @@ def set_up(campaign: OpenCampaign) -> Setup:
         )
     if problems or excitation is None or noise is None or home is None:
         raise InvalidCampaign(campaign.folder / FILE, problems)
-    constraints = Constraints(limits, torque_rms, scene, content.limits.tool_speed_m_s or np.inf, home)
+    speed = content.limits.tool_speed_m_s or np.inf
+    constraints = Constraints(limits, torque_rms, scene, speed, home, others=tuple(others))
     _check_home(robot, constraints, campaign)
     learned = content.prior is not None
     return Setup(campaign, robot, content.design, excitation, constraints, noise, pose, learned, tuple(remarks))
+
+
+def _others(robot: Robot, entries: Sequence[campaign.Constraint], problems: list[str]) -> list[Constraint]:
+    """Build the constraints of registered kinds."""
+    found: list[Constraint] = []
+    for k, entry in enumerate(entries, start=1):
+        path = f"constraint[{k}]"
+        try:
+            kind = CONSTRAINTS[entry.kind]
+        except KeyError:
+            near = get_close_matches(entry.kind, list(CONSTRAINTS), 1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            problems.append(f"{path}.kind: is {entry.kind!r}, expected one of {', '.join(CONSTRAINTS)}{meant}")
+            continue
+        try:
+            item = kind.build(robot, kind.table.model_validate(entry.model_extra))
+            names = {row.name for row in item.rows(robot)}
+        except ValidationError as error:
+            problems += [f"{path}.{sentence}" for sentence in sentences(list(error.errors(include_url=False)))]
+        except (ValueError, ExcitorError) as error:
+            problems.append(f"{path}: {error}")
+        else:
+            twice = names & {row.name for other in found for row in other.rows(robot)}
+            if twice:
+                problems.append(f"{path}: limits {min(twice)!r} a second time; state one of the two")
+            found.append(item)
+    return found
 
 
 def _collector(problems: list[str]) -> Callable[[str], AbstractContextManager[None]]:
@@ -338,21 +372,24 @@ def _noise(campaign: OpenCampaign, robot: Robot, problems: list[str], remarks: l
 
 def _check_home(robot: Robot, constraints: Constraints, campaign: OpenCampaign) -> None:
     """Refuse a home pose that breaks the cell: no run could start from it."""
-    from excitor.robots.cell import clearances, required, row_names
-
     problems = _home_torques(robot, constraints)
     if problems:
         raise InvalidCampaign(campaign.folder / FILE, problems)
-    if constraints.scene is None or constraints.home is None:
+    if constraints.home is None:
         return
-    left = clearances(robot, constraints.scene, constraints.home[None])[0]
-    wanted = required(robot, constraints.scene)
-    problems = [
-        f"home_deg: at home, {name} has {1e3 * have:.0f} mm of clearance, expected {1e3 * need:.0f}; "
-        "move the home pose or the zone"
-        for name, have, need in zip(row_names(robot, constraints.scene), left, wanted, strict=True)
-        if have < need
-    ]
+    rows, deficits = pose_deficits(robot, constraints, constraints.home[None])
+    for row, lacks in zip(rows, deficits[0], strict=True):
+        have = row.limit + (-lacks if row.lower else lacks)
+        if lacks > 0.0 and row.kind == "clearance":
+            problems.append(
+                f"home_deg: at home, {row.what} has {1e3 * have:.0f} mm of clearance, expected {1e3 * row.limit:.0f}; "
+                "move the home pose or the zone"
+            )
+        elif lacks > 0.0:
+            problems.append(
+                f"home_deg: at home, {row.what} is {have:.4g} {row.unit}, expected at "
+                f"{'least' if row.lower else 'most'} {row.limit:.4g}; move the home pose, or relax the constraint"
+            )
     if problems:
         raise InvalidCampaign(campaign.folder / FILE, problems)
 
@@ -572,11 +609,9 @@ def _read(setup: Setup, name: str) -> Motion:
     if not steps[0] > 0.0 or np.abs(steps - steps.mean()).max() > 0.01 * steps.mean():
         raise ExcitorError("has uneven times; sample it evenly")
     q = pendant_to_si(setup.robot, values[:, 1:])
-    rate = float(1.0 / steps.mean())
-    dq = differentiate(q, sample_rate_hz=rate)
-    ddq = differentiate(dq, sample_rate_hz=rate)
-    every = slice(2, -2, max(1, len(q) // _MOST))
-    return Motion(q[every], dq[every], ddq[every])
+    dq = differentiate(q, sample_rate_hz=float(1.0 / steps.mean()))
+    ddq = differentiate(dq, sample_rate_hz=float(1.0 / steps.mean()))
+    return Motion(q, dq, ddq)[2 : -2 : max(1, len(q) // _MOST)]
 
 
 DEFAULT_EVALUATIONS = 20_000
@@ -615,11 +650,5 @@ def settings_of(design: Design, given: Overrides | None = None) -> Settings:
         evaluations, seconds = given.evaluations, given.seconds
     if evaluations is None and seconds is None:
         evaluations = DEFAULT_SIMULATIONS if design.excitation == "torque" else DEFAULT_EVALUATIONS
-    return Settings(
-        seed=design.seed if given.seed is None else given.seed,
-        budget=Budget(evaluations, seconds),
-        method=design.method,
-        fresh=given.fresh,
-        workers=given.workers,
-        pick=given.pick,
-    )
+    seed = design.seed if given.seed is None else given.seed
+    return Settings(seed, Budget(evaluations, seconds), design.method, given.fresh, given.workers, given.pick)

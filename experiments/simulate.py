@@ -22,6 +22,7 @@ from excitor.design.programs import registry
 from excitor.design.programs.package import program_names_of
 from excitor.design.programs.plan import MEASURED, Plan
 from excitor.experiments.campaign import OpenCampaign, inside, open_campaign
+from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.design_json import design_digest
 from excitor.experiments.emit import plans_of, stale_programs
 from excitor.experiments.files import new_folder, swap, write_atomically
@@ -31,12 +32,28 @@ from excitor.experiments.logs import declared_by
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.virtual.loggers import settings_for, write
 from excitor.experiments.virtual.machine import CHANNELS, FAULTS, Fault, RecordedRun, aimed, run_program
-from excitor.experiments.virtual.robot import Settings, Truth, draw_truth, true_parameters, truth_data
+from excitor.experiments.virtual.robot import (
+    Settings,
+    Truth,
+    controller_of,
+    draw_truth,
+    plant_of,
+    springs,
+    true_parameters,
+    truth_data,
+    with_unmodelled,
+)
 from excitor.identify.log import Log
 from excitor.identify.logs.read import read_log
-from excitor.robots.base import base_parameters
+from excitor.robots.arrays import FloatArray, one_blas_thread
+from excitor.robots.base import base_parameters, random_motion
+from excitor.robots.dynamics import mass_matrix
 from excitor.robots.errors import ExcitorError
-from excitor.robots.robot import Robot
+from excitor.robots.friction import friction_model
+from excitor.robots.parameters import layout
+from excitor.robots.robot import Motion, Robot
+from excitor.robots.simulate import run_controlled
+from excitor.robots.tree import Tree
 
 TRUTH = "truth.json"
 Listen = Callable[[str], None]
@@ -123,9 +140,8 @@ def simulate_run(
     form = format_of(target)
     truth = draw_truth(plan.robot, seed)
     truth = replace(truth, settings=settings_for(target, form, plan, truth.settings))
-    own_seed = int(np.random.SeedSequence([seed, zlib.crc32(f"{target}/{name}".encode())]).generate_state(1)[0])
     wrong = [aim(fault_of(text, plan.robot), [plan], seed) for text in faults]
-    recorded = run_program(truth, plan, seed=own_seed, faults=wrong)
+    recorded = run_program(truth, plan, seed=_seed(seed, f"{target}/{name}"), faults=wrong)
     with TemporaryDirectory() as folder:
         path = write(recorded, Path(folder), name, target=target, seed=seed)[0]
         log = read_log(path, declared_by(target, plan.robot), plan.robot.joint_names)
@@ -214,8 +230,8 @@ class _Stage:
             "faults": [_said(fault, plan) for fault in self.faults],
             "made_from_sha256": {
                 "campaign": self.campaign.digest,
-                "design.json": design_digest(self.campaign.folder),
-                "manifest.json": hashlib.sha256(manifest.read_bytes()).hexdigest(),
+                DESIGN: design_digest(self.campaign.folder),
+                MANIFEST: hashlib.sha256(manifest.read_bytes()).hexdigest(),
             },
             "truth_sha256": self.truth_digest,
         }
@@ -360,3 +376,108 @@ def _joint(text: str, word: str, robot: Robot) -> int:
     channels = CHANNELS.get(text.partition(":")[0], ())
     known = f"expected one of {', '.join(names)}" + (f", or how it shows: {', '.join(channels)}" if channels else "")
     raise ExcitorError(f"--fault {text}: {robot.name} has no joint {word!r}; {known}")
+
+
+POSES = 300  # in which a drawn robot's mass matrix is checked
+LARGEST_TRUTH = 10_000_000  # bytes
+LEAST = 1e-4  # smallest eigenvalue of a mass matrix of unit diagonal
+_DRAWS = 40
+_CLOSER = 0.5  # by which draws come closer to the estimate where none of them is a robot
+
+
+class ImpossibleMasses(ExcitorError):
+    """Base parameters whose mass matrix is not positive."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class VirtualRobot:
+    """A virtual robot that follows commanded motions."""
+
+    truth: Truth
+    robot: Robot  # carries what the virtual robot carries
+
+    @one_blas_thread()
+    def follow(self, motion: Motion, forward: FloatArray, gains: FloatArray, step: float) -> FloatArray:
+        """Simulate the closed loop, PD with feedforward torques; positions (n_steps, n_joints).
+
+        The controller's gains are tuned on the parameters `gains`; ExcitorError where the robot gets out of control.
+        """
+        tuned = replace(self.robot, chi=gains, payload=None, declared_base=None)
+        controller = controller_of(self.truth, tuned, motion, forward, step)
+        done, signals = run_controlled(plant_of(self.truth, self.robot), controller, motion, forward)
+        if done < len(motion):
+            raise ExcitorError(f"{self.robot.name}: got out of control {done * step:.3g} s after it had begun")
+        return np.asarray(signals[0])
+
+
+def simulated_robot(folder: Path, robot: Robot) -> VirtualRobot | None:
+    """Read the robot that the campaign's logs were simulated with; None if they were not, or for another robot."""
+    try:
+        if (folder / TRUTH).stat().st_size > LARGEST_TRUTH:
+            return None
+        data = json.loads((folder / TRUTH).read_text("utf-8"))
+        if data["robot"] != robot.name:
+            return None
+        given: dict[str, Any] = {key: tuple(x) if isinstance(x, list) else x for key, x in data["settings"].items()}
+        truth = draw_truth(robot, int(data["seed"]), Settings(**given))
+        written = np.array([entry["value"] for entry in data["parameters"]], dtype=float)
+    except (OSError, RecursionError, KeyError, TypeError, AttributeError, ValueError, ExcitorError):
+        return None
+    same = written.shape == truth.chi.shape and np.allclose(written, truth.chi, rtol=1e-9, atol=1e-12)
+    return VirtualRobot(truth, robot) if same else None
+
+
+def drawn_robot(robot: Robot, beta: FloatArray, covariance: FloatArray, *, seed: int) -> VirtualRobot:
+    """Draw a robot from the model's uncertainty; ExcitorError where the model's masses are impossible.
+
+    `beta` (n_base,) are all base parameters of the robot, without a payload of its own; `covariance` is theirs.
+    """
+    settings = Settings(stuck=tuple(robot.locked))
+    rng = np.random.default_rng([seed, 0x7472])
+    chi = _possible(robot, beta, covariance, rng)
+    n = len(layout(robot))
+    full, all_chi = with_unmodelled(robot, chi, rng, settings)
+    loss = (1.0 - robot.drive.efficiency)[:, None] * np.exp(settings.loss * rng.normal(size=(robot.n_joints, 2)))
+    stiffness, damping = springs(robot, chi[:n], settings)
+    efficiency, start = np.clip(1.0 - loss, 0.05, 1.0), np.full(robot.n_joints, settings.ambient)
+    law = robot.drive.torque_from_current
+    return VirtualRobot(Truth(full, all_chi, efficiency, law, stiffness, damping, start, settings, seed), robot)
+
+
+def _possible(robot: Robot, beta: FloatArray, covariance: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Draw parameters whose mass matrix is positive and whose friction resists."""
+    if not isinstance(robot.mechanism, Tree):
+        raise ExcitorError(f"{robot.name}: closed chains cannot be simulated under a controller yet")
+    base = base_parameters(robot)
+    poses = random_motion(robot, POSES, robot.locked).q
+    if not _is_robot(robot, base.standard(beta), poses):
+        raise ImpossibleMasses(
+            f"{robot.name}: the identified masses make no positive mass matrix in every pose, so no virtual robot has "
+            "them; measure more, or reduce the model"
+        )
+    values, V = np.linalg.eigh(0.5 * (covariance + covariance.T))
+    half = V * np.sqrt(np.maximum(values, 0.0))
+    for share in (1.0, _CLOSER, _CLOSER**2, _CLOSER**3, 0.0):
+        for _ in range(_DRAWS):
+            chi = _resisting(robot, base.standard(beta + share * half @ rng.normal(size=len(beta))))
+            if _is_robot(robot, chi, poses):
+                return chi
+    return _resisting(robot, base.standard(beta))
+
+
+def _is_robot(robot: Robot, chi: FloatArray, poses: FloatArray) -> bool:
+    moving = [i for i in range(robot.n_joints) if i not in robot.locked]
+    M = mass_matrix(robot, poses, chi)[:, moving][:, :, moving]
+    size = np.einsum("bii->bi", M)
+    if not (size > 0.0).all():
+        return False
+    unit = M / np.sqrt(size[:, :, None] * size[:, None, :])
+    return bool(np.linalg.eigvalsh(0.5 * (unit + unit.transpose(0, 2, 1)))[:, 0].min() > LEAST)
+
+
+def _resisting(robot: Robot, chi: FloatArray) -> FloatArray:
+    """Replace negative friction by 0, which would drive a joint."""
+    for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
+        if friction_model(term).dissipates:
+            chi[column] = max(chi[column], 0.0)
+    return chi

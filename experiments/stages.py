@@ -53,7 +53,7 @@ def design_stage(folder: Path, given: Overrides, tell: Tell, progress: Progress 
             designed = design(setup, settings, listen)
     except InfeasibleDesign as error:
         set_aside(folder, tell)
-        raise ExcitorError(f"{error}\n{_margins_told(setup)}") from None
+        raise ExcitorError(f"{error}\n{_margins_reported(setup)}") from None
     for path in write_all(designed):
         tell(f"wrote {path}")
     return designed
@@ -70,7 +70,7 @@ def set_aside(folder: Path, tell: Tell) -> None:
             tell(f"{path} was of an earlier campaign; it is {old.name} now")
 
 
-def _margins_told(setup: Setup) -> str:
+def _margins_reported(setup: Setup) -> str:
     """Say that figures are of limits after their margins, which is not what the file states."""
     limits = setup.campaign.content.limits
     return (
@@ -164,7 +164,7 @@ def evidence_of(campaign: OpenCampaign, tell: Tell) -> "Evidence":
     if model is not None:
         found = gather_on_file(campaign, model, tell)
         if found is not None:
-            _tell_fresh(campaign, model, tell)
+            _report_fresh(campaign, model, tell)
             return found
         reason = f"the errors in {MODEL} are not those that its logs give"
     tell(f"identified anew because {reason}")
@@ -179,14 +179,14 @@ def _load_report(campaign: OpenCampaign, commands: Sequence[str], tell: Tell) ->
     model, reason = fresh_model(campaign)
     if model is not None:
         runs = read_payload_runs(campaign, tell)
-        _tell_fresh(campaign, model, tell)
+        _report_fresh(campaign, model, tell)
         return load_report_data(campaign, model, runs, commands)
     tell(f"identified anew because {reason}")
     found = identify_payload(campaign, tell)
     return load_report_data(campaign, found.model, found.runs, commands)
 
 
-def _tell_fresh(campaign: OpenCampaign, model: Model, tell: Tell) -> None:
+def _report_fresh(campaign: OpenCampaign, model: Model, tell: Tell) -> None:
     written = datetime.fromtimestamp((campaign.folder / MODEL).stat().st_mtime).isoformat(" ", "minutes")
     tell(f"{MODEL} of {written} is fresh: used")
     for finding in model.findings:
@@ -383,8 +383,8 @@ class Campaign:
 
 
 def _reason(one: "EmitResult") -> str:
-    told = one.refused or f"{one.name}: not written"
+    reason = one.refused or f"{one.name}: not written"
     if one.verified is None:
-        return told
+        return reason
     problems = [*one.verified.problems, *(text for verdict in one.verified.verdicts for text in verdict.problems)]
-    return f"{told}: {'; '.join(problems[:5])}" if problems else told
+    return f"{reason}: {'; '.join(problems[:5])}" if problems else reason

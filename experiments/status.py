@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from excitor.experiments.campaign import OpenCampaign, open_campaign
 from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.design_json import design_digest, read_design
 from excitor.experiments.manifest import LOGS, MANIFEST, PROGRAMS, InvalidManifest, found_logs, read_manifest
+from excitor.experiments.model import FILE as MODEL
 from excitor.robots.errors import ExcitorError
 
 
@@ -33,7 +34,7 @@ def status(folder: Path) -> list[Stage]:
     stages = [design, *_programs(campaign, design.state == "up to date"), _logs(campaign)]
     content = campaign.content
     prior = folder / content.prior if content.task == "payload" and content.prior is not None else None
-    for name, remedy in (("model.json", "identify"), ("report.json", "report")):
+    for name, remedy in ((MODEL, "identify"), ("report.json", "report")):
         stages.append(made_from_files(folder, name, f"excitor {remedy} {folder}", prior))
     if (folder / "compare.json").exists():  # comparing is optional
         stages.append(made_from_files(folder, "compare.json", f"excitor compare {folder}", prior))
@@ -48,8 +49,7 @@ def advice(stages: list[Stage]) -> str:
 
 def status_data(stages: list[Stage]) -> dict[str, Any]:
     """Write it for scripts."""
-    listed = [{"name": s.name, "state": s.state, "reason": s.reason, "remedy": s.remedy} for s in stages]
-    return {"stages": listed, "next": advice(stages)}
+    return {"stages": [asdict(stage) for stage in stages], "next": advice(stages)}
 
 
 def _design(campaign: OpenCampaign) -> Stage:
@@ -78,7 +78,7 @@ def _programs(campaign: OpenCampaign, current: bool) -> Iterator[Stage]:
     for name in emitted:
         where, remedy = f"{PROGRAMS}/{name}", f"excitor emit {folder} --target {name}"
         try:
-            made_from = read_manifest(folder / PROGRAMS / name / MANIFEST).made_from_sha256["design.json"]
+            made_from = read_manifest(folder / PROGRAMS / name / MANIFEST).made_from_sha256[DESIGN]
         except (InvalidManifest, KeyError):
             yield Stage(where, "unusable", "its manifest.json is missing, or no manifest", remedy)
             continue
@@ -123,11 +123,11 @@ def made_from_files(folder: Path, name: str, remedy: str, prior: Path | None) ->
 
 def _changed_prior(provenance: Mapping[str, Any], prior: Path | None) -> list[str]:
     """Compare the arm's model of a payload campaign, possibly in another folder, with the digest that was recorded."""
-    told = provenance.get("prior_sha256")
-    if prior is None or told is None:
+    recorded = provenance.get("prior_sha256")
+    if prior is None or recorded is None:
         return []
     now = hashlib.sha256(prior.read_bytes()).hexdigest() if prior.is_file() else ""
-    return [] if now == told else [prior.name + " of the arm"]
+    return [] if now == recorded else [prior.name + " of the arm"]
 
 
 def _digest(folder: Path, file: str) -> str:

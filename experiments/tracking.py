@@ -6,39 +6,26 @@ is the one a campaign was simulated with, or is drawn from the model's uncertain
 feedforward or without. The reference is the task or a validation run, from rest.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from excitor.design.certify.limits import has_torque_model
+from excitor.design.constraints.torque import has_torque_model
 from excitor.design.motion import rise
 from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign
 from excitor.experiments.report.evidence import Evidence
 from excitor.experiments.setup import learned_robot, loaded, pendant_to_si, set_up, task_motion
-from excitor.experiments.simulate import TRUTH
-from excitor.experiments.virtual.robot import (
-    Settings,
-    Truth,
-    controller_of,
-    draw_truth,
-    plant_of,
-    springs,
-    with_unmodelled,
-)
+from excitor.experiments.simulate import ImpossibleMasses, VirtualRobot, drawn_robot, simulated_robot
 from excitor.identify.samples import Samples
-from excitor.robots.arrays import FloatArray, one_blas_thread
-from excitor.robots.base import base_parameters, random_motion
-from excitor.robots.dynamics import frame_pose, inverse_dynamics, mass_matrix
+from excitor.robots.arrays import FloatArray
+from excitor.robots.base import base_parameters
+from excitor.robots.dynamics import frame_pose, inverse_dynamics
 from excitor.robots.errors import ExcitorError
-from excitor.robots.friction import friction_model
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.simulate import with_friction_width
-from excitor.robots.tree import Tree
 
 PD, PRIOR, IDENTIFIED = "no model", "prior model", "identified model"
 STEP = 1e-3  # s, of the servo loop
@@ -73,17 +60,17 @@ def tracking_data(
 def _tracked(campaign: OpenCampaign, fitted: FittedModel, runs: Sequence[Samples], seed: int) -> dict[str, Any]:
     reference = _reference(campaign, runs)
     known = loaded(learned_robot(campaign.folder, campaign.content.prior, campaign.robot), campaign.content.payload)
-    truth, body, told = _truth(campaign, known, fitted, seed)
+    follower, told = _follower(campaign, known, fitted, seed)
     identified = _standard(fitted)
     controllers: dict[str, FloatArray] = {PD: np.zeros((len(reference.motion), known.n_joints))}
     believed = prior(known) if has_torque_model(known) else None
     if believed is not None:
         controllers[PRIOR] = torques(known, reference, believed)
     controllers[IDENTIFIED] = torques(fitted.robot, reference, identified)
-    gains = body.chi if believed is None else believed
+    gains = follower.robot.chi if believed is None else believed
     wanted = reference.motion.q[reference.lead :]
     errors = {
-        name: errors_of(known, wanted, followed(truth, body, reference, forward, gains))
+        name: errors_of(known, wanted, follower.follow(reference.motion, forward, gains, STEP)[reference.lead :])
         for name, forward in controllers.items()
     }
     return {
@@ -93,7 +80,7 @@ def _tracked(campaign: OpenCampaign, fitted: FittedModel, runs: Sequence[Samples
         "cut_after_s": reference.cut,
         "robot": told,
         "seed": seed,
-        "bandwidth_hz": truth.settings.bandwidth_hz,
+        "bandwidth_hz": follower.truth.settings.bandwidth_hz,
         "joints": list(known.joint_names),
         "units": ["mm" if sliding else "deg" for sliding in known.mechanism.prismatic],
         "controllers": [_data(known, name, found) for name, found in errors.items()],
@@ -126,18 +113,18 @@ def _reference(campaign: OpenCampaign, runs: Sequence[Samples]) -> Reference:
     return run_reference(moving[0], STEP)
 
 
-def _truth(campaign: OpenCampaign, known: Robot, fitted: FittedModel, seed: int) -> tuple[Truth, Robot, str]:
+def _follower(campaign: OpenCampaign, known: Robot, fitted: FittedModel, seed: int) -> tuple[VirtualRobot, str]:
     """Choose the simulated robot with its payload, and describe it."""
-    truth = simulated_truth(campaign.folder, known)
-    if truth is not None:
-        return truth, known, "the virtual robot that the campaign's logs were simulated with (truth.json)"
+    simulated = simulated_robot(campaign.folder, known)
+    if simulated is not None:
+        return simulated, "the virtual robot that the campaign's logs were simulated with (truth.json)"
     base, place = base_parameters(fitted.robot), _place(fitted)
     covariance: FloatArray = np.zeros((len(base), len(base)))
     covariance[np.ix_(place, place)] = fitted.covariance
     body = replace(fitted.robot, chi=_standard(fitted), payload=None, declared_base=None)
     told = "a virtual robot drawn from what the identified model leaves open, with ripple that no model has"
     try:
-        return drawn_truth(body, base.values(body.chi), covariance, seed=seed), body, told
+        return drawn_robot(body, base.values(body.chi), covariance, seed=seed), told
     except ImpossibleMasses:
         if fitted.consistent is None:
             raise
@@ -146,7 +133,7 @@ def _truth(campaign: OpenCampaign, known: Robot, fitted: FittedModel, seed: int)
         "a virtual robot drawn about the physically consistent model, with ripple that no model has: the estimate's "
         "own masses are none that a robot can have"
     )
-    return drawn_truth(body, base.values(fitted.consistent), covariance, seed=seed), body, told
+    return drawn_robot(body, base.values(fitted.consistent), covariance, seed=seed), told
 
 
 def _standard(fitted: FittedModel) -> FloatArray:
@@ -244,27 +231,6 @@ def torques(robot: Robot, reference: Reference, chi: FloatArray) -> FloatArray:
     return np.ascontiguousarray(inverse_dynamics(smooth, reference.motion, chi))
 
 
-@one_blas_thread()
-def followed(truth: Truth, robot: Robot, reference: Reference, forward: FloatArray, gains: FloatArray) -> FloatArray:
-    """Simulate the closed loop; positions of the evaluated part, (n_judged, n_joints).
-
-    `robot` carries what the truth carries; the controller's gains are tuned on the parameters `gains`. ExcitorError
-    where the robot gets out of control.
-    """
-    from excitor.robots.kernel import steps as loop
-
-    tuned = replace(robot, chi=gains, payload=None, declared_base=None)
-    controller = controller_of(truth, tuned, reference.motion, forward, reference.step)
-    out = np.zeros((loop.N_SIGNALS_CLOSED_LOOP, len(reference.motion), robot.n_joints))
-    out[loop.TEMPERATURE, 0] = truth.temperature
-    motion = reference.motion
-    commanded = (np.ascontiguousarray(motion.q), np.ascontiguousarray(motion.dq), forward)
-    done = loop.run_closed_loop(plant_of(truth, robot), controller, commanded, out)
-    if done < len(motion):
-        raise ExcitorError(f"{robot.name}: got out of control {done * reference.step:.3g} s after it had begun")
-    return np.ascontiguousarray(out[loop.POSITION_CLOSED_LOOP, reference.lead :])
-
-
 LONGEST = 40.0  # s of a motion that are simulated
 LEAD = 1.0  # s, before the motion
 _REST = 0.5  # s of it at rest, while controllers settle
@@ -319,104 +285,3 @@ def reported_tracking(evidence: Evidence, asked: bool) -> dict[str, Any] | None:
     cycles = {run.name for run in evidence.campaign.content.run if run.cycle_s}
     order = sorted(evidence.runs, key=lambda run: (run.samples.run not in cycles, run.role != "validate"))
     return tracking_data(evidence.campaign, fitted, [run.samples for run in order])
-
-
-POSES = 300  # in which a drawn robot's mass matrix is checked
-LEAST = 1e-4  # smallest eigenvalue of a mass matrix of unit diagonal
-_DRAWS = 40
-_CLOSER = 0.5  # by which draws come closer to the estimate where none of them is a robot
-_LARGEST = 10_000_000  # bytes
-
-
-class ImpossibleMasses(ExcitorError):
-    """Base parameters whose mass matrix is not positive."""
-
-
-def simulated_truth(folder: Path, robot: Robot) -> Truth | None:
-    """Read the robot that the campaign's logs were simulated with; None if they were not, or for another robot."""
-    data = _read(folder / TRUTH)
-    if data is None or data.get("robot") != robot.name:
-        return None
-    try:
-        given: dict[str, Any] = dict(data["settings"])
-        given = {key: tuple(x) if isinstance(x, list) else x for key, x in given.items()}
-        truth = draw_truth(robot, int(data["seed"]), Settings(**given))
-        written = np.array([entry["value"] for entry in data["parameters"]], dtype=float)
-    except (KeyError, TypeError, ValueError, ExcitorError):
-        return None
-    same = written.shape == truth.chi.shape and np.allclose(written, truth.chi, rtol=1e-9, atol=1e-12)
-    return truth if same else None
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        if path.stat().st_size > _LARGEST:
-            return None
-        data = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return data if isinstance(data, dict) else None
-
-
-def drawn_truth(robot: Robot, beta: FloatArray, covariance: FloatArray, *, seed: int) -> Truth:
-    """Draw a robot from the model's uncertainty; ExcitorError where the model's masses are impossible.
-
-    `beta` (n_base,) are all base parameters of the robot, without a payload of its own; `covariance` is theirs.
-    """
-    settings = Settings(stuck=tuple(robot.locked))
-    rng = np.random.default_rng([seed, 0x7472])
-    chi = _possible(robot, beta, covariance, rng)
-    n = len(layout(robot))
-    full, all_chi = with_unmodelled(robot, chi, rng, settings)
-    loss = (1.0 - robot.drive.efficiency)[:, None] * np.exp(settings.loss * rng.normal(size=(robot.n_joints, 2)))
-    stiffness, damping = springs(robot, chi[:n], settings)
-    return Truth(
-        full,
-        all_chi,
-        np.clip(1.0 - loss, 0.05, 1.0),
-        robot.drive.torque_from_current,
-        stiffness,
-        damping,
-        np.full(robot.n_joints, settings.ambient),
-        settings,
-        seed,
-    )
-
-
-def _possible(robot: Robot, beta: FloatArray, covariance: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Draw parameters whose mass matrix is positive and whose friction resists."""
-    if not isinstance(robot.mechanism, Tree):
-        raise ExcitorError(f"{robot.name}: closed chains cannot be simulated under a controller yet")
-    base = base_parameters(robot)
-    poses = random_motion(robot, POSES, robot.locked).q
-    if not _is_robot(robot, base.standard(beta), poses):
-        raise ImpossibleMasses(
-            f"{robot.name}: the identified masses make no positive mass matrix in every pose, so no virtual robot has "
-            "them; measure more, or reduce the model"
-        )
-    values, V = np.linalg.eigh(0.5 * (covariance + covariance.T))
-    half = V * np.sqrt(np.maximum(values, 0.0))
-    for share in (1.0, _CLOSER, _CLOSER**2, _CLOSER**3, 0.0):
-        for _ in range(_DRAWS):
-            chi = _resisting(robot, base.standard(beta + share * half @ rng.normal(size=len(beta))))
-            if _is_robot(robot, chi, poses):
-                return chi
-    return _resisting(robot, base.standard(beta))
-
-
-def _is_robot(robot: Robot, chi: FloatArray, poses: FloatArray) -> bool:
-    moving = [i for i in range(robot.n_joints) if i not in robot.locked]
-    M = mass_matrix(robot, poses, chi)[:, moving][:, :, moving]
-    size = np.einsum("bii->bi", M)
-    if not (size > 0.0).all():
-        return False
-    unit = M / np.sqrt(size[:, :, None] * size[:, None, :])
-    return bool(np.linalg.eigvalsh(0.5 * (unit + unit.transpose(0, 2, 1)))[:, 0].min() > LEAST)
-
-
-def _resisting(robot: Robot, chi: FloatArray) -> FloatArray:
-    """Replace negative friction by 0, which would drive a joint."""
-    for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
-        if friction_model(term).dissipates:
-            chi[column] = max(chi[column], 0.0)
-    return chi

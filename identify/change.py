@@ -61,13 +61,13 @@ class Detector:
     """State of the detector; `observe` returns the next one."""
 
     groups: tuple[Group, ...]
-    seen: int  # cycles
+    n_cycles: int  # cycles
     since: int  # cycles that the level is an average of
     first: FloatArray  # (n_learned, n_features): the cycles being learned from; none later
     level: FloatArray  # (n_features,)
     trend: FloatArray  # (n_features,), a cycle
     spread: FloatArray  # (n_features, n_features): of what cycles deviate from the line by
-    worth: float  # cycles that the spread is known from
+    effective_cycles: float  # cycles that the spread is known from
     reference: FloatArray  # (n_features,)
     wander: FloatArray  # (n_features,): variance about the reference
     sums: FloatArray  # (2, n_features): deviations upward and downward
@@ -126,7 +126,7 @@ def observe(detector: Detector, x: FloatArray, *, after_break: bool = False) -> 
     """
     if x.shape != detector.level.shape or not np.isfinite(x).all():
         raise ValueError(f"x has shape {x.shape}, expected {len(detector.level)} finite features")
-    if detector.worth == 0.0:
+    if detector.effective_cycles == 0.0:
         return _learn(detector, x)
     if after_break:
         detector = _cooled(detector, x)
@@ -137,7 +137,7 @@ def observe(detector: Detector, x: FloatArray, *, after_break: bool = False) -> 
         surprise = np.where([group.kind == "friction" for group in detector.groups], 0.0, surprise)
     steps = tuple(sorted(_steps(detector, error, surprise, inflation), key=lambda alarm: -alarm.surprise))
     sigma = np.sqrt(np.diag(detector.spread))
-    verdict = Verdict(detector.seen + 1, False, error, sigma, surprise, ())
+    verdict = Verdict(detector.n_cycles + 1, False, error, sigma, surprise, ())
     if detector.stepped:
         if steps:
             return _anew(detector, x), replace(verdict, confirmed=steps)
@@ -155,8 +155,8 @@ def _learn(detector: Detector, x: FloatArray) -> tuple[Detector, Verdict]:
     first = np.vstack([detector.first, x])
     n = len(first)
     nothing = np.zeros_like(x)
-    detector = replace(detector, seen=detector.seen + 1)
-    verdict = Verdict(detector.seen, True, nothing, nothing, np.zeros(len(detector.groups)), ())
+    detector = replace(detector, n_cycles=detector.n_cycles + 1)
+    verdict = Verdict(detector.n_cycles, True, nothing, nothing, np.zeros(len(detector.groups)), ())
     if n < LEARN:
         return replace(detector, first=first), verdict
     line = np.column_stack([np.ones(n), np.arange(n) - (n - 1)])
@@ -173,7 +173,7 @@ def _learn(detector: Detector, x: FloatArray) -> tuple[Detector, Verdict]:
             trend=fit[1],
             spread=spread,
             alike=np.mean(rest[1:] * rest[:-1], axis=0),
-            worth=float(n - 2),
+            effective_cycles=float(n - 2),
             reference=fit[0],
             wander=4.0 * np.diag(spread),
         ),
@@ -193,7 +193,7 @@ def _surprise(detector: Detector, group: Group, error: FloatArray, inflation: fl
     from scipy.special import fdtrc
 
     T2, p = _t2(detector, group, error)
-    n = detector.worth
+    n = detector.effective_cycles
     if p == 0:
         return 0.0
     tail = float(fdtrc(p, n - p + 1.0, T2 / inflation * (n - p + 1.0) / (n * p)))
@@ -208,7 +208,7 @@ def _t2(detector: Detector, group: Group, error: FloatArray) -> tuple[float, int
     if not varies.any():
         return 0.0, 0
     C = S[np.ix_(varies, varies)] / np.outer(scale[varies], scale[varies])
-    shrunk = (C * detector.worth + 2.0 * np.eye(len(C))) / (detector.worth + 2.0)
+    shrunk = (C * detector.effective_cycles + 2.0 * np.eye(len(C))) / (detector.effective_cycles + 2.0)
     z = e[varies] / scale[varies]
     return float(z @ np.linalg.solve(shrunk, z)), len(z)
 
@@ -224,15 +224,15 @@ def _steps(detector: Detector, error: FloatArray, surprise: FloatArray, inflatio
     """Return an alarm for each group that has stepped."""
     alarms = []
     for k, group in enumerate(detector.groups):
-        change, told = error, surprise[k]
-        alarmed = told > -np.log10(SURE)
-        if not alarmed and detector.suspected[k] and told > -np.log10(SUSPECT):
+        change, weighted = error, surprise[k]
+        alarmed = weighted > -np.log10(SURE)
+        if not alarmed and detector.suspected[k] and weighted > -np.log10(SUSPECT):
             change = 0.5 * (error + detector.last)
-            told = _surprise(detector, group, change, 0.5 * inflation * (1.0 + _alikeness(detector, group)))
-            alarmed = told > -np.log10(PAIR)
+            weighted = _surprise(detector, group, change, 0.5 * inflation * (1.0 + _alikeness(detector, group)))
+            alarmed = weighted > -np.log10(PAIR)
         if alarmed:
             sigma = np.sqrt(np.diag(detector.spread)[group.where])
-            alarms.append(Alarm("step", group, change[group.where], sigma, float(told)))
+            alarms.append(Alarm("step", group, change[group.where], sigma, float(weighted)))
     return alarms
 
 
@@ -248,7 +248,7 @@ def _drifts(detector: Detector, x: FloatArray) -> tuple[Detector, list[Alarm]]:
         highest = float(sums[:, group.where].max())
         if group.kind == "load" and highest > TOO_MUCH:
             alarms.append(Alarm("drift", group, deviation[group.where], scale[group.where], highest / TOO_MUCH))
-    gain = 1.0 / min(_REFERENCE, detector.seen + 1.0)
+    gain = 1.0 / min(_REFERENCE, detector.n_cycles + 1.0)
     bounded = np.clip(deviation, -_CLIP * scale, _CLIP * scale)
     slow = 1.0 / _REFERENCE
     return (
@@ -279,19 +279,19 @@ def _tracked(detector: Detector, error: FloatArray, surprise: FloatArray) -> Det
         if group.kind == "friction" and detector.warming:
             level[group.where], trend[group.where] = _WARMING
             taught[group.where] = error[group.where]
-    memory = 1.0 / min(_MEMORY, detector.worth + 1.0)
+    memory = 1.0 / min(_MEMORY, detector.effective_cycles + 1.0)
     scatter = np.outer(taught, taught) * detector.since / (detector.since + 1.0)
     if detector.warming:
         scatter = detector.spread
     limit = _CLIP**2 * np.diag(detector.spread)
     return replace(
         detector,
-        seen=detector.seen + 1,
+        n_cycles=detector.n_cycles + 1,
         since=min(detector.since + 1, round(1.0 / _LEVEL)),
         level=detector.level + detector.trend + level * taught,
         trend=detector.trend + trend * taught,
         spread=detector.spread + memory * (scatter - detector.spread),
-        worth=min(detector.worth + 1.0, _MEMORY),
+        effective_cycles=min(detector.effective_cycles + 1.0, _MEMORY),
         last=error,
         alike=detector.alike + memory * (np.clip(error * detector.last, -limit, limit) - detector.alike),
         suspected=suspected & ~detector.suspected,
@@ -313,7 +313,7 @@ def _held(detector: Detector) -> Detector:
     """After an alarm, wait for the next cycle: this one may be odd, or changed in its middle."""
     return replace(
         detector,
-        seen=detector.seen + 1,
+        n_cycles=detector.n_cycles + 1,
         level=detector.level + detector.trend,
         last=np.zeros_like(detector.last),
         suspected=np.zeros_like(detector.suspected),
@@ -323,7 +323,7 @@ def _held(detector: Detector) -> Detector:
 
 def _anew(detector: Detector, x: FloatArray) -> Detector:
     """After a change, restart from the present cycle as the new normal, and learn its scatter anew."""
-    return replace(begin(detector.groups), seen=detector.seen + 1, first=x[None])
+    return replace(begin(detector.groups), n_cycles=detector.n_cycles + 1, first=x[None])
 
 
 def _sentence(alarm: Alarm) -> str:
@@ -447,14 +447,14 @@ def features(what: MonitoredRobot, regression: Regression) -> FloatArray:
     )
     A *= weight[:, None]
     size = np.linalg.norm(A, axis=0)
-    seen = size > _NOTHING * size.max(initial=1.0)
-    A[:, seen] /= size[seen]
-    A[:, ~seen] = 0.0
+    visible = size > _NOTHING * size.max(initial=1.0)
+    A[:, visible] /= size[visible]
+    A[:, ~visible] = 0.0
     gram = A.T @ A + _RIDGE * np.eye(A.shape[1])
     change = np.linalg.solve(gram, A.T @ residual)
     left = residual - A @ change
-    change[seen] /= size[seen]
-    return _ordered(what, np.where(seen, change, 0.0), left, joint)
+    change[visible] /= size[visible]
+    return _ordered(what, np.where(visible, change, 0.0), left, joint)
 
 
 def _ordered(what: MonitoredRobot, change: FloatArray, left: FloatArray, joint: IntArray) -> FloatArray:

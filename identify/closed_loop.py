@@ -399,7 +399,7 @@ def _result(
     except RankDeficient as why:
         return _failed(replay, chi, "undetermined", str(why))
     status: Status = "iterations" if not fit.converged else ("converged" if residual < NO_FIT else "no fit")
-    said = {
+    messages = {
         "converged": f"Closed-loop input error converged in {fit.iterations} iterations, because {fit.message}",
         "iterations": f"Closed-loop input error did not converge, because {fit.message}",
         "no fit": "Closed-loop input error did not converge to anything: the simulated servo is not that of the runs",
@@ -413,7 +413,7 @@ def _result(
         chi=chi,
         iterations=fit.iterations,
         history=tuple(Iteration(size * share, float("nan"), False) for size in fit.history),
-        sentence=" ".join([said + fitted, *assumption(replay)]),
+        sentence=" ".join([messages + fitted, *assumption(replay)]),
     )
 
 
@@ -442,8 +442,10 @@ def _input_error_estimate(replay: Replay, fit: NonlinearFit, sigma: FloatArray, 
 
 
 def _failed(replay: Replay, chi: FloatArray, status: Status, why: str) -> DidimResult:
-    said = f"Closed-loop input error did not converge: {why}; check the servo's gains and rate, or give a better start."
-    return DidimResult("input-error", status, None, chi, 0, (), " ".join([said, *assumption(replay)]))
+    message = (
+        f"Closed-loop input error did not converge: {why}; check the servo's gains and rate, or give a better start."
+    )
+    return DidimResult("input-error", status, None, chi, 0, (), " ".join([message, *assumption(replay)]))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

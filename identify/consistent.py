@@ -144,26 +144,16 @@ def consistent_fit(
     prior: Prior | None = None,
     bounds: Bounds | None = None,
     sigma: Mapping[tuple[int, int], float] | None = None,
+    solver: Solver = "CLARABEL",
 ) -> ConsistentEstimate:
-    """Fit standard parameters with CLARABEL; SolverFailed unless it calls the result optimal.
+    """Fit standard parameters; SolverFailed unless the solver calls the result optimal.
 
     `factors` compress a dynamic regression over `standard_columns(robot)`, which may be rank deficient. Rows are
     weighted by joint as `wls` does it, or with `sigma` by (joint, run), of which only the ratios count: residuals of
-    unconstrained least squares are scaled to unit variance.
+    unconstrained least squares are scaled to unit variance. SCS, at tight tolerances, is slower and coarser than
+    CLARABEL, for when that has failed.
     """
-    return fit_task(pose(factors, robot, prior=prior, bounds=bounds, sigma=sigma), "CLARABEL")
-
-
-def consistent_fit_by_scs(
-    factors: Factors,
-    robot: Robot,
-    *,
-    prior: Prior | None = None,
-    bounds: Bounds | None = None,
-    sigma: Mapping[tuple[int, int], float] | None = None,
-) -> ConsistentEstimate:
-    """Fit as `consistent_fit` does with SCS at tight tolerances: slower and coarser, for when CLARABEL has failed."""
-    return fit_task(pose(factors, robot, prior=prior, bounds=bounds, sigma=sigma), "SCS")
+    return fit_task(pose(factors, robot, prior=prior, bounds=bounds, sigma=sigma), solver)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -222,7 +212,7 @@ def minimise(task: Task, solver: Solver, attempts: Sequence[Attempt] | None = No
             return Solution(np.asarray(v.value, dtype=float), solver, attempt.tolerance)
         if "infeasible" in status:
             break
-    raise SolverError(_told(status, solver, task.robot.name), status)
+    raise SolverError(_failure(status, solver, task.robot.name), status)
 
 
 def _solved(cp: Any, problem: Any, solver: Solver, tolerance: float) -> str:
@@ -271,12 +261,12 @@ def _matrix(cp: Any, M: FloatArray, v: Any) -> Any:
     return cp.reshape(M @ v, (4, 4), order="C")
 
 
-def _told(status: str, solver: str, name: str) -> str:
+def _failure(status: str, solver: str, name: str) -> str:
     if "infeasible" in status:
         return f"{name}: no consistent parameters lie within the bounds ({solver}: {status}); widen Bounds"
     return (
         f"{name}: {solver} ended with {status!r}, so there is no consistent model; check the prior and the data's "
-        "units, raise Prior.weight, or try consistent_fit_by_scs"
+        "units, raise Prior.weight, or try solver='SCS'"
     )
 
 
@@ -289,10 +279,10 @@ def fit_task(task: Task, solver: Solver) -> ConsistentEstimate:
     params, base, columns = layout(task.robot), base_parameters(task.robot), task.coordinates.columns
     chi, share = np.zeros(len(params)), np.zeros(len(params))
     chi[columns] = task.coordinates.B @ v
-    known = shares(task.A, task.coordinates.B, task.prior.weight)
-    share[columns] = known.share
+    determined = shares(task.A, task.coordinates.B, task.prior.weight)
+    share[columns] = determined.share
     covariance = np.zeros((len(params), len(params)))
-    covariance[np.ix_(columns, columns)] = known.covariance
+    covariance[np.ix_(columns, columns)] = determined.covariance
     phis = [chi[params.link(body.link)] for body in _bodies(task)]
     return ConsistentEstimate(
         names=params.names,
@@ -320,10 +310,10 @@ def fit_task(task: Task, solver: Solver) -> ConsistentEstimate:
 
 
 def _settings(task: Task, solution: Solution) -> dict[str, float | str]:
-    asked = {"mass ratio": task.bounds.mass_ratio, **task.bounds.values, "total mass": task.bounds.total_mass}
-    told = {name: f"{pair[0]:g} to {pair[1]:g}" for name, pair in asked.items() if pair is not None}
+    bounds = {"mass ratio": task.bounds.mass_ratio, **task.bounds.values, "total mass": task.bounds.total_mass}
+    ranges = {name: f"{pair[0]:g} to {pair[1]:g}" for name, pair in bounds.items() if pair is not None}
     numbers = {"weight": task.prior.weight, "margin": task.bounds.margin, "tolerance": solution.tolerance}
-    return {"prior": task.prior.kind, **numbers, **told}
+    return {"prior": task.prior.kind, **numbers, **ranges}
 
 
 def _bodies(task: Task) -> tuple[Body, ...]:
@@ -443,9 +433,9 @@ def _torque_sizes(factors: Factors, robot: Robot, deviations: FloatArray) -> Flo
     """Compute how large each parameter would be if it alone made its joints' torques, (n_params,); 0 where not seen."""
     scaled = factors.R / deviations[:, None, None]
     squares = np.sum(scaled**2, axis=1)  # (n_groups, n_columns + 1)
-    seen = squares[:, :-1] > 1e-20 * squares[:, :-1].max(initial=0.0)
-    torque = np.sum(np.where(seen, squares[:, -1:], 0.0), axis=0)
-    motion = np.sum(np.where(seen, squares[:, :-1], 0.0), axis=0)
+    visible = squares[:, :-1] > 1e-20 * squares[:, :-1].max(initial=0.0)
+    torque = np.sum(np.where(visible, squares[:, -1:], 0.0), axis=0)
+    motion = np.sum(np.where(visible, squares[:, :-1], 0.0), axis=0)
     sizes = np.zeros(len(layout(robot)))
     sizes[~robot.assumed_zero] = np.sqrt(torque / np.where(motion > 0.0, motion, 1.0))
     return sizes

@@ -5,7 +5,7 @@ derivatives and reversals of the motion; sign, scale, unit, order and clipping o
 model; and the rank of the equations.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -48,7 +48,7 @@ def diagnose(robot: Robot, runs: Samples | Sequence[Samples]) -> tuple[Finding, 
     """Examine runs, worst findings first; later checks are left out where earlier ones make them meaningless."""
     runs = (runs,) if isinstance(runs, Samples) else tuple(runs)
     _check_fits(robot, runs)
-    found = check_values(runs) or check_units(robot, runs)
+    found = list(check_values(runs)) or list(check_units(robot, runs))
     if not found:
         found = [*check_derivatives(robot, runs), *check_limits(robot, runs)]
     stages = (_motion_and_channels, _torques, _equations)
@@ -56,7 +56,7 @@ def diagnose(robot: Robot, runs: Samples | Sequence[Samples]) -> tuple[Finding, 
         if not usable(found):
             break
         try:
-            found += stage(robot, runs)
+            found += list(stage(robot, runs))
         except AssemblyError as error:
             found.append(_out_of_reach(error))
     rank = {"unusable": 0, "doubtful": 1, "note": 2}
@@ -78,22 +78,20 @@ def usable(findings: Sequence[Finding]) -> bool:
     return all(finding.level != "unusable" for finding in findings)
 
 
-def check_repetitions(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
+def check_repetitions(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding]:
     """Find runs whose noise cannot be separated from model error, or is known from few repetitions."""
-    found = []
     for run in runs:
         n = run.repetitions
         data: dict[str, float | str | tuple[str, ...]] = {"run": run.run, "repetitions": float(n)}
         if run.variance is None and n < 2:
             sentence = f"run {run.run!r} was measured once, so its noise cannot be separated from errors of the model"
-            found.append(Finding("note", "repetitions", sentence, "repeat it five times or more", data))
+            yield Finding("note", "repetitions", sentence, "repeat it five times or more", data)
         elif 0 < n < 5:
             sentence = (
                 f"run {run.run!r} is the mean of {n} repetitions, so its noise is known to "
                 f"{100 * np.sqrt(0.5 / (max(n, 2) - 1)):.0f} % only"
             )
-            found.append(Finding("doubtful", "repetitions", sentence, "repeat it five times or more", data))
-    return found
+            yield Finding("doubtful", "repetitions", sentence, "repeat it five times or more", data)
 
 
 def check_amount(data: Subset, runs: Sequence[Samples]) -> list[Finding]:
@@ -183,7 +181,7 @@ def _torques(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
             )
         ]
     data = subset(robot, runs)
-    return check_order(robot, data.motion, data.tau) or check_scale(robot, data.motion, data.tau)
+    return check_order(robot, data.motion, data.tau) or list(check_scale(robot, data.motion, data.tau))
 
 
 def _equations(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
@@ -389,31 +387,26 @@ STEADY = 0.01  # of the largest value: increments smaller than this tell nothing
 WINDOWS = 100  # a run is cut into so many pieces to compare increments
 
 
-def check_values(runs: Sequence[Samples]) -> list[Finding]:
+def check_values(runs: Sequence[Samples]) -> Iterator[Finding]:
     """Find values that cannot be measurements."""
-    found = []
     for run in runs:
         channels = {"q": run.motion.q, "dq": run.motion.dq, "ddq": run.motion.ddq, "tau": run.tau}
         for name, values in channels.items():
             bad = np.argwhere(~(np.abs(values) < WILD))
             if bad.size:
                 sample, joint = (int(k) for k in bad[0])
-                found.append(
-                    Finding(
-                        "unusable",
-                        "values",
-                        f"run {run.run!r}: {name} of joint {joint + 1} is {values[sample, joint]:g} at sample "
-                        f"{sample}, and {len(bad)} values in all are beyond {WILD:g}",
-                        "repair the recording, or cut these samples out before anything is filtered",
-                        {"run": run.run, "channel": name, "sample": float(sample), "count": float(len(bad))},
-                    )
+                yield Finding(
+                    "unusable",
+                    "values",
+                    f"run {run.run!r}: {name} of joint {joint + 1} is {values[sample, joint]:g} at sample "
+                    f"{sample}, and {len(bad)} values in all are beyond {WILD:g}",
+                    "repair the recording, or cut these samples out before anything is filtered",
+                    {"run": run.run, "channel": name, "sample": float(sample), "count": float(len(bad))},
                 )
-    return found
 
 
-def check_units(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
+def check_units(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding]:
     """Find degrees where radians are expected: positions far beyond travel, or beyond two turns and the limits."""
-    found = []
     limits = robot.limits
     q = np.max([np.abs(run.motion.q).max(axis=0) for run in runs], axis=0)
     dq = np.max([np.abs(run.motion.dq).max(axis=0) for run in runs], axis=0)
@@ -425,54 +418,44 @@ def check_units(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
         names = [name for name, hit in zip(robot.joint_names, far | fast, strict=True) if hit]
         what = "positions" if far.any() else "velocities"
         largest = float((q if far.any() else dq)[far | fast].max())
-        found.append(
-            Finding(
-                "unusable",
-                "degrees",
-                f"{what} of {several(names)} reach {largest:.4g}, far beyond what the joints can do in radians",
-                "they are probably in degrees: divide them, and their derivatives, by 57.3",
-                {"joints": tuple(names), "largest": largest},
-            )
+        yield Finding(
+            "unusable",
+            "degrees",
+            f"{what} of {several(names)} reach {largest:.4g}, far beyond what the joints can do in radians",
+            "they are probably in degrees: divide them, and their derivatives, by 57.3",
+            {"joints": tuple(names), "largest": largest},
         )
-    return found
 
 
-def check_limits(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
+def check_limits(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding]:
     """Compare speeds and positions with the robot's limits."""
-    found = []
     for j, name in enumerate(robot.joint_names):
         speed = max(float(np.abs(run.motion.dq[:, j]).max()) for run in runs)
         limit = float(robot.limits.velocity[j])
         if speed > TOO_FAST[0] * limit:
-            found.append(
-                Finding(
-                    "unusable" if speed > TOO_FAST[1] * limit else "doubtful",
-                    "speed",
-                    f"joint {name} moves at up to {speed:.3g}, {speed / limit:.2g} times its limit {limit:.3g}",
-                    "check gear ratio, unit and sample rate, or correct the limit in the robot's description",
-                    {"joint": name, "ratio": speed / limit},
-                )
+            yield Finding(
+                "unusable" if speed > TOO_FAST[1] * limit else "doubtful",
+                "speed",
+                f"joint {name} moves at up to {speed:.3g}, {speed / limit:.2g} times its limit {limit:.3g}",
+                "check gear ratio, unit and sample rate, or correct the limit in the robot's description",
+                {"joint": name, "ratio": speed / limit},
             )
         low, high = robot.limits.position[j]
         lowest = min(float(run.motion.q[:, j].min()) for run in runs)
         highest = max(float(run.motion.q[:, j].max()) for run in runs)
         beyond = max(low - lowest, highest - high)
         if beyond > 0.05 * (high - low):
-            found.append(
-                Finding(
-                    "doubtful",
-                    "travel",
-                    f"joint {name} goes from {lowest:.3g} to {highest:.3g}, beyond its travel {low:.3g} to {high:.3g}",
-                    "check the sign and the zero of its position, or correct the limits in the robot's description",
-                    {"joint": name, "beyond": beyond},
-                )
+            yield Finding(
+                "doubtful",
+                "travel",
+                f"joint {name} goes from {lowest:.3g} to {highest:.3g}, beyond its travel {low:.3g} to {high:.3g}",
+                "check the sign and the zero of its position, or correct the limits in the robot's description",
+                {"joint": name, "beyond": beyond},
             )
-    return found
 
 
-def check_derivatives(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
+def check_derivatives(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding]:
     """Compare increments of positions with velocities, and of velocities with accelerations."""
-    found = []
     for run in runs:
         moving = np.flatnonzero(moving_joints(robot, run))
         pairs = (
@@ -483,34 +466,28 @@ def check_derivatives(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
             fits = {int(j): _increments_fit(x[:, j], dx[:, j], run.sample_rate_hz) for j in moving}
             wrong = {j: fit for j, fit in fits.items() if fit[1] > 0.2 or not 0.8 < fit[0] < 1.25}
             if wrong:
-                found.append(_derivative_finding(robot, run, rate, value, wrong, len(wrong) == len(moving)))
-    return found
+                yield _derivative_finding(robot, run, rate, value, wrong, len(wrong) == len(moving))
 
 
-def check_moving(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
+def check_moving(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding]:
     """Find joints that no run moves, and name the base parameters that are therefore not identifiable."""
     moves = np.any([moving_joints(robot, run) for run in runs], axis=0)
-    found = []
     for j in np.flatnonzero(~moves):
         if int(j) in robot.locked:
             continue
         name, place = robot.joint_names[j], float(runs[0].motion.q[:, j].mean())
         lost = lost_when_locked(robot, {int(j): place}).lost
-        found.append(
-            Finding(
-                "unusable",
-                "does not move",
-                f"joint {name} does not move in any run, so the data do not show {several(lost)}",
-                "add a run that moves it, or declare it locked there",
-                {"joint": name, "parameters": lost},
-            )
+        yield Finding(
+            "unusable",
+            "does not move",
+            f"joint {name} does not move in any run, so the data do not show {several(lost)}",
+            "add a run that moves it, or declare it locked there",
+            {"joint": name, "parameters": lost},
         )
-    return found
 
 
-def check_reversals(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
+def check_reversals(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding]:
     """Count reversals of the velocity of each dry friction: below two it cannot be separated from an offset."""
-    found = []
     seen: list[tuple[float, ...]] = []
     moves = np.any([moving_joints(robot, run) for run in runs], axis=0)
     for term in robot.drive.friction:
@@ -521,8 +498,7 @@ def check_reversals(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
         seen.append(key)
         count = reversals([run.motion.dq @ senses for run in runs])
         if count < 2:
-            found.append(_reversal_finding(robot, term, count))
-    return found
+            yield _reversal_finding(robot, term, count)
 
 
 def _is_dry(term: FrictionTerm) -> bool:
@@ -614,9 +590,8 @@ class Fit:
     dissipation: float  # power of the friction part over the product of norms, negative if it drives the joint
 
 
-def check_clipping(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
+def check_clipping(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding]:
     """Find torques that stay at their extreme for several samples, or at the joint's limit."""
-    found = []
     for run in runs:
         for j, name in enumerate(robot.joint_names):
             tau, limit = run.tau[:, j], float(robot.limits.torque[j])
@@ -625,22 +600,18 @@ def check_clipping(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
             if count == 0 and at_limit < max(3.0, 0.005 * len(tau)):
                 continue
             share = max(count, at_limit) / len(tau)
-            found.append(
-                Finding(
-                    "unusable" if share > CLIPPED else "doubtful",
-                    "clipped",
-                    f"run {run.run!r}: torque of joint {name} stays at {np.abs(tau).max():.4g} for "
-                    f"{max(count, at_limit)} of {len(tau)} samples: it is clipped",
-                    "leave these samples out, or repeat the run with less acceleration",
-                    {"run": run.run, "joint": name, "share": share},
-                )
+            yield Finding(
+                "unusable" if share > CLIPPED else "doubtful",
+                "clipped",
+                f"run {run.run!r}: torque of joint {name} stays at {np.abs(tau).max():.4g} for "
+                f"{max(count, at_limit)} of {len(tau)} samples: it is clipped",
+                "leave these samples out, or repeat the run with less acceleration",
+                {"run": run.run, "joint": name, "share": share},
             )
-    return found
 
 
-def check_dead(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
+def check_dead(robot: Robot, runs: Sequence[Samples]) -> Iterator[Finding]:
     """Find torque channels that do not change while their joint moves."""
-    found = []
     for j, name in enumerate(robot.joint_names):
         active = [run for run in runs if moving_joints(robot, run)[j]]
         if not active:
@@ -648,16 +619,13 @@ def check_dead(robot: Robot, runs: Sequence[Samples]) -> list[Finding]:
         tau = np.concatenate([run.tau[:, j] for run in active])
         model = np.concatenate([rigid_torque(robot, run.motion)[:, j] for run in active])
         if np.ptp(tau) <= DEAD * 1e-3 * np.ptp(model) or np.ptp(tau) == 0.0:
-            found.append(
-                Finding(
-                    "unusable",
-                    "dead channel",
-                    f"torque of joint {name} stays at {tau[0]:.4g} while the joint moves",
-                    "check that its channel was recorded and converted",
-                    {"joint": name},
-                )
+            yield Finding(
+                "unusable",
+                "dead channel",
+                f"torque of joint {name} stays at {tau[0]:.4g} while the joint moves",
+                "check that its channel was recorded and converted",
+                {"joint": name},
             )
-    return found
 
 
 def check_order(robot: Robot, motion: Motion, tau: FloatArray) -> list[Finding]:
@@ -697,9 +665,8 @@ def check_order(robot: Robot, motion: Motion, tau: FloatArray) -> list[Finding]:
     ]
 
 
-def check_scale(robot: Robot, motion: Motion, tau: FloatArray) -> list[Finding]:
+def check_scale(robot: Robot, motion: Motion, tau: FloatArray) -> Iterator[Finding]:
     """Find torques of wrong sign, unit or side of the gear, joint by joint."""
-    found = []
     fits = cross_fits(robot, motion, tau)
     links = replace(robot, chi=np.where(np.arange(len(robot.chi)) < layout(robot).n_link_params, robot.chi, 0.0))
     felt = cross_fits(links, motion, tau)  # by sensors at the joints, beyond rotors
@@ -709,28 +676,23 @@ def check_scale(robot: Robot, motion: Motion, tau: FloatArray) -> list[Finding]:
             fit = felt[j][j]
         if fit.explained > TELLING:
             if not SCALES[0] < fit.factor < SCALES[1]:
-                found.append(_scale_finding(robot, j, fit.factor))
+                yield _scale_finding(robot, j, fit.factor)
         elif fit.dissipation < -0.5:
-            found.append(
-                Finding(
-                    "unusable",
-                    "sign",
-                    f"torque of joint {name} has the wrong sign: friction would drive the joint",
-                    "reverse the sign of the torque, or of the position",
-                    {"joint": name, "factor": fit.factor},
-                )
+            yield Finding(
+                "unusable",
+                "sign",
+                f"torque of joint {name} has the wrong sign: friction would drive the joint",
+                "reverse the sign of the torque, or of the position",
+                {"joint": name, "factor": fit.factor},
             )
         elif fit.share > 1.0 and fit.explained < 0.1:
-            found.append(
-                Finding(
-                    "doubtful",
-                    "unrelated",
-                    f"torque of joint {name} has nothing of what the prior model expects ({fit.factor:.2g} of it)",
-                    "check which channel this is, its unit, and the prior masses",
-                    {"joint": name, "factor": fit.factor},
-                )
+            yield Finding(
+                "doubtful",
+                "unrelated",
+                f"torque of joint {name} has nothing of what the prior model expects ({fit.factor:.2g} of it)",
+                "check which channel this is, its unit, and the prior masses",
+                {"joint": name, "factor": fit.factor},
             )
-    return found
 
 
 def cross_fits(robot: Robot, motion: Motion, tau: FloatArray) -> list[list[Fit]]:

@@ -25,7 +25,7 @@ from excitor.robots.errors import RankDeficient
 from excitor.robots.parameters import LINK_COMPONENTS, LINK_UNITS, layout
 from excitor.robots.robot import Motion, Robot
 
-UNSEEN = 1e-6  # share of torque below which a load counts as not felt
+NEGLIGIBLE = 1e-6  # share of torque below which a load counts as not felt
 AGREEMENT = 2.0  # in σ: how far gains of a smaller model may be from those of the whole one
 LOST = 2.0  # gap below which total least squares may come out along any of several directions
 CURED = 1.5  # by how much leaving out faint parameters must raise the gap: a weak drive's gap hardly feels it
@@ -139,7 +139,7 @@ class DriveGains:
     fit: GainFit
     system: GainSystem  # what was fitted at last
     gap_of_all: float  # with every drive and parameter
-    gap_of_columns: float  # of eq. (13) with every column noisy: below the limit, parameters are not told apart
+    gap_of_columns: float  # of eq. (13) with every column noisy: below the limit, parameters are not distinguishable
     removed: tuple[str, ...]  # parameters that are not essential
     left_out: tuple[str, ...]  # drives whose equations were left out
     settings: Trust = field(default_factory=Trust)
@@ -200,10 +200,7 @@ def _agree(system: GainSystem, fit: GainFit, reduced: GainFit) -> bool:
 
 
 def essential_parameters(result: DriveGains, *, ratio: float = 20.0) -> Essential:
-    """Fit essential parameters by weighted least squares with the identified gains; poorly determined ones leave.
-
-    σ is that for exactly known gains.
-    """
+    """Fit essential parameters by weighted least squares with the identified gains, σ as if those were exact."""
     system = result.system
     y = system.V @ result.fit.gains - system.known
     return essential(compress(replace(prior_regression(system), y=y)), ratio=ratio)
@@ -245,10 +242,12 @@ def _refused(system: GainSystem, drive: int, reason: str, relative: float) -> Ga
 
 def _gap_reason(system: GainSystem, fit: GainFit, drive: int, trust: Trust) -> str:
     share = _share(system, system.prior, drive)
-    tells = f"the load makes {_percent(share)} of its torque" if share > UNSEEN else "its torque never shows the load"
+    reason = (
+        f"the load makes {_percent(share)} of its torque" if share > NEGLIGIBLE else "its torque never shows the load"
+    )
     return (
         f"with it the singular-value gap is {fit.gap:.2f}, below {trust.gap:g}, so another gain fits about as well: "
-        f"{tells}, and the rest of its signal is too noisy"
+        f"{reason}, and the rest of its signal is too noisy"
     )
 
 
@@ -312,7 +311,7 @@ def signal_fit(system: GainSystem) -> GainFit:
         noise, sizes = _reweighted(system, (noise, sizes), residual, found, believed)
         if np.nanmax(np.abs(noise / before - 1.0)) < SETTLED:
             break
-    return _told(system, "noise in signals", x[:n], _all_terms(system, used, x[n:-1] * scale), noise, judged)
+    return _gain_fit(system, "noise in signals", x[:n], _all_terms(system, used, x[n:-1] * scale), noise, judged)
 
 
 def _reweighted(
@@ -343,7 +342,7 @@ def frobenius_fit(system: GainSystem, *, weighted: bool = True) -> GainFit:
     x = _scaled(found.x / np.where(norms > 0.0, norms, 1.0))
     n = len(system.names)
     gains = _all_terms(system, used, x[n:-1] * scale)
-    return _told(system, "all columns noisy", x[:n], gains, _residual_noise(system, triangles, x), found)
+    return _gain_fit(system, "all columns noisy", x[:n], gains, _residual_noise(system, triangles, x), found)
 
 
 @one_blas_thread()
@@ -356,7 +355,7 @@ def known_load_fit(system: GainSystem) -> GainFit:
     x = np.append(np.linalg.lstsq(R[:, :-1], -R[:, -1], rcond=None)[0], 1.0)
     n = len(system.names)
     gains = _all_terms(system, used, x[n:-1] * scale)
-    return _told(system, "least squares", x[:n], gains, _residual_noise(system, triangles, x), None)
+    return _gain_fit(system, "least squares", x[:n], gains, _residual_noise(system, triangles, x), None)
 
 
 def prior_fit(system: GainSystem) -> Estimate:
@@ -447,7 +446,7 @@ def _scaled(x: FloatArray) -> FloatArray:
     return np.asarray(x / (x[-1] if abs(x[-1]) > least else least))
 
 
-def _told(
+def _gain_fit(
     system: GainSystem, method: str, chi: FloatArray, gains: FloatArray, noise: FloatArray, judged: NullVector | None
 ) -> GainFit:
     return GainFit(

@@ -322,19 +322,19 @@ def stream_factors(robot: Robot, chunks: Iterable[Samples], *, columns: IntArray
     counts: dict[tuple[int, int], int] = {}
     for samples in chunks:
         run = runs.setdefault(samples.run, len(runs))
-        for piece in pieces(samples):
-            Y = regressor(robot, piece.motion)
+        for block in blocks(samples):
+            Y = regressor(robot, block.motion)
             for j in range(robot.n_joints):
                 key = (j, run)
-                rows = np.empty((len(own[j]) + 1, len(piece)))
+                rows = np.empty((len(own[j]) + 1, len(block)))
                 rows[:-1] = Y[:, j, columns[own[j]]].T
-                rows[-1] = piece.tau[:, j]
+                rows[-1] = block.tau[:, j]
                 triangles[key] = update(triangles.get(key), rows.T)
-                counts[key] = counts.get(key, 0) + len(piece)
+                counts[key] = counts.get(key, 0) + len(block)
     return _scatter(robot, columns, own, triangles, counts)
 
 
-def pieces(samples: Samples) -> Iterator[Samples]:
+def blocks(samples: Samples) -> Iterator[Samples]:
     """Cut samples into chunks."""
     for first in range(0, len(samples), CHUNK):
         rows = slice(first, first + CHUNK)

@@ -144,8 +144,8 @@ def instrument_strength(Q_Z: FloatArray, W: FloatArray, names: tuple[str, ...]) 
     inverse = scipy.linalg.solve_triangular(R, np.eye(n))
     share = np.abs(inverse @ directions[-1]) / np.linalg.norm(inverse, axis=1)  # of each parameter's deviation
     order = np.argsort(share)[::-1]
-    shown = [names[k] for k in order[:3] if share[k] > 0.5 * share[order[0]]]
-    return Strength(np.minimum(correlation, 1.0), float(F), tuple(shown))
+    largest = [names[k] for k in order[:3] if share[k] > 0.5 * share[order[0]]]
+    return Strength(np.minimum(correlation, 1.0), float(F), tuple(largest))
 
 
 LEVEL = 0.02  # that the test rejects at: coloured errors of few independent samples raise its size to twice that
@@ -174,9 +174,9 @@ class Exogeneity:
         if not self.needed:
             return f"instruments are not needed: noise of the motion does not show in the residuals ({p})"
         worst = sorted(self.by_joint, key=lambda joint: self.by_joint[joint])
-        shown = [joint for joint in worst if self.by_joint[joint] < LEVEL] or worst[:1]
+        significant = [joint for joint in worst if self.by_joint[joint] < LEVEL] or worst[:1]
         return (
-            f"instruments are needed: noise of the motion shows in the residuals of {', '.join(shown)} ({p}), so "
+            f"instruments are needed: noise of the motion shows in the residuals of {', '.join(significant)} ({p}), so "
             "least squares are biased by more than chance"
         )
 
@@ -198,12 +198,12 @@ def durbin_wu_hausman(regression: Regression, Z: FloatArray, least_squares: Esti
     v = np.where(regression.joint[:, None] == joints, noise[:, None], 0.0)
     v = v - Q_W @ (Q_W.T @ v)
     names = ["power" if joint < 0 else regression.joint_names[joint] for joint in joints]
-    seen = np.linalg.norm(v, axis=0) > EXACT * np.linalg.norm(weights * regression.y)
-    if not seen.any():
+    endogenous = np.linalg.norm(v, axis=0) > EXACT * np.linalg.norm(weights * regression.y)
+    if not endogenous.any():
         return Exogeneity(0.0, (float(len(joints)), np.inf), 1.0, dict.fromkeys(names, 1.0))
-    scores = _by_time(regression, v[:, seen] * residual[:, None])
-    told = [name for name, there in zip(names, seen, strict=True) if there]
-    by_joint = {name: _judge(scores[:, [k]])[2] for k, name in enumerate(told)}
+    scores = _by_time(regression, v[:, endogenous] * residual[:, None])
+    tested = [name for name, there in zip(names, endogenous, strict=True) if there]
+    by_joint = {name: _judge(scores[:, [k]])[2] for k, name in enumerate(tested)}
     F, dof, p_value = _judge(scores)
     return Exogeneity(F, dof, p_value, {name: by_joint.get(name, 1.0) for name in names})
 

@@ -68,7 +68,6 @@ def white_intervals(estimate: Estimate, *, noise_known: bool = False) -> Interva
 
 
 @one_blas_thread()
-@one_blas_thread()
 def block_bootstrap(
     regression: Regression,
     estimate: Estimate,
@@ -86,16 +85,16 @@ def block_bootstrap(
     plain least squares bring the `system`, their sensitivity to their rows' errors.
     """
     system = system or WhitenedSystem.of(regression, estimate)
-    asked = max(entry.block for entry in whiteness(regression, system.residual)) if block is None else float(block)
+    requested = max(entry.block for entry in whiteness(regression, system.residual)) if block is None else float(block)
     longest = max(_n_samples(regression) // LEAST_BLOCKS, 1)
-    length = int(np.ceil(asked)) if block is not None else int(min(np.ceil(asked), longest))
+    length = int(np.ceil(requested)) if block is not None else int(min(np.ceil(requested), longest))
     cells = _Cells.of(regression, system, length)
     counts = cells.draw(draws, np.random.default_rng(seed))
     deviations = system.unwhiten(_refits(cells, counts))
     n_blocks = cells.n_cells / CELLS_PER_BLOCK if cells.split else float(cells.n_cells)
     settings = {
         "block": float(length),
-        "block asked for": asked,
+        "block asked for": requested,
         "blocks": n_blocks,
         "draws": float(draws),
         "seed": float(seed),
@@ -176,9 +175,9 @@ class _Cells:
         keys = np.column_stack([regression.run, regression.sample // size])
         labels, place = np.unique(keys, axis=0, return_inverse=True)
         order = np.argsort(place, kind="stable")
-        pieces = np.split(order, np.cumsum(np.bincount(place.ravel()))[:-1])
-        gram = np.array([system.Q[rows].T @ system.Q[rows] for rows in pieces])
-        moment = np.array([system.Q[rows].T @ system.residual[rows] for rows in pieces])
+        parts = np.split(order, np.cumsum(np.bincount(place.ravel()))[:-1])
+        gram = np.array([system.Q[rows].T @ system.Q[rows] for rows in parts])
+        moment = np.array([system.Q[rows].T @ system.residual[rows] for rows in parts])
         return cls(labels[:, 0], gram, moment, split)
 
     @property
@@ -305,13 +304,13 @@ class _Spectrum:
         Q, twice = self.columns[lines], self.twice[lines]
         gram = np.real((Q.conj() * twice[:, None]).T @ Q)
         count = self.there * float(twice.sum())
-        known = self.noise is not None and lines.any()
+        noisy = self.noise is not None and lines.any()
         return _Band(
             gram=gram,
             power=float(twice @ np.abs(self.residual[lines]) ** 2),
             free=count - float(np.trace(gram)),
             noise=self.there * float(twice @ self.noise[lines]) if self.noise is not None else 0.0,
-            noise_free=count * (self.repetitions - 1) if known else 0.0,
+            noise_free=count * (self.repetitions - 1) if noisy else 0.0,
         )
 
 

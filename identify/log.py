@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from excitor.identify.logs.declared import SECONDS, UNITS, Columns, Kind, Side, column_map, scale_matrix
+from excitor.identify.logs.declared import SECONDS, Columns, Kind, Side, column_map, scale_matrix, unit_factor
 from excitor.identify.samples import Step
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.errors import InvalidLog
@@ -61,7 +61,7 @@ class Clock:
     def __post_init__(self) -> None:
         freeze(self, rows="int: n_samples")
         if self.t is not None:
-            freeze(self, t=str(len(self.rows)))
+            freeze(self, False, t=str(len(self.rows)))  # a recording refuses what is not finite, with its row
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -82,7 +82,7 @@ class Channel:
     stem: str = ""  # its name without the joint, where the format says how the two are joined
 
     def __post_init__(self) -> None:
-        freeze(self, values=str(len(self.clock)))
+        freeze(self, False, values=str(len(self.clock)))
 
     @property
     def t(self) -> FloatArray | None:
@@ -98,12 +98,27 @@ class Channel:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Recording:
-    """All channels of a file, or of files that belong together, and notes on repairs made in reading."""
+    """All channels of a file, or of files that belong together, and notes on repairs made in reading.
+
+    InvalidLog refuses two channels of one name, none at all, and numbers that nothing measures, with their row.
+    """
 
     path: str
     format: str
     channels: tuple[Channel, ...]
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        if not self.channels:
+            raise InvalidLog(self.path, "holds no channels of numbers")
+        for channel in self.channels:
+            if channel.name in seen:
+                raise InvalidLog(self.path, f"has two channels named {channel.name!r}; rename one of them")
+            seen.add(channel.name)
+            if channel.t is not None:
+                check_measured(self.path, f"the time of {channel.name}", channel.t, channel.clock.rows)
+            check_measured(self.path, channel.name, channel.values, channel.clock.rows)
 
     def channel(self, name: str) -> Channel:
         """Find a channel by its name."""
@@ -274,16 +289,6 @@ def check_measured(path: object, name: str, values: FloatArray, rows: IntArray) 
         raise InvalidLog(str(path), f"{name} is {values[k]:g}, which nothing measures{more}; cut it", int(rows[k]))
 
 
-def distinct(path: object, channels: list[Channel]) -> tuple[Channel, ...]:
-    """Refuse channels that share a name, which would be ambiguous."""
-    seen: set[str] = set()
-    for channel in channels:
-        if channel.name in seen:
-            raise InvalidLog(str(path), f"has two channels named {channel.name!r}; rename one of them")
-        seen.add(channel.name)
-    return tuple(channels)
-
-
 EVEN = 0.01  # of an interval: stamps that deviate less are even
 LONGEST_GAP = 6.5  # intervals without a sample; a spline bridges fewer
 MOST_MISSING = 0.1  # of all samples
@@ -433,16 +438,14 @@ def _check_index(frame: "DataFrame", name: str) -> None:
 
 def _signal(frame: "DataFrame", entry: Columns, name: str, kept: Any) -> Signal:
     """Copy the columns of one quantity into one array, in SI units."""
-    units = UNITS[entry.kind]
-    if entry.unit not in units:
-        raise InvalidLog(name, f"{entry.kind} in {entry.unit!r} is not known; expected one of {', '.join(units)}")
+    factor = unit_factor(name, entry.kind, entry.unit)
     repeated = [column for column in entry.columns if entry.columns.count(column) > 1]
     if repeated:
         raise InvalidLog(name, f"column {repeated[0]!r} is named twice for {entry.kind}; name one a joint")
     values = np.empty((len(frame), len(entry.columns)))
     for j, column in enumerate(entry.columns):
         _fill(values[:, j], frame, column, name)
-    matrix = units[entry.unit] * scale_matrix(name, entry, len(entry.columns))
+    matrix = factor * scale_matrix(name, entry, len(entry.columns))
     if np.array_equal(matrix, np.diag(np.diag(matrix))):
         values *= np.diag(matrix)
     else:

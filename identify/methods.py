@@ -177,7 +177,7 @@ def ridge_answer(problem: Problem) -> Answer:
     regression = problem.regression
     factors = compress(regression)
     sigma = wls_sigma(factors)
-    believed, known = prior_values(problem)
+    believed, certain = prior_values(problem)
     scale = prior_scale(regression, believed)
     weight, errors = choose_weight(regression, sigma, believed, scale)
     estimate = ridge(factors, weight=weight, prior=believed, scale=scale)
@@ -189,7 +189,7 @@ def ridge_answer(problem: Problem) -> Answer:
     half = scipy.linalg.solve_triangular(system.R, _lifted(W, belief, system))
     intervals = believing(intervals, half @ half.T)
     notes: tuple[str, ...] = (
-        f"held to {'the prior model' if known else 'zero, as the robot states no masses'} within its own size, with "
+        f"held to {'the prior model' if certain else 'zero, as the robot states no masses'} within its own size, with "
         f"weight {weight:.2g}: of {len(WEIGHTS)} tried the one that best predicts stretches of the runs left out in "
         "turn",
     )
@@ -247,11 +247,11 @@ def input_error_answer(problem: Problem) -> Answer:
     """Closed-loop input error from least squares; sensitivities by W_s where simulating them is too expensive."""
     replay = moving_replay(problem, _servo(problem))
     sensitivity = affordable_sensitivity(problem, replay.servo)
-    told = _simulated_answer(problem, replay, input_error(replay, sensitivity=sensitivity))
+    result = _simulated_answer(problem, replay, input_error(replay, sensitivity=sensitivity))
     if sensitivity == "simulated":
-        return told
+        return result
     note = "to save time, what parameters do to the simulated motion is left out of the sensitivities"
-    return replace(told, notes=(*told.notes, note))
+    return replace(result, notes=(*result.notes, note))
 
 
 def tls_answer(problem: Problem) -> Answer:
@@ -261,7 +261,7 @@ def tls_answer(problem: Problem) -> Answer:
     sigma = rows_of_groups(regression, weighted)
     W, y = regression.W / sigma[:, None], regression.y / sigma
     noisy = ~exact_columns(problem)
-    C, told = column_noise(problem, W, sigma)
+    C, source = column_noise(problem, W, sigma)
     y_noise = float(len(y)) if problem.position_noise is not None else float(y @ y)
     inside = np.ix_(noisy, noisy)
     scale = np.zeros((np.count_nonzero(noisy) + 1,) * 2)
@@ -273,19 +273,19 @@ def tls_answer(problem: Problem) -> Answer:
     if gap < CLEAR or abs(found.x[-1]) < 1e-9 * np.abs(found.x).max():
         raise ExcitorError(
             f"the columns nearly depend on one another, given so much noise in them ({gap:.3g} times farther off than "
-            f"the torques, {CLEAR} is the least), so no one vector is nearest: {told}; move what keeps them apart, or "
-            "state the noise of positions"
+            f"the torques, {CLEAR} is the least), so no one vector is nearest: {source}; move what keeps them apart, "
+            "or state the noise of positions"
         )
     beta = found.x[:-1] / found.x[-1]
     residual = y - W @ beta
     size = y_noise + float(beta @ C @ beta)
     corrected = W + np.outer(residual, C @ beta) / size
     system = influence(corrected, W, residual, _curvature(W, corrected, C, residual, size))
-    settings: dict[str, float | str] = {"weights by": "joint", "noise of columns": told, "gap": gap}
+    settings: dict[str, float | str] = {"weights by": "joint", "noise of columns": source, "gap": gap}
     estimate = estimate_of(system, regression, beta, method="tls", sigma=sigma, settings=settings)
     moved = float(np.max(np.abs(beta - weighted.values) / weighted.sigma))
     names = [name for name, inexact in zip(regression.names, noisy, strict=True) if not inexact]
-    notes = (told, f"exact columns: {', '.join(names) or 'none'}", f"gap {gap:.3g}: so much farther off is no torque")
+    notes = (source, f"exact columns: {', '.join(names) or 'none'}", f"gap {gap:.3g}: so much farther off is no torque")
     intervals = honest_intervals(regression, estimate, problem.runs, system=system)
     return Answer("tls", estimate, intervals, notes=notes, evidence={"gap": gap, "from_wls_sigma": moved})
 
@@ -451,11 +451,11 @@ def answer(method: str, problem: Problem) -> Answer:
         try:
             _check(problem)
             with np.errstate(all="ignore"):
-                told = METHODS[method].fit(problem)
-                _check_finite(told)
+                result = METHODS[method].fit(problem)
+                _check_finite(result)
         except (ExcitorError, ValueError, np.linalg.LinAlgError) as error:
-            told = Answer(method, None, None, refused=_sentence(error))
-    return replace(told, cpu_s=time.process_time() - begun)
+            result = Answer(method, None, None, refused=_sentence(error))
+    return replace(result, cpu_s=time.process_time() - begun)
 
 
 def _check(problem: Problem) -> None:
@@ -466,10 +466,10 @@ def _check(problem: Problem) -> None:
         raise ExcitorError(f"{n_rows} equations do not determine {n} parameters; record more, or thin less")
 
 
-def _check_finite(told: Answer) -> None:
-    if told.estimate is None:
+def _check_finite(result: Answer) -> None:
+    if result.estimate is None:
         return
-    if not (np.isfinite(told.estimate.values).all() and np.isfinite(told.estimate.covariance).all()):
+    if not (np.isfinite(result.estimate.values).all() and np.isfinite(result.estimate.covariance).all()):
         raise ExcitorError("the estimate is not finite; the equations are too close to dependent")
 
 
@@ -520,8 +520,8 @@ def prior_values(problem: Problem) -> tuple[FloatArray, bool]:
 
 def torque_size(regression: Regression) -> FloatArray:
     """Compute how large each parameter would be if it alone made the torques of its rows, (n_columns,)."""
-    seen = regression.W != 0.0
-    torque = (regression.y**2) @ seen
+    nonzero = regression.W != 0.0
+    torque = (regression.y**2) @ nonzero
     motion = np.sum(regression.W**2, axis=0)
     return np.asarray(np.sqrt(torque / np.where(motion > 0.0, motion, 1.0)) + 1e-300)
 
@@ -536,7 +536,7 @@ def choose_weight(
     regression: Regression, sigma: dict[tuple[int, int], float], believed: FloatArray, scale: FloatArray
 ) -> tuple[float, list[float]]:
     """Choose the prior's weight that best predicts left-out segments of time, one after the other."""
-    parts = [compress(pick_rows(regression, rows)) for rows in stretches(regression)]
+    parts = [compress(pick_rows(regression, rows)) for rows in folds(regression)]
     n = len(believed)
     errors = []
     for weight in WEIGHTS:
@@ -553,7 +553,7 @@ def choose_weight(
     return float(WEIGHTS[int(np.argmin(errors))]), errors
 
 
-def stretches(regression: Regression) -> list[BoolArray]:
+def folds(regression: Regression) -> list[BoolArray]:
     """Partition every run into FOLDS segments of time: (n_rows,) masks."""
     place = np.zeros(len(regression), dtype=np.int64)
     for run in np.unique(regression.run):
@@ -568,9 +568,9 @@ def _lifted(W: FloatArray, belief: FloatArray, system: WhitenedSystem) -> FloatA
     return np.linalg.solve(W.T @ system.Q, np.sqrt(belief)) if belief.any() else np.zeros_like(belief)
 
 
-STRETCHES = 8  # of each run, for the test: long beside the time over which errors are alike
+SEGMENTS = 8  # of each run, for the test: long beside the time over which errors are alike
 FAR = 0.5  # of a joint's velocities: a simulation that is farther off shakes or lags, and tells nothing
-DEAR = 150_000  # control steps that one Jacobian of input error simulates
+MOST_STEPS = 150_000  # control steps that one Jacobian of input error simulates
 REFERENCE = "the reference is not known and the measured motion stands in for it: its slow noise stays in instruments"
 
 
@@ -580,19 +580,19 @@ def foreign_columns(regression: Regression, fit: InstrumentalFit, instruments: I
     A model fitted to the same rows depends a little on their errors, which the test would take for noise.
     """
     Z = np.empty(regression.W.shape)
-    odd = alternate_stretches(regression)
+    odd = alternate_segments(regression)
     for own in (odd, ~odd):
         Z[own] = instruments(part_estimate(regression, fit, ~own))[own]
     return Z
 
 
-def alternate_stretches(regression: Regression) -> BoolArray:
+def alternate_segments(regression: Regression) -> BoolArray:
     """Mark every second segment of time of each run, (n_rows,)."""
     odd = np.zeros(len(regression), dtype=bool)
     for run in np.unique(regression.run):
         rows = regression.run == run
         sample = regression.sample[rows]
-        odd[rows] = (STRETCHES * sample // (int(sample.max()) + 1)) % 2 == 1
+        odd[rows] = (SEGMENTS * sample // (int(sample.max()) + 1)) % 2 == 1
     return odd
 
 
@@ -674,7 +674,7 @@ class SimulatedColumns:
 def affordable_sensitivity(problem: Problem, servo: Servo) -> Sensitivity:
     """Choose sensitivities of input error: by simulation, a run a parameter, where that is affordable."""
     seconds = sum(len(run) / run.sample_rate_hz for run in _moving(problem))
-    return "simulated" if len(_columns(problem)) * seconds * servo.rate_hz <= DEAR else "regressor"
+    return "simulated" if len(_columns(problem)) * seconds * servo.rate_hz <= MOST_STEPS else "regressor"
 
 
 def moving_replay(problem: Problem, servo: Servo) -> Replay:

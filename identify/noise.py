@@ -190,10 +190,7 @@ def fit_predictors(
 
 
 def levinson(correlation: FloatArray) -> tuple[list[FloatArray], list[float]]:
-    """Find the best predictors of all orders and the share of the variance they leave ([Levinson1947]).
-
-    Ends where a series could not have such correlations.
-    """
+    """Find the best predictors of all orders, up to the last valid one, and the variance left ([Levinson1947])."""
     a: list[FloatArray] = [np.zeros(0)]
     shares = [1.0]
     for m in range(1, len(correlation)):
@@ -232,9 +229,9 @@ def _innovations(
 ) -> tuple[FloatArray, FloatArray]:
     """Subtract from each row its prediction from earlier ones, divided by the innovation's deviation, also returned."""
     out, sizes = np.empty_like(columns), np.empty(len(columns))
-    known = np.count_nonzero(history >= 0, axis=1)
+    counts = np.count_nonzero(history >= 0, axis=1)
     for joint, own in predictors.items():
-        reach = np.minimum(known, own.order)
+        reach = np.minimum(counts, own.order)
         for m in range(own.order + 1):
             rows = np.flatnonzero((regression.joint == joint) & (reach == m))
             out[rows] = columns[rows]

@@ -284,9 +284,9 @@ def _period(x: FloatArray, shortest: int, sample_rate_hz: float) -> int:
     peaks, _ = find_peaks(rho, height=_PERIODIC, prominence=0.1)
     peaks = peaks[(peaks >= shortest) & (peaks <= len(x) // _LEAST_CYCLES)]
     if not peaks.size:
-        seen = rho[shortest : len(x) // _LEAST_CYCLES + 1].max()
+        peak = rho[shortest : len(x) // _LEAST_CYCLES + 1].max()
         raise ValueError(
-            _aperiodic(f"no lag from {shortest / sample_rate_hz:g} s on repeats it (at most {seen:.2f} of 1)")
+            _aperiodic(f"no lag from {shortest / sample_rate_hz:g} s on repeats it (at most {peak:.2f} of 1)")
         )
     return int(peaks[rho[peaks] >= rho[peaks].max() - _AS_GOOD][0])
 

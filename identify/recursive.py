@@ -173,15 +173,15 @@ def batch(
 
 
 def _begin(names: int | Sequence[str], variance: float | FloatArray, values: FloatArray | None) -> Recursive:
-    told = tuple(f"theta{k + 1}" for k in range(names)) if isinstance(names, int) else tuple(names)
-    n = len(told)
+    labels = tuple(f"theta{k + 1}" for k in range(names)) if isinstance(names, int) else tuple(names)
+    n = len(labels)
     spread = np.broadcast_to(np.asarray(variance, dtype=float), n).copy()
     if n == 0 or not np.isfinite(spread).all() or not (spread > 0.0).all():
         raise ValueError(f"variance is {variance} for {n} parameters, expected positive numbers, one for each")
     theta = np.zeros(n) if values is None else np.array(values, dtype=float)
     if theta.shape != (n,) or not np.isfinite(theta).all():
         raise ValueError(f"values have shape {theta.shape}, expected {n} finite numbers")
-    return Recursive(told, locked(theta), locked(np.eye(n)), locked(spread), locked(spread), locked(np.zeros(2)), 0)
+    return Recursive(labels, locked(theta), locked(np.eye(n)), locked(spread), locked(spread), locked(np.zeros(2)), 0)
 
 
 def _rows(
@@ -228,7 +228,7 @@ def _estimate(regression: Regression, state: Recursive, sigma: FloatArray, forge
         (int(j), int(r)): float(np.sqrt(np.mean(sigma[(regression.joint == j) & (regression.run == r)] ** 2)))
         for j, r in groups
     }
-    told = float(state.variance.max())
+    largest = float(state.variance.max())
     return Estimate(
         method="rls",
         names=regression.names,
@@ -240,7 +240,7 @@ def _estimate(regression: Regression, state: Recursive, sigma: FloatArray, forge
         condition=float(spectrum[0] / spectrum[-1]) if spectrum[-1] > 0.0 else float("inf"),
         singular_values=spectrum,
         weighted_residual=residual,
-        settings={"variance": told, "forgetting": float(forgetting), "updates": float(state.n_updates)},
+        settings={"variance": largest, "forgetting": float(forgetting), "updates": float(state.n_updates)},
     )
 
 

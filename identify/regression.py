@@ -344,11 +344,11 @@ def near_reversals(
 
 def _friction_directions(robot: Robot) -> Iterator[FrictionTerm]:
     """Yield one friction term of each direction of friction."""
-    known: set[bytes] = set()
+    found: set[bytes] = set()
     for term in robot.drive.friction:
         key = term.senses.tobytes() + term.acts.tobytes()
-        if friction_model(term).reverses and key not in known:
-            known.add(key)
+        if friction_model(term).reverses and key not in found:
+            found.add(key)
             yield term
 
 

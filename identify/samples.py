@@ -4,7 +4,7 @@ Motion is differenced from encoder positions in three ways: backward, central, o
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,9 +69,9 @@ class Samples:
         return len(self.motion)
 
     def __repr__(self) -> str:
-        told = f", means of {self.repetitions} repetitions" if self.repetitions else ""
+        means = f", means of {self.repetitions} repetitions" if self.repetitions else ""
         kind = "poses" if self.static else f"samples at {self.sample_rate_hz:g} Hz"
-        return f"<Samples {self.run!r}: {len(self)} {kind}, {self.tau.shape[1]} joints{told}>"
+        return f"<Samples {self.run!r}: {len(self)} {kind}, {self.tau.shape[1]} joints{means}>"
 
     def to_frame(self) -> "DataFrame":
         """Write motion and torques as a pandas DataFrame: time, then q, dq, ddq and tau of each joint, in SI units."""
@@ -95,6 +95,12 @@ def repeated(run: str, motion: Motion, tau: Average, rate: float, steps: tuple[S
         repetitions=tau.n_repetitions,
         steps=steps,
     )
+
+
+def pick_samples(run: Samples, rows: slice) -> Samples:
+    """Keep some samples of a run; without the noise's spectrum, which is of the whole."""
+    variance = None if run.variance is None else run.variance[rows]
+    return replace(run, motion=run.motion[rows], tau=run.tau[rows], variance=variance, noise=None)
 
 
 def backward(run: str, q: FloatArray, tau: FloatArray, rate: float) -> Samples:

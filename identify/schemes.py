@@ -134,7 +134,7 @@ def at_motion(run: Samples, scheme: Scheme) -> tuple[Samples, int]:
 
 def _block(robot: Robot, number: int, run: Samples, scheme: Scheme, columns: IntArray, rows: Rows) -> Block:
     """Build one run's equations, filtered or integrated."""
-    torques, kept = torque_pieces(run, scheme)
+    torques, kept = torque_segments(run, scheme)
     motion = Motion(run.motion.q[kept], run.motion.dq[kept], run.motion.ddq[kept])
     interval = 1.0 / run.sample_rate_hz
     if scheme.kind == "filtered dynamic":
@@ -159,7 +159,7 @@ def _block(robot: Robot, number: int, run: Samples, scheme: Scheme, columns: Int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Piece:
+class Segment:
     """A segment of every interval between samples, `length` s long: the signal is linear from `start` to `end`."""
 
     length: float
@@ -167,18 +167,18 @@ class Piece:
     end: FloatArray
 
 
-def torque_pieces(run: Samples, scheme: Scheme, rows: slice | None = None) -> tuple[list[list[Piece]], slice]:
+def torque_segments(run: Samples, scheme: Scheme, rows: slice | None = None) -> tuple[list[list[Segment]], slice]:
     """Split each joint's held torques where they switch between motion samples; return also the samples with any."""
     delays = scheme.delays(run.tau.shape[1])
     ways = [switching(len(run), run.phase, late * run.sample_rate_hz) for late in delays]
     kept = _common(run, ways, [way.stop for way in ways]) if rows is None else rows
-    pieces = [held_pieces(run.tau[:, j], way, 1.0 / run.sample_rate_hz, kept) for j, way in enumerate(ways)]
-    return pieces, kept
+    segments = [held_segments(run.tau[:, j], way, 1.0 / run.sample_rate_hz, kept) for j, way in enumerate(ways)]
+    return segments, kept
 
 
-def filtered_torques(torques: Sequence[Sequence[Piece]], scheme: Scheme) -> FloatArray:
+def filtered_torques(torques: Sequence[Sequence[Segment]], scheme: Scheme) -> FloatArray:
     """Filter held torques, (n_samples, n_joints)."""
-    return np.stack([lagged(pieces, cutoff=scheme.cutoff, order=scheme.order)[-1] for pieces in torques], axis=1)
+    return np.stack([lagged(segments, cutoff=scheme.cutoff, order=scheme.order)[-1] for segments in torques], axis=1)
 
 
 def filtered_momentum(robot: Robot, motion: Motion, scheme: Scheme, columns: IntArray, interval: float) -> FloatArray:
@@ -208,7 +208,7 @@ def _energy(robot: Robot, motion: Motion, columns: IntArray) -> tuple[FloatArray
     return stored - stored[0], taken[:, columns]
 
 
-def _powers(torques: Sequence[Sequence[Piece]], dq: FloatArray, scheme: Scheme, interval: float) -> list[Piece]:
+def _powers(torques: Sequence[Sequence[Segment]], dq: FloatArray, scheme: Scheme, interval: float) -> list[Segment]:
     """Return the power dqᵀτ in segments: exact for held torques on linear velocities, or from the samples alone."""
     if scheme.hold == "first":
         return _sum([times(held, dq[:, j], interval) for j, held in enumerate(torques)])
@@ -217,26 +217,28 @@ def _powers(torques: Sequence[Sequence[Piece]], dq: FloatArray, scheme: Scheme, 
     return (first_order_hold if scheme.kind == "energy" else zero_order_hold)(power, interval)
 
 
-def _sum(of_joints: Sequence[list[Piece]]) -> list[Piece]:
+def _sum(of_joints: Sequence[list[Segment]]) -> list[Segment]:
     """Add signals that may switch at different times, split at all of them."""
-    ends = sorted({round(end, 15) for pieces in of_joints for end in np.cumsum([piece.length for piece in pieces])})
-    total: list[Piece] = []
+    ends = sorted(
+        {round(end, 15) for segments in of_joints for end in np.cumsum([segment.length for segment in segments])}
+    )
+    total: list[Segment] = []
     for before, after in zip([0.0, *ends[:-1]], ends, strict=True):
-        parts = [_part(pieces, before, after) for pieces in of_joints]
+        parts = [_part(segments, before, after) for segments in of_joints]
         start, end = (np.sum([part[side] for part in parts], axis=0) for side in (0, 1))
-        total.append(Piece(after - before, start, end))
+        total.append(Segment(after - before, start, end))
     return total
 
 
-def _part(pieces: Sequence[Piece], before: float, after: float) -> tuple[FloatArray, FloatArray]:
+def _part(segments: Sequence[Segment], before: float, after: float) -> tuple[FloatArray, FloatArray]:
     """Return a signal's values at the ends of a segment without switching."""
     begun = 0.0
-    for piece in pieces:
-        if 0.5 * (before + after) <= begun + piece.length:
+    for segment in segments:
+        if 0.5 * (before + after) <= begun + segment.length:
             break
-        begun += piece.length
-    slope = (piece.end - piece.start) / piece.length
-    return piece.start + slope * (before - begun), piece.start + slope * (after - begun)
+        begun += segment.length
+    slope = (segment.end - segment.start) / segment.length
+    return segment.start + slope * (before - begun), segment.start + slope * (after - begun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,14 +314,14 @@ def _step(scheme: Scheme) -> Step:
 MOST_STAGES = 8
 
 
-def zero_order_hold(u: FloatArray, interval: float) -> list[Piece]:
+def zero_order_hold(u: FloatArray, interval: float) -> list[Segment]:
     """Return the zero-order hold of samples: each is held until the next."""
-    return [Piece(interval, u[:-1], u[:-1])]
+    return [Segment(interval, u[:-1], u[:-1])]
 
 
-def first_order_hold(u: FloatArray, interval: float) -> list[Piece]:
+def first_order_hold(u: FloatArray, interval: float) -> list[Segment]:
     """Return the first-order hold of samples: linear from each to the next."""
-    return [Piece(interval, u[:-1], u[1:])]
+    return [Segment(interval, u[:-1], u[1:])]
 
 
 def switching(n_samples: int, phase: float, shift: float) -> HoldSchedule:
@@ -338,34 +340,34 @@ def switching(n_samples: int, phase: float, shift: float) -> HoldSchedule:
     return HoldSchedule(ahead, remaining, first, stop)
 
 
-def held_pieces(tau: FloatArray, at: HoldSchedule, interval: float, rows: slice) -> list[Piece]:
+def held_segments(tau: FloatArray, at: HoldSchedule, interval: float, rows: slice) -> list[Segment]:
     """Split held torques tau (n_samples, ...) at their switching, for the motion samples in `rows`."""
     n = rows.stop - rows.start - 1
     before = tau[rows.start + at.ahead : rows.start + at.ahead + n]
     if at.remaining == 1.0:
-        return [Piece(interval, before, before)]
+        return [Segment(interval, before, before)]
     after = tau[rows.start + at.ahead + 1 : rows.start + at.ahead + 1 + n]
-    return [Piece(at.remaining * interval, before, before), Piece((1.0 - at.remaining) * interval, after, after)]
+    return [Segment(at.remaining * interval, before, before), Segment((1.0 - at.remaining) * interval, after, after)]
 
 
-def times(held: Sequence[Piece], moving: FloatArray, interval: float) -> list[Piece]:
+def times(held: Sequence[Segment], moving: FloatArray, interval: float) -> list[Segment]:
     """Multiply a held signal by one that is linear from sample to sample: linear in every segment again."""
-    pieces, done = [], 0.0
+    segments, done = [], 0.0
     slope = (moving[1:] - moving[:-1]) / interval
-    for piece in held:
+    for segment in held:
         before = moving[:-1] + slope * done
-        done += piece.length
-        pieces.append(Piece(piece.length, piece.start * before, piece.end * (moving[:-1] + slope * done)))
-    return pieces
+        done += segment.length
+        segments.append(Segment(segment.length, segment.start * before, segment.end * (moving[:-1] + slope * done)))
+    return segments
 
 
-def integral(pieces: Sequence[Piece]) -> FloatArray:
+def integral(segments: Sequence[Segment]) -> FloatArray:
     """Integrate a signal from the first sample on, (n_samples, ...)."""
-    grown = sum((0.5 * piece.length) * (piece.start + piece.end) for piece in pieces)
+    grown = sum((0.5 * segment.length) * (segment.start + segment.end) for segment in segments)
     return np.concatenate([np.zeros((1, *np.shape(grown)[1:])), np.cumsum(grown, axis=0)])
 
 
-def lagged(pieces: Sequence[Piece], *, cutoff: float, order: int = 1) -> list[FloatArray]:
+def lagged(segments: Sequence[Segment], *, cutoff: float, order: int = 1) -> list[FloatArray]:
     """Filter a signal by λ/(s + λ) once, twice … `order` times, from rest at the first sample on.
 
     Each of the results is (n_samples, ...), 0 at the first sample. `cutoff` is λ, rad/s.
@@ -375,11 +377,14 @@ def lagged(pieces: Sequence[Piece], *, cutoff: float, order: int = 1) -> list[Fl
     check_filter(cutoff, order)
     transition = np.eye(order)
     pushes: list[FloatArray] = [np.zeros(())] * order  # what an interval's pieces add to each stage
-    for piece in pieces:
-        step, from_start, from_end = _over_piece(cutoff, order, piece.length)
+    for segment in segments:
+        step, from_start, from_end = _over_segment(cutoff, order, segment.length)
         transition = step @ transition
         pushes = [
-            sum((step[i, j] * pushes[j] for j in range(i + 1)), from_start[i] * piece.start + from_end[i] * piece.end)
+            sum(
+                (step[i, j] * pushes[j] for j in range(i + 1)),
+                from_start[i] * segment.start + from_end[i] * segment.end,
+            )
             for i in range(order)
         ]
     out: list[FloatArray] = []
@@ -399,7 +404,7 @@ def check_filter(cutoff: float, order: int) -> None:
         raise ValueError(f"order is {order}, expected 1 to {MOST_STAGES} first-order filters in a row")
 
 
-def _over_piece(cutoff: float, order: int, length: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _over_segment(cutoff: float, order: int, length: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Solve x_i' = λ (x_{i-1} - x_i), x_0 the signal, in a segment: x ← step x + from_start · u + from_end · u_end."""
     from scipy.linalg import expm
 
@@ -486,8 +491,8 @@ class _Search:
         """Filter torques delayed by `late`, (n_samples, n_joints)."""
         found = []
         for run, kept, settled in zip(self.runs, self.slices, self.kept, strict=True):
-            pieces, _ = torque_pieces(run, replace(self.scheme, delay=late), kept)
-            found.append(filtered_torques(pieces, self.scheme)[settled])
+            segments, _ = torque_segments(run, replace(self.scheme, delay=late), kept)
+            found.append(filtered_torques(segments, self.scheme)[settled])
         return np.concatenate(found)
 
     def residual(self, y: FloatArray) -> FloatArray:

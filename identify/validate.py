@@ -240,11 +240,11 @@ def _check_held_out(regression: Regression, trained_on: Sequence[str], training:
             f"the regression is of {regression.kind}, but validation is of joint torques; set up dynamic_regression "
             "on the same runs and validate the estimate there"
         )
-    known = [name for name in regression.runs if name in trained_on]
-    if known and not training:
+    repeated = [name for name in regression.runs if name in trained_on]
+    if repeated and not training:
         raise ValueError(
-            f"the model was fitted to {', '.join(known)}, so its error there says nothing about prediction; validate "
-            "on other runs, or ask for the training error with training=True"
+            f"the model was fitted to {', '.join(repeated)}, so its error there says nothing about prediction; "
+            "validate on other runs, or pass training=True to excitor.identify.validate.validate"
         )
     new = [name for name in regression.runs if name not in trained_on]
     if new and training:
@@ -338,7 +338,7 @@ class OpenLoop:
         """Return sentences about what was simulated, which figures may be compared, and failures."""
         if self.refused:
             return (self.refused, *self.doubts)
-        said = [
+        texts = [
             f"The model was integrated from the measured initial state under the recorded torques, each held until the "
             f"next, by {HOW[self.method]}"
             + (f"; signs of friction are smoothed over {self.width:g} rad/s or m/s." if self.width else "."),
@@ -348,17 +348,17 @@ class OpenLoop:
             + "), an rms does not: compare methods on one run, not digits of different runs.",
         ]
         if self.no_return:
-            said.append(
+            texts.append(
                 f"Nothing leads {', '.join(self.no_return)} back: there a small bias integrates without bound, and the "
                 "error says more about the run's length than about the model."
             )
         for run in self.runs:
             if run.diverged_at < np.inf:
-                said.append(
+                texts.append(
                     f"In run {run.run!r} the simulation got lost after {run.diverged_at:.3g} s; "
                     f"its errors are infinite from there on."
                 )
-        return (*said, *self.doubts)
+        return (*texts, *self.doubts)
 
 
 def open_loop(
@@ -490,10 +490,12 @@ class ClosedLoopCheck:
         """Return sentences about what was simulated and what may be concluded."""
         if self.refused:
             return (f"The model was not simulated to the end: {self.refused}.",)
-        said = ["The model was simulated under the robot's servo; feedback hides in the motion what torques then show."]
+        texts = [
+            "The model was simulated under the robot's servo; feedback hides in the motion what torques then show."
+        ]
         if self.assumed:
-            said.append(f"The reference of {', '.join(self.assumed)} is not known: the measured motion led the servo.")
-        return tuple(said)
+            texts.append(f"The reference of {', '.join(self.assumed)} is not known: the measured motion led the servo.")
+        return tuple(texts)
 
 
 def closed_loop(

@@ -287,7 +287,7 @@ def lost_when_locked(robot: Robot, joints: Mapping[int, float]) -> LockedLoss:
     """Find base parameters of the free robot that are not identifiable with joints locked at given positions."""
     free, held = base_parameters(robot), base_parameters(robot, locked=joints)
     determined = [_within(row, held.regrouping) for row in free.regrouping]
-    return LockedLoss(held, tuple(name for name, known in zip(free.names, determined, strict=True) if not known))
+    return LockedLoss(held, tuple(name for name, fixed in zip(free.names, determined, strict=True) if not fixed))
 
 
 def declared_transform(robot: Robot, base: Base) -> FloatArray:

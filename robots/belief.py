@@ -19,7 +19,7 @@ from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.dynamics import link_poses
 from excitor.robots.friction import friction_model
 from excitor.robots.inertia import check_consistency, parameters_of, pseudo_inertia
-from excitor.robots.information import Information, worth
+from excitor.robots.information import Information, as_white
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Robot
 
@@ -269,7 +269,7 @@ def forecast_standard(robot: Robot, total: Information, believed: Coordinates) -
     """Forecast every standard parameter from what is believed and what runs say."""
     params, chi = layout(robot), prior(robot)
     K = base_parameters(robot).regrouping[:, believed.columns] @ believed.B
-    white, inflated = (shares(_root(K, each.matrix), believed.B, 1.0) for each in (total, worth(total)))
+    white, inflated = (shares(_root(K, each.matrix), believed.B, 1.0) for each in (total, as_white(total)))
     sigma, sigma_inflated, sigma_prior, share = np.zeros((4, len(params)))
     sigma[believed.columns] = np.sqrt(np.diag(white.covariance))
     sigma_inflated[believed.columns] = np.sqrt(np.diag(inflated.covariance))

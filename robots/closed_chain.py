@@ -232,7 +232,7 @@ def complete(loop: ClosedLoop, motion: Motion) -> OpenTreeMotion:
     rates[0, loop.actuated], rates[1, loop.actuated] = motion.dq.T, motion.ddq.T
     J = np.empty((loop.tree.n_joints, loop.n_joints, len(motion)))
     determinant = np.empty(len(motion))
-    split = (loop.actuated, sought(loop, loop.actuated))
+    split = (loop.actuated, dependents(loop, loop.actuated))
     fill(chain(loop.tree), loops(loop), split, (q, rates[0], rates[1]), (J, determinant))
     found = (residual <= tolerance(loop)) & np.isfinite(J).all(axis=(0, 1))
     if not found.all():  # a motion holds finite numbers
@@ -312,11 +312,11 @@ def _solve(loop: ClosedLoop, given: IntArray, values: FloatArray) -> tuple[Float
     q[given] = values.T
     residual = np.empty(len(values))
     start = (loop.home, strides(loop), tolerance(loop))
-    assemble(chain(loop.tree), loops(loop), (given, sought(loop, given)), start, (q, residual))
+    assemble(chain(loop.tree), loops(loop), (np.array(given), dependents(loop, given)), start, (q, residual))
     return q, residual
 
 
-def sought(loop: ClosedLoop, given: IntArray) -> IntArray:
+def dependents(loop: ClosedLoop, given: IntArray) -> IntArray:
     """List the coordinates that are not given."""
     return _others(loop.tree.n_joints, tuple(map(int, given)))
 
@@ -359,7 +359,7 @@ def strides(loop: ClosedLoop) -> FloatArray:
 def home_determinant(loop: ClosedLoop) -> float:
     """Compute the sign of the determinant that distinguishes home's assembly mode from its mirror images."""
     A = closure_jacobian(loop, loop.home[None])[0]
-    return float(np.sign(np.linalg.det(A[:, sought(loop, loop.actuated)])))
+    return float(np.sign(np.linalg.det(A[:, dependents(loop, loop.actuated)])))
 
 
 def closure_jacobian(loop: ClosedLoop, q_all: FloatArray) -> FloatArray:
@@ -374,7 +374,7 @@ def closures_at(loop: ClosedLoop, q_all: FloatArray) -> tuple[FloatArray, FloatA
     n_equations = sum(len(closure) for closure in loop.closures)
     f = np.empty((n_equations, len(q_all)))
     A = np.empty((n_equations, loop.tree.n_joints, len(q_all)))
-    fill_closures(chain(loop.tree), loops(loop), np.ascontiguousarray(q_all.T), f, A)
+    fill_closures(chain(loop.tree), loops(loop), np.array(q_all.T, order="C"), f, A)
     return f.T, A.transpose(2, 0, 1)
 
 
@@ -477,7 +477,7 @@ def _platform_reach(loop: ClosedLoop) -> float:
 
 def least_gap(loop: ClosedLoop, q: FloatArray) -> FloatArray:
     """Minimise the closures' residual with the drives at q, m, (n_samples,), by Levenberg and Marquardt's method."""
-    free, scale = sought(loop, loop.actuated), strides(loop)
+    free, scale = dependents(loop, loop.actuated), strides(loop)
     x = np.tile(loop.home, (len(q), 1))
     x[:, loop.actuated] = q
     damping = np.full(len(q), 1e-2)
@@ -625,8 +625,8 @@ def _center(loop: ClosedLoop, closure: Closure, inner: int, driven: int) -> Floa
     q = np.tile(loop.home, (_SAMPLES, 1))
     q[:, loop.passive] += np.random.default_rng(0).uniform(-1.0, 1.0, size=(_SAMPLES, loop.passive.size))
     poses = loop.tree.poses(q)
-    seen = np.linalg.inv(poses[:, driven]) @ poses[:, closure.links[inner]]
-    points = seen[:, :3, :3] @ closure.points[inner] + seen[:, :3, 3]
+    relative = np.linalg.inv(poses[:, driven]) @ poses[:, closure.links[inner]]
+    points = relative[:, :3, :3] @ closure.points[inner] + relative[:, :3, 3]
     middle = points.mean(axis=0)
     p = points - middle
     unknowns = np.linalg.lstsq(np.column_stack([2.0 * p, np.ones(_SAMPLES)]), (p**2).sum(axis=1), rcond=1e-9)[0]

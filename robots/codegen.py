@@ -105,8 +105,8 @@ def operation_counts(robot: Robot, kept: Collection[str] | None = None) -> Opera
     to be dramatically simpler.
     """
     robot = smoothed(robot, SIGN_WIDTH)
-    wanted = range(len(layout(robot))) if kept is None else layout(robot).indices(list(kept)).tolist()
-    trace = start_trace(robot, wanted)
+    selected = range(len(layout(robot))) if kept is None else layout(robot).indices(list(kept)).tolist()
+    trace = start_trace(robot, selected)
     models = (traced_torque, traced_regressor, traced_energy, traced_power)
     return OperationCounts(*(count(model(trace)) for model in models))
 
@@ -505,24 +505,24 @@ class Trace:
     graph: Graph
     at: Coordinates
     algebra: DriveAlgebra
-    wanted: frozenset[int]
+    selected: frozenset[int]
 
 
-def start_trace(robot: Robot, wanted: Collection[int]) -> Trace:
+def start_trace(robot: Robot, selected: Collection[int]) -> Trace:
     """Open a graph with q, dq, ddq as its inputs; true signs must have been smoothed before."""
     if not isinstance(robot.mechanism, Tree):
         raise ExcitorError(
             f"{robot.name} has closed loops, which are closed by iteration; code is written for open chains only"
         )
-    refuse_foreign(robot, "generated code", wanted)
+    refuse_foreign(robot, "generated code", selected)
     graph = Graph()
     q, dq, ddq = ([graph.input(name, i) for i in range(robot.n_joints)] for name in ("q", "dq", "ddq"))
-    return Trace(robot, robot.mechanism, graph, (q, dq, ddq), _algebra(graph), frozenset(wanted))
+    return Trace(robot, robot.mechanism, graph, (q, dq, ddq), _algebra(graph), frozenset(selected))
 
 
 def traced_torque(trace: Trace) -> list[Node]:
     """Trace τ by Newton and Euler, then what rotors and friction add; friction is loaded by all the rest."""
-    chi = [trace.graph.parameter(k) if k in trace.wanted else 0.0 for k in range(len(layout(trace.robot)))]
+    chi = [trace.graph.parameter(k) if k in trace.selected else 0.0 for k in range(len(layout(trace.robot)))]
     phi = [chi[10 * j : 10 * j + 10] for j in range(trace.tree.n_links)]
     rigid = _with_elements(torques(trace.tree, trace.at, phi, trace.algebra), _rotors(trace), chi)
 
@@ -544,7 +544,7 @@ def traced_regressor(trace: Trace) -> list[Node]:
     for element in [*_rotors(trace), *_friction(trace, _measured(trace))]:
         share = element.torque
         columns[element.column] = [add(x, y) for x, y in zip(columns[element.column], share, strict=True)]
-    return _nodes(trace, [entry for k in sorted(trace.wanted) for entry in columns[k]])
+    return _nodes(trace, [entry for k in sorted(trace.selected) for entry in columns[k]])
 
 
 def traced_energy(trace: Trace) -> list[Node]:
@@ -553,7 +553,7 @@ def traced_energy(trace: Trace) -> list[Node]:
     for rotor, column in zip(trace.robot.drive.rotors, layout(trace.robot).rotor_columns, strict=True):
         rate = dot(numbers(rotor.senses, trace.algebra), trace.at[1])
         columns[column] = add(columns[column], times(0.5, times(rate, rate)))
-    return _nodes(trace, [columns[k] for k in sorted(trace.wanted)])
+    return _nodes(trace, [columns[k] for k in sorted(trace.selected)])
 
 
 def traced_power(trace: Trace) -> list[Node]:
@@ -562,15 +562,15 @@ def traced_power(trace: Trace) -> list[Node]:
     for element in [*_rotors(trace), *_friction(trace, _measured(trace))]:
         power = times(dot(element.acts, trace.at[1]), element.value)
         columns[element.column] = add(columns[element.column], power)
-    return _nodes(trace, [columns[k] for k in sorted(trace.wanted)])
+    return _nodes(trace, [columns[k] for k in sorted(trace.selected)])
 
 
 def _rotors(trace: Trace) -> list[Element]:
-    return rotor_elements(trace.robot, trace.at, trace.wanted, algebra=trace.algebra)
+    return rotor_elements(trace.robot, trace.at, trace.selected, algebra=trace.algebra)
 
 
 def _friction(trace: Trace, given: Given) -> list[Element]:
-    return friction_elements(trace.robot, trace.at, trace.wanted, given=given, algebra=trace.algebra)
+    return friction_elements(trace.robot, trace.at, trace.selected, given=given, algebra=trace.algebra)
 
 
 def _measured(trace: Trace) -> Given:

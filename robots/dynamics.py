@@ -341,8 +341,8 @@ def drive_elements(robot: Robot) -> kernel.Elements:
     params = layout(robot)
     rotors, friction = robot.drive.rotors, robot.drive.friction
     elements: list[RotorInertia | FrictionTerm] = [*rotors, *friction]
-    known = [friction_model(term).compiled for term in friction]
-    models = [kernel.STATE if code is None else code for code in known]
+    compiled_models = [friction_model(term).compiled for term in friction]
+    models = [kernel.STATE if code is None else code for code in compiled_models]
     shape = (len(elements), robot.n_joints)
     return kernel.Elements(
         model=np.array([kernel.ROTOR] * len(rotors) + models, dtype=np.int64),
@@ -376,10 +376,7 @@ def friction_power_columns(robot: Robot, motion: Motion, load: FloatArray, out: 
 
 
 def slip_states(robot: Robot, motion: Motion) -> FloatArray:
-    """Evaluate what enters the kernel by its values, (n_elements, n_samples): memories, and registered laws.
-
-    No rows if there is none.
-    """
+    """Evaluate memories and registered laws, which enter the kernel by value, (n_elements or 0, n_samples)."""
     friction, n_rotors = robot.drive.friction, len(robot.drive.rotors)
     by_value = drive_elements(robot).model[n_rotors:] == kernel.STATE
     if not by_value.any():

@@ -61,10 +61,7 @@ def gram_gradient(
 
 
 def gram_condition(G: FloatArray) -> float:
-    """Condition number of the column-normalised W from G = WᵀW; inf where singular. Good below 1e6: G squares it.
-
-    Final scores are `condition_number`.
-    """
+    """Condition number of the column-normalised W from G = WᵀW, accurate below 1e6; inf where singular."""
     if not len(G):
         raise ValueError("G has no columns, so it has no condition number")
     scale = np.sqrt(np.diag(G))

@@ -150,8 +150,10 @@ def information_from_covariance(robot: Robot, names: Sequence[str], covariance: 
     place |= {name: k for k, name in enumerate(base.names)}
     strange = [name for name in names if name not in place]
     if strange or len({place[name] for name in names}) < len(names):
-        told = f"{', '.join(strange)} no base parameter" if strange else "one named twice"
-        raise ValueError(f"of the covariance's parameters, there is {told} of {robot.name} ({', '.join(base.names)})")
+        problem = f"{', '.join(strange)} no base parameter" if strange else "one named twice"
+        raise ValueError(
+            f"of the covariance's parameters, there is {problem} of {robot.name} ({', '.join(base.names)})"
+        )
     C = np.asarray(covariance, dtype=float)
     if C.shape != (len(names), len(names)):
         raise ValueError(f"covariance has shape {C.shape}, expected {len(names)} x {len(names)}, one row a name")
@@ -193,30 +195,30 @@ def knowledge(given: Information) -> Knowledge:
     norms = np.sqrt(np.maximum(np.diag(given.matrix), 0.0))
     scale = np.where(norms > 0.0, norms, 1.0)
     values, V = np.linalg.eigh(given.matrix / np.outer(scale, scale))
-    seen = values > RANK_TOLERANCE**2 * max(float(values.max(initial=0.0)), np.finfo(float).tiny)
-    half = V[:, seen] / np.sqrt(values[seen]) / scale[:, None]
+    determined = values > RANK_TOLERANCE**2 * max(float(values.max(initial=0.0)), np.finfo(float).tiny)
+    half = V[:, determined] / np.sqrt(values[determined]) / scale[:, None]
     C = half @ half.T
     inflated = half @ (half.T @ given.scatter @ half) @ half.T
-    whole = bool(seen.all()) and len(values) > 0
+    whole = bool(determined.all()) and len(values) > 0
     condition = float(np.sqrt(values[-1] / values[0])) if whole else float("inf")
-    return Knowledge(given.names, C, 0.5 * (inflated + inflated.T), scale, V[:, ~seen], condition)
+    return Knowledge(given.names, C, 0.5 * (inflated + inflated.T), scale, V[:, ~determined], condition)
 
 
-def deviations(known: Knowledge, rows: FloatArray, *, inflated: bool = False) -> FloatArray:
+def deviations(eigen: Knowledge, rows: FloatArray, *, inflated: bool = False) -> FloatArray:
     """Evaluate standard deviations of combinations rows @ β, (n_rows,): √diag(R C Rᵀ), inf where a row is open."""
-    C = known.inflated if inflated else known.covariance
+    C = eigen.inflated if inflated else eigen.covariance
     sigma = np.sqrt(np.maximum(np.sum((rows @ C) * rows, axis=1), 0.0))
-    scaled = rows / known.scale
-    along = np.linalg.norm(scaled @ known.open_directions, axis=1)
+    scaled = rows / eigen.scale
+    along = np.linalg.norm(scaled @ eigen.open_directions, axis=1)
     return np.asarray(np.where(along > OPEN * np.linalg.norm(scaled, axis=1), np.inf, sigma))
 
 
-def sigmas(known: Knowledge, *, inflated: bool = False) -> FloatArray:
+def sigmas(eigen: Knowledge, *, inflated: bool = False) -> FloatArray:
     """Evaluate each parameter's standard deviation, (n_base,), inf where it is not determined."""
-    return deviations(known, np.eye(len(known.names)), inflated=inflated)
+    return deviations(eigen, np.eye(len(eigen.names)), inflated=inflated)
 
 
-def worth(given: Information) -> Information:
+def as_white(given: Information) -> Information:
     """Write inflated information as that of white rows: A S⁺ A, whose inverse is the inflated covariance."""
     norms = np.sqrt(np.maximum(np.diag(given.matrix), 0.0))
     scale = np.outer(*[np.where(norms > 0.0, norms, 1.0)] * 2)
@@ -225,19 +227,19 @@ def worth(given: Information) -> Information:
     return Information(given.names, matrix, matrix)
 
 
-def open_combinations(known: Knowledge) -> tuple[str, ...]:
+def open_combinations(eigen: Knowledge) -> tuple[str, ...]:
     """Write the open directions as combinations of names, such as `Fc3 - off3`: along these, no torque changes."""
-    directions = known.open_directions.T
+    directions = eigen.open_directions.T
     if not len(directions):
         return ()
     order = scipy.linalg.qr(directions, mode="r", pivoting=True)[1][: len(directions)]
     reduced = np.linalg.solve(directions[:, order], directions)
     texts = []
     for pivot, row in sorted(zip(order, reduced, strict=True), key=lambda pair: int(pair[0])):
-        factors = np.where(np.abs(row) > OPEN, row / known.scale * known.scale[pivot], 0.0)
+        factors = np.where(np.abs(row) > OPEN, row / eigen.scale * eigen.scale[pivot], 0.0)
         factors[pivot] = 1.0
         others = [k for k in np.flatnonzero(factors) if k != pivot]
-        texts.append("".join([known.names[pivot], *(_term(factors[k], known.names[k]) for k in others)]))
+        texts.append("".join([eigen.names[pivot], *(_term(factors[k], eigen.names[k]) for k in others)]))
     return tuple(texts)
 
 

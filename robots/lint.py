@@ -88,14 +88,14 @@ def _body(phi: FloatArray, where: str, reach: float) -> Iterator[Finding]:
     moments = consistency.principal_moments
     rounding = 1e-9 * (float(np.abs(moments).sum()) + phi[9] * float(center @ center))
     yield from _principal_moments(consistency, rounding, where)
-    told = f"centre of mass is at {_list(center)} m"
+    value = f"centre of mass is at {_list(center)} m"
     if np.linalg.norm(center) > 3.0:
-        yield Finding("warning", where, f"{told}, more than 3 m from the joint; check that it is in metres, not mm")
+        yield Finding("warning", where, f"{value}, more than 3 m from the joint; check that it is in metres, not mm")
     elif reach > 0.0 and np.linalg.norm(center) > 1.5 * reach + 0.1:
         yield Finding(
             "warning",
             where,
-            f"{told}, far outside the link, which reaches {reach:.3g} m; check its frame and its signs",
+            f"{value}, far outside the link, which reaches {reach:.3g} m; check its frame and its signs",
         )
     gyration = float(np.sqrt(np.abs(moments).max() / phi[9]))
     if gyration > (max(2.0 * reach, 0.3) if reach > 0.0 else 1.0):
@@ -110,13 +110,13 @@ def _body(phi: FloatArray, where: str, reach: float) -> Iterator[Finding]:
 
 def _principal_moments(consistency: Consistency, rounding: float, where: str) -> Iterator[Finding]:
     moments = consistency.principal_moments
-    told = f"principal moments about the centre of mass are {_list(moments)} kg m²"
+    value = f"principal moments about the centre of mass are {_list(moments)} kg m²"
     if moments[0] < -rounding:
-        sentence = f"{told}, expected none below 0; check that the inertia is given about the centre of mass"
+        sentence = f"{value}, expected none below 0; check that the inertia is given about the centre of mass"
         yield Finding("error", where, sentence)
     elif consistency.triangle_margin < -rounding:
         sentence = (
-            f"{told}: the largest exceeds the sum of the others by {-consistency.triangle_margin:.3g}, so no body has "
+            f"{value}: the largest exceeds the sum of the others by {-consistency.triangle_margin:.3g}, so no body has "
             "them (triangle inequality); check signs, the axes, and the point that the inertia is about"
         )
         yield Finding("error", where, sentence)
@@ -385,18 +385,18 @@ def ranges(robot: Robot) -> Iterator[Odd]:
         where, slides = f"joint {name!r}", bool(robot.mechanism.prismatic[i])
         low, high = (float(bound) for bound in robot.limits.position[i])
         unit, other, most, least = ("m", "mm", 10.0, 1e-3) if slides else ("rad", "degrees", 4 * math.pi, 0.0175)
-        told = f"position goes from {low:.4g} to {high:.4g} {unit}"
+        value = f"position goes from {low:.4g} to {high:.4g} {unit}"
         if i in robot.locked and not low <= robot.locked[i] <= high:
-            sentence = f"{told}, but it is locked at {robot.locked[i]:.4g}; lock it within its limits"
+            sentence = f"{value}, but it is locked at {robot.locked[i]:.4g}; lock it within its limits"
             yield "warning", where, sentence
         bounds = [abs(bound) for bound in (low, high) if math.isfinite(bound)]
         if max(bounds, default=0.0) > most:
-            sentence = f"{told}; check that it is in {unit}, not {other}, or leave the limit out if there is none"
+            sentence = f"{value}; check that it is in {unit}, not {other}, or leave the limit out if there is none"
             yield "warning", where, sentence
         elif high - low < least:
-            yield "warning", where, f"{told}, which leaves no room to move; check the unit, or make the joint fixed"
+            yield "warning", where, f"{value}, which leaves no room to move; check the unit, or make the joint fixed"
         elif (low > 0.0 or high < 0.0) and not isinstance(robot.mechanism, ClosedLoop):
-            yield "note", where, f"{told}: the pose of zeros cannot be reached"
+            yield "note", where, f"{value}: the pose of zeros cannot be reached"
 
 
 def speeds(robot: Robot) -> Iterator[Odd]:
@@ -439,10 +439,7 @@ def sizes(robot: Robot) -> Iterator[Odd]:
 
 
 def axes_nearly_special(robot: Robot) -> Iterator[Odd]:
-    """Find axes nearly, but not quite, parallel or at a right angle to the one before, or to gravity.
-
-    Such an angle makes base parameters that no measurement can determine.
-    """
+    """Find axes almost parallel or orthogonal to gravity or the axis before: no data determine their columns."""
     tree = opened_tree(robot)
     if tree is None:
         return

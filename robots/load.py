@@ -40,7 +40,7 @@ def load_with_notes(source: str | Path) -> tuple[Robot, tuple[tuple[str, str], .
     return robot_from(urdf, source), urdf.notes
 
 
-def stretch(source: str | Path, seed: int = 0) -> Robot | None:
+def with_random_lengths(source: str | Path, seed: int = 0) -> Robot | None:
     """Load a robot with all its named lengths changed at random, by up to a tenth; None if it names none.
 
     A property that also holds for the changed robot does not depend on coincidences of lengths.
@@ -66,11 +66,11 @@ def robot_text(source: str | Path) -> str:
     if name in catalog_names():
         return (resources.files("excitor.robots.catalog") / f"{name}.toml").read_text("utf-8")
     if Path(source).suffix.lower() not in (".toml", ".urdf", ".xml"):
-        known = ", ".join(catalog_names())
+        names = ", ".join(catalog_names())
         near = [other for other in catalog_names() if name.lower().replace("o", "0") == other.lower().replace("o", "0")]
         if near:
-            known = f"did you mean {near[0]}?"
-        raise InvalidRobot(name, [f"is not a robot of the catalogue ({known}), nor the path of a .toml or .urdf file"])
+            names = f"did you mean {near[0]}?"
+        raise InvalidRobot(name, [f"is not a robot of the catalogue ({names}), nor the path of a .toml or .urdf file"])
     return read_text(Path(source))
 
 

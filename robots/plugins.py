@@ -27,9 +27,9 @@ class Members(Mapping[str, Member]):
         self._added: dict[str, Member] = {}
 
     def __getitem__(self, name: str) -> Member:
-        for known in (self._builtin, self._added):
-            if name in known:
-                return known[name]
+        for members in (self._builtin, self._added):
+            if name in members:
+                return members[name]
         for entry in entry_points(group=self.group, name=name):
             self._added[name] = self._loaded(entry)
             return self._added[name]
@@ -41,6 +41,10 @@ class Members(Mapping[str, Member]):
 
     def __len__(self) -> int:
         return len(list(iter(self)))
+
+    def loaded(self) -> dict[str, Member]:
+        """Return the members that need no import: the built-in ones, then the registered ones."""
+        return {**self._builtin, **self._added}
 
     def add(self, name: str, member: Member) -> None:
         """Register a member of this process; a built-in name is refused, and so is a member that fails its check."""

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from excitor.robots.arrays import BoolArray, FloatArray, freeze
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -74,10 +74,7 @@ class FrictionTerm:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DriveTrain:
-    """Motors and gears between the currents and the joints.
-
-    q_motor = motor_from_joint @ q,  τ_joint = motor_from_jointᵀ @ τ_motor.
-    """
+    """Motors and gears: q_motor = motor_from_joint @ q,  τ_joint = motor_from_jointᵀ @ τ_motor."""
 
     motor_from_joint: FloatArray  # (n_joints, n_joints)
     torque_from_current: FloatArray  # (n_joints, 4): τ_motor = sgn(I) (c0 + c1 |I| + c2 I² + c3 |I|³); NaN if unknown
@@ -202,10 +199,7 @@ class Mechanism(Protocol):
         """Poses T_base_link of all links, (n_samples, n_links, 4, 4)."""
 
     def jacobians(self, q: FloatArray) -> FloatArray:
-        """Velocity of each link frame's origin, then its angular velocity, in base axes, by dq.
-
-        (n_samples, n_links, 6, n_joints)
-        """
+        """Linear (at the origin) and angular velocity of link frames by dq, (n_samples, n_links, 6, n_joints)."""
 
     def regressor(self, motion: "Motion", out: FloatArray) -> None:
         """Write Y with τ = Y φ into out (10 n_links, n_joints, at least n_samples)."""
@@ -249,8 +243,8 @@ class Robot:
     title: str = ""
 
     def __repr__(self) -> str:
-        known = f"{int(self.known.sum())} of {self.known.size} parameters known beforehand"
-        return f"<Robot {self.name}: {self.n_joints} joints, {known}>"
+        count = f"{int(self.known.sum())} of {self.known.size} parameters known beforehand"
+        return f"<Robot {self.name}: {self.n_joints} joints, {count}>"
 
     def __post_init__(self) -> None:
         freeze(self, chi="n_params", known="bool: n_params", assumed_zero="bool: n_params")
@@ -282,6 +276,9 @@ class Motion:
 
     def __len__(self) -> int:
         return int(self.q.shape[0])
+
+    def __getitem__(self, rows: slice | BoolArray | IntArray) -> "Motion":
+        return Motion(self.q[rows], self.dq[rows], self.ddq[rows])
 
 
 def posture(q: FloatArray) -> Motion:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from excitor.robots.arrays import FloatArray, IntArray, check_shape, freeze
-from excitor.robots.closed_chain import ClosedLoop, loops, sought, strides, tolerance
+from excitor.robots.closed_chain import ClosedLoop, dependents, loops, strides, tolerance
 from excitor.robots.dynamics import (
     drive_elements,
     foreign_terms,
@@ -39,7 +39,7 @@ from excitor.robots.tree import Tree, chain
 
 if TYPE_CHECKING:
     from excitor.robots.kernel.plant import Plant
-    from excitor.robots.kernel.steps import Dry, Gains
+    from excitor.robots.kernel.steps import Controller, Dry
 
 
 TorqueLaw = Callable[[float, FloatArray, FloatArray], FloatArray]  # t, q, dq (n_runs, n_joints) -> torques, the same
@@ -220,22 +220,14 @@ def _accelerations(robot: Robot, chi: FloatArray | None, n_runs: int) -> _Accele
     """Choose the function that computes accelerations, in arrays (n_joints, n_runs)."""
     chi = prior(robot) if chi is None else np.ascontiguousarray(chi, dtype=float)
     n_params = len(layout(robot))
-    if chi.ndim == 2:
-        check_shape(chi, f"{n_runs} {n_params}", "chi")
-        if has_load_friction(robot):
+    check_shape(chi, str(n_params) if chi.ndim == 1 else f"{n_runs} {n_params}", "chi")
+    if has_load_friction(robot):
+        if chi.ndim == 2:
             raise ValueError("load-dependent friction takes one chi for all runs; simulate them one after another")
-        if isinstance(robot.mechanism, Tree) and not foreign_terms(robot):
-            return _of_trees(robot, chi)
-        return _within_reach(robot, _of_many(robot, chi))
-    check_shape(chi, str(n_params), "chi")
-    if isinstance(robot.mechanism, Tree) and not has_load_friction(robot) and not foreign_terms(robot):
-        return _of_tree(robot, chi, n_runs)
-
-    def general(q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
-        q, dq, tau = (_tame(x) for x in (q, dq, tau))
-        return forward_dynamics(robot, q.T, dq=dq.T, tau=tau.T, chi=chi).T
-
-    return _within_reach(robot, general)
+        return _within_reach(robot, _of_loaded(robot, chi))
+    if isinstance(robot.mechanism, Tree) and not foreign_terms(robot):
+        return _of_trees(robot, chi, n_runs)
+    return _within_reach(robot, _of_many(robot, np.broadcast_to(chi, (n_runs, n_params))))
 
 
 def _within_reach(robot: Robot, accelerations: _Accelerations) -> _Accelerations:
@@ -255,52 +247,47 @@ def _within_reach(robot: Robot, accelerations: _Accelerations) -> _Accelerations
     return guarded
 
 
-def _of_tree(robot: Robot, chi: FloatArray, n_runs: int) -> _Accelerations:
-    """Build accelerations by the kernel on plain arrays: a `Motion` at every stage would cost more than the physics."""
-    assert isinstance(robot.mechanism, Tree)
-    params = layout(robot)
-    packed, elements = chain(robot.mechanism), drive_elements(robot)
-    phi = chi[: params.n_link_params].reshape(-1, 10).copy()
-    rotors = rotor_matrix(robot, chi)
-    friction = friction_only(robot, chi)[params.n_link_params :]
-    n = robot.n_joints
-    still, nothing, no_states = np.zeros((n, n_runs)), np.empty((0, n)), np.empty((0, 0))
-    bias, M = np.empty((n_runs, n)), np.empty((n_runs, n, n))
-    columns = np.empty((len(friction), n, n_runs))
+def _of_loaded(robot: Robot, chi: FloatArray) -> _Accelerations:
+    """Find accelerations under load-dependent friction, by Newton's method."""
 
     def accelerations(q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
-        fill_torque(packed, (q, dq, still), phi, bias)
-        fill_mass_matrix(packed, (q, still, still), phi, M)
-        push = tau - bias.T
-        if len(columns):
-            fill_drive(elements, (q, dq, still), nothing, no_states, columns)
-            push -= (friction @ columns.reshape(len(friction), -1)).reshape(n, n_runs)
-        return np.ascontiguousarray(solve_mass_matrix(robot, M + rotors, push.T).T)
+        q, dq, tau = (_tame(x) for x in (q, dq, tau))
+        return forward_dynamics(robot, q.T, dq=dq.T, tau=tau.T, chi=chi).T
 
     return accelerations
 
 
-def _of_trees(robot: Robot, chi: FloatArray) -> _Accelerations:
-    """Build accelerations by the kernel for trees that differ in their parameters, chi (n_runs, n_params)."""
+def _of_trees(robot: Robot, chi: FloatArray, n_runs: int) -> _Accelerations:
+    """Build accelerations by the kernel on plain arrays: a `Motion` at every stage would cost more than the physics.
+
+    Trees may differ in their parameters, chi (n_runs, n_params); one chi for all, (n_params,), costs less.
+    """
     from excitor.robots.kernel.plant import fill_each
 
     assert isinstance(robot.mechanism, Tree)
-    params = layout(robot)
-    n_runs, n = len(chi), robot.n_joints
+    n, n_links = robot.n_joints, layout(robot).n_link_params
     packed, elements = chain(robot.mechanism), drive_elements(robot)
-    phi = np.ascontiguousarray(chi[:, : params.n_link_params]).reshape(n_runs, -1, 10)
-    rotors = np.array([rotor_matrix(robot, one) for one in chi])
-    friction = np.array([friction_only(robot, one)[params.n_link_params :] for one in chi]).T[:, None, :]
+    phi = np.ascontiguousarray(chi[..., :n_links]).reshape(*chi.shape[:-1], -1, 10)
+    rotors = np.array([rotor_matrix(robot, one) for one in np.atleast_2d(chi)])
+    friction = np.array([friction_only(robot, one)[n_links:] for one in np.atleast_2d(chi)])
+    friction = friction.T[:, None, :] if chi.ndim == 2 else friction[0]
     still, nothing, no_states = np.zeros((n, n_runs)), np.empty((0, n)), np.empty((0, 0))
     bias, M = np.empty((n_runs, n)), np.empty((n_runs, n, n))
-    columns = np.empty((len(friction), n, n_runs))
+    columns = np.empty((len(layout(robot)) - n_links, n, n_runs))
 
     def accelerations(q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
-        fill_each(packed, (q, dq, still), phi, bias, M)
+        if chi.ndim == 2:
+            fill_each(packed, (q, dq, still), phi, bias, M)
+        else:
+            fill_torque(packed, (q, dq, still), phi, bias)
+            fill_mass_matrix(packed, (q, still, still), phi, M)
         push = tau - bias.T
         if len(columns):
             fill_drive(elements, (q, dq, still), nothing, no_states, columns)
-            push -= (friction * columns).sum(axis=0)
+            if chi.ndim == 2:
+                push -= (friction * columns).sum(axis=0)
+            else:
+                push -= (friction @ columns.reshape(len(columns), -1)).reshape(n, n_runs)
         return np.ascontiguousarray(solve_mass_matrix(robot, M + rotors, push.T).T)
 
     return accelerations
@@ -390,13 +377,41 @@ def integrate_held(
     step = 1.0 / rate_hz
     if method == "rk45" or foreign_terms(robot):
         return _rk45(_held_accelerations(robot, chi), tau, start, step)
-    plant = plain_plant(robot, chi)
-    from excitor.robots.kernel import steps as held
-
-    out = np.zeros((held.N_SIGNALS, *tau.shape))
     parts = steps_a_sample(robot, chi, start[0], step) if substeps is None else substeps
-    good = held.run_held(plant, tau, start, step, parts, out)
+    good, out, _ = run_plant(plain_plant(robot, chi), (tau,), start, (step, parts))
     return until_lost(out, good, step)
+
+
+def run_plant(
+    plant: "Plant",
+    inputs: tuple[FloatArray, ...],
+    start: State,
+    clock: tuple[float, int],
+    *,
+    controller: "Controller | None" = None,
+    dry: "Dry | None" = None,
+) -> tuple[int, FloatArray, IntArray]:
+    """Run the compiled stepper, see `kernel.steps.run`: the number of valid steps, signals and sliding directions."""
+    from excitor.robots.kernel.steps import N_CONTROLLER_SIGNALS, run
+
+    rows = tuple(_own(x) for x in inputs)
+    out = np.zeros((N_CONTROLLER_SIGNALS, *rows[0].shape))
+    modes = np.zeros((len(out[0]), 0 if dry is None else dry.level.size), dtype=np.int64)
+    good = run(plant, controller, dry, rows, (_own(start[0]), _own(start[1])), clock, out, modes)
+    return good, out, modes
+
+
+def run_controlled(
+    plant: "Plant", controller: "Controller", reference: Motion, forward: FloatArray, noise: FloatArray | None = None
+) -> tuple[int, FloatArray]:
+    """Follow a reference, from its first row: the number of valid steps, and signals as `kernel.steps` numbers them.
+
+    `forward` are joint torques fed forward, `noise` errors of measured positions, each (n_steps, n_joints).
+    """
+    inputs = (forward, reference.q, reference.dq, np.zeros(reference.q.shape) if noise is None else noise)
+    start, clock = (reference.q[0], reference.dq[0]), (controller.step, controller.substeps)
+    good, out, _ = run_plant(plant, inputs, start, clock, controller=controller)
+    return good, out
 
 
 def steps_a_sample(robot: Robot, chi: FloatArray, q: FloatArray, step: float) -> int:
@@ -411,22 +426,16 @@ def integrate_sticking(
     robot: Robot, tau: FloatArray, *, start: State, rate_hz: float, chi: FloatArray | None = None
 ) -> tuple[TrackedMotion, FrictionStates]:
     """Simulate with true signs of dry friction: joints stick and break away, several at once if coupled."""
-    from excitor.robots.kernel import steps as held
-    from excitor.robots.kernel import steps as sticking
-
     tau, start = _checked(robot, tau, start)
     chi = np.array(prior(robot) if chi is None else chi, dtype=float)
     names, dry = dry_friction(robot, chi)
-    slippery = chi.copy()
     for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True):
         if friction_model(term).sticks:
-            slippery[column] = 0.0
+            chi[column] = 0.0
     step = 1.0 / rate_hz
-    out, sense = np.zeros((held.N_SIGNALS, *tau.shape)), np.zeros((len(tau), len(names)), dtype=np.int64)
-    parts = max(1, int(np.ceil(step / 1.25e-3 - 1e-9)))
-    plant = plain_plant(smoothed(robot), slippery)
-    good = sticking.run_sticking(plant, dry, tau, start, step, parts, out, sense)
-    return until_lost(out, good, step), FrictionStates(names, sense)
+    clock = (step, max(1, int(np.ceil(step / 1.25e-3 - 1e-9))))
+    good, out, modes = run_plant(plain_plant(smoothed(robot), chi), (tau,), start, clock, dry=dry)
+    return until_lost(out, good, step), FrictionStates(names, modes)
 
 
 def dry_friction(robot: Robot, chi: FloatArray) -> tuple[tuple[str, ...], "Dry"]:
@@ -447,7 +456,7 @@ def dry_friction(robot: Robot, chi: FloatArray) -> tuple[tuple[str, ...], "Dry"]
                 )
             groups.setdefault((term.senses.tobytes(), term.acts.tobytes()), []).append((term, chi[column]))
     held = [group for group in groups.values() if sum(value for _, value in group) > 0.0]
-    shape = (len(held), robot.n_joints)
+    shape, n_dry = (len(held), robot.n_joints), len(held)
     falling = [[(term, value) for term, value in group if friction_model(term).shape != "sign"] for group in held]
     crowded = [group[1][0].parameter for group in falling if len(group) > 1]
     if crowded:
@@ -458,6 +467,12 @@ def dry_friction(robot: Robot, chi: FloatArray) -> tuple[tuple[str, ...], "Dry"]
         level=np.array([_level(group) for group in held], dtype=float),
         more=np.array([group[0][1] if group else 0.0 for group in falling], dtype=float),
         scale=np.array([group[0][0].scale if group else 1.0 for group in falling], dtype=float),
+        sense=np.zeros(n_dry, dtype=np.int64),
+        force=np.zeros(n_dry),
+        free=np.zeros(n_dry),
+        G=np.zeros((n_dry, n_dry)),
+        small=np.zeros((n_dry, n_dry)),
+        spread=np.zeros(shape[::-1]),
     )
     return tuple(group[0][0].parameter for group in held), dry
 
@@ -486,10 +501,8 @@ def _rk45(
     """Step scipy's integrator from sample to sample; its first step is the last one's length."""
     from scipy.integrate import RK45
 
-    from excitor.robots.kernel.steps import N_SIGNALS
-
     n = tau.shape[1]
-    out = np.zeros((N_SIGNALS, *tau.shape))
+    out = np.zeros((4, *tau.shape))
     state, length = np.asarray(np.concatenate(start), dtype=np.float64), 0.1 * step
     for k, torque in enumerate(tau):
 
@@ -514,9 +527,8 @@ def _rk45(
 
 
 def _checked(robot: Robot, tau: FloatArray, start: State) -> tuple[FloatArray, State]:
-    tau = np.array(tau, dtype=float, order="C")  # of its own: locked arrays would be compiled as another type
+    tau, q, dq = np.asarray(tau, dtype=float), _own(start[0]), _own(start[1])
     check_shape(tau, "n_samples n_joints", "tau", {"n_joints": robot.n_joints})
-    q, dq = np.array(start[0], dtype=float), np.array(start[1], dtype=float)
     check_shape(q, str(robot.n_joints), "start[0]")
     check_shape(dq, str(robot.n_joints), "start[1]")
     return tau, (q, dq)
@@ -586,12 +598,12 @@ def follow(
     servo: Servo,
     *,
     chi: FloatArray | None = None,
-    seen_noise: FloatArray | None = None,
+    position_noise: FloatArray | None = None,
     width: float = WIDTH,
 ) -> TrackedMotion:
     """Simulate a robot with parameters chi (the prior where not given) under its servo.
 
-    `reference` is sampled at servo.rate_hz; the robot starts on it, at its velocity. `seen_noise` (n_samples,
+    `reference` is sampled at servo.rate_hz; the robot starts on it, at its velocity. `position_noise` (n_samples,
     n_joints) is added to the positions that the controller reads.
     """
     return follow_many(
@@ -599,7 +611,7 @@ def follow(
         reference,
         servo,
         chis=[prior(robot) if chi is None else chi],
-        seen_noises=None if seen_noise is None else [seen_noise],
+        position_noises=None if position_noise is None else [position_noise],
         width=width,
     )[0]
 
@@ -610,24 +622,21 @@ def follow_many(
     servo: Servo,
     *,
     chis: Sequence[FloatArray] | FloatArray,
-    seen_noises: Sequence[FloatArray] | None = None,
+    position_noises: Sequence[FloatArray] | None = None,
     width: float = WIDTH,
 ) -> list[TrackedMotion]:
     """Simulate robots that differ in their parameters, each with noise of its own, along one reference."""
-    from excitor.robots.kernel import steps as held
-
     shape = reference.q.shape
     check_shape(servo.kp, str(robot.n_joints), "servo.kp")
     robot = smoothed(robot, width)
-    rows = (_own(reference.q), _own(reference.dq), _own(fed_forward(robot, reference, servo)))
-    start, gains = (reference.q[0].copy(), reference.dq[0].copy()), _gains(servo)
+    forward, controller = fed_forward(robot, reference, servo), _controller(servo)
     done = []
     for k, chi in enumerate(chis):
-        noise = np.zeros(shape) if seen_noises is None else _own(seen_noises[k])
-        check_shape(noise, f"{shape[0]} {shape[1]}", "seen_noise")
-        out = np.zeros((held.N_SIGNALS, *shape))
-        good = held.run_servo(plain_plant(robot, chi), gains, rows, noise, start, out)
-        done.append(until_lost(out, good, 1.0 / servo.rate_hz))
+        noise = None if position_noises is None else position_noises[k]
+        if noise is not None:
+            check_shape(noise, f"{shape[0]} {shape[1]}", "position_noise")
+        good, out = run_controlled(plain_plant(robot, chi), controller, reference, forward, noise)
+        done.append(until_lost(out, good, controller.step))
     return done
 
 
@@ -650,13 +659,17 @@ def _own(x: FloatArray) -> FloatArray:
     return np.array(x, dtype=float, order="C")
 
 
-def _gains(servo: Servo) -> "Gains":
-    from excitor.robots.kernel.steps import Gains
+def _controller(servo: Servo) -> "Controller":
+    """Pack a servo of exact encoders and motors without limits."""
+    from excitor.robots.kernel.steps import Controller
 
     step = 1.0 / servo.rate_hz
-    return Gains(
+    return Controller(
         kp=servo.kp.copy(),
         kd=servo.kd.copy(),
+        limit=np.full(servo.kp.size, np.inf),
+        quantum=np.zeros(servo.kp.size),
+        lag=0.0,
         forget=float(np.exp(-step / servo.velocity_filter)) if servo.velocity_filter > 0.0 else 0.0,
         step=step,
         substeps=max(1, int(np.ceil(step / LONGEST_STEP - 1e-9))),
@@ -687,7 +700,7 @@ def links_of(robot: Robot, phi: FloatArray) -> Links:
         closing = LoopClosure(
             loops=loops(mechanism),
             given=mechanism.actuated,
-            sought=sought(mechanism, mechanism.actuated),
+            dependent=dependents(mechanism, mechanism.actuated),
             position=mechanism.home.copy(),
             stride=strides(mechanism),
             tolerance=tolerance(mechanism),
@@ -723,6 +736,7 @@ def plain_plant(robot: Robot, chi: FloatArray) -> "Plant":
         heat=np.zeros(n),
         relief=0.0,
         ambient=0.0,
+        temperature=np.zeros(n),
     )
 
 

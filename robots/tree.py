@@ -116,7 +116,7 @@ class Tree:
 
         check_shape(phi, f"{self.n_links} 10", "phi")
         out = np.empty((len(motion), self.n_joints))
-        fill_torque(chain(self), samples(motion, self.n_joints), np.ascontiguousarray(phi), out)
+        fill_torque(chain(self), samples(motion, self.n_joints), np.array(phi, dtype=float, order="C"), out)
         return out
 
     def mass_matrix(self, q: FloatArray, phi: FloatArray) -> FloatArray:
@@ -125,7 +125,7 @@ class Tree:
 
         check_shape(phi, f"{self.n_links} 10", "phi")
         out = np.empty((len(q), self.n_joints, self.n_joints))
-        fill_mass_matrix(chain(self), samples(posture(q), self.n_joints), np.ascontiguousarray(phi), out)
+        fill_mass_matrix(chain(self), samples(posture(q), self.n_joints), np.array(phi, dtype=float, order="C"), out)
         return out
 
 
@@ -134,6 +134,14 @@ def samples(motion: Motion, n_joints: int) -> tuple[FloatArray, FloatArray, Floa
     if motion.q.shape[1] != n_joints:
         raise ValueError(f"the motion has {motion.q.shape[1]} joints, expected the robot's {n_joints}")
     return motion.q.T, motion.dq.T, motion.ddq.T
+
+
+def locked(*arrays: FloatArray) -> tuple[FloatArray, ...]:
+    """View arrays as a motion's are: the kernel is compiled anew for arrays that may be written."""
+    views = tuple(x.view() for x in arrays)
+    for x in views:
+        x.flags.writeable = False
+    return views
 
 
 @lru_cache(maxsize=64)

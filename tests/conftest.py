@@ -1,5 +1,6 @@
 """What all tests share: one BLAS thread a worker, and kernels that are compiled once for all workers."""
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -60,3 +61,9 @@ FIRST = ("test_closed_loop.py",)  # the longest to compile: the other worker goe
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the file that would otherwise keep one worker busy alone in the end."""
     items.sort(key=lambda item: item.path.name not in FIRST)
+
+
+def pytest_collection_finish() -> None:
+    """Spare what collection has made from garbage collection, which would look through it again and again."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)

@@ -15,8 +15,9 @@ from excitor.design.motion import Excitation, Run, period_grid, periodic_run
 from excitor.design.programs import registry
 from excitor.design.programs.package import package, program_names_of
 from excitor.design.programs.plan import Plan
+from excitor.experiments.align.align import align
 from excitor.experiments.log_formats import declared_for, format_of
-from excitor.experiments.logs import read_aligned
+from excitor.experiments.logs import planned_samples, read_plan
 from excitor.experiments.manifest import LOGS, MANIFEST, PROGRAMS, ProgramLog, manifest_data
 from excitor.experiments.virtual.loggers import settings_for, write
 from excitor.experiments.virtual.machine import Fault, run_program
@@ -146,7 +147,12 @@ def log_campaign(folder: Path, drawn: Campaign, faults: tuple[Fault, ...] = ()) 
 def read_campaign(folder: Path, drawn: Campaign, logs: list[ProgramLog]) -> list[Samples]:
     """Read the logs as identification does: Misaligned where one of them does not show its program."""
     declared = ColumnMap.model_validate(declared_for(drawn.target, drawn.robot, drawn.form))
-    return [read_aligned(folder, log, drawn.robot, declared=declared)[0] for log in logs]
+    found = []
+    for log in logs:
+        expected, measured, steps = read_plan(folder, log, drawn.robot, declared)
+        alignment = align(expected, measured, drawn.robot)
+        found.append(planned_samples(alignment, measured, steps, log=log))
+    return found
 
 
 def _within(robot: Robot, rng: np.random.Generator, excitation: Excitation) -> Run:

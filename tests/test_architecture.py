@@ -3,6 +3,7 @@
 import ast
 import re
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -230,9 +231,11 @@ def test_the_registry_of_targets_is_their_folder():
 
 
 def test_the_registry_of_log_formats_is_their_folder():
-    from excitor.identify.logs.read import FORMATS
+    from excitor.identify.logs.formats import FORMATS
 
-    assert {f"excitor.identify.logs.{name}" for name in FORMATS.values()} == members("identify/logs", {"fits", "read"})
+    forms = {import_module(name).FORMAT for name in members("identify/logs", {"FORMAT"})}
+    assert forms == set(FORMATS.loaded().values())
+    assert all(name == form.name for name, form in FORMATS.loaded().items())
 
 
 def test_the_registry_of_studies_is_their_folder():

@@ -56,7 +56,7 @@ def test_designs_are_certified_singularities_and_ways_included(folder):
 
 
 @pytest.mark.slow
-def test_logs_of_the_virtual_robot_become_a_model_that_tells_the_truth(folder):
+def test_logs_of_the_virtual_robot_become_a_model_that_reports_the_truth(folder):
     call("emit", folder, "--target", "csv", "--target", "ros2", "--allow", "no-go", "--json")
     programs = json.loads(call("verify", folder, "--json").stdout)
     assert programs

@@ -53,7 +53,7 @@ def test_a_model_comes_out_of_simulated_logs(folder):
     assert filters == {(2.0, "4 times 0.3 Hz, the highest planned frequency, and at least 2 Hz")}
 
 
-def test_the_report_tells_of_the_alignment(folder):
+def test_the_report_reports_of_the_alignment(folder):
     call("report", folder, "--json")
     data = json.loads((folder / "report.json").read_text())
     whats = " ".join(entry["name"] for entry in data["alignment"])

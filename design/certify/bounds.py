@@ -35,8 +35,8 @@ from excitor.robots.closed_chain import (
     OpenTreeMotion,
     closures_at,
     complete,
+    dependents,
     scaled,
-    sought,
     strides,
 )
 from excitor.robots.inertia import tensor
@@ -187,6 +187,16 @@ def body_point_rates(mechanism: Mechanism, body: int, point: FloatArray, part: S
     return np.where(closed.valid, point_rates(mechanism.tree, link, point, closed.links), np.inf)
 
 
+def body_direction_rates(mechanism: Mechanism, body: int, part: Spans) -> FloatArray:
+    """Bound the derivatives of a unit vector that is fixed in a body, (5, n_spans); inf: not known."""
+    if isinstance(mechanism, Tree):
+        return np.asarray(link_rates(mechanism, part.rates()).direction[body])
+    assert isinstance(mechanism, ClosedLoop)
+    closed = enclosed(mechanism, part)
+    link = int(mechanism.bodies[body]) if body >= 0 else -1
+    return np.where(closed.valid, closed.links.direction[link], np.inf)
+
+
 def closed_row_speeds(robot: Robot, scene: Scene, part: Spans) -> FloatArray:
     """Bound how fast each row's clearance can change inside intervals, m/s, (n_spans, n_rows).
 
@@ -239,7 +249,7 @@ _ROUNDING = 1e-9
 def closed_spans(loop: ClosedLoop, part: Spans) -> ClosedSpans:
     """Bound all coordinates of the opened tree, and their Jacobian by the drives, inside intervals."""
     whole = complete(loop, part.motion)
-    free, given, h = sought(loop, loop.actuated), loop.actuated, part.h
+    free, given, h = dependents(loop, loop.actuated), loop.actuated, part.h
     q_ends = whole.motion.q
     assembled = whole.closes[part.left] & whole.closes[part.right]
     A_left = np.where(assembled[:, None, None], closures_at(loop, q_ends)[1][:, :, free][part.left], np.eye(free.size))
@@ -331,7 +341,7 @@ def _columns(loop: ClosedLoop, closure: Closure, side: int, links: LinkRates) ->
 
 
 def _order(pull: list[FloatArray], rates: FloatArray, order: int, free: IntArray, given: IntArray) -> FloatArray:
-    """Bound a derivative of the sought coordinates by lower ones, (n_spans, n_sought)."""
+    """Bound a derivative of the dependent coordinates by lower ones, (n_spans, n_dependent)."""
     G, N, A = pull
     bent = np.zeros_like(rates[order][:, free])
     for i in range(1, order):
@@ -348,7 +358,7 @@ def _tighten(rates: FloatArray, order: int, part: Spans, values: FloatArray, fre
 def _jacobian(loop: ClosedLoop, pull: list[FloatArray], part: Spans, whole: OpenTreeMotion) -> FloatArray:
     """Bound J and its derivatives: A_d J⁽ᵏ⁾ = -A_g⁽ᵏ⁾ - Σ_{i≥1} C(k, i) A_d⁽ⁱ⁾ J⁽ᵏ⁻ⁱ⁾."""
     G, N, A = pull
-    free, given = sought(loop, loop.actuated), loop.actuated
+    free, given = dependents(loop, loop.actuated), loop.actuated
     first = N @ (A[1][:, :, given] + A[1][:, :, free] @ G)
     second = N @ (A[2][:, :, given] + 2.0 * A[1][:, :, free] @ first + A[2][:, :, free] @ G)
     J = np.zeros((3, part.left.size, loop.tree.n_joints, loop.n_joints))

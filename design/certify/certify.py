@@ -5,16 +5,14 @@ periods are proven by the Ehlich-Zeller bound; ramps, torques and the tool's spe
 derivative; distances, to singularities too, by a Lipschitz bound, on intervals bisected until they are decided.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from excitor.design.approach import BlockedPose, NoPath, Sampling, approach
-from excitor.design.certify.cell import clearance_margins, singularity_margins, tool_speed_margins
-from excitor.design.certify.certificate import Certificate, Margin, below, tightest, unproven
-from excitor.design.certify.limits import joint_margins, peak_margins, rms_margins, torque_note
-from excitor.design.constraints import Constraints
+from excitor.design.certify.certificate import Certificate
+from excitor.design.certify.margin import Margin, Row, margin_of, tightest, unproven
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.motion import Run, Segment
 from excitor.robots.arrays import FloatArray
 from excitor.robots.cell import Scene, bodies_without_volume, required, row_names, unchecked_pairs
@@ -52,44 +50,38 @@ def certify(
     """
     task = _Task(robot, constraints, torque_model is not False, bool(torque_model))
     pieces = run.pieces()
-    items = [item for group in _checked(task, pieces).values() for item in group]
+    items = [item for group in _checked(task, pieces, whole=run.series is not None).values() for item in group]
     if run.series is None:
         return Certificate(tuple(items), _notes(task))
-    if task.torque:
-        period = next(piece for piece in pieces if piece.degree)
-        items += _assembled("torque rms", lambda: rms_margins(robot, period, constraints.torque_rms, task.trusted))
     items += _rests(run, pieces)
     items += _summed_up("dry run", _checked(task, run.scaled(DRY_RUN).pieces()))
     found = _way(task, run, way, seed)
     if isinstance(found, NoPath):
-        items.append(unproven("way from home", "", limit=0.0, reason=found.reason))
+        items.append(unproven(Row("way from home", "", 0.0), found.reason))
     elif found is not None:
         items += _way_items(task, found, run.periodic.center)
     return Certificate(tuple(items), _notes(task), None if isinstance(found, NoPath) else found)
 
 
-def _checked(task: _Task, pieces: tuple[Segment, ...]) -> dict[str, list[Margin]]:
-    """Check motion segments against all limits; return margins by kind of limit."""
-    robot, constraints = task.robot, task.constraints
-    margins = joint_margins(robot, pieces, constraints.limits)
-    margins["singularity"] = singularity_margins(robot, pieces, constraints.singularity)
-    limits, scene = constraints.limits, constraints.scene
-    if task.torque:
-        margins["torque peak"] = _assembled(
-            "torque peak", lambda: peak_margins(robot, pieces, limits.torque, task.trusted)
-        )
-    if scene is not None:
-        margins["clearance"] = _assembled("clearance", lambda: clearance_margins(robot, pieces, scene, limits))
-    margins["tool speed"] = _assembled("tool speed", lambda: tool_speed_margins(robot, pieces, constraints.tool_speed))
+def _checked(task: _Task, pieces: tuple[Segment, ...], *, whole: bool = False) -> dict[str, list[Margin]]:
+    """Check motion segments against all constraints, means over the period where they are a `whole` run's.
+
+    Returns margins by kind of row. A closed chain that does not assemble leaves a constraint unproven.
+    """
+    margins: dict[str, list[Margin]] = {}
+    for item in task.constraints.items:
+        rows = item.rows(task.robot)
+        if not rows or (item.needs_model and not task.torque) or (item.per_period and not whole):
+            continue
+        try:
+            found = item.margins(task.robot, pieces, trusted=task.trusted)
+        except AssemblyError as error:
+            found = [unproven(Row(rows[0].kind, "", 0.0), str(error))]
+            margins[rows[0].kind] = found
+            continue
+        for row, margin in zip(rows, found, strict=False):
+            margins.setdefault(row.kind, []).append(margin)
     return margins
-
-
-def _assembled(name: str, look: Callable[[], list[Margin]]) -> list[Margin]:
-    """Evaluate margins; return one unproven margin with the reason where a closed chain does not assemble."""
-    try:
-        return look()
-    except AssemblyError as error:
-        return [unproven(name, "", limit=0.0, reason=str(error))]
 
 
 def _summed_up(name: str, margins: dict[str, list[Margin]]) -> list[Margin]:
@@ -111,7 +103,7 @@ def _rests(run: Run, pieces: tuple[Segment, ...]) -> list[Margin]:
             worst = max(worst, _share(outermost - rest, most[order]), _share(in_motion - rest, most[order]))
         proof = "position minus centre and its derivatives to the third evaluated, over their largest values"
         where = f"{t:.3f} s"
-        items.append(below(f"{name} at rest", "1", limit=_AT_REST, upper=worst, seen=worst, proof=proof, where=where))
+        items.append(margin_of(Row(f"{name} at rest", "1", _AT_REST), worst, worst, proof=proof, where=where))
     return items
 
 
@@ -151,22 +143,20 @@ def _way_items(task: _Task, way: Run, start: FloatArray) -> list[Margin]:
 def _ends_meet(name: str, pose: FloatArray, wanted: FloatArray) -> Margin:
     """Check that a way ends where it must."""
     off = float(np.abs(pose - wanted).max())
-    return below(
-        f"{name}: arrives",
-        "rad",
-        limit=1e-9,
-        upper=off,
-        seen=off,
-        proof="last pose of the way compared with where it must lead",
-        where="",
-    )
+    proof = "last pose of the way compared with where it must lead"
+    return margin_of(Row(f"{name}: arrives", "rad", 1e-9), off, off, proof=proof)
 
 
 def _notes(task: _Task) -> tuple[str, ...]:
     constraints = task.constraints
     notes: list[str] = []
     if not task.torque:
-        notes += torque_note(task.robot, np.isfinite(constraints.limits.torque) | np.isfinite(constraints.torque_rms))
+        unchecked = [item for item in constraints.items if item.needs_model]
+        joints = dict.fromkeys(task.robot.joint_names[row.joint] for item in unchecked for row in item.rows(task.robot))
+        if joints:
+            notes.append(
+                f"torque limits of {', '.join(joints)} were not checked: no prior model is used, so plan a gentle run"
+            )
     if constraints.home is None:
         notes.append("no home pose is stated, so the way to the start and back was not checked")
     if constraints.scene is None:

@@ -18,7 +18,9 @@ from itertools import pairwise
 import numpy as np
 from scipy.signal import savgol_filter
 
-from excitor.design.constraints import Constraints, RowLimits, row_excesses, row_limits, row_values
+from excitor.design.certify.margin import Row
+from excitor.design.constraints.constraint import Trace, excesses
+from excitor.design.constraints.constraints import Constraints, worse, worst_rows
 from excitor.design.motion import Interpolation, Run, Table, line_run, rise
 from excitor.design.programs.plan import Plan, Stretches, StretchName, marks
 from excitor.design.programs.target import (
@@ -420,11 +422,12 @@ _CLOCK = 1e-6  # s: rounding of times
 
 def broken_limits(plan: Plan, target: Target, part: Part, constraints: Constraints) -> Iterator[str]:
     """Name every constraint that a part breaks, with its limit and its worst value over all interpolations."""
-    rows, times = row_limits(plan.robot, constraints), looked_at(plan, target, part)
-    courses = nominal(part.courses)
-    judged = np.array([_worst(plan, constraints, rows, course, times) for course in courses])
-    for k, sentence in row_excesses(rows, judged.max(axis=0), _allowed(plan, target, part, rows)).items():
-        course = courses[int(np.argmax(judged[:, k]))]
+    times, courses = looked_at(plan, target, part), nominal(part.courses)
+    judged = [_worst(plan, constraints, course, times) for course in courses]
+    rows, side = judged[0][0], np.array([-1.0 if row.lower else 1.0 for row in judged[0][0]])
+    found = side * np.array([worst for _, worst in judged])
+    for k, sentence in excesses(rows, side * found.max(axis=0), _allowed(plan, target, part, rows)).items():
+        course = courses[int(np.argmax(found[:, k]))]
         yield f"{part.name}: {sentence}" + (f", as {course.name}" if part.assumed else "")
     if part.name == "main" and np.isfinite(constraints.torque_rms).any():
         yield from _broken_means(plan, part, constraints)
@@ -473,18 +476,18 @@ def looked_at(plan: Plan, target: Target, part: Part) -> FloatArray:
     return np.asarray(t)
 
 
-def _worst(plan: Plan, constraints: Constraints, rows: RowLimits, course: Course, times: FloatArray) -> FloatArray:
-    """Evaluate each row's worst over one course; rows that do not apply to it are -inf."""
-    worst = np.full(len(rows.names), -np.inf)
-    pushed = np.isfinite(constraints.limits.torque).any()
+def _worst(
+    plan: Plan, constraints: Constraints, course: Course, times: FloatArray
+) -> tuple[tuple[Row, ...], FloatArray]:
+    """Evaluate each row's worst over one course; jerks that do not exist there keep their limits."""
+    rows: tuple[Row, ...] = ()
+    worst: FloatArray = np.empty(0)
     for first in range(0, len(times), _CHUNK):
         t = times[first : first + _CHUNK]
-        motion: Motion = course.motion(t)
-        tau = inverse_dynamics(plan.robot, motion) if pushed else np.zeros_like(motion.q)
-        worst = np.maximum(worst, row_values(plan.robot, constraints, motion, jerk=course.at(t, 3), tau=tau))
-    if course.jumps:
-        worst[rows.of_kind("jerk")] = -np.inf
-    return np.asarray(worst)
+        jerk = None if course.jumps else course.at(t, 3)
+        rows, values = worst_rows(plan.robot, constraints, Trace(plan.robot, course.motion(t), jerk))
+        worst = worse(rows, worst, values) if first else values
+    return rows, worst
 
 
 def _broken_means(plan: Plan, part: Part, constraints: Constraints) -> Iterator[str]:
@@ -499,12 +502,21 @@ def _broken_means(plan: Plan, part: Part, constraints: Constraints) -> Iterator[
             yield f"{part.name}: torque rms {name} reaches {value:.4g}, limit {limit:.4g}"
 
 
-def _allowed(plan: Plan, target: Target, part: Part, rows: RowLimits) -> FloatArray:
-    n_joints = plan.robot.n_joints
-    allowed = np.abs(rows.limits) * np.where(rows.of_kind("jerk"), 5e-3, _share(part))
-    allowed[: 2 * n_joints] = np.tile(position_tolerance(plan, target) + (1e-4 if _guessed(part) else 1e-6), 2)
-    allowed[rows.of_kind("clearance")] = 2e-3 if part.kind == "way-points" else 1e-4
-    return np.asarray(allowed)
+def _allowed(plan: Plan, target: Target, part: Part, rows: tuple[Row, ...]) -> FloatArray:
+    """How far each row may be beyond its limit by rounding and the joining of points, (n_rows,)."""
+    near = position_tolerance(plan, target) + (1e-4 if _guessed(part) else 1e-6)
+    clear = 2e-3 if part.kind == "way-points" else 1e-4
+    allowed = []
+    for row in rows:
+        if row.kind == "position":
+            allowed.append(near[row.joint])
+        elif row.kind == "clearance":
+            allowed.append(clear)
+        elif row.unit in ("rad", "m"):
+            allowed.append(float(near.sum()))
+        else:
+            allowed.append(abs(row.limit) * (5e-3 if row.kind == "jerk" else _share(part)))
+    return np.array(allowed)
 
 
 def _share(part: Part) -> float:

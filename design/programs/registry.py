@@ -1,13 +1,37 @@
-"""Registry of controllers by name; modules are imported on request."""
+"""Registry of controllers by name: built in, registered by a script, or brought by an installed package.
 
+Modules are imported on request.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
-from types import ModuleType
 from typing import cast
 
 from excitor.design.programs.target import Emitter, Executor, Target
 from excitor.robots.errors import ExcitorError
+from excitor.robots.plugins import Members
 
-# The modules that write a target's programs and that run them on a virtual clock.
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """The two modules of a target: the one writes its programs, the other runs them on a virtual clock."""
+
+    name: str
+    writes: str
+    runs: str
+
+    @property
+    def emitter(self) -> Emitter:
+        """Import the module that writes programs."""
+        return cast(Emitter, import_module(self.writes))
+
+    @property
+    def executor(self) -> Executor:
+        """Import the module that runs them."""
+        return cast(Executor, import_module(self.runs))
+
+
 _MODULES = {
     "csv": ("csv", "csv"),
     "urscript": ("urscript.emit", "urscript.controller"),
@@ -28,14 +52,31 @@ _REMOVED = {
 }
 
 
+def check_target(controller: Controller) -> None:
+    """Run the conformance suite of targets; ExcitorError says what a target does not do."""
+    from excitor.design.programs.conformance import problems
+
+    found = next(problems(controller.name, controller.emitter, controller.executor), None)
+    if found:
+        raise ExcitorError(f"target {controller.name!r}: {found}")
+
+
+def _builtin() -> Mapping[str, Controller]:
+    home = "excitor.design.programs"
+    return {name: Controller(name, f"{home}.{writes}", f"{home}.{runs}") for name, (writes, runs) in _MODULES.items()}
+
+
+TARGETS: Members[Controller] = Members("excitor.targets", _builtin(), check_target)
+
+
 def emitter(name: str) -> Emitter:
     """Import the module that writes a target's programs."""
-    return cast(Emitter, _module(name, 0))
+    return _controller(name).emitter
 
 
 def executor(name: str) -> Executor:
     """Import the module that runs a target's programs on a virtual clock."""
-    return cast(Executor, _module(name, 1))
+    return _controller(name).executor
 
 
 def target(name: str) -> Target:
@@ -43,9 +84,10 @@ def target(name: str) -> Target:
     return emitter(name).TARGET
 
 
-def _module(name: str, role: int) -> ModuleType:
+def _controller(name: str) -> Controller:
     if name in _REMOVED:
         raise ExcitorError(_REMOVED[name])
-    if name not in NAMES:
-        raise ExcitorError(f"there is no target {name!r}; targets are {', '.join(NAMES)}")
-    return import_module(f"excitor.design.programs.{_MODULES[name][role]}")
+    try:
+        return TARGETS[name]
+    except KeyError:
+        raise ExcitorError(f"there is no target {name!r}; targets are {', '.join(TARGETS)}") from None

@@ -223,16 +223,21 @@ def loop(test: Run, body: Run, turn: Run, first: bool = True) -> Run:
 def count(
     bounds: Run, store: Callable[[Any, Any], None], body: Run, turn: Run, fetch: Run | None = None
 ) -> Run:  # fmt: skip
-    """Run a body for every number from the first to the last by a step; `fetch`: what the body made of the number."""
+    """Run a body for every number from the first to the last by a step.
+
+    `fetch` reads what the body made of the number, which is left beyond the last one.
+    """
 
     def run(frame: Any) -> Any:
         at, last, step = bounds(frame)
         while at <= last if step > 0 else at >= last:
             store(frame, at)
             turn(frame)
-            if left := body(frame):
+            if (left := body(frame)) and left != CONTINUE:
                 return None if left == BREAK else left
             at = (at if fetch is None else fetch(frame)) + step
+        if fetch is not None:
+            store(frame, at)
         return None
 
     return run

@@ -57,6 +57,7 @@ class Target:
     marks: bool = False  # whether the program tells a logger which part of the run begins
     controller: str = ""  # key of [controllers.*] in robots' files; empty: the target's name
     clients: tuple[str, ...] = ()  # files of `excitor.design.programs.clients` that are given out beside the programs
+    logs: tuple[str, ...] = ("csv", "npz")  # formats of its loggers; the first is the one that its page asks for
     needs: tuple[str, ...] = ()  # options and settings
     loading: tuple[str, ...] = ()
     logging: tuple[str, ...] = ()  # how logging starts, stops, and how the log comes back
@@ -165,6 +166,13 @@ class ProgramError(ExcitorError):
     def __init__(self, file: str, line: int | None, sentence: str) -> None:
         self.file, self.line, self.sentence = file, line, sentence
         super().__init__(f"{file}{'' if line is None else f', line {line}'}: {sentence}")
+
+
+def file_in(files: Mapping[str, str], file: str) -> str:
+    """Find a file of a program."""
+    if file not in files:
+        raise ProgramError(file, None, "is missing: there is no such file")
+    return files[file]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

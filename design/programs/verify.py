@@ -6,7 +6,7 @@ from importlib import resources
 
 import numpy as np
 
-from excitor.design.constraints import Constraints
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.programs.interpolate import (
     FINE_SAMPLES,
     ExecutedMotion,

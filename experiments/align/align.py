@@ -96,16 +96,18 @@ def _timed(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) -> tuple[
             timing = replace(timing, start=timing.start + (timing.stretch - stretch) * middle, stretch=stretch)
             checks += _drift(expected, run, timing, steady)
     return timing, [
-        _start(timing),
+        Check(
+            "start",
+            timing.start,
+            "s",
+            np.inf,
+            True,
+            f"the program's main part starts at {timing.start:.6g} s of the log",
+        ),
         *check_stretch(expected, timing.stretch, STRETCH),
         *check_speed(run, timing, expected),
         *checks,
     ]
-
-
-def _start(timing: Timing) -> Check:
-    told = f"the program's main part starts at {timing.start:.6g} s of the log"
-    return Check("start", timing.start, "s", np.inf, True, told)
 
 
 def _drift(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, steady: BoolArray) -> list[Check]:
@@ -116,20 +118,9 @@ def _drift(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, steady: B
         return []
     halves = [period_stretch(expected, t[part], q[part], timing.stretch) for part in (t < middle, t >= middle)]
     drift = halves[1] / halves[0] - 1.0
-    holds = abs(drift) <= DRIFT
-    return [
-        Check(
-            "clock drift",
-            drift,
-            "1",
-            DRIFT,
-            holds,
-            f"the period of the second half is {1.0 + drift:.7g} times that of the first",
-            level="doubtful",
-            cause="" if holds else "clock drift",
-            remedy="" if holds else "log with the controller's own clock",
-        )
-    ]
+    told = f"the period of the second half is {1.0 + drift:.7g} times that of the first"
+    remedy = "log with the controller's own clock"
+    return [Check("clock drift", drift, "1", DRIFT, abs(drift) <= DRIFT, told, "", "doubtful", "clock drift", remedy)]
 
 
 def _jumps(
@@ -147,20 +138,9 @@ def _jumps(
         return []
     jump = float(np.abs(late - np.median(late)).max())
     limit = max(JUMP * interval, 0.005)
-    holds = jump <= limit
-    return [
-        Check(
-            "clock jumps",
-            jump,
-            "s",
-            limit,
-            holds,
-            f"parts of the motion are up to {1e3 * jump:.3g} ms apart from where the log's clock puts them",
-            level="doubtful",
-            cause="" if holds else "lost rows",
-            remedy="" if holds else "check whether the log lost rows that its stamps don't show, or the clock drifts",
-        )
-    ]
+    told = f"parts of the motion are up to {1e3 * jump:.3g} ms apart from where the log's clock puts them"
+    remedy = "check whether the log lost rows that its stamps don't show, or the clock drifts"
+    return [Check("clock jumps", jump, "s", limit, jump <= limit, told, "", "doubtful", "lost rows", remedy)]
 
 
 def _with_torques(found: Alignment, run: MeasuredRun, robot: Robot, channels: Channels) -> Alignment:
@@ -243,25 +223,16 @@ def _delay(robot: Robot, view: ObservedLog) -> tuple[float, list[Check]]:
         return 0.0, []
     chance = abs(found.late) > LATE and found.cost < LEAST_GAIN * found.left  # what the model lacks moves the best too
     late = found.late if found.sharp and not chance else 0.0
-    holds = abs(late) <= LATE
+    holds, remedy = abs(late) <= LATE, "log torques and positions on one clock"
     when = "before" if late < 0.0 else "after"
     told = f"torques come {1e3 * abs(late):.3g} ms {when} the motion that they belong to"
-    cause, remedy = ("", "") if holds else ("torque delay", "log torques and positions on one clock")
-    return late, [Check("torque delay", late, "s", LATE, holds, told, "", "unusable", cause, remedy)]
+    return late, [Check("torque delay", late, "s", LATE, holds, told, "", "unusable", "torque delay", remedy)]
 
 
 def _unlike(expected: ExpectedMotion, timing: Timing) -> Check:
-    return Check(
-        "likeness",
-        timing.likeness,
-        "1",
-        LIKE,
-        False,
-        f"no part of the log looks like program {expected.program!r}: mean squared correlation {timing.likeness:.2f}",
-        level="unusable",
-        cause="another program",
-        remedy="check that this log is of this program, and that positions were logged",
-    )
+    told = f"no part of the log looks like program {expected.program!r}: mean squared correlation {timing.likeness:.2f}"
+    remedy = "check that this log is of this program, and that positions were logged"
+    return Check("likeness", timing.likeness, "1", LIKE, False, told, "", "unusable", "another program", remedy)
 
 
 def _check_fits(expected: ExpectedMotion, run: MeasuredRun, robot: Robot) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from excitor.experiments.align.clock import Timing, best_order, likeness, shifts
+from excitor.experiments.align.clock import Timing, best_order, likeness, shifts, while_moving
 from excitor.experiments.align.nouns import Alignment, Check, ExpectedMotion, MeasuredRun
 from excitor.experiments.align.windows import TrackingSummary, followed, thinned
 from excitor.identify.diagnose import STILL, check_clipping, check_dead, several
@@ -57,9 +57,7 @@ class _Fit:
 
 def check_positions(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, robot: Robot) -> Channels:
     """Check every position channel against the plan."""
-    u = (run.t - timing.start) / timing.stretch
-    begin, end = expected.moving_span
-    inside = (u >= begin) & (u <= end)
+    u, inside = while_moving(expected, timing, run.t)
     side = robot.drive.motor_from_joint if run.position_side == "motor" else np.eye(robot.n_joints)
     plan, x = expected.run.at(u[inside]), run.q @ side.T
     moving = (np.ptp(plan @ side.T, axis=0) > STILL) & (np.ptp(plan, axis=0) > STILL)
@@ -98,31 +96,19 @@ def check_positions(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, 
 
 def check_tracking(expected: ExpectedMotion, channels: Channels, run: MeasuredRun, timing: Timing) -> list[Check]:
     """Compute each joint's tracking error after time alignment: its share of the motion, rms."""
-    u = (run.t - timing.start) / timing.stretch
-    begin, end = expected.moving_span
-    inside = (u >= begin) & (u <= end)
+    u, inside = while_moving(expected, timing, run.t)
     plan = expected.run.at(u[inside])
     checks = []
+    remedy = "the controller did not follow: lower speeds, or set its payload"
     for j in np.flatnonzero(expected.moving() & channels.sound):
         e = channels.q[inside, j] - plan[:, j]
         error, size = float(np.sqrt(np.mean(e**2))), float(plan[:, j].std())
-        unit = "m" if expected.prismatic[j] else "rad"
+        name, unit = expected.joints[j], "m" if expected.prismatic[j] else "rad"
         tolerance = max(TRACKING * size, FOLLOWS)
         holds = error <= tolerance
+        told = f"joint {name} is {error:.3g} {unit} from the plan (rms), {100 * error / size:.3g} % of its motion"
         checks.append(
-            Check(
-                "tracking error",
-                error,
-                unit,
-                tolerance,
-                holds,
-                f"joint {expected.joints[j]} is {error:.3g} {unit} from the plan (rms), {100 * error / size:.3g} % of "
-                "its motion",
-                expected.joints[j],
-                "doubtful",
-                "" if holds else "poor tracking",
-                "" if holds else "the controller did not follow: lower speeds, or set its payload",
-            )
+            Check("tracking error", error, unit, tolerance, holds, told, name, "doubtful", "poor tracking", remedy)
         )
     return checks
 
@@ -131,15 +117,14 @@ def check_lag(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, interv
     """Estimate the delay of joints behind commanded positions, where a log has both; it explains tracking errors."""
     if run.q_reference is None:
         return []
-    begin, end = expected.moving_span
-    u = (run.t - timing.start) / timing.stretch
-    inside = (u >= begin) & (u <= end)
+    u, inside = while_moving(expected, timing, run.t)
     moving = np.flatnonzero(expected.moving())
-    error = run.q_reference[inside][:, moving] - expected.run.at(u[inside])[:, moving]
-    if (error.std(axis=0) > TRACKING * expected.run.at(u[inside])[:, moving].std(axis=0) + FOLLOWS).any():
+    plan = expected.run.at(u[inside])[:, moving]
+    error = run.q_reference[inside][:, moving] - plan
+    if (error.std(axis=0) > TRACKING * plan.std(axis=0) + FOLLOWS).any():
         told = "commanded positions are not the plan's: the fault is before the robot, or in the conversion of both"
         return [Check("command", float(np.abs(error).max()), "", TRACKING, True, told)]
-    lag = -float(shifts(expected, timing, run.t, run.q_reference, np.array([begin, end]))[0])
+    lag = -float(shifts(expected, timing, run.t, run.q_reference, np.array(expected.moving_span))[0])
     told = f"joints follow the commanded positions {1e3 * lag:.3g} ms later, {lag / interval:.2g} samples"
     return [Check("lag", lag, "s", np.inf, True, told)]
 
@@ -196,19 +181,8 @@ def _order_checks(what: str, whose: str, expected: ExpectedMotion, order: IntArr
         shown = [f"{expected.joints[int(order[j])]} shows {expected.joints[j]}" for j in wrong]
         names = several([expected.joints[j] for j in wrong])
         told = f"{what}s of joints {names} are exchanged: the channel of {several(shown)}"
-    return [
-        Check(
-            f"order of {what}s",
-            float(wrong.size),
-            "1",
-            0.0,
-            not wrong.size,
-            told,
-            level="unusable",
-            cause="swapped axes" if wrong.size else "",
-            remedy="correct the order of columns" if wrong.size else "",
-        )
-    ]
+    figure, remedy = float(wrong.size), "correct the order of columns"
+    return [Check(f"order of {what}s", figure, "1", 0.0, not figure, told, "", "unusable", "swapped axes", remedy)]
 
 
 def _still(expected: ExpectedMotion, j: int, x: FloatArray) -> list[Check]:
@@ -236,18 +210,9 @@ def _stuck(expected: ExpectedMotion, j: int, plan: FloatArray, x: FloatArray, fi
     elif float(np.ptp(x)) == 0.0:
         share = 0.0
     holds = share >= STUCK
-    return Check(
-        "motion",
-        share,
-        "1",
-        STUCK,
-        holds,
-        f"joint {name} makes {100 * share:.3g} % of its planned motion" + ("" if holds else ": it is stuck"),
-        name,
-        "unusable",
-        "" if holds else "stuck joint",
-        "" if holds else "check its brake and its enable signal, and that its position was logged",
-    )
+    told = f"joint {name} makes {100 * share:.3g} % of its planned motion" + ("" if holds else ": it is stuck")
+    remedy = "check its brake and its enable signal, and that its position was logged"
+    return Check("motion", share, "1", STUCK, holds, told, name, "unusable", "stuck joint", remedy)
 
 
 def _stays(plan: FloatArray, x: FloatArray) -> bool:
@@ -270,20 +235,10 @@ def _channel_checks(expected: ExpectedMotion, robot: Robot, run: MeasuredRun, j:
         off = abs(fit.zero)
         unit = "m" if expected.prismatic[j] else "rad"
         limit = ZERO * (abs(robot.drive.motor_from_joint[j, j]) or 1.0 if run.position_side == "motor" else 1.0)
-        right = off <= limit
+        told = f"positions of joint {name} are {fit.zero:.3g} {unit} off the plan"
+        remedy = "calibrate the joint's zero, or correct it in the robot's description"
         checks.append(
-            Check(
-                "position zero",
-                fit.zero,
-                unit,
-                limit,
-                right,
-                f"positions of joint {name} are {fit.zero:.3g} {unit} off the plan",
-                name,
-                "doubtful",
-                "" if right else "zero",
-                "" if right else "calibrate the joint's zero, or correct it in the robot's description",
-            )
+            Check("position zero", fit.zero, unit, limit, off <= limit, told, name, "doubtful", "zero", remedy)
         )
     return checks
 
@@ -502,18 +457,8 @@ def _sign_and_scale(
     if sign < 0.0:
         meaning = f"{meaning}; its sign is reversed" if meaning else ": its sign is reversed"
         cause, remedy = cause or "flipped sign", f"{remedy}, and reverse the sign" if remedy else "reverse its sign"
-    return Check(
-        "torque scale",
-        factor,
-        "1",
-        SCALES[1],
-        not cause,
-        f"torque of joint {name} is {factor:.3g} times what the prior model expects{meaning}",
-        name,
-        "unusable",
-        cause,
-        remedy,
-    )
+    told = f"torque of joint {name} is {factor:.3g} times what the prior model expects{meaning}"
+    return Check("torque scale", factor, "1", SCALES[1], not cause, told, name, "unusable", cause, remedy)
 
 
 def _factor(model: _Model, j: int, tau: FloatArray) -> tuple[float, float, float]:
@@ -725,18 +670,9 @@ def _check(name: str, cut: _Cut, ends: bool, held: bool) -> Check:
         known = np.isfinite(cut.beyond) and cut.beyond < 1.0
         more = f"{100 * cut.beyond:.3g} % more in" if known else "far more: it stays there for"
         told += f"{more} {100 * cut.share:.2g} % of the samples; its drive is saturated"
-    return Check(
-        "saturation",
-        cut.beyond if ends else 0.0,
-        "1",
-        BEYOND,
-        holds,
-        told,
-        name,
-        "unusable",
-        "" if holds else "saturation",
-        "" if holds else "repeat the run with less acceleration, or raise the drive's current limit",
-    )
+    beyond = cut.beyond if ends else 0.0
+    remedy = "repeat the run with less acceleration, or raise the drive's current limit"
+    return Check("saturation", beyond, "1", BEYOND, holds, told, name, "unusable", "saturation", remedy)
 
 
 SPREAD = 0.1  # of masses and first moments about the prior; twice that of inertias and rotors
@@ -782,19 +718,8 @@ def check_payload(run: MeasuredRun, robot: Robot, samples: Samples) -> list[Chec
     least = load.least(robot)
     holds = not load.sure(robot)
     told = f"torques indicate {load.mass:.3g} ± {load.sigma:.2g} kg at the flange beyond the stated load"
-    return [
-        Check(
-            "payload",
-            load.mass,
-            "kg",
-            least,
-            holds,
-            told,
-            level="unusable",
-            cause="" if holds else "wrong payload",
-            remedy="" if holds else "check what hangs on the flange, and state it",
-        )
-    ]
+    remedy = "check what hangs on the flange, and state it"
+    return [Check("payload", load.mass, "kg", least, holds, told, "", "unusable", "wrong payload", remedy)]
 
 
 def loaded(robot: Robot, load: Load) -> Robot:

@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from excitor.experiments.align.nouns import Check, ExpectedMotion, MeasuredRun
-from excitor.robots.arrays import FloatArray, IntArray
+from excitor.identify.diagnose import Level
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.errors import ExcitorError
 
 MISSING = 0.005  # share of all samples that may be missing; splines bridge them
@@ -57,19 +58,8 @@ def check_stamps(run: MeasuredRun, clock: Clock) -> list[Check]:
         f"{clock.missing} of {total} samples are missing, the longest step is {1e3 * clock.longest:.3g} ms at an "
         f"interval of {1e3 * clock.interval:.3g} ms"
     )
-    return [
-        Check(
-            "samples",
-            share,
-            "1",
-            MISSING,
-            holds,
-            sentence,
-            level="unusable",
-            cause="" if holds else "dropped samples",
-            remedy="" if holds else "the logger lost samples: log less, or on a faster machine, and repeat the run",
-        )
-    ]
+    remedy = "the logger lost samples: log less, or on a faster machine, and repeat the run"
+    return [Check("samples", share, "1", MISSING, holds, sentence, "", "unusable", "dropped samples", remedy)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,31 +71,25 @@ class Timing:
     likeness: float
 
 
+def while_moving(expected: ExpectedMotion, timing: Timing, t: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Convert the log's times to the plan's, (n,); and the mask of those at which the plan moves."""
+    u = (t - timing.start) / timing.stretch
+    begin, end = expected.moving_span
+    return u, np.asarray((u >= begin) & (u <= end))
+
+
 def check_speed(run: MeasuredRun, timing: Timing, expected: ExpectedMotion) -> list[Check]:
     """Check the speed scaling that the controller reported while the program ran."""
     if run.speed_scaling is None:
         return []
-    u = (run.t - timing.start) / timing.stretch
-    begin, end = expected.moving_span
-    inside = (u >= begin) & (u <= end)
+    inside = while_moving(expected, timing, run.t)[1]
     if not inside.any():
         return []
-    off = float(np.abs(run.speed_scaling[inside] - 1.0).max())
+    holds = float(np.abs(run.speed_scaling[inside] - 1.0).max()) <= SPEED
     lowest = float(run.speed_scaling[inside].min())
-    holds = off <= SPEED
-    return [
-        Check(
-            "speed scaling",
-            lowest,
-            "1",
-            SPEED,
-            holds,
-            f"the controller's speed scaling was {100 * lowest:.4g} % at its lowest while the program ran",
-            level="unusable",
-            cause="" if holds else "speed slider",
-            remedy="" if holds else "set the speed slider to 100 % and repeat the run",
-        )
-    ]
+    told = f"the controller's speed scaling was {100 * lowest:.4g} % at its lowest while the program ran"
+    remedy = "set the speed slider to 100 % and repeat the run"
+    return [Check("speed scaling", lowest, "1", SPEED, holds, told, "", "unusable", "speed slider", remedy)]
 
 
 def check_stretch(expected: ExpectedMotion, stretch: float, tolerance: float) -> list[Check]:
@@ -113,15 +97,16 @@ def check_stretch(expected: ExpectedMotion, stretch: float, tolerance: float) ->
     holds = abs(stretch - 1.0) <= tolerance
     what = "period" if expected.run.series is not None else "motion"
     sentence = f"the {what} took {stretch:.6g} times as long as planned"
-    cause = remedy = ""
-    if not holds and stretch > 1.0:
-        cause, remedy = "speed slider", "set the speed slider (override) to 100 % and repeat the run"
-        sentence += f": a speed slider at {100 / stretch:.3g} %, most likely"
-    elif not holds:
-        cause = "sample rate"
-        remedy = "check the log's sample rate, and whether it lost rows that its stamps don't show"
-        sentence += ": the log's clock is wrong, or rows are missing that its stamps don't show"
-    return [Check("stretch", stretch, "1", tolerance, holds, sentence, level="unusable", cause=cause, remedy=remedy)]
+    cause, remedy = "speed slider", "set the speed slider (override) to 100 % and repeat the run"
+    why = f": a speed slider at {100 / stretch:.3g} %, most likely"
+    if stretch <= 1.0:
+        cause, remedy = (
+            "sample rate",
+            "check the log's sample rate, and whether it lost rows that its stamps don't show",
+        )
+        why = ": the log's clock is wrong, or rows are missing that its stamps don't show"
+    told = sentence if holds else f"{sentence}{why}"
+    return [Check("stretch", stretch, "1", tolerance, holds, told, "", "unusable", cause, remedy)]
 
 
 def check_marks(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) -> list[Check]:
@@ -139,19 +124,8 @@ def check_marks(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) -> l
     if wrong:
         parts = [f"{name} {_listed(marks)}" for name, marks in (("missing", missing), ("too often", twice)) if marks]
         told = f"{wrong} of {len(numbers)} marks are not as the program sets them: {'; '.join(parts)}"
-    checks = [
-        Check(
-            "marks",
-            float(wrong),
-            "1",
-            0.0,
-            not wrong,
-            told,
-            level="doubtful",
-            cause="marks" if wrong else "",
-            remedy="check that the whole run was logged, once, with the marker channel" if wrong else "",
-        )
-    ]
+    remedy = "check that the whole run was logged, once, with the marker channel"
+    checks = [Check("marks", float(wrong), "1", 0.0, not wrong, told, "", "doubtful", "marks", remedy)]
     ahead = [
         begun[mark][0] - (timing.start + timing.stretch * t)
         for t, mark in expected.marks
@@ -177,17 +151,10 @@ def check_periods(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) ->
 
 
 def _complete(what: str, found: float, planned: float, holds: bool) -> Check:
-    return Check(
-        what,
-        found,
-        "1",
-        0.0,
-        holds,
-        f"the log holds {found:g} of {planned:g} planned {what}",
-        level="unusable" if found < 2.0 or planned == 1.0 else "doubtful",
-        cause="" if holds else "log cut short",
-        remedy="" if holds else "log from before the program starts until after it ends",
-    )
+    told = f"the log holds {found:g} of {planned:g} planned {what}"
+    remedy = "log from before the program starts until after it ends"
+    level: Level = "unusable" if found < 2.0 or planned == 1.0 else "doubtful"
+    return Check(what, found, "1", 0.0, holds, told, "", level, "log cut short", remedy)
 
 
 def _beginnings(run: MeasuredRun) -> dict[int, list[float]]:
@@ -204,19 +171,9 @@ def _mark_times(ahead: FloatArray) -> list[Check]:
     typical = float(np.median(ahead))
     holds = abs(typical) <= LATE_MARK
     when = "after" if typical > 0.0 else "before"
-    return [
-        Check(
-            "mark times",
-            typical,
-            "s",
-            LATE_MARK,
-            holds,
-            f"marks come {1e3 * abs(typical):.3g} ms {when} the motion that they announce",
-            level="doubtful",
-            cause="" if holds else "marker delay",
-            remedy="" if holds else "marks and positions are not on one clock: log both by the same logger",
-        )
-    ]
+    told = f"marks come {1e3 * abs(typical):.3g} ms {when} the motion that they announce"
+    remedy = "marks and positions are not on one clock: log both by the same logger"
+    return [Check("mark times", typical, "s", LATE_MARK, holds, told, "", "doubtful", "marker delay", remedy)]
 
 
 def _listed(marks: list[int]) -> str:

@@ -97,8 +97,13 @@ class Check:
     sentence: str
     joint: str = ""
     level: Level = "note"  # how bad it is where it does not hold
-    cause: str = ""  # the likely one where it does not hold
+    cause: str = ""  # the likely one; cleared, with the remedy, where the check holds
     remedy: str = ""
+
+    def __post_init__(self) -> None:
+        if self.holds and self.cause:
+            object.__setattr__(self, "cause", "")
+            object.__setattr__(self, "remedy", "")
 
     def __str__(self) -> str:
         return f"{self.sentence}; {self.remedy}" if self.remedy else self.sentence

@@ -5,7 +5,7 @@ reported.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from excitor.experiments.align.clock import in_order
 from excitor.experiments.align.nouns import Alignment, Check, ExpectedMotion, MeasuredRun, Misalignment
 from excitor.identify.periods import Average, average, periodic_lowpass
-from excitor.identify.samples import Samples, Step
+from excitor.identify.samples import Samples, Step, pick_samples
 from excitor.identify.signals import differentiate, lowpass
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.robot import Motion
@@ -245,8 +245,7 @@ def raw_samples(alignment: Alignment, run: MeasuredRun, q: FloatArray) -> Sample
     dq = differentiate(smooth, sample_rate_hz=rate)
     motion = Motion(smooth, dq, differentiate(dq, sample_rate_hz=rate))
     edge = round(rate / cutoff)
-    inner = Motion(*(part[edge:-edge] for part in (motion.q, motion.dq, motion.ddq)))
-    return Samples(alignment.expected.program, inner, tau[edge:-edge], rate)
+    return Samples(alignment.expected.program, motion[edge:-edge], tau[edge:-edge], rate)
 
 
 def mean_samples(alignment: Alignment, periods: AlignedPeriods) -> Samples:
@@ -262,9 +261,7 @@ def mean_samples(alignment: Alignment, periods: AlignedPeriods) -> Samples:
 def thinned(samples: Samples, most: int) -> Samples:
     """Keep every so many samples."""
     step = max(1, len(samples) // most)
-    motion = Motion(*(part[::step] for part in (samples.motion.q, samples.motion.dq, samples.motion.ddq)))
-    variance = None if samples.variance is None else samples.variance[::step]
-    return replace(samples, motion=motion, tau=samples.tau[::step], variance=variance)
+    return pick_samples(samples, slice(None, None, step))
 
 
 APART = 5.0  # times the usual distance between periods
@@ -293,9 +290,9 @@ def repeating(periods: AlignedPeriods, planned: int) -> tuple[UsablePeriods, lis
     lost = planned - kept.count
     holds = lost <= max(1, planned // 3)
     told = f"{kept.count} of {planned} measured periods repeat each other"
-    remedy = "" if holds else "look for what disturbed the run, and warm up longer"
-    cause = "" if holds else "transients"
-    return kept, [Check("usable periods", float(kept.count), "1", 0.0, holds, told, "", "doubtful", cause, remedy)]
+    remedy = "look for what disturbed the run, and warm up longer"
+    check = Check("usable periods", float(kept.count), "1", 0.0, holds, told, "", "doubtful", "transients", remedy)
+    return kept, [check]
 
 
 def check_friction_drift(expected: ExpectedMotion, periods: AlignedPeriods) -> list[Check]:
@@ -322,9 +319,8 @@ def check_friction_drift(expected: ExpectedMotion, periods: AlignedPeriods) -> l
             f"friction of joint {name} changes by {100 * share:.3g} % of its torque (rms) from the first measured "
             "period to the last"
         )
-        remedy = "" if holds else "warm the robot up longer before it is measured"
-        cause = "" if holds else "warming up"
-        checks.append(Check("friction drift", share, "1", DRIFT, holds, told, name, "note", cause, remedy))
+        remedy = "warm the robot up longer before it is measured"
+        checks.append(Check("friction drift", share, "1", DRIFT, holds, told, name, "note", "warming up", remedy))
     return checks
 
 

@@ -22,6 +22,8 @@ from excitor.robots.plugins import Members
 FOLDER = "exports"
 LARGEST = 100_000_000  # bytes of a user's own file
 LOADS = ("kuka", "abb", "fanuc", "ur")
+# option of the command line -> formats that it is about
+OPTIONS = {"--mjcf": ("mjcf",), "--from-link": LOADS, "--flange": LOADS, "--point-mass": LOADS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,40 +59,40 @@ class Export:
         content = self.write(model)
         return ExportFile(self.name, self.file, content.encode() if isinstance(content, str) else content)
 
-    def __call__(self, campaign: OpenCampaign, asked: ExportOptions) -> ExportFile:
+    def __call__(self, campaign: OpenCampaign, options: ExportOptions) -> ExportFile:
         """Make the file's content of a campaign's model."""
         return self.of_model(model_of(campaign))
 
 
-def export(folder: Path, formats: list[str], asked: ExportOptions) -> tuple[list[ExportFile], list[str]]:
+def export(folder: Path, formats: list[str], options: ExportOptions) -> tuple[list[ExportFile], list[str]]:
     """Write the requested formats, none of them unless all can be written; return them with doubts about the model."""
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
         raise ExcitorError(f"--format: {unknown[0]!r} is no form; expected some of {', '.join(FORMATS)}")
     campaign = open_campaign(folder, "design" if not needs_logs(formats) else "identify")
-    made = [FORMATS[name](campaign, asked) for name in dict.fromkeys(formats)]
-    out = asked.out or campaign.folder / FOLDER
+    made = [FORMATS[name](campaign, options) for name in dict.fromkeys(formats)]
+    out = options.out or campaign.folder / FOLDER
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ExcitorError(f"{out}: cannot be written: {error.strerror or error}") from None
     mend(out)
     for one in made:
-        if asked.mjcf is not None and (out / one.file).resolve() == asked.mjcf.resolve():
-            raise ExcitorError(f"{asked.mjcf}: would be overwritten by what is made of it; give another --out")
+        if options.mjcf is not None and (out / one.file).resolve() == options.mjcf.resolve():
+            raise ExcitorError(f"{options.mjcf}: would be overwritten by what is made of it; give another --out")
         write_bytes_atomically(out / one.file, one.content)
     written = [ExportFile(one.format, str(out / one.file), notes=one.notes) for one in made]
     return written, doubts(campaign)
 
 
-def offers(folder: Path, asked: ExportOptions) -> list[ExportFile]:
+def offers(folder: Path, options: ExportOptions) -> list[ExportFile]:
     """List every format, and why it cannot be written if so; nothing is written."""
     found = []
     for name in FORMATS:
         try:
             make = FORMATS[name]
             campaign = open_campaign(folder, "design" if not needs_logs([name]) else "identify")
-            one = make(campaign, asked)
+            one = make(campaign, options)
             found.append(ExportFile(name, one.file, notes=one.notes))
         except ExcitorError as error:
             found.append(ExportFile(name, refused=str(error)))
@@ -214,23 +216,23 @@ def _left_out(left_out: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _load(controller: str) -> Callable[[OpenCampaign, ExportOptions], ExportFile]:
-    def made(campaign: OpenCampaign, asked: ExportOptions) -> ExportFile:
+    def made(campaign: OpenCampaign, options: ExportOptions) -> ExportFile:
         from excitor.experiments.export.load import load_file
 
-        load = find_load(campaign, asked.load)
+        load = find_load(campaign, options.load)
         file = load_file(load, controller)
         return ExportFile(controller, file.name, file.content, (f"{load.source}; in the frame {load.frame}",))
 
     return made
 
 
-def _parquet(campaign: OpenCampaign, asked: ExportOptions) -> ExportFile:
+def _parquet(campaign: OpenCampaign, options: ExportOptions) -> ExportFile:
     from excitor.experiments.export.samples import samples_parquet
 
     return ExportFile("parquet", "samples.parquet", samples_parquet(campaign, model_of(campaign)))
 
 
-def _urdf(campaign: OpenCampaign, asked: ExportOptions) -> ExportFile:
+def _urdf(campaign: OpenCampaign, options: ExportOptions) -> ExportFile:
     source = Path(campaign.robot_source)
     if source.suffix.lower() not in (".urdf", ".xml"):
         raise ExcitorError(f"{campaign.robot.name}: did not come from a URDF, so that there is none to fill")
@@ -267,7 +269,7 @@ def example_model() -> Model:
     robot = conformance_problem()[0].robot
     params = layout(robot)
     unknown = np.full(len(params), np.nan)
-    known = Standard(params.names, params.units, robot.chi, ("",) * len(params))
+    standard = Standard(params.names, params.units, robot.chi, ("",) * len(params))
     return Model(
         robot.name,
         names=params.names,
@@ -277,7 +279,7 @@ def example_model() -> Model:
         sigma=unknown,
         low=unknown,
         high=unknown,
-        standard=known,
+        standard=standard,
         robot=robot,
     )
 
@@ -315,10 +317,10 @@ def _made(form: Export) -> ExportFile | None:
 FORMATS: Members[Callable[[OpenCampaign, ExportOptions], ExportFile]] = Members(
     "excitor.exports",
     {
-        "mjcf": lambda campaign, asked: mjcf_of(model_of(campaign), asked.mjcf),
+        "mjcf": lambda campaign, options: mjcf_of(model_of(campaign), options.mjcf),
         "urdf": _urdf,
-        "py": lambda campaign, asked: export_of("py", model_of(campaign)),
-        "c": lambda campaign, asked: export_of("c", model_of(campaign)),
+        "py": lambda campaign, options: export_of("py", model_of(campaign)),
+        "c": lambda campaign, options: export_of("c", model_of(campaign)),
         "parquet": _parquet,
         **{name: _load(name) for name in LOADS},
     },

@@ -90,10 +90,10 @@ def load_of(phi: FloatArray, covariance: FloatArray | None, origin: Origin) -> L
     if not own.mass > 0.0:
         raise ExcitorError(f"{origin.name}: its mass is {own.mass:.4g} kg, so that it is no load")
     if not own.holds:
-        told = ", ".join(f"{x:.3g}" for x in own.principal_moments)
+        moments = ", ".join(f"{x:.3g}" for x in own.principal_moments)
         raise ExcitorError(
-            f"{origin.name}: no body can have these data: its principal inertias are {told} kg m2, of which none may "
-            "be below 0 or exceed the sum of the others; excite it more, or export its mass alone with --point-mass"
+            f"{origin.name}: no body can have these data: its principal inertias are {moments} kg m2, of which none "
+            "may be below 0 or exceed the sum of the others; excite it more, or export its mass alone with --point-mass"
         )
     moved = change_frame(phi, origin.T_flange_frame)
     mass, center, inertia = about_center_of_mass(moved)
@@ -116,22 +116,19 @@ def check_known(load: Load) -> None:
     found = principal(load)
     reach = float(np.linalg.norm(load.center)) + float(np.sqrt(found.moments.sum() / load.mass))
     if sigma[1:4].max() >= reach:
-        told = ", ".join(f"{c:.4g} ± {s:.2g}" for c, s in zip(load.center, sigma[1:4], strict=True))
-        raise ExcitorError(f"{load.name}: its centre of gravity is at {told} m, which is not significant")
+        center = ", ".join(f"{c:.4g} ± {s:.2g}" for c, s in zip(load.center, sigma[1:4], strict=True))
+        raise ExcitorError(f"{load.name}: its centre of gravity is at {center} m, which is not significant")
     assert found.sigma is not None
     if (found.sigma >= found.moments).any() and found.moments.any():
-        told = ", ".join(f"{x:.3g} ± {s:.2g}" for x, s in zip(found.moments, found.sigma, strict=True))
+        moments = ", ".join(f"{x:.3g} ± {s:.2g}" for x, s in zip(found.moments, found.sigma, strict=True))
         raise ExcitorError(
-            f"{load.name}: its principal inertias are {told} kg m2, not all of which are significant; excite it more, "
-            "or export its mass alone with --point-mass"
+            f"{load.name}: its principal inertias are {moments} kg m2, not all of which are significant; excite it "
+            "more, or export its mass alone with --point-mass"
         )
 
 
 def principal(load: Load) -> Principal:
-    """Compute the principal axes, named such that they are as near to the flange's as possible.
-
-    To first order an axis' moment changes by aᵀ dI a.
-    """
+    """Compute the principal axes nearest to the flange's; to first order an axis' moment changes by aᵀ dI a."""
     moments, axes = np.linalg.eigh(load.inertia)
     order = _nearest(axes)
     axes = axes[:, order]
@@ -233,7 +230,7 @@ class Numbers:
     moments: FloatArray  # (3,), about the principal axes
     axes: FloatArray  # (3, 3)
     tensor: FloatArray  # (3, 3), about the centre in the flange's axes
-    told: tuple[str, ...]  # what it rests on, a line each
+    notes: tuple[str, ...]  # what it rests on, a line each
 
 
 def _kuka(load: Load, numbers: Numbers) -> LoadFile:
@@ -253,7 +250,7 @@ def _kuka(load: Load, numbers: Numbers) -> LoadFile:
     module = name.upper()
     lines = [
         f"DEFDAT {module} PUBLIC",
-        *(f"; {line}" for line in (*numbers.told, *means)),
+        *(f"; {line}" for line in (*numbers.notes, *means)),
         f"DECL GLOBAL LOAD {name}={value}",
         "ENDDAT",
     ]
@@ -273,7 +270,7 @@ def _abb(load: Load, numbers: Numbers) -> LoadFile:
     )
     lines = [
         f"MODULE {name}_data",
-        *(f"    ! {line}" for line in (*numbers.told, *means)),
+        *(f"    ! {line}" for line in (*numbers.notes, *means)),
         f"    PERS loaddata {name}:=[{fixed(numbers.mass, MASS)},[{cog}],[{aom}],{inertia}];",
         "ENDMODULE",
     ]
@@ -305,7 +302,7 @@ def _fanuc(load: Load, numbers: Numbers) -> LoadFile:
         "",
         *means,
         "",
-        *numbers.told,
+        *numbers.notes,
     ]
     return LoadFile(f"{_name(load)}_fanuc.txt", _encoded(lines, "\n"))
 
@@ -328,7 +325,7 @@ def _ur(load: Load, numbers: Numbers) -> LoadFile:
         "Call it once the load is held; older PolyScope takes mass and centre by set_payload instead",
     )
     lines = [
-        *(f"# {line}" for line in (*numbers.told, *means)),
+        *(f"# {line}" for line in (*numbers.notes, *means)),
         f"def {name}():",
         f"  set_target_payload({fixed(numbers.mass, MASS)}, [{center}], [{inertia}])",
         "end",
@@ -373,7 +370,7 @@ def numbers_of(load: Load) -> Numbers:
         moments=moments,
         axes=found.axes,
         tensor=_tensor(load, sigma[4:]),
-        told=tuple(_told(load, found)),
+        notes=tuple(_notes(load, found)),
     )
 
 
@@ -413,7 +410,7 @@ def _tensor(load: Load, sigma: FloatArray) -> FloatArray:
     return np.round(tensor, decimals) + 0.0
 
 
-def _told(load: Load, found: Principal) -> Iterator[str]:
+def _notes(load: Load, found: Principal) -> Iterator[str]:
     """List the origin of a load, and the intervals of its values."""
     yield f"Written by Excitor {version('excitor')}: {comment(load.name)}, {comment(load.source)}"
     yield f"In the frame {comment(load.frame)}; compare its axes with the controller's flange before use"
@@ -453,12 +450,12 @@ class LoadOptions:
     point: bool = False  # without inertia
 
 
-def find_load(campaign: OpenCampaign, wanted: LoadOptions) -> Load:
+def find_load(campaign: OpenCampaign, options: LoadOptions) -> Load:
     """Return the requested link's load, else the identified payload, else the stated one; check that it is known."""
     robot = campaign.robot
-    place = flange_of(robot, wanted.flange)
-    if wanted.from_link is not None:
-        phi, covariance, origin = _of_link(read_model(campaign.folder / FILE, robot), wanted.from_link, place)
+    place = flange_of(robot, options.flange)
+    if options.from_link is not None:
+        phi, covariance, origin = _of_link(read_model(campaign.folder / FILE, robot), options.from_link, place)
     elif (model := _model(campaign)) is not None and model.payload:
         phi, covariance, origin = _identified(model, place)
     elif campaign.content.payload is not None and campaign.content.task == "arm":
@@ -469,10 +466,10 @@ def find_load(campaign: OpenCampaign, wanted: LoadOptions) -> Load:
         origin = Origin("payload", f"stated in the file of {robot.name}", place.name, T)
     else:
         raise ExcitorError(
-            f"{campaign.folder}: knows of no load: {FILE} holds no identified payload and campaign.toml states none "
+            f"{campaign.folder}: has no load: {FILE} holds no identified payload and campaign.toml states none "
             "in [payload]; or name a link of the model with --from-link"
         )
-    load = load_of(phi, covariance, replace(origin, point=wanted.point))
+    load = load_of(phi, covariance, replace(origin, point=options.point))
     check_known(load)
     return load
 
@@ -486,7 +483,7 @@ def flange_of(robot: Robot, name: str | None) -> Frame:
     frames = {frame.name: frame for frame in (*robot.frames, robot.tool)}
     if name is not None and name not in frames:
         raise ExcitorError(f"--flange: no frame of {robot.name} is named {name!r}; it has {', '.join(frames)}")
-    chosen = [frames[known] for known in (name, *_FLANGES) if known in frames]
+    chosen = [frames[candidate] for candidate in (name, *_FLANGES) if candidate in frames]
     return chosen[0] if chosen else robot.tool
 
 

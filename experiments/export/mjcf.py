@@ -232,7 +232,7 @@ class _Reader:
         self.defaults: dict[tuple[str, str], dict[str, str]] = {}  # (class, element) -> attributes
         self.compiler: dict[str, str] = {}
         self.inertial_start = 0
-        self.inertial_says: Mapping[str, str] = {}
+        self.inertial_attributes: Mapping[str, str] = {}
         self.close = 0
         self.found = False
 
@@ -273,7 +273,7 @@ class _Reader:
             given = {**attributes, "type": "free"} if tag == "freejoint" else attributes
             self.joints.append((around, self.bodies[around].classes, Tag(at, self._behind(at), given)))
         elif around >= 0 and tag == "inertial":
-            self.inertial_start, self.inertial_says = at, attributes
+            self.inertial_start, self.inertial_attributes = at, attributes
         elif around >= 0 and tag == "geom":
             self.geoms.append((around, self.bodies[around].classes, attributes))
 
@@ -283,7 +283,7 @@ class _Reader:
             self.open.pop()
         elif inside and tag == "inertial" and self.open[-1] >= 0:
             close = self._behind(at) if self.data[at : at + 2] == b"</" else at  # <inertial/> ends at its own tag
-            self.bodies[self.open[-1]].inertial = (self.inertial_start, close, self.inertial_says)
+            self.bodies[self.open[-1]].inertial = (self.inertial_start, close, self.inertial_attributes)
         elif self.path[1:2] == ["default"] and tag == "default":
             self.classes.pop()
         elif len(self.path) == 1:
@@ -404,8 +404,8 @@ def _pairs(file: ReadMjcf, tree: Tree, where: str) -> list[_Pair]:
             raise ExcitorError(f"{where}: body {body.name!r} has several joints; give each a body of its own")
         kind = pair.joint.attributes.get("type", "hinge")
         if _SLIDES.get(kind) != bool(tree.sliding[pair.link]):
-            told = "slides" if tree.sliding[pair.link] else "turns"
-            raise ExcitorError(f"{where}: joint {name!r} is of type {kind[:20]}, but the robot's {told}")
+            motion = "slides" if tree.sliding[pair.link] else "turns"
+            raise ExcitorError(f"{where}: joint {name!r} is of type {kind[:20]}, but the robot's {motion}")
         above = body.parent
         while above >= 0 and above not in moving:
             if file.bodies[above].joints:
@@ -481,14 +481,14 @@ def _carried(file: ReadMjcf, k: int, moving: set[int], where: str) -> FloatArray
 def _stated(file: ReadMjcf, body: Body, where: str) -> FloatArray:
     if body.inertial is None:
         return np.zeros(10)
-    says = body.inertial[2]
-    T = pose(says, file.compiler, where)
-    mass = float(numbers(says.get("mass", "0"), 1, where)[0])
-    if "fullinertia" in says:
-        xx, yy, zz, xy, xz, yz = numbers(says["fullinertia"], 6, where)
+    attributes = body.inertial[2]
+    T = pose(attributes, file.compiler, where)
+    mass = float(numbers(attributes.get("mass", "0"), 1, where)[0])
+    if "fullinertia" in attributes:
+        xx, yy, zz, xy, xz, yz = numbers(attributes["fullinertia"], 6, where)
         inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     else:
-        inertia = np.diag(numbers(says.get("diaginertia", "0 0 0"), 3, where))
+        inertia = np.diag(numbers(attributes.get("diaginertia", "0 0 0"), 3, where))
     return from_center_of_mass(mass, T[:3, 3], T[:3, :3] @ inertia @ T[:3, :3].T)
 
 
@@ -556,8 +556,8 @@ def inertial(phi: FloatArray) -> str:
 def tendon_lines(robot: Robot, drive: Drive, joints: Mapping[str, str]) -> Iterator[str]:
     """Write fixed tendons for terms that several joints share; `joints` has their names in the file."""
     for k, (coefficients, values) in enumerate(drive.tendons.items(), start=1):
-        told = " ".join(f'{name}="{value}"' for name, value in joint_attributes(values).items())
-        yield f'    <fixed name="coupled_drive_{k}" {told}>'
+        attributes = " ".join(f'{name}="{value}"' for name, value in joint_attributes(values).items())
+        yield f'    <fixed name="coupled_drive_{k}" {attributes}>'
         for name, coefficient in zip(robot.joint_names, coefficients, strict=True):
             if coefficient:
                 yield f'      <joint joint={quoted(joints[name])} coef="{coefficient!r}"/>'

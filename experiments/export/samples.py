@@ -43,7 +43,7 @@ def samples_parquet(campaign: OpenCampaign, model: Model) -> bytes:
     texts = {key: pa.array(values, pa.string()) for key, values in columns.items() if values.dtype.kind == "U"}
     table = pa.table({**columns, **{key: text.dictionary_encode() for key, text in texts.items()}})
     buffer = io.BytesIO()
-    parquet.write_table(table.replace_schema_metadata(_told(robot, model)), buffer, compression="zstd")
+    parquet.write_table(table.replace_schema_metadata(_metadata(robot, model)), buffer, compression="zstd")
     return buffer.getvalue()
 
 
@@ -53,7 +53,7 @@ def _columns(
     robot, motion, n = campaign.robot, samples.motion, len(samples)
     predicted = inverse_dynamics(robot, motion, model.chi)
     weights = _weights(campaign, samples, role, sigmas)
-    told: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "run": np.full(n, samples.run),
         "role": np.full(n, role),
         "t": np.arange(n) / samples.sample_rate_hz,
@@ -67,8 +67,8 @@ def _columns(
         "weight": weights,
     }
     for name, values in quantities.items():
-        told |= {f"{name}_{j + 1}": np.ascontiguousarray(values[:, j]) for j in range(robot.n_joints)}
-    return told
+        columns |= {f"{name}_{j + 1}": np.ascontiguousarray(values[:, j]) for j in range(robot.n_joints)}
+    return columns
 
 
 def _weights(
@@ -87,7 +87,7 @@ def _weights(
     return weights
 
 
-def _told(robot: Robot, model: Model) -> dict[str, str]:
+def _metadata(robot: Robot, model: Model) -> dict[str, str]:
     import json
 
     sliding = [bool(x) for x in robot.mechanism.prismatic]

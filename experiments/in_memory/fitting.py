@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from excitor.design.constraints.constraint import ConstraintKind
+from excitor.design.constraints.registry import CONSTRAINTS
 from excitor.experiments.align.align import align
 from excitor.experiments.campaign import Campaign, Identification, Processing, in_memory
 from excitor.experiments.campaign import Run as RunOfLog
@@ -36,15 +38,19 @@ from excitor.experiments.logs import (
 )
 from excitor.experiments.manifest import ProgramLog, expected_of
 from excitor.experiments.model import Model
+from excitor.experiments.report.page import SECTIONS, Section
 from excitor.identify import validate as _validating
 from excitor.identify.diagnose import usable
 from excitor.identify.log import Log, joint_side
 from excitor.identify.logs.declared import ColumnMap, column_map
+from excitor.identify.logs.formats import FORMATS as LOG_FORMATS
+from excitor.identify.logs.opened import LogFormat
 from excitor.identify.logs.read import read_log as _read_log
 from excitor.identify.methods import METHODS, Method
 from excitor.identify.samples import Samples
 from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import TABLE, FrictionLaw, forget_friction, register_friction
+from excitor.robots.plugins import Members
 from excitor.robots.robot import Robot
 
 LEARNED = "wls"
@@ -70,7 +76,7 @@ def read_log(
         robot: whose joints are meant, for formats that name joints, and with `target`.
         target: the controller whose logger wrote the file, see `emit`.
         sample_rate_hz: where the file has no time.
-        format: a reader's name; by default it is found by the file's content.
+        format: a name that `excitor.log_formats()` lists; by default it is found by the file's content.
 
     InvalidLog says what is wrong, with the row.
 
@@ -190,9 +196,9 @@ def fit(
     >>> model.error < 0.05
     True
     """
-    known, others = _listed(samples), _listed(unseen)
-    robot = _robot(known, robot)
-    examined = _examined(robot, known, others, method, consistent)
+    training, others = _listed(samples), _listed(unseen)
+    robot = _robot(training, robot)
+    examined = _examined(robot, training, others, method, consistent)
     return fit_examined(examined, tell).model
 
 
@@ -249,9 +255,9 @@ def compare(
     >>> sorted(ex.compare(samples, methods=["ols", "wls"]).errors)
     ['ols', 'wls']
     """
-    known, others = _listed(samples), _listed(unseen)
-    robot = _robot(known, robot)
-    prepared = prepare_examined(_examined(robot, known, others, LEARNED, True), tell)
+    training, others = _listed(samples), _listed(unseen)
+    robot = _robot(training, robot)
+    prepared = prepare_examined(_examined(robot, training, others, LEARNED, True), tell)
     return compare_prepared(prepared, methods, tell)
 
 
@@ -265,14 +271,30 @@ def estimators() -> tuple[str, ...]:
     return tuple(METHODS)
 
 
-def register(member: Method | Export | FrictionLaw) -> None:
-    """Make an estimator, an export or a friction law known by its name, in this process.
+def log_formats() -> tuple[str, ...]:
+    """Name all log formats: built-in, registered and of installed packages.
+
+    >>> import excitor as ex
+    >>> "csv" in ex.log_formats()
+    True
+    """
+    return tuple(LOG_FORMATS)
+
+
+def _registries() -> dict[type, Members[Any]]:
+    """Map each type that can be registered to its members."""
+    return {Method: METHODS, Export: FORMATS, LogFormat: LOG_FORMATS, ConstraintKind: CONSTRAINTS, Section: SECTIONS}
+
+
+def register(member: Method | Export | FrictionLaw | LogFormat | ConstraintKind | Section) -> None:
+    """Make an estimator, an export, a friction law, a log format, a kind of constraint or a report section known.
 
     Args:
-        member: a Method (see `estimator`), an Export, or a FrictionLaw.
+        member: a Method (see `estimator`), an Export, a FrictionLaw, a LogFormat, a ConstraintKind or a Section.
 
-    It must pass its conformance suite; a built-in name is refused. An installed package brings members without this
-    call: by entry points of the groups excitor.estimators, excitor.exports and excitor.friction.
+    It is known by its name in this process. It must pass its conformance suite; a built-in name is refused.
+    An installed package brings members without this call: by entry points of the groups excitor.estimators,
+    excitor.exports, excitor.friction, excitor.log_formats, excitor.constraints and excitor.report_sections.
 
     >>> import numpy as np, excitor as ex
     >>> ex.register(ex.estimator("lstsq", "Plain least squares.", lambda W, y: np.linalg.lstsq(W, y)[0]))
@@ -280,18 +302,18 @@ def register(member: Method | Export | FrictionLaw) -> None:
     True
     >>> ex.unregister("lstsq")
     """
-    if isinstance(member, Method):
-        METHODS.add(member.name, member)
-    elif isinstance(member, Export):
-        FORMATS.add(member.name, member)
-    elif isinstance(member, FrictionLaw):
+    members = _registries().get(type(member))
+    if isinstance(member, FrictionLaw):
         register_friction(member)
+    elif members is not None:
+        members.add(member.name, member)
     else:
-        raise ValueError(f"{type(member).__name__} cannot be registered; expected a Method, an Export or a FrictionLaw")
+        kinds = ", ".join(["FrictionLaw", *(kind.__name__ for kind in _registries())])
+        raise ValueError(f"{type(member).__name__} cannot be registered; expected one of {kinds}")
 
 
 def unregister(name: str) -> None:
-    """Forget a registered estimator, export or friction law.
+    """Forget a registered estimator, export, friction law, log format, kind of constraint or report section.
 
     Args:
         name: as it was registered; an unknown one is ignored.
@@ -299,29 +321,31 @@ def unregister(name: str) -> None:
     >>> import excitor as ex
     >>> ex.unregister("no-such-estimator")
     """
-    METHODS.remove(name)
-    FORMATS.remove(name)
+    for members in _registries().values():
+        members.remove(name)
     if any(row.element == name and row.compiled is None for row in TABLE.values()):
         forget_friction(name)
 
 
-def _examined(robot: Robot, known: list[Samples], unseen: list[Samples], method: str, consistent: bool) -> UsableRuns:
+def _examined(
+    robot: Robot, training: list[Samples], unseen: list[Samples], method: str, consistent: bool
+) -> UsableRuns:
     if method not in METHODS:
         raise ExcitorError(f"no estimator is called {method!r}; expected one of {', '.join(METHODS)}")
-    names = [run.run for run in (*known, *unseen)]
+    names = [run.run for run in (*training, *unseen)]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise ValueError(f"two runs are named {twice[0]!r}; name samples differently: samples(log, robot, name=...)")
-    runs = [RunOfLog(name=run.run[:80], log="memory", role="identify") for run in known]
+    runs = [RunOfLog(name=run.run[:80], log="memory", role="identify") for run in training]
     runs += [RunOfLog(name=run.run[:80], log="memory", role="validate") for run in unseen]
     content = Campaign(
         robot=robot.name, run=runs, locked=[], identify=Identification(method=method, consistent=consistent)
     )
-    findings = (*examine(robot, known), *doubts(examine(robot, unseen)))
+    findings = (*examine(robot, training), *doubts(examine(robot, unseen)))
     if not usable(findings):
         raise UnusableData(findings)
-    samples = {run.run: run for run in (*known, *unseen)}
-    return UsableRuns(in_memory(robot, content), samples, {}, known, unseen, findings)
+    samples = {run.run: run for run in (*training, *unseen)}
+    return UsableRuns(in_memory(robot, content), samples, {}, training, unseen, findings)
 
 
 def _listed(samples: Samples | Sequence[Samples]) -> list[Samples]:

@@ -13,7 +13,12 @@ from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
 from excitor.design import problem as _search
-from excitor.design.constraints import Constraints
+from excitor.design.constraints.constraint import Constraint
+from excitor.design.constraints.constraints import Constraints
+from excitor.design.constraints.joint_sum import JointSum
+from excitor.design.constraints.registry import check_constraint
+from excitor.design.constraints.tool_cone import ToolCone
+from excitor.design.constraints.tool_speed import ToolSpeed
 from excitor.design.motion import Excitation
 from excitor.design.schedule import RunPlan
 from excitor.experiments import campaign as _files
@@ -70,13 +75,6 @@ class Series:
             warm_up=self.warm_up,
             measured=self.measured,
         )
-
-
-@dataclass(frozen=True)
-class ToolSpeed:
-    """A limit of the tool's speed, m/s."""
-
-    limit: float
 
 
 @dataclass(frozen=True)
@@ -199,7 +197,7 @@ class TorqueLimit:
     rms_share: float | None = None
 
 
-Constraint = ToolSpeed | KeepOut | SelfCollision | PositionLimit | VelocityLimit | AccelerationLimit | TorqueLimit
+Limit = KeepOut | SelfCollision | PositionLimit | VelocityLimit | AccelerationLimit | TorqueLimit
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +229,7 @@ class Problem:
 def build_problem(
     robot: Robot,
     series: Series,
-    constraints: Sequence[Constraint] = (),
+    constraints: Sequence[Constraint | Limit] = (),
     criterion: str = "condition",
     *,
     home: ArrayLike | None = None,
@@ -243,7 +241,7 @@ def build_problem(
         robot: whose own limits hold in any case.
         series: the motion's form.
         constraints: what else holds: ToolSpeed, KeepOut, KeepIn, SelfCollision, PositionLimit, VelocityLimit,
-            AccelerationLimit, TorqueLimit.
+            AccelerationLimit, TorqueLimit, ToolCone, JointSum, or a Constraint of your own.
         criterion: "condition", "d", "a", "e" or "sigma" (with `parameters` in settings).
         home: where the robot waits, (n_joints,) in rad or m; by default every joint's zero or the nearest limit.
         settings: other keys of the table [design] of campaign.toml, such as {"parameters": ["ZZ1R"]}.
@@ -258,7 +256,11 @@ def build_problem(
     scene = _scene(robot, constraints)
     speed = min([entry.limit for entry in constraints if isinstance(entry, ToolSpeed)], default=np.inf)
     waiting = _home(robot, limits, home)
-    held = Constraints(limits, torque_rms, scene, speed, waiting)
+    others = tuple(entry for entry in constraints if isinstance(entry, Constraint) and not isinstance(entry, ToolSpeed))
+    for entry in others:
+        if not isinstance(entry, ToolCone | JointSum):
+            check_constraint(entry, robot)
+    held = Constraints(limits, torque_rms, scene, speed, waiting, others=others)
     content = _content(robot, {**(settings or {}), "criterion": criterion}, scene)
     noise = assumed_noise(robot, content.noise.rate_hz, content.noise.inflation)
     pose = np.full(robot.n_joints, np.nan)
@@ -280,7 +282,7 @@ def _content(robot: Robot, design: Mapping[str, Any], scene: Scene | None) -> _f
         raise ValueError("; ".join(sentences(list(error.errors(include_url=False))))) from None
 
 
-def _limits(robot: Robot, constraints: Sequence[Constraint]) -> tuple[Limits, FloatArray]:
+def _limits(robot: Robot, constraints: Sequence[Constraint | Limit]) -> tuple[Limits, FloatArray]:
     """Tighten a robot's own limits by all that is given."""
     own = robot.limits
     position, torque, rms = own.position.copy(), own.torque.copy(), np.full(robot.n_joints, np.inf)
@@ -296,7 +298,7 @@ def _limits(robot: Robot, constraints: Sequence[Constraint]) -> tuple[Limits, Fl
             _tighten(robot, torque, entry)
             if entry.rms_share is not None:
                 rms = np.minimum(rms, entry.rms_share * torque)
-        elif not isinstance(entry, ToolSpeed | KeepOut | SelfCollision):
+        elif not isinstance(entry, Constraint | KeepOut | SelfCollision):
             raise ValueError(f"constraints: {entry!r} is no constraint; expected ToolSpeed, KeepOut, VelocityLimit, …")
     for name, (low, high) in zip(robot.joint_names, position, strict=True):
         if not low < high:
@@ -321,7 +323,7 @@ def _by_joint(robot: Robot, given: Mapping[str, Any]) -> list[tuple[int, Any]]:
     return [(robot.joint_names.index(name), value) for name, value in given.items()]
 
 
-def _scene(robot: Robot, constraints: Sequence[Constraint]) -> Scene | None:
+def _scene(robot: Robot, constraints: Sequence[Constraint | Limit]) -> Scene | None:
     volumes = [entry for entry in constraints if isinstance(entry, KeepOut)]
     itself = [entry.clearance for entry in constraints if isinstance(entry, SelfCollision)]
     if not volumes and not itself:

@@ -147,10 +147,10 @@ class Design:
 
     def __repr__(self) -> str:
         holding = sum(item.holds for item in self.certificate.items)
-        said = "go" if self.go else "no-go"
+        verdict = "go" if self.go else "no-go"
         return (
             f"<Design of {self.run.robot.name}: condition {self.condition:.4g}, {holding} of "
-            f"{len(self.certificate.items)} limits proven, {self.run.duration:.1f} s, {said}>"
+            f"{len(self.certificate.items)} limits proven, {self.run.duration:.1f} s, {verdict}>"
         )
 
 

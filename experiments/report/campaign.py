@@ -1,34 +1,18 @@
-"""Sections of the report on the campaign: planned against obtained results, alignment, processing, provenance.
+"""Report on the campaign: planned against obtained results, alignment, processing, provenance.
 
-Planned against obtained: conditions, standard deviations, periods, tracking errors and noise, joint by joint. Further
-sections: the checks of every log, the processing steps, the versions and commands, and simulated feedforward.
+Planned against obtained: conditions, standard deviations, periods, tracking errors and noise, joint by joint. Further:
+the checks of every log, the processing steps, the versions and commands, and simulated feedforward.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.identification import mean_noise
 from excitor.experiments.report.evidence import Evidence, SeenRun, ValidationEvidence
-from excitor.experiments.report.html import (
-    NONE,
-    Cell,
-    card,
-    element,
-    entries,
-    joined,
-    number_cell,
-    percent,
-    show,
-    subtable,
-    unit_words,
-)
-from excitor.experiments.report.html import (
-    table as html_table,
-)
+from excitor.experiments.report.html import entries, percent, show, subtable, torque_units
 from excitor.identify.regression import dynamic_regression
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray, finite
@@ -220,252 +204,84 @@ def _number_or_words(value: Any) -> float | str | None:
     return str(value) if number is None or isinstance(value, str) else number
 
 
-def planned_section(data: Mapping[str, Any]) -> Markup:
-    """Compare the plan with what was obtained."""
+def planned_context(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Show the plan beside what was obtained; tracking errors in mrad and mm."""
     planned, robot = subtable(data, "planned"), subtable(data, "robot")
     if not planned:
-        return Markup("")
-    parts: list[Markup] = [element("h3", "Runs"), _runs_table(planned)]
-    for made in (_tracking(planned, robot), _noise(planned, robot), _deviations(planned)):
-        parts += made
-    return card("planned", "Planned and achieved", *parts)
-
-
-def _runs_table(planned: Mapping[str, Any]) -> Markup:
-    headings = [
-        ("run", ""),
-        ("", ""),
-        ("condition number planned", "n"),
-        ("obtained", "n"),
-        ("periods planned", "n"),
-        ("usable", "n"),
-    ]
-    keys = ("condition_planned", "condition_obtained", "periods_planned", "periods_used")
-    rows = [
-        (
-            "" if run.get("measured") else "fails",
-            [
-                element("b", str(run.get("name", ""))),
-                ("measured" if run.get("planned") else "not planned") if run.get("measured") else "not measured",
-                *(number_cell(show(run.get(key)), run.get(key)) for key in keys),
-            ],
-        )
-        for run in entries(planned, "runs")
-    ]
-    return html_table(headings, rows, class_="pinned")
-
-
-def _tracking(planned: Mapping[str, Any], robot: Mapping[str, Any]) -> list[Markup]:
-    """Write each joint's tracking error against the plan, in mrad and mm."""
-    found = entries(planned, "tracking")
-    if not found:
-        return []
+        return None
     units = [{"m": "mm"}.get(str(unit), "mrad") for unit in entries(robot, "units")]
-    headings = [("run", ""), ("", ""), *((str(joint), "n") for joint in entries(robot, "joints"))]
-    rows = []
-    for run in found:
-        for key, words in (("rms", "rms"), ("peak", "peak")):
-            errors = zip(entries(run, key), units, strict=False)
-            cells = [number_cell(f"{show(1e3 * x, 3)} {unit}", x) for x, unit in errors]
-            rows.append(("", [element("b", str(run.get("run", ""))) if key == "rms" else "", words, *cells]))
-    hint = "Mean measured period less the planned one: what the controller did not follow, noise averaged out."
-    return [
-        element("h3", "Tracking error"),
-        element("p", hint, class_="hint"),
-        html_table(headings, rows, class_="pinned"),
-    ]
-
-
-def _noise(planned: Mapping[str, Any], robot: Mapping[str, Any]) -> list[Markup]:
-    found = entries(planned, "noise_by_joint")
-    if not found:
-        return []
-    units = dict(zip(entries(robot, "joints"), entries(robot, "torque_units"), strict=False))
-    headings = [("joint", ""), ("expected", "n"), ("obtained", "n"), ("unit", ""), ("obtained / expected", "n")]
-    rows = [
-        (
-            "" if (row.get("ratio") or 0.0) <= 2.0 else "beyond",
-            [
-                element("b", str(row.get("joint", ""))),
-                *(number_cell(show(row.get(key), 3), row.get(key)) for key in ("expected", "obtained")),
-                Cell(str(units.get(row.get("joint"), "")), "u"),
-                number_cell(show(row.get("ratio"), 3), row.get("ratio")),
-            ],
-        )
-        for row in found
-    ]
-    source = f" Expected: {planned.get('noise')}." if planned.get("noise") else ""
-    hint = f"Standard deviation of one torque sample; obtained: what does not repeat between periods.{source}"
-    made = html_table(headings, rows, class_="narrow")
-    return [element("h3", "Torque noise"), element("p", hint, class_="hint"), made]
-
-
-def _deviations(planned: Mapping[str, Any]) -> list[Markup]:
-    if not entries(planned, "parameters"):
-        return []
-    sentence = (
-        f"{planned.get('within')} of {planned.get('compared')} parameters are known as well as foreseen, within a "
-        f"factor of 2; the median of obtained over expected is {show(planned.get('median_ratio'), 3)}."
-    )
-    return [element("h3", "Standard deviations of parameters"), element("p", sentence), _parameters_table(planned)]
-
-
-def _parameters_table(planned: Mapping[str, Any]) -> Markup:
-    headings = [("parameter", ""), ("expected", "n"), ("obtained", "n"), ("unit", ""), ("obtained / expected", "n")]
-    rows = [
-        (
-            "" if (row.get("ratio") or 0.0) <= 2.0 else "beyond",
-            [
-                element("b", str(row.get("name", ""))),
-                *(number_cell(show(row.get(key), 3), row.get(key)) for key in ("expected", "obtained")),
-                Cell(unit_words(row.get("unit")), "u"),
-                number_cell(show(row.get("ratio"), 3), row.get("ratio")),
-            ],
-        )
-        for row in entries(planned, "parameters")
-    ]
-    return html_table(headings, rows, sortable=True, class_="narrow")
+    return {**planned, "joints": entries(robot, "joints"), "units": units, "torque_units": torque_units(data)}
 
 
 Entry = Mapping[str, Any]
-HINT = (
-    "Results of comparing each log with its program. The tolerance is the allowed distance of a value "
-    "from what the plan, or the prior model, expects."
-)
-HEADINGS = [("", ""), ("what", ""), ("found", "n"), ("tolerance", "n"), ("unit", ""), ("in words", "")]
 
 
-def alignment_section(data: Mapping[str, Any]) -> Markup:
-    """List the results of aligning the logs with the plan."""
+def alignment_context(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Show the results of aligning the logs with the plan: what does not hold, then run by run."""
     if data.get("alignment") is None:
-        return Markup("")
-    found = [entry for entry in entries(data, "alignment") if isinstance(entry, Mapping)]
-    failed = [entry for entry in found if entry.get("holds") is False]
-    runs = list(dict.fromkeys(str(entry.get("run") or "") for entry in found))
-    joints = [str(joint) for joint in entries(subtable(data, "robot"), "joints")]
-    parts = [element("p", _told(found, failed, [run for run in runs if run]))]
-    if failed:
-        parts.append(html_table(HEADINGS, [_row(entry, str(entry.get("name", ""))) for entry in failed]))
-    for number, run in enumerate(runs):
-        of_run = [entry for entry in found if str(entry.get("run") or "") == run]
-        parts.append(_run(run, of_run, joints, opened=number == 0))
-    return card("alignment", "Alignment of the logs with the plan", *parts, hint=HINT)
+        return None
+    found = [{**entry, "title": entry["name"]} for entry in entries(data, "alignment")]
+    runs = list(dict.fromkeys(entry["run"] for entry in found))
+    joints = entries(subtable(data, "robot"), "joints")
+    return {
+        "found": found,
+        "failed": [entry for entry in found if entry["holds"] is False],
+        "joints": joints,
+        "n_runs": len([run for run in runs if run]),
+        "runs": [_checks(run, [entry for entry in found if entry["run"] == run], joints) for run in runs],
+    }
 
 
-def _told(found: Sequence[Entry], failed: Sequence[Entry], runs: Sequence[str]) -> str:
-    if not found:
-        return "Nothing was checked."
-    of = f" of {len(runs)} run{'' if len(runs) == 1 else 's'}" if runs else ""
-    if not failed:
-        return f"Yes: all {len(found)} checks{of} hold."
-    return f"{len(failed)} of {len(found)} checks{of} do not hold."
-
-
-def _run(run: str, found: Sequence[Entry], joints: Sequence[str], *, opened: bool) -> Markup:
-    """Write a run's checks: those of the whole run as a list, those of joints as a table."""
-    whole = [entry for entry in found if entry.get("joint") not in joints]
-    shown = [html_table(HEADINGS, [_row(entry, str(entry.get("what") or entry.get("name", ""))) for entry in whole])]
-    if len(whole) < len(found):
-        shown.append(_by_joint([entry for entry in found if entry.get("joint") in joints], joints))
-    good = sum(entry.get("holds") is not False for entry in found)
-    title = f"{run or 'All checks'}: {good} of {len(found)} hold"
-    return element("details", element("summary", title), *shown, open="" if opened else None)
-
-
-def _by_joint(found: Sequence[Entry], joints: Sequence[str]) -> Markup:
-    kinds = list(dict.fromkeys((str(entry.get("what")), str(entry.get("unit"))) for entry in found))
-    headings = [("of each joint", ""), *((joint, "n") for joint in joints), ("tolerance", "n"), ("unit", "")]
-    rows = []
-    for what, unit in kinds:
-        of_kind = {str(e.get("joint")): e for e in found if (str(e.get("what")), str(e.get("unit"))) == (what, unit)}
-        tolerances = {entry.get("tolerance") for entry in of_kind.values()}
-        tolerance = tolerances.pop() if len(tolerances) == 1 else None
-        allowed = "by joint" if tolerances else show(tolerance, 3)
-        cells = [_figure(of_kind.get(joint)) for joint in joints]
-        rows.append(("", [what, *cells, Cell(allowed, "n"), Cell(unit_words(unit), "u")]))
-    return html_table(headings, rows, class_="pinned")
-
-
-def _figure(entry: Entry | None) -> Cell:
-    if entry is None:
-        return Cell("", "n")
-    told = element("span", _words(entry.get("found"), 3), title=str(entry.get("sentence", "")))
-    return Cell(told, "n bad" if entry.get("holds") is False else "n")
-
-
-def _row(entry: Entry, name: str) -> tuple[str, list[Any]]:
-    holds = entry.get("holds")
-    mark = NONE if holds is None else "✓" if holds else "✗"
-    allowed = entry.get("tolerance") if entry.get("tolerance") is not None else entry.get("expected")
-    return "fails" if holds is False else "", [
-        Cell(mark, None if holds is None else "ok" if holds else "bad"),
-        name,
-        *(_value(value) for value in (entry.get("found"), allowed)),
-        Cell(unit_words(entry.get("unit")), "u"),
-        Cell(str(entry.get("sentence", "")), "told"),
-    ]
-
-
-def _value(value: Any) -> Cell:
-    return Cell(value, "n") if isinstance(value, str) else number_cell(show(value), value)
-
-
-def _words(value: Any, digits: int) -> str:
-    return value if isinstance(value, str) else show(value, digits)
+def _checks(run: str, found: Sequence[Entry], joints: Sequence[str]) -> dict[str, Any]:
+    """Collect a run's checks: those of the whole run, and those of joints by what they are about."""
+    kinds: dict[tuple[str, str], dict[str, Entry]] = {}
+    for entry in found:
+        if entry["joint"] in joints:
+            kinds.setdefault((entry["what"], entry["unit"]), {})[entry["joint"]] = entry
+    return {
+        "run": run,
+        "n_checks": len(found),
+        "good": sum(entry["holds"] is not False for entry in found),
+        "whole": [{**e, "title": e["what"] or e["name"]} for e in found if e["joint"] not in joints],
+        "kinds": [
+            {
+                "what": what,
+                "unit": unit,
+                "joints": of_kind,
+                "tolerances": list({entry["tolerance"] for entry in of_kind.values()}),
+            }
+            for (what, unit), of_kind in kinds.items()
+        ],
+    }
 
 
 UNITS = {"hz": "Hz", "s": "s", "percent": "%", "deg": "°"}
-NAMES = (
-    ("excitor", "excitor"),
-    ("Python", "python"),
-    ("NumPy", "numpy"),
-    ("SciPy", "scipy"),
-    ("CVXPY", "cvxpy"),
-    ("robot", "robot"),
-    ("seed of the plan", "design_seed"),
-    ("seed of the intervals", "seed"),
-)
+NAMES = {
+    "excitor": "excitor",
+    "python": "Python",
+    "numpy": "NumPy",
+    "scipy": "SciPy",
+    "cvxpy": "CVXPY",
+    "robot": "robot",
+    "design_seed": "seed of the plan",
+    "seed": "seed of the intervals",
+}
 
 
-def processing_section(data: Mapping[str, Any]) -> Markup:
-    """List every step with its settings, run by run."""
+def processing_context(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Show every step with its settings, run by run."""
     processing = subtable(data, "processing")
-    runs = [
-        element(
-            "details",
-            element("summary", f"{run.get('run', '')}, from {run.get('log', '')}"),
-            _steps(entries(run, "steps")),
-            open="" if k == 0 else None,
-        )
-        for k, run in enumerate(entries(processing, "runs"))
+    if not processing:
+        return None
+    runs = [{**run, "steps": _steps(run["steps"])} for run in processing["runs"]]
+    return {**processing, "runs": runs, "equations": _steps(processing["equations"])}
+
+
+def _steps(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {"name": step["name"], "told": [_setting(key, x) for key, x in step["settings"].items() if x != ""]}
+        for step in steps
     ]
-    weights = [
-        (
-            "",
-            [str(row.get("joint", "")), str(row.get("run", "")), number_cell(show(row.get("sigma")), row.get("sigma"))],
-        )
-        for row in entries(processing, "weights")
-    ]
-    headings = [("joint", ""), ("run", ""), ("standard deviation that its equations were divided by", "n")]
-    locked = [str(name) for name in entries(processing, "locked")]
-    return card(
-        "processing",
-        "Processing of the data",
-        *runs,
-        element("h3", "The equations of all runs"),
-        _steps(entries(processing, "equations")),
-        element("p", f"Held still: {', '.join(locked)}.") if locked else "",
-        element("details", element("summary", "Weights"), html_table(headings, weights)),
-    )
-
-
-def _steps(steps: list[Any]) -> Markup:
-    return element("ol", *(_step(step) for step in steps), class_="steps")
-
-
-def _step(step: Mapping[str, Any]) -> Markup:
-    told = [_setting(str(key), value) for key, value in subtable(step, "settings").items() if value != ""]
-    return element("li", element("b", str(step.get("name", ""))), ": " if told else "", "; ".join(told))
 
 
 def _setting(key: str, value: Any) -> str:
@@ -476,93 +292,64 @@ def _setting(key: str, value: Any) -> str:
     return f"{(name if unit else key).replace('_', ' ')} {number} {unit}".rstrip()
 
 
-def provenance_section(data: Mapping[str, Any]) -> Markup:
-    """Write versions, digests, seed and commands."""
+def provenance_context(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Show versions, digests, seed and commands."""
     known = subtable(data, "provenance")
-    facts = [(key, known[name]) for key, name in NAMES if known.get(name) is not None]
-    words = ", ".join(f"{key} {show(value) if isinstance(value, float) else value}" for key, value in facts)
-    rows = [("", [str(name), element("code", str(digest))]) for name, digest in subtable(known, "sha256").items()]
+    if not known:
+        return None
+    facts = [(words, known[name]) for name, words in NAMES.items() if known.get(name) is not None]
     seeds: dict[str, list[str]] = {}
     for run in entries(data, "simulated"):
         seeds.setdefault(show(run.get("seed")), []).append(str(run.get("run", "")))
-    simulated = [f"Simulated, with seed {seed}: {', '.join(runs)}." for seed, runs in seeds.items()]
-    commands = [str(command) for command in entries(known, "commands")]
-    return card(
-        "provenance",
-        "Provenance",
-        element("p", f"Made with {words}."),
-        *(element("p", sentence) for sentence in simulated),
-        joined([element("h3", "Commands"), element("pre", "\n".join(commands))]) if commands else "",
-        element("h3", "Files that were read, SHA-256"),
-        html_table([("file", ""), ("digest", "")], rows, class_="hashes"),
-        element("p", f"Campaign and robot together: {known.get('campaign_sha256', '')}", class_="hint"),
-    )
+    return {
+        "facts": [f"{words} {show(value) if isinstance(value, float) else value}" for words, value in facts],
+        "seeds": seeds,
+        "commands": entries(known, "commands"),
+        "sha256": subtable(known, "sha256"),
+        "campaign_sha256": known.get("campaign_sha256", ""),
+    }
 
 
 TOOL = (
     ("tool, at equal time", "tool_rms_mm", "tool_peak_mm", "tool"),
     ("tool, from its path", "path_rms_mm", "path_peak_mm", "path"),
 )
+RATIOS = {  # with the identified model fed forward, over another: heading, and words
+    "to_no_model": ("identified / no model", "without a model"),
+    "to_prior_model": ("identified / prior model", "with the prior model"),
+}
 
 
-def tracking_section(data: Mapping[str, Any]) -> Markup:
+def tracking_context(data: Mapping[str, Any]) -> dict[str, Any] | None:
     """Compare the controllers; nothing where no tracking was simulated."""
     tracking = subtable(data, "tracking")
-    if not tracking:
-        return Markup("")
-    title = "How well would it be followed?"
-    if tracking.get("refused"):
-        return card("tracking", title, element("p", f"No tracking was simulated: {tracking['refused']}"))
-    controllers = [found for found in entries(tracking, "controllers") if isinstance(found, Mapping)]
-    parts = [
-        element("p", _tracking_sentence(tracking)),
-        _table(tracking, controllers),
-        element("p", _limits(tracking), class_="hint"),
+    if not tracking or tracking.get("refused"):
+        return {"refused": tracking["refused"]} if tracking else None
+    controllers, ratios = tracking["controllers"], subtable(tracking, "ratios")
+    beside = {key: subtable(ratios, key) for key in RATIOS if subtable(ratios, key)}
+    rows = [
+        {
+            "name": joint,
+            "unit": unit,
+            "errors": [found[key][j] for found in controllers for key in ("rms", "peak")],
+            "ratios": [ratio["joints"][j] for ratio in beside.values()],
+        }
+        for j, (joint, unit) in enumerate(zip(tracking["joints"], tracking["units"], strict=True))
     ]
-    return card("tracking", title, *parts, hint="Simulated: a virtual robot under PD control, torques fed forward.")
-
-
-def _tracking_sentence(tracking: Mapping[str, Any]) -> str:
-    """Describe the reduction of the tracking error at the tool."""
-    ratios = subtable(tracking, "ratios")
-    words = [
-        f"{percent(subtable(ratios, key).get('tool'))} of that {beside}"
-        for key, beside in (("to_no_model", "without a model"), ("to_prior_model", "with the prior model"))
-        if subtable(ratios, key)
+    rows += [
+        {
+            "name": name,
+            "unit": "mm",
+            "errors": [found[key] for found in controllers for key in (rms, peak)],
+            "ratios": [ratio[key] for ratio in beside.values()],
+        }
+        for name, rms, peak, key in TOOL
     ]
-    return f"With the identified model fed forward, the tool's rms error is {' and '.join(words)}."
-
-
-def _table(tracking: Mapping[str, Any], controllers: list[Mapping[str, Any]]) -> Markup:
-    names = [str(found.get("feed_forward", "")) for found in controllers]
-    headings = [("error", ""), *((f"{name}, {what}", "n") for name in names for what in ("rms", "peak")), ("unit", "")]
-    ratios = subtable(tracking, "ratios")
-    beside = [key for key in ("to_no_model", "to_prior_model") if subtable(ratios, key)]
-    words = {"to_no_model": "identified / no model", "to_prior_model": "identified / prior model"}
-    headings += [(words[key], "n") for key in beside]
-    rows = []
-    units = entries(tracking, "units")
-    for j, joint in enumerate(entries(tracking, "joints")):
-        pairs = [(entries(found, "rms")[j], entries(found, "peak")[j]) for found in controllers]
-        shares = [entries(subtable(ratios, key), "joints")[j] for key in beside]
-        rows.append(_tracking_row(str(joint), pairs, str(units[j]), shares))
-    for name, rms, peak, key in TOOL:
-        pairs = [(found.get(rms), found.get(peak)) for found in controllers]
-        rows.append(_tracking_row(name, pairs, "mm", [subtable(ratios, which).get(key) for which in beside]))
-    return html_table(headings, rows)
-
-
-def _tracking_row(name: str, pairs: list[tuple[Any, Any]], unit: str, shares: list[Any]) -> tuple[str, list[Any]]:
-    numbers = [number_cell(show(value, 3), value) for pair in pairs for value in pair]
-    ratios = [number_cell(show(share, 3), share) for share in shares]
-    return "", [element("b", name), *numbers, Cell(unit_words(unit), "u"), *ratios]
-
-
-def _limits(tracking: Mapping[str, Any]) -> str:
-    cut = tracking.get("cut_after_s")
-    only = f", its first {show(cut, 3)} s" if cut else ""
-    return (
-        f"Followed was {tracking.get('motion', '')}{only}, by {tracking.get('robot', '')}. The position loop has "
-        f"{show(tracking.get('bandwidth_hz'), 3)} Hz and does not integrate, so gravity shows in full without a "
-        "model. Real controllers integrate, and gain less by a model: compare models with each other, not with none."
-    )
+    return {
+        **{key: tracking.get(key) for key in ("cut_after_s", "motion", "robot", "bandwidth_hz")},
+        "refused": "",
+        "controllers": [f"{found['feed_forward']}, {what}" for found in controllers for what in ("rms", "peak")],
+        "headings": [RATIOS[key][0] for key in beside],
+        "shares": [f"{percent(ratio['tool'])} of that {RATIOS[key][1]}" for key, ratio in beside.items()],
+        "rows": rows,
+    }

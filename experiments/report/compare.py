@@ -9,30 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from excitor.experiments.files import write_atomically
 from excitor.experiments.report.data import Report, ReportedErrors, ReportedParameter, checked
 from excitor.experiments.report.evidence import some
-from excitor.experiments.report.html import (
-    NONE,
-    Cell,
-    beside,
-    card,
-    element,
-    entries,
-    items,
-    joined_script,
-    number_cell,
-    percent,
-    show,
-    subtable,
-    unit_words,
-)
-from excitor.experiments.report.html import (
-    table as html_table,
-)
-from excitor.experiments.report.page import whole_page
+from excitor.experiments.report.html import page, percent, show
 from excitor.robots.errors import ExcitorError
 
 SCHEMA = 1
@@ -129,33 +110,13 @@ WIDEST = 6.0  # standard deviations that a bar shows
 
 def comparison_page(result: Mapping[str, Any]) -> str:
     """Write what `compare` found as one self-contained HTML page."""
-    first, second = (str(name) for name in result["names"])
-    names = (f"first: {first}", f"second: {second}")
-    verdict = subtable(result, "verdict")
-    agree = verdict.get("agree")
-    bodies = [row for row in entries(result, "parameters") if row["part"] != "friction"]
-    robot = str(subtable(result, "robot").get("title", ""))
-    script = joined_script(("tables.js",), ("comparison.js",))
-    body = [
-        element(
-            "header",
-            element("h1", f"{first} and {second}"),
-            element("p", "Two identifications of ", element("b", robot), "."),
-        ),
-        element(
-            "section",
-            element("h2", f"{'!' if agree is None else '✓' if agree else '✗'} {verdict.get('headline', '')}"),
-            items(entries(result, "sentences")),
-            id="verdict",
-            class_=f"banner {'go' if agree else 'care'}",
-        ),
-        _errors(result, names),
-        _parameters("friction", "Friction", entries(result, "friction"), names),
-        _parameters("bodies", "Bodies: links and rotors", bodies, names),
-        element("footer", "This file needs no other."),
-        element("script", Markup(script)),
+    first, second = result["names"]
+    rows = [
+        {**row, "bar": 100.0 * min(1.0, abs(row["sigmas"] or 0.0) / WIDEST), "friction": row["part"] == "friction"}
+        for row in result["parameters"]
     ]
-    return whole_page(f"Comparison: {first} and {second}", body, script)
+    context = {**result, "first": first, "second": second, "parameters": rows, "version": ""}
+    return page("comparison.html", context, scripts=("tables.js", "comparison.js"), styles=("report.css",))
 
 
 def write_comparison(folder: Path, result: Mapping[str, Any]) -> Path:
@@ -163,60 +124,6 @@ def write_comparison(folder: Path, result: Mapping[str, Any]) -> Path:
     path = folder / PAGE
     write_atomically(path, comparison_page(result))
     return path
-
-
-def _errors(result: Mapping[str, Any], names: Sequence[str]) -> Markup:
-    joints = [str(joint) for joint in subtable(result, "robot").get("joints", ())]
-    headings = [("", ""), *((joint, "n") for joint in joints), ("all joints", "n")]
-    rows = []
-    for entry in entries(result, "errors"):
-        for key, name in zip(("first", "second"), names, strict=True):
-            found = subtable(entry, key)
-            values = [*(subtable(found, "joints").get(joint) for joint in joints), found.get("total")]
-            rows.append(("", [f"{entry.get('label')}, {name}", *(number_cell(percent(x), x) for x in values)]))
-    hint = "Shares of the measured torques. The runs need not be the same, so the errors need not be either."
-    return card("errors", "Torque errors side by side", html_table(headings, rows, class_="errors pinned"), hint=hint)
-
-
-def _parameters(identifier: str, title: str, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Markup:
-    if not rows:
-        return Markup("")
-    headings = [
-        ("parameter", ""),
-        (names[0], "n"),
-        (names[1], "n"),
-        ("unit", ""),
-        ("change", "n"),
-        ("in standard deviations", "n"),
-        ("", ""),
-        ("torque / residual", "n"),
-        ("beyond the intervals", ""),
-        ("stands for", ""),
-    ]
-    hint = (
-        "The change over the standard deviation of the difference; bars end at 6. Beyond the intervals: farther apart "
-        "than both 95 % intervals explain together. Torque / residual: the torque that the change makes, in units of "
-        "what the first model leaves. Click a heading to sort."
-    )
-    made = [("beyond" if row["changed"] else "", _row(row)) for row in rows]
-    return card(identifier, title, html_table(headings, made, sortable=True, class_="pinned"), hint=hint)
-
-
-def _row(row: Mapping[str, Any]) -> list[Any]:
-    sigmas = row["sigmas"]
-    length = 100.0 * min(1.0, abs(sigmas or 0.0) / WIDEST)
-    return [
-        element("b", str(row["name"])),
-        number_cell(beside(row["first"], row["sigma_first"]), row["first"]),
-        number_cell(beside(row["second"], row["sigma_second"]), row["second"]),
-        Cell(unit_words(row["unit"]), "u"),
-        number_cell(percent(row["relative"]), row["relative"]),
-        number_cell(NONE if sigmas is None else show(sigmas, 3), None if sigmas is None else abs(sigmas)),
-        Cell(element("i", element("b", style=f"width:{length:.1f}%")), "bar"),
-        number_cell(show(row["effect"], 2), row["effect"]),
-        "changed" if row["changed"] else "no",
-        Cell(str(row["regrouping"]), "formula"),
-    ]
 
 
 CHANCE = 0.05  # of unchanged parameters that lie apart by more than their 95 % intervals

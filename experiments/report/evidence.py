@@ -34,7 +34,7 @@ from excitor.experiments.report.html import compact, percent, subtable
 from excitor.experiments.simulate import FOLDER, MARK
 from excitor.identify.consistent import Audit, audit
 from excitor.identify.diagnose import several
-from excitor.identify.logs.read import log_files
+from excitor.identify.logs.formats import log_files
 from excitor.identify.regression import Regression
 from excitor.identify.samples import Samples, Step
 from excitor.identify.validate import Validation, estimated_torques, standard_parameters, thinning

@@ -1,30 +1,13 @@
-"""Sections of the report on the fit: errors beside the baselines, residuals, and torques by cause."""
+"""Report on the fit: errors beside the baselines, residuals, and torques by cause."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from excitor.experiments.report.campaign import noise_floor
 from excitor.experiments.report.evidence import Evidence
-from excitor.experiments.report.html import (
-    MINUS,
-    Cell,
-    card,
-    chart,
-    compact,
-    element,
-    entries,
-    joined,
-    number_cell,
-    percent,
-    show,
-    subtable,
-)
-from excitor.experiments.report.html import (
-    table as html_table,
-)
+from excitor.experiments.report.html import compact, entries, subtable, torque_units
 from excitor.identify.validate import Errors, Validation
 from excitor.robots.arrays import FloatArray, finite
 
@@ -128,207 +111,54 @@ BASELINES = {
 }
 
 
-def errors_section(data: Mapping[str, Any]) -> Markup:
+def errors_context(data: Mapping[str, Any]) -> dict[str, Any] | None:
     """Show relative errors per joint, held out and in training, beside three baselines."""
-    blocks = [_errors(entry, subtable(data, "robot")) for entry in entries(data, "errors")]
-    hint = (
-        "Of joint torques: the norm of measured less predicted, over the norm of measured. Below the identified model "
-        "stand three baselines, which need no identification. Noise is what does not repeat between periods."
-    )
-    return card("errors", "Torque errors beside the baselines", *blocks, hint=hint)
+    found = entries(data, "errors")
+    return {"errors": found, "units": torque_units(data), "baselines": BASELINES} if found else None
 
 
-def _errors(entry: Mapping[str, Any], robot: Mapping[str, Any]) -> Markup:
-    joints, model = entries(entry, "joints"), subtable(entry, "model")
-    headings = [("", ""), *((str(joint), "n") for joint in joints), ("all joints", "n")]
-    label = "identified model, training data" if entry.get("training") else "identified model"
-    rows = [("model", [label, *_relative(model)])]
-    rows += [
-        ("", [BASELINES.get(str(name), str(name)), *_relative(errors)])
-        for name, errors in subtable(entry, "baselines").items()
-    ]
-    units = dict(zip(entries(robot, "joints"), entries(robot, "torque_units"), strict=False))
-    rms = [
-        number_cell(f"{show(x, 3)} {units.get(joint, '')}", x)
-        for joint, x in zip(joints, entries(model, "rmse"), strict=False)
-    ]
-    noise = subtable(entry, "noise")
-    if noise:
-        rows.append(("", ["noise alone, which no model predicts", *_relative(noise)]))
-    rows.append(("", ["error of the identified model, root mean square", *rms, ""]))
-    runs = ", ".join(str(run) for run in entries(entry, "runs"))
-    title = (
-        "Training error: runs the model was fitted to"
-        if entry.get("training")
-        else "Held-out error: runs it has not seen"
-    )
-    count = f"{runs} ({entry.get('n_rows')} equations)"
-    return joined(
-        [element("h3", title), element("p", count, class_="hint"), html_table(headings, rows, class_="errors pinned")]
-    )
+def runs_context(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Show each run's curves; one run is shown at a time."""
+    keys = ("name", "role", "log", "static", "n_samples", "n_drawn", "sample_rate_hz", "duration_s")
+    runs = [{key: run.get(key) for key in keys} | {"drawn": "joints" in run} for run in entries(data, "runs")]
+    return {"runs": runs} if runs else None
 
 
-def _relative(errors: Mapping[str, Any]) -> list[Cell]:
-    values = [*entries(errors, "relative"), errors.get("total")]
-    return [number_cell(percent(x), x) for x in values]
-
-
-def runs_section(data: Mapping[str, Any]) -> Markup:
-    """Write placeholders of each run's curves; one run is shown at a time."""
-    runs = entries(data, "runs")
-    tabs = [
-        element(
-            "button",
-            str(run.get("name", "")),
-            element("small", _role(run)),
-            type="button",
-            role="tab",
-            data_run=k,
-            aria_selected="false",
-        )
-        for k, run in enumerate(runs)
-    ]
-    bodies = [
-        element(
-            "div",
-            element("p", element("b", str(run.get("name", ""))), f", {_words(run)}", class_="run-words"),
-            chart("run", class_="plots") if run.get("joints") else element("p", "Not drawn: there are too many runs."),
-            class_="run-body",
-            data_run=k,
-        )
-        for k, run in enumerate(runs)
-    ]
-    hint = (
-        "Drag across a plot to zoom into a span of time, in all of them at once; double-click for the whole run. "
-        "Point at a moment to read its values."
-    )
-    return card(
-        "runs",
-        "Measured and predicted torques",
-        element("nav", *tabs, id="tabs", role="tablist", aria_label="Runs"),
-        element("div", _legend(), _zoom(), class_="with-switch"),
-        *bodies,
-        hint=hint,
-    )
-
-
-def _role(run: Mapping[str, Any]) -> str:
-    return "training: fitted to it" if run.get("role") == "training" else "validation: not seen"
-
-
-def _words(run: Mapping[str, Any]) -> str:
-    if run.get("static"):
-        return f"{_role(run)}; {run.get('n_samples')} poses held, from {run.get('log')}"
-    drawn = "" if run.get("n_drawn") == run.get("n_samples") else f", thinned to {run.get('n_drawn')} as it was fitted"
-    return (
-        f"{_role(run)}; {run.get('n_samples')} samples at {show(run.get('sample_rate_hz'))} Hz{drawn}, "
-        f"{show(run.get('duration_s'))} s, from {run.get('log')}"
-    )
-
-
-def _legend() -> Markup:
-    names = ("measured", "predicted", "residual")
-    return element("p", *(element("span", name, class_=f"key k-{name}") for name in names), class_="legend")
-
-
-def _zoom() -> Markup:
-    buttons = [("in", "+", "Zoom in"), ("out", MINUS, "Zoom out"), ("back", "◀", "Earlier"), ("on", "▶", "Later")]
-    made = [element("button", sign, type="button", data_zoom=key, aria_label=words) for key, sign, words in buttons]
-    whole = element("button", "whole run", type="button", data_zoom="all")
-    return element("span", *made, whole, class_="choice", id="zoom")
-
-
-def residuals_section(data: Mapping[str, Any]) -> Markup:
+def residuals_context(data: Mapping[str, Any]) -> dict[str, Any] | None:
     """Show residuals' histogram, correlation in time and trend over velocity, joint by joint."""
-    blocks = [_block(entry, k, subtable(data, "robot")) for k, entry in enumerate(entries(data, "residuals"))]
-    hint = (
-        "Left: how often residuals of a size occur, beside a normal distribution. Middle: correlation with what comes "
-        "a lag later; within the dashed lines it looks white. Right: mean residual over velocity with its spread; "
-        "a trend, or a step at 0, is friction that the model does not have. Residuals that are correlated in time have "
-        "less information: the table lists how many samples count as one."
-    )
-    return card("residuals", "Residuals", *blocks, hint=hint)
-
-
-def _block(entry: Mapping[str, Any], number: int, robot: Mapping[str, Any]) -> Markup:
-    units = dict(zip(entries(robot, "joints"), entries(robot, "torque_units"), strict=False))
-    title = "Residuals on training data" if entry.get("training") else "Residuals on validation data (not seen)"
-    rows = [
-        (
-            "",
-            [
-                str(joint.get("joint", "")),
-                number_cell(
-                    show(subtable(joint, "histogram").get("sigma"), 3), subtable(joint, "histogram").get("sigma")
-                ),
-                Cell(units.get(joint.get("joint"), ""), "u"),
-                number_cell(
-                    percent(subtable(joint, "histogram").get("beyond_three_sigma")),
-                    subtable(joint, "histogram").get("beyond_three_sigma"),
-                ),
-                "yes" if subtable(joint, "autocorrelation").get("white") else "no",
-                number_cell(
-                    show(subtable(joint, "autocorrelation").get("inflation"), 3),
-                    subtable(joint, "autocorrelation").get("inflation"),
-                ),
+    found = [
+        {
+            "training": entry["training"],
+            "joints": [
+                {
+                    "joint": joint["joint"],
+                    "sigma": joint["histogram"]["sigma"],
+                    "beyond": joint["histogram"]["beyond_three_sigma"],
+                    "white": joint["autocorrelation"]["white"],
+                    "inflation": joint["autocorrelation"]["inflation"],
+                }
+                for joint in entry["joints"]
             ],
-        )
-        for joint in entries(entry, "joints")
+        }
+        for entry in entries(data, "residuals")
     ]
-    headings = [
-        ("joint", ""),
-        ("root mean square", "n"),
-        ("unit", ""),
-        ("beyond three deviations (normal: 0.27 %)", "n"),
-        ("white", ""),
-        ("samples that count as one", "n"),
-    ]
-    inner = joined([html_table(headings, rows), chart("residuals", data_entry=number)])
-    if number == 0:
-        return joined([element("h3", title), inner])
-    return element("details", element("summary", title), inner)
+    return {"residuals": found, "units": torque_units(data)} if found else None
 
 
-def split_section(data: Mapping[str, Any]) -> Markup:
-    """Write the components of the torques in one run."""
-    split = subtable(data, "split")
-    robot = subtable(data, "robot")
-    joints = entries(split, "joints")
-    names = list(subtable(joints[0], "parts")) if joints else []
-    keys = [element("span", name, class_=f"key p{k}") for k, name in enumerate(names)]
-    cells = [_shares(str(name), joint, names) for name, joint in zip(entries(robot, "joints"), joints, strict=False)]
-    headings = [
-        ("joint", ""),
-        ("root mean square of each part", ""),
-        *((name, "n") for name in names),
-        ("predicted", "n"),
-        ("unit", ""),
+def split_context(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Show the components of the torques in one run; shares are of the sum of all components' root mean squares."""
+    split, names = subtable(data, "split"), entries(subtable(data, "robot"), "joints")
+    found = entries(split, "joints")
+    if not found:
+        return None
+    rows = [
+        {
+            "joint": name,
+            "unit": torque_units(data).get(name, ""),
+            "rms": joint["rms"],
+            "share": {part: 100.0 * x / (sum(joint["rms"].values()) or 1.0) for part, x in joint["rms"].items()},
+            "predicted": joint["rms_predicted"],
+        }
+        for name, joint in zip(names, found, strict=False)
     ]
-    units = entries(robot, "torque_units")
-    rows = [("", [*row, Cell(unit, "u")]) for row, unit in zip(cells, units, strict=False)]
-    hint = (
-        f"Predicted torques of run {split.get('run', '')!s}, "
-        f"{'which the model has not seen' if split.get('role') == 'validate' else 'which is training data'}, by their "
-        "cause; they add up to the prediction. Inertia of a rotor that regroups with a link's counts as the link's. "
-        "Drag across to zoom."
-    )
-    return card(
-        "split",
-        "Torques by cause",
-        element("p", *keys, element("span", "measured", class_="key k-measured"), class_="legend"),
-        html_table(headings, rows, class_="shares"),
-        chart("split", class_="plots"),
-        hint=hint,
-    )
-
-
-def _shares(name: str, joint: Mapping[str, Any], names: list[str]) -> list[Any]:
-    rms = subtable(joint, "rms")
-    total = sum(rms.get(part) or 0.0 for part in names) or 1.0
-    bars = [
-        element("b", class_=f"p{k}", style=f"width:{100 * (rms.get(part) or 0.0) / total:.2f}%", title=part)
-        for k, part in enumerate(names)
-    ]
-    whole = joint.get("rms_predicted")
-    numbers = [number_cell(show(rms.get(part), 3), rms.get(part)) for part in names]
-    return [element("b", name), Cell(element("i", *bars), "stack"), *numbers, number_cell(show(whole, 3), whole)]
+    return {"run": split["run"], "role": split["role"], "parts": list(found[0]["parts"]), "rows": rows}

@@ -1,7 +1,8 @@
-"""HTML building blocks: elements and tables with escaped text, embedded data, and numbers with units.
+"""Pages: templates with escaped text, embedded data, and numbers with units.
 
-Styles and scripts are part of the page, which needs no network. Data inside a page are rounded and finite, and cannot
-end the element that holds them.
+All pages extend `assets/base.html` and use the macros of `assets/macros.html`. Styles and scripts are part of the page,
+which needs no network; its content security policy admits no other script. Data inside a page are rounded and finite,
+and cannot end the element that holds them.
 """
 
 import base64
@@ -9,104 +10,20 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.dynamics import frame_pose, link_poses
 from excitor.robots.robot import Robot
 
-
-def element(name: str, *content: Any, **attributes: Any) -> Markup:
-    """Write an element; `class_` and `data_x` become class and data-x, attributes that are None are left out."""
-    inner = Markup("").join(map(safe, content))
-    return Markup("{}{}</{}>").format(opened(name, **attributes), inner, Markup(name))
-
-
-def safe(part: Any) -> Markup:
-    """Escape text that is not markup."""
-    return part if isinstance(part, Markup) else escape(seen(str(part)))
-
-
-def opened(name: str, **attributes: Any) -> Markup:
-    """Write an element's start tag: the whole element for an input."""
-    words = [
-        Markup('{}="{}"').format(key.rstrip("_").replace("_", "-"), safe(value))
-        for key, value in attributes.items()
-        if value is not None
-    ]
-    return Markup("<{}>").format(Markup(" ").join([Markup(name), *words]))
-
-
-def joined(parts: Iterable[Any]) -> Markup:
-    """Join parts by newlines."""
-    return Markup("\n").join(map(safe, parts))
-
-
-def card(identifier: str, title: str, *content: Any, hint: str = "") -> Markup:
-    """Write a section with its heading."""
-    head = [element("h2", title)] + ([element("p", hint, class_="hint")] if hint else [])
-    return element("section", *head, *content, class_="card", id=identifier)
-
-
-def items(sentences: Sequence[Any]) -> Markup:
-    """Write a list, nothing where it is empty."""
-    return element("ul", *(element("li", sentence) for sentence in sentences)) if sentences else Markup("")
-
-
-def chart(name: str, **attributes: Any) -> Markup:
-    """Write a placeholder that the script draws into."""
-    return element("div", data_chart=name, **attributes)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A table's cell: its content, and its sort key."""
-
-    content: Any
-    class_: str | None = None
-    number: float | None = None
-
-
-def cell(content: Any) -> Cell:
-    """Write a cell of text."""
-    return content if isinstance(content, Cell) else Cell(content)
-
-
-def number_cell(text: str, value: float | None) -> Cell:
-    """Write a cell of a number, aligned and sorted as one."""
-    return Cell(text, "n", value)
-
-
-def table(
-    headings: Sequence[tuple[str, str]],
-    rows: Iterable[tuple[str, Sequence[Any]]],
-    *,
-    sortable: bool = False,
-    class_: str = "",
-) -> Markup:
-    """Write a table that scrolls: headings with their class, rows with theirs."""
-    heads = [
-        element("th", element("button", words, type="button") if sortable and words else words, class_=kind or None)
-        for words, kind in headings
-    ]
-    body = [element("tr", *map(_cell, cells), class_=kind or None) for kind, cells in rows]
-    classes = " ".join(filter(None, (class_, "sortable" if sortable else "")))
-    whole = element("table", element("thead", element("tr", *heads)), element("tbody", *body), class_=classes or None)
-    return element("div", whole, class_="scroll", tabindex="0")
-
-
-def _cell(content: Any) -> Markup:
-    made = cell(content)
-    if made.class_ == "n":
-        return element("td", made.content, class_="n", data_number="" if made.number is None else repr(made.number))
-    return element("td", made.content, class_=made.class_)
-
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 ASSETS = "excitor.experiments.report.assets"
 
@@ -116,14 +33,74 @@ def text(name: str) -> str:
     return files(ASSETS).joinpath(name).read_text(encoding="utf-8")
 
 
-def joined_script(shared: Iterable[str], own: Iterable[str]) -> str:
-    """Join scripts, shared ones first, each of which defines one name."""
-    return "\n".join(["'use strict';", *(text(name) for name in (*shared, *own))])
+SHARED_SCRIPTS = (
+    "camera.js",
+    "raster.js",
+    "zones.js",
+    "scene.js",
+    "svg.js",
+    "orbit.js",
+    "tables.js",
+    "matrix_charts.js",
+)
 
 
-def script_hash(script: str) -> str:
-    """Compute a script's digest for a content security policy."""
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+def page(
+    template: str,
+    context: Mapping[str, Any],
+    *,
+    scripts: Iterable[str] = (),
+    styles: Iterable[str] = (),
+    data: tuple[str, Any] = ("", None),
+) -> str:
+    """Write a page with its styles, the scripts that it runs, and the data that these draw, by the element's id."""
+    script = "\n".join(["'use strict';", *map(text, scripts)]) if scripts else ""
+    return (
+        environment()
+        .get_template(template)
+        .render(
+            context,
+            style=Markup("\n".join(map(text, ("page.css", *styles)))),
+            script=Markup(script),
+            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            drawn_id=data[0],
+            embedded=embed(data[1]),
+        )
+    )
+
+
+@cache
+def environment() -> "Environment":
+    """Make the templates' environment: all that is printed is escaped, and no filter marks text as markup."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    made = Environment(
+        loader=FunctionLoader(text),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_printed,
+    )
+    del made.filters["safe"]
+    made.filters.update(show=show, percent=percent, beside=beside, unit=unit_words)
+    made.filters.update(tier=tier, bar=bar, numeric=_numeric)
+    made.globals.update(zip=zip, NONE=NONE)
+    macros = vars(made.get_template("macros.html").module)
+    made.globals.update({name: macro for name, macro in macros.items() if not name.startswith("_")})
+    return made
+
+
+def _printed(value: Any) -> Any:
+    """Write what is missing as a dash, and characters that hide or reverse text by their code points."""
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return NONE
+    return seen(value) if type(value) is str else value
+
+
+def _numeric(names: Iterable[Any]) -> list[tuple[str, str]]:
+    """Make headings of columns of numbers."""
+    return [(str(name), "n") for name in names]
 
 
 STICK = 0.02  # m: radius that links are drawn with where a robot states no capsules
@@ -173,10 +150,8 @@ DIGITS = 5  # of every number that is drawn
 GRID = 1e4  # positions of bodies are whole tenths of a millimetre
 
 
-def embed(data: Any) -> str:
+def embed(data: Any) -> Markup:
     """Write data as JSON that may stand inside a script element: no `<`, `>` or `&` in it."""
-    from markupsafe import Markup
-
     text = json.dumps(compact(data), allow_nan=False, separators=(",", ":"))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -240,6 +215,12 @@ def entries(data: Mapping[str, Any], key: str) -> list[Any]:
     """Return a list, empty where it is missing."""
     value = data.get(key)
     return [] if value is None else list(value)
+
+
+def torque_units(data: Mapping[str, Any]) -> dict[str, str]:
+    """Map the joints of a report to the units of their torques."""
+    robot = subtable(data, "robot")
+    return dict(zip(entries(robot, "joints"), entries(robot, "torque_units"), strict=False))
 
 
 def show(value: Any, digits: int = 4) -> str:

@@ -1,135 +1,295 @@
-"""Report as one self-contained HTML page.
+"""Report as one self-contained HTML page, made of sections.
 
-It holds untrusted text (names, findings, file names). `html` escapes what becomes HTML, `embed` what becomes data, the
-script writes text nodes only, and a content security policy admits no other script.
+A section is a title, a function that selects what it shows from the data of report.json, and a jinja2 template. It
+holds untrusted text (names, findings, file names): templates escape all that they print, and no section can mark text
+as markup.
 """
 
-from collections.abc import Mapping
-from typing import Any
+import copy
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from excitor.experiments.report.bodies import bodies_section
+from excitor.experiments.report.bodies import bodies_context
 from excitor.experiments.report.campaign import (
-    alignment_section,
-    planned_section,
-    processing_section,
-    provenance_section,
-    tracking_section,
+    alignment_context,
+    planned_context,
+    processing_context,
+    provenance_context,
+    tracking_context,
 )
-from excitor.experiments.report.fit import errors_section, residuals_section, runs_section, split_section
-from excitor.experiments.report.html import element, embed, entries, joined, joined_script, safe, script_hash, text
-from excitor.experiments.report.html import subtable as table
+from excitor.experiments.report.fit import errors_context, residuals_context, runs_context, split_context
+from excitor.experiments.report.html import SHARED_SCRIPTS, entries, environment, page, seen, subtable, text
 from excitor.experiments.report.parameters import (
-    correlation_section,
-    parameters_section,
-    spectrum_section,
-    standard_section,
+    correlation_context,
+    parameters_context,
+    spectrum_context,
+    standard_context,
 )
-from excitor.experiments.report.verdict import verdict_section
+from excitor.robots.errors import ExcitorError
+from excitor.robots.plugins import Members
 
-SHARED_SCRIPTS = (
-    "camera.js",
-    "raster.js",
-    "zones.js",
-    "scene.js",
-    "svg.js",
-    "orbit.js",
-    "tables.js",
-    "matrix_charts.js",
-)
+if TYPE_CHECKING:
+    from jinja2 import Template
+
 SCRIPTS = ("ellipsoids.js", "time_plots.js", "residual_charts.js", "viewer.js", "report.js")
-CONTENTS = (
-    ("errors", "errors", errors_section),
-    ("runs", "torques", runs_section),
-    ("parameters", "parameters", parameters_section),
-    ("planned", "planned and achieved", planned_section),
-    ("alignment", "alignment", alignment_section),
-    ("tracking", "feed-forward", tracking_section),
-    ("bodies", "links", bodies_section),
-    ("standard", "consistent model", standard_section),
-    ("split", "causes of torque", split_section),
-    ("residuals", "residuals", residuals_section),
-    ("spectrum", "excitation", spectrum_section),
-    ("correlation", "look-alikes", correlation_section),
-    ("processing", "processing", processing_section),
-    ("provenance", "provenance", provenance_section),
+Data = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section of the report: its template shows what `context` selects from the data of report.json.
+
+    A context is plain data, or None where there is nothing to show. The template is jinja2; it has the filters `show`,
+    `percent`, `beside` and `unit`, and the macros of `assets/macros.html`, such as `table` and `number`. `link` is the
+    section's entry in the contents.
+    """
+
+    name: str
+    title: str
+    context: Callable[[Data], Data | None]
+    template: str
+    link: str = ""
+
+
+def _built_in(name: str, link: str, title: str, context: Callable[[Data], Data | None]) -> Section:
+    return Section(name, title, context, text(f"{name}.html"), link)
+
+
+BUILT_IN = (
+    _built_in("errors", "errors", "Torque errors beside the baselines", errors_context),
+    _built_in("runs", "torques", "Measured and predicted torques", runs_context),
+    _built_in("parameters", "parameters", "Parameters", parameters_context),
+    _built_in("planned", "planned and achieved", "Planned and achieved", planned_context),
+    _built_in("alignment", "alignment", "Alignment of the logs with the plan", alignment_context),
+    _built_in("tracking", "feed-forward", "How well would it be followed?", tracking_context),
+    _built_in("bodies", "links", "Links and their inertia", bodies_context),
+    _built_in("standard", "consistent model", "Parameters of the physically consistent model", standard_context),
+    _built_in("split", "causes of torque", "Torques by cause", split_context),
+    _built_in("residuals", "residuals", "Residuals", residuals_context),
+    _built_in("spectrum", "excitation", "Excitation of the parameters", spectrum_context),
+    _built_in("correlation", "look-alikes", "Correlation of the parameters", correlation_context),
+    _built_in("processing", "processing", "Processing of the data", processing_context),
+    _built_in("provenance", "provenance", "Provenance", provenance_context),
 )
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'; img-src data:"
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<title>{title}</title>
-<style>
-{style}
-</style>
-</head>
-<body>
-{body}
-</body>
-</html>
-"""
+SECTIONS: Members[Section] = Members(
+    "excitor.report_sections",
+    {section.name: section for section in BUILT_IN},
+    lambda section: check_section(section),
+)
 
 
-def report_page(data: Mapping[str, Any]) -> str:
+def report_page(data: Data) -> str:
     """Write a report, given as in report.json, as one HTML page."""
-    sections = [(name, words, section(data)) for name, words, section in CONTENTS]
-    links = [element("a", words, href=f"#{name}") for name, words, made in sections if made]
-    script = joined_script(SHARED_SCRIPTS, SCRIPTS)
-    body = [
-        _header(data),
-        verdict_section(data),
-        element("nav", *links, id="contents", aria_label="Contents"),
-        element("noscript", element("p", "Curves and the robot in motion need JavaScript.", class_="banner unknown")),
-        *(made for _, _, made in sections),
-        element(
-            "footer", f"Written by excitor {table(data, 'provenance').get('excitor', '')}. This file needs no other."
-        ),
-        element("script", embed(drawn(data)), type="application/json", id="report"),
-        element("script", Markup(script)),
-    ]
-    return whole_page(f"Report: {data.get('name', '')}", body, script)
+    context = {
+        "name": data.get("name", ""),
+        "robot": subtable(data, "robot").get("title", ""),
+        "version": subtable(data, "provenance").get("excitor", ""),
+        "verdict": subtable(data, "verdict"),
+        "remarks": [finding["sentence"] for finding in entries(data, "findings") if finding["level"] != "doubtful"],
+        "sections": [section for name in SECTIONS if (section := shown(name, data)) is not None],
+    }
+    scripts = (*SHARED_SCRIPTS, *SCRIPTS)
+    return page("report.html", context, scripts=scripts, styles=("report.css",), data=("report", drawn(data)))
 
 
-def whole_page(title: str, body: list[Markup], script: str, style: str = "") -> str:
-    """Write a page around its body; only that script may run. `style` comes after the report's."""
-    page = Markup(PAGE).format(
-        title=safe(title),
-        policy=Markup(POLICY).format(Markup(script_hash(script))),
-        style=Markup(f"{text('page.css')}\n{text('report.css')}\n{style}"),
-        body=joined(body),
-    )
-    return str.__str__(page)  # Markup escapes whatever is done to it
+def shown(name: str, data: Data) -> Data | None:
+    """Write a section for a page; a member from elsewhere that fails is shown as a sentence."""
+    try:
+        section = SECTIONS[name]
+        body = rendered(section, data)
+        if section not in BUILT_IN and body and (problem := next(Fragment(body).problems(), "")):
+            raise ExcitorError(f"section {name!r}: {problem}")
+    except ExcitorError as error:
+        section, body = Section(name, name, dict, ""), Markup("<p>{}</p>").format(seen(f"Left out: {error}"))
+    if body is None:
+        return None
+    return {"name": section.name, "title": section.title, "link": section.link or section.title, "body": body}
 
 
-def drawn(data: Mapping[str, Any]) -> dict[str, Any]:
+def rendered(section: Section, data: Data) -> Markup | None:
+    """Write a section's content; None where it has none. ExcitorError where its context or its template fails."""
+    try:
+        context = section.context(data)
+        if context is None:
+            return None
+        return Markup(_compiled(section.template).render(_plain(context)))
+    except Exception as error:  # whatever a section from elsewhere does
+        if section in BUILT_IN:
+            raise
+        raise ExcitorError(f"section {section.name!r}: raises {type(error).__name__}: {error}") from None
+
+
+@cache
+def _compiled(template: str) -> "Template":
+    """Compile a section's template; ExcitorError where it turns escaping off."""
+    from jinja2.nodes import ScopedEvalContextModifier
+
+    if environment().parse(template).find(ScopedEvalContextModifier) is not None:
+        raise ExcitorError("its template turns escaping off with {% autoescape %}; remove that")
+    return environment().from_string(template)
+
+
+def _plain(value: Any) -> Any:
+    """Make markup in a context plain text: only templates and their macros write markup."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, Mapping):
+        return {_plain(key): _plain(entry) for key, entry in value.items()}
+    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def drawn(data: Data) -> dict[str, Any]:
     """Select the data that the script draws."""
-    bodies = table(data, "bodies")
+    bodies = subtable(data, "bodies")
     return {
-        "robot": table(data, "robot"),
+        "robot": subtable(data, "robot"),
         "runs": [
             {key: run[key] for key in ("name", "role", "static", "time", "joints") if key in run}
             for run in entries(data, "runs")
         ],
-        "split": table(data, "split"),
-        "spectrum": entries(table(data, "spectrum"), "values"),
-        "correlation": table(data, "correlation"),
+        "split": subtable(data, "split"),
+        "spectrum": entries(subtable(data, "spectrum"), "values"),
+        "correlation": subtable(data, "correlation"),
         "residuals": entries(data, "residuals"),
         "bodies": {key: bodies.get(key) for key in ("links", "base_capsules", "capsules", "frames")},
     }
 
 
-def _header(data: Mapping[str, Any]) -> Markup:
-    return element(
-        "header",
-        element("h1", str(data.get("name", ""))),
-        element(
-            "p",
-            "Identification of ",
-            element("b", str(table(data, "robot").get("title", ""))),
-            ": a model of its torques, and its uncertainty.",
-        ),
-    )
+ATTACK = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>"
+EXAMPLE = "example_report.json"
+KEYED = ("sha256", "baselines", "parts", "rms", "settings")  # whose keys are names
+NO_TEXT = re.compile(r"\b(nan|NaN|None|inf|undefined)\b")
+VOID = {"br", "col", "hr", "img", "input", "wbr"}
+REFUSED = {"script", "style", "link", "meta", "base", "iframe", "object", "embed", "form", "section", "html", "body"}
+WITHIN = {  # element -> those that it may stand in
+    "li": {"ul", "ol"},
+    "dt": {"dl"},
+    "dd": {"dl"},
+    "thead": {"table"},
+    "tbody": {"table"},
+    "tr": {"thead", "tbody"},
+    "td": {"tr"},
+    "th": {"tr"},
+    "summary": {"details"},
+}
+LINKS = {"src", "href", "srcset", "action", "formaction", "poster", "background", "ping", "xlink:href"}
+BLOCKS = {"p", "div", "ul", "ol", "dl", "table", "pre", "details", "h2", "h3", "h4", "nav"}  # that no paragraph holds
+
+
+def check_section(section: Section) -> None:
+    """Run the conformance suite of report sections; ExcitorError lists everything that a section does not fulfil.
+
+    Args:
+        section: a Section.
+
+    It has a name and a title. Of an example report, of one with hostile names, of parts of one and of none it writes
+    the same text twice, or nothing: well-formed HTML without scripts or resources of its own, in which names are words.
+
+    >>> import excitor as ex
+    >>> ex.check_section(ex.Section("motto", "Motto", lambda data: {"name": data.get("name")}, "<p>Of {{ name }}.</p>"))
+    """
+    if not isinstance(section, Section):
+        raise ExcitorError(
+            f"section {section!r}: is {type(section).__name__}, expected a Section(name, title, context, template)"
+        )
+    problems = list(_named(section)) or list(dict.fromkeys(_problems(section)))
+    if problems:
+        raise ExcitorError(f"section {section.name!r}: {'; '.join(problems)}")
+
+
+def example_reports() -> dict[str, Data]:
+    """Report data that every section is tried on: complete, with hostile names, each part alone missing, and empty."""
+    complete: Data = json.loads(text(EXAMPLE))
+    lacking = {f"without {key!r}": {k: part for k, part in complete.items() if k != key} for key in complete}
+    return {"complete": complete, "with hostile names": hostile(complete), "empty": {}, **lacking}
+
+
+def hostile(value: Any, attack: str = "") -> Any:
+    """Put an attack behind every text of some data, and behind keys that are names."""
+    if isinstance(value, str):
+        return value + ATTACK
+    if isinstance(value, Mapping):
+        return {key + attack: hostile(entry, ATTACK if key in KEYED else "") for key, entry in value.items()}
+    return [hostile(entry) for entry in value] if isinstance(value, list) else value
+
+
+def _named(section: Section) -> Iterator[str]:
+    if not isinstance(section.name, str) or not re.fullmatch("[a-z][a-z0-9-]*", section.name):
+        yield f"its name is {section.name!r}, expected lower-case letters, digits and dashes"
+    if not isinstance(section.title, str) or not section.title.strip():
+        yield f"its title is {section.title!r}, expected words"
+    if not callable(section.context) or not isinstance(section.template, str):
+        yield "its context is no function, or its template no text"
+
+
+def _problems(section: Section) -> Iterator[str]:
+    for name, data in example_reports().items():
+        before = copy.deepcopy(data)
+        try:
+            body = rendered(section, data)
+        except ExcitorError as error:
+            yield f"of a report that is {name} {error}"
+            return
+        if data != before:
+            yield "changes the report's data"
+        if body != rendered(section, data):
+            yield "writes another text the second time"
+        if body is not None:
+            yield from (f"of a report that is {name}, {problem}" for problem in Fragment(body).problems())
+
+
+class Fragment(HTMLParser):
+    """A part of a page, read as a browser would read it."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self._open: list[str] = []
+        self._words: list[str] = []
+        self._found: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Check an element's place and attributes."""
+        parent = self._open[-1] if self._open else ""
+        if tag in REFUSED:
+            self._found.append(f"it has an element <{tag}>, which no section may have")
+        if parent not in WITHIN.get(tag, {parent}) or (tag in BLOCKS and "p" in self._open):
+            self._found.append(f"an element <{tag}> stands in <{parent or 'no element'}>")
+        for name, value in attrs:
+            local = (value or "").startswith("data:image/" if name == "src" else "#")
+            if name.startswith("on") or (name in LINKS and not local):
+                self._found.append(f"an attribute is {name}={value!r}, which asks for something outside the page")
+            if name == "style" and "url(" in (value or ""):
+                self._found.append("a style asks for something outside the page")
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Check that elements close in order."""
+        if tag in VOID:
+            return
+        if not self._open or self._open.pop() != tag:
+            self._found.append(f"</{tag}> closes no open element")
+
+    def handle_data(self, data: str) -> None:
+        """Keep the words."""
+        self._words.append(data)
+
+    def problems(self) -> Iterator[str]:
+        """List everything that is wrong."""
+        yield from self._found
+        if self._open:
+            yield f"<{self._open[-1]}> is not closed"
+        words = " ".join(self._words)
+        if word := NO_TEXT.search(words):
+            yield f"its text has {word[0]!r}"
+        if not words.strip() and not self._found and "data-chart" not in self.rawdata:
+            yield "it is empty; return None as its context where there is nothing to show"

@@ -1,32 +1,12 @@
-"""Sections of the report on parameters: values, intervals, meaning, origin, and excitation by the runs."""
+"""Report on parameters: values, intervals, meaning, origin, and excitation by the runs."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from excitor.experiments.report.evidence import Evidence, ValidationEvidence
-from excitor.experiments.report.html import (
-    NONE,
-    Cell,
-    bar,
-    beside,
-    card,
-    chart,
-    compact,
-    element,
-    entries,
-    number_cell,
-    percent,
-    show,
-    subtable,
-    tier,
-    unit_words,
-)
-from excitor.experiments.report.html import (
-    table as html_table,
-)
+from excitor.experiments.report.html import compact, entries, subtable
 from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.base import base_parameters, regroupings
 from excitor.robots.parameters import layout, prior
@@ -146,123 +126,28 @@ def spectrum_data(evidence: Evidence) -> dict[str, Any]:
     return {"values": compact(evidence.model.singular_values), "condition": finite(evidence.model.condition)}
 
 
-SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
-HEADINGS = [
-    ("parameter", ""),
-    ("value", "n"),
-    ("95 % interval", "n"),
-    ("unit", ""),
-    (f"{SIGMA} / value", "n"),
-    ("", ""),
-    ("prior", "n"),
-    ("torque / residual", "n"),
-    ("stands for", ""),
-    ("first term known by", ""),
-]
 KNOWN_BY = {"data-determined": "the data", "prior-dominated": "the prior", "assumed zero": "assumed zero"}
 
 
-def parameters_section(data: Mapping[str, Any]) -> Markup:
-    """List the base parameters with their intervals."""
-    rows = [_row(row) for row in entries(data, "parameters")]
-    hint = (
-        "Combinations of parameters that torques can show; click a heading to sort. Bars are logarithmic: the standard "
-        "deviation as a share of the value, 0.1 % at the left and 100 % at the right. Torque / residual: the "
-        "parameter's torque, in units of the residuals; below 1 it is not essential (*). A value is "
-        "that of the whole sum, as the data determine it. No data determine the share of its first term in full: "
-        "the last column states whether the data or the prior determine it in the physically consistent model."
-    )
-    return card(
-        "parameters", "Parameters", html_table(HEADINGS, rows, sortable=True, class_="parameters pinned"), hint=hint
-    )
+def parameters_context(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Show the base parameters with their intervals."""
+    rows = entries(data, "parameters")
+    return {"parameters": rows, "known_by": KNOWN_BY} if rows else None
 
 
-def _row(row: Mapping[str, Any]) -> tuple[str, list[Any]]:
-    relative, name = row.get("relative"), element("b", str(row.get("name", "")))
-    length = element("i", element("b", style=f"width:{bar(relative)}%"))
-    kept = bool(row.get("kept"))
-    sigma = row.get("sigma")
-    interval = f"{beside(row.get('low'), sigma)} … {beside(row.get('high'), sigma)}" if kept else NONE
-    needed = show(row.get("contribution"), 3) + ("" if row.get("essential") else " *") if kept else "left out"
-    return tier(relative), [
-        name,
-        number_cell(beside(row.get("value"), sigma), row.get("value")),
-        number_cell(interval, row.get("low")),
-        Cell(unit_words(row.get("unit")), "u"),
-        number_cell(percent(relative), relative),
-        Cell(length, "bar"),
-        number_cell(show(row.get("prior")), row.get("prior")),
-        number_cell(needed, row.get("contribution") if kept else None),
-        Cell(str(row.get("regrouping", "")), "formula"),
-        KNOWN_BY.get(str(row.get("label")), NONE),
-    ]
-
-
-def standard_section(data: Mapping[str, Any]) -> Markup:
-    """List the standard parameters of the consistent model, in a folded section."""
+def standard_context(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Show the standard parameters of the consistent model, in a folded section."""
     rows = entries(data, "standard")
-    if not rows:
-        return Markup("")
-    headings = [
-        ("parameter", ""),
-        ("value", "n"),
-        (SIGMA, "n"),
-        ("unit", ""),
-        ("prior", "n"),
-        ("data's share", "n"),
-        ("known by", ""),
-    ]
-    made = [
-        (
-            "",
-            [
-                element("b", str(row.get("name", ""))),
-                number_cell(show(row.get("value"), 5), row.get("value")),
-                number_cell(show(row.get("sigma"), 3), row.get("sigma")),
-                Cell(unit_words(row.get("unit")), "u"),
-                number_cell(show(row.get("prior")), row.get("prior")),
-                number_cell(percent(row.get("share")), row.get("share")),
-                KNOWN_BY.get(str(row.get("label")), NONE) + (", on a bound" if row.get("on_a_bound") else ""),
-            ],
-        )
-        for row in rows
-    ]
-    whole = element(
-        "details",
-        element("summary", f"Show all {len(rows)} parameters"),
-        html_table(headings, made, sortable=True, class_="pinned"),
-    )
-    hint = (
-        "One physically possible set of parameters, among many that give the same torques. A share is that part of a "
-        "parameter's information that comes from the data; the rest is the prior's."
-    )
-    return card("standard", "Parameters of the physically consistent model", whole, hint=hint)
+    return {"parameters": rows, "known_by": KNOWN_BY} if rows else None
 
 
-def spectrum_section(data: Mapping[str, Any]) -> Markup:
-    """Write the singular values of the equations."""
-    hint = (
-        "Singular values of the column-normalised training equations. Largest over smallest is the condition number, "
-        f"{show(subtable(data, 'spectrum').get('condition'))}: a dot that falls off is a combination that hardly shows."
-    )
-    return card("spectrum", "Excitation of the parameters", chart("spectrum"), hint=hint)
+def spectrum_context(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Show the singular values of the equations."""
+    spectrum = subtable(data, "spectrum")
+    return {"condition": spectrum["condition"]} if spectrum else None
 
 
-def correlation_section(data: Mapping[str, Any]) -> Markup:
-    """Write the correlated columns of the runs."""
+def correlation_context(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Show the correlated columns of the runs."""
     found = subtable(data, "correlation")
-    shown, whole = len(found.get("names", ())), found.get("n_columns", 0)
-    hint = (
-        "Correlation of the parameters' effects on the torques of the training runs, joints weighted by their "
-        "residuals. Faint is good: the two are separable. Strong red (same sign) or blue (opposite sign) is not. "
-        "Point at a cell for names."
-    )
-    side = element(
-        "div",
-        element("p", hint, class_="hint"),
-        element("p", f"Shown are the first {shown} of {whole}.", class_="hint") if whole != shown else "",
-        element("p", data_chart="correlation-hover", class_="readout"),
-        chart("correlation-worst"),
-    )
-    body = element("div", chart("correlation"), side, class_="correlation")
-    return card("correlation", "Correlation of the parameters", body)
+    return {"shown": len(found["names"]), "n_columns": found["n_columns"]} if found else None

@@ -5,36 +5,15 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from excitor.experiments.campaign import OpenCampaign
 from excitor.experiments.export.load import Load, Origin, check_known, flange_of, load_file, load_of
 from excitor.experiments.model import Model
 from excitor.experiments.payload import PayloadRuns
-from excitor.experiments.report.campaign import (
-    alignment_entry,
-    alignment_section,
-    checked_entries,
-    provenance_section,
-)
+from excitor.experiments.report.campaign import alignment_entry, checked_entries
 from excitor.experiments.report.evidence import simulated_runs
-from excitor.experiments.report.html import (
-    beside,
-    card,
-    element,
-    entries,
-    items,
-    joined,
-    number_cell,
-    percent,
-    show,
-    subtable,
-    unit_words,
-)
-from excitor.experiments.report.html import (
-    table as html_table,
-)
-from excitor.experiments.report.page import whole_page
+from excitor.experiments.report.html import beside, entries, page, subtable
+from excitor.experiments.report.page import shown
 from excitor.robots.errors import ExcitorError
 from excitor.robots.inertia import inverse
 from excitor.robots.robot import Robot
@@ -140,156 +119,26 @@ def not_told(load: Mapping[str, Any], runs: PayloadRuns) -> list[str]:
 
 def load_page(data: Mapping[str, Any]) -> str:
     """Write a load's report, given as in report.json, as one HTML page."""
-    load = subtable(data, "load")
-    body = [
-        element(
-            "header",
-            element("h1", str(data.get("name", ""))),
-            element("p", "What ", element("b", str(subtable(data, "robot").get("title", ""))), " carries."),
-        ),
-        _verdict(data),
-        _load_section(load),
-        _rating_section(load),
-        _forms_section(data),
-        _predicted_section(load),
-        _unknowns_section(load),
-        alignment_section(data),
-        provenance_section(data),
-        element("footer", f"Written by excitor {version('excitor')}. This file needs no other."),
-    ]
-    return whole_page(f"Load: {data.get('name', '')}", body, "")
-
-
-def _verdict(data: Mapping[str, Any]) -> Markup:
-    load = subtable(data, "load")
-    answer = str(subtable(load, "rating").get("answer", "cannot tell"))
-    mark, look = {"within": ("✓", "go"), "over": ("✗", "no-go")}.get(answer, ("!", "care"))
-    sentences = [str(one.get("sentence", "")) for one in entries(subtable(load, "rating"), "quantities")]
-    virtual = [str(run.get("run", "")) for run in entries(data, "simulated")]
-    banner = element(
-        "section",
-        element("h2", f"{mark} {HEADLINES.get(answer, '')}"),
-        element("p", f"Of a virtual robot: {', '.join(virtual)}.", class_="virtual") if virtual else "",
-        items([sentence + "." for sentence in sentences]),
-        id="verdict",
-        class_=f"banner {look}",
-    )
-    arm = subtable(load, "arm")
-    corrected = ", corrected by the runs without the load" if arm.get("corrected") else ""
-    known = [f"The arm: {arm.get('source', '')}{corrected}.", *(str(x) for x in entries(data, "not_told"))]
-    known += [str(finding.get("sentence", "")) for finding in entries(data, "findings")]
-    return joined([banner, card("known", "Data and assumptions", items(known))])
-
-
-def _load_section(load: Mapping[str, Any]) -> Markup:
-    rows = [
-        (
-            "",
-            [
-                WORDS.get(str(row.get("name")), str(row.get("name"))),
-                number_cell(beside(row.get("value"), row.get("sigma")), row.get("value")),
-                number_cell(" … ".join(beside(x, row.get("sigma")) for x in entries(row, "interval")), None),
-                unit_words(row.get("unit")),
-            ],
-        )
-        for row in entries(load, "at_center")
-    ]
-    hint = (
-        f"On link {load.get('link', '')}, in its frame; inertia about the centre of gravity. Intervals are 95 %, and "
-        "include noise, correlated residuals, and the arm's uncertainty."
-    )
-    static = subtable(load, "static")
-    more = element("p", _static_words(static)) if static else ""
-    heads = [("", ""), ("value", "n"), ("95 % interval", "n"), ("unit", "")]
-    return card("load", "The load", html_table(heads, rows), more, hint=hint)
+    load, robot = subtable(data, "load"), subtable(data, "robot")
+    context = {
+        **{key: entries(data, key) for key in ("simulated", "not_told", "findings", "forms")},
+        "name": data["name"],
+        "robot": robot["title"],
+        "load": load,
+        "headlines": HEADLINES,
+        "words": WORDS,
+        "static": _static_words(subtable(load, "static")),
+        "sections": [section for name in ("alignment", "provenance") if (section := shown(name, data)) is not None],
+        "version": version("excitor"),
+    }
+    return page("load.html", context, styles=("report.css",))
 
 
 def _static_words(static: Mapping[str, Any]) -> str:
-    if static.get("refusal"):
-        return f"Held poses do not determine the load: {static['refusal']}"
-    sigma = [float(x) for x in entries(static, "sigma")]
-    center = ", ".join(f"{1e3 * float(x):.1f}" for x in entries(static, "center"))
+    if not static or static.get("refusal"):
+        return f"Held poses do not determine the load: {static['refusal']}" if static else ""
+    sigma = [float(x) for x in static["sigma"]]
+    center = ", ".join(f"{1e3 * float(x):.1f}" for x in static["center"])
     spread = ", ".join(f"{1e3 * x:.1f}" for x in sigma[1:])
-    mass = f"{beside(static.get('mass'), sigma[0])} ± {sigma[0]:.2g} kg"
+    mass = f"{beside(static['mass'], sigma[0])} ± {sigma[0]:.2g} kg"
     return f"Held poses, by gravity alone: {mass}, centre ({center}) ± ({spread}) mm; ± one standard deviation."
-
-
-def _rating_section(load: Mapping[str, Any]) -> Markup:
-    rows = [
-        (
-            {"over": "bad", "within": "good"}.get(str(one.get("answer")), ""),
-            [
-                str(one.get("what", "")),
-                number_cell(beside(one.get("value"), one.get("sigma")), one.get("value")),
-                number_cell(show(one.get("limit")), one.get("limit")),
-                unit_words(one.get("unit")),
-                str(one.get("answer", "")),
-            ],
-        )
-        for one in entries(subtable(load, "rating"), "quantities")
-    ]
-    hint = "Inertias and moments at the worst pose of the joints behind. Ratings are those of [rated] in campaign.toml."
-    heads = [("", ""), ("found", "n"), ("rated", "n"), ("unit", ""), ("verdict", "")]
-    return card("rating", "Rated load", html_table(heads, rows), hint=hint)
-
-
-def _forms_section(data: Mapping[str, Any]) -> Markup:
-    parts = [
-        element(
-            "details",
-            element("summary", f"{form.get('name', '')}: {form.get('file') or 'not written'}"),
-            element("pre", str(form.get("text"))) if form.get("text") else element("p", str(form.get("refused", ""))),
-        )
-        for form in entries(data, "forms")
-    ]
-    return card("forms", "Load data for controllers", *parts, hint="excitor export --format kuka writes such a file.")
-
-
-def _predicted_section(load: Mapping[str, Any]) -> Markup:
-    runs = entries(load, "predicted")
-    if not runs:
-        return Markup("")
-    axes = list(subtable(runs[0], "rms"))
-    rows = [
-        (
-            "",
-            [
-                f"{run.get('run', '')}{', not used' if run.get('unseen') else ''}",
-                "loaded" if run.get("loaded") else "bare",
-                *(
-                    number_cell(
-                        f"{show(subtable(run, 'rms').get(axis), 3)} ({percent(subtable(run, 'relative').get(axis))})",
-                        subtable(run, "rms").get(axis),
-                    )
-                    for axis in axes
-                ),
-            ],
-        )
-        for run in runs
-    ]
-    hint = "Residuals of the motors' torques, root mean square, N m on the link side, and as a share of them."
-    heads = [("run", ""), ("", ""), *((axis, "n") for axis in axes)]
-    return card("predicted", "Predicted torques", html_table(heads, rows, class_="pinned"), hint=hint)
-
-
-def _unknowns_section(load: Mapping[str, Any]) -> Markup:
-    rows = [
-        (
-            "",
-            [
-                str(row.get("name", "")),
-                number_cell(beside(row.get("value"), row.get("sigma")), row.get("value")),
-                number_cell(show(row.get("sigma"), 2), row.get("sigma")),
-                unit_words(row.get("unit")),
-            ],
-        )
-        for row in entries(load, "unknowns")
-    ]
-    if not rows:
-        return Markup("")
-    hint = (
-        "As estimated together: the load at its link's origin, friction, and what share of the torque gears pass on "
-        f"(R). Condition number {show(load.get('condition'), 3)}."
-    )
-    heads = [("unknown", ""), ("value", "n"), ("standard deviation", "n"), ("unit", "")]
-    return card("unknowns", "All estimates", html_table(heads, rows), hint=hint)

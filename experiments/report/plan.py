@@ -17,20 +17,16 @@ from excitor.design.torque import torque_phases
 from excitor.experiments.design_json import margin_data
 from excitor.experiments.plan import CampaignDesign, DesignedRun, DesignedTorqueRun, SearchedRun
 from excitor.experiments.report.html import (
+    SHARED_SCRIPTS,
     bar,
     base_capsules,
-    embed,
     entries,
     frame_data,
     frames,
-    joined_script,
     moving_capsules,
-    percent,
-    script_hash,
-    seen,
+    page,
     show,
     subtable,
-    text,
     tier,
     unit_words,
 )
@@ -48,46 +44,22 @@ def motion_data(run: Mapping[str, Any]) -> dict[str, Any]:
     return data | {key: frame_data(subtable(run, key)) for key in ("frames", "approach") if subtable(run, key)}
 
 
-SHARED_SCRIPTS = (
-    "camera.js",
-    "raster.js",
-    "zones.js",
-    "scene.js",
-    "svg.js",
-    "orbit.js",
-    "tables.js",
-    "matrix_charts.js",
-)
 SCRIPTS = ("motion_charts.js", "search_charts.js", "page.js")
 UNTITLED = "unnamed"
 
 
 def plan_page(plan: Mapping[str, Any]) -> str:
     """Write a plan, given as plain data, as one HTML page; parts that are missing are left out."""
-    from jinja2 import Environment, StrictUndefined
-
-    script = joined_script(SHARED_SCRIPTS, SCRIPTS)
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_finished
-    )
-    environment.filters.update(show=show, percent=percent, periods=periods)
-    return environment.from_string(text("page.html")).render(
+    context = {
         **_head(plan),
-        runs=[_run(run, number) for number, run in enumerate(entries(plan, "runs"))],
-        forecast=_forecast(plan),
-        has_pareto=bool(entries(plan, "pareto")),
-        zones=_zones(plan),
-        campaign_text=_string(plan.get("campaign_text")),
-        style=text("page.css"),
-        script=script,
-        script_hash=script_hash(script),
-        data=embed(_data(plan)),
-    )
-
-
-def _finished(value: Any) -> Any:
-    """Escape characters that hide or reverse text; markup stays as it is."""
-    return seen(value) if type(value) is str else value
+        "runs": [_run(run, number) for number, run in enumerate(entries(plan, "runs"))],
+        "forecast": _forecast(plan),
+        "has_pareto": bool(entries(plan, "pareto")),
+        "zones": _zones(plan),
+        "campaign_text": _string(plan.get("campaign_text")),
+        "periods": periods,
+    }
+    return page("plan.html", context, scripts=(*SHARED_SCRIPTS, *SCRIPTS), data=("plan", _data(plan)))
 
 
 def _head(plan: Mapping[str, Any]) -> dict[str, Any]:

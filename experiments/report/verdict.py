@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from excitor.experiments.report.campaign import noise_floor
 from excitor.experiments.report.evidence import Evidence, cost, some
-from excitor.experiments.report.html import element, entries, items, joined, percent, show, subtable
+from excitor.experiments.report.html import percent, show
 from excitor.experiments.report.parameters import correlation
 from excitor.identify.diagnose import several
 from excitor.identify.validate import Validation
@@ -273,47 +272,3 @@ def _method(method: str) -> str:
 def _sentence(text: str) -> str:
     text = text[:1].upper() + text[1:]
     return text if text.endswith(".") else f"{text}."
-
-
-def verdict_section(data: Mapping[str, Any]) -> Markup:
-    """Write if the model may be used, the results, their uncertainty, and open questions."""
-    verdict = subtable(data, "verdict")
-    go = verdict.get("go")
-    uses = [_use(use) for use in entries(verdict, "uses")]
-    banner = element(
-        "section",
-        element("h2", f"{_by(go, '✓', '✗', '!')} {verdict.get('headline', '')}"),
-        element("p", str(verdict["virtual"]), class_="virtual") if verdict.get("virtual") else "",
-        element("dl", *uses, class_="uses"),
-        id="verdict",
-        class_=f"banner {_by(go, 'go', 'no-go', 'care')}",
-    )
-    columns = [
-        _column("Results", entries(verdict, "learned")),
-        _column("Uncertainty", entries(verdict, "sure")),
-        _column("What the data do not determine", entries(verdict, "not_told")),
-    ]
-    notes = [finding for finding in entries(data, "findings") if finding.get("level") != "doubtful"]
-    if notes:
-        columns.append(_column("Remarks on the data", [finding.get("sentence", "") for finding in notes]))
-    return joined([banner, element("div", *columns, class_="words")])
-
-
-def _use(use: Mapping[str, Any]) -> Markup:
-    go = use.get("go")
-    pill = element("span", _by(go, "yes", "no", "with care"), class_=f"pill {_by(go, 'good', 'poor', 'fair')}")
-    return joined(
-        [
-            element("dt", pill, " ", str(use.get("use", ""))),
-            element("dd", *(element("p", reason) for reason in entries(use, "reasons"))),
-        ]
-    )
-
-
-def _column(title: str, sentences: list[Any]) -> Markup:
-    return element("section", element("h2", title), items(sentences or ["Nothing."]), class_="card")
-
-
-def _by(go: Any, yes: str, no: str, unsure: str) -> str:
-    """Choose by a verdict that may be None."""
-    return yes if go is True else no if go is False else unsure

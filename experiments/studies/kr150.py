@@ -7,9 +7,7 @@ up. The virtual robot is written independently of the library under test.
 """
 
 import time
-import tomllib
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -17,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from excitor.experiments.figures import Figure, Report
-from excitor.experiments.studies.paper import pyplot, save
+from excitor.experiments.studies.paper import panels, printed_values, save
 from excitor.identify.load.equations import (
     Arm,
     LoadRun,
@@ -61,7 +59,7 @@ class Outcome:
 
 def run(data: Path | None, out: Path | None = None, *, full: bool = False) -> Report:
     """Repeat the paper's experiments on a virtual robot; no recordings are published, so `data` is not needed."""
-    robot, printed = load("kr150"), printed_values()
+    robot, printed = load("kr150"), printed_values("kr150")
     count = 2 * DRAWS if full else DRAWS
     draws = [draw(robot, printed, seed) for seed in range(count)]
     context: dict[str, Any] = {"note": f"medians over {count} draws of a-priori errors, experiments, noise and warmth"}
@@ -241,12 +239,6 @@ def cpu_seconds(robot: Robot, printed: dict[str, Any]) -> float:
     return time.process_time() - start
 
 
-def printed_values() -> dict[str, Any]:
-    """Read the paper's printed values."""
-    text = (resources.files("excitor.experiments.studies.printed") / "kr150.toml").read_text("utf-8")
-    return tomllib.loads(text)
-
-
 @dataclass(frozen=True)
 class Body:
     """A rigid body by its mass, centre of gravity and inertia about it: xx, yy, zz, xy, xz, yz."""
@@ -398,10 +390,10 @@ def newton_euler(bodies: tuple[Body, ...], q: FloatArray, dq: FloatArray, ddq: F
 def currents(motors: Motors, tau: FloatArray) -> FloatArray:
     """Invert τ = μ (c1 I + c2 I |I| + c3 I³) by Newton's method, (n_samples, 6), A."""
     c1, c2, c3 = motors.current_law.T
-    wanted = np.abs(tau) / RATIO
-    size = wanted / c1
+    required = np.abs(tau) / RATIO
+    size = required / c1
     for _ in range(30):
-        size = size - (size * (c1 + size * (c2 + size * c3)) - wanted) / (c1 + size * (2.0 * c2 + 3.0 * size * c3))
+        size = size - (size * (c1 + size * (c2 + size * c3)) - required) / (c1 + size * (2.0 * c2 + 3.0 * size * c3))
     return np.asarray(np.sign(tau) * size)
 
 
@@ -435,28 +427,27 @@ def draw_all(robot: Robot, printed: dict[str, Any], draws: "list[dict[str, Outco
 
 def _motion(experiment: Experiment, out: Path) -> Path:
     """Draw the paper's Fig. 4: one period of the excitation, as re-estimated from the encoders."""
-    plt = pyplot()
-    figure, axes = plt.subplots(2, 2, figsize=(11, 6), sharex=True, layout="constrained")
+    figure, axes = panels(2, 2, figsize=(11, 6), sharex=True, xlabel="time (s)")
     q = experiment.run.motion.q
     t = np.arange(len(q)) * 0.024
     for axis, joint, title in zip(axes.flat, MOVED, AXES, strict=True):
         axis.plot(t, np.degrees(q[:, joint]), color="tab:blue", linewidth=0.9)
         axis.set_title(title, loc="left", fontsize=10)
         axis.set_ylabel("angle (deg)")
-    for axis in axes[-1]:
-        axis.set_xlabel("time (s)")
-    figure.suptitle("Fig. 4: one period of the excitation, re-estimated from the averaged encoders")
-    return save(figure, out / "figure4_motion.png")
+    return save(
+        figure,
+        out / "figure4_motion.png",
+        "Fig. 4: one period of the excitation, re-estimated from the averaged encoders",
+    )
 
 
 def _torques(robot: Robot, experiment: Experiment, out: Path) -> Path:
     """Draw the paper's Fig. 5: averaged motor torques beside the model's, and the residuals."""
-    plt = pyplot()
     runs = [experiment.run]
     task = load_task(robot, runs, arm=arm_of(robot, draw_prior(0)))
     system = equations(task, runs)
     predicted = motor_torque(system, identify_load(task, runs).values)[0].reshape(len(AXES), -1)
-    figure, axes = plt.subplots(4, 2, figsize=(12, 10), sharex=True, layout="constrained")
+    figure, axes = panels(4, 2, figsize=(12, 10), sharex=True, xlabel="time (s)")
     t = np.arange(predicted.shape[1]) * 0.024
     for row, (joint, title) in enumerate(zip(MOVED, AXES, strict=True)):
         measured = experiment.run.tau[:, joint]
@@ -468,17 +459,17 @@ def _torques(robot: Robot, experiment: Experiment, out: Path) -> Path:
         left.set_ylabel("torque (N m)")
         right.set_ylabel("error (N m)")
     axes[0, 0].legend(fontsize=8, loc="upper right")
-    for axis in axes[-1]:
-        axis.set_xlabel("time (s)")
-    figure.suptitle("Fig. 5: averaged motor torques (left) and what the model leaves of them (right)")
-    return save(figure, out / "figure5_torques.png")
+    return save(
+        figure,
+        out / "figure5_torques.png",
+        "Fig. 5: averaged motor torques (left) and what the model leaves of them (right)",
+    )
 
 
 def _errors(printed: dict[str, Any], draws: "list[dict[str, Outcome]]", out: Path) -> Path:
     """Draw Table 2 as bars: mean absolute errors of the approaches, ours and printed."""
-    plt = pyplot()
     names, units = printed["table2"]["names"], printed["table2"]["units"]
-    figure, axis = plt.subplots(figsize=(11, 5), layout="constrained")
+    figure, axis = panels(figsize=(11, 5))
     place = np.arange(len(names))
     for k, color in ((1, "tab:red"), (2, "tab:orange"), (3, "tab:blue")):
         ours = np.median([np.abs(d[str(k)].error).mean(axis=0) for d in draws], axis=0)

@@ -1,12 +1,23 @@
 """Comparison of our numbers with a paper's tables: equal to every printed digit, or not.
 
+* Printed values, and equations in the parameters that a paper declares.
 * Figures of studies: drawn without a screen, saved, and closed.
 """
 
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
+
+from excitor.identify.regression import Regression, combine
+from excitor.identify.signals import decimate
+from excitor.robots.arrays import FloatArray
+from excitor.robots.base import base_parameters, declared_transform
+from excitor.robots.robot import Robot
 
 Verdict = Literal["equal", "unequal", "contradicted"]
 Value = float | None  # None: nothing stands there, printed as "-"
@@ -50,7 +61,7 @@ def as_printed(value: Value, printed: str) -> str:
 
 def cells(printed: Mapping[str, Any], ours: Columns, other: Columns) -> list[Cell]:
     """List every printed cell with our value; `printed` has `table` and `contradiction` lists as the TOML files do."""
-    known = {
+    contradictions = {
         (entry["number"], entry["column"], row) for entry in printed.get("contradiction", []) for row in entry["rows"]
     }
     found = []
@@ -67,7 +78,7 @@ def cells(printed: Mapping[str, Any], ours: Columns, other: Columns) -> list[Cel
                         printed=text,
                         ours=ours[number][column][row],
                         other=None if alternative is None else alternative[row],
-                        known_contradiction=(number, column, row + 1) in known,
+                        known_contradiction=(number, column, row + 1) in contradictions,
                     )
                 )
     return found
@@ -80,7 +91,7 @@ def count(found: Iterable[Cell], verdict: Verdict | None = None) -> int:
 
 def summary(found: Sequence[Cell]) -> dict[str, str]:
     """Describe, for each table, how many cells are equal, and which are not."""
-    told = {}
+    counts = {}
     for table in dict.fromkeys(cell.table for cell in found):
         own = [cell for cell in found if cell.table == table]
         sentence = f"{count(own, 'equal')} of {len(own)} equal"
@@ -91,8 +102,8 @@ def summary(found: Sequence[Cell]) -> dict[str, str]:
                 f", printed {cell.printed}"
                 for cell in others
             )
-        told[table] = sentence
-    return told
+        counts[table] = sentence
+    return counts
 
 
 def as_csv(found: Iterable[Cell]) -> str:
@@ -102,6 +113,45 @@ def as_csv(found: Iterable[Cell]) -> str:
         ours, other = ("" if value is None else f"{value:.8g}" for value in (cell.ours, cell.other))
         lines.append(f"{cell.table},{cell.row},{cell.column},{cell.printed},{ours},{other},{cell.verdict}")
     return "\n".join(lines) + "\n"
+
+
+def printed_values(study: str) -> dict[str, Any]:
+    """Read the values that a study's paper prints."""
+    return tomllib.loads((resources.files("excitor.experiments.studies.printed") / f"{study}.toml").read_text("utf-8"))
+
+
+def declared_names(robot: Robot) -> tuple[str, ...]:
+    """Name the parameters that a robot's paper declares."""
+    assert robot.declared_base is not None
+    return robot.declared_base.names
+
+
+def declared(robot: Robot, regression: Regression, units: Sequence[str] | None = None) -> Regression:
+    """Write equations of base parameters in the parameters that a robot's paper declares."""
+    names = declared_names(robot)
+    T = declared_transform(robot, base_parameters(robot))
+    return combine(regression, T, names, [""] * len(names) if units is None else units)
+
+
+def declared_chi(robot: Robot, values: Mapping[str, float]) -> FloatArray:
+    """Find standard parameters, (n_params,), of declared ones; those without a value are 0."""
+    base = base_parameters(robot)
+    theta = np.array([values.get(name, 0.0) for name in declared_names(robot)])
+    return base.standard(np.linalg.solve(declared_transform(robot, base), theta))
+
+
+def thinned(x: FloatArray, factors: tuple[int, ...]) -> FloatArray:
+    """Decimate rows, whatever the shape of each, in stages."""
+    flat = decimate(x.reshape(len(x), -1), factors)
+    return flat.reshape(len(flat), *x.shape[1:])
+
+
+def panels(*shape: int, xlabel: str = "", **settings: Any) -> tuple[Any, Any]:
+    """Make a figure of rows and columns of axes; `xlabel` stands below the last row."""
+    figure, axes = pyplot().subplots(*shape, layout="constrained", **settings)
+    for axis in np.ravel(axes)[-(shape[1] if len(shape) > 1 else 1) :] if xlabel else ():
+        axis.set_xlabel(xlabel)
+    return figure, axes
 
 
 def pyplot() -> Any:
@@ -114,8 +164,10 @@ def pyplot() -> Any:
     return plt
 
 
-def save(figure: Any, path: Path) -> Path:
-    """Write a figure, and close it."""
+def save(figure: Any, path: Path, title: str = "") -> Path:
+    """Write a figure under a title, and close it."""
+    if title:
+        figure.suptitle(title)
     figure.savefig(path, dpi=120)
     pyplot().close(figure)
     return path

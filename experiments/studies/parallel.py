@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.figures import Figure, Report
+from excitor.experiments.logs import differentiated
 from excitor.experiments.studies import tx40
-from excitor.experiments.studies.paper import pyplot, save
+from excitor.experiments.studies.paper import declared_chi, panels, save
 from excitor.experiments.virtual import machine
 from excitor.identify.drive_gains import (
     DriveGains,
@@ -34,9 +35,9 @@ from excitor.identify.drive_gains import (
     without_faint_parameters,
 )
 from excitor.identify.regression import Rows
-from excitor.identify.signals import decimate, differentiate, lowpass
+from excitor.identify.signals import decimate, lowpass
 from excitor.robots.arrays import FloatArray
-from excitor.robots.base import base_parameters, declared_transform
+from excitor.robots.base import base_parameters
 from excitor.robots.closed_chain import ClosedLoop, inverse_geometry
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.friction import motor_torques
@@ -310,8 +311,7 @@ def draw(drawn: Mapping[str, Sequence[Draw]], serial: Sequence[Outcome], out: Pa
 
 def _gains(drawn: Mapping[str, Sequence[Draw]], out: Path) -> Path:
     """Mean gain errors with standard deviations, a panel a robot."""
-    plt = pyplot()
-    figure, axes = plt.subplots(1, len(drawn), figsize=(13, 4), layout="constrained")
+    figure, axes = panels(1, len(drawn), figsize=(13, 4))
     for axis, (name, draws) in zip(axes, drawn.items(), strict=True):
         kept = ESSENTIAL if name == "orthoglide_full" else ALL
         for k, method in enumerate(COLORS):
@@ -329,8 +329,7 @@ def _gains(drawn: Mapping[str, Sequence[Draw]], out: Path) -> Path:
 
 def _gaps(drawn: Mapping[str, Sequence[Draw]], out: Path) -> Path:
     """Worst gain error of every draw over its singular-value gap, and the limit of trust."""
-    plt = pyplot()
-    figure, axis = plt.subplots(figsize=(8, 5), layout="constrained")
+    figure, axis = panels(figsize=(8, 5))
     for k, (name, draws) in enumerate(drawn.items()):
         for (kept, method), marker in (((ALL, PAPER), "x"), ((ESSENTIAL, PAPER), "+"), ((ALL, OURS), ".")):
             gaps = [one.gaps[kept, method] for one in draws]
@@ -347,8 +346,7 @@ def _gaps(drawn: Mapping[str, Sequence[Draw]], out: Path) -> Path:
 
 def _serial(serial: Sequence[Outcome], out: Path) -> Path:
     """Draw errors of all joints by every method, and of the accepted gains."""
-    plt = pyplot()
-    figure, axis = plt.subplots(figsize=(8, 4), layout="constrained")
+    figure, axis = panels(figsize=(8, 4))
     names = [gain.drive for gain in serial[0].result.gains]
     for k, method in enumerate(COLORS):
         errors = np.array([outcome.errors[method] for outcome in serial])
@@ -402,14 +400,13 @@ def equations(seed: int, seconds: float = SECONDS) -> tuple[FloatArray, GainSyst
     rng = np.random.default_rng(seed)
     runs = [_run(robot, gains, body=carried, rng=rng, seconds=seconds) for carried in (None, body)]
     laws = [Law((1,), np.array([g * (1.0 + BELIEVED * rng.choice([-1.0, 1.0]))])) for g in gains]
-    rows = Rows(decimate=tx40.thin_virtual, dead_zone=np.full(robot.n_joints, tx40.VIRTUAL_DEAD_ZONE))
-    return gains, gain_system(robot, runs, laws, rows=rows)
+    return gains, gain_system(robot, runs, laws, rows=tx40.VIRTUAL_ROWS)
 
 
 def _run(
     robot: Robot, gains: FloatArray, *, body: KnownLoad | None, rng: np.random.Generator, seconds: float
 ) -> DriveRun:
-    chi = _truth(robot)
+    chi = declared_chi(robot, tx40.TRUTH)
     if body is not None:
         chi[layout(robot).link(robot.mechanism.n_links - 1)] += body.phi
     motion = tx40.random_moves(rng, seconds, 0)
@@ -417,16 +414,10 @@ def _run(
     tau = machine.with_noise(tau, rng, white=tx40.WHITE, slow=tx40.SLOW)
     noisy = motion.q + rng.normal(scale=tx40.POSITION_NOISE, size=motion.q.shape)
     q = lowpass(noisy, sample_rate_hz=tx40.VIRTUAL_RATE, cutoff_hz=CUTOFF, true_cutoff=False)
-    seen, cut = tx40.differentiated(q), slice(ENDS, -ENDS)
+    cut = slice(ENDS, -ENDS)
     name = "unloaded" if body is None else "loaded"
     signal = motor_torques(robot, tau)[cut] / gains
-    return DriveRun(name, Motion(seen.q[cut], seen.dq[cut], seen.ddq[cut]), signal, body)
-
-
-def _truth(robot: Robot) -> FloatArray:
-    base = base_parameters(robot)
-    declared = np.array([tx40.TRUTH.get(name, 0.0) for name in tx40.declared_names(robot)])
-    return base.standard(np.linalg.solve(declared_transform(robot, base), declared))
+    return DriveRun(name, differentiated(q, tx40.VIRTUAL_RATE)[cut], signal, body)
 
 
 RATE = 1000.0
@@ -494,11 +485,9 @@ def measured(
     signal += rng.normal(scale=setting.signal, size=signal.shape)
     noisy = np.tile(period.q, (repeats, 1)) + rng.normal(scale=setting.encoder, size=signal.shape)
     q = lowpass(noisy, sample_rate_hz=RATE, cutoff_hz=VIRTUAL_CUTOFF, true_cutoff=False)
-    dq = differentiate(q, sample_rate_hz=RATE)
-    ddq = differentiate(dq, sample_rate_hz=RATE)
     cut = slice(ENDS, -ENDS)
     name = "unloaded" if body is None else "loaded"
-    return DriveRun(name, Motion(q[cut], dq[cut], ddq[cut]), signal[cut], body)
+    return DriveRun(name, differentiated(q, RATE)[cut], signal[cut], body)
 
 
 def thin(x: FloatArray) -> FloatArray:

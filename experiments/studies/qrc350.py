@@ -7,10 +7,8 @@ and B.
 """
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 from statistics import fmean
 from typing import Any, get_args
@@ -21,20 +19,32 @@ from matplotlib.figure import Figure as FigureFigure
 
 from excitor.design.certify.certificate import Certificate
 from excitor.design.certify.certify import certify
-from excitor.design.constraints import Constraints
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, DeclaredModel, declared_model
 from excitor.design.motion import Excitation, Run
 from excitor.design.problem import Problem, build_problem, run_of
 from excitor.design.search import Budget, SearchResult, solve
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.files import write_atomically
-from excitor.experiments.studies.paper import Cell, Columns, Value, as_csv, cells, count, rounds_to, summary
+from excitor.experiments.studies.paper import (
+    Cell,
+    Columns,
+    Value,
+    as_csv,
+    cells,
+    count,
+    declared,
+    declared_names,
+    printed_values,
+    rounds_to,
+    summary,
+)
 from excitor.identify.estimate import Estimate, compress, ols, wls_measured
 from excitor.identify.intervals import WhitenedSystem, block_bootstrap
 from excitor.identify.logs.matlab import Fields, read_arrays, read_matlab_means
 from excitor.identify.periods import periodic_lowpass
 from excitor.identify.reduce import Acceptance, Decision, Reduction, Rule, backward_selection
-from excitor.identify.regression import Regression, combine, dynamic_regression
+from excitor.identify.regression import Regression, dynamic_regression
 from excitor.identify.samples import Samples, Step
 from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.base import base_parameters, declared_transform
@@ -151,18 +161,13 @@ def run(data: Path | None, out: Path | None = None, *, full: bool = False) -> Re
     """Reproduce the paper from the folder of its published recordings; with `out`, write plots and all cells there."""
     if data is None:
         raise ExcitorError("the study needs the published recordings (.mat): give their folder with --data")
-    printed = printed_values()
+    printed = printed_values("qrc350")
     recordings = read_recordings(data)
     results = compute(recordings, printed, full=full)
     context = tell(recordings, results, printed)
     if out is not None:
         context["written"] = write_files(out, recordings, results)
     return Report("study", "qrc350-in-process", figures(results, printed), context)
-
-
-def printed_values() -> dict[str, Any]:
-    """Load the paper's printed values."""
-    return tomllib.loads((resources.files("excitor.experiments.studies.printed") / "qrc350.toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -412,13 +417,10 @@ def read_recordings(folder: Path) -> Recordings:
 
 def declared_equations(robot: Robot, runs: Sequence[Samples]) -> Regression:
     """Write τ = W θ in the robot's declared parameters."""
-    declared = robot.declared_base
-    assert declared is not None
+    assert robot.declared_base is not None
     units = layout(robot).units
-    own = [units[int(np.argmax(row == 1.0))] for row in declared.combination]  # each has a term of coefficient 1
-    return combine(
-        dynamic_regression(robot, runs), declared_transform(robot, base_parameters(robot)), declared.names, own
-    )
+    own = [units[int(np.argmax(row == 1.0))] for row in robot.declared_base.combination]  # each has a coefficient of 1
+    return declared(robot, dynamic_regression(robot, runs), own)
 
 
 def low_passed(recordings: Recordings, run: str, cutoff_hz: float) -> Samples:
@@ -451,10 +453,7 @@ def values(estimate: Estimate, names: Sequence[str]) -> FloatArray:
 
 
 def absolute_errors(equations: Regression, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean absolute error of each joint in N m, and in percent of its mean absolute torque, (n_joints,) each.
-
-    [Volkmann2020] (11), (12).
-    """
+    """Mean absolute error of each joint, N m and % of its mean torque, (n_joints,) [Volkmann2020] (11), (12)."""
     size = np.abs(equations.y - equations.W @ theta)
     joints = np.unique(equations.joint)
     error = np.array([size[equations.joint == j].mean() for j in joints])
@@ -547,9 +546,7 @@ def design(recordings: Recordings, theta: Mapping[str, FloatArray], effort: Effo
         task.name: [one(recordings, task, rivals[task.rival], seed, effort) for seed in range(effort.seeds)]
         for task in asked
     }
-    declared = recordings.robot.declared_base
-    assert declared is not None
-    return Designs(rivals, asked, found, tuple(declared.names))
+    return Designs(rivals, asked, found, declared_names(recordings.robot))
 
 
 def tasks(restrained: Rival) -> tuple[Task, ...]:
@@ -1049,10 +1046,10 @@ def reduced(recordings: Recordings, process: int, acceptance: Acceptance, *, pre
 
 def friction_names(recordings: Recordings) -> set[str]:
     """Name the declared parameters that are a friction coefficient."""
-    declared = recordings.robot.declared_base
-    assert declared is not None
+    known = recordings.robot.declared_base
+    assert known is not None
     columns = list(layout(recordings.robot).friction_columns)
-    return {name for name, row in zip(declared.names, declared.combination, strict=True) if row[columns].any()}
+    return {name for name, row in zip(known.names, known.combination, strict=True) if row[columns].any()}
 
 
 def tables(recordings: Recordings, models: Models) -> Columns:

@@ -17,7 +17,7 @@ import scipy.signal
 
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.studies import schemes
-from excitor.experiments.studies.paper import pyplot, save
+from excitor.experiments.studies.paper import declared_names, panels, pyplot, save
 from excitor.identify.estimate import compress, ols, wls
 from excitor.identify.recursive import Recursion, batch, rls
 from excitor.identify.regression import Regression, combine
@@ -436,13 +436,12 @@ def _run(shown: PlotData, number: int) -> RecordedRun:
 
 def _parameters(known: Truth, recursion: Recursion, out: Path) -> Path:
     """Fig. 2: θ(t), the parameters that torques show most apart from the others."""
-    plt = pyplot()
-    figure, axes = plt.subplots(2, 1, figsize=(9, 8.5), sharex=True, layout="constrained")
+    figure, axes = panels(2, 1, figsize=(9, 8.5), sharex=True, xlabel="time (s)")
     t = recursion.updates / RATE
     others = [i for i in range(len(known.theta)) if i not in MAIN]
     groups: tuple[tuple[str, list[int]], ...] = (("main parameters", MAIN.tolist()), ("the others", others))
     for axis, (title, chosen) in zip(axes, groups, strict=True):
-        colors = plt.get_cmap("tab20" if len(chosen) > 10 else "tab10").colors
+        colors = pyplot().get_cmap("tab20" if len(chosen) > 10 else "tab10").colors
         for i, color in zip(chosen, colors, strict=False):
             scale = 0.1 if i == SHRUNK else 1.0
             label = f"θ{i + 1} {known.names[i]}{' / 10' if i == SHRUNK else ''}"
@@ -456,15 +455,16 @@ def _parameters(known: Truth, recursion: Recursion, out: Path) -> Path:
         axis.set_ylabel("θ (SI units)")
         axis.set_title(f"{title}; thick ends: truth", loc="left", fontsize=10)
         axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
-    axes[-1].set_xlabel("time (s)")
-    figure.suptitle(f"Fig. 2: parameters by recursive least squares, {REFERENCE} model, {TITLES['ideal']}")
-    return save(figure, out / "figure2_parameters.png")
+    return save(
+        figure,
+        out / "figure2_parameters.png",
+        f"Fig. 2: parameters by recursive least squares, {REFERENCE} model, {TITLES['ideal']}",
+    )
 
 
 def _eigenvalues(recursions: Mapping[str, Recursion], out: Path) -> Path:
     """Fig. 3: eigenvalues of P(t)."""
-    plt = pyplot()
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8), sharey=True, layout="constrained")
+    figure, (left, right) = panels(1, 2, figsize=(11, 4.8), sharey=True, xlabel="time (s)")
     reference = recursions[REFERENCE]
     left.plot(reference.updates / RATE, reference.eigenvalues, color="tab:blue", linewidth=0.8)
     left.set_title("filtered dynamic: all 21", loc="left", fontsize=10)
@@ -476,16 +476,15 @@ def _eigenvalues(recursions: Mapping[str, Recursion], out: Path) -> Path:
     right.legend(fontsize=8, loc="upper right")
     for axis in (left, right):
         axis.set(xscale="log", yscale="log")
-        axis.set_xlabel("time (s)")
         axis.grid(color="0.9", linewidth=0.5)
-    figure.suptitle(f"Fig. 3: eigenvalues of the covariance P(t), {TITLES['ideal']}")
-    return save(figure, out / "figure3_eigenvalues.png")
+    return save(
+        figure, out / "figure3_eigenvalues.png", f"Fig. 3: eigenvalues of the covariance P(t), {TITLES['ideal']}"
+    )
 
 
 def _positions(shown: PlotData, number: int, out: Path) -> Path:
     """Figs. 4 and 6: positions, measured and simulated."""
-    plt = pyplot()
-    figure, axes = plt.subplots(3, 1, figsize=(9, 8.5), sharex=True, layout="constrained")
+    figure, axes = panels(3, 1, figsize=(9, 8.5), sharex=True, xlabel="time (s)")
     run = _run(shown, number)
     t = np.arange(len(run.q)) / RATE
     styles = {REFERENCE: ("tab:blue", "-"), CAREFUL: ("tab:red", "--")}
@@ -496,16 +495,17 @@ def _positions(shown: PlotData, number: int, out: Path) -> Path:
             axis.plot(t, simulated, color=color, linestyle=line, linewidth=1.1, label=f"simulated, {name}")
         axis.set_ylabel(f"q{j + 1} (°)")
         axis.set_xlim(0.0, t[-1])
-    axes[-1].set_xlabel("time (s)")
     figure.legend(*axes[0].get_legend_handles_labels(), fontsize=9, loc="outside lower center", ncols=3)
-    figure.suptitle(f"Fig. {4 + 2 * number}: open-loop response to the {TORQUES[number]}, {TITLES['noisy']}")
-    return save(figure, out / f"figure{4 + 2 * number}_positions.png")
+    return save(
+        figure,
+        out / f"figure{4 + 2 * number}_positions.png",
+        f"Fig. {4 + 2 * number}: open-loop response to the {TORQUES[number]}, {TITLES['noisy']}",
+    )
 
 
 def _torques(shown: PlotData, number: int, out: Path) -> Path:
     """Figs. 5 and 7: torques, commanded and computed; raw as in the paper, and both low-passed."""
-    plt = pyplot()
-    figure, axes = plt.subplots(3, 2, figsize=(12, 8.5), sharex=True, sharey="row", layout="constrained")
+    figure, axes = panels(3, 2, figsize=(12, 8.5), sharex=True, sharey="row", xlabel="time (s)")
     run = _run(shown, number)
     theta = of_case(shown.outcomes, "noisy")[0].theta[REFERENCE]
     computed, applied = computed_torques(shown.known, theta, run), spanned(run)
@@ -521,18 +521,19 @@ def _torques(shown: PlotData, number: int, out: Path) -> Path:
             axis.set_xlim(0.0, t[-1])
             axis.set_ylim(*np.array([-1.25, 1.25]) * np.abs(run.tau[:, j]).max())
         axes[0, column].set_title(title, loc="left", fontsize=10)
-        axes[-1, column].set_xlabel("time (s)")
     for j in range(3):
         axes[j, 0].set_ylabel(f"τ{j + 1} (N m)")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), fontsize=9, loc="outside lower center", ncols=2)
-    figure.suptitle(f"Fig. {5 + 2 * number}: commanded and computed, {TORQUES[number]}, {TITLES['noisy']}")
-    return save(figure, out / f"figure{5 + 2 * number}_torques.png")
+    return save(
+        figure,
+        out / f"figure{5 + 2 * number}_torques.png",
+        f"Fig. {5 + 2 * number}: commanded and computed, {TORQUES[number]}, {TITLES['noisy']}",
+    )
 
 
 def _errors(known: Truth, outcomes: Outcomes, out: Path) -> Path:
     """Median parameter errors of the paper's schemes and the careful ones."""
-    plt = pyplot()
-    figure, axis = plt.subplots(figsize=(9, 5), layout="constrained")
+    figure, axis = panels(figsize=(9, 5))
     names = [*SCHEMES, *CAREFUL_ALL]
     for k, case in enumerate(CASES):
         _bars(axis, [median_errors(known, outcomes, case, name) for name in names], k, case)
@@ -544,8 +545,7 @@ def _errors(known: Truth, outcomes: Outcomes, out: Path) -> Path:
 
 def _variation(outcomes: Outcomes, out: Path) -> Path:
     """Table 4 as bars."""
-    plt = pyplot()
-    figure, axis = plt.subplots(figsize=(8, 4), layout="constrained")
+    figure, axis = panels(figsize=(8, 4))
     names = [name for name in SCHEMES if name != REFERENCE]
     for k, case in enumerate(CASES):
         _bars(axis, [[median_variation(o, name) for o in of_case(outcomes, case)] for name in names], k, case)
@@ -558,18 +558,17 @@ def _variation(outcomes: Outcomes, out: Path) -> Path:
 
 def _ablation(ablation: Mapping[str, FloatArray], out: Path) -> Path:
     """Plot the effect of each careful step: filtered dynamic, ideal drives."""
-    plt = pyplot()
-    figure, axis = plt.subplots(figsize=(9, 4.2), layout="constrained")
+    figure, axis = panels(figsize=(9, 4.2))
     _bars(axis, list(ablation.values()), 0.5, "ideal")
     _label(axis, list(ablation), "median relative parameter error (%)")
-    figure.suptitle(f"Effect of timing, sign and quantisation: {REFERENCE} model, {TITLES['ideal']}")
-    return save(figure, out / "ablation.png")
+    return save(
+        figure, out / "ablation.png", f"Effect of timing, sign and quantisation: {REFERENCE} model, {TITLES['ideal']}"
+    )
 
 
 def _cutoffs(cutoffs: Mapping[float, float], out: Path) -> Path:
     """Draw the simulated response over the filters' cut-off."""
-    plt = pyplot()
-    figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
+    figure, axis = panels(figsize=(7, 4))
     axis.plot(list(cutoffs), list(cutoffs.values()), "o-", color="tab:blue")
     axis.axvline(CUTOFF, color="0.5", linewidth=0.8, linestyle="--", label=f"the paper's {CUTOFF:g} rad/s")
     axis.set(xscale="log", ylim=(0.0, None))
@@ -876,9 +875,8 @@ def truth() -> Truth:
     robot = load("rotradi")
     base = base_parameters(robot)
     T = declared_transform(robot, base)
-    assert robot.declared_base is not None
     theta = T @ base.values(robot.chi)
-    return Truth(with_friction_width(robot, WIDTH), robot, robot.declared_base.names, T, theta)
+    return Truth(with_friction_width(robot, WIDTH), robot, declared_names(robot), T, theta)
 
 
 def torques(excitation: Excitation, rng: np.random.Generator, n_samples: int) -> FloatArray:

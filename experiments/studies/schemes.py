@@ -12,20 +12,22 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.figures import Bound, Figure
+from excitor.experiments.logs import differentiated
 from excitor.experiments.studies import parallel, tx40
+from excitor.experiments.studies.paper import declared
 from excitor.identify.estimate import Estimate, compress, wls
 from excitor.identify.methods import SHARE, velocity_band
 from excitor.identify.reduce import essential
-from excitor.identify.regression import Regression, Rows, combine
-from excitor.identify.samples import Samples, backward
+from excitor.identify.regression import Rows
+from excitor.identify.samples import Samples, backward, pick_samples
 from excitor.identify.schemes import KINDS, Scheme, SchemeKind, scheme_regression
-from excitor.identify.signals import differentiate, lowpass
+from excitor.identify.signals import lowpass
 from excitor.robots.arrays import BoolArray, FloatArray
-from excitor.robots.base import base_parameters, declared_transform
+from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.friction import joint_torques
 from excitor.robots.load import load
-from excitor.robots.robot import Motion, Robot
+from excitor.robots.robot import Robot
 
 SEEDS = 10
 RATIO = 20.0  # of relative deviations, that essential parameters keep
@@ -131,9 +133,8 @@ def tx40_case(seed: int) -> Case:
         tx40.measured(known.robot, known.chi, name, rng, motion=tx40.random_moves(rng, seconds, 0))
         for name, seconds in (("moves", 24.0), ("unseen", 8.0))
     ]
-    rows = Rows(decimate=tx40.thin_virtual, dead_zone=np.full(known.robot.n_joints, tx40.VIRTUAL_DEAD_ZONE))
     large = np.abs(known.truth) > LARGE
-    return Case(known.robot, (runs[0],), runs[1], rows, known.T, known.truth, large)
+    return Case(known.robot, (runs[0],), runs[1], tx40.VIRTUAL_ROWS, known.T, known.truth, large)
 
 
 def delta_case(seed: int) -> Case:
@@ -156,10 +157,8 @@ def _delta_run(robot: Robot, setting: parallel.VirtualSetting, name: str, rng: n
     tau += joint_torques(robot, rng.normal(size=tau.shape) * setting.signal * robot.drive.torque_from_current[:, 1])
     noisy = np.tile(period.q, (PERIODS, 1)) + rng.normal(scale=setting.encoder, size=tau.shape)
     q = lowpass(noisy, sample_rate_hz=rate, cutoff_hz=parallel.VIRTUAL_CUTOFF, true_cutoff=False)
-    dq = differentiate(q, sample_rate_hz=rate)
-    ddq = differentiate(dq, sample_rate_hz=rate)
     cut = slice(ends, -ends)
-    return Samples(name, Motion(q[cut], dq[cut], ddq[cut]), tau[cut], rate)
+    return Samples(name, differentiated(q, rate)[cut], tau[cut], rate)
 
 
 def recorded_figures(folder: Path, context: dict[str, Any]) -> list[Figure]:
@@ -211,25 +210,13 @@ def recorded_fit(robot: Robot, run: Samples, scheme: Scheme) -> dict[str, Estima
     return {"base": wls(factors), "essential": essential(factors, ratio=RATIO).estimate}
 
 
-def declared(robot: Robot, regression: Regression) -> Regression:
-    """Write equations in the parameters that a robot's paper declares."""
-    assert robot.declared_base is not None
-    names = robot.declared_base.names
-    return combine(regression, declared_transform(robot, base_parameters(robot)), names, [""] * len(names))
-
-
 def beginning(samples: Samples) -> Samples:
     """Return the first half of the recording, to hold the second one out."""
-    return _cut(samples, slice(0, round(tx40.TRAIN_UNTIL * samples.sample_rate_hz) - tx40.ENDS))
+    return pick_samples(samples, slice(0, round(tx40.TRAIN_UNTIL * samples.sample_rate_hz) - tx40.ENDS))
 
 
 def while_moving(robot: Robot, samples: Samples) -> Samples:
     """Cut a recording to when any joint moves: static friction is undefined, and filters would spread it."""
     moves = (np.abs(samples.motion.dq) > tx40.DEAD_ZONE * robot.limits.velocity).any(axis=1)
     first, last = (int(k) for k in np.flatnonzero(moves)[[0, -1]])
-    return _cut(samples, slice(first, last + 1))
-
-
-def _cut(samples: Samples, rows: slice) -> Samples:
-    motion = Motion(samples.motion.q[rows], samples.motion.dq[rows], samples.motion.ddq[rows])
-    return replace(samples, motion=motion, tau=samples.tau[rows])
+    return pick_samples(samples, slice(first, last + 1))

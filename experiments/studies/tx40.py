@@ -8,7 +8,6 @@ trajectory and on the locked-joint set.
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,14 +15,23 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.figures import Figure, Report
-from excitor.experiments.studies.paper import pyplot, save
+from excitor.experiments.logs import differentiated
+from excitor.experiments.studies.paper import (
+    declared,
+    declared_chi,
+    declared_names,
+    panels,
+    printed_values,
+    save,
+    thinned,
+)
 from excitor.experiments.virtual import machine
 from excitor.identify.consistent import ConsistentEstimate, consistent_fit, standard_columns
 from excitor.identify.estimate import Estimate, compress, ols, wls
 from excitor.identify.reduce import Essential, essential
-from excitor.identify.regression import Regression, Rows, combine, dynamic_regression, pick_rows, power_regression
+from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_rows, power_regression
 from excitor.identify.samples import Samples, Step
-from excitor.identify.signals import decimate, differentiate, lowpass
+from excitor.identify.signals import lowpass
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import base_parameters, declared_transform
 from excitor.robots.dynamics import inverse_dynamics
@@ -100,7 +108,7 @@ def dynamic_figures(recording: Recording, fits: Fits) -> list[Figure]:
     held_out = torque_error(unseen, named(fits.holdout))
     consistent = dict(zip(fits.consistent.names, fits.consistent.chi.tolist(), strict=True))
     consistent_error = torque_error(unseen_standard, consistent)
-    paper = printed_values()["table4"]["case1"]
+    paper = printed_values("tx40")["table4"]["case1"]
     return [
         Figure("tx40.base_parameters", float(len(dynamic.names)), "", 60.0, "equal", 60.0),
         Figure("tx40.wls_error", torque_error(dynamic, named(fits.wls)), "training", 0.0505, "at most", paper),
@@ -117,7 +125,7 @@ def power_figures(recording: Recording, fits: Fits) -> list[Figure]:
     power = torque_error(recording.power, named(fits.power))
     torques = torque_error(recording.dynamic, named(fits.power))
     alone = torque_error(recording.dynamic, fits.joint1)
-    paper = printed_values()["table4"]
+    paper = printed_values("tx40")["table4"]
     return [
         Figure("tx40.power.power_error", power, "training", 0.018, "at most"),
         Figure("tx40.power.torque_error", torques, "", 0.44, "within", paper["case3"], 0.06),
@@ -127,7 +135,7 @@ def power_figures(recording: Recording, fits: Fits) -> list[Figure]:
 
 def recording_context(robot: Robot, recording: Recording, fits: Fits) -> dict[str, Any]:
     """Collect the context of the figures: tables, processing, the physical form of the consistent fit."""
-    dynamic, printed = recording.dynamic, printed_values()
+    dynamic, printed = recording.dynamic, printed_values("tx40")
     twenty = fits.essential[20].estimate
     power_essential = fits.power_essential.estimate
     return {
@@ -176,7 +184,7 @@ def mass_ratios(robot: Robot, chi: FloatArray) -> list[float]:
 def simulated(context: dict[str, Any], count: int) -> list[Figure]:
     """Run the four cases on the virtual robot: medians over seeds 0 … count - 1."""
     results = [realise(seed) for seed in range(count)]
-    printed = printed_values()["table4"]
+    printed = printed_values("tx40")["table4"]
     figures = []
     for case, bound in RANGES.items():
         errors = [result[case].torque_error for result in results]
@@ -192,12 +200,6 @@ def simulated(context: dict[str, Any], count: int) -> list[Figure]:
     context["virtual_order_holds"] = max(medians[:2]) < medians[3] < medians[2]
     context["virtual"] = f"medians of {count} realisations, seeds 0 to {count - 1}"
     return figures
-
-
-def printed_values() -> dict[str, Any]:
-    """Read the paper's printed values."""
-    text = (resources.files("excitor.experiments.studies.printed") / "tx40.toml").read_text("utf-8")
-    return tomllib.loads(text)
 
 
 def physical(values: dict[str, list[float]]) -> dict[str, float]:
@@ -267,8 +269,7 @@ def draw_virtual(fitted: CaseEstimates, out: Path) -> list[Path]:
 
 def _reconstruction(fitted: CaseEstimates, case: int, title: str, out: Path) -> Path:
     """Measured and reconstructed torques of one case, joint by joint."""
-    plt = pyplot()
-    figure, axes = plt.subplots(3, 2, figsize=(11, 8), sharex=True, layout="constrained")
+    figure, axes = panels(3, 2, figsize=(11, 8), sharex=True, xlabel="time (s)")
     unseen, values = fitted.unseen, named(fitted.estimates[case])
     predicted = unseen.W @ np.array([values.get(name, 0.0) for name in unseen.names])
     for j, axis in enumerate(axes.flat):
@@ -280,17 +281,13 @@ def _reconstruction(fitted: CaseEstimates, case: int, title: str, out: Path) -> 
         axis.plot(t, unseen.y[rows] - predicted[rows], color="tab:orange", linewidth=0.7, label="error")
         axis.set_title(f"joint {j + 1}", loc="left", fontsize=10)
         axis.set_ylabel("torque (N m)")
-    for axis in axes[-1]:
-        axis.set_xlabel("time (s)")
     axes[0, 0].legend(fontsize=8, loc="upper right")
-    figure.suptitle(f"{title}; held-out run of the virtual robot")
-    return save(figure, out / f"figure{case}_virtual.png")
+    return save(figure, out / f"figure{case}_virtual.png", f"{title}; held-out run of the virtual robot")
 
 
 def _torques(recording: Recording, fits: Fits, out: Path) -> Path:
     """Measured torque beside the dynamic and the power model, joint by joint."""
-    plt = pyplot()
-    figure, axes = plt.subplots(3, 2, figsize=(11, 9), sharex=True, layout="constrained")
+    figure, axes = panels(3, 2, figsize=(11, 9), sharex=True, xlabel="time (s)")
     dynamic = recording.dynamic
     models = {"dynamic model": named(fits.essential[20].estimate), "power model": named(fits.power)}
     for j, axis in enumerate(axes.flat):
@@ -303,17 +300,15 @@ def _torques(recording: Recording, fits: Fits, out: Path) -> Path:
             axis.plot(t, (dynamic.W[rows] @ beta)[order], color=color, linewidth=0.8, label=label)
         axis.set_title(f"joint {j + 1}", loc="left", fontsize=10)
         axis.set_ylabel("torque (N m)")
-    for axis in axes[-1]:
-        axis.set_xlabel("time (s)")
     axes[0, 0].legend(fontsize=8, loc="upper right")
-    figure.suptitle("Fitted on one trajectory: the power model explains the power, not the torques")
-    return save(figure, out / "torques.png")
+    return save(
+        figure, out / "torques.png", "Fitted on one trajectory: the power model explains the power, not the torques"
+    )
 
 
 def _errors(recording: Recording, fits: Fits, out: Path) -> Path:
     """Relative torque errors by joint."""
-    plt = pyplot()
-    figure, axis = plt.subplots(figsize=(8, 4), layout="constrained")
+    figure, axis = panels(figsize=(8, 4))
     models = {
         "dynamic, 60 parameters": named(fits.wls),
         "dynamic, essential (r = 20)": named(fits.essential[20].estimate),
@@ -331,9 +326,8 @@ def _errors(recording: Recording, fits: Fits, out: Path) -> Path:
 
 def _parameters(fits: Fits, out: Path) -> Path:
     """Essential parameters with their 95 % intervals of white residuals."""
-    plt = pyplot()
     estimate = fits.essential[20].estimate
-    figure, axis = plt.subplots(figsize=(8, 6), layout="constrained")
+    figure, axis = panels(figsize=(8, 6))
     relative = 100.0 * estimate.relative_sigma * 1.96
     order = np.argsort(relative)
     axis.barh(np.arange(len(order)), relative[order], color="tab:blue")
@@ -357,8 +351,6 @@ def read_recording(robot: Robot, folder: Path) -> Samples:
     if len(q_motor) != len(tau_motor):
         raise InvalidLog(folder, f"has {len(q_motor)} positions and {len(tau_motor)} torques; they must pair up")
     q = lowpass(joint_positions(robot, q_motor), sample_rate_hz=RATE, cutoff_hz=CUTOFF, true_cutoff=False)
-    dq = differentiate(q, sample_rate_hz=RATE)
-    ddq = differentiate(dq, sample_rate_hz=RATE)
     kept = slice(ENDS, -ENDS)
     steps = (
         Step("joint side", {}),
@@ -367,7 +359,7 @@ def read_recording(robot: Robot, folder: Path) -> Samples:
         Step("drop ends", {"samples": ENDS}),
     )
     tau = joint_torques(robot, tau_motor)[kept]
-    return Samples("recording", Motion(q[kept], dq[kept], ddq[kept]), tau, RATE, steps=steps)
+    return Samples("recording", differentiated(q, RATE)[kept], tau, RATE, steps=steps)
 
 
 def read_columns(path: Path, n_columns: int) -> FloatArray:
@@ -390,15 +382,11 @@ def read_columns(path: Path, n_columns: int) -> FloatArray:
 
 def regress(robot: Robot, samples: Samples) -> Recording:
     """Build both models in the parameters that the paper declares."""
-    T = declared_transform(robot, base_parameters(robot))
-    assert robot.declared_base is not None
-    names = robot.declared_base.names
-    units = [""] * len(names)
     rows = Rows(decimate=thin, dead_zone=DEAD_ZONE * robot.limits.velocity)
     return Recording(
         samples,
-        combine(dynamic_regression(robot, [samples], rows=rows), T, names, units),
-        combine(power_regression(robot, [samples], rows=rows), T, names, units),
+        declared(robot, dynamic_regression(robot, [samples], rows=rows)),
+        declared(robot, power_regression(robot, [samples], rows=rows)),
         dynamic_regression(robot, [samples], columns=standard_columns(robot), rows=rows),
     )
 
@@ -415,10 +403,8 @@ def printed_wrist(robot: Robot) -> Robot:
 
 
 def thin(x: FloatArray) -> FloatArray:
-    """Decimate from 5 kHz to 50 Hz, two stages of ten."""
-    flat = x.reshape(len(x), -1)
-    thinned = decimate(flat, (10, 10))
-    return thinned.reshape(len(thinned), *x.shape[1:])
+    """Decimate from 5 kHz to 50 Hz."""
+    return thinned(x, (10, 10))
 
 
 def halves(regression: Regression) -> tuple[Regression, Regression]:
@@ -514,11 +500,9 @@ class Virtual:
 def virtual() -> Virtual:
     """Build the virtual robot and its true parameters."""
     robot = virtual_robot()
-    base = base_parameters(robot)
-    T = declared_transform(robot, base)
-    names = declared_names(robot)
+    T, names = declared_transform(robot, base_parameters(robot)), declared_names(robot)
     truth = np.array([TRUTH.get(name, 0.0) for name in names])
-    return Virtual(robot, base.standard(np.linalg.solve(T, truth)), T, names, truth)
+    return Virtual(robot, declared_chi(robot, TRUTH), T, names, truth)
 
 
 def realise(seed: int) -> dict[int, CaseResult]:
@@ -543,8 +527,7 @@ def fit_cases(seed: int) -> CaseEstimates:
 
 def equations(known: Virtual, model: Callable[..., Regression], runs: list[Samples]) -> Regression:
     """Build the equations of runs in the declared parameters."""
-    rows = Rows(decimate=thin_virtual, dead_zone=np.full(6, VIRTUAL_DEAD_ZONE))
-    return combine(model(known.robot, runs, rows=rows), known.T, known.names, [""] * len(known.names))
+    return declared(known.robot, model(known.robot, runs, rows=VIRTUAL_ROWS))
 
 
 def fit_essential(known: Virtual, model: Callable[..., Regression], runs: list[Samples]) -> Estimate:
@@ -555,18 +538,9 @@ def fit_essential(known: Virtual, model: Callable[..., Regression], runs: list[S
 def virtual_regression(seed: int) -> Regression:
     """Build the dynamic model of one simulated single trajectory, of about the size of the recording's."""
     robot = load("tx40")
-    base = base_parameters(robot)
-    truth = np.array([TRUTH.get(name, 0.0) for name in declared_names(robot)])
-    chi = base.standard(np.linalg.solve(declared_transform(robot, base), truth))
-    rows = Rows(decimate=thin_virtual, dead_zone=np.full(6, VIRTUAL_DEAD_ZONE))
+    chi = declared_chi(robot, TRUTH)
     run = _run(robot, chi, "single", np.random.default_rng(seed), seconds=9.0, locked=0)
-    return dynamic_regression(robot, [run], rows=rows)
-
-
-def declared_names(robot: Robot) -> tuple[str, ...]:
-    """Name the parameters that the paper declares."""
-    assert robot.declared_base is not None
-    return robot.declared_base.names
+    return dynamic_regression(robot, [run], rows=VIRTUAL_ROWS)
 
 
 def judge(estimate: Estimate, unseen: Regression, truth: FloatArray) -> CaseResult:
@@ -589,15 +563,16 @@ def measured(robot: Robot, chi: FloatArray, name: str, rng: np.random.Generator,
     """Measure a motion sampled at RATE, with noise on torques and positions, and process it."""
     tau = machine.with_noise(inverse_dynamics(robot, motion, chi), rng, white=WHITE, slow=SLOW)
     noisy = motion.q + rng.normal(scale=POSITION_NOISE, size=motion.q.shape)
-    seen = differentiated(lowpass(noisy, sample_rate_hz=VIRTUAL_RATE, cutoff_hz=60.0, true_cutoff=False))
+    q = lowpass(noisy, sample_rate_hz=VIRTUAL_RATE, cutoff_hz=60.0, true_cutoff=False)
     cut = slice(100, -100)
-    return Samples(name, Motion(seen.q[cut], seen.dq[cut], seen.ddq[cut]), tau[cut], VIRTUAL_RATE)
+    return Samples(name, differentiated(q, VIRTUAL_RATE)[cut], tau[cut], VIRTUAL_RATE)
 
 
 def random_moves(rng: np.random.Generator, seconds: float, locked: int) -> Motion:
     """Smooth quintic moves to random targets, as an interpolator would."""
     q = quintic_moves(rng, seconds, locked)
-    return differentiated(lowpass(q, sample_rate_hz=VIRTUAL_RATE, cutoff_hz=25.0, order=2, true_cutoff=False))
+    q = lowpass(q, sample_rate_hz=VIRTUAL_RATE, cutoff_hz=25.0, order=2, true_cutoff=False)
+    return differentiated(q, VIRTUAL_RATE)
 
 
 def quintic_moves(rng: np.random.Generator, seconds: float, locked: int) -> FloatArray:
@@ -618,14 +593,9 @@ def quintic_moves(rng: np.random.Generator, seconds: float, locked: int) -> Floa
     return q
 
 
-def differentiated(q: FloatArray) -> Motion:
-    """Differentiate positions twice."""
-    dq = differentiate(q, sample_rate_hz=VIRTUAL_RATE)
-    return Motion(q, dq, differentiate(dq, sample_rate_hz=VIRTUAL_RATE))
-
-
 def thin_virtual(x: FloatArray) -> FloatArray:
-    """Decimate from RATE to 50 Hz, in stages of 5 and 4."""
-    flat = x.reshape(len(x), -1)
-    thinned = decimate(flat, (5, 4))
-    return thinned.reshape(len(thinned), *x.shape[1:])
+    """Decimate from VIRTUAL_RATE to 50 Hz."""
+    return thinned(x, (5, 4))
+
+
+VIRTUAL_ROWS = Rows(decimate=thin_virtual, dead_zone=np.full(6, VIRTUAL_DEAD_ZONE))

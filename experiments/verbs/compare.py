@@ -1,25 +1,28 @@
 """The verb `compare`: all methods on one campaign's data, into compare.html and compare.json."""
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from excitor.experiments.campaign import FILE
 from excitor.experiments.compare import error_words, outcome
 from excitor.experiments.report.html import NONE, entries, seen, show, subtable
 from excitor.experiments.stages import compare_stage
+from excitor.experiments.verbs.printing import COMPACT, echo_json, echo_progress, table
 
 
 def run_compare(folder: Path, as_json: bool, methods: Sequence[str] = ()) -> None:
     """Compare methods, by default all, and write the results."""
-    compared, data, page = compare_stage(folder, methods, lambda sentence: typer.echo(sentence, err=True))
+    compared, data, page = compare_stage(folder, methods, echo_progress)
     campaign = compared.prepared.examined.campaign
     if as_json:
-        typer.echo(json.dumps(data, indent=2, allow_nan=False))
+        echo_json(data)
         return
     print_compared(data)
     typer.echo(f"\nLook at {page}")
@@ -31,9 +34,6 @@ def run_compare(folder: Path, as_json: bool, methods: Sequence[str] = ()) -> Non
 
 def print_compared(data: Mapping[str, Any]) -> None:
     """Print a comparison, given as compare.json has it."""
-    from rich.console import Console
-    from rich.markup import escape
-
     console, advice = Console(), subtable(data, "recommendation")
     console.print(_table(data))
     for words, names in _outcomes(data).items():
@@ -50,15 +50,10 @@ def print_compared(data: Mapping[str, Any]) -> None:
         console.print(f"- {escape(seen(str(sentence)))}")
 
 
-def _table(data: Mapping[str, Any]) -> Any:
-    from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
-    from rich.table import Table
-
+def _table(data: Mapping[str, Any]) -> Table:
     title = "Errors |τ - τ̂| / |τ| on runs that no method was fitted to"
-    made = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in ("", "held out", "training", "parameters", "consistent", "CPU, s"):
-        made.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+    headings = ("", "held out", "training", "parameters", "consistent", "CPU, s")
+    made = table(title, headings, left=("",), no_wrap=True, **COMPACT)
     for entry in entries(data, "methods"):
         words = [
             error_words(subtable(entry, "held_out").get("total")),
@@ -77,8 +72,8 @@ def _table(data: Mapping[str, Any]) -> Any:
 
 def _outcomes(data: Mapping[str, Any]) -> dict[str, list[str]]:
     """Group methods by their result."""
-    told: dict[str, list[str]] = {}
+    outcomes: dict[str, list[str]] = {}
     for entry in entries(data, "methods"):
         if words := outcome(data, entry):
-            told.setdefault(words, []).append(str(entry.get("name")))
-    return told
+            outcomes.setdefault(words, []).append(str(entry.get("name")))
+    return outcomes

@@ -1,6 +1,5 @@
 """The verb `design`: progress of the search, then how good the design is, and how near the limits."""
 
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -9,15 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+from rich.table import Table
 
-from excitor.design.certify.certificate import Margin, failing
+from excitor.design.certify.certificate import failing
+from excitor.design.certify.margin import Margin
 from excitor.design.pareto import Front
 from excitor.design.search import Progress
 from excitor.experiments.design_json import summary
 from excitor.experiments.plan import CampaignDesign, Listener
 from excitor.experiments.setup import Overrides
 from excitor.experiments.stages import design_stage
+from excitor.experiments.verbs.printing import COMPACT, echo_json, echo_progress, table
 
 INTERRUPTED = 130  # exit code of a command that SIGINT ended: 128 + 2
 
@@ -27,9 +32,9 @@ def run_design(folder: Path, as_json: bool, given: Overrides) -> int:
 
     1: a limit is not proven to hold, so that the design must not be run on a robot; 130: the search was interrupted.
     """
-    designed = design_stage(folder, given, lambda sentence: typer.echo(sentence, err=True), progress)
+    designed = design_stage(folder, given, echo_progress, progress)
     if as_json:
-        typer.echo(json.dumps(summary(designed), indent=2, allow_nan=False))
+        echo_json(summary(designed))
     else:
         print_designed(designed)
     if not designed.finished:
@@ -43,10 +48,6 @@ _SHOWN = 8  # of the tightest margins
 @contextmanager
 def progress() -> Iterator[Listener]:
     """Show a bar for each run on stderr: best so far, share of feasible candidates, time left."""
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -87,44 +88,8 @@ def _told(told: Progress) -> str:
 
 def print_designed(designed: CampaignDesign) -> None:
     """Print the runs, the tightest margins, the forecast's verdict, and what was assumed."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     console = Console()
-    table = Table(title="Runs", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in ("run", "moves", "duration", "condition", "noise-weighted", "certified"):
-        table.add_column(heading, justify="right" if heading in ("duration", "condition", "noise-weighted") else "left")
-    for run in designed.runs:
-        moving = run.plan.moving
-        names = (
-            "all joints"
-            if moving.all()
-            else ", ".join(name for name, moves in zip(designed.setup.robot.joint_names, moving, strict=True) if moves)
-        )
-        table.add_row(
-            escape(run.plan.name),
-            escape(names),
-            f"{run.run.duration:.0f} s",
-            f"{run.condition:.3f}",
-            f"{run.condition_weighted:.3g}",
-            "[green]✓[/]" if run.certificate.ready else "[red]✗ no[/]",
-        )
-    for pushed in designed.torque_runs:
-        driven = pushed.trajectory.excitation.driven
-        table.add_row(
-            escape(pushed.plan.name),
-            "torques" if driven.all() else f"torques on {int(driven.sum())} joints",
-            f"{pushed.duration:.0f} s",
-            f"{pushed.condition:.3f}",
-            f"{pushed.condition_weighted:.3g}",
-            "[green]✓[/] simulated" if pushed.certificate.ready else "[red]✗ no[/]",
-        )
-    for slow in designed.slow_runs:
-        mark = "[green]✓[/]" if slow.certificate.ready else "[red]✗ no[/]"
-        table.add_row(escape(slow.plan.name), slow.plan.kind, f"{slow.run.duration:.0f} s", "", "", mark)
-    console.print(table)
+    console.print(_runs(designed))
     for plan in designed.waiting:
         console.print(f"waits: {escape(plan.name)}: {escape(plan.note)}", style="yellow")
     if designed.runs and designed.runs[0].front is not None:
@@ -134,7 +99,7 @@ def print_designed(designed: CampaignDesign) -> None:
         for item in failing(certificate)[:_SHOWN]:
             console.print(f"[red]✗[/] {escape(name)}: {escape(item.name)}: {escape(item.proof)}")
     for check in designed.checks:
-        console.print(f"{'[green]✓[/]' if check.holds else '[red]✗[/]'} {escape(check.sentence)}")
+        console.print(f"{_mark(check.holds)} {escape(check.sentence)}")
     load = designed.setup.campaign.content.task == "payload"  # the arm's parameters are not what it is about
     for advice in () if load else designed.forecast.advice:
         console.print(f"  {escape(advice.sentence)}", style="dim")
@@ -142,46 +107,58 @@ def print_designed(designed: CampaignDesign) -> None:
         console.print(f"note: {escape(remark)}", style="yellow")
     for note in designed.notes:
         console.print(f"not checked, or not as stated: {escape(note)}", style="yellow")
-    go = designed.go
-    console.print("[bold green]Go.[/]" if go else "[bold red]No-go:[/] see above, and plan.html.")
+    console.print("[bold green]Go.[/]" if designed.go else "[bold red]No-go:[/] see above, and plan.html.")
     if not designed.finished:
         again = "begins again" if designed.torque_runs else "goes on"
         console.print(f"The search was interrupted: this is the best so far. The same command {again}.", style="yellow")
 
 
-def _front(front: Front) -> Any:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+def _runs(designed: CampaignDesign) -> Table:
+    headings = ("run", "moves", "duration", "condition", "noise-weighted", "certified")
+    made = table("Runs", headings, left=("run", "moves", "certified"), **COMPACT)
 
-    table = Table(
-        title="Runs to pick from: excitor design --pick", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )
-    for heading in (
-        "pick",
-        *(f"{name} {unit}".strip() for name, unit in zip(front.objectives, front.units, strict=True)),
-    ):
-        table.add_column(heading, justify="right")
+    def add(name: str, moves: str, seconds: float, certified: str, condition: str = "", weighted: str = "") -> None:
+        made.add_row(escape(name), escape(moves), f"{seconds:.0f} s", condition, weighted, certified)
+
+    joints = designed.setup.robot.joint_names
+    for run in designed.runs:
+        moving = run.plan.moving
+        names = ", ".join(name for name, moves in zip(joints, moving, strict=True) if moves)
+        mark, seconds = _mark(run.certificate.ready, " no"), run.run.duration
+        conditions = f"{run.condition:.3f}", f"{run.condition_weighted:.3g}"
+        add(run.plan.name, "all joints" if moving.all() else names, seconds, mark, *conditions)
+    for pushed in designed.torque_runs:
+        driven, ready = pushed.trajectory.excitation.driven, pushed.certificate.ready
+        names = "torques" if driven.all() else f"torques on {int(driven.sum())} joints"
+        mark = f"{_mark(ready)} simulated" if ready else _mark(ready, " no")
+        conditions = f"{pushed.condition:.3f}", f"{pushed.condition_weighted:.3g}"
+        add(pushed.plan.name, names, pushed.duration, mark, *conditions)
+    for slow in designed.slow_runs:
+        add(slow.plan.name, slow.plan.kind, slow.run.duration, _mark(slow.certificate.ready, " no"))
+    return made
+
+
+def _mark(holds: bool, no: str = "") -> str:
+    return "[green]✓[/]" if holds else f"[red]✗{no}[/]"
+
+
+def _front(front: Front) -> Table:
+    objectives = (f"{name} {unit}".strip() for name, unit in zip(front.objectives, front.units, strict=True))
     shown = sorted({*np.linspace(0, len(front) - 1, min(len(front), 10)).round().astype(int).tolist(), front.chosen})
-    for k in shown:
-        table.add_row(f"{k}{' ←' if k == front.chosen else ''}", *(f"{x:.4g}" for x in front.points[k]))
-    return table
+    rows = [[f"{k}{' ←' if k == front.chosen else ''}", *(f"{x:.4g}" for x in front.points[k])] for k in shown]
+    return table("Runs to pick from: excitor design --pick", ("pick", *objectives), rows, left=(), **COMPACT)
 
 
-def _margins(designed: CampaignDesign) -> Any:
-    from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
-    from rich.table import Table
-
+def _margins(designed: CampaignDesign) -> Table:
     again = {run.plan.name for run in designed.runs if run.plan.same_as is not None}
     lines = [(name, item) for name, c in designed.certificates.items() if name not in again for item in c.items]
     lines.sort(key=lambda line: (line[1].holds, _tightness(line[1])))
-    table = Table(title=f"Tightest of {len(lines)} limits", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in ("run", "limit", "allowed", "worst", "unit", ""):
-        table.add_column(heading, justify="right" if heading in ("allowed", "worst") else "left")
-    for name, item in lines[:_SHOWN]:
-        mark = "[green]✓[/]" if item.holds else "[red]✗[/]"
-        table.add_row(escape(name), escape(item.name), f"{item.limit:.4g}", f"{item.worst:.4g}", item.unit, mark)
-    return table
+    rows = [
+        (escape(name), escape(m.name), f"{m.limit:.4g}", f"{m.worst:.4g}", m.unit, _mark(m.holds))
+        for name, m in lines[:_SHOWN]
+    ]
+    headings = ("run", "limit", "allowed", "worst", "unit", "")
+    return table(f"Tightest of {len(lines)} limits", headings, rows, left=("run", "limit", "unit", ""), **COMPACT)
 
 
 def _tightness(item: Margin) -> float:

@@ -1,8 +1,6 @@
 """The verbs `emit` and `verify`, and their output: a table for people, one object for scripts."""
 
-import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +8,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from excitor.experiments.emit import CampaignPlans, EmitResult, Listen, Request, Verification, emit, verify_folder
+from excitor.experiments.emit import CampaignPlans, EmitResult, Request, Verification, emit, verify_folder
+from excitor.experiments.verbs.printing import echo_json, running
+from excitor.robots.arrays import finite
 
 
 def run_emit(folder: Path, request: Request, as_json: bool) -> bool:
@@ -18,7 +18,7 @@ def run_emit(folder: Path, request: Request, as_json: bool) -> bool:
     with running() as listen:
         planned, emitted = emit(folder, request, listen)
     if as_json:
-        typer.echo(json.dumps(emitted_data(planned, emitted), indent=2, allow_nan=False))
+        echo_json(emitted_data(planned, emitted))
     else:
         print_emitted(planned, emitted)
     return all(one.good for one in emitted)
@@ -30,7 +30,7 @@ def run_verify(folder: Path, as_json: bool) -> bool:
         _, found = verify_folder(folder, listen)
     good = all(verified.good for verified in found)
     if as_json:
-        typer.echo(json.dumps({"ok": good, "files": verified_data(found)}, indent=2, allow_nan=False))
+        echo_json({"ok": good, "files": verified_data(found)})
     else:
         print_verified(found)
     return good
@@ -53,13 +53,13 @@ def _entries(verified: Verification) -> Iterator[dict[str, Any]]:
             "dry": judged.plan.dry,
             "ok": verdict.good and not verified.problems,
             "problems": [*verified.problems, *verdict.problems],
-            "max_position_error_rad": _number(verdict.max_position_error),
-            "interpolated_position_error_rad": _number(done.interpolated_position_error) if done else None,
-            "acceleration_error": _number(done.acceleration_error) if done else None,
+            "max_position_error_rad": finite(verdict.max_position_error),
+            "interpolated_position_error_rad": finite(done.interpolated_position_error) if done else None,
+            "acceleration_error": finite(done.acceleration_error) if done else None,
             "limits_hold": done.limits_hold if done is not None else None,
-            "condition_planned": _number(verdict.condition_planned),
-            "condition_executed": _number(bounds[1]) if bounds else None,
-            "condition_executed_range": [_number(x) for x in bounds] if bounds else None,
+            "condition_planned": finite(verdict.condition_planned),
+            "condition_executed": finite(bounds[1]) if bounds else None,
+            "condition_executed_range": [finite(x) for x in bounds] if bounds else None,
             "assumed": done.assumed if done is not None else "",
         }
 
@@ -131,22 +131,7 @@ def print_verified(found: Sequence[Verification]) -> None:
             typer.echo(f"{verified.target.name}: assumed: {sentence}")
 
 
-@contextmanager
-def running() -> Iterator[Listen]:
-    """Show on stderr which program runs."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    with console.status("") as status:
-        yield lambda sentence: status.update(sentence)
-
-
 def _page(folders: Sequence[Path]) -> str:
     """Return the operator's page, or the common name of several."""
     own = [folder for folder in folders if folder.name != "csv"] or list(folders)
     return str(own[0] / "README.md") if len(own) == 1 else f"{own[0].parent}/NAME/README.md"
-
-
-def _number(value: float | None) -> float | None:
-    return float(value) if value is not None and abs(value) < float("inf") else None

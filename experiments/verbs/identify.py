@@ -6,34 +6,31 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from excitor.experiments.identification import IdentifiedModel
 from excitor.experiments.model import Model
 from excitor.experiments.report.compare import compare, write_comparison
 from excitor.experiments.report.data import DATA, read_report
 from excitor.experiments.stages import identify_stage, report_stage
+from excitor.experiments.verbs.printing import echo_json, echo_progress, table
 
 
 def run_identify(folder: Path, as_json: bool, method: str | None = None) -> None:
     """Identify, and write the model; by another method than the campaign's where one is named."""
-    result = identify_stage(folder, method, _echo)
+    result = identify_stage(folder, method, echo_progress)
     if as_json:
-        typer.echo(json.dumps(result.model.to_json(), indent=2, allow_nan=False))
+        echo_json(result.model.to_json())
     elif isinstance(result, IdentifiedModel):
         print_identified(result)
     else:
         print_load(result.model)
 
 
-def _echo(sentence: str) -> None:
-    typer.echo(sentence, err=True)
-
-
 def print_identified(result: IdentifiedModel) -> None:
     """Print errors beside the baselines, then the parameters with their intervals."""
-    from rich.console import Console
-    from rich.markup import escape
-
     console = Console()
     console.print(_errors_table(result))
     console.print(_parameter_table(result))
@@ -63,13 +60,9 @@ def print_identified(result: IdentifiedModel) -> None:
         console.print('No run has role = "validate": prediction errors of the model are unknown.', style="yellow")
 
 
-def _errors_table(result: IdentifiedModel) -> Any:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(title="Torque errors |τ - τ̂| / |τ|", title_justify="left")
-    for heading in ("", *result.training.joints, "all"):
-        table.add_column(escape(heading), justify="right" if heading else "left")
+def _errors_table(result: IdentifiedModel) -> Table:
+    headings = ("", *(escape(joint) for joint in result.training.joints), "all")
+    made = table("Torque errors |τ - τ̂| / |τ|", headings, left=("",))
     for validation in (result.training, result.held_out):
         if validation is None:
             continue
@@ -77,28 +70,21 @@ def _errors_table(result: IdentifiedModel) -> Any:
         if not validation.training:
             rows |= {f"  {name}": errors for name, errors in validation.baselines.items()}
         for name, errors in rows.items():
-            table.add_row(name, *(f"{x:.4f}" for x in errors.relative), f"{errors.relative_total:.4f}")
-    return table
+            made.add_row(name, *(f"{x:.4f}" for x in errors.relative), f"{errors.relative_total:.4f}")
+    return made
 
 
-def _parameter_table(result: IdentifiedModel) -> Any:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(title=f"{len(result.estimate.names)} parameters", title_justify="left")
-    for heading in ("name", "value", "95 % interval", "unit"):
-        table.add_column(heading, justify="left" if heading in ("name", "unit") else "right")
-    intervals = result.intervals
-    for name, unit, value, low, high in zip(
-        intervals.names, intervals.units, intervals.values, intervals.low, intervals.high, strict=True
-    ):
-        table.add_row(escape(name), f"{value:.5g}", f"{low:.4g} … {high:.4g}", unit)
-    return table
+def _parameter_table(result: IdentifiedModel) -> Table:
+    found = result.intervals
+    listed = zip(found.names, found.units, found.values, found.low, found.high, strict=True)
+    rows = [(escape(name), f"{x:.5g}", f"{low:.4g} … {high:.4g}", unit) for name, unit, x, low, high in listed]
+    title = f"{len(result.estimate.names)} parameters"
+    return table(title, ("name", "value", "95 % interval", "unit"), rows, left=("name", "unit"))
 
 
 def run_report(folder: Path, as_json: bool, **given: bool) -> None:
     """Write the report; beside it a PDF where that is asked for."""
-    report = report_stage(folder, _echo, **given)
+    report = report_stage(folder, echo_progress, **given)
     if as_json:
         typer.echo(json.dumps(report.data, allow_nan=False))
         return
@@ -111,9 +97,9 @@ def run_comparison(folder: Path, other: Path, as_json: bool) -> None:
     """Compare two reports: what is repeatable, what has changed."""
     result = compare(*(read_report((path.parent if path.is_file() else path) / DATA) for path in (folder, other)))
     path = write_comparison(folder, result)
-    typer.echo(f"wrote {path}", err=True)
+    echo_progress(f"wrote {path}")
     if as_json:
-        typer.echo(json.dumps(result, indent=2, allow_nan=False))
+        echo_json(result)
         return
     for sentence in (result["verdict"]["headline"], *result["sentences"]):
         typer.echo(sentence)
@@ -122,25 +108,19 @@ def run_comparison(folder: Path, other: Path, as_json: bool) -> None:
 
 def print_load(model: Model) -> None:
     """Print the load with its intervals and ratings."""
-    from rich.console import Console
-
     console = Console()
     console.print(_table(model))
     for sentence in _sentences(model.load or {}):
         console.print(sentence, markup=False, highlight=False)
 
 
-def _table(model: Model) -> Any:
-    from rich.table import Table
-
+def _table(model: Model) -> Table:
     title = f"The load on link {model.payload['link']}, about its centre of gravity"
-    made = Table(title=title, title_justify="left")
-    for heading in ("", "value", "95 % interval", "unit"):
-        made.add_column(heading, justify="left" if heading in ("", "unit") else "right")
-    for row in (model.load or {})["at_center"]:
-        low, high = row["interval"]
-        made.add_row(row["name"], f"{row['value']:.4g}", f"{low:.4g} … {high:.4g}", row["unit"])
-    return made
+    rows = [
+        (row["name"], f"{row['value']:.4g}", "{:.4g} … {:.4g}".format(*row["interval"]), row["unit"])
+        for row in (model.load or {})["at_center"]
+    ]
+    return table(title, ("", "value", "95 % interval", "unit"), rows, left=("", "unit"))
 
 
 def _sentences(load: Mapping[str, Any]) -> Iterator[str]:

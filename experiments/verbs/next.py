@@ -1,8 +1,5 @@
 """The verb `next`: print the most informative next run, or that all targets are met."""
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import typer
@@ -12,28 +9,30 @@ from rich.text import Text
 
 from excitor.experiments.next_run import Aim, NextRunAdvice, advise, advised_data
 from excitor.experiments.report.html import NONE, show
-from excitor.experiments.verbs.emit import running
+from excitor.experiments.verbs.printing import echo_json, echo_progress, running
 
-_SHOWN = 12  # rows of what is missing
+_MOST_ROWS = 12  # rows of what is missing
 _NAMES = 6  # in a cell
 
 
 def run_next(folder: Path, as_json: bool, *, seed: int = 0) -> None:
     """Find the best next run, and print it."""
     with running() as tell:
-        advised = advise(folder, seed=seed, tell=tell, warn=lambda sentence: typer.echo(sentence, err=True))
+        advised = advise(folder, seed=seed, tell=tell, warn=echo_progress)
     if as_json:
-        typer.echo(json.dumps(advised_data(advised), indent=2, allow_nan=False))
+        echo_json(advised_data(advised))
     else:
         print_advised(advised)
 
 
 def print_advised(advised: NextRunAdvice) -> None:
     """Print the recommendation, the candidates, their expected deviations, and how to make the best one."""
-    with _console() as console:
-        if advised.ranked:
-            console.print(_candidates(advised))
-            console.print(_missing(advised))
+    if advised.ranked:
+        console = Console()
+        if not console.is_terminal:
+            console.width = max(console.width, 140)
+        console.print(_candidates(advised))
+        console.print(_missing(advised))
     typer.echo(advised.sentence)
     if advised.ranked:
         typer.echo("\nHow:")
@@ -45,14 +44,7 @@ def print_advised(advised: NextRunAdvice) -> None:
 
 def _candidates(advised: NextRunAdvice) -> Table:
     table = Table(title="What could be run, most gain per second first")
-    for heading in (
-        "what",
-        "robot time",
-        "closes of what is missing",
-        "a minute",
-        "times until met",
-        "teaches",
-    ):
+    for heading in ("what", "robot time", "closes of what is missing", "a minute", "times until met", "teaches"):
         table.add_column(heading)
     for one in advised.ranked:
         table.add_row(
@@ -73,10 +65,10 @@ def _missing(advised: NextRunAdvice) -> Table:
     for heading in ("", "size", "now", "target", *(f"after {one.candidate.what}" for one in best), "unit"):
         table.add_column(Text(heading))
     index = {aim.name: k for k, aim in enumerate(advised.aims)}
-    for aim in advised.missing[:_SHOWN]:
+    for aim in advised.missing[:_MOST_ROWS]:
         after = [_marked(aim, one.expected[index[aim.name]]) for one in best]
         table.add_row(Text(aim.name), show(aim.size, 3), show(aim.now, 3), show(aim.target, 3), *after, aim.unit)
-    rest = len(advised.missing) - _SHOWN
+    rest = len(advised.missing) - _MOST_ROWS
     if rest > 0:
         table.caption = f"and {rest} more; --json lists all"
     return table
@@ -89,11 +81,3 @@ def _marked(aim: Aim, sigma: float) -> Text:
 def _several(names: tuple[str, ...]) -> str:
     rest = len(names) - _NAMES
     return ", ".join(names[:_NAMES]) + (f" and {rest} more" if rest > 0 else "")
-
-
-@contextmanager
-def _console() -> Iterator[Console]:
-    console = Console()
-    if not console.is_terminal:
-        console.width = max(console.width, 140)
-    yield console

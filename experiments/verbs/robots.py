@@ -4,7 +4,6 @@ A robot is shown with its joints, limits, base parameters, unidentifiable parame
 closed forms, or operation counts.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,12 +13,16 @@ from typing import Any
 
 import numpy as np
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
-from excitor.robots.arrays import FloatArray, finite
+from excitor.experiments.verbs.printing import echo_json, echo_progress, table
+from excitor.robots.arrays import finite
 from excitor.robots.base import Base, LockedLoss, base_parameters, declared_transform, lost_when_locked, regroupings
 from excitor.robots.errors import ExcitorError, RankDeficient
 from excitor.robots.lint import Finding, lint
-from excitor.robots.load import load_with_notes, stretch
+from excitor.robots.load import load_with_notes, with_random_lengths
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Robot
 
@@ -28,15 +31,15 @@ def show_model(source: str, export: str | None, equations: bool, out: Path | Non
     """Write code, equations or operation counts of a robot's model."""
     robot, warnings = model(source)
     for warning in warnings:
-        typer.echo(warning, err=True)
+        echo_progress(warning)
     if export is not None:
         write(code(robot, export), out, as_json)
     elif equations:
         write(equations_code(robot), out, as_json)
     elif as_json:
-        typer.echo(json.dumps(counts(robot), indent=2))
+        echo_json(counts(robot))
     else:
-        print_counts(counts(robot), typer.echo)
+        print_counts(counts(robot))
 
 
 def list_robots(as_json: bool) -> None:
@@ -46,7 +49,7 @@ def list_robots(as_json: bool) -> None:
     found = [load(name) for name in catalog_names()]
     if as_json:
         rows = [{"name": robot.name, "title": robot.title, "n_joints": robot.n_joints} for robot in found]
-        typer.echo(json.dumps({"robots": rows}, indent=2))
+        echo_json({"robots": rows})
         return
     for robot in found:
         typer.echo(f"{robot.name:10} {robot.n_joints} joints   {robot.title}")
@@ -57,7 +60,7 @@ def show_robot(source: str, lock: list[str], as_json: bool) -> bool:
     """Show one robot; False if it should not be used as it is."""
     page = robot_page(source, lock)
     if as_json:
-        typer.echo(json.dumps(as_data(page), indent=2, allow_nan=False))
+        echo_json(as_data(page))
     else:
         print_page(page)
     return not page.has_errors
@@ -69,9 +72,9 @@ def write(text: str, out: Path | None, as_json: bool) -> None:
 
     if out is not None:
         write_atomically(out, text)
-        typer.echo(f"wrote {out}", err=True)
+        echo_progress(f"wrote {out}")
     if as_json:
-        typer.echo(json.dumps({"out": None if out is None else str(out), "text": text}, indent=2))
+        echo_json({"out": None if out is None else str(out), "text": text})
     elif out is None:
         typer.echo(text)
 
@@ -105,7 +108,7 @@ def robot_page(source: str, locked: Sequence[str] = ()) -> RobotPage:
         robot=robot,
         base=base,
         numbers=regroupings(robot, base),
-        forms=regroupings(robot, base, stretch(source)),
+        forms=regroupings(robot, base, with_random_lengths(source)),
         findings=lint(robot, notes),
         locked=loss,
         held=positions,
@@ -127,8 +130,8 @@ def lock_positions(robot: Robot, names: Sequence[str]) -> dict[int, float]:
 
 def as_data(page: RobotPage) -> dict[str, Any]:
     """Write a page for scripts; infinite limits are null."""
-    robot, base = page.robot, page.base
-    limits = robot.limits
+    robot, base, limits = page.robot, page.base, page.robot.limits
+    rates = ("velocity", "acceleration", "jerk", "torque")
     data: dict[str, Any] = {
         "name": robot.name,
         "title": robot.title,
@@ -139,30 +142,9 @@ def as_data(page: RobotPage) -> dict[str, Any]:
         "links": list(robot.mechanism.link_names),
         "limits": {
             "position": [[finite(low), finite(high)] for low, high in limits.position],
-            **{
-                quantity: [finite(x) for x in getattr(limits, quantity)]
-                for quantity in ("velocity", "acceleration", "jerk", "torque")
-            },
+            **{quantity: [finite(x) for x in getattr(limits, quantity)] for quantity in rates},
         },
-        "base_parameters": [
-            {
-                "name": name,
-                "regrouping": number,
-                "closed_form": form,
-                "unit": unit,
-                "prior": value,
-                "terms": _terms(robot, row),
-            }
-            for name, number, form, unit, value, row in zip(
-                base.names,
-                page.numbers,
-                page.forms,
-                base.units,
-                prior_values(robot, base),
-                base.regrouping,
-                strict=True,
-            )
-        ],
+        "base_parameters": _base_data(page),
         "declared_base": page.declared,
         "unidentifiable": list(base.without_effect),
         "only_combined": list(base.only_combined),
@@ -172,19 +154,23 @@ def as_data(page: RobotPage) -> dict[str, Any]:
             "first_dropped": base.gap[1],
             "tolerance": base.tolerance,
         },
-        "findings": [
-            {"level": finding.level, "where": finding.where, "sentence": finding.sentence} for finding in page.findings
-        ],
+        "findings": [{"level": f.level, "where": f.where, "sentence": f.sentence} for f in page.findings],
     }
     if page.locked is not None:
-        data["locked"] = {
-            "base_parameters": [
-                {"name": name, "regrouping": form}
-                for name, form in zip(page.locked.base.names, regroupings(robot, page.locked.base), strict=True)
-            ],
-            "lost": list(page.locked.lost),
-        }
+        forms = zip(page.locked.base.names, regroupings(robot, page.locked.base), strict=True)
+        listed = [{"name": name, "regrouping": form} for name, form in forms]
+        data["locked"] = {"base_parameters": listed, "lost": list(page.locked.lost)}
     return data
+
+
+def _base_data(page: RobotPage) -> list[dict[str, Any]]:
+    base, names = page.base, layout(page.robot).names
+    keys = ("name", "regrouping", "closed_form", "unit", "prior")
+    columns = zip(base.names, page.numbers, page.forms, base.units, prior_values(page.robot, base), strict=True)
+    return [
+        dict(zip(keys, entry, strict=True)) | {"terms": {names[k]: float(row[k]) for k in np.flatnonzero(row)}}
+        for entry, row in zip(columns, base.regrouping, strict=True)
+    ]
 
 
 def prior_values(robot: Robot, base: Base) -> list[float | None]:
@@ -216,9 +202,6 @@ def joint_kinds(robot: Robot) -> list[tuple[str, str, str]]:
 
 def print_page(page: RobotPage) -> None:
     """Print a page for people."""
-    from rich.console import Console
-    from rich.markup import escape
-
     console = Console()
     robot, base = page.robot, page.base
     console.print(f"[bold]{escape(robot.title or robot.name)}[/]  {robot.n_joints} joints, {len(base)} base parameters")
@@ -244,27 +227,21 @@ def print_page(page: RobotPage) -> None:
 
 def print_locked(page: RobotPage, locked: LockedLoss, echo: Callable[[str], Any]) -> None:
     """Print the parameters that runs with these joints locked can identify, and those lost."""
-    from rich.markup import escape
-
     echo(f"\nWith these joints locked, {len(locked.base)} combinations can be identified:")
     forms = regroupings(page.robot, locked.base)
     echo(escape("; ".join(form for form in forms) or "none"))
     echo(f"Not identifiable, of the robot's base parameters: {escape(', '.join(locked.lost)) or 'none'}")
 
 
-def _limits_table(page: RobotPage) -> Any:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(title="Joints", title_justify="left")
-    for heading in ("joint", "position", "velocity", "acceleration", "torque", "locked at"):
-        table.add_column(heading, justify="left" if heading == "joint" else "right")
+def _limits_table(page: RobotPage) -> Table:
+    headings = ("joint", "position", "velocity", "acceleration", "torque", "locked at")
+    made = table("Joints", headings, left=("joint",))
     robot, limits = page.robot, page.robot.limits
     for i, (name, kind, _) in enumerate(joint_kinds(robot)):
         scale, unit = (1.0, "m") if kind == "prismatic" else (180.0 / np.pi, "°")
         force = "N" if kind == "prismatic" else "N m"
         low, high = scale * limits.position[i]
-        table.add_row(
+        made.add_row(
             escape(name),
             f"{low:.6g} … {high:.6g} {unit}" if np.isfinite(low) or np.isfinite(high) else "free",
             _limit(scale * limits.velocity[i], f"{unit}/s"),
@@ -272,30 +249,22 @@ def _limits_table(page: RobotPage) -> Any:
             _limit(limits.torque[i], force),
             f"{scale * page.held[i]:.6g} {unit}" if i in page.held else "",
         )
-    return table
+    return made
 
 
-def _base_table(page: RobotPage) -> Any:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(title="Base parameters", title_justify="left")
-    for heading in ("name", "regroups", "prior", "unit"):
-        table.add_column(heading, justify="right" if heading == "prior" else "left")
-    values = prior_values(page.robot, page.base)
-    for name, form, value, unit in zip(page.base.names, page.forms, values, page.base.units, strict=True):
-        known = "" if value is None else f"{value:.4g}"
-        table.add_row(escape(name), escape("" if form == name else form), known, unit)
-    return table
+def _base_table(page: RobotPage) -> Table:
+    base = page.base
+    rows = [
+        (escape(name), escape("" if form == name else form), "" if value is None else f"{value:.4g}", unit)
+        for name, form, value, unit in zip(
+            base.names, page.forms, prior_values(page.robot, base), base.units, strict=True
+        )
+    ]
+    return table("Base parameters", ("name", "regroups", "prior", "unit"), rows, left=("name", "regroups", "unit"))
 
 
 def _limit(value: float, unit: str) -> str:
     return f"{value:.6g} {unit}" if np.isfinite(value) else "not given"
-
-
-def _terms(robot: Robot, row: FloatArray) -> Mapping[str, float]:
-    names = layout(robot).names
-    return {names[k]: float(row[k]) for k in np.flatnonzero(row)}
 
 
 def model(source: str) -> tuple[Robot, list[str]]:
@@ -366,7 +335,7 @@ def counts(robot: Robot) -> dict[str, Any]:
     return {"name": robot.name, "columns": len(kept), **asdict(operation_counts(robot, kept=kept))}
 
 
-def print_counts(data: dict[str, Any], echo: Callable[[str], Any]) -> None:
+def print_counts(data: dict[str, Any]) -> None:
     """Print counts as a small table."""
     rows = {
         "torque": "inverse dynamics, parameters known",
@@ -374,11 +343,11 @@ def print_counts(data: dict[str, Any], echo: Callable[[str], Any]) -> None:
         "energy": "power model: h with H = h beta",
         "power": "power model: dh/dt and friction power",
     }
-    echo(f"{data['name']}, {data['columns']} base parameters, operations a sample")
-    echo(f"{'':40} {'+':>6} {'*':>6} {'sin, tanh, …':>14}")
+    typer.echo(f"{data['name']}, {data['columns']} base parameters, operations a sample")
+    typer.echo(f"{'':40} {'+':>6} {'*':>6} {'sin, tanh, …':>14}")
     for key, title in rows.items():
         count = data[key]
-        echo(f"{title:40} {count['additions']:6d} {count['multiplications']:6d} {count['functions']:14d}")
+        typer.echo(f"{title:40} {count['additions']:6d} {count['multiplications']:6d} {count['functions']:14d}")
 
 
 def base_names(robot: Robot) -> list[str]:

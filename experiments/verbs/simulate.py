@@ -1,6 +1,5 @@
 """The verb `simulate`: simulate logs, print what was written and what was refused."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import typer
 
 from excitor.experiments.simulate import TRUTH, SimulationOptions, SimulationResult, simulate
-from excitor.experiments.verbs.emit import running
+from excitor.experiments.verbs.printing import echo_json, running
 
 
 def run_simulate(
@@ -23,12 +22,12 @@ def run_simulate(
     log_format: str | None = None,
 ) -> bool:
     """Simulate; False where a target requested by name, or every one, cannot be logged."""
-    asked = SimulationOptions(seed, tuple(fault), dry, fresh, log_format)
+    options = SimulationOptions(seed, tuple(fault), dry, fresh, log_format)
     with running() as listen:
-        made = simulate(folder, targets, asked, listen)
+        made = simulate(folder, targets, options, listen)
     good = all(one.folder is not None for one in made if one.target in targets) and any(one.folder for one in made)
     if as_json:
-        typer.echo(json.dumps(simulated_data(folder, made, good), indent=2, allow_nan=False))
+        echo_json(simulated_data(folder, made, good))
     else:
         print_simulated(folder, made)
     return good

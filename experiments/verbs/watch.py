@@ -3,23 +3,32 @@
 import json
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
 from excitor.experiments.campaign import open_campaign
-from excitor.experiments.watch.session import MOST_ALARMS, Session, doubt_sentence, open_basis, take, told_data
-from excitor.experiments.watch.sources import (
-    Screen,
-    Source,
-    Tell,
-    open_source,
-    print_summary,
-    read_state,
-    summary_data,
-    write_state,
+from excitor.experiments.verbs.printing import COMPACT, echo_progress, table
+from excitor.experiments.watch.session import (
+    MOST_ALARMS,
+    CycleReport,
+    Session,
+    cycle_data,
+    doubt_sentence,
+    drift,
+    open_basis,
+    take,
 )
+from excitor.experiments.watch.sources import Source, alarm_sentence, open_source, read_state, summary_data, write_state
 from excitor.robots.errors import ExcitorError
+
+Tell = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -32,6 +41,47 @@ class WatchTotals:
     doubted: set[str] = field(default_factory=set)  # processes whose torques the model does not explain
 
 
+MOST_ROWS = 12  # of parameters while watching; at the end, all
+NOTABLE = 3.0  # sigmas
+
+
+class Screen:
+    """Shows cycles as they come: a table on a terminal, JSON lines where asked, else sentences."""
+
+    def __init__(self, session: Session, tell: Tell, *, lines: bool, live: bool) -> None:
+        self.session, self.tell, self.lines = session, tell, lines
+        self.live: Live | None = None
+        if live and not lines:
+            self.live = Live(watch_table(session, MOST_ROWS), transient=True, auto_refresh=False)
+
+    def __enter__(self) -> "Screen":
+        if self.live is not None:
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def cycle(self, told: CycleReport) -> None:
+        """Show one more cycle."""
+        if self.lines:
+            sys.stdout.write(json.dumps(cycle_data(self.session.basis, told), allow_nan=False) + "\n")
+            sys.stdout.flush()
+        verdict = told.verdict
+        if verdict.alarms:
+            self.tell(f"ALARM at {alarm_sentence(cycle_data(self.session.basis, told))}")
+        elif verdict.confirmed:
+            self.tell(f"it has stayed: {alarm_sentence(cycle_data(self.session.basis, told))}")
+        elif verdict.passed:
+            self.tell(f"cycle {told.cycle} is as before the alarm")
+
+    def refresh(self) -> None:
+        """Draw the table anew."""
+        if self.live is not None:
+            self.live.update(watch_table(self.session, MOST_ROWS), refresh=True)
+
+
 def run_watch(
     folder: Path,
     log: Path | None = None,
@@ -40,7 +90,7 @@ def run_watch(
     interval: float = 1.0,
     as_json: bool = False,
     lines: bool = False,
-    tell: Tell = lambda sentence: print(sentence, file=sys.stderr),
+    tell: Tell = echo_progress,
 ) -> int:
     """Watch until interrupted, or `once` the existing logs; return the exit code.
 
@@ -126,6 +176,38 @@ def _look(session: Session, source: Source, screen: Screen, seen: WatchTotals) -
                 _problem(screen, seen, doubt_sentence(told))
             screen.cycle(told)
             if told.verdict.alarms or told.verdict.confirmed:
-                seen.alarms = [*seen.alarms, told_data(session.basis, told)][-MOST_ALARMS:]
+                seen.alarms = [*seen.alarms, cycle_data(session.basis, told)][-MOST_ALARMS:]
         session.left_out = source.left_out
         write_state(session, source.data())
+
+
+def watch_table(session: Session, most: int | None = None) -> Table:
+    """Build a table of the parameters that have drifted most, with counts of cycles."""
+    rows = drift(session)
+    if most is not None:
+        rows = sorted(rows, key=lambda row: -abs(row["drift_sigmas"]))[:most]
+    count = sum(bool(entry["alarms"]) for entry in session.alarms)
+    alarms = f"{count} alarms" if count != 1 else "1 alarm"
+    learning = [name for name, detector in session.detectors.items() if len(detector.first)]
+    state = f"; still learning what is healthy: {', '.join(learning)}" if learning else ""
+    other = f", {session.left_out} of another motion left out" if session.left_out else ""
+    title = escape(f"{session.basis.model.robot_name}: {session.cycles} cycles, {alarms}{other}{state}")
+    headings = ("parameter", "now", "sigma", "model", "drift", "unit")
+    made = table(title, headings, left=("parameter", "unit"), no_wrap=True, **COMPACT)
+    for row in rows:
+        away, numbers = row["drift_sigmas"], (f"{row['value']:.4g}", f"{row['sigma']:.2g}", f"{row['model']:.4g}")
+        style = "yellow" if abs(away) > NOTABLE else ""
+        made.add_row(escape(row["name"]), *numbers, f"{away:+.1f} sigma", escape(row["unit"]), style=style)
+    return made
+
+
+def print_summary(session: Session) -> None:
+    """Print all parameters and the last alarms."""
+    console = Console()
+    if session.cycles:
+        console.print(watch_table(session))
+    else:
+        other = f"; {session.left_out} of another motion were left out" if session.left_out else ""
+        console.print(f"no cycle was seen yet{other}", style="yellow")
+    for alarm in session.alarms[-5:]:
+        console.print(alarm_sentence(alarm), markup=False, highlight=False)

@@ -138,33 +138,34 @@ _PHASES = {0: "rest", OUT: "out", BACK: "back", END: "done"}
 def write_egm(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write one row per packet; packets are numbered, and their numbers are the time."""
     count = np.round((shown.t - shown.t[0]) / shown.step).astype(np.int64)
-    pattern = shown.format.efforts["motor torque"]
-    head = ["time_s", "controller_ms", "packet", "computer_s", "phase", "mark", "period"]
-    head += [f"{kind}_{axis}_deg" for kind in ("ref", "pos", "planned") for axis in shown.axes]
-    head += ["motors_on", "egm_running", "utilization_percent", *named(pattern, shown.axes)]
+    ones = np.ones(len(count))
     columns: list[Column] = [
-        ("%.3f", shown.step * count),
-        ("%.0f", np.round(1e3 * shown.step * count) + 4 * FIRST_PACKET),
-        ("%.0f", FIRST_PACKET + count),
-        ("%.6f", shown.t + 100.0),
-        ("%s", [_PHASES.get(mark, "main") for mark in shown.mark.tolist()]),
-        ("%.0f", shown.mark),
-        ("%.0f", shown.period),
-        ("%.9f", np.hstack([shown.reference, shown.position, shown.reference])),
-        ("%.0f", np.ones((len(count), 2))),
-        ("%.6g", np.full(len(count), 10.0)),
-        ("%.9g", shown.effort),
+        ("time_s", "%.3f", shown.step * count),
+        ("controller_ms", "%.0f", np.round(1e3 * shown.step * count) + 4 * FIRST_PACKET),
+        ("packet", "%.0f", FIRST_PACKET + count),
+        ("computer_s", "%.6f", shown.t + 100.0),
+        ("phase", "%s", [_PHASES.get(mark, "main") for mark in shown.mark.tolist()]),
+        ("mark", "%.0f", shown.mark),
+        ("period", "%.0f", shown.period),
+        ("ref_{axis}_deg", "%.9f", shown.reference),
+        ("pos_{axis}_deg", "%.9f", shown.position),
+        ("planned_{axis}_deg", "%.9f", shown.reference),
+        ("motors_on", "%.0f", ones),
+        ("egm_running", "%.0f", ones),
+        ("utilization_percent", "%.6g", 10.0 * ones),
+        (shown.format.efforts["motor torque"], "%.9g", shown.effort),
     ]
-    return [write_rows(folder / f"{name}.csv", head, columns)]
+    return [write_rows(folder / f"{name}.csv", shown.axes, columns)]
 
 
 def write_fanuc_csv(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `timestamp,J1,...`."""
-    columns: list[Column] = [("%2.0f", np.round(1e3 * shown.t)), ("%9.4f", shown.position)]
-    return [write_rows(folder / f"{name}.csv", ["timestamp", *named("J{k}", shown.axes)], columns)]
+    columns: list[Column] = [("timestamp", "%2.0f", np.round(1e3 * shown.t)), ("J{k}", "%9.4f", shown.position)]
+    return [write_rows(folder / f"{name}.csv", shown.axes, columns)]
 
 
-Column = tuple[str, FloatArray | IntArray | list[str]]  # of a table: how its cells are written, and what
+# Of a table: the heading, or its pattern for every axis; how cells are written; and what.
+Column = tuple[str, str, FloatArray | IntArray | list[str]]
 
 
 def show(recorded: RecordedRun, target: Target, form: Format, seed: int, kind: Effort | None) -> ControllerRecord:
@@ -236,21 +237,22 @@ def rows_of_run(t: FloatArray, mark: IntArray, lead: float) -> BoolArray:
     return np.asarray(near & (mark != OUT) & (mark != BACK))
 
 
-def write_rows(path: Path, head: Sequence[str], columns: Iterable[Column], end: str = "\n") -> Path:
-    """Write a table separated by commas: headings, if any, and columns, each with how its cells are written."""
+def write_rows(path: Path, axes: Sequence[str], columns: Iterable[Column], end: str = "\n") -> Path:
+    """Write a table separated by commas, under its headings."""
+    head: list[str] = []
     forms: list[str] = []
     cells: list[list[float] | list[str]] = []
-    for form, values in columns:
+    for pattern, form, values in columns:
         if isinstance(values, list):
             found: list[list[float]] | list[list[str]] = [values]
         else:
             found = np.asarray(values, dtype=np.float64).reshape(len(values), -1).T.tolist()
+        head += named(pattern, axes) if "{" in pattern else [pattern]
         forms += [form] * len(found)
         cells += found
     line = ",".join(forms) + end
     with path.open("w", encoding="utf-8", newline="") as file:
-        if head:
-            file.write(",".join(head) + end)
+        file.write(",".join(head) + end)
         file.writelines(line % row for row in zip(*cells, strict=True))
     return path
 
@@ -260,7 +262,6 @@ STARTED = 500.0  # s: how long the controller had been on
 
 def write_franka(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `time,t,part,mark,q[0],...`; motors' angles are divided by their gears, as such controllers show them."""
-    zero = np.zeros_like(shown.effort)
     tables = {
         "q": shown.position,
         "dq": shown.velocity,
@@ -271,17 +272,16 @@ def write_franka(shown: ControllerRecord, folder: Path, name: str) -> list[Path]
         "dtau_J": np.gradient(shown.effort, shown.t, axis=0),
         "theta": shown.position,
         "dtheta": shown.velocity,
-        "tau_ext_hat_filtered": zero,
+        "tau_ext_hat_filtered": np.zeros_like(shown.effort),
     }
-    head = ["time", "t", "part", "mark", *(f"{name}[{j}]" for name in tables for j in range(len(shown.axes)))]
     columns: list[Column] = [
-        ("%.3f", STARTED + shown.t),
-        ("%.3f", shown.since),
-        ("%.0f", shown.part),
-        ("%.0f", shown.mark),
-        ("%.12g", np.hstack(list(tables.values()))),
+        ("time", "%.3f", STARTED + shown.t),
+        ("t", "%.3f", shown.since),
+        ("part", "%.0f", shown.part),
+        ("mark", "%.0f", shown.mark),
+        *((f"{quantity}[{{j}}]", "%.12g", table) for quantity, table in tables.items()),
     ]
-    return [write_rows(folder / f"{name}.csv", head, columns)]
+    return [write_rows(folder / f"{name}.csv", shown.axes, columns)]
 
 
 _RESOLUTION = 2.0  # ms of time stamps
@@ -290,20 +290,18 @@ _STRETCHES = {0: "rest", OUT: "out", BACK: "back", END: "rest"}
 
 def write_j519(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `time_stamp_ms,sequence,stretch,part,mark,command_J1_deg,...`."""
-    head = ["time_stamp_ms", "sequence", "stretch", "part", "mark"]
-    head += [c for kind in ("command_J{k}_deg", "J{k}_deg", "current_J{k}_A") for c in named(kind, shown.axes)]
-    head += ["safety_scale"]
-    # The status carries 32-bit numbers: seven digits.
     columns: list[Column] = [
-        ("%.0f", _RESOLUTION * np.round(1e3 * shown.t / _RESOLUTION)),
-        ("%.0f", np.round((shown.t - shown.t[0]) / shown.step)),
-        ("%s", [_STRETCHES.get(mark, "main") for mark in shown.mark.tolist()]),
-        ("%.0f", shown.part),
-        ("%.0f", shown.mark),
-        ("%.9g", shown.reference),
-        ("%.7g", np.hstack([shown.position, shown.effort, shown.scaling[:, None]])),
+        ("time_stamp_ms", "%.0f", _RESOLUTION * np.round(1e3 * shown.t / _RESOLUTION)),
+        ("sequence", "%.0f", np.round((shown.t - shown.t[0]) / shown.step)),
+        ("stretch", "%s", [_STRETCHES.get(mark, "main") for mark in shown.mark.tolist()]),
+        ("part", "%.0f", shown.part),
+        ("mark", "%.0f", shown.mark),
+        ("command_J{k}_deg", "%.9g", shown.reference),
+        ("J{k}_deg", "%.7g", shown.position),  # the status carries 32-bit numbers: seven digits
+        ("current_J{k}_A", "%.7g", shown.effort),
+        ("safety_scale", "%.7g", shown.scaling),
     ]
-    return [write_rows(folder / f"{name}.csv", head, columns, "\r\n")]
+    return [write_rows(folder / f"{name}.csv", shown.axes, columns, "\r\n")]
 
 
 SLOWER = 3  # axes are recorded every so many rows of the drives
@@ -380,15 +378,13 @@ def write_npz(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
 def write_plain_csv(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `t,mark,q_1,...,tau_1,...`."""
     assert shown.effort_kind is not None
-    effort = shown.format.efforts[shown.effort_kind]
-    head = ["t", "mark", *named("q_{k}", shown.axes), *named(effort, shown.axes)]
     columns: list[Column] = [
-        ("%.9f", shown.t),
-        ("%.0f", shown.mark),
-        ("%.12g", shown.position),
-        ("%.12g", shown.effort),
+        ("t", "%.9f", shown.t),
+        ("mark", "%.0f", shown.mark),
+        ("q_{k}", "%.12g", shown.position),
+        (shown.format.efforts[shown.effort_kind], "%.12g", shown.effort),
     ]
-    return [write_rows(folder / f"{name}.csv", head, columns)]
+    return [write_rows(folder / f"{name}.csv", shown.axes, columns)]
 
 
 STARTED_ROS_BAG = 10**18  # ns since 1970, fixed: files of one seed are the same
@@ -487,32 +483,31 @@ STARTED_ROS_CSV = 10**9  # s: stamps count from 1970, and a fixed time keeps fil
 
 def write_ros_csv(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `time,t,speed_scaling,mark,position:a,...`; before the run `t` is empty."""
-    head = ["time", "t", "speed_scaling", "mark"]
-    head += [cell for kind in ("position", "velocity", "effort") for cell in named(kind + ":{axis}", shown.axes)]
     begun = shown.t >= shown.t[np.argmax(shown.running)]
+    since = [f"{t:.9f}" if there else "" for t, there in zip(shown.since.tolist(), begun.tolist(), strict=True)]
     columns: list[Column] = [
-        ("%.9f", STARTED_ROS_CSV + shown.t),
-        ("%s", [f"{t:.9f}" if there else "" for t, there in zip(shown.since.tolist(), begun.tolist(), strict=True)]),
-        ("%.17g", shown.scaling),
-        ("%.0f", shown.mark),
-        ("%.17g", np.hstack([shown.position, shown.velocity, shown.effort])),
+        ("time", "%.9f", STARTED_ROS_CSV + shown.t),
+        ("t", "%s", since),
+        ("speed_scaling", "%.17g", shown.scaling),
+        ("mark", "%.0f", shown.mark),
+        ("position:{axis}", "%.17g", shown.position),
+        ("velocity:{axis}", "%.17g", shown.velocity),
+        ("effort:{axis}", "%.17g", shown.effort),
     ]
-    return [write_rows(folder / f"{name}.csv", head, columns, "\r\n")]
+    return [write_rows(folder / f"{name}.csv", shown.axes, columns, "\r\n")]
 
 
 def write_rsi(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `time_s,mark,period,reference_A1,...`."""
-    head = ["time_s", "mark", "period"]
-    head += [cell for kind in ("reference", "actual", "current") for cell in named(kind + "_{axis}", shown.axes)]
     columns: list[Column] = [
-        ("%.3f", shown.t),
-        ("%.0f", shown.mark),
-        ("%.0f", shown.period),
-        ("%.9f", shown.reference),
-        ("%.6f", shown.position),
-        ("%.6f", shown.effort),
+        ("time_s", "%.3f", shown.t),
+        ("mark", "%.0f", shown.mark),
+        ("period", "%.0f", shown.period),
+        ("reference_{axis}", "%.9f", shown.reference),
+        ("actual_{axis}", "%.6f", shown.position),
+        ("current_{axis}", "%.6f", shown.effort),
     ]
-    return [write_rows(folder / f"{name}.csv", head, columns)]
+    return [write_rows(folder / f"{name}.csv", shown.axes, columns)]
 
 
 # 1 January 2000: a fixed day keeps files of one seed the same.
@@ -599,27 +594,27 @@ _PLAYING = 2  # runtime_state
 
 def write_ur_rtde(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `timestamp,target_q_0,...`."""
-    n = len(shown.axes)
-    wide = ["target_q", "target_qd", "target_qdd", "target_current", "target_moment"]
-    wide += ["actual_q", "actual_qd", "actual_current", "joint_temperatures"]
-    head = ["timestamp", *(f"{field}_{j}" for field in wide for j in range(n))]
-    head += ["speed_scaling", "target_speed_fraction", "runtime_state", "output_int_register_24"]
     target_current = currents(shown.robot.drive.torque_from_current, motor_torques(shown.robot, shown.model))
-    tables = (
-        shown.reference,
-        shown.reference_velocity,
-        np.gradient(shown.reference_velocity, shown.t, axis=0),
-        target_current,
-        shown.model,
-        shown.position,
-        shown.velocity,
-        shown.effort,
-        shown.temperature,
-        np.column_stack([shown.scaling, shown.scaling]),
-    )
-    columns: list[Column] = [("%.17g", STARTED_UR_RTDE + shown.t), *(("%.17g", table) for table in tables)]
-    columns += [("%.0f", np.full(len(shown.t), _PLAYING)), ("%.0f", shown.mark)]
-    return [write_rows(folder / f"{name}.csv", head, columns)]
+    tables = {
+        "target_q_{j}": shown.reference,
+        "target_qd_{j}": shown.reference_velocity,
+        "target_qdd_{j}": np.gradient(shown.reference_velocity, shown.t, axis=0),
+        "target_current_{j}": target_current,
+        "target_moment_{j}": shown.model,
+        "actual_q_{j}": shown.position,
+        "actual_qd_{j}": shown.velocity,
+        "actual_current_{j}": shown.effort,
+        "joint_temperatures_{j}": shown.temperature,
+        "speed_scaling": shown.scaling,
+        "target_speed_fraction": shown.scaling,
+    }
+    columns: list[Column] = [
+        ("timestamp", "%.17g", STARTED_UR_RTDE + shown.t),
+        *((pattern, "%.17g", table) for pattern, table in tables.items()),
+        ("runtime_state", "%.0f", np.full(len(shown.t), _PLAYING)),
+        ("output_int_register_24", "%.0f", shown.mark),
+    ]
+    return [write_rows(folder / f"{name}.csv", shown.axes, columns)]
 
 
 Write = Callable[[ControllerRecord, Path, str], list[Path]]

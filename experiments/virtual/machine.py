@@ -6,6 +6,7 @@ that can be injected with a given joint and size.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.signal
@@ -26,7 +27,10 @@ from excitor.robots.friction import joint_positions, motor_positions, torque_fro
 from excitor.robots.inertia import change_frame, from_center_of_mass
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot, posture
-from excitor.robots.simulate import with_friction_width
+from excitor.robots.simulate import run_controlled, with_friction_width
+
+if TYPE_CHECKING:
+    pass
 
 LEAD = 0.5  # s
 
@@ -98,10 +102,7 @@ class Fault:
 
 
 def run_program(truth: Truth, plan: Plan, *, seed: int, faults: Sequence[Fault | str] = ()) -> RecordedRun:
-    """Run a whole program, from before it starts to after it ends, and record the controller's signals.
-
-    The same truth, plan, seed and faults give the same bits.
-    """
+    """Run a whole program and record the controller's signals, reproducibly for the same arguments."""
     check_same_robot(truth, plan.robot)
     chosen = [aimed(fault, plan, seed) for fault in faults]
     for fault in chosen:
@@ -131,19 +132,13 @@ class Course:
 @one_blas_thread()
 def drive(truth: Truth, course: Course) -> TrueMotion:
     """Simulate the robot under its controller; ExcitorError where it diverges."""
-    from excitor.robots.kernel import steps as loop
-
     step = servo_step(truth.settings, course.plan.sample_time)
     lead = round(LEAD / step)  # before the log: a robot that has been standing has come to rest on its friction
     t = step * np.arange(-lead, int(course.end / step) + 1)
     motion = Motion(*(commanded(course, t - truth.settings.command_lag, order) for order in range(3)))
     forward = fed_forward(course.plan.robot, motion)
-    plant = plant_of(truth, course.plan.robot)
     controller = controller_of(truth, course.plan.robot, motion, forward, step)
-    out = np.zeros((loop.N_SIGNALS_CLOSED_LOOP, len(t), truth.robot.n_joints))
-    out[loop.TEMPERATURE, 0] = truth.temperature
-    reference = (np.ascontiguousarray(motion.q), np.ascontiguousarray(motion.dq), forward)
-    done = loop.run_closed_loop(plant, controller, reference, out)
+    done, out = run_controlled(plant_of(truth, course.plan.robot), controller, motion, forward)
     if done < len(t):
         raise ExcitorError(
             f"{course.plan.robot.name}: run {course.plan.run!r} got out of control after {t[done]:.3g} s; "

@@ -24,8 +24,8 @@ from excitor.robots.inertia import (
     pseudo_inertia,
 )
 from excitor.robots.parameters import layout, prior
-from excitor.robots.robot import CanBeSingular, FrictionTerm, Motion, Robot, posture
-from excitor.robots.simulate import friction_elements, links_of
+from excitor.robots.robot import FrictionTerm, Motion, Robot, posture
+from excitor.robots.simulate import LONGEST_STEP, design_inertia, plain_plant
 
 if TYPE_CHECKING:
     from excitor.robots.kernel.plant import Plant
@@ -352,32 +352,23 @@ QUIET = Settings(
 )
 
 
-LONGEST_STEP = 5e-4  # s, of integration
 SPRING_STEP = 0.4  # rad of the fastest mode that a step takes at most
-LIGHTEST = 3.0  # times less than what a loop is tuned to may move without making it unstable
 DIRECT = 100.0  # gear ratio from which encoders have the counts that are stated
 
 
 def plant_of(truth: Truth, robot: Robot) -> "Plant":
     """Pack what moves, with the payload that the campaign's robot has."""
-    from excitor.robots.kernel.plant import Plant
-
-    params, settings, n = layout(truth.robot), truth.settings, robot.n_joints
+    settings, n = truth.settings, robot.n_joints
     chi = truth.chi.copy()
     chi[: len(layout(robot))] = true_parameters(truth, robot)
-    friction = truth.robot.drive.friction
     gears = truth.robot.drive.motor_from_joint
     relief = 1.0 / settings.heating_time
     power = friction_power(truth, speed_scale(robot) / 3.0)
     heat = settings.heating * relief * np.where(power > 0.0, 1.0 / np.where(power > 0.0, power, 1.0), 0.0)
-    return Plant(
-        **links_of(truth.robot, chi[: params.n_link_params].reshape(-1, 10)),
-        rotors=rotor_matrix(truth.robot, chi),
-        elements=friction_elements(truth.robot),
-        friction=chi[list(params.friction_columns)],
+    return plain_plant(truth.robot, chi)._replace(
         warmth=warmth(truth),
-        seat=np.array([np.argmax(np.abs(term.acts)) for term in friction], dtype=np.int64),
-        gears=np.ascontiguousarray(gears),
+        seat=np.array([np.argmax(np.abs(term.acts)) for term in truth.robot.drive.friction], dtype=np.int64),
+        gears=np.array(gears),  # what is locked would be compiled as a type of its own
         ungears=np.linalg.inv(gears),
         loss=np.column_stack([1.0 / truth.efficiency[:, 0] - 1.0, 1.0 - truth.efficiency[:, 1]]),
         width=SIGN_WIDTH * np.abs(gears) @ speed_scale(robot),
@@ -387,6 +378,7 @@ def plant_of(truth: Truth, robot: Robot) -> "Plant":
         heat=heat,
         relief=relief,
         ambient=settings.ambient,
+        temperature=truth.temperature.copy(),
     )
 
 
@@ -411,11 +403,7 @@ def controller_of(truth: Truth, robot: Robot, motion: Motion, forward: FloatArra
     from excitor.robots.kernel.steps import Controller
 
     settings, chi = truth.settings, prior(robot)
-    poses = motion.q[:: max(1, len(motion) // 200)]
-    inertia = np.diagonal(mass_matrix(robot, poses, chi), axis1=1, axis2=2).max(axis=0)
-    if isinstance(robot.mechanism, CanBeSingular):
-        lightness = np.linalg.eigvals(np.linalg.solve(mass_matrix(robot, poses, chi), np.diag(inertia)[None]))
-        inertia = inertia * min(1.0, LIGHTEST / float(np.abs(lightness).max()))
+    inertia = design_inertia(robot, motion, chi)
     bandwidth = settings.bandwidth_hz
     if settings.resonance_hz is not None:
         inertia = np.maximum(np.diagonal(rotor_matrix(robot, chi)), 0.1 * inertia)
@@ -429,7 +417,7 @@ def controller_of(truth: Truth, robot: Robot, motion: Motion, forward: FloatArra
         lag=settings.current_lag,
         forget=float(np.exp(-step / settings.velocity_filter)) if settings.velocity_filter > 0.0 else 0.0,
         step=step,
-        substeps=substeps(truth, poses, step),
+        substeps=substeps(truth, motion.q[:: max(1, len(motion) // 200)], step),
     )
 
 

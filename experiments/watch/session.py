@@ -35,7 +35,7 @@ from excitor.identify.regression import Regression, Rows
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError, InvalidLog
-from excitor.robots.robot import Motion, Robot
+from excitor.robots.robot import Robot
 
 FORGETTING = 0.98  # a cycle: the estimate is of the last fifty
 DOUBT = 10.0  # times the model's own standard deviation, that the estimate may be off from the model at the start
@@ -131,10 +131,7 @@ class CutCycle:
 def samples_of(campaign: OpenCampaign, run: Run, cycle: CutCycle) -> Samples:
     """Filter and differentiate a cycle of a run, its margins with it."""
     q = filtered(cycle.q, cycle.rate, cutoff_of(campaign, run, cycle.rate), campaign.content.processing)
-    motion = differentiated(q, cycle.rate)
-    inner = cycle.inner
-    part = Motion(motion.q[inner], motion.dq[inner], motion.ddq[inner])
-    return Samples(run.name, part, cycle.tau[inner], cycle.rate)
+    return Samples(run.name, differentiated(q, cycle.rate)[cycle.inner], cycle.tau[cycle.inner], cycle.rate)
 
 
 def take(session: Session, cycle: Samples, *, process: str, log: str, t: float, clock: float) -> CycleReport:
@@ -157,10 +154,10 @@ def take(session: Session, cycle: Samples, *, process: str, log: str, t: float, 
     session.detectors[process], verdict = observe(detector, found, after_break=stood)
     session.cycles += 1
     foreign = unexplained(basis.what, regression) if verdict.learning else ()
-    told = CycleReport(session.cycles, process, log, t, verdict, foreign)
+    report = CycleReport(session.cycles, process, log, t, verdict, foreign)
     if verdict.alarms or verdict.confirmed:
-        session.alarms = [*session.alarms, told_data(basis, told)][-MOST_ALARMS:]
-    return told
+        session.alarms = [*session.alarms, cycle_data(basis, report)][-MOST_ALARMS:]
+    return report
 
 
 def unexplained(what: MonitoredRobot, regression: Regression) -> tuple[str, ...]:
@@ -176,11 +173,11 @@ def unexplained(what: MonitoredRobot, regression: Regression) -> tuple[str, ...]
     return tuple(found)
 
 
-def doubt_sentence(told: CycleReport) -> str:
+def doubt_sentence(report: CycleReport) -> str:
     """Describe the warning that a cycle learned from may not be healthy, or not of this robot."""
     return (
-        f"{told.log}: in the cycle at {told.t:.1f} s the model on file predicts the torques of "
-        f"{several(list(told.foreign))} worse than no model would, and yet it is learned from as healthy; check that "
+        f"{report.log}: in the cycle at {report.t:.1f} s the model on file predicts the torques of "
+        f"{several(list(report.foreign))} worse than no model would, and yet it is learned from as healthy; check that "
         "the log is this robot's, its channels live, and their units, signs, sides and order as [log] states"
     )
 
@@ -197,10 +194,10 @@ def run_of(campaign: OpenCampaign, path: Path) -> Run:
     ways = {(run.period_s, run.cycle_s) for run in telling}
     if len(ways) == 1:
         return telling[0]
-    told = "state different ones" if ways else "state none"
+    problem = "state different ones" if ways else "state none"
     raise ExcitorError(
-        f"{path}: the end of its cycles is unknown: the runs of campaign.toml {told}; give one [[run]] with this log "
-        "and period_s, or cycle_s (the shortest a cycle can be)"
+        f"{path}: the end of its cycles is unknown: the runs of campaign.toml {problem}; give one [[run]] with this "
+        "log and period_s, or cycle_s (the shortest a cycle can be)"
     )
 
 
@@ -240,16 +237,16 @@ def drift(session: Session) -> list[dict[str, Any]]:
     ]
 
 
-def told_data(basis: Basis, told: CycleReport) -> dict[str, Any]:
+def cycle_data(basis: Basis, report: CycleReport) -> dict[str, Any]:
     """Write a cycle for scripts."""
-    verdict = told.verdict
+    verdict = report.verdict
     surprise = {_name(group.kind, group.joint): float(s) for group, s in zip(basis.what.groups, verdict.surprise,
                                                                               strict=True)}  # fmt: skip
     return {
-        "cycle": told.cycle,
-        "process": told.process,
-        "log": told.log,
-        "at_s": told.t,
+        "cycle": report.cycle,
+        "process": report.process,
+        "log": report.log,
+        "at_s": report.t,
         "learning": verdict.learning,
         "surprise": {} if verdict.learning else surprise,
         "alarms": [alarm_data(alarm) for alarm in verdict.alarms],
@@ -320,7 +317,7 @@ def follows(cutter: Cutter, t: FloatArray) -> bool:
     return not cutter.waiting or bool(0.0 < t[0] - cutter.t[-1] <= GAP / cutter.rate)
 
 
-def begin_stretch(cutter: Cutter, *, same_log: bool = False) -> None:
+def begin_segment(cutter: Cutter, *, same_log: bool = False) -> None:
     """Discard waiting samples: the next ones do not follow. A new log begins where its plan begins."""
     cutter.gone += cutter.waiting
     cutter.t, cutter.q, cutter.tau = np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))

@@ -1,18 +1,17 @@
-"""Sources of cycles: one growing log, or a folder in which logs appear; and the state and output of a watch.
+"""Sources of cycles: one growing log, or a folder in which logs appear; and the state of a watch.
 
 Growing logs are read in parts, each line and file once, in bounded memory. The state is in watch.json, written
-atomically, so that a watch resumes after a restart. In a terminal it is shown as one table, elsewhere as lines.
+atomically, so that a watch resumes after a restart.
 """
 
 import hashlib
 import json
 import os
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,34 +21,28 @@ from excitor.experiments.logs import read_run_aligned
 from excitor.experiments.watch.session import (
     Basis,
     Cutter,
-    CycleReport,
     Session,
     add,
+    begin_segment,
     begin_session,
-    begin_stretch,
     cut,
     declared_of,
     drift,
     follows,
     run_of,
     samples_of,
-    told_data,
 )
 from excitor.identify.change import Detector, begin
 from excitor.identify.log import Log, joint_side
-from excitor.identify.logs.declared import FORMATS, ColumnMap
+from excitor.identify.logs.declared import ColumnMap
+from excitor.identify.logs.formats import FORMATS, sniff
 from excitor.identify.logs.opened import LONGEST_LINE, check_file
-from excitor.identify.logs.read import read_log, sniff
+from excitor.identify.logs.read import read_log
 from excitor.identify.recursive import Recursive
 from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray, locked
 from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.robot import Robot
-
-if TYPE_CHECKING:
-    from rich.live import Live
-    from rich.table import Table
-
 
 BLIND = 20.0  # cycles' time without a cycle of the watched motion, after which that is reported
 
@@ -143,7 +136,7 @@ class GrowingLog:
     def _news(self) -> Iterator[Batch]:
         if moved(self.path, self.place):
             self.place, self.skipping, self.checked = Place(), 0, False
-            begin_stretch(self.cutter)
+            begin_segment(self.cutter)
             yield Batch(notes=(f"{self.path.name} begins anew: read from its start",))
         if not self.checked:
             check_followed(self.path, self.declared)
@@ -174,7 +167,7 @@ class GrowingLog:
         self.place = skip(self.path, self.place, self.declared, count)
         last = self.place.row
         self.bad = last + 1, count
-        begin_stretch(self.cutter, same_log=True)
+        begin_segment(self.cutter, same_log=True)
         yield Batch(problems=(f"{error}; left out" + (f", up to row {last}" if last > first else ""),))
 
     def _taken(self, piece: Piece) -> Batch:
@@ -187,7 +180,7 @@ class GrowingLog:
         notes = []
         if not follows(self.cutter, t):
             notes.append(f"{self.path.name}: samples are missing before {t[0]:.3f} s; cycles are cut anew from there")
-            begin_stretch(self.cutter, same_log=True)
+            begin_segment(self.cutter, same_log=True)
         self.begun.append((self.added - skipped, piece.before))
         add(self.cutter, t, q, tau, piece.rate, name=str(self.path))
         self.added += len(t)
@@ -217,7 +210,7 @@ class GrowingLog:
             dealt_with = max(self.cutter.gone - first, 0)
         return {
             "log": str(self.path.resolve()),
-            "place": place_data(place),
+            "place": asdict(place),
             "dealt_with": dealt_with,
             "cutter": cutter_data(self.cutter),
         }
@@ -273,12 +266,12 @@ class LogFolder:
             began = path.stat().st_mtime - len(samples) / samples.sample_rate_hz
             return Batch(((samples, path.name, 0.0),), run.name, ahead=began)
         cutter = self.cutters.setdefault(run.name, cutter_of(self.campaign, run))
-        begin_stretch(cutter)
+        begin_segment(cutter)
         piece = read_whole(path, self.campaign.robot, declared)
         ahead = path.stat().st_mtime - float(piece.t[-1])
         add(cutter, piece.t, piece.q, piece.tau, piece.rate, name=str(path))
         cycles = tuple((samples_of(self.campaign, run, cycle), path.name, cycle.t) for cycle in cut(cutter, ended=True))
-        begin_stretch(cutter)
+        begin_segment(cutter)
         notes = () if cycles else (f"{path.name} holds no whole cycle of the motion that is watched",)
         return Batch(cycles, run.name, ahead=ahead, notes=notes)
 
@@ -347,7 +340,6 @@ PIECE = 1 << 20  # bytes read at once
 HEAD = 4096  # bytes at the beginning by which a file is known again
 LEAST_LINES = 20  # at once: fewer do not determine the rate
 NO_LOGS = (".json", ".toml", ".html", ".md", ".pdf", ".py", ".c", ".urdf")  # other files in campaigns' folders
-FOLLOWED = ("csv", "client_csv", "franka_csv", "ur_rtde")  # one line of headings, then a line a sample
 
 
 def moved(path: Path, place: Place) -> bool:
@@ -437,9 +429,10 @@ def check_followed(path: Path, declared: ColumnMap) -> None:
     if not check_file(path, 2**62):
         return
     format = declared.format or ("csv" if declared.signals else next(iter(sniff(path)), "none"))
-    if format not in FOLLOWED:
+    if format not in FORMATS or not FORMATS[format].grows:
         known = "is of no known format" if format not in FORMATS else f"is {format}"
-        told = f"{known}, which cannot be read while it grows ({', '.join(FOLLOWED)} can)"
+        followed = ", ".join(name for name, form in FORMATS.loaded().items() if form.grows)
+        told = f"{known}, which cannot be read while it grows ({followed} can)"
         raise InvalidLog(path, f"{told}; name the folder that complete logs are put in")
 
 
@@ -534,11 +527,6 @@ def read_state(basis: Basis) -> tuple[Session, dict[str, Any], str]:
         raise ExcitorError(f"{path}: is damaged ({str(error)[:200]}); delete it to learn anew") from None
 
 
-def place_data(place: Place) -> dict[str, Any]:
-    """Write how far a growing log was read."""
-    return {"offset": place.offset, "row": place.row, "head": place.head, "head_bytes": place.head_bytes}
-
-
 def place_of(data: Mapping[str, Any]) -> Place:
     """Read how far a growing log was read."""
     place = Place(int(data["offset"]), int(data["row"]), str(data["head"]), int(data["head_bytes"]))
@@ -575,9 +563,9 @@ def restore_cutter(cutter: Cutter, data: Mapping[str, Any]) -> None:
 
 def _detector_data(detector: Detector) -> dict[str, Any]:
     return {
-        "seen": detector.seen,
+        "seen": detector.n_cycles,
         "since": detector.since,
-        "worth": detector.worth,
+        "worth": detector.effective_cycles,
         "suspected": detector.suspected.tolist(),
         "stepped": detector.stepped,
         "warming": detector.warming,
@@ -595,9 +583,9 @@ def _detector(data: Mapping[str, Any], basis: Basis) -> Detector:
         raise ValueError("a detector is of another robot")
     return Detector(
         groups=new.groups,
-        seen=int(data["seen"]),
+        n_cycles=int(data["seen"]),
         since=max(1, int(data["since"])),
-        worth=float(data["worth"]),
+        effective_cycles=float(data["worth"]),
         suspected=suspected,
         stepped=bool(data["stepped"]),
         warming=int(data["warming"]),
@@ -635,89 +623,6 @@ def _array(values: Any, shape: tuple[int, ...] | None) -> FloatArray:
     return array
 
 
-Tell = Callable[[str], None]
-MOST_ROWS = 12  # of parameters while watching; at the end, all
-NOTABLE = 3.0  # sigmas
-
-
-class Screen:
-    """Shows cycles as they come: a table on a terminal, JSON lines where asked, else sentences."""
-
-    def __init__(self, session: Session, tell: Tell, *, lines: bool, live: bool) -> None:
-        self.session, self.tell, self.lines = session, tell, lines
-        self.live: Live | None = _live(session) if live and not lines else None
-
-    def __enter__(self) -> "Screen":
-        if self.live is not None:
-            self.live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.live is not None:
-            self.live.stop()
-
-    def cycle(self, told: CycleReport) -> None:
-        """Show one more cycle."""
-        if self.lines:
-            sys.stdout.write(json.dumps(told_data(self.session.basis, told), allow_nan=False) + "\n")
-            sys.stdout.flush()
-        verdict = told.verdict
-        if verdict.alarms:
-            self.tell(f"ALARM at {alarm_sentence(told_data(self.session.basis, told))}")
-        elif verdict.confirmed:
-            self.tell(f"it has stayed: {alarm_sentence(told_data(self.session.basis, told))}")
-        elif verdict.passed:
-            self.tell(f"cycle {told.cycle} is as before the alarm")
-
-    def refresh(self) -> None:
-        """Draw the table anew."""
-        if self.live is not None:
-            self.live.update(watch_table(self.session, MOST_ROWS), refresh=True)
-
-
-def _live(session: Session) -> "Live":
-    from rich.live import Live
-
-    return Live(watch_table(session, MOST_ROWS), transient=True, auto_refresh=False)
-
-
-def watch_table(session: Session, most: int | None = None) -> "Table":
-    """Build a table of the parameters that have drifted most, with counts of cycles."""
-    from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
-    from rich.table import Table
-
-    rows = drift(session)
-    if most is not None:
-        rows = sorted(rows, key=lambda row: -abs(row["drift_sigmas"]))[:most]
-    count = sum(bool(entry["alarms"]) for entry in session.alarms)
-    alarms = f"{count} alarms" if count != 1 else "1 alarm"
-    learning = [name for name, detector in session.detectors.items() if len(detector.first)]
-    state = f"; still learning what is healthy: {', '.join(learning)}" if learning else ""
-    other = f", {session.left_out} of another motion left out" if session.left_out else ""
-    table = Table(
-        title=escape(f"{session.basis.model.robot_name}: {session.cycles} cycles, {alarms}{other}{state}"),
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
-    for heading in ("parameter", "now", "sigma", "model", "drift", "unit"):
-        table.add_column(heading, justify="left" if heading in ("parameter", "unit") else "right", no_wrap=True)
-    for row in rows:
-        away = f"{row['drift_sigmas']:+.1f} sigma"
-        style = "yellow" if abs(row["drift_sigmas"]) > NOTABLE else ""
-        table.add_row(
-            escape(row["name"]),
-            f"{row['value']:.4g}",
-            f"{row['sigma']:.2g}",
-            f"{row['model']:.4g}",
-            away,
-            escape(row["unit"]),
-            style=style,
-        )
-    return table
-
-
 def alarm_sentence(cycle: Mapping[str, Any]) -> str:
     """Describe when a change was found, what changed most, and what changed with it."""
     first, *others = cycle["alarms"] or cycle["confirmed"]
@@ -726,20 +631,6 @@ def alarm_sentence(cycle: Mapping[str, Any]) -> str:
     if len(residuals) > 1 and residuals <= {entry["what"] for entry in (first, *others)}:
         also += "; at every joint something else has changed too: see whether the log is still this robot's, as before"
     return f"cycle {cycle['cycle']} ({cycle['log']}, {cycle['at_s']:.1f} s): {first['sentence']}{also}"
-
-
-def print_summary(session: Session) -> None:
-    """Print all parameters and the last alarms."""
-    from rich.console import Console
-
-    console = Console()
-    if session.cycles:
-        console.print(watch_table(session))
-    else:
-        other = f"; {session.left_out} of another motion were left out" if session.left_out else ""
-        console.print(f"no cycle was seen yet{other}", style="yellow")
-    for alarm in session.alarms[-5:]:
-        console.print(alarm_sentence(alarm), markup=False, highlight=False)
 
 
 def summary_data(session: Session, new: int, told: list[dict[str, Any]], problems: list[str]) -> dict[str, Any]:

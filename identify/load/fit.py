@@ -533,14 +533,14 @@ def levenberg_marquardt(
             return _ended(point, "step", len(history) - 1, evaluations, history)
         trial = _at_nonlinear(evaluate, point.x + step)
         evaluations += 1
-        foretold = float(point.z @ point.z - np.sum((point.z - point.R @ step) ** 2))
+        predicted = float(point.z @ point.z - np.sum((point.z - point.R @ step) ** 2))
         gained = point.size**2 - trial.size**2 if np.isfinite(trial.size) else -np.inf
         if gained <= 0.0:
             damping, growth, uphill = damping * growth, 2.0 * growth, uphill + 1
-            if uphill == _STEPS_UPHILL or foretold <= unit**2:
+            if uphill == _STEPS_UPHILL or predicted <= unit**2:
                 return _ended(point, "cost", len(history) - 1, evaluations, history)
             continue
-        ratio = gained / foretold
+        ratio = gained / predicted
         damping *= max(1.0 / 3.0, 1.0 - (2.0 * ratio - 1.0) ** 3)
         growth, uphill = 2.0, 0
         point = trial
@@ -622,7 +622,7 @@ def _ended(point: _Iterate, status: Status, iterations: int, evaluations: int, h
 
 
 POOR_CONDITION = 1e3
-ALIKE = 0.98  # correlation from which a friction and an efficiency can hardly be told apart
+ALIKE = 0.98  # correlation from which a friction and an efficiency are hardly distinguishable
 EFFICIENCIES = (0.3, 1.05)  # beyond, something else is called efficiency
 _SMALL = 1e-6  # of the largest entry of a direction, in normalised columns
 
@@ -663,7 +663,7 @@ def load_rank(system: Equations, theta: FloatArray) -> LoadRank:
         rank=len(names) - len(flat),
         singular_values=values,
         open_directions=np.array([_normalised(row, names) for row in directions]).reshape(-1, len(names)),
-        combinations=tuple(_told(row, names, scale) for row in directions),
+        combinations=tuple(_combination(row, names, scale) for row in directions),
     )
 
 
@@ -673,7 +673,7 @@ def rank_words(W: FloatArray, names: Sequence[str]) -> tuple[str, ...]:
     scale = np.where(norms > 0.0, norms, 1.0)
     padded = np.vstack([W / scale, np.zeros((max(0, W.shape[1] - len(W)), W.shape[1]))])
     values, V = np.linalg.svd(padded, full_matrices=False)[1:]
-    return tuple(_told(row, names, scale) for row in _reduced(V[values <= RANK_TOLERANCE * values[0]]) / scale)
+    return tuple(_combination(row, names, scale) for row in _reduced(V[values <= RANK_TOLERANCE * values[0]]) / scale)
 
 
 def rank_sentence(found: LoadRank) -> str:
@@ -789,7 +789,7 @@ def _normalised(direction: FloatArray, names: Sequence[str]) -> FloatArray:
     return np.asarray(direction / (mass if mass != 0.0 else direction[np.argmax(np.abs(direction))]))
 
 
-def _told(direction: FloatArray, names: Sequence[str], scale: FloatArray) -> str:
+def _combination(direction: FloatArray, names: Sequence[str], scale: FloatArray) -> str:
     row = _normalised(direction, names)
     part = np.abs(row * scale)
     kept = [k for k in np.argsort(-part) if part[k] > 1e-4 * part.max()]

@@ -104,7 +104,7 @@ def static_load(
     excess = max(1.0, float(r @ r) / max(len(y) - 4, 1))
     scatter = np.append(np.full(len(y), excess), np.ones(count))
     C = ((inverse * scatter) @ inverse.T)[:4, :4]
-    return _told(solution[:4], C, float(np.sqrt(np.mean(r**2))), len(y))
+    return _static_load(solution[:4], C, float(np.sqrt(np.mean(r**2))), len(y))
 
 
 def _rows(
@@ -124,7 +124,7 @@ def _rows(
     return W[:, params.link(link)][:, _COLUMNS] * float(poses.loaded), y, W[:, used] @ root
 
 
-def _told(values: FloatArray, C: FloatArray, rms: float, n_rows: int) -> StaticLoad:
+def _static_load(values: FloatArray, C: FloatArray, rms: float, n_rows: int) -> StaticLoad:
     m = float(values[3])
     center = values[:3] / m
     T = np.zeros((4, 4))

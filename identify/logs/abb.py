@@ -6,23 +6,22 @@ from pathlib import Path
 import numpy as np
 
 from excitor.identify.log import Recording
-from excitor.identify.logs.opened import Head
+from excitor.identify.logs.opened import Head, LogFormat
 from excitor.identify.logs.table import (
     Layout,
     Rule,
     TextTable,
+    example_table,
     find_dialect,
-    headings_fit,
-    headings_of,
     is_number,
+    layout_of,
     read_text_table,
     recording_of,
 )
 
 CLIENT = Layout(
-    "abb_text",
     "time_s",
-    1.0,
+    ("ref_.+_deg", "pos_.+_deg"),
     (
         Rule("ref_(?P<joint>.+)_deg", "position", "deg", "reference", "joint"),
         Rule("pos_(?P<joint>.+)_deg", "position", "deg", "measured", "joint"),
@@ -34,9 +33,11 @@ CLIENT = Layout(
         Rule("computer_s", "time", "s"),
     ),
 )
-RECORDER = Layout("abb_text", "timestamp", 1.0, (Rule(r"J(?P<joint>\d+)", "position", "deg", "measured", "joint"),))
+_JOINTS = Rule(r"J(?P<joint>\d+)", "position", "deg", "measured", "joint")
+RECORDER = Layout("timestamp", ("cmdnum", r"J\d+"), (_JOINTS,))
+_LAYOUTS = (CLIENT, RECORDER)
 # Lines of a second RAPID task: which test signals it sends is in the task, not in the text.
-SIGNALS = Layout("abb_text", "t_ms", 1e-3, (Rule(r"signal_(?P<joint>\d+)", None),))
+SIGNALS = Layout("t_ms", (), (Rule(r"signal_(?P<joint>\d+)", None),), "ms")
 _UNKNOWN = (
     "lines of time in ms and signals; which test signals they are, and on which side, the text does not say "
     "(4000 position deg, 4001 speed deg/s, 4002 torque N m)"
@@ -48,7 +49,7 @@ def fits(head: Head) -> int:
     lines = head.lines
     if not lines:
         return 0
-    if _layout(headings_of(lines[0], find_dialect([lines[0]]))):
+    if layout_of(head, _LAYOUTS):
         return 2
     dialect = find_dialect(lines[:50])
     cells = dialect.split(lines[0])
@@ -63,19 +64,15 @@ def fits(head: Head) -> int:
 def read(path: Path) -> Recording:
     """Read a recording."""
     table = read_text_table(path, missing=True)
-    layout = _layout(table.headings)
-    if layout is not None:
-        return recording_of(table, layout, missing=True)
+    for layout in _LAYOUTS:
+        if layout.fits(table.headings):
+            return recording_of(table, FORMAT.name, layout, missing=True)
     table = read_text_table(path, header=False)
     names = ("t_ms", *(f"signal_{k}" for k in range(1, table.values.shape[1])))
     table = TextTable(path, names, table.values, table.rows, table.words, table.notes)
-    recording = recording_of(table, SIGNALS)
+    recording = recording_of(table, FORMAT.name, SIGNALS)
     return replace(recording, notes=(*recording.notes, _UNKNOWN))
 
 
-def _layout(headings: tuple[str, ...]) -> Layout | None:
-    if headings_fit(headings, "time_s", "ref_.+_deg", "pos_.+_deg"):
-        return CLIENT
-    if headings_fit(headings, "timestamp", "cmdnum", r"J\d+"):
-        return RECORDER
-    return None
+_EXAMPLE = "time_s,mark,ref_A1_deg,ref_A2_deg,pos_A1_deg,pos_A2_deg,torque_1,torque_2"
+FORMAT = LogFormat("abb_text", fits, read, example_table(_EXAMPLE, 0.004), table=True)

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from excitor.identify.log import Channel, Clock, Recording, check_measured, distinct
+from excitor.identify.log import Channel, Clock, Recording
 from excitor.identify.logs.opened import LARGEST_BINARY, check_file
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import InvalidLog
@@ -48,12 +48,11 @@ def arrays_recording(path: Path, form: str, arrays: Mapping[str, FloatArray], le
             raise InvalidLog(path, f"has more than {_MOST} channels; {name} is {array.shape}")
         for k in range(table.shape[1]):
             label = name if table.shape[1] == 1 else f"{name}[{k}]"
-            check_measured(path, label, table[:, k], clock.rows)
             joint = None if table.shape[1] == 1 else k
             channels.append(Channel(label, table[:, k], clock, joint=joint))
     if not channels:
         raise InvalidLog(path, "holds no arrays of numbers")
-    return Recording(str(path), form, distinct(path, channels), tuple(found))
+    return Recording(str(path), form, tuple(channels), tuple(found))
 
 
 def _upright(path: Path, name: str, array: FloatArray, lengths: set[int], notes: list[str]) -> FloatArray:

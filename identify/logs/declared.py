@@ -14,23 +14,6 @@ from excitor.robots.errors import InvalidLog
 Kind = Literal["position", "velocity", "acceleration", "torque", "current"]
 Side = Literal["joint", "motor"]
 
-# Names, and the modules that are imported when a file needs them. Of equal fits the first wins: the particular ones
-# come before the general. Each has `fits(head) -> 0 | 1 | 2` (no, could be, is) and `read(path) -> Recording`.
-FORMATS = {
-    "ros_bag": "ros",
-    "kuka_trace": "kuka",
-    "matlab": "matlab",
-    "npz": "npz",
-    "parquet": "parquet",
-    "twincat_scope": "twincat",
-    "client_csv": "ours",
-    "abb_text": "abb",
-    "fanuc_csv": "fanuc",
-    "franka_csv": "franka",
-    "ur_rtde": "ur",
-    "csv": "table",
-}
-
 
 class Columns(BaseModel):
     """The columns of one quantity, one a joint, by heading or by number (1 is the first)."""
@@ -67,6 +50,13 @@ UNITS: dict[str, dict[str, float]] = {
     "torque": {"N m": 1.0, "Nm": 1.0, "mN m": 1e-3, "N": 1.0},
     "current": {"A": 1.0, "mA": 1e-3},
 }
+
+
+def unit_factor(path: Path | str, kind: Kind, unit: str | None) -> float:
+    """Find a unit's factor to SI."""
+    if unit not in UNITS[kind]:
+        raise InvalidLog(path, f"{kind} in {unit!r} is not known; expected one of {', '.join(UNITS[kind])}")
+    return UNITS[kind][unit]
 
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.identify.log import Channel, ChannelSide, Clock, Quantity, Recording, Role, check_measured, distinct
-from excitor.identify.logs.opened import Head, check_file, head, partner, read_lines
+from excitor.identify.log import Channel, ChannelSide, Clock, Quantity, Recording, Role
+from excitor.identify.logs.opened import Head, LogFormat, check_file, head, partner, read_lines
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.errors import InvalidLog
 
@@ -74,7 +74,7 @@ def read(path: Path) -> Recording:
         channels += found
         notes += [f"{file.name}: {note}" for note in told]
     notes.insert(0, f"{len(files)} files of the trace are read: {', '.join(file.name for file in files)}")
-    return Recording(str(path), "kuka_trace", distinct(path, channels), tuple(notes))
+    return Recording(str(path), "kuka_trace", tuple(channels), tuple(notes))
 
 
 def files_of(path: Path) -> list[Path]:
@@ -138,7 +138,6 @@ def _clock(start: float, step: float, count: int) -> Clock:
 def _channel(file: Path, part: str, header: _Header, values: FloatArray, clock: Clock) -> Channel:
     name = header.text(_NAME)
     label = f"{part}/{name}" if part else name
-    check_measured(file, label, values, clock.rows)
     plain = re.sub(r"[\s\-]", "", name).lower()
     unit = header.text(_UNIT)
     known = _UNITS.get(unit.lower(), unit or None)
@@ -249,3 +248,14 @@ def _whole(file: Path, header: _Header, code: int, otherwise: int) -> int:
     if value != int(value) or not least <= value < 2**40:
         raise InvalidLog(file, f"code {code} is {value:g}, expected a whole number from {least} on", header.row)
     return int(value)
+
+
+def _example(path: Path) -> None:
+    lines = [_MARK, "200,Zeit", "202,s", "210,IMPLIZIT", "220,24", "241,0.004"]
+    for k in (1, 2):
+        lines += [f"200,AxisPos_Act{k}", "202,deg", "210,EXPLIZIT", "211,x.r64", "214,REAL64", "220,24", f"221,{k}"]
+    path.write_text("\n".join(lines) + "\n", "latin-1")
+    (path.parent / "x.r64").write_bytes(np.arange(48.0).astype("<f8").tobytes())
+
+
+FORMAT = LogFormat("kuka_trace", fits, read, _example, files=files_of)

@@ -11,7 +11,7 @@ import numpy as np
 
 from excitor.identify.log import Recording
 from excitor.identify.logs.arrays import Arrays, arrays_recording, read_apart
-from excitor.identify.logs.opened import Head, check_file, head
+from excitor.identify.logs.opened import Head, LogFormat, check_file, head
 from excitor.identify.samples import Samples, Step
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import InvalidLog
@@ -48,6 +48,13 @@ def read_version_5(path: Path) -> Arrays:
     return read_apart(path, "matlab")
 
 
+def _example(path: Path) -> None:
+    from scipy.io import savemat
+
+    savemat(str(path), {"t": 0.01 * np.arange(24), "run": {"q": np.ones((24, 2))}}, appendmat=False)
+
+
+FORMAT = LogFormat("matlab", fits, read, _example)
 DEGREES = "deg_"
 UNEVEN = 1e-3  # of the sampling interval: what clocks written in decimal seconds round by, and more
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from excitor.identify.log import Recording
 from excitor.identify.logs.arrays import arrays_recording
-from excitor.identify.logs.opened import LARGEST_BINARY, Head, check_file
+from excitor.identify.logs.opened import LARGEST_BINARY, Head, LogFormat, check_file
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import InvalidLog
 
@@ -91,3 +91,11 @@ def _array(path: Path, name: str, file: IO[bytes], size: int) -> FloatArray:
     with np.errstate(over="ignore", invalid="ignore"):  # what does not fit becomes infinite, and is refused
         values = np.frombuffer(data, dtype).astype(np.float64)
     return values.reshape(shape, order="F" if columns_first else "C")
+
+
+def _example(path: Path) -> None:
+    with path.open("wb") as file:
+        np.savez(file, t=0.01 * np.arange(24), q=np.ones((24, 2)))
+
+
+FORMAT = LogFormat("npz", fits, read, _example)

@@ -1,10 +1,12 @@
-"""Safe access to files: size, kind and place are checked before any content is used."""
+"""What a log format is, and safe access to files: size, kind and place are checked before any content is used."""
 
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from excitor.identify.log import Recording
 from excitor.robots.errors import InvalidLog
 
 HEAD = 65536  # bytes by which a format is told
@@ -40,6 +42,35 @@ class Head:
         if len(self.data) >= HEAD and len(lines) > 1:
             lines = lines[:-1]
         return [line for line in lines[:200] if line.strip()]
+
+
+def itself(path: Path) -> list[Path]:
+    """List the one file of a log that is one file."""
+    return [path]
+
+
+@dataclass(frozen=True, slots=True)
+class LogFormat:
+    """A log format: its name, how its files are recognised by their beginning, how they are read, and an example.
+
+    Args:
+        name: as campaign.toml calls it.
+        fits: `fits(head)` of a file's beginning (`head.data`, `head.text`, `head.lines`): 2 where it surely is of this
+            format, 1 where it could be, 0 where it is not.
+        read: `read(path)` gives the Recording; InvalidLog(path, sentence, row) says what is wrong with a file.
+        example: `example(path)` writes a small whole log, by which the format is checked.
+        files: lists the files that a log consists of, where it is more than one.
+        table: whether a campaign that declares all columns, time included, may read it as a plain table.
+        grows: whether it is one line of headings, then a line a sample, so that it can be read while it grows.
+    """
+
+    name: str
+    fits: Callable[[Head], int]
+    read: Callable[[Path], Recording]
+    example: Callable[[Path], object]
+    files: Callable[[Path], list[Path]] = itself
+    table: bool = False
+    grows: bool = False
 
 
 def head(path: Path) -> Head:

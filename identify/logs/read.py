@@ -1,44 +1,17 @@
-"""Reading of logs: the format is found by the file's content, or named; every reader returns a `Recording`.
-
-A recording becomes a log by the format's own definitions of its channels and, where it has none, by declarations.
-"""
+"""Reading of logs: recordings by their format's own definitions of channels and, where it has none, by declarations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 
 from excitor.identify.log import Channel, Clock, Log, Recording, Signal, Stamps, check_stamps, common_grid, on_grid
-from excitor.identify.logs.declared import FORMATS, SECONDS, UNITS, ColumnMap, Columns, Kind, Side, scale_matrix
-from excitor.identify.logs.opened import HEAD, check_file, head
+from excitor.identify.logs.declared import SECONDS, UNITS, ColumnMap, Columns, Kind, Side, scale_matrix, unit_factor
+from excitor.identify.logs.formats import FORMATS, read_raw, sniff
 from excitor.identify.logs.table import LARGEST_VALUE, MODELLED, read_csv
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import InvalidLog
-
-BINARY = ("ros_bag", "kuka_trace", "matlab", "npz", "parquet")
-
-
-def sniff(path: Path) -> list[str]:
-    """List the formats that a file's content fits, the best first."""
-    start = head(path)
-    scores = {name: int(_module(path, name).fits(start)) for name in FORMATS}
-    return sorted((name for name, score in scores.items() if score), key=lambda name: -scores[name])
-
-
-def read_raw(path: Path, format: str | None = None) -> Recording:
-    """Read a file's recording; InvalidLog states the fault, with the row where there is one."""
-    if format is None:
-        if not path.is_dir() and not check_file(path, 2**62):
-            raise InvalidLog(path, "is empty")
-        found = sniff(path)
-        if not found:
-            raise InvalidLog(path, f"is of no known format{_hint(path)}; known are {', '.join(FORMATS)}")
-        format = found[0]
-    recording: Recording = _module(path, format).read(path)
-    return recording
 
 
 def read_log(path: Path, declared: ColumnMap, names: tuple[str, ...] = ()) -> Log:
@@ -51,27 +24,6 @@ def read_log(path: Path, declared: ColumnMap, names: tuple[str, ...] = ()) -> Lo
     return recording_log(read_raw(path, declared.format), declared, names)
 
 
-def log_files(path: Path) -> list[Path]:
-    """List the files that a log consists of, for its digest."""
-    start = head(path)
-    for name in ("ros_bag", "kuka_trace"):
-        module = _module(path, name)
-        if module.fits(start):
-            files: list[Path] = module.files_of(path)
-            return files
-    return [path]
-
-
-def _hint(path: Path) -> str:
-    """Return a clause on why a file is not text; empty if there is none."""
-    start = head(path)
-    if b"\0" in start.data:
-        return ", and no text: it contains zero bytes (UTF-16? save it as UTF-8)"
-    if len(start.data) == HEAD and b"\n" not in start.data and b"\r" not in start.data:
-        return f": its first line has more than {HEAD} characters"
-    return ""
-
-
 def _is_plain(path: Path, declared: ColumnMap) -> bool:
     """Return True if a file is a table whose columns, time included, are all declared."""
     if declared.format is not None:
@@ -79,13 +31,7 @@ def _is_plain(path: Path, declared: ColumnMap) -> bool:
     told = declared.time is not None or declared.sample_rate_hz is not None
     if not declared.signals or not told:
         return False
-    return not path.exists() or not set(sniff(path)[:1]) & {*BINARY, "twincat_scope"}
-
-
-def _module(path: Path, name: str) -> ModuleType:
-    if name not in FORMATS:
-        raise InvalidLog(path, f"format is {name!r}, expected one of {', '.join(FORMATS)}")
-    return import_module(f"excitor.identify.logs.{FORMATS[name]}")
+    return not path.exists() or all(FORMATS[name].table for name in sniff(path)[:1])
 
 
 STILL = 1e-3  # of a joint's travel: less is standing still
@@ -204,12 +150,10 @@ def _unit_factor(recording: Recording, kind: Kind, declared: str | None, channel
             told = f"the unit of {channel.name} is {channel.unit!r}" if channel.unit else f"{channel.name} has no unit"
             raise InvalidLog(recording.path, f"{told}; declare unit = one of {', '.join(units)}")
         return own
-    if declared not in units:
-        known = ", ".join(units)
-        raise InvalidLog(recording.path, f"{kind} in {declared!r} is not known; expected one of {known}")
-    if own is not None and own != units[declared]:
+    factor = unit_factor(recording.path, kind, declared)
+    if own is not None and own != factor:
         raise InvalidLog(recording.path, f"{channel.name} is in {channel.unit} by its format, declared in {declared}")
-    return units[declared]
+    return factor
 
 
 def _defined(recording: Recording, kinds: tuple[str, ...], order: Sequence[str]) -> list[_Part]:

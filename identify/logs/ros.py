@@ -22,8 +22,8 @@ from zlib import crc32
 
 import numpy as np
 
-from excitor.identify.log import Channel, ChannelSide, Clock, Quantity, Recording, Role, check_measured, distinct
-from excitor.identify.logs.opened import LARGEST_BINARY, Head, check_file, head, partner
+from excitor.identify.log import Channel, ChannelSide, Clock, Quantity, Recording, Role
+from excitor.identify.logs.opened import LARGEST_BINARY, Head, LogFormat, check_file, head, partner
 from excitor.robots.errors import InvalidLog
 
 _MOST = 20_000_000  # numbers
@@ -78,7 +78,7 @@ def read(path: Path) -> Recording:
     for one in series:
         channels += _channels(path, one, start, len(topics) > 1, notes)
     notes.append(f"time counts from the stamp {start / 1e9:.9f} s")
-    return Recording(str(path), "ros_bag", distinct(path, channels), tuple(dict.fromkeys(notes)))
+    return Recording(str(path), "ros_bag", tuple(channels), tuple(dict.fromkeys(notes)))
 
 
 def files_of(path: Path) -> list[Path]:
@@ -186,7 +186,6 @@ def _channels(path: Path, one: _Series, start: int, many: bool, notes: list[str]
     stamps = np.array(one.stamps, dtype=object) - start  # Python's whole numbers: stamps of strangers may be huge
     t = np.array([float(stamp) for stamp in stamps]) * 1e-9
     clock = Clock(t, np.array(one.rows))
-    check_measured(path, f"the time of {one.topic}", t, clock.rows)
     table = np.array(one.values)
     channels, at = [], 0
     for quantity in one.quantities:
@@ -200,7 +199,6 @@ def _channels(path: Path, one: _Series, start: int, many: bool, notes: list[str]
             if np.isnan(values).all():
                 notes.append(f"{full} is no number in any message; it is left out")
                 continue
-            check_measured(path, full, values, clock.rows)
             side: ChannelSide = "joint" if kind in ("position", "velocity", "acceleration") else "unknown"
             channels.append(Channel(full, values, clock, kind, name, role, side, unit, label if name else ""))
     return channels
@@ -456,3 +454,19 @@ def _text(content: memoryview, at: int) -> tuple[str, int]:
     if end > len(content):
         raise ValueError("a text reaches beyond its record")
     return str(content[at + 4 : end], "utf-8"), end
+
+
+def _example(path: Path) -> None:
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE topics(id INTEGER PRIMARY KEY, name TEXT, type TEXT, serialization_format TEXT)")
+    database.execute("CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id INTEGER, timestamp INTEGER, data BLOB)")
+    database.execute("INSERT INTO topics VALUES (1, '/joint_states', ?, 'cdr')", (JOINT_STATE,))
+    for k in range(24):  # stamp, no frame, one joint named a, then a position, a velocity and an effort
+        words = (b"\0\1\0\0", 100, 10_000_000 * k, 1, 0, 1, 2, b"a\0", 1, 0.1 * k, 1, 0.1, 1, 0.2)
+        data = struct.pack("<4siIIB3xII2s2xId I4xd I4xd".replace(" ", ""), *words)
+        database.execute("INSERT INTO messages VALUES (NULL, 1, ?, ?)", (k, data))
+    database.commit()
+    database.close()
+
+
+FORMAT = LogFormat("ros_bag", fits, read, _example, files=files_of)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.identify.log import Channel, Clock, Quantity, Recording, check_measured, distinct
-from excitor.identify.logs.opened import Head, read_lines
-from excitor.identify.logs.table import Dialect, numbers
+from excitor.identify.log import Channel, Clock, Quantity, Recording
+from excitor.identify.logs.opened import Head, LogFormat, read_lines
+from excitor.identify.logs.table import Dialect, example_table, numbers
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.errors import InvalidLog
 
@@ -56,7 +56,7 @@ def read(path: Path) -> Recording:
     if comma:
         notes.append("read with a decimal comma")
     channels, found = _channels(path, columns, table, rows)
-    return Recording(str(path), "twincat_scope", distinct(path, channels), (*notes, *found))
+    return Recording(str(path), "twincat_scope", tuple(channels), (*notes, *found))
 
 
 def _block(lines: list[str]) -> tuple[int, int] | None:
@@ -109,11 +109,8 @@ def _table(path: Path, body: list[tuple[int, str]], width: int) -> tuple[FloatAr
     lines = [line.rstrip("\r\n") + "\t" * (width - 1 - line.count("\t")) for _, line in body]
     rows = np.array([number for number, _ in body], dtype=np.int64)
     comma = any("," in line for line in lines)
-    dialect = _Tabs("\t", comma)
-    table, words = numbers(path, lines, rows, width, dialect, missing=True)
-    if words:
-        k = min(words)
-        raise InvalidLog(path, f"column {k + 1} is {lines[0].split(chr(9))[k][:40]!r}, expected a number", int(rows[0]))
+    dialect = _Tabs("\t", comma, missing=True)
+    table, _ = numbers(path, lines, rows, width, dialect, text=False)
     return table, rows, comma
 
 
@@ -143,8 +140,6 @@ def _channels(
         if not there.any():
             notes.append(f"{column.name} is empty")
             continue
-        check_measured(path, f"time of {column.name}", time[there], rows[there])
-        check_measured(path, column.name, table[there, k], rows[there])
         kind: Quantity | None = (
             "marker" if re.fullmatch(r"(.*\.)?nMark", column.name) else None
         )  # as our own programs call it
@@ -153,3 +148,7 @@ def _channels(
             notes.append(told)
         channels.append(Channel(column.name, table[there, k], Clock(time[there], rows[there]), kind, unit=column.unit))
     return channels, notes
+
+
+_EXAMPLE = "Name\tscope\n\nName\ta\tb\nSampleTime[ms]\t1\t1\nUnit\tdeg\tNm\n"
+FORMAT = LogFormat("twincat_scope", fits, read, example_table(_EXAMPLE, 1.0))

@@ -4,15 +4,15 @@ from itertools import pairwise
 from pathlib import Path
 
 from excitor.identify.log import Recording
-from excitor.identify.logs.opened import Head
+from excitor.identify.logs.opened import Head, LogFormat
 from excitor.identify.logs.table import (
     ANY_NUMBER,
     Dialect,
     Layout,
     Rule,
     TextTable,
+    example_table,
     find_dialect,
-    headings_fit,
     headings_of,
     is_number,
     read_text_table,
@@ -23,9 +23,8 @@ from excitor.robots.errors import InvalidLog
 _J = r"[_\[]?(?P<joint>\d+)\]?"
 _NAMES = ("actual_q", "actual_qd", "actual_current", "target_current", "target_moment")
 LAYOUT = Layout(
-    "ur_rtde",
     "timestamp",
-    1.0,
+    ("(actual|target)_.*",),
     (
         Rule(f"actual_q{_J}", "position", "rad", "measured", "joint"),
         Rule(f"actual_qd{_J}", "velocity", "rad/s", "measured", "joint"),
@@ -51,7 +50,7 @@ def fits(head: Head) -> int:
         return 0
     dialect = find_dialect(lines[1:50] or lines)
     headings = headings_of(lines[0], dialect)
-    if headings_fit(headings, "timestamp", "(actual|target)_.*"):
+    if LAYOUT.fits(headings):
         return 2
     return int(len(headings) in _LAYOUTS and _all_numbers(lines, dialect) and _is_clock(lines, dialect))
 
@@ -67,7 +66,7 @@ def read(path: Path) -> Recording:
             raise InvalidLog(path, f"has {width} columns without headings, expected {known}; give it headings")
         notes = (f"without headings, {width} columns are taken as {', '.join(_NAMES[: (width - 1) // 6])}",)
         table = TextTable(path, _LAYOUTS[width], table.values, table.rows, table.words, table.notes + notes)
-    return recording_of(table, LAYOUT)
+    return recording_of(table, FORMAT.name, LAYOUT)
 
 
 def _all_numbers(lines: list[str], dialect: Dialect) -> bool:
@@ -77,3 +76,7 @@ def _all_numbers(lines: list[str], dialect: Dialect) -> bool:
 def _is_clock(lines: list[str], dialect: Dialect) -> bool:
     stamps = [dialect.number(dialect.split(line)[0]) for line in lines[:5]]
     return all(0.0 < later - earlier < 1.0 for earlier, later in pairwise(stamps))
+
+
+_EXAMPLE = "timestamp,actual_q_0,actual_q_1,actual_current_0,actual_current_1"
+FORMAT = LogFormat("ur_rtde", fits, read, example_table(_EXAMPLE, 0.008), table=True, grows=True)

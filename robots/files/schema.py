@@ -158,8 +158,8 @@ class Joint(Table):
     def _one_geometry(self) -> Self:
         given = [key for key in ("mdh", "dh", "placement") if getattr(self, key) is not None]
         if len(given) != 1:
-            said = " and ".join(given) or "none"
-            raise ValueError(f"needs exactly one of mdh, dh and placement; it gives {said}")
+            listed = " and ".join(given) or "none"
+            raise ValueError(f"needs exactly one of mdh, dh and placement; it gives {listed}")
         return self
 
 
@@ -307,10 +307,10 @@ class Description(Table):
 
 def sentences(errors: list[Any]) -> list[str]:
     """Turn pydantic's errors into sentences, each starting with its key path; one sentence a key."""
-    told: dict[str, str] = {}
+    messages: dict[str, str] = {}
     for error in errors:
-        told.setdefault(_key_path(error["loc"]), _sentence(error))
-    return [f"{path}: {sentence}" for path, sentence in told.items()]
+        messages.setdefault(_key_path(error["loc"]), _sentence(error))
+    return [f"{path}: {sentence}" for path, sentence in messages.items()]
 
 
 # What pydantic appends to a path where a key may have one of several types.
@@ -439,8 +439,8 @@ class _Reader:
         if token in self.names:
             return {token: 1.0}
         self.at -= 1
-        known = ", ".join([*self.constants, *sorted(self.names)][:8]) or "no names here"
-        raise self.wrong(f"a number, a parenthesis or a known name ({known})")
+        names = ", ".join([*self.constants, *sorted(self.names)][:8]) or "no names here"
+        raise self.wrong(f"a number, a parenthesis or a known name ({names})")
 
     def times(self, left: Terms, right: Terms) -> Terms:
         for a, b in ((left, right), (right, left)):

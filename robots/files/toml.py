@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from excitor.robots.arrays import BoolArray, FloatArray
-from excitor.robots.closed_chain import ClosedLoop, Closure, closure_jacobian, size, solve, sought, tolerance
+from excitor.robots.closed_chain import ClosedLoop, Closure, closure_jacobian, dependents, size, solve, tolerance
 from excitor.robots.errors import InvalidRobot
 from excitor.robots.files import schema
 from excitor.robots.files.schema import combination, number
@@ -868,11 +868,11 @@ def directions(entry: schema.Closure, path: str, reading: Reading) -> tuple[Floa
 def at_home(tree: Tree, closures: list[Closure], parts: Parts, reading: Reading) -> ClosedLoop | None:
     """Assemble the robot with its platform at home; where that fails, note why and return None."""
     n_equations = sum(len(closure) for closure in closures)
-    n_sought = tree.n_joints - len(parts.actuated)
-    if n_equations != n_sought:
+    n_dependent = tree.n_joints - len(parts.actuated)
+    if n_equations != n_dependent:
         reading.note(
             "closure",
-            f"{n_equations} equations for the {n_sought} coordinates that no drive settles (passive joints and the "
+            f"{n_equations} equations for the {n_dependent} coordinates that no drive settles (passive joints and the "
             "platform's moves); a point closes 3, or 2 with a normal; a weld 6 or 3; a rod 1",
         )
         return None
@@ -898,7 +898,7 @@ def settles(loop: ClosedLoop, reading: Reading) -> bool:
     """Check that home is not singular: the drives must determine all coordinates, and so must the platform."""
     A = closure_jacobian(loop, loop.home[None])[0] * np.where(loop.tree.prismatic, size(loop), 1.0)
     for given, what in ((loop.actuated, "actuated joints"), (loop.platform, "platform")):
-        free = sought(loop, given)
+        free = dependents(loop, given)
         _, values, right = np.linalg.svd(A[:, free])
         if values[-1] <= _SINGULAR * values[0]:
             loose = [loop.tree.joint_names[free[i]] for i in np.flatnonzero(np.abs(right[-1]) > 0.1)]

@@ -122,13 +122,13 @@ class Reader:
         """Collect the elements of a kind; every one needs a name of its own."""
         elements = root.findall(tag)
         names = [element.get("name", "") for element in elements]
-        seen: set[str] = set()
+        before: set[str] = set()
         for k, name in enumerate(names):
             if not name:
                 self.refuse(f"<{tag}> number {k + 1}", "has no name")
-            elif name in seen:
+            elif name in before:
                 self.refuse(label(tag, name), "is there more than once; every one needs a name of its own")
-            seen.add(name)
+            before.add(name)
         if not elements:
             self.refuse("<robot>", f"has no <{tag}>; a robot needs one")
         return elements
@@ -190,7 +190,7 @@ def _in_order(joints: list[_Joint], root: str) -> list[_Joint]:
         waiting.remove(ready)
         placed.add(ready.child)
         ordered.append(ready)
-    return [*ordered, *waiting]  # those that wait in a circle are told of when the tree is built
+    return [*ordered, *waiting]  # those that wait in a circle are reported when the tree is built
 
 
 def _our_names(names: Sequence[str], reader: Reader) -> dict[str, str]:
@@ -216,8 +216,8 @@ def _joint(element: Element, called: Mapping[str, str], links: Mapping[str, Elem
         at = element.find(end)
         link = "" if at is None else at.get("link", "")
         if link not in links:
-            said = f"no link is named {link[:60]!r}" if link else "is missing"
-            reader.refuse(f"{where} {end}", f"{said}; expected the name of a link")
+            problem = f"no link is named {link[:60]!r}" if link else "is missing"
+            reader.refuse(f"{where} {end}", f"{problem}; expected the name of a link")
         ends.append(link)
     return _Joint(called[name], where, element, kind, *ends)
 
@@ -294,8 +294,8 @@ def _axis(joint: _Joint, reader: Reader) -> list[float]:
     axis[np.abs(axis) <= SNAP * largest] = 0.0
     axis /= np.linalg.norm(axis)
     if np.abs(axis - given).max() > 1e-12:
-        told = ", ".join(f"{component:.6g}" for component in axis)
-        reader.notes.append((f"{where} xyz", f"{given} is read as the unit vector [{told}]"))
+        text = ", ".join(f"{component:.6g}" for component in axis)
+        reader.notes.append((f"{where} xyz", f"{given} is read as the unit vector [{text}]"))
     return [float(component) for component in axis]
 
 

@@ -1,7 +1,7 @@
 """Closed chains, compiled: assemble them by Newton's method, complete a motion, project the opened tree's columns.
 
-Coordinates are those of the opened tree, n_all of them. Some are `given`, the rest `sought`; closures are as many
-equations as coordinates are sought, and A their Jacobian: A_sought dq_sought = -A_given dq_given.
+Coordinates are those of the opened tree, n_all of them. Some are `given`, the rest `dependent`; closures are as many
+equations as coordinates are dependent, and A their Jacobian: A_dependent dq_dependent = -A_given dq_given.
 
 Residual, Jacobian and acceleration of the closures are evaluated in blocks of samples.
 """
@@ -59,16 +59,16 @@ class Loops(NamedTuple):
 
 @compiled
 def assemble(chain: Chain, loops: Loops, split: Any, start: Any, out: Any) -> None:
-    """Find the sought coordinates of every sample by Newton's method, led from home by steps of the given ones.
+    """Find the dependent coordinates of every sample by Newton's method, led from home by steps of the given ones.
 
-    split = (given, sought); start = (home (n_all,), longest step of each coordinate (n_all,), tolerance);
+    split = (given, dependent); start = (home (n_all,), longest step of each coordinate (n_all,), tolerance);
     out = (q (n_all, n_samples), its given rows filled; residual (n_samples,)).
     """
-    given, sought = split
+    given, dependent = split
     home, stride, tolerance = start
     q, residual = out
     n_all, n_samples = q.shape
-    n = sought.size
+    n = dependent.size
     room = np.empty((n_all, LANES))
     links = np.empty((chain.parents.size + 1) * LINK_ROWS)
     screws = np.empty(chain.pair_joint.size * SCREW_ROWS)
@@ -108,7 +108,7 @@ def assemble(chain: Chain, loops: Loops, split: Any, start: Any, out: Any) -> No
                     worst = max(worst, abs(f[k, lane]))
                     right[k] = f[k, lane]
                     for i in range(n):
-                        square[k, i] = A[k, sought[i], lane]
+                        square[k, i] = A[k, dependent[i], lane]
                 residual[first + lane] = worst
                 last = turn - 2 * (legs[lane] - 1)
                 done[lane] = last >= 0 and (worst <= tolerance or last + 1 == _FINAL_ITERATIONS)
@@ -116,12 +116,12 @@ def assemble(chain: Chain, loops: Loops, split: Any, start: Any, out: Any) -> No
                 if eliminate(square, right):  # also where it is done: one step more squares the error
                     shrink = 1.0
                     for i in range(n):
-                        shrink = max(shrink, abs(right[i]) / stride[sought[i]])
+                        shrink = max(shrink, abs(right[i]) / stride[dependent[i]])
                     for i in range(n):
-                        room[sought[i], lane] -= right[i] / shrink
+                        room[dependent[i], lane] -= right[i] / shrink
             if settled:
                 break
-        for i in sought:
+        for i in dependent:
             for lane in range(m):
                 q[i, first + lane] = room[i, lane]
 
@@ -207,17 +207,17 @@ def invert(square: FloatArray, inverse: FloatArray) -> float:
 
 @compiled
 def complete(chain: Chain, loops: Loops, split: Any, motion: Any, out: Any) -> None:
-    """Complete a motion: J with dq_all = J dq_given, velocities and accelerations of the sought coordinates.
+    """Complete a motion: J with dq_all = J dq_given, velocities and accelerations of the dependent coordinates.
 
-    split = (given, sought); motion = (q, dq, ddq), each (n_all, n_samples), all of q and the given rows of dq and
+    split = (given, dependent); motion = (q, dq, ddq), each (n_all, n_samples), all of q and the given rows of dq and
     ddq filled; out = (J (n_all, n_given, n_samples), determinant of A_sought (n_samples,)).
     A_sought ddq_sought = -(A_given ddq_given + dA dq_all), the bracket as the tree's accelerations give it.
     """
-    given, sought = split
+    given, dependent = split
     q, dq, ddq = motion
     J, determinant = out
     n_all, n_samples = q.shape
-    n = sought.size
+    n = dependent.size
     links = np.empty((chain.parents.size + 1) * LINK_ROWS)
     screws = np.empty(chain.pair_joint.size * SCREW_ROWS)
     world = np.empty((chain.parents.size + 1) * WORLD_ROWS)
@@ -238,7 +238,7 @@ def complete(chain: Chain, loops: Loops, split: Any, motion: Any, out: Any) -> N
         for lane in range(m):
             for k in range(n):
                 for i in range(n):
-                    square[k, i] = A[k, sought[i], lane]
+                    square[k, i] = A[k, dependent[i], lane]
             determinant[first + lane] = invert(square, G[lane])
             for i in range(n):
                 velocity = 0.0
@@ -246,10 +246,10 @@ def complete(chain: Chain, loops: Loops, split: Any, motion: Any, out: Any) -> N
                     entry = 0.0
                     for k in range(n):
                         entry -= G[lane, i, k] * A[k, given[c], lane]
-                    J[sought[i], c, first + lane] = entry
+                    J[dependent[i], c, first + lane] = entry
                     velocity += entry * dq[given[c], first + lane]
-                dq[sought[i], first + lane] = velocity
-                ddq[sought[i], first + lane] = 0.0
+                dq[dependent[i], first + lane] = velocity
+                ddq[dependent[i], first + lane] = 0.0
         recursion(chain, motion, first, m, links, screws)
         acceleration_rows(loops, links, world, f, scratch, m)
         for lane in range(m):
@@ -257,7 +257,7 @@ def complete(chain: Chain, loops: Loops, split: Any, motion: Any, out: Any) -> N
                 entry = 0.0
                 for k in range(n):
                     entry -= G[lane, i, k] * f[k, lane]
-                ddq[sought[i], first + lane] = entry
+                ddq[dependent[i], first + lane] = entry
 
 
 @compiled

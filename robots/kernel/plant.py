@@ -45,7 +45,7 @@ class LoopClosure(NamedTuple):
 
     loops: Loops
     given: IntArray  # coordinates of the tree that are the robot's joints
-    sought: IntArray  # the others
+    dependent: IntArray  # the others
     position: FloatArray  # (n_all,): where the tree was last, and from where it is led on
     stride: FloatArray  # (n_all,): how far coordinates are led at once
     tolerance: float
@@ -72,6 +72,7 @@ class Plant(NamedTuple):
     heat: FloatArray  # (n,), K/J: temperature that a joint's friction makes
     relief: float  # 1/s: how fast warmth leaves
     ambient: float
+    temperature: FloatArray  # (n,): at the start
 
 
 class Room(NamedTuple):
@@ -138,36 +139,20 @@ def room(plant: Plant, n: int) -> Work:
 
 
 @inner
-def evaluate(
-    plant: Plant,
-    work: Work,
-    motors: State,
-    tau: FloatArray,
-    warm: FloatArray,
-) -> None:
-    """Write `total` and `push` of total · ddq = push: (carry M + lift R) ddq = Nᵀ τ - carry h - friction."""
-    weigh_links(plant, work, motors)
-    rub(plant, work, motors, warm)
-    add_products(work.carry, work.mass, work.lift, plant.rotors, work.total)
-    balance(plant, work, tau, work.bias)
-    hold_stuck(plant, work)
+def evaluate(plant: Plant, work: Work, motors: State, links: State, tau: FloatArray, warm: FloatArray) -> None:
+    """Write `total` and `push` of total · ddq = push: (carry M + lift R) ddq = Nᵀ τ - carry h - friction.
 
-
-@inner
-def evaluate_elastic(
-    plant: Plant,
-    work: Work,
-    motors: State,
-    links: State,
-    tau: FloatArray,
-    warm: FloatArray,
-) -> None:
-    """Write `total` and `push` of the motors alone, over elastic gears; the links' terms are in `mass` and `bias`."""
-    weigh_links(plant, work, links)
+    Over elastic gears they are those of the motors alone, lift R and the springs' torques in place of h; the links'
+    terms are then in `mass` and `bias`. `links` are the motors' own state where gears are rigid.
+    """
+    weigh(plant.chain, plant.phi, plant.closing, work.tree, links, (work.bias, work.mass))
     rub(plant, work, motors, warm)
-    add_products(work.lift, plant.rotors, work.lift, work.nothing, work.total)
-    stretch(plant, motors, links, work.pulls)
-    balance(plant, work, tau, work.pulls)
+    mass, carried = work.mass, work.bias
+    if plant.stiffness.size > 0:
+        spring_torques(plant, motors, links, work.pulls)
+        mass, carried = work.nothing, work.pulls
+    add_products(work.carry, mass, work.lift, plant.rotors, work.total)
+    balance(plant, work, tau, carried)
     hold_stuck(plant, work)
 
 
@@ -194,7 +179,7 @@ def balance(plant: Plant, work: Work, tau: FloatArray, carried: FloatArray) -> N
 
 
 @inner
-def stretch(plant: Plant, motors: State, links: State, out: FloatArray) -> None:
+def spring_torques(plant: Plant, motors: State, links: State, out: FloatArray) -> None:
     """Write the torques of the springs and dampers between motors and links."""
     for i in range(out.size):
         out[i] = plant.stiffness[i] * (motors[0][i] - links[0][i]) + plant.damping[i] * (motors[1][i] - links[1][i])
@@ -209,12 +194,6 @@ def hold_stuck(plant: Plant, work: Work) -> None:
             work.total[i, i] = 1.0
             work.chord[i, :] = 0.0
             work.push[i] = 0.0
-
-
-@inner
-def weigh_links(plant: Plant, work: Work, state: State) -> None:
-    """Write the links' mass matrix and their bias torques, those at zero acceleration."""
-    weigh(plant.chain, plant.phi, plant.closing, work.tree, state, (work.bias, work.mass))
 
 
 @inner
@@ -316,28 +295,11 @@ def shift_slips(plant: Plant, work: Work, before: FloatArray, after: FloatArray)
 
 @inner
 def solve(matrix: FloatArray, A: FloatArray, b: FloatArray, x: FloatArray) -> None:
-    """Solve A x = b by elimination with row pivots, in `matrix`; for a handful of unknowns."""
-    n = b.size
+    """Solve A x = b by elimination in `matrix`, for a handful of unknowns; NaN if A is singular."""
     matrix[:] = A
     x[:] = b
-    for c in range(n):
-        best = c
-        for r in range(c + 1, n):
-            if abs(matrix[r, c]) > abs(matrix[best, c]):
-                best = r
-        if best != c:
-            for k in range(c, n):
-                matrix[c, k], matrix[best, k] = matrix[best, k], matrix[c, k]
-            x[c], x[best] = x[best], x[c]
-        for r in range(c + 1, n):
-            factor = matrix[r, c] / matrix[c, c]
-            for k in range(c + 1, n):
-                matrix[r, k] -= factor * matrix[c, k]
-            x[r] -= factor * x[c]
-    for c in range(n - 1, -1, -1):
-        for k in range(c + 1, n):
-            x[c] -= matrix[c, k] * x[k]
-        x[c] /= matrix[c, c]
+    if not eliminate(matrix, x):
+        x[:] = np.nan
 
 
 @inner
@@ -371,7 +333,7 @@ _MOST_STEPS = 10  # of Newton's method, from the state before
 def make_room(chain: Chain, closing: LoopClosure | None) -> Room:
     """Allocate the workspace of a tree's states."""
     n_all = chain.coupling.shape[1]
-    n = 0 if closing is None else closing.sought.size
+    n = 0 if closing is None else closing.dependent.size
     n_links = chain.parents.size
     links = np.empty((n_links + 1) * LINK_ROWS)
     start_at_base(chain, links)
@@ -425,19 +387,19 @@ def weigh_tree(chain: Chain, phi: FloatArray, room: Room) -> None:
         begin, end = chain.pair_start[j], chain.pair_start[j + 1]
         link_wrench(room.wrench, room.links[(j + 1) * LINK_ROWS : (j + 2) * LINK_ROWS], phi[j], 1)
         for pair in range(begin, end):
-            room.bias[chain.pair_joint[pair]] += along(room.screws, pair, room.wrench)
+            room.bias[chain.pair_joint[pair]] += along(room.screws, pair, 0, room.wrench)
         for pair in range(begin, end):
             screw_momentum(room.wrench, room.screws[pair * SCREW_ROWS : (pair + 1) * SCREW_ROWS], phi[j], 1)
             for other in range(begin, end):
-                room.mass[chain.pair_joint[other], chain.pair_joint[pair]] += along(room.screws, other, room.wrench)
+                room.mass[chain.pair_joint[other], chain.pair_joint[pair]] += along(room.screws, other, 0, room.wrench)
 
 
 @inner
-def along(screws: FloatArray, pair: int, wrench: FloatArray) -> float:
-    """Project a wrench on a pair's screw."""
+def along(screws: FloatArray, pair: int, lane: int, wrench: FloatArray) -> float:
+    """Project the wrench in lane 0 on a pair's screw in a lane."""
     power = 0.0
     for k in range(6):
-        power += screws[pair * SCREW_ROWS + k * LANES] * wrench[k * LANES]
+        power += screws[pair * SCREW_ROWS + k * LANES + lane] * wrench[k * LANES]
     return power
 
 
@@ -459,10 +421,10 @@ def close(chain: Chain, closing: LoopClosure, room: Room, q: FloatArray, dq: Flo
             return False
     for i in range(closing.position.size):
         closing.position[i] = at[i, 0]
-    n = closing.sought.size
+    n = closing.dependent.size
     for k in range(n):
         for i in range(n):
-            room.square[k, i] = room.A[k, closing.sought[i], 0]
+            room.square[k, i] = room.A[k, closing.dependent[i], 0]
     invert(room.square, room.inverse)
     for c in range(closing.given.size):
         room.J[closing.given[c], c] = 1.0
@@ -473,16 +435,16 @@ def close(chain: Chain, closing: LoopClosure, room: Room, q: FloatArray, dq: Flo
             entry = 0.0
             for k in range(n):
                 entry -= room.inverse[i, k] * room.A[k, closing.given[c], 0]
-            room.J[closing.sought[i], c] = entry
+            room.J[closing.dependent[i], c] = entry
             velocity += entry * dq[c]
-        room.motion[1, closing.sought[i], 0] = velocity
+        room.motion[1, closing.dependent[i], 0] = velocity
     return True
 
 
 @inner
 def approach(chain: Chain, closing: LoopClosure, room: Room, at: FloatArray, most: int) -> bool:
     """Solve the loop closures by Newton's method, with one step beyond tolerance; `room` holds A at the solution."""
-    n = closing.sought.size
+    n = closing.dependent.size
     closed = False
     for step in range(most + 2):
         locate(chain, (at, at, at), 0, 1, room.links, room.screws)
@@ -493,12 +455,12 @@ def approach(chain: Chain, closing: LoopClosure, room: Room, at: FloatArray, mos
         for k in range(n):
             room.right[k] = room.f[k, 0]
             for i in range(n):
-                room.square[k, i] = room.A[k, closing.sought[i], 0]
+                room.square[k, i] = room.A[k, closing.dependent[i], 0]
         closed = bool(np.abs(room.right).max() <= closing.tolerance)
         if not eliminate(room.square, room.right):
             return False
         for i in range(n):
-            at[closing.sought[i], 0] -= room.right[i]
+            at[closing.dependent[i], 0] -= room.right[i]
     return closed
 
 
@@ -506,12 +468,12 @@ def approach(chain: Chain, closing: LoopClosure, room: Room, at: FloatArray, mos
 def project(closing: LoopClosure, room: Room, bias: FloatArray, mass: FloatArray) -> None:
     """Write Jᵀ M J, and Jᵀ (h + M γ); γ the others' accelerations at joint accelerations 0."""
     n_all, n = room.J.shape
-    for i in range(closing.sought.size):
+    for i in range(closing.dependent.size):
         gamma = 0.0
-        for k in range(closing.sought.size):
+        for k in range(closing.dependent.size):
             gamma -= room.inverse[i, k] * room.f[k, 0]
         for c in range(n_all):
-            room.bias[c] += room.mass[c, closing.sought[i]] * gamma
+            room.bias[c] += room.mass[c, closing.dependent[i]] * gamma
     for i in range(n_all):
         for c in range(n):
             entry = 0.0
@@ -535,37 +497,26 @@ def fill_each(chain: Chain, motion: Any, phi: FloatArray, bias: FloatArray, mass
 
     `motion` is (q, dq, ddq), each (n_joints, n_runs), a sample a run.
     """
-    n_links = chain.coupling.shape[0]
-    n_runs = bias.shape[0]
-    links = np.empty((n_links + 1) * LINK_ROWS)
+    links = np.empty((chain.parents.size + 1) * LINK_ROWS)
     screws = np.empty(chain.pair_joint.size * SCREW_ROWS)
     wrench = np.empty(6 * LANES)
     start_at_base(chain, links)
+    n_runs = bias.shape[0]
     bias[:, :] = 0.0
     mass[:, :, :] = 0.0
     for first in range(0, n_runs, LANES):
         m = min(LANES, n_runs - first)
         recursion(chain, motion, first, m, links, screws)
-        for j in range(n_links):
+        for j in range(chain.parents.size):
             begin, end = chain.pair_start[j], chain.pair_start[j + 1]
             for lane in range(m):
                 link_wrench(wrench, links[(j + 1) * LINK_ROWS + lane : (j + 2) * LINK_ROWS], phi[first + lane, j], 1)
                 for pair in range(begin, end):
-                    bias[first + lane, chain.pair_joint[pair]] += project_one(screws, pair, lane, wrench)
+                    bias[first + lane, chain.pair_joint[pair]] += along(screws, pair, lane, wrench)
             for pair in range(begin, end):
                 k = chain.pair_joint[pair]
                 for lane in range(m):
                     screw = screws[pair * SCREW_ROWS + lane : (pair + 1) * SCREW_ROWS]
                     screw_momentum(wrench, screw, phi[first + lane, j], 1)
                     for other in range(begin, end):
-                        i = chain.pair_joint[other]
-                        mass[first + lane, i, k] += project_one(screws, other, lane, wrench)
-
-
-@inner
-def project_one(screws: FloatArray, pair: int, lane: int, wrench: FloatArray) -> float:
-    """Project the wrench in lane 0 on a pair's screw in another lane."""
-    power = 0.0
-    for row in range(6):
-        power += screws[pair * SCREW_ROWS + row * LANES + lane] * wrench[row * LANES]
-    return power
+                        mass[first + lane, chain.pair_joint[other], k] += along(screws, other, lane, wrench)

@@ -418,27 +418,27 @@ class Element:
 
 
 def rotor_elements(
-    robot: "Robot", at: Coordinates, wanted: Collection[int], *, algebra: Algebra = NUMERIC_DRIVE
+    robot: "Robot", at: Coordinates, selected: Collection[int], *, algebra: Algebra = NUMERIC_DRIVE
 ) -> list[Element]:
-    """Write value = senses @ ddq of every rotor whose column is wanted."""
+    """Write value = senses @ ddq of every rotor whose column is selected."""
     return [
         Element(rotor, column, numbers(rotor.acts, algebra), dot(numbers(rotor.senses, algebra), at[2]))
         for rotor, column in zip(robot.drive.rotors, layout(robot).rotor_columns, strict=True)
-        if column in wanted
+        if column in selected
     ]
 
 
 def friction_elements(
-    robot: "Robot", at: Coordinates, wanted: Collection[int], *, given: Given, algebra: DriveAlgebra = NUMERIC_DRIVE
+    robot: "Robot", at: Coordinates, selected: Collection[int], *, given: Given, algebra: DriveAlgebra = NUMERIC_DRIVE
 ) -> list[Element]:
-    """Write value = g of every friction term whose column is wanted.
+    """Write value = g of every friction term whose column is selected.
 
     `given` is what one instant's motion does not determine: the load |acts @ τ|, or a Maxwell-slip element's state.
     """
     return [
         Element(term, column, numbers(term.acts, algebra), _friction_value(term, at, given, algebra))
         for term, column in zip(robot.drive.friction, layout(robot).friction_columns, strict=True)
-        if column in wanted
+        if column in selected
     ]
 
 

@@ -1,8 +1,8 @@
-"""Time integration of a robot under torques held between control samples: of a servo or controller, or recorded.
+"""Time integration of a robot over control steps: `run`, under a digital controller or recorded torques.
 
-Under a servo, steps are those of the closed loop, implicit in friction (see `advance`); recorded torques are integrated
-by Runge and Kutta's steps of order four. Dry friction with a true sign either slides in one direction or sticks; its
-events are located. A position controller with elastic gears and thermal friction is simulated step by step.
+Under a controller, steps are implicit in friction (see `advance`), and gears may be elastic. Recorded torques, each
+held until the next, are integrated by Runge and Kutta's steps of order four; dry friction with a true sign either
+slides in one direction or sticks, and its events are located. What is None is not compiled.
 """
 
 from typing import NamedTuple
@@ -11,12 +11,12 @@ import numpy as np
 
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.kernel.compile import compiled, inner
+from excitor.robots.kernel.loops import eliminate
 from excitor.robots.kernel.plant import (
     Plant,
     State,
     Work,
     evaluate,
-    evaluate_elastic,
     hold_stuck,
     projected,
     room,
@@ -26,359 +26,12 @@ from excitor.robots.kernel.plant import (
 )
 
 POSITION, VELOCITY, ACCELERATION, TORQUE = range(4)
-N_SIGNALS = 4
-
-
-class Gains(NamedTuple):
-    """PD of joint positions and their backward difference, once a step; the step is integrated in equal parts."""
-
-    kp: FloatArray  # (n,)
-    kd: FloatArray
-    forget: float  # share of the old velocity estimate that a new one keeps
-    step: float  # s
-    substeps: int
-
-
-@compiled
-def run_servo(
-    plant: Plant,
-    gains: Gains,
-    reference: tuple[FloatArray, FloatArray, FloatArray],
-    seen_noise: FloatArray,
-    start: State,
-    out: FloatArray,
-) -> int:
-    """Follow a reference (q, dq, torques fed forward; each (n_steps, n)); measured positions are off by seen_noise.
-
-    Writes signals (N_SIGNALS, n_steps, n) as each step begins. Returns the number of valid steps.
-    """
-    n_steps, n = reference[0].shape
-    work = room(plant, n)
-    q, v, warm = start[0].copy(), start[1].copy(), np.zeros(n)
-    before, rate = q.copy(), v.copy()
-    h = gains.step / gains.substeps
-    for k in range(n_steps):
-        seen = q + seen_noise[k]
-        if k > 0:
-            rate = gains.forget * rate + (1.0 - gains.forget) * (seen - before) / gains.step
-        before = seen
-        tau = reference[2][k] + gains.kp * (reference[0][k] - seen) + gains.kd * (reference[1][k] - rate)
-        acceleration = settle(plant, work, (q, v), (q, v), tau, warm)
-        out[POSITION, k], out[VELOCITY, k], out[ACCELERATION, k], out[TORQUE, k] = q, v, acceleration, tau
-        if not made_sense(v, acceleration):
-            return k
-        for part in range(gains.substeps):
-            advance(plant, work, (q, v), (tau, tau), h, warm, part == 0)
-    return int(n_steps)
-
-
-@compiled
-def run_held(plant: Plant, torques: FloatArray, start: State, step: float, substeps: int, out: FloatArray) -> int:
-    """Integrate under torques (n_steps, n), each held for a step; signals and return as `run_servo`."""
-    n_steps, n = torques.shape
-    work = room(plant, n)
-    q, v, warm = start[0].copy(), start[1].copy(), np.zeros(n)
-    h = step / substeps
-    for k in range(n_steps):
-        tau = torques[k]
-        a1 = settle(plant, work, (q, v), (q, v), tau, warm)
-        out[POSITION, k], out[VELOCITY, k], out[ACCELERATION, k], out[TORQUE, k] = q, v, a1, tau
-        if not made_sense(v, a1):
-            return k
-        for part in range(substeps):
-            if part > 0:
-                a1 = settle(plant, work, (q, v), (q, v), tau, warm)
-            runge_kutta(plant, work, (q, v), tau, h, warm, a1)
-    return int(n_steps)
-
-
-@compiled
-def accelerations_at(plant: Plant, state: State, tau: FloatArray) -> FloatArray:
-    """Find the accelerations of one state; for integrators that are not compiled."""
-    return settle(plant, room(plant, tau.size), state, state, tau, np.zeros(tau.size))
-
-
-@inner
-def made_sense(v: FloatArray, acceleration: FloatArray) -> bool:
-    """Return True if velocities are below LOST and accelerations finite."""
-    return bool(np.abs(v).max() < LOST) and bool(np.isfinite(acceleration).all())
-
-
-@inner
-def runge_kutta(
-    plant: Plant, work: Work, state: State, tau: FloatArray, h: float, warm: FloatArray, a1: FloatArray
-) -> None:
-    """Integrate one step of order four from known first accelerations a1. Maxwell-slip states advance once a step."""
-    q, v = state
-    q2, v2 = q + 0.5 * h * v, v + 0.5 * h * a1
-    a2 = settle(plant, work, (q2, v2), (q2, v2), tau, warm)
-    q3, v3 = q + 0.5 * h * v2, v + 0.5 * h * a2
-    a3 = settle(plant, work, (q3, v3), (q3, v3), tau, warm)
-    q4, v4 = q + h * v3, v + h * a3
-    a4 = settle(plant, work, (q4, v4), (q4, v4), tau, warm)
-    before = q.copy()
-    for i in range(q.size):
-        q[i] += h / 6.0 * (v[i] + 2.0 * (v2[i] + v3[i]) + v4[i])
-        v[i] += h / 6.0 * (a1[i] + 2.0 * (a2[i] + a3[i]) + a4[i])
-    shift_slips(plant, work, before, q)
-
-
-AT_REST = 1e-9  # rad/s or m/s
-_SWEEPS = 2000
-_EXACT = 1e-13  # of the largest force
-_SLACK = 1e-9  # of the largest force: less than that missing, a friction still holds
-_SPARE = 1e-12  # of G's largest entry: smaller pivots are 0
-_HALVINGS = 50
-_MOST_EVENTS = 200  # in one sample: more would be an accumulation
-
-
-class Dry(NamedTuple):
-    """Dry friction: a torque acts · sgn(v) (level + more · exp(-|v| / scale)), v = senses · dq."""
-
-    senses: FloatArray  # (n_dry, n)
-    acts: FloatArray
-    level: FloatArray  # (n_dry,)
-    more: FloatArray
-    scale: FloatArray
-
-
-class FrictionWorkspace(NamedTuple):
-    """Workspace for sticking: one entry, row or column for each dry friction."""
-
-    force: FloatArray  # (n_dry,): λ of those that stick
-    free: FloatArray  # (n_dry,): accelerations without them
-    G: FloatArray  # (n_dry, n_dry)
-    small: FloatArray  # (n_dry, n_dry)
-    spread: FloatArray  # (n, n_dry): M⁻¹ Bᵀ
-    ddq: FloatArray  # (n,)
-
-
-@compiled
-def run_sticking(
-    plant: Plant,
-    dry: Dry,
-    torques: FloatArray,
-    start: State,
-    step: float,
-    substeps: int,
-    out: FloatArray,
-    mode: IntArray,
-) -> int:
-    """Integrate under torques (n_steps, n), each held for a step; `plant` has no dry friction.
-
-    Writes signals as `run_servo`, and each dry friction's direction, (n_steps, n_dry): -1, 1, or 0 where it sticks.
-    Returns the number of valid steps; accumulating events end the simulation too.
-    """
-    n_steps, n = torques.shape
-    work, held = room(plant, n), make_held(n, dry.level.size)
-    q, v, sense = start[0].copy(), start[1].copy(), np.zeros(dry.level.size, dtype=np.int64)
-    ahead = (q.copy(), v.copy())
-    for e in range(sense.size):
-        speed = projected(dry.senses[e], v)
-        sense[e] = 0 if abs(speed) <= AT_REST else (1 if speed > 0.0 else -1)
-    for k in range(n_steps):
-        tau = torques[k]
-        respond(plant, work, dry, held, (q, v), tau, sense, True)
-        out[POSITION, k], out[VELOCITY, k], out[ACCELERATION, k], out[TORQUE, k] = q, v, held.ddq, tau
-        mode[k] = sense
-        left, events = step, 0
-        while left > 1e-12 * step:
-            if not made_sense(v, held.ddq) or events > _MOST_EVENTS:
-                return k
-            h = min(step / substeps, left)
-            if step_ahead(plant, work, dry, held, (q, v), tau, sense, h, ahead):
-                low, high = 0.0, h
-                for _ in range(_HALVINGS):
-                    h = 0.5 * (low + high)
-                    if step_ahead(plant, work, dry, held, (q, v), tau, sense, h, ahead):
-                        high = h
-                    else:
-                        low = h
-                h = high
-                step_ahead(plant, work, dry, held, (q, v), tau, sense, h, ahead)
-                stop(dry, ahead[1], sense)
-                respond(plant, work, dry, held, ahead, tau, sense, True)
-                events += 1
-            q[:], v[:] = ahead[0], ahead[1]
-            left -= h
-    return int(n_steps)
-
-
-@inner
-def make_held(n: int, n_dry: int) -> FrictionWorkspace:
-    """Allocate the workspace."""
-    square = (n_dry, n_dry)
-    return FrictionWorkspace(
-        np.zeros(n_dry), np.zeros(n_dry), np.zeros(square), np.zeros(square), np.zeros((n, n_dry)), np.zeros(n)
-    )
-
-
-@inner
-def stop(dry: Dry, v: FloatArray, sense: IntArray) -> None:
-    """Mark dry frictions that have come to rest as sticking, and remove their residual velocities."""
-    for e in range(sense.size):
-        speed = projected(dry.senses[e], v)
-        if sense[e] != 0 and speed * sense[e] <= AT_REST:
-            sense[e] = 0
-            across = projected(dry.senses[e], dry.senses[e])
-            for i in range(v.size):
-                v[i] -= dry.senses[e, i] * speed / across
-
-
-@inner
-def step_ahead(
-    plant: Plant,
-    work: Work,
-    dry: Dry,
-    held: FrictionWorkspace,
-    state: State,
-    tau: FloatArray,
-    sense: IntArray,
-    h: float,
-    ahead: State,
-) -> bool:
-    """Integrate one step of order four without change of any friction's direction; return True if one would change."""
-    q, v = state
-    at, moved, pushed = (q.copy(), v.copy()), np.zeros(q.size), np.zeros(q.size)
-    for stage in range(4):
-        respond(plant, work, dry, held, at, tau, sense, False)
-        weight = 1.0 / 6.0 if stage in (0, 3) else 1.0 / 3.0
-        reach = 0.5 * h if stage < 2 else h
-        for i in range(q.size):
-            moved[i] += weight * at[1][i]
-            pushed[i] += weight * held.ddq[i]
-            at[0][i] = q[i] + reach * at[1][i]
-            at[1][i] = v[i] + reach * held.ddq[i]
-    for i in range(q.size):
-        ahead[0][i] = q[i] + h * moved[i]
-        ahead[1][i] = v[i] + h * pushed[i]
-    for e in range(sense.size):
-        if sense[e] != 0 and projected(dry.senses[e], ahead[1]) * sense[e] < -AT_REST:
-            return True
-    respond(plant, work, dry, held, ahead, tau, sense, False)
-    for e in range(sense.size):
-        if sense[e] == 0:
-            beyond = abs(held.force[e]) > (dry.level[e] + dry.more[e]) * (1.0 + 1e-12)
-            if beyond or abs(missing(dry, held, e)) > 2.0 * _SLACK * largest_force(dry):
-                return True
-    return False
-
-
-@inner
-def respond(
-    plant: Plant,
-    work: Work,
-    dry: Dry,
-    held: FrictionWorkspace,
-    state: State,
-    tau: FloatArray,
-    sense: IntArray,
-    choosing: bool,
-) -> None:
-    """Write accelerations and the forces of sticking frictions; where `choosing`, decide first which of them stick."""
-    n, n_dry = tau.size, sense.size
-    evaluate(plant, work, state, tau, np.zeros(n))
-    for e in range(n_dry):
-        if sense[e] != 0:
-            speed = abs(projected(dry.senses[e], state[1]))
-            force = sense[e] * (dry.level[e] + dry.more[e] * np.exp(-speed / dry.scale[e]))
-            for i in range(n):
-                work.push[i] -= dry.acts[e, i] * force
-    solve(work.matrix, work.total, work.push, held.ddq)
-    column = np.empty(n)
-    for e in range(n_dry):
-        held.free[e] = projected(dry.senses[e], held.ddq) if sense[e] == 0 else 0.0
-        solve(work.matrix, work.total, dry.acts[e], column)
-        for i in range(n):
-            held.spread[i, e] = column[i]
-    for e in range(n_dry):
-        for f in range(n_dry):
-            both = sense[e] == 0 and sense[f] == 0
-            held.G[e, f] = projected(dry.senses[e], held.spread[:, f]) if both else (1.0 if e == f else 0.0)
-    spare = not independent(held)
-    if choosing or spare:
-        share_out(held, dry, sense)
-    elif n_dry > 0:
-        solve(held.small, held.G, held.free, held.force)
-    for i in range(n):
-        for e in range(n_dry):
-            held.ddq[i] -= held.spread[i, e] * held.force[e]
-    if choosing:
-        for e in range(n_dry):
-            side = 1 if held.force[e] > 0.0 else -1
-            at_limit = sense[e] == 0 and side * held.force[e] >= dry.level[e] + dry.more[e]
-            if at_limit and (not spare or side * missing(dry, held, e) > _SLACK * largest_force(dry)):
-                sense[e] = side
-
-
-@inner
-def share_out(held: FrictionWorkspace, dry: Dry, sense: IntArray) -> None:
-    """Solve for the forces of frictions at rest within their limits, by sweeps over them until none changes."""
-    largest = largest_force(dry)
-    held.force[:] = 0.0
-    for _ in range(_SWEEPS):
-        moved = 0.0
-        for e in range(sense.size):
-            if sense[e] == 0:
-                limit = dry.level[e] + dry.more[e]
-                left = held.free[e] - projected(held.G[e], held.force)
-                force = min(limit, max(-limit, held.force[e] + left / held.G[e, e]))
-                moved = max(moved, abs(force - held.force[e]))
-                held.force[e] = force
-        if moved <= _EXACT * largest:
-            break
-
-
-@inner
-def largest_force(dry: Dry) -> float:
-    """Find the largest limit of any dry friction."""
-    largest = 0.0
-    for e in range(dry.level.size):
-        largest = max(largest, dry.level[e] + dry.more[e])
-    return largest
-
-
-@inner
-def missing(dry: Dry, held: FrictionWorkspace, e: int) -> float:
-    """Compute the additional force that would keep a friction at rest from accelerating."""
-    return float(projected(dry.senses[e], held.ddq) / held.G[e, e])
-
-
-@inner
-def independent(held: FrictionWorkspace) -> bool:
-    """Return True if G, of the frictions at rest, is regular: by elimination with row pivots."""
-    A, n = held.small, held.free.size
-    A[:] = held.G
-    least = _SPARE * np.abs(A).max() if n > 0 else 0.0
-    for c in range(n):
-        best = c
-        for r in range(c + 1, n):
-            if abs(A[r, c]) > abs(A[best, c]):
-                best = r
-        if abs(A[best, c]) <= least:
-            return False
-        for k in range(c, n):
-            A[c, k], A[best, k] = A[best, k], A[c, k]
-        for r in range(c + 1, n):
-            factor = A[r, c] / A[c, c]
-            for k in range(c, n):
-                A[r, k] -= factor * A[c, k]
-    return True
-
 
 GAMMA = 1.0 + np.sqrt(0.5)
 LOST = 1e4  # rad or m per s: a robot this fast has left all sense
 
-(
-    POSITION_CLOSED_LOOP,
-    VELOCITY_CLOSED_LOOP,
-    ACCELERATION_CLOSED_LOOP,
-    MOTOR_TORQUE,
-    LINK_TORQUE,
-    VELOCITY_ESTIMATE,
-    TEMPERATURE,
-) = range(7)
-N_SIGNALS_CLOSED_LOOP = 7
+MOTOR_TORQUE, LINK_TORQUE, VELOCITY_ESTIMATE, TEMPERATURE = range(3, 7)  # after POSITION, VELOCITY, ACCELERATION
+N_CONTROLLER_SIGNALS = 7
 
 
 class Controller(NamedTuple):
@@ -394,58 +47,123 @@ class Controller(NamedTuple):
     substeps: int
 
 
-@compiled
-def run_closed_loop(
-    plant: Plant, controller: Controller, reference: tuple[FloatArray, FloatArray, FloatArray], out: FloatArray
-) -> int:
-    """Follow a reference (q, dq, joint torques fed forward; each (n_steps, n)), from rest at its first row.
+class Dry(NamedTuple):
+    """Dry friction: a torque acts · sgn(v) (level + more · exp(-|v| / scale)), v = senses · dq; and workspace."""
 
-    Writes signals (N_SIGNALS, n_steps, n) as they are when each step begins; out[TEMPERATURE, 0] is where warmth
-    starts. Returns the number of valid steps.
+    senses: FloatArray  # (n_dry, n)
+    acts: FloatArray
+    level: FloatArray  # (n_dry,)
+    more: FloatArray
+    scale: FloatArray
+    sense: IntArray  # (n_dry,): sliding direction -1, 1, or 0 where it sticks
+    force: FloatArray  # (n_dry,): λ of those that stick
+    free: FloatArray  # (n_dry,): accelerations without them
+    G: FloatArray  # (n_dry, n_dry)
+    small: FloatArray  # (n_dry, n_dry)
+    spread: FloatArray  # (n, n_dry): M⁻¹ Bᵀ
+
+
+@compiled
+def run(
+    plant: Plant,
+    controller: Controller | None,
+    dry: Dry | None,
+    inputs: tuple[FloatArray, ...],
+    start: State,
+    clock: tuple[float, int],
+    out: FloatArray,
+    modes: IntArray,
+) -> int:
+    """Integrate a robot over n_steps of `clock`, (step, substeps of it); return the number of valid steps.
+
+    `inputs` are torques, each (n_steps, n): recorded, or fed forward; with a controller also its reference's positions
+    and velocities, and errors of measured positions. A plant with `dry` has no dry friction of its own. Writes signals
+    (N_CONTROLLER_SIGNALS, n_steps, n) as each step begins. `modes` (n_steps, n_dry) are sliding directions;
+    accumulating events end a simulation too.
     """
-    n_steps, n = reference[0].shape
-    elastic = plant.stiffness.size > 0
-    work = room(plant, n)
-    q, v = reference[0][0].copy(), np.zeros(n)
-    links = (q.copy(), np.zeros(n))
-    warm = out[TEMPERATURE, 0].copy()
-    tau = motor_torques(plant, reference[2][0])
-    seen, rate = see(plant, controller, q), np.zeros(n)
-    h = controller.step / controller.substeps
-    fade = np.exp(-h / controller.lag) if controller.lag > 0.0 else 0.0
-    settle_springs(plant, links, q, reference[2][0])
+    n_steps, n = inputs[0].shape
+    step, substeps = clock
+    h = step / substeps
+    work, warm = room(plant, n), plant.temperature.copy()
+    q, v, memory = start[0].copy(), start[1].copy(), np.zeros((2, n))
+    links, ahead = settled_springs(plant, (q, v), inputs[0][0]), (q.copy(), v.copy(), np.zeros(n))
+    memory[1] = v
+    if controller is not None:
+        tau = motor_torques(plant, inputs[0][0])
+        fade = np.exp(-h / controller.lag) if controller.lag > 0.0 else 0.0
+    if dry is not None:
+        stop(dry, v, True)
     for k in range(n_steps):
-        now = see(plant, controller, q)
-        if k > 0:
-            rate = controller.forget * rate + (1.0 - controller.forget) * (now - seen) / controller.step
-        seen = now
-        asked = reference[2][k] + controller.kp * (reference[0][k] - seen) + controller.kd * (reference[1][k] - rate)
-        wish = motor_torques(plant, asked)
-        wish = np.minimum(np.maximum(wish, -controller.limit), controller.limit)
-        if controller.lag == 0.0:
-            tau = wish
-        acceleration = settle(plant, work, (q, v), links, tau, warm)
-        out[POSITION_CLOSED_LOOP, k], out[VELOCITY_CLOSED_LOOP, k], out[ACCELERATION_CLOSED_LOOP, k] = (
-            q,
-            v,
-            acceleration,
-        )
-        out[MOTOR_TORQUE, k], out[LINK_TORQUE, k] = tau, work.felt
-        out[VELOCITY_ESTIMATE, k], out[TEMPERATURE, k] = rate, warm
-        if not (np.abs(v).max() < LOST):
+        if controller is not None:
+            target = command(plant, controller, inputs, k, step, q, memory)
+            if controller.lag == 0.0:
+                tau = target
+            out[VELOCITY_ESTIMATE, k] = memory[1]
+        else:
+            tau = inputs[0][k]
+        acceleration = settle(plant, dry, work, (q, v), links, tau, warm, True)
+        out[POSITION, k], out[VELOCITY, k], out[ACCELERATION, k], out[TORQUE, k] = q, v, acceleration, tau
+        out[LINK_TORQUE, k], out[TEMPERATURE, k] = work.felt, warm
+        if not made_sense(v, acceleration):
             return k
-        for i in range(n):
-            gained = plant.heat[i] * abs(work.rubbed[i] * v[i])
-            warm[i] += controller.step * (gained - plant.relief * (warm[i] - plant.ambient))
-        for part in range(controller.substeps):
-            known = part == 0  # settled just now
-            later = wish + (tau - wish) * fade
-            if elastic:
-                advance_elastic(plant, work, (q, v), links, (tau, later), h, warm, known)
-            else:
-                advance(plant, work, (q, v), (tau, later), h, warm, known)
-            tau = later
+        if controller is not None:
+            heat_up(plant, work, v, step, warm)
+            for part in range(substeps):
+                later = target + (tau - target) * fade
+                advance(plant, work, (q, v), links, (tau, later), h, warm, part == 0)
+                tau = later
+        elif dry is not None:
+            modes[k] = dry.sense
+            if not pass_events(plant, dry, work, (q, v), tau, clock, warm, acceleration, ahead):
+                return k
+        else:
+            for part in range(substeps):
+                if part > 0:
+                    acceleration = settle(plant, dry, work, (q, v), links, tau, warm, False)
+                runge_kutta(plant, dry, work, (q, v), tau, h, warm, acceleration, ahead)
+                shift_slips(plant, work, q, ahead[0])
+                q[:], v[:] = ahead[0], ahead[1]
     return int(n_steps)
+
+
+@compiled
+def accelerations_at(plant: Plant, state: State, tau: FloatArray) -> FloatArray:
+    """Find the accelerations of one state; for integrators that are not compiled."""
+    return settle(plant, None, room(plant, tau.size), state, state, tau, np.zeros(tau.size), False)
+
+
+@inner
+def made_sense(v: FloatArray, acceleration: FloatArray) -> bool:
+    """Return True if velocities are below LOST and accelerations finite."""
+    return bool(np.abs(v).max() < LOST) and bool(np.isfinite(acceleration).all())
+
+
+@inner
+def command(
+    plant: Plant,
+    controller: Controller,
+    inputs: tuple[FloatArray, ...],
+    k: int,
+    step: float,
+    q: FloatArray,
+    memory: FloatArray,
+) -> FloatArray:
+    """Compute motor torques of control step k; `memory` holds the measured positions and the velocity estimate."""
+    forward, position, velocity, noise = inputs
+    measured = read_encoders(plant, controller, q + noise[k])
+    if k > 0:
+        memory[1] = controller.forget * memory[1] + (1.0 - controller.forget) * (measured - memory[0]) / step
+    memory[0] = measured
+    u = forward[k] + controller.kp * (position[k] - measured) + controller.kd * (velocity[k] - memory[1])
+    return np.minimum(np.maximum(motor_torques(plant, u), -controller.limit), controller.limit)
+
+
+@inner
+def heat_up(plant: Plant, work: Work, v: FloatArray, step: float, warm: FloatArray) -> None:
+    """Add to the joints' temperatures what friction makes in a step, less what leaves."""
+    for i in range(v.size):
+        gained = plant.heat[i] * abs(work.rubbed[i] * v[i])
+        warm[i] += step * (gained - plant.relief * (warm[i] - plant.ambient))
 
 
 @inner
@@ -458,7 +176,7 @@ def motor_torques(plant: Plant, torque: FloatArray) -> FloatArray:
 
 
 @inner
-def see(plant: Plant, controller: Controller, q: FloatArray) -> FloatArray:
+def read_encoders(plant: Plant, controller: Controller, q: FloatArray) -> FloatArray:
     """Read encoders and turn them into joint positions."""
     motor, out = np.empty_like(q), np.empty_like(q)
     for i in range(q.size):
@@ -471,42 +189,235 @@ def see(plant: Plant, controller: Controller, q: FloatArray) -> FloatArray:
 
 
 @inner
-def settle_springs(plant: Plant, links: State, q: FloatArray, torque: FloatArray) -> None:
-    """Deflect the springs by the first torque, so that links begin at rest."""
-    for i in range(plant.stiffness.size):
-        links[0][i] = q[i] - torque[i] / plant.stiffness[i]
+def settled_springs(plant: Plant, motors: State, torque: FloatArray) -> State:
+    """Return the links' state: the motors' own, or deflected by the first torque and at rest over elastic gears."""
+    if plant.stiffness.size == 0:
+        return motors
+    return motors[0] - torque / plant.stiffness, np.zeros(torque.size)
 
 
 @inner
 def settle(
     plant: Plant,
+    dry: Dry | None,
     work: Work,
     motors: State,
     links: State,
     tau: FloatArray,
     warm: FloatArray,
+    choosing: bool,
 ) -> FloatArray:
     """Find the motors' accelerations, and the torques that links, and links with rotors, take (`felt`, `load`).
 
-    What gears lose depends on the direction of the torque they carry, which is found by iteration.
+    What gears lose depends on the direction of the torque they carry, which is found by iteration. Dry friction slides
+    or sticks as before, or as found anew when `choosing`.
     """
     acceleration = np.zeros(tau.size)
     for _ in range(4):
         felt, load = work.felt.copy(), work.load.copy()
-        if plant.stiffness.size > 0:
-            evaluate_elastic(plant, work, motors, links, tau, warm)
-            solve(work.matrix, work.total, work.push, acceleration)
-            work.felt[:] = work.pulls
-        else:
-            evaluate(plant, work, motors, tau, warm)
-            solve(work.matrix, work.total, work.push, acceleration)
-            for i in range(tau.size):
+        evaluate(plant, work, motors, links, tau, warm)
+        if dry is not None:
+            slide(dry, motors[1], work.push)
+        solve(work.matrix, work.total, work.push, acceleration)
+        if dry is not None:
+            stick(dry, work, acceleration, choosing)
+            break
+        for i in range(tau.size):
+            if plant.stiffness.size > 0:
+                work.felt[i] = work.pulls[i]
+            else:
                 work.felt[i] = work.bias[i] + projected(work.mass[i], acceleration)
         for i in range(tau.size):
             work.load[i] = work.felt[i] + projected(plant.rotors[i], acceleration)
         if same_sides(plant, work, felt, load):
             break
     return acceleration
+
+
+@inner
+def runge_kutta(
+    plant: Plant,
+    dry: Dry | None,
+    work: Work,
+    state: State,
+    tau: FloatArray,
+    h: float,
+    warm: FloatArray,
+    a1: FloatArray,
+    ahead: tuple[FloatArray, FloatArray, FloatArray],
+) -> None:
+    """Write the state one step of order four ahead, from known first accelerations a1; Maxwell-slip states stay."""
+    q, v = state
+    q2, v2 = q + 0.5 * h * v, v + 0.5 * h * a1
+    a2 = settle(plant, dry, work, (q2, v2), (q2, v2), tau, warm, False)
+    q3, v3 = q + 0.5 * h * v2, v + 0.5 * h * a2
+    a3 = settle(plant, dry, work, (q3, v3), (q3, v3), tau, warm, False)
+    q4, v4 = q + h * v3, v + h * a3
+    a4 = settle(plant, dry, work, (q4, v4), (q4, v4), tau, warm, False)
+    for i in range(q.size):
+        ahead[0][i] = q[i] + h / 6.0 * (v[i] + 2.0 * (v2[i] + v3[i]) + v4[i])
+        ahead[1][i] = v[i] + h / 6.0 * (a1[i] + 2.0 * (a2[i] + a3[i]) + a4[i])
+
+
+AT_REST = 1e-9  # rad/s or m/s
+_SWEEPS = 2000
+_EXACT = 1e-13  # of the largest force
+_SLACK = 1e-9  # of the largest force: less than that missing, a friction still holds
+_HALVINGS = 50
+_MOST_EVENTS = 200  # in one sample: more would be an accumulation
+
+
+@inner
+def pass_events(
+    plant: Plant,
+    dry: Dry,
+    work: Work,
+    state: State,
+    tau: FloatArray,
+    clock: tuple[float, int],
+    warm: FloatArray,
+    a1: FloatArray,
+    ahead: tuple[FloatArray, FloatArray, FloatArray],
+) -> bool:
+    """Integrate a control step from one change of sticking or sliding to the next; False if it diverges."""
+    q, v = state
+    left, events = clock[0], 0
+    while left > 1e-12 * clock[0]:
+        if not made_sense(v, a1) or events > _MOST_EVENTS:
+            return False
+        h = min(clock[0] / clock[1], left)
+        if step_ahead(plant, dry, work, state, tau, h, warm, a1, ahead):
+            low, high = 0.0, h
+            for _ in range(_HALVINGS):
+                h = 0.5 * (low + high)
+                if step_ahead(plant, dry, work, state, tau, h, warm, a1, ahead):
+                    high = h
+                else:
+                    low = h
+            h = high
+            step_ahead(plant, dry, work, state, tau, h, warm, a1, ahead)
+            stop(dry, ahead[1], False)
+            at = (ahead[0], ahead[1])
+            ahead[2][:] = settle(plant, dry, work, at, at, tau, warm, True)
+            events += 1
+        q[:], v[:], a1[:] = ahead
+        left -= h
+    return True
+
+
+@inner
+def step_ahead(
+    plant: Plant,
+    dry: Dry,
+    work: Work,
+    state: State,
+    tau: FloatArray,
+    h: float,
+    warm: FloatArray,
+    a1: FloatArray,
+    ahead: tuple[FloatArray, FloatArray, FloatArray],
+) -> bool:
+    """Integrate one step without change of any friction's direction; return True if one would change."""
+    runge_kutta(plant, dry, work, state, tau, h, warm, a1, ahead)
+    for e in range(dry.sense.size):
+        if dry.sense[e] != 0 and projected(dry.senses[e], ahead[1]) * dry.sense[e] < -AT_REST:
+            return True
+    at = (ahead[0], ahead[1])
+    ahead[2][:] = settle(plant, dry, work, at, at, tau, warm, False)
+    for e in range(dry.sense.size):
+        if dry.sense[e] == 0:
+            beyond = abs(dry.force[e]) > (dry.level[e] + dry.more[e]) * (1.0 + 1e-12)
+            if beyond or abs(missing(dry, ahead[2], e)) > 2.0 * _SLACK * largest_force(dry):
+                return True
+    return False
+
+
+@inner
+def stop(dry: Dry, v: FloatArray, first: bool) -> None:
+    """Mark dry frictions that have come to rest as sticking, and remove their residual velocities; first: find all."""
+    for e in range(dry.sense.size):
+        speed = projected(dry.senses[e], v)
+        if first:
+            dry.sense[e] = 0 if abs(speed) <= AT_REST else (1 if speed > 0.0 else -1)
+        elif dry.sense[e] != 0 and speed * dry.sense[e] <= AT_REST:
+            dry.sense[e] = 0
+            across = projected(dry.senses[e], dry.senses[e])
+            for i in range(v.size):
+                v[i] -= dry.senses[e, i] * speed / across
+
+
+@inner
+def slide(dry: Dry, v: FloatArray, push: FloatArray) -> None:
+    """Subtract the torques of sliding frictions."""
+    for e in range(dry.sense.size):
+        if dry.sense[e] != 0:
+            speed = abs(projected(dry.senses[e], v))
+            force = dry.sense[e] * (dry.level[e] + dry.more[e] * np.exp(-speed / dry.scale[e]))
+            for i in range(v.size):
+                push[i] -= dry.acts[e, i] * force
+
+
+@inner
+def stick(dry: Dry, work: Work, ddq: FloatArray, choosing: bool) -> None:
+    """Find the forces of sticking frictions and correct accelerations; `choosing`: then let those at a limit slide."""
+    n, n_dry = ddq.size, dry.sense.size
+    column = np.zeros(n)
+    for e in range(n_dry):
+        dry.free[e] = 0.0
+        dry.spread[:, e] = 0.0
+        if dry.sense[e] == 0:
+            dry.free[e] = projected(dry.senses[e], ddq)
+            solve(work.matrix, work.total, dry.acts[e], column)
+            dry.spread[:, e] = column
+    for e in range(n_dry):
+        for f in range(n_dry):
+            both = dry.sense[e] == 0 and dry.sense[f] == 0
+            dry.G[e, f] = projected(dry.senses[e], dry.spread[:, f]) if both else (1.0 if e == f else 0.0)
+    dry.small[:], dry.force[:] = dry.G, dry.free
+    spare = not eliminate(dry.small, dry.force)
+    if choosing or spare:
+        share_out(dry)
+    for i in range(n):
+        ddq[i] -= projected(dry.spread[i], dry.force)
+    if choosing:
+        for e in range(n_dry):
+            side = 1 if dry.force[e] > 0.0 else -1
+            at_limit = dry.sense[e] == 0 and side * dry.force[e] >= dry.level[e] + dry.more[e]
+            if at_limit and (not spare or side * missing(dry, ddq, e) > _SLACK * largest_force(dry)):
+                dry.sense[e] = side
+
+
+@inner
+def share_out(dry: Dry) -> None:
+    """Solve for the forces of frictions at rest within their limits, by sweeps over them until none changes."""
+    largest = largest_force(dry)
+    dry.force[:] = 0.0
+    for _ in range(_SWEEPS):
+        moved = 0.0
+        for e in range(dry.sense.size):
+            if dry.sense[e] == 0:
+                limit = dry.level[e] + dry.more[e]
+                left = dry.free[e] - projected(dry.G[e], dry.force)
+                force = min(limit, max(-limit, dry.force[e] + left / dry.G[e, e]))
+                moved = max(moved, abs(force - dry.force[e]))
+                dry.force[e] = force
+        if moved <= _EXACT * largest:
+            break
+
+
+@inner
+def largest_force(dry: Dry) -> float:
+    """Find the largest limit of any dry friction."""
+    largest = 0.0
+    for e in range(dry.level.size):
+        largest = max(largest, dry.level[e] + dry.more[e])
+    return largest
+
+
+@inner
+def missing(dry: Dry, ddq: FloatArray, e: int) -> float:
+    """Compute the additional force that would keep a friction at rest from accelerating."""
+    return float(projected(dry.senses[e], ddq) / dry.G[e, e])
 
 
 @inner
@@ -528,53 +439,37 @@ def step_velocity(plant: Plant, work: Work, h: float, chord: FloatArray, first: 
 
 
 @inner
-def advance(plant: Plant, work: Work, motors: State, torques: State, h: float, warm: FloatArray, known: bool) -> None:
-    """Integrate one step of a robot with rigid gears; `known`: the state it starts in has been evaluated."""
-    q, v = motors
-    first, second = np.empty_like(q), np.empty_like(q)
-    if not known:
-        evaluate(plant, work, motors, torques[0], warm)
-    chord = work.chord.copy()
-    implicit(work, h, chord)
-    solve(work.matrix, work.total, work.push, first)
-    ahead = (q + h * v, v + h * first)
-    slipped = work.slip.copy()
-    shift_slips(plant, work, q, ahead[0])
-    evaluate(plant, work, ahead, torques[1], warm)
-    step_velocity(plant, work, h, chord, first, second)
-    work.slip[:] = slipped
-    before = q.copy()
-    for i in range(q.size):
-        q[i] += 0.5 * h * (v[i] + ahead[1][i])
-        v[i] += h * (1.5 * first[i] + 0.5 * second[i])
-    shift_slips(plant, work, before, q)
-
-
-@inner
-def advance_elastic(
-    plant: Plant, work: Work, motors: State, links: State, torques: State, h: float, warm: FloatArray, known: bool
+def advance(
+    plant: Plant, work: Work, motors: State, links: State, torques: State, h: float, warm: FloatArray, ready: bool
 ) -> None:
-    """Integrate one step of a robot with elastic gears: motors implicit in friction, links by Heun's method."""
+    """Integrate one step, motors implicit in friction, links over elastic gears by Heun's method.
+
+    `ready`: the state it starts in has been evaluated.
+    """
     q, v = motors
+    elastic = plant.stiffness.size > 0
     first, second, pulled, drawn = np.empty_like(q), np.empty_like(q), np.empty_like(q), np.empty_like(q)
-    if not known:
-        evaluate_elastic(plant, work, motors, links, torques[0], warm)
+    if not ready:
+        evaluate(plant, work, motors, links, torques[0], warm)
     chord = work.chord.copy()
-    solve(work.matrix, work.mass, work.pulls - work.bias, pulled)
+    if elastic:
+        solve(work.matrix, work.mass, work.pulls - work.bias, pulled)
     implicit(work, h, chord)
     solve(work.matrix, work.total, work.push, first)
     ahead = (q + h * v, v + h * first)
-    beyond = (links[0] + h * links[1], links[1] + h * pulled)
+    beyond = (links[0] + h * links[1], links[1] + h * pulled) if elastic else ahead
     slipped = work.slip.copy()
     shift_slips(plant, work, q, ahead[0])
-    evaluate_elastic(plant, work, ahead, beyond, torques[1], warm)
-    solve(work.matrix, work.mass, work.pulls - work.bias, drawn)
+    evaluate(plant, work, ahead, beyond, torques[1], warm)
+    if elastic:
+        solve(work.matrix, work.mass, work.pulls - work.bias, drawn)
     step_velocity(plant, work, h, chord, first, second)
     work.slip[:] = slipped
     before = q.copy()
     for i in range(q.size):
         q[i] += 0.5 * h * (v[i] + ahead[1][i])
         v[i] += h * (1.5 * first[i] + 0.5 * second[i])
-        links[0][i] += 0.5 * h * (links[1][i] + beyond[1][i])
-        links[1][i] += 0.5 * h * (pulled[i] + drawn[i])
+        if elastic:
+            links[0][i] += 0.5 * h * (links[1][i] + beyond[1][i])
+            links[1][i] += 0.5 * h * (pulled[i] + drawn[i])
     shift_slips(plant, work, before, q)

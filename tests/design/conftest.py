@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from excitor.design.constraints import Constraints
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, DynamicModel
 from excitor.design.motion import Excitation
 from excitor.design.problem import build_problem

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design import approach as module
 from excitor.design.approach import (
     BlockedPose,
     NoPath,
@@ -16,7 +15,8 @@ from excitor.design.approach import (
 )
 from excitor.design.certify.certificate import failing
 from excitor.design.certify.certify import certify
-from excitor.design.constraints import Constraints, from_robot
+from excitor.design.constraints import clearance as clearance_file
+from excitor.design.constraints.constraints import Constraints, from_robot
 from excitor.design.motion import Excitation, Run, line_run, periodic_run
 from excitor.robots.cell import Scene, Shape, Zone, clearances, required, tool_speeds
 from excitor.robots.dynamics import frame_pose
@@ -130,7 +130,7 @@ def test_the_tools_speed_is_kept_on_the_way(arm):
     assert 0.08 < tool_speeds(arm, motion).max() <= 0.1
 
 
-def test_a_blocked_home_is_told_with_what_blocks_it(arm):
+def test_a_blocked_home_is_reported_with_what_blocks_it(arm):
     inside = np.array([0.0, 1.0, 0.9, 0.0, -0.4, 0.0])
     constraints = walled(arm)
     assert blocked(arm, inside, constraints)
@@ -197,7 +197,9 @@ def test_joints_that_the_robot_holds_stay_where_they_are(arm):
 def test_a_line_that_only_grazes_is_not_called_clear(arm, monkeypatch):
     """Where the bound cannot decide, the answer is no."""
     constraints = replace(from_robot(arm), scene=Scene((wall(),)))
-    monkeypatch.setattr(module, "clearances", lambda robot, scene, q: np.tile(required(robot, scene), (len(q), 1)))
+    monkeypatch.setattr(
+        clearance_file, "clearances", lambda robot, scene, q: np.tile(required(robot, scene), (len(q), 1))
+    )
     assert not is_clear(arm, constraints, LEFT, RIGHT)
 
 

@@ -7,11 +7,14 @@ import pinocchio as pin
 import pytest
 
 from excitor.design.certify.bounds import Effort, link_rates, point_rates, torque_curvature, worst_case
-from excitor.design.certify.cell import clearance_margins, tool_speed_margins
-from excitor.design.certify.certificate import Margin, failing, tightest
+from excitor.design.certify.certificate import failing
 from excitor.design.certify.certify import DRY_RUN, certify
-from excitor.design.certify.limits import joint_margins, largest_torques, peak_margins, rms_margins
-from excitor.design.constraints import Constraints, from_robot
+from excitor.design.certify.margin import Margin, tightest
+from excitor.design.constraints.clearance import Clearance
+from excitor.design.constraints.constraints import Constraints, from_robot
+from excitor.design.constraints.joint_limits import JointLimits
+from excitor.design.constraints.tool_speed import ToolSpeed
+from excitor.design.constraints.torque import TorquePeak, TorqueRms, largest_torques
 from excitor.design.motion import (
     RISE_MOST,
     Excitation,
@@ -30,6 +33,14 @@ from excitor.robots.robot import Limits, Motion, posture
 from tests.random_robots import N_RANDOM_TREES, make_random_robot
 
 ROUNDING = 1e-9
+
+
+def by_kind(limits, robot, pieces):
+    """Margins of joint limits by kind of row."""
+    margins = {}
+    for row, margin in zip(limits.rows(robot), limits.margins(robot, pieces), strict=True):
+        margins.setdefault(row.kind, []).append(margin)
+    return margins
 
 
 def make_trajectory(robot, seed, *, period=4.0, ramp=1.0, size=0.4, **options):
@@ -140,7 +151,7 @@ def test_joint_limits_are_never_optimistic_and_sharp(arm, block):
         largest = [np.abs(trajectory.at(t, order)).max(axis=0) for order in (1, 2, 3)]
         swing = np.ptp(q, axis=0)
         limits = Limits(np.column_stack([q.min(axis=0), q.max(axis=0)]), *largest, np.full(6, np.inf))
-        margins = joint_margins(arm, trajectory.pieces(), limits)
+        margins = by_kind(JointLimits(limits), arm, trajectory.pieces())
         assert [len(group) for group in margins.values()] == [12, 6, 6, 6]
         scale = np.concatenate([swing, swing, *largest])
         excess = np.array([-item.margin for group in margins.values() for item in group]) / scale
@@ -152,7 +163,7 @@ def test_joint_limits_a_little_wider_hold_and_a_little_tighter_fail(arm):
     trajectory = make_trajectory(arm, 1)
     largest = np.abs(trajectory.at(dense_times(trajectory), 1)).max(axis=0)
     for share, holds in ((1.002, True), (0.9999, False)):
-        margins = joint_margins(arm, trajectory.pieces(), limits_of(6, velocity=share * largest))["velocity"]
+        margins = by_kind(JointLimits(limits_of(6, velocity=share * largest)), arm, trajectory.pieces())["velocity"]
         assert [item.holds for item in margins] == [holds] * 6
 
 
@@ -160,7 +171,7 @@ def test_a_position_limit_on_one_side_only_is_checked(arm):
     trajectory = make_trajectory(arm, 1)
     position = np.tile([-np.inf, np.inf], (6, 1))
     position[2, 1] = trajectory.series.center[2]
-    found = joint_margins(arm, trajectory.pieces(), limits_of(6, position=position))["position"]
+    found = by_kind(JointLimits(limits_of(6, position=position)), arm, trajectory.pieces())["position"]
     assert [item.name for item in found] == ["position j3 upper"]
     assert not found[0].holds
 
@@ -174,7 +185,7 @@ def test_a_ramp_that_accelerates_more_than_the_steady_part_is_found(arm):
         if all_most[joint] < 1.05 * steady_most[joint]:
             continue
         limits = limits_of(6, acceleration=1.01 * steady_most)
-        item = joint_margins(arm, trajectory.pieces(), limits)["acceleration"][joint]
+        item = by_kind(JointLimits(limits), arm, trajectory.pieces())["acceleration"][joint]
         assert not item.holds
         assert "ramp" in item.where
         assert "a sample exceeds" in item.proof
@@ -243,7 +254,7 @@ def test_peak_torques_are_never_optimistic_and_sharp(name, n):
         trajectory = make_trajectory(robot, seed)
         motion = trajectory.motion(dense_times(trajectory))
         peak = np.abs(inverse_dynamics(robot, motion)).max(axis=0)
-        margins = peak_margins(robot, trajectory.pieces(), 1.02 * peak, False)
+        margins = TorquePeak(1.02 * peak).margins(robot, trajectory.pieces(), trusted=False)
         excess.append([item.worst for item in margins] / peak - 1.0)
     assert np.min(excess) >= -1e-5  # what the dense grid can miss
     # At standstill friction may point either way, which samples do not show: not every peak can be sharp.
@@ -259,7 +270,7 @@ def test_friction_that_reverses_between_samples_is_found(arm):
     trajectory = periodic_run(excitation, np.zeros(6), sines, cosines)
     motion = trajectory.motion(dense_times(trajectory, 200_001))
     peak = np.abs(inverse_dynamics(arm, motion)).max(axis=0)
-    item = peak_margins(arm, trajectory.pieces(), peak, False)[0]
+    item = TorquePeak(peak).margins(arm, trajectory.pieces(), trusted=False)[0]
     assert item.worst >= peak[0]
     assert item.worst <= 1.005 * peak[0]
 
@@ -290,7 +301,7 @@ def test_root_mean_squares_are_never_optimistic_and_sharp(arm, seed):
     truth = np.sqrt((inverse_dynamics(arm, trajectory.periodic.motion(t)) ** 2).mean(axis=0))
     period = next(piece for piece in trajectory.pieces() if piece.degree)
     for share, holds in ((1.001, True), (0.999, False)):
-        items = rms_margins(arm, period, share * truth, False)
+        items = TorqueRms(share * truth).margins(arm, (period,), trusted=False)
         assert [item.holds for item in items] == [holds] * 6
         worst = np.array([item.worst for item in items])
         assert (worst >= truth * (1.0 - 1e-6)).all()
@@ -323,7 +334,7 @@ def test_clearances_are_never_optimistic_and_sharp(arm, seed):
     trajectory = make_trajectory(arm, seed)
     pieces = trajectory.pieces()
     for depth, holds in ((0.002, True), (-0.002, False)):
-        item = clearance_margins(arm, pieces, scene_below(arm, trajectory, depth), arm.limits)[0]
+        item = Clearance(scene_below(arm, trajectory, depth), arm.limits).margins(arm, pieces)[0]
         assert item.holds == holds
         assert depth - 0.004 < item.worst <= depth + 1e-6
         assert "Lipschitz" in item.proof
@@ -341,7 +352,7 @@ def test_no_row_of_a_cell_comes_nearer_than_proven(name):
     scene = Scene(zones, self_collision=True, tool_radius=0.03)
     for seed in range(4):
         trajectory = make_trajectory(robot, seed)
-        margins = clearance_margins(robot, trajectory.pieces(), scene, robot.limits)
+        margins = Clearance(scene, robot.limits).margins(robot, trajectory.pieces())
         nearest = clearances(robot, scene, trajectory.at(dense_times(trajectory))).min(axis=0)
         worst = np.array([item.worst for item in margins])
         need = required(robot, scene)
@@ -356,7 +367,7 @@ def test_a_sliding_joint_without_limits_is_bounded_by_its_own_motion():
     trajectory = make_trajectory(robot, 0)
     tools = frame_pose(robot, trajectory.at(dense_times(trajectory)))[:, :3, 3]
     scene = replace(post_at(tools.max(axis=0) + 0.3, 0.1), self_collision=False)
-    item = clearance_margins(robot, trajectory.pieces(), scene, robot.limits)[0]
+    item = Clearance(scene, robot.limits).margins(robot, trajectory.pieces())[0]
     nearest = np.linalg.norm(tools - tools.max(axis=0) - 0.3, axis=1).min() - 0.1
     assert 0.7 * nearest - 0.003 < item.worst <= nearest + 1e-6
 
@@ -373,7 +384,7 @@ def test_a_post_between_two_samples_is_found(arm):
     target = frame_pose(arm, trajectory.at(np.array([moment])))[0, :3, 3]
     radius = 0.05 * strides.max()
     assert np.linalg.norm(tools - target, axis=1).min() > radius, "the search's samples must miss the post"
-    item = clearance_margins(arm, trajectory.pieces(), post_at(target, radius), arm.limits)[0]
+    item = Clearance(post_at(target, radius), arm.limits).margins(arm, trajectory.pieces())[0]
     assert not item.holds
     assert item.worst < 0.0
 
@@ -401,12 +412,12 @@ def test_clearances_hold_for_pinocchio(arm):
         speed = np.linalg.norm(twist.linear + np.cross(twist.angular, tool[:3, 3]))
         nearest, fastest = min(nearest, np.linalg.norm(place - post) - radius), max(fastest, speed)
     pieces = trajectory.pieces()
-    clear = clearance_margins(arm, pieces, scene, arm.limits)[0]
+    clear = Clearance(scene, arm.limits).margins(arm, pieces)[0]
     assert 0.7 * nearest - 0.003 < clear.worst <= nearest + 1e-6
-    speed = tool_speed_margins(arm, pieces, 1.01 * fastest)[0]
+    speed = ToolSpeed(1.01 * fastest).margins(arm, pieces)[0]
     assert fastest <= speed.worst * (1.0 + 1e-6)
     assert speed.holds
-    assert not tool_speed_margins(arm, pieces, 0.999 * fastest)[0].holds
+    assert not ToolSpeed(0.999 * fastest).margins(arm, pieces)[0].holds
 
 
 def test_what_cannot_be_decided_does_not_hold():
@@ -521,5 +532,5 @@ def test_a_posture_held_still_takes_its_weight_and_the_friction_that_may_add(arm
     """A joint that starts from rest may meet its friction from either side."""
     trajectory = make_trajectory(arm, 5).scaled(1e-3)
     weight = np.abs(rigid_torque(arm, posture(trajectory.series.center[None, :])))[0]
-    worst = [item.worst for item in peak_margins(arm, trajectory.pieces(), arm.limits.torque, False)]
+    worst = [item.worst for item in TorquePeak(arm.limits.torque).margins(arm, trajectory.pieces(), trusted=False)]
     assert (worst >= weight).all()

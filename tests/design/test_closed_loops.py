@@ -11,8 +11,9 @@ from excitor.design.certify import bounds as closed_rates
 from excitor.design.certify.bounds import closed_row_speeds, closed_spans, singularity_bounds
 from excitor.design.certify.certificate import failing
 from excitor.design.certify.certify import certify
-from excitor.design.certify.limits import largest_torques
-from excitor.design.constraints import Constraints, from_robot
+from excitor.design.constraints.constraints import Constraints, from_robot
+from excitor.design.constraints.singularity import Singularity
+from excitor.design.constraints.torque import largest_torques
 from excitor.design.criteria import Criterion, DynamicModel
 from excitor.design.motion import Excitation, Run, even_spans, periodic_run, spans
 from excitor.design.problem import active_set, active_slopes, active_values, build_problem, decode, encode
@@ -270,8 +271,10 @@ def test_slopes_of_singularity_rows_agree_with_differences():
     x = 0.25 * np.random.default_rng(3).uniform(-1.0, 1.0, problem.n_design)
     x = encode(problem, decode(problem, x[None]))[0]
     active = active_set(problem, x, near=-np.inf, most=2)
-    rows = slice(len(active_values(problem, active, x)) - active.singular[0].size, None)
-    assert active.singular[0].size == 6
+    singular = active.parts[-1]
+    assert isinstance(singular.item, Singularity)
+    assert singular.rows.size == 6
+    rows = slice(len(active_values(problem, active, x)) - singular.rows.size, None)
     slopes = active_slopes(problem, active, x)[rows]
     step = 1e-6
     for k in range(problem.n_design):

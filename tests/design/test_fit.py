@@ -34,7 +34,7 @@ def test_what_is_good_already_stays_as_it_is(problem, anchor):
     assert np.array_equal(chosen.swing, kept.swing)
 
 
-def test_an_anchor_that_is_no_good_mends_nothing_and_says_so(problem):
+def test_an_anchor_that_is_no_good_mends_nothing_and_states_it(problem):
     """Below the table: whatever is drawn together there stays violated, and is not called feasible."""
     bad = np.array([0.0, 2.0, 1.5, 0.0, 0.0, 0.0])
     scene = problem.constraints.scene

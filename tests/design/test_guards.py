@@ -7,17 +7,16 @@ import pytest
 
 from excitor.design.approach import approach, blocked, is_clear
 from excitor.design.certify.bounds import link_rates, point_rates, torque_curvature
-from excitor.design.certify.cell import clearance_margins
-from excitor.design.certify.certificate import Certificate, below, failing, unproven
+from excitor.design.certify.certificate import Certificate, failing
 from excitor.design.certify.certify import certify
-from excitor.design.certify.limits import has_torque_model
-from excitor.design.constraints import Constraints, from_robot
+from excitor.design.certify.margin import Row, margin_of, unproven
+from excitor.design.constraints.clearance import Clearance
+from excitor.design.constraints.constraint import CLEARANCE_SCALE, SEARCH
+from excitor.design.constraints.constraints import Constraints, from_robot
+from excitor.design.constraints.torque import has_torque_model
 from excitor.design.criteria import Criterion, DynamicModel, load_model
 from excitor.design.motion import Excitation, even_spans, line_run, period_grid, periodic_run
 from excitor.design.problem import (
-    CLEARANCE_SCALE,
-    SEARCH_CLEARANCE,
-    SEARCH_SHARE,
     Candidates,
     Evaluation,
     active_set,
@@ -229,7 +228,7 @@ def test_what_the_dry_run_and_the_way_from_home_touch_is_violated():
             0, problem.names.index("clearance: post / tool")
         ]
         # the centre of the post is a place the tool takes: nothing but -radius is left there
-        assert g == pytest.approx((SEARCH_CLEARANCE + radius) / CLEARANCE_SCALE, abs=1e-9)
+        assert g == pytest.approx((SEARCH.clearance + radius) / CLEARANCE_SCALE, abs=1e-9)
 
 
 def test_clearances_keep_a_reserve_while_searching():
@@ -240,8 +239,8 @@ def test_clearances_keep_a_reserve_while_searching():
     problem = small_problem(scene=scene)
     q = run.periodic.at(run.periodic.grid(problem.n_period))
     left = clearances(robot, scene, q).min(axis=0)
-    assert SEARCH_CLEARANCE >= 0.001
-    assert SEARCH_SHARE <= 0.995
+    assert SEARCH.clearance >= 0.001
+    assert SEARCH.share <= 0.995
     g = evaluate(problem, chosen).g[0, -1]
     assert g >= (0.2 + 0.001 - left[0]) / CLEARANCE_SCALE - 1e-9
 
@@ -264,9 +263,9 @@ def test_polishing_looks_at_the_same_limits_as_scoring():
         active = active_set(problem, x, near=-np.inf, most=1)
         found = active_values(problem, active, x)
         row = problem.names.index("clearance: post / tool")
-        assert found[len(active.b) + active.torque[0].size + active.rms.size :][0] == pytest.approx(
-            evaluate(problem, chosen).g[0, row], abs=1e-9
-        )
+        assert found[len(active.b) + sum(part.rows.size for part in active.parts if part.item.needs_model) :][
+            0
+        ] == pytest.approx(evaluate(problem, chosen).g[0, row], abs=1e-9)
         q, dq, ddq = (y[0] for y in motions(problem, chosen))
         middle, half = problem.position.mean(axis=1), 0.5 * np.ptp(problem.position, axis=1)
         shares = [(q.max(axis=1) - middle) / half, (middle - q.min(axis=1)) / half]
@@ -363,11 +362,11 @@ def test_chains_differ():
 
 
 def test_what_is_unproven_is_not_ready():
-    good = below("a", "1", limit=1.0, upper=0.5, seen=0.5, proof="p", where="")
-    bad = below("b", "1", limit=1.0, upper=1.1, seen=0.9, proof="p", where="")
+    good = margin_of(Row("a", "1", 1.0), 0.5, 0.5, proof="p")
+    bad = margin_of(Row("b", "1", 1.0), 1.1, 0.9, proof="p")
     assert Certificate((good,)).ready
     assert not Certificate((good, bad)).ready
-    assert not Certificate((good, unproven("c", "1", limit=1.0, reason="r"))).ready
+    assert not Certificate((good, unproven(Row("c", "1", 1.0), "r"))).ready
 
 
 def test_one_unknown_mass_is_no_torque_model():
@@ -489,7 +488,7 @@ def test_what_slides_out_sweeps_a_wider_arc(tmp_path):
     t = np.array([500.0, 500.5, 501.0]) * (4.0 / 1000)
     tools = tool_at(robot, piece.at(t, 0))
     radius = 0.1 * np.linalg.norm(tools[2] - tools[0])
-    item = clearance_margins(robot, (piece,), ball(tools[1], radius), robot.limits)[0]
+    item = Clearance(ball(tools[1], radius), robot.limits).margins(robot, (piece,))[0]
     assert not item.holds
 
 

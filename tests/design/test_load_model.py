@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.constraints import Constraints
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, carried_torques, load_model
 from excitor.design.motion import Excitation, period_grid, periodic_run
 from excitor.design.problem import build_problem, decode, encode, evaluate

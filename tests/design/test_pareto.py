@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from excitor.design import pareto
-from excitor.design.constraints import from_robot
+from excitor.design.constraints.constraints import from_robot
 from excitor.design.criteria import Criterion, DynamicModel
 from excitor.design.motion import Excitation
 from excitor.design.pareto import front, knee, measure, nondominated, pick
@@ -180,7 +180,7 @@ def test_a_problem_without_solution_has_an_empty_front():
         pick(none)
 
 
-def test_bad_questions_are_told(problems):
+def test_bad_questions_are_reported(problems):
     budget = Budget(evaluations=100)
     with pytest.raises(ValueError, match="expected different ones of condition, duration"):
         front(problems, ("condition", "price"), budget)

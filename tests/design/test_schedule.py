@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from excitor.design.constraints import from_robot
+from excitor.design.constraints.constraints import from_robot
 from excitor.design.criteria import DynamicModel, PowerModel
 from excitor.design.motion import Excitation, period_grid, periodic_run
 from excitor.design.schedule import (

@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.constraints import Constraints
+from excitor.design.constraints.constraint import CLEARANCE_SCALE, SEARCH
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, DynamicModel, PowerModel
 from excitor.design.motion import Excitation, period_grid
 from excitor.design.problem import (
-    CLEARANCE_SCALE,
-    SEARCH_CLEARANCE,
     active_set,
     active_slopes,
     active_values,
@@ -88,7 +87,7 @@ def test_constraints_are_what_the_public_physics_says(problem):
         assert found["tool speed"] == pytest.approx(speed / (0.995 * 2.5) - 1.0, abs=0.03)
         home = np.linspace(0.0, 1.0, 24)[:, None] * chosen.series.center
         left = np.minimum(clearances(robot, scene, q[::20]).min(axis=0), clearances(robot, scene, home).min(axis=0))
-        lacking = (required(robot, scene) + SEARCH_CLEARANCE - left) / CLEARANCE_SCALE
+        lacking = (required(robot, scene) + SEARCH.clearance - left) / CLEARANCE_SCALE
         assert np.allclose(g[k][-1 - len(lacking) : -1], lacking, atol=0.12)
 
 

@@ -6,9 +6,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from excitor.design.certify.cell import clearance_margins
-from excitor.design.certify.limits import joint_margins
-from excitor.design.constraints import Margins, from_robot
+from excitor.design.constraints.clearance import Clearance
+from excitor.design.constraints.constraints import Margins, from_robot
+from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.motion import Hold
 from excitor.design.slow import (
     InfeasibleRun,
@@ -37,6 +37,14 @@ from excitor.robots.robot import posture
 STEP = 0.004
 HOME = np.array([0.0, -0.3, 1.6, 0.0, 0.5, 0.0])
 SWEEPS = SweepPlan(STEP, speeds=(0.02, 0.1, 0.3), longest=2.0)
+
+
+def by_kind(limits, robot, pieces):
+    """Margins of joint limits by kind of row."""
+    margins = {}
+    for row, margin in zip(limits.rows(robot), limits.margins(robot, pieces), strict=True):
+        margins.setdefault(row.kind, []).append(margin)
+    return margins
 
 
 def at(x, y, z):
@@ -125,9 +133,9 @@ def test_pieces_are_the_run_and_their_bounds_hold(run):
 def test_the_certificate_proves_them(robot, constraints, runs):
     """The bound between samples decides for a run that was only looked at on a grid."""
     pieces = runs["static"].pieces()[:30]
-    for group in joint_margins(robot, pieces, constraints.limits).values():
+    for group in by_kind(JointLimits(constraints.limits), robot, pieces).values():
         assert all(margin.holds for margin in group)
-    assert all(margin.holds for margin in clearance_margins(robot, pieces, constraints.scene, constraints.limits))
+    assert all(margin.holds for margin in Clearance(constraints.scene, constraints.limits).margins(robot, pieces))
 
 
 def test_sweeps_cruise_at_their_speeds_both_ways(robot, constraints, runs):

@@ -60,7 +60,7 @@ def test_every_name_is_there_once_in_all_lists():
     tree = ast.parse((ROOT / "excitor" / "__init__.py").read_text("utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
-    typed = {node.names[0].asname: (node.module, node.names[0].name) for node in imports}
+    typed = {name.asname or name.name: (node.module, name.name) for node in imports for name in node.names}
     assert typed == ex._PLACES
     assert set(ex.__all__) <= set(dir(ex))
     with pytest.raises(AttributeError, match="no attribute 'magic'"):

@@ -104,6 +104,42 @@ CAMPAIGNS = {
         ROBOT + "[limits.joint.elbow]\nvelocity_m_s = 1",
         ["limits.joint.elbow.velocity_m_s: elbow turns; give the other unit"],
     ),
+    # --- constraints of registered kinds
+    "an unknown kind": (
+        ROBOT + '[[constraint]]\nkind = "tool-cones"',
+        ["constraint[1].kind: is 'tool-cones', expected one of tool-cone, joint-sum", "did you mean 'tool-cone'?"],
+    ),
+    "a constraint without its key": (
+        ROBOT + '[[constraint]]\nkind = "tool-cone"',
+        ["constraint[1].angle_deg: is miss"],
+    ),
+    "a key that a kind does not know": (
+        ROBOT + '[[constraint]]\nkind = "tool-cone"\nangle_deg = 30\nangel = 3',
+        ["constraint[1].angel: is not a key that this table knows"],
+    ),
+    "a cone without an axis": (
+        ROBOT + '[[constraint]]\nkind = "tool-cone"\nangle_deg = 30.0\naxis = [0, 0, 0]',
+        ["constraint[1]: axis is [0.0, 0.0, 0.0], expected three numbers that are not all 0"],
+    ),
+    "a sum of unknown joints": (
+        ROBOT + '[[constraint]]\nkind = "joint-sum"\nweights = { wrist = 1.0 }\nrange_deg = [0, 9]',
+        ["constraint[1]: joint sum: 'wrist' is no joint of rotradi; its joints are base_joint"],
+    ),
+    "a sum in metres": (
+        ROBOT + '[[constraint]]\nkind = "joint-sum"\nweights = { elbow = 1.0 }\nrange_m = [0, 9]',
+        ["constraint[1]: the joints turn: give range_deg"],
+    ),
+    "two cones": (
+        ROBOT + 2 * '[[constraint]]\nkind = "tool-cone"\nangle_deg = 30.0\n',
+        ["constraint[2]: limits 'tool cone' a second time; state one of the two"],
+    ),
+    "home outside a cone": (
+        ROBOT + '[[constraint]]\nkind = "tool-cone"\nangle_deg = 30.0\ndirection = [0.3, 0.5, 0.8]',
+        [
+            "home_deg: at home, tool cone is ",
+            "rad, expected at most 0.5236; move the home pose, or relax the constraint",
+        ],
+    ),
     # --- the cell
     "shape without its keys": (
         ZONE + 'shape = "box"\nlow = [0, 0, 0]',
@@ -294,7 +330,7 @@ def test_a_bad_campaign_is_a_sentence(told, name):
     assert "campaign.toml: " in printed.err
 
 
-def test_all_problems_are_told_at_once(told):
+def test_all_problems_are_reported_at_once(told):
     printed = told(
         "home_deg = [0]\n" + DESIGN + 'joints = ["wrist"]\n[limits.joint.hand]\ntorque = 1\n[noise]\ntorque = [1]'
     )

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from benchmarks import faults
+from excitor.experiments.align.align import align
 from excitor.experiments.identification import examine
 from excitor.experiments.log_formats import declared_for
-from excitor.experiments.logs import read_aligned
+from excitor.experiments.logs import read_plan
 from excitor.experiments.virtual.machine import CHANNELS, FAULTS
 from excitor.identify.diagnose import usable
 from excitor.identify.logs.declared import ColumnMap
@@ -59,7 +60,8 @@ def test_a_column_called_mark_is_the_marker(tmp_path, form):
     drawn = replace(drawn, plans=drawn.plans[:1], settings=replace(drawn.settings, dropped=0.0))
     (log,) = log_campaign(tmp_path, drawn)
     declared = ColumnMap.model_validate(declared_for("csv", drawn.robot, form))
-    _, alignment = read_aligned(tmp_path, log, drawn.robot, declared=declared)
+    expected, measured, _ = read_plan(tmp_path, log, drawn.robot, declared)
+    alignment = align(expected, measured, drawn.robot)
     told = {check.what: check.holds for check in alignment.checks}
     assert told["marks"]
     assert told["mark times"]
@@ -82,7 +84,7 @@ def test_an_exchange_is_seen_through_laws_of_currents_and_coupled_gears():
 
 
 @pytest.mark.slow
-def test_a_drive_that_leaves_its_joint_behind_is_seen_where_its_torque_hardly_tells():
+def test_a_drive_that_leaves_its_joint_behind_is_found_where_its_torque_hardly_changes():
     for number in (16, 124):
         judged, _ = faults.injected(number)
         assert judged.right, judged.told()

@@ -81,7 +81,7 @@ def test_robot_page_for_scripts():
 
 def test_robot_page_for_people():
     out = run("robots", "tx40").stdout
-    for words in ("Stäubli TX-40", "60 base parameters", "ZZ1R", "287 °/s", "No torque shows"):
+    for words in ("Stäubli TX-40", "60 base parameters", "ZZ1R", "287 °/s", "Unidentifiable"):
         assert words in out
 
 
@@ -116,7 +116,7 @@ def test_bad_calls_are_sentences(monkeypatch, capsys, arguments, words):
     assert "Traceback" not in printed.err
 
 
-def test_errors_are_json_where_asked_for(monkeypatch, capsys):
+def test_errors_are_json_where_requested(monkeypatch, capsys):
     code, printed = run_main(monkeypatch, capsys, "robots", "tx4O", "--json")
     assert code == 1
     assert "is not a robot of the catalogue" in json.loads(printed.out)["error"][0]

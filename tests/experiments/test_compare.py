@@ -146,7 +146,7 @@ def test_consistent_versions_predict_as_well(data):
             assert min(masses) > 0.0
 
 
-def test_a_difference_is_told_from_chance(compared):
+def test_a_difference_is_distinguished_from_chance(compared):
     """White residuals: the interval is as wide as drawing anew would show."""
     judging, rng = compared.prepared.judging, np.random.default_rng(1)
     n, size = len(judging), np.linalg.norm(judging.y) / np.sqrt(len(judging))
@@ -225,21 +225,21 @@ def test_no_model_is_recommended_that_predicts_nothing(pair):
     assert "gravity alone" in advice.reasons[0]
 
 
-def test_what_to_believe_is_said_with_a_cause(compared, pair):
+def test_what_to_believe_is_reported_with_a_cause(compared, pair):
     irls, wls = pair
     judged, found = of((irls, wls), irls=0.08, wls=0.05)
     names = wls.estimate.names[:9]
     pairs = [replace(pair_of(compared.pairs, "irls", "wls"), apart=names)]
     dissenting = dissents(judged, pairs, "wls")
     signs = Symptoms(0.002, ("elbow",), ("shoulder",))
-    said = beliefs(load("rotradi"), judged, judged[1], found=dissenting, compared=found(0.001), signs=signs, bias=None)
+    said = beliefs(load("rotradi"), judged, judged[1], found=dissenting, compared=found(0.001), signs=signs)
     text = " ".join(said)
     assert "irls contradicts wls in 9 of 21 parameters" in text
     assert "elbow has far more large residuals" in text
     assert "so believe wls" in text
     assert "at shoulder follow the velocity" in text
     assert "hardly contradict" not in text
-    none = beliefs(load("rotradi"), judged, judged[1], found=[], compared=found(0.1), signs=QUIET, bias=None)
+    none = beliefs(load("rotradi"), judged, judged[1], found=[], compared=found(0.1), signs=QUIET)
     assert "irls predicts far worse" in none[0]
     assert "within each other's intervals" in none[1]
 
@@ -253,7 +253,7 @@ def believed(compared, chosen, other, errors, *, noise=0.0001, bias=None):
     judged, found = of((chosen, other), **errors)
     apart_in_nine = replace(compared.pairs[0], one=chosen.name, other=other.name, apart=chosen.estimate.names[:9])
     dissenting = dissents(judged, [apart_in_nine], chosen.name)
-    told = {"found": dissenting, "compared": found(noise), "signs": QUIET, "bias": bias}
+    told = {"found": dissenting, "compared": found(noise), "signs": replace(QUIET, bias=bias)}
     return " ".join(beliefs(load("rotradi"), judged, judged[0], **told))
 
 
@@ -315,11 +315,11 @@ def test_a_difference_that_nobody_sees_is_none(pair):
 
 
 def test_one_method_alone_is_not_said_to_agree(compared, pair):
-    told = {"found": [], "compared": {}, "signs": QUIET, "bias": None}
+    told = {"found": [], "compared": {}, "signs": QUIET}
     assert not beliefs(load("rotradi"), pair[:1], pair[0], **told)
 
 
-def test_ols_is_told_to_give_up_weak_joints(pair):
+def test_ols_is_reported_to_give_up_weak_joints(pair):
     wls = pair[1]
     ols = renamed(wls, "ols")
     held = replace(wls.held_out, relative=np.array([0.05, 0.05, 0.047]))
@@ -345,10 +345,10 @@ def test_symptoms_are_seen_and_noise_is_none():
 # --- campaigns
 
 
-def test_without_a_validation_run_a_third_is_kept_back_and_that_is_said(tmp_path):
+def test_without_a_validation_run_a_third_is_kept_back_and_that_is_reported(tmp_path):
     campaigns.write_campaign(tmp_path, 12.0, campaigns.CAMPAIGN.replace('role = "validate"\n', ""))
     result = compare(open_campaign(tmp_path), ["wls", "ols"])
-    known, unseen = result.prepared.examined.known, result.prepared.examined.unseen
+    known, unseen = result.prepared.examined.training, result.prepared.examined.unseen
     assert [run.run for run in unseen] == ["first (last third)", "second (last third)"]
     for a, b in zip(known, unseen, strict=True):
         assert len(a) + len(b) == pytest.approx(12.0 * campaigns.RATE - 100 - 20, abs=2)  # less both ends and the gap
@@ -421,12 +421,12 @@ def test_a_method_that_refuses_says_why_and_the_others_go_on(folder, monkeypatch
         compare(open_campaign(folder), ["ols", "wls"])
 
 
-def test_a_slow_method_is_left_out_unless_it_is_asked_for(folder, monkeypatch):
+def test_a_slow_method_is_left_out_unless_it_is_requested(folder, monkeypatch):
     monkeypatch.setattr(comparing, "seconds_of", lambda method, problem: 1e3 if method == "didim" else 0.0)
     monkeypatch.setattr(comparing, "answer", lambda name, problem: Answer(name, None, None, refused="asked"))
     prepared = comparing.prepare(open_campaign(folder))
-    assert "--method didim" in comparing.answered("didim", prepared, asked=False).refused
-    assert comparing.answered("didim", prepared, asked=True).refused == "asked"
+    assert "--method didim" in comparing.answered("didim", prepared, requested=False).refused
+    assert comparing.answered("didim", prepared, requested=True).refused == "asked"
 
 
 def test_the_command_writes_a_page_and_the_numbers(tmp_path, capsys):

@@ -86,7 +86,7 @@ def keys_of(data):
 # --- what is written
 
 
-def test_what_scripts_are_told(designed, tmp_path):
+def test_json_for_scripts(designed, tmp_path):
     told, written = designed('robot = "rotradi"\nhome_deg = [0, 30, 40]\n[design]\n' + FAST)
     assert {"condition", "certified", "margins", "evaluations", "cpu_s", "forecast"} <= told.keys()
     assert told["certified"] is True
@@ -146,7 +146,7 @@ def test_a_six_axis_arm_beside_a_table(designed):
     assert len(written["runs"][0]["columns"]) == 60
 
 
-def test_people_are_told(monkeypatch, capsys, tmp_path):
+def test_the_terminal_reports(monkeypatch, capsys, tmp_path):
     (tmp_path / "campaign.toml").write_text(SMALL)
     monkeypatch.setattr(sys, "argv", ["excitor", "design", str(tmp_path), "--evaluations", "300"])
     with pytest.raises(SystemExit) as stop:
@@ -254,7 +254,7 @@ def test_a_task_of_the_users(designed):
     assert all(row[1] < 1.0 for row in written["runs"][0]["search"]["history"])
 
 
-def test_chosen_joints_move_and_others_wait_where_they_are_told(designed):
+def test_chosen_joints_move_and_others_wait_at_stated_positions(designed):
     _, written = designed(SMALL + 'joints = ["elbow"]\nlocked_deg = { shoulder = 25 }\n')
     run = written["runs"][0]
     assert run["moving"] == [False, False, True]

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from excitor.design.certify.certificate import Certificate, below
-from excitor.design.certify.limits import has_torque_model
-from excitor.design.constraints import Constraints
+from excitor.design.certify.certificate import Certificate
+from excitor.design.certify.margin import Row, margin_of
+from excitor.design.constraints.constraints import Constraints
+from excitor.design.constraints.torque import has_torque_model
 from excitor.design.criteria import Criterion, DynamicModel
 from excitor.design.motion import Excitation, periodic_run
 from excitor.design.problem import Candidates, build_problem, evaluate, run_of
@@ -172,7 +173,7 @@ def certified_up_to(monkeypatch, swing_of):
     def judge(robot, run, *given, **named):
         size, allowed = float(np.abs(run.series.sines).max()), swing_of(run)
         asked.append(size / allowed if allowed else np.inf)
-        item = below("swing", "rad", limit=allowed, upper=size, seen=size, proof="p", where="")
+        item = margin_of(Row("swing", "rad", allowed), size, size, proof="p")
         return Certificate((item,))
 
     monkeypatch.setattr(planning, "certify", judge)
@@ -357,7 +358,7 @@ def test_a_search_that_ends_without_a_motion_says_why(small, monkeypatch):
 
 
 def broken(certificate):
-    bad = below("velocity elbow", "rad/s", limit=1.0, upper=2.0, seen=2.0, proof="p", where="0 s")
+    bad = margin_of(Row("velocity elbow", "rad/s", 1.0), 2.0, 2.0, proof="p")
     return Certificate((*certificate.items, bad), certificate.notes, certificate.way)
 
 

@@ -223,19 +223,19 @@ def test_a_links_own_body_is_what_the_model_says(folder):
     sigma = np.sqrt(np.diag(data["standard"]["link_covariances"]["elbow"]))
     assert 0.0 <= mass - phi[9] <= 0.1 * sigma[9] + 1e-3
     np.testing.assert_allclose(center, phi[6:9] / phi[9], atol=0.02)
-    assert "knows of no load" in call("export", folder, "--format", "ur", code=1)
+    assert "has no load" in call("export", folder, "--format", "ur", code=1)
 
 
 def test_forms_are_listed(folder):
     listed = {entry["format"]: entry for entry in json.loads(call("export", folder, "--json"))["formats"]}
     assert listed["py"]["file"] == "model.py"
     assert "did not come from a URDF" in listed["urdf"]["refused"]
-    assert "knows of no load" in listed["abb"]["refused"]
+    assert "has no load" in listed["abb"]["refused"]
     assert not (folder / "exports").exists()
     assert "cannot be written" in call("export", folder)
 
 
-def test_a_stale_model_is_said_to_be(folder):
+def test_a_stale_model_is_reported_to_be(folder):
     campaign = folder / "campaign.toml"
     campaign.write_text(campaign.read_text().replace("20.0", "19.0"))
     told = json.loads(call("export", folder, "--format", "c", "--json"))

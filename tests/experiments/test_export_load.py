@@ -102,7 +102,7 @@ def test_fanuc_units(seed):
         assert 0.0 <= kgf_cm_s2 * 9.80665 / 100 - inertia[k, k] <= 2e-5
 
 
-def test_the_load_is_told_in_the_flange_frame():
+def test_the_load_is_reported_in_the_flange_frame():
     T = np.eye(4)
     T[:3, :3] = Rotation.from_euler("xyz", [0.3, -0.4, 2.0]).as_matrix()
     T[:3, 3] = 0.1, -0.2, 0.3

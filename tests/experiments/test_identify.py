@@ -63,7 +63,7 @@ def test_the_command_writes_everything(folder):
 
 
 @pytest.mark.parametrize("method", ["ols", "ml", "filtered dynamic", "tls"])
-def test_another_method_fits_the_model_where_it_is_asked_for(folder, method):
+def test_another_method_fits_the_model_where_it_is_requested(folder, method):
     """By the option for once, or by the campaign for good; both say so in the model."""
     result = CliRunner().invoke(app, ["identify", str(folder), "--method", method, "--json"])
     assert result.exit_code == 0, result.output
@@ -246,7 +246,7 @@ def test_joints_are_only_locked_where_they_stand_still(folder, locked, words):
         identify(open_campaign(folder))
 
 
-def test_too_few_equations_are_told(folder):
+def test_too_few_equations_are_reported(folder):
     (folder / "campaign.toml").write_text(CAMPAIGN.replace("[4]", "[400]"))
     with pytest.raises(ExcitorError, match="equations are left for 21 parameters"):
         identify(open_campaign(folder))

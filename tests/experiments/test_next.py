@@ -10,7 +10,16 @@ from typer.testing import CliRunner
 
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.cli import app
-from excitor.experiments.next_run import Aim, Candidate, advise, advised_data, expected, known_of, ranked, taught
+from excitor.experiments.next_run import (
+    Aim,
+    Candidate,
+    advise,
+    advised_data,
+    expected,
+    prior_information,
+    ranked,
+    run_information,
+)
 from excitor.experiments.plan import planned_runs, run_problem
 from excitor.experiments.setup import set_up
 from excitor.robots.base import base_parameters
@@ -134,7 +143,7 @@ def test_measuring_the_same_again_divides_variances_by_two(strict):
 
 def test_expected_deviations_are_those_that_a_second_run_obtains(folder):
     # deviations from blocks of one run scatter by some 15 %; the median over the parameters by some 5 %
-    known = known_of(open_campaign(folder))
+    known = prior_information(open_campaign(folder))
     again = next(iter(known.runs))
     foreseen = sigmas(knowledge(Information(known.names, known.given.matrix, known.given.matrix))) / np.sqrt(2.0)
     found = also_measured(folder, "second", motion_seed=0, noise_seed=2)
@@ -145,11 +154,11 @@ def test_expected_deviations_are_those_that_a_second_run_obtains(folder):
 def test_expected_deviations_of_another_motion_are_obtained(folder):
     from excitor.experiments.logs import read_run
 
-    known = known_of(open_campaign(folder))
+    known = prior_information(open_campaign(folder))
     found = also_measured(folder, "second", motion_seed=7, noise_seed=3, amplitude=0.7)
     campaign = open_campaign(folder)
     samples = read_run(campaign, campaign.content.run[1])
-    said = taught(known, samples.motion, len(samples) / samples.sample_rate_hz)
+    said = run_information(known, samples.motion, len(samples) / samples.sample_rate_hz)
     C = knowledge(Information(known.names, known.given.matrix + said.matrix, known.given.matrix)).covariance
     foreseen, now = np.sqrt(np.diag(C)), sigmas(knowledge(known.given))
     assert np.median(foreseen / now) < 0.6, "a wider motion teaches more than half as much again"
@@ -176,7 +185,7 @@ def test_gains_and_times_follow_from_the_matrices():
     assert expected(given, aims, blind.teaches)[1] == pytest.approx(np.sqrt(0.2))
 
 
-def test_what_a_held_joint_hides_is_said(tmp_path):
+def test_what_a_held_joint_hides_is_reported(tmp_path):
     folder = tmp_path / "cell"
     folder.mkdir()
     write_log(folder, "first", motion_seed=0, noise_seed=1, still=(0,))

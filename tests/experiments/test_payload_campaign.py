@@ -20,6 +20,7 @@ from excitor.experiments.payload import (
     ratings,
 )
 from excitor.experiments.plan import planned_runs, wrist_and_elbow
+from excitor.experiments.report.payload import load_page
 from excitor.experiments.setup import set_up
 from excitor.experiments.virtual.robot import draw_load, draw_truth, true_parameters
 from excitor.identify.load.fit import center_values
@@ -31,6 +32,8 @@ from excitor.robots.inertia import about_center_of_mass, change_frame, check_con
 from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Payload
+from tests.browser import dirty
+from tests.pages import Reader
 
 GUESS = from_center_of_mass(8.0, np.array([0.03, -0.02, 0.08]), np.diag([0.06, 0.05, 0.04]))
 
@@ -65,7 +68,7 @@ def test_poses_are_held_with_the_load_and_without(tmp_path):
     assert [p.name for p in planned_runs(set_up(open_campaign(path, "design")))[0]] == ["bare poses", "loaded poses"]
 
 
-def test_the_priors_path_is_told_from_the_new_folder(tmp_path):
+def test_the_priors_path_is_relative_to_the_new_folder(tmp_path):
     (tmp_path / "arm").mkdir()
     (tmp_path / "arm/model.json").write_text("{}")
     path = begin(tmp_path / "load", "ur10", "payload", tmp_path / "arm/model.json")
@@ -298,6 +301,8 @@ def test_from_init_to_the_controllers_load_data(chained):
     assert "The robot carries more than it is rated for." in page
     assert "Of a virtual robot" in page
     assert "DECL GLOBAL LOAD" in page
+    hostile = Reader(load_page(dirty(json.loads((chained / "report.json").read_text()))))
+    assert [tag for tag, _ in hostile.tags] == [tag for tag, _ in Reader(page).tags]
     report = json.loads((chained / "report.json").read_text())
     assert report["load"]["at_center"] == told["load"]["at_center"]
     assert [run["loaded"] for run in report["runs"]].count(True) == 4

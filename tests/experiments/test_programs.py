@@ -68,7 +68,7 @@ def test_every_run_has_its_program_and_its_dry_run(emitted):
     assert told["ok"] is True
 
 
-def test_what_verify_tells_scripts(emitted):
+def test_what_verify_reports_scripts(emitted):
     folder, _ = emitted
     told = json.loads(call("verify", folder, "--json"))
     assert told["ok"] is True
@@ -200,7 +200,7 @@ SPOILT = [
 
 
 @pytest.mark.parametrize(("key", "value"), SPOILT, ids=str)
-def test_a_spoilt_design_is_told_in_a_sentence(copy, key, value):
+def test_a_spoilt_design_is_reported_in_a_sentence(copy, key, value):
     data = json.loads((copy / "design.json").read_text())
     data["runs"][0][key] = value
     (copy / "design.json").write_text(json.dumps(data))
@@ -235,7 +235,7 @@ def test_unknown_and_approximate_targets_are_refused(copy):
 
 
 @pytest.mark.slow
-def test_controllers_whose_logs_tell_no_torque_are_refused(tmp_path):
+def test_controllers_whose_logs_have_no_torque_are_refused(tmp_path):
     """Six joints without a current law: RTDE logs currents, of which nothing can come; motion alone is possible."""
     robot = robot_text("ur10")
     lawless = "\n".join(line for line in robot.splitlines() if not line.startswith("torque_from_current"))
@@ -311,7 +311,7 @@ def test_torque_runs_are_left_out_with_a_word(copy):
     assert "commands torques" in call("emit", copy, "--target", "csv", code=1)
 
 
-def test_every_stretch_of_every_plan_begins_where_the_last_one_ended(emitted):
+def test_every_segment_of_every_plan_begins_where_the_last_one_ended(emitted):
     for judged in plans_of(open_campaign(emitted[0], "design")).programs:
         plan, here = judged.plan, judged.plan.home
         for stretch in Stretches:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.certify.limits import largest_torques, peak_margins
+from excitor.design.constraints.torque import TorquePeak, largest_torques
 from excitor.design.motion import Excitation, even_spans, periodic_run
 from excitor.experiments.identification import impossible_friction
 from excitor.identify.diagnose import check_reversals
@@ -106,7 +106,7 @@ def test_without_bounds_torques_stay_unproven():
     try:
         robot = arm_with(loose)
         pieces = trajectory(robot).pieces()
-        margins = peak_margins(robot, pieces, robot.limits.torque, True)
+        margins = TorquePeak(robot.limits.torque).margins(robot, pieces, trusted=True)
         assert not any(margin.holds for margin in margins)
         assert "'Fsat' (loose) is a registered law that states no bounds" in margins[0].proof
     finally:

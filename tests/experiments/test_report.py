@@ -31,7 +31,7 @@ from excitor.experiments.report.evidence import (
 )
 from excitor.experiments.report.fit import histogram
 from excitor.experiments.report.html import MINUS, beside, show
-from excitor.experiments.report.page import report_page
+from excitor.experiments.report.page import example_reports, report_page
 from excitor.experiments.report.verdict import prediction, simulation_use, torque_use, verdict_data
 from excitor.identify.intervals import autocorrelation
 from excitor.identify.validate import estimated_torques, standard_parameters
@@ -87,6 +87,31 @@ def whole(identified):
 def data(whole):
     """Copy what a test may change: all but the curves, which are long."""
     return {key: part if key in ("runs", "split", "bodies") else copy.deepcopy(part) for key, part in whole.items()}
+
+
+def shape(value):
+    """Keys of a table and of what is in it; of a list those of its first entry."""
+    if isinstance(value, dict):
+        return {key: shape(entry) for key, entry in value.items()}
+    return [shape(value[0])] if isinstance(value, list) and value and isinstance(value[0], dict) else None
+
+
+def lacking(example, data):
+    """List keys of a report that the example does not have, where the report has a table."""
+    if isinstance(data, list):
+        return lacking(example[0], data[0]) if data and example else []
+    if not isinstance(data, dict) or example is None:
+        return []
+    return [key for key in data if key not in example] + [
+        found for key in data if key in example for found in lacking(example[key], data[key])
+    ]
+
+
+def test_sections_are_tried_on_a_report_of_today(whole):
+    example, today = shape(example_reports()["complete"]), shape(whole)
+    assert lacking(example, today) == []
+    assert list(example) == list(today)
+    assert all(example_reports()["complete"].values())
 
 
 # --- the numbers are those of the identification
@@ -316,7 +341,7 @@ def rewritten(path, old, new, count=-1, end=""):
     path.write_text(text.replace(old, new, count) + end)
 
 
-def test_a_reduced_model_without_validation_is_told_as_such(tmp_path):
+def test_a_reduced_model_without_validation_is_reported_as_such(tmp_path):
     robot = load("rotradi")
     t, motion = campaigns.motion_of(robot, 40.0, 0)
     campaigns.write_log(tmp_path / "logs" / "first.csv", robot, t, motion, 0)
@@ -425,7 +450,7 @@ def test_both_files_are_written(identified, tmp_path):
     assert (tmp_path / "report.html").read_text() == report_page(data)
 
 
-def test_without_a_browser_a_sentence_says_so(tmp_path, monkeypatch):
+def test_without_a_browser_a_sentence_states_it(tmp_path, monkeypatch):
     monkeypatch.setattr(write.shutil, "which", lambda name: None)
     printed = pdf(tmp_path / "report.html")
     assert printed.path is None
@@ -491,7 +516,7 @@ def test_models_without_a_parameter_in_common_are_not_called_equal(data):
     assert "banner care" in comparison_page(found)
 
 
-def test_bodies_that_differ_are_told(data):
+def test_bodies_that_differ_are_reported(data):
     heavy = copied(data)
     row = next(row for row in heavy["parameters"] if row["name"] == "ZZ1")
     for key in ("value", "low", "high"):
@@ -502,7 +527,7 @@ def test_bodies_that_differ_are_told(data):
     assert found["verdict"]["friction"] is True
 
 
-def test_a_virtual_robot_is_told_from_a_real_one(data):
+def test_a_virtual_robot_is_distinguished_from_a_real_one(data):
     virtual = copied(data) | {"simulated": [{"run": "first"}]}
     virtual["parameters"][0]["value"] *= 1.0001
     assert "The first is of a virtual robot, the other is not." in compare(virtual, data)["sentences"]

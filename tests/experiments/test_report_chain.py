@@ -57,7 +57,7 @@ def test_logs_are_read_once(chain, chained):
     assert chain[1] == len(chained["runs"]) == 3
 
 
-def test_no_path_of_this_machine_is_told(chain, chained):
+def test_no_path_of_this_machine_is_reported(chain, chained):
     for file in ("report.json", "report.html"):
         assert str(chain[0].parent) not in (chain[0] / file).read_text()
     for run in chained["processing"]["runs"]:
@@ -129,7 +129,7 @@ def test_a_virtual_robot_is_called_one(chain, chained, tmp_path):
         assert simulated_runs(campaign) == []
 
 
-def test_a_report_tells_how_it_was_made(chain, chained):
+def test_a_report_states_how_it_was_made(chain, chained):
     known = chained["provenance"]
     assert known["commands"] == [
         "excitor design 'my cell' --seed 0 --evaluations 200",

@@ -14,7 +14,8 @@ from excitor.experiments.verbs.simulate import run_simulate
 from excitor.experiments.virtual.machine import FAULTS, run_program
 from excitor.identify.log import joint_side
 from excitor.identify.logs.declared import ColumnMap
-from excitor.identify.logs.read import read_log, read_raw
+from excitor.identify.logs.formats import read_raw
+from excitor.identify.logs.read import read_log
 from excitor.robots.errors import ExcitorError
 from excitor.robots.load import load
 from tests.campaigns import PLANNED
@@ -125,7 +126,7 @@ def test_a_fault_shows_in_every_program(simulated, copy, capsys):
         assert signs == [1.0, -1.0, 1.0]
 
 
-def test_faults_are_asked_for_by_name():
+def test_faults_are_requested_by_name():
     robot = load("rotradi")
     with pytest.raises(ExcitorError, match="there is no fault 'gremlin'; faults are") as caught:
         fault_of("gremlin", robot)
@@ -161,7 +162,7 @@ def test_without_targets_all_that_were_emitted_are_simulated(copy, capsys):
 
 
 @pytest.mark.usefixtures("once")
-def test_dry_runs_and_other_formats_where_they_are_asked_for(copy, simulated, capsys):
+def test_dry_runs_and_other_formats_where_they_are_requested(copy, simulated, capsys):
     good, told = run(copy, capsys, targets=["csv"], dry=True, log_format="npz", seed=4)
     assert (copy / "truth.json").read_bytes() != (simulated / "truth.json").read_bytes()
     assert good
@@ -170,7 +171,7 @@ def test_dry_runs_and_other_formats_where_they_are_asked_for(copy, simulated, ca
     assert {log["log"].rpartition(".")[2] for log in entry["logs"]} == {entry["log_format"]} == {"npz"}
 
 
-def test_a_target_that_cannot_be_logged_is_told(copy, capsys, monkeypatch):
+def test_a_target_that_cannot_be_logged_is_reported(copy, capsys, monkeypatch):
     monkeypatch.setattr("excitor.experiments.simulate.refusal", lambda target, robot, form: f"{target}: no")
     good, told = run(copy, capsys)
     assert not good

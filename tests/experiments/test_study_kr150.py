@@ -23,7 +23,7 @@ from excitor.robots.robot import Motion
 
 @pytest.fixture(scope="module")
 def printed():
-    return kr150.printed_values()
+    return kr150.printed_values("kr150")
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_friction_that_hides_losses_grows(robot, printed, body):
     np.testing.assert_allclose(ratio, [2.5, 1.6, 1.5, 1.9], rtol=0.1)  # theirs is a mean over fourteen motions
 
 
-def test_rank_is_told_in_words(robot, printed):
+def test_rank_is_reported_in_words(robot, printed):
     context = {}
     figures = {figure.name: figure for figure in kr150.rank_figures(robot, printed, context)}
     assert figures["kr150.rank_wrist_only"].ours == 18

@@ -54,7 +54,7 @@ def test_noise_drawn_again_differs_only_in_signals():
 
 
 @pytest.mark.slow
-def test_full_legs_fail_with_all_columns_noisy_and_the_gap_says_so():
+def test_full_legs_fail_with_all_columns_noisy_and_the_gap_states_it():
     draws = parallel.compare("orthoglide_full", range(3))
     for draw in draws:
         assert draw.gaps[ALL, PAPER] < 5.0

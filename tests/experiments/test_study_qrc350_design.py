@@ -147,7 +147,7 @@ def test_a_design_outside_the_envelope_is_not_certified(recordings, rivals):
 
 
 @needs_data
-def test_figures_and_what_is_told(recordings, theta):
+def test_figures_and_what_is_reported(recordings, theta):
     """Searches that hardly begin: all is reported, and judged by the bars."""
     values = {run: each.values for run, each in theta.items()}
     designs = qrc350.design(recordings, values, qrc350.Effort(1, 400))
@@ -156,7 +156,7 @@ def test_figures_and_what_is_told(recordings, theta):
     bars = {name: figures[f"qrc350.design.{name}"].target for name in ("full", "restrained", "restrained_exact")}
     assert bars == {"full": 3.6, "restrained": 4.0, "restrained_exact": None}
     assert figures["qrc350.design.full"].holds is False
-    told = json.loads(json.dumps(qrc350.told(designs)))
+    told = json.loads(json.dumps(qrc350.design_context(designs)))
     assert len(told["expected relative sigma, %"]) == 1 + 35
     assert told["restrained"]["condition of B"] == 6.92
 

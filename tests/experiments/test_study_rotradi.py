@@ -189,7 +189,11 @@ def test_responses_are_those_of_open_simulation(known, short):
     """Beside another integrator: a wrong model, its own and a new torque, and the truth under a late torque."""
     run = short[0, "noisy"].new
     wrong = known.theta * np.random.default_rng(1).uniform(0.95, 1.05, size=21)
-    asked = [rotradi.Ask(wrong, run), rotradi.Ask(known.theta, run), rotradi.Ask(known.theta, run, 1.11 / 400)]
+    asked = [
+        rotradi.SimulationTask(wrong, run),
+        rotradi.SimulationTask(known.theta, run),
+        rotradi.SimulationTask(known.theta, run, 1.11 / 400),
+    ]
     found = rotradi.responses(known, asked)
     raw = Samples("raw", Motion(run.q, 0.0 * run.q, 0.0 * run.q), run.tau, rotradi.RATE, phase=0.0)
     told = open_loop(known.robot, known.standard(wrong), [raw]).runs[0]
@@ -210,7 +214,7 @@ def test_a_late_torque_keeps_its_impulse():
     assert np.arange(20) @ shifted == pytest.approx(4.0 + 1.25)
 
 
-def test_models_that_no_robot_can_have_are_told(known):
+def test_models_that_no_robot_can_have_are_reported(known):
     driving, hollow = known.theta.copy(), known.theta.copy()
     driving[17], hollow[10] = -0.1, 0.001
     told = rotradi.impossible(known, {"truth": known.theta, "driving": driving, "hollow": hollow})
@@ -219,7 +223,7 @@ def test_models_that_no_robot_can_have_are_told(known):
     assert "mass matrix" in told["hollow"]
 
 
-def test_tables_tell_rankings_and_what_flew_away(known):
+def test_tables_report_rankings_and_what_flew_away(known):
     names = (*rotradi.SCHEMES, *rotradi.CAREFUL_ALL)
 
     def outcome(seed, case, worst):

@@ -77,7 +77,7 @@ def test_the_spectrum_is_that_of_the_condition(designed):
         assert len(run.columns) == run.spectrum.size == len(run.correlation) == 21
 
 
-def test_searches_tell_how_they_go(designed, told):
+def test_searches_report_progress(designed, told):
     assert {name for name, _ in told} == {"excitation", "validation"}
     shares = [progress.share for name, progress in told if name == "excitation"]
     assert shares == sorted(shares)
@@ -245,7 +245,7 @@ def test_ctrl_c_keeps_the_best_so_far(tmp_path):
     assert design_data(stopped)["torque_runs"][0]["search"]["stopped"] == "interrupted"
 
 
-def test_ctrl_c_before_anything_is_found_is_told(tmp_path, monkeypatch):
+def test_ctrl_c_before_anything_is_found_is_reported(tmp_path, monkeypatch):
     def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
@@ -255,7 +255,7 @@ def test_ctrl_c_before_anything_is_found_is_told(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow  # simulates many candidates
-def test_keys_of_periodic_runs_are_told_not_to_count(tmp_path):
+def test_keys_of_periodic_runs_are_reported_not_to_count(tmp_path):
     extra = "harmonics = 7\nbase_frequency_hz = 0.3\ncontroller_sample_s = 0.003\n"  # no whole period, and no matter
     torque = TORQUE.replace("duration_s = 1.0\nfade_s = 0.4\ncoast_s = 1.0\n", "duration_s = 0.9\n")
     done = designed_in(campaign(tmp_path, HEAD, NOISE, DESIGN, extra, torque), evaluations=60)

@@ -9,19 +9,17 @@ from typer.testing import CliRunner
 
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
-from excitor.experiments.report.campaign import tracking_section
+from excitor.experiments.report.page import SECTIONS, rendered
+from excitor.experiments.simulate import VirtualRobot, drawn_robot, simulated_robot
 from excitor.experiments.tracking import (
     IDENTIFIED,
     LONGEST,
     PD,
     PRIOR,
     FittedModel,
-    drawn_truth,
     errors_of,
-    followed,
     path_distances,
     reference_of,
-    simulated_truth,
     torques,
     tracking_data,
 )
@@ -98,7 +96,7 @@ def test_a_reference_begins_at_rest_and_is_one_smooth_motion():
     assert reference.seconds == pytest.approx(t[-1], abs=2 * STEP)
 
 
-def test_a_long_process_is_cut_and_that_is_said():
+def test_a_long_process_is_cut_and_that_is_reported():
     t = np.arange(0.0, 100.0, 0.01)
     reference = reference_of("x", t, np.sin(t)[:, None], STEP)
     assert reference.cut == LONGEST
@@ -130,7 +128,7 @@ def test_without_a_model_gravity_is_held_by_the_error_alone(robot):
     pose = np.array([0.3, -0.4, 0.6])
     reference = reference_of("rest", np.arange(0.0, 4.0, 0.1), np.tile(pose, (40, 1)), STEP)
     nothing = np.zeros((len(reference.motion), 3))
-    q = followed(truth, robot, reference, nothing, prior(robot))
+    q = VirtualRobot(truth, robot).follow(reference.motion, nothing, prior(robot), STEP)
     controller = controller_of(truth, robot, reference.motion, nothing, STEP)
     links = truth.chi[: layout(robot).n_link_params].reshape(-1, 10)
     gravity = robot.mechanism.inverse_dynamics(posture(q[-1:]), links)
@@ -177,7 +175,7 @@ def test_drawn_robots_scatter_as_the_model_says(robot):
     beta = base.values(chi)
     body = replace(robot, chi=base.standard(beta), payload=None, declared_base=None)
     C = np.diag((0.03 * beta) ** 2 + 1e-12)
-    drawn = [drawn_truth(body, beta, C, seed=seed) for seed in range(150)]
+    drawn = [drawn_robot(body, beta, C, seed=seed).truth for seed in range(150)]
     found = np.array([base.values(one.chi[: len(chi)]) for one in drawn])
     ratio = found.std(axis=0) / np.sqrt(np.diag(C))
     # 150 draws tell a deviation to 6 %: four times that, over all parameters
@@ -190,7 +188,7 @@ def test_masses_that_no_robot_has_are_refused_in_a_sentence(robot, tmp_path):
     samples = Samples("other", motion, np.zeros_like(motion.q), RATE)
     data = tracking_data(campaign, fitted_to(robot, -prior(robot)), [samples])
     assert "make no positive mass matrix" in data["refused"]
-    assert "make no positive mass matrix" in str(tracking_section({"tracking": data}))
+    assert "make no positive mass matrix" in str(rendered(SECTIONS["tracking"], {"tracking": data}))
     still = Samples("poses", posture(motion.q), np.zeros_like(motion.q), RATE, static=True)
     assert "no run moves" in tracking_data(campaign, fitted_to(robot, prior(robot)), [still])["refused"]
 
@@ -199,14 +197,14 @@ def test_the_simulated_robot_is_found_again_or_not_believed(robot, tmp_path):
     truth = draw_truth(robot, 9)
     data = truth_data(truth)
     (tmp_path / "truth.json").write_text(json.dumps(data))
-    found = simulated_truth(tmp_path, robot)
+    found = simulated_robot(tmp_path, robot)
     assert found is not None
-    assert np.array_equal(found.chi, truth.chi)
+    assert np.array_equal(found.truth.chi, truth.chi)
     data["parameters"][0]["value"] += 1.0
     (tmp_path / "truth.json").write_text(json.dumps(data))
-    assert simulated_truth(tmp_path, robot) is None
+    assert simulated_robot(tmp_path, robot) is None
     (tmp_path / "truth.json").write_text("{")
-    assert simulated_truth(tmp_path, robot) is None
+    assert simulated_robot(tmp_path, robot) is None
 
 
 def test_a_robot_out_of_control_is_a_sentence(robot):
@@ -215,7 +213,7 @@ def test_a_robot_out_of_control_is_a_sentence(robot):
     reference = reference_of("x", t, motion.q, STEP)
     pushed = np.full(reference.motion.q.shape, 1e8)
     with pytest.raises(ExcitorError, match="got out of control"):
-        followed(draw_truth(free, 3, QUIET), free, reference, pushed, prior(robot))
+        VirtualRobot(draw_truth(free, 3, QUIET), free).follow(reference.motion, pushed, prior(robot), STEP)
 
 
 def report(folder, *options):
@@ -225,7 +223,7 @@ def report(folder, *options):
 
 
 @pytest.mark.slow
-def test_a_process_is_reported_without_being_asked_for_and_others_if_asked(robot, tmp_path):
+def test_a_process_is_reported_without_being_requested_and_others_if_asked(robot, tmp_path):
     folder = write_campaign(tmp_path, robot)
     data, page = report(folder)
     assert data["tracking"] is None

@@ -569,7 +569,7 @@ def test_faults_are_aimed_by_seed_and_say_what_they_are(small, gantry):
     assert np.array_equal(ill.torque_motor[:, 2], -healthy.torque_motor[:, 2])
 
 
-def test_a_controller_that_cannot_hold_the_robot_is_told():
+def test_a_controller_that_cannot_hold_the_robot_is_reported():
     plan = plan_of("ur10", measured=1)
     wild = draw_truth(plan.robot, 1, replace(QUIET, bandwidth_hz=400.0))
     free = replace(plan.robot.limits, torque=np.full(6, np.inf))

@@ -24,9 +24,9 @@ from benchmarks.watch import (
 )
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.verbs import watch as command
-from excitor.experiments.verbs.watch import run_watch
+from excitor.experiments.verbs.watch import print_summary, run_watch
 from excitor.experiments.watch.session import Cutter, add, begin_session, cut, open_basis
-from excitor.experiments.watch.sources import Place, moved, new_logs, open_source, print_summary, read_on
+from excitor.experiments.watch.sources import Place, moved, new_logs, open_source, read_on
 from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.load import load
 
@@ -194,7 +194,7 @@ def test_rotation_and_gaps(cell, day, cycles, capsys):
     assert not data["problems"]
 
 
-def test_a_bad_row_costs_its_cycle_and_is_told(cell, day, cycles, capsys):
+def test_a_bad_row_costs_its_cycle_and_is_reported(cell, day, cycles, capsys):
     log = cell / "live.csv"
     lines = text(day, cycles[:6]).splitlines(keepends=True)
     row = 1 + int(2.5 * CYCLE_S * LOG_HZ)
@@ -258,7 +258,7 @@ def test_a_changed_model_begins_anew(cell, day, cycles, capsys):
     assert data["cycles"] == 3
 
 
-def test_bad_input_is_told_in_sentences(cell, day, cycles, capsys):
+def test_bad_input_is_reported_in_sentences(cell, day, cycles, capsys):
     with pytest.raises(ExcitorError, match="does not exist; name a log"):
         run_watch(cell)
     (cell / "logs" / "ros2").mkdir(parents=True)
@@ -355,7 +355,7 @@ def spoilt(day, cycles, rows, column=1, word="nan"):
     return "".join(lines)
 
 
-def test_many_bad_rows_are_told_in_few_sentences(cell, day, cycles, capsys):
+def test_many_bad_rows_are_reported_in_few_sentences(cell, day, cycles, capsys):
     """A channel that dies for seconds, or for good, must not cost a sentence and a read for each of its rows."""
     per = int(CYCLE_S * LOG_HZ)
     (cell / "live.csv").write_text(spoilt(day, cycles[:8], range(2 * per + 7, 2 * per + 300)))
@@ -372,7 +372,7 @@ def test_many_bad_rows_are_told_in_few_sentences(cell, day, cycles, capsys):
     assert data["cycles"] == 4
 
 
-def test_a_bad_row_after_a_few_good_ones_is_told_once(cell, day, cycles, capsys):
+def test_a_bad_row_after_a_few_good_ones_is_reported_once(cell, day, cycles, capsys):
     (cell / "live.csv").write_text(spoilt(day, cycles[:3], [700, 705]))
     _, data, _ = watch(capsys, cell, cell / "live.csv")
     assert [problem.split("row ")[1].split(":")[0] for problem in data["problems"]] == ["700", "705"]
@@ -449,7 +449,7 @@ def test_names_with_brackets_are_shown(cell, day, cycles, capsys):
     assert shown.count("3 of another motion") == 2
 
 
-def test_a_watch_that_sees_nothing_says_so(cell, day, cycles, capsys):
+def test_a_watch_that_sees_nothing_states_it(cell, day, cycles, capsys):
     q, tau = cycles[0]
     pieces = [cycles[:3], [(q[::-1], tau[::-1])] * 2, [(q[::-1], tau[::-1])] * 22, cycles[3:6]]
     source, said, seen, t = None, [], 0, 0.0

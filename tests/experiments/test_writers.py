@@ -9,20 +9,23 @@ import pytest
 from excitor.design.motion import Excitation, periodic_run
 from excitor.design.programs import registry
 from excitor.design.programs.plan import BACK, END, OUT, Plan
-from excitor.experiments.log_formats import OF_TARGET, CannotLog, declared_for, format_of, refusal
+from excitor.design.programs.registry import NAMES
+from excitor.design.programs.registry import target as target_of
+from excitor.experiments.log_formats import CannotLog, declared_for, format_of, refusal
 from excitor.experiments.virtual.loggers import settings_for, write
 from excitor.experiments.virtual.machine import run_program
 from excitor.experiments.virtual.robot import Settings, draw_truth
 from excitor.identify.log import joint_side
 from excitor.identify.logs.declared import ColumnMap
-from excitor.identify.logs.read import read_log, read_raw, sniff
+from excitor.identify.logs.formats import read_raw, sniff
+from excitor.identify.logs.read import read_log
 from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.friction import joint_torques
 from excitor.robots.load import load
 from tests.plans import lines
 
 STEP = 0.004
-PAIRS = [(target, name) for target, names in OF_TARGET.items() for name in names]
+PAIRS = [(target, name) for target in NAMES for name in target_of(target).logs]
 # What decimals leave: positions in the format's unit, efforts (share of their peak), times in s.
 ROUNDING = {
     "egm": (1e-9, 1e-8, 5e-4), "egm_torque": (1e-9, 1e-8, 5e-4), "rsi": (1e-6, 1e-6, 6e-4),
@@ -199,7 +202,7 @@ def test_pairs_without_torques_are_refused_by_name(without_currents, tmp_path):
         write(without_currents, tmp_path, "run", target="franka")
     assert not list(tmp_path.iterdir())
     assert refusal("fanuc", robot, "fanuc_csv").startswith("fanuc: the KAREL recorder writes positions only")
-    others = [target for target in OF_TARGET if target not in ("urscript", "krl-rsi", "fanuc-j519")]
+    others = [target for target in NAMES if target not in ("urscript", "krl-rsi", "fanuc-j519")]
     assert all(refusal(target, robot) == "" for target in others)
     with pytest.raises(ExcitorError, match="has no log format 'npz'; it has ur_rtde"):
         format_of("urscript", "npz")
@@ -207,7 +210,7 @@ def test_pairs_without_torques_are_refused_by_name(without_currents, tmp_path):
 
 def test_a_logger_keeps_its_own_time():
     plan = plan_of("kr150")
-    steps = {name: settings_for(name, format_of(name), plan, Settings()).log_step for name in OF_TARGET}
+    steps = {name: settings_for(name, format_of(name), plan, Settings()).log_step for name in NAMES}
     assert steps["urscript"] == 0.002
     assert steps["fanuc-j519"] == 0.008
     assert steps["rapid"] == steps["krl"] == 0.004

@@ -50,7 +50,7 @@ def test_healthy_cycles_raise_no_alarm():
 
 @pytest.mark.parametrize("sigmas", [10.0, 15.0, 200.0])
 @pytest.mark.parametrize("feature", [3, 4, 6])
-def test_a_step_is_told_within_two_cycles_and_confirmed(sigmas, feature):
+def test_a_step_is_reported_within_two_cycles_and_confirmed(sigmas, feature):
     for seed in range(3):
         cycles = healthy(200, seed)
         cycles[150:, feature] += sigmas * SCALE[feature]
@@ -73,7 +73,7 @@ def test_one_odd_cycle_passes_and_nothing_is_forgotten():
     assert not any(verdict.learning for verdict in verdicts[LEARN:])
 
 
-def test_slow_drift_of_the_load_is_told_though_the_line_follows_it():
+def test_slow_drift_of_the_load_is_reported_though_the_line_follows_it():
     cycles = healthy(900, 2)
     cycles[300:, 3] += 0.03 * SCALE[3] * np.arange(600)
     verdicts = judged(cycles)

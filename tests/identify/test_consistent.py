@@ -15,7 +15,6 @@ from excitor.identify.consistent import (
     Solution,
     audit,
     consistent_fit,
-    consistent_fit_by_scs,
     fit_task,
     minimise,
     pose,
@@ -311,7 +310,7 @@ def test_thin_priors_are_thickened_and_impossible_ones_replaced(robot):
     np.testing.assert_array_equal(prior_body(impossible, all_known, generic), pseudo_inertia(generic))
 
 
-def test_infeasible_bounds_are_told(robot, factors):
+def test_infeasible_bounds_are_reported(robot, factors):
     with pytest.raises(SolverError, match="no consistent parameters lie within the bounds") as failed:
         consistent_fit(factors, robot, bounds=Bounds(total_mass=(0.0, 1.0)))
     assert "infeasible" in failed.value.status
@@ -349,10 +348,10 @@ def test_what_a_solver_calls_optimal_is_checked(robot, factors, monkeypatch):
         fit_task(task, "CLARABEL")
 
 
-def test_scs_agrees_where_it_is_asked_for():
+def test_scs_agrees_where_it_is_requested():
     robot = load("rotradi")
     equations = compressed(robot, make_samples(robot, prior(robot), make_motion(robot)))
-    one, two = consistent_fit(equations, robot), consistent_fit_by_scs(equations, robot)
+    one, two = consistent_fit(equations, robot), consistent_fit(equations, robot, solver="SCS")
     assert two.solver.startswith("SCS ")
     assert one.solver.startswith("CLARABEL ")
     np.testing.assert_allclose(two.beta, one.beta, rtol=1e-4, atol=1e-4)
@@ -376,7 +375,7 @@ def test_parts_may_be_merged_first(robot, truth):
     assert a.n_rows == b.n_rows == 4800
 
 
-def test_wrong_arguments_are_told(robot, factors):
+def test_wrong_arguments_are_reported(robot, factors):
     with pytest.raises(ValueError, match=r"lack 26 of tx40's parameters \(.*standard_columns\(robot\)"):
         consistent_fit(select(factors, np.isin(np.arange(86), base_parameters(robot).kept)), robot)
     with pytest.raises(ValueError, match=r"no positive entry for \(joint, run\) \(5, 0\)"):

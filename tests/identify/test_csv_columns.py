@@ -72,7 +72,7 @@ def test_repeated_stamps_are_left_out_and_said(tmp_path):
     assert "1 rows repeat the time of the row before (first: row 7)" in log.notes[0]
 
 
-def test_jitter_is_said(tmp_path):
+def test_jitter_is_reported(tmp_path):
     log = read(tmp_path, row(GOOD, 8, "0.0605,0.6,1.2,1.8,6,12,18\n"))
     assert "jitter by up to 5 %" in log.notes[0]
 
@@ -134,7 +134,7 @@ def test_motor_side_becomes_joint_side(tmp_path):
     ]
 
 
-def test_what_is_missing_is_said(tmp_path):
+def test_what_is_missing_is_reported(tmp_path):
     with pytest.raises(InvalidLog, match="has no torques or currents"):
         joint_side(load("rotradi"), read(tmp_path, GOOD, signals=[POSITION]))
     with pytest.raises(InvalidLog, match="positions of 3 joints, expected the 6 of tx40"):
@@ -149,7 +149,7 @@ BAD = {
     "empty cell": (row(GOOD, 5, "0.03,0.3,,0.9,3,6,9\n"), "row 5: column 3 is empty"),
     "row too short": (row(GOOD, 5, "0.03,0.3,0.6\n"), "row 5: has 3 entries, expected 7"),
     "row too long": (row(GOOD, 5, "0.03,0.3,0.6,0.9,3,6,9,10\n"), "row 5: has 8 entries, expected 7"),
-    "huge value": (row(GOOD, 5, "0.03,0.3,0.6,1e300,3,6,9\n"), "row 5: column 4 is 1e300, which no robot measures"),
+    "huge value": (row(GOOD, 5, "0.03,0.3,0.6,1e300,3,6,9\n"), "row 5: column 4 is 1e+300, which no robot measures"),
     "not a number": (row(GOOD, 5, "0.03,0.3,0.6,nan,3,6,9\n"), "row 5: column 4 is nan"),
     "infinite": (row(GOOD, 5, "0.03,0.3,0.6,-inf,3,6,9\n"), "row 5: column 4 is -inf"),
     "time backward": (row(GOOD, 5, "0.01,0.3,0.6,0.9,3,6,9\n"), "row 5: time runs backward, from 0.02 to 0.01 s"),

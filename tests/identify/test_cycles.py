@@ -134,7 +134,7 @@ def test_strong_drift_hides_no_period():
     assert len(cycles.starts) >= 13
 
 
-def test_an_interruption_is_said():
+def test_an_interruption_is_reported():
     x, begins = log(1)
     stop = begins[8]
     x = np.vstack([x[:stop], np.repeat(x[stop][None], 1200, axis=0), x[stop:]])
@@ -178,7 +178,7 @@ def test_white_noise_has_no_period():
         find_cycles(wandering("white", np.random.default_rng(0)), sample_rate_hz=RATE, min_period_s=1.0)
 
 
-def test_mistakes_are_told():
+def test_mistakes_are_reported():
     x, _ = log(0, n_cycles=5)
     with pytest.raises(ValueError, match="min_period_s is 10, expected at most a third of the log's 25"):
         find_cycles(x, sample_rate_hz=RATE, min_period_s=10.0)

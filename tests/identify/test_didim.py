@@ -215,7 +215,7 @@ def test_dead_zones_keep_the_rows_of_the_measured_motion(small):
     assert found.estimate.values == pytest.approx(base_parameters(robot).values(robot.chi), rel=5e-3, abs=5e-4)
 
 
-def test_hopeless_cases_are_told(small):
+def test_hopeless_cases_are_reported(small):
     robot, run, reference, servo = small
     told = {"run": reference}
     other = {"run": fourier(np.random.default_rng(9), seconds=4.0, rate=250.0, size=(0.9, 1.2), middle=(0.0, 0.0))}
@@ -299,7 +299,7 @@ def test_a_regular_start_gives_every_joint_its_inertia(name):
     assert (np.abs(np.log(diagonal / inertia)) < np.log(3.0)).all()
 
 
-def test_the_check_in_closed_loop_tells_models_apart(small):
+def test_the_check_in_closed_loop_distinguishes_models(small):
     robot, run, reference, servo = small
     true, wrong = (closed_loop(robot, f * robot.chi, [run], servo, references={"run": reference}) for f in (1.0, 1.2))
     assert true.runs[0].torque.max() < 1e-9

@@ -279,7 +279,7 @@ def test_signs_and_sizes_are_checked(five_bar, change, told):
     assert re.search(told, second.reason)
 
 
-def test_mistakes_are_told_in_sentences(five_bar):
+def test_mistakes_are_reported_in_sentences(five_bar):
     runs = oracle_runs()
     laws = believed(GAINS)
     with pytest.raises(ValueError, match="no run carries a known load"):

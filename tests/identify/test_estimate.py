@@ -89,7 +89,7 @@ def test_wls_is_least_squares_on_weighted_rows(robot, simulate):
         assert estimate.group_sigma[(j, 0)] == pytest.approx(sigma[j], rel=0.01)
 
 
-def test_weights_tell_noisy_joints_from_quiet_ones(robot, simulate):
+def test_weights_distinguish_noisy_joints_from_quiet_ones(robot, simulate):
     estimate = wls(
         compress(dynamic_regression(robot, [simulate(robot, prior(robot), s, noise=NOISE) for s in range(4)]))
     )
@@ -210,7 +210,7 @@ def test_robust_estimates_shrug_off_outliers(robot, simulate, loss):
     assert error(irls(regression, loss)) < 0.2 * error(ols(compress(regression)))
 
 
-def test_ridge_keeps_what_data_do_not_tell_at_the_prior(robot, simulate):
+def test_ridge_keeps_undetermined_parameters_at_the_prior(robot, simulate):
     """All 86 standard parameters, of which 60 combinations show."""
     run = simulate(robot, prior(robot), noise=NOISE)
     columns = np.arange(86)

@@ -7,7 +7,7 @@ import scipy.signal
 
 from excitor.identify.schemes import (
     first_order_hold,
-    held_pieces,
+    held_segments,
     integral,
     lagged,
     switching,
@@ -65,7 +65,7 @@ def test_late_torques_are_those_of_a_ten_times_finer_grid(phase, shift, order):
     tau = signal(60)
     way = switching(len(tau), phase, shift)
     rows = slice(way.first, way.stop)
-    ours = lagged(held_pieces(tau, way, H, rows), cutoff=CUTOFF, order=order)[-1]
+    ours = lagged(held_segments(tau, way, H, rows), cutoff=CUTOFF, order=order)[-1]
     fine = np.repeat(tau, 10, axis=0)
     start = round(10 * (way.first + phase - shift))
     assert start >= 0
@@ -83,7 +83,7 @@ def test_power_of_held_torques_on_straight_velocities():
     tau, dq = signal(12, 1)[:, 0], signal(12, 1, seed=1)[:, 0]
     way = switching(12, 0.5, 0.2)
     rows = slice(way.first, way.stop)
-    pieces = times(held_pieces(tau, way, H, rows), dq[rows], H)
+    pieces = times(held_segments(tau, way, H, rows), dq[rows], H)
     filtered, work = lagged(pieces, cutoff=CUTOFF)[0], integral(pieces)
     t = np.arange(12) * H
     start = t[way.first]
@@ -113,9 +113,9 @@ def test_work_of_torques_held_about_the_middle():
     """dq of mid-samples is a mean: the work over whole intervals is Σ τ (q_{k+1} - q_k), the ends halved."""
     tau, dq = signal(40, 1)[:, 0], signal(40, 1, seed=2)[:, 0]
     way = switching(40, 0.5, 0.0)
-    mid = times(held_pieces(tau, way, H, slice(0, 40)), np.full(40, 3.0), H)
+    mid = times(held_segments(tau, way, H, slice(0, 40)), np.full(40, 3.0), H)
     np.testing.assert_allclose(integral(mid)[-1], 3.0 * H * (tau.sum() - 0.5 * (tau[0] + tau[-1])), atol=ROUNDING)
-    assert len(times(held_pieces(tau, way, H, slice(0, 40)), dq, H)) == 2
+    assert len(times(held_segments(tau, way, H, slice(0, 40)), dq, H)) == 2
 
 
 def test_very_slow_filters_lose_no_digits():

@@ -30,7 +30,7 @@ def arm():
     tuned = servo_for(robot, reference, bandwidth_hz=4.0, rate_hz=RATE)
     servo = Servo(tuned.kp, tuned.kd, RATE)
     seen = rng.normal(scale=1e-5, size=q.shape)
-    done = follow(robot, reference, servo, seen_noise=seen)
+    done = follow(robot, reference, servo, position_noise=seen)
     positions = done.motion.q + seen
     dq = differentiate(positions, sample_rate_hz=RATE)
     motion = Motion(positions, dq, differentiate(dq, sample_rate_hz=RATE))
@@ -102,7 +102,7 @@ def test_sensitivities_are_those_of_the_torques(arm):
         assert np.linalg.norm(J[:, c] - central) < 0.03 * np.linalg.norm(central)
 
 
-def test_a_servo_that_cannot_hold_the_robot_is_told(arm):
+def test_a_servo_that_cannot_hold_the_robot_is_reported(arm):
     robot, run, _, reference, servo, _ = arm
     wild = replace(servo, kp=1e4 * servo.kp, kd=1e4 * servo.kd)
     found = input_error(set_up_replay(robot, [run], wild, references={"noisy": reference}, rows=ROWS))

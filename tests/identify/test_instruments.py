@@ -148,7 +148,7 @@ def test_the_test_names_the_joint_and_says_what_follows():
     assert exact.sentence.startswith("instruments are not needed")
 
 
-def test_weak_instruments_are_told_and_useless_ones_refused():
+def test_weak_instruments_are_reported_and_useless_ones_refused():
     regression, Z = toy(4, column_noise=0.1)
     assert not fitted(regression, Z)[1].strength.weak
     rng = np.random.default_rng(0)
@@ -182,7 +182,7 @@ def loop():
     servo = servo_for(robot, reference, bandwidth_hz=6.0, chi=chi, rate_hz=rate)
     rng = np.random.default_rng(1)
     noise = 3e-5 * rng.normal(size=q.shape)
-    done = follow(robot, reference, servo, chi=chi, seen_noise=noise)
+    done = follow(robot, reference, servo, chi=chi, position_noise=noise)
     tau = done.tau + rng.normal(size=q.shape) * [0.3, 0.6, 0.05]
     run = central("run", done.motion.q + noise, 0.5 * (tau + np.roll(tau, 1, axis=0)), rate)
     run = replace(run, phase=0.5)

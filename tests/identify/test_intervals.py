@@ -208,7 +208,7 @@ def test_gaps_and_runs_are_not_bridged():
     assert autocorrelation(runs, np.tile([0, 1], 50), alternating)[1] == -1.0
 
 
-def test_whiteness_tells_white_from_coloured(robot, equations, truth):
+def test_whiteness_distinguishes_white_from_coloured(robot, equations, truth):
     rng = np.random.default_rng(12)
     for rho, white in ((0.0, True), (0.6, False)):
         regression = noisy(equations, rng, rho)

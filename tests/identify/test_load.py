@@ -222,7 +222,7 @@ def test_doubt_about_the_arm_is_what_errors_of_the_arm_do(kr150):
     np.testing.assert_allclose(told, scatter, rtol=0.35)  # of 60 draws, a deviation is known to 9 %
 
 
-def test_axes_3_to_6_tell_all_22_and_the_wrist_alone_not_the_mass(kr150):
+def test_axes_3_to_6_determine_all_22_and_the_wrist_alone_not_the_mass(kr150):
     phi = body("kr150")
     run = run_of(kr150, phi)
     system = equations(load_task(kr150, [run]), [run])
@@ -249,7 +249,7 @@ def test_axes_3_to_6_tell_all_22_and_the_wrist_alone_not_the_mass(kr150):
     assert {finding.level for finding in diagnose_load(load_task(kr150, [run]), [run])} <= {"note"}
 
 
-def test_losses_that_no_gear_has_or_nobody_can_tell_are_noticed(kr150):
+def test_impossible_or_undetermined_gear_losses_are_found(kr150):
     run = run_of(kr150, body("kr150"))
     task = load_task(kr150, [run])
     estimate = identify_load(task, [run])

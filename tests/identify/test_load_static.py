@@ -81,7 +81,7 @@ def test_bare_poses_make_up_for_the_arm(robot):
     assert abs(alone.mass - 120.0) < 3.5 * alone.sigma[0]
 
 
-def test_what_poses_do_not_tell_is_said(robot):
+def test_what_poses_do_not_determine_is_reported(robot):
     """By the wrist's motors alone, a point mass at the wrist's centre weighs nothing."""
     q = poses()
     wrist = np.where(np.arange(6) < 3, np.inf, SIGMA)

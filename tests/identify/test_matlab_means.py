@@ -123,7 +123,7 @@ def later(t, k, by):
         (time(lambda t: later(t, 3, -0.1)), "expected steps of 0.01 s", 4),
     ],
 )
-def test_bad_content_is_told_with_its_row(content, written, damage, words, row):
+def test_bad_content_is_reported_with_its_row(content, written, damage, words, row):
     damage(content)
     path = written(content)
     with pytest.raises(InvalidLog, match=words) as caught:

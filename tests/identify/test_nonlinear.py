@@ -70,7 +70,7 @@ def test_units_do_not_matter():
     assert one.iterations == other.iterations
 
 
-def test_what_is_not_told_is_named():
+def test_what_is_not_reported_is_named():
     def evaluate(x):
         return np.array([1.0, 2.0, 3.0]) - (x[0] + x[1]) * np.ones(3), np.ones((3, 2))
 

@@ -239,7 +239,7 @@ def test_motion_between_samples_starts_within_its_torque():
     assert found.runs[0].norm.max() < 1e-7
 
 
-def test_a_model_without_mass_is_told_not_simulated():
+def test_a_model_without_mass_is_reported_not_simulated():
     robot = load("rotradi")
     chi = robot.chi.copy()
     chi[layout(robot).index("ZZ3")] = -0.2
@@ -251,7 +251,7 @@ def test_a_model_without_mass_is_told_not_simulated():
     assert "not positive definite" in found.sentences()[0]
 
 
-def test_friction_that_drives_is_told():
+def test_friction_that_drives_is_reported():
     robot = load("rotradi")
     chi = robot.chi.copy()
     chi[layout(robot).index("Fc3")] = -0.1
@@ -263,7 +263,7 @@ def test_friction_that_drives_is_told():
     assert "nothing sticks by negative friction" in open_loop(robot, chi, [run], method="events").sentences()[0]
 
 
-def test_divergence_is_told_with_its_time():
+def test_divergence_is_reported_with_its_time():
     """A robot that is driven by its friction runs away."""
     robot = load("rotradi")
     chi = robot.chi.copy()
@@ -277,7 +277,7 @@ def test_divergence_is_told_with_its_time():
     assert f"lost after {lost.diverged_at:.3g} s" in " ".join(found.sentences())
 
 
-def test_no_runs_are_told():
+def test_no_runs_are_reported():
     with pytest.raises(ExcitorError, match="no runs to simulate"):
         open_loop(block(0.1), block(0.1).chi, [])
 

@@ -37,7 +37,7 @@ def test_average_and_variances_are_unbiased():
     np.testing.assert_allclose(one.noise_variance, one.variance.mean(axis=0))
 
 
-def test_average_by_hand_and_what_is_left_out_is_said():
+def test_average_by_hand_and_what_is_left_out_is_reported():
     x = np.array([9.0, 9.0, 1.0, 2.0, 3.0, 6.0, 8.0])[:, None]
     average = average_periods(x, 2, drop_periods=1)
     np.testing.assert_allclose(average.mean[:, 0], [2.0, 4.0])
@@ -93,7 +93,7 @@ def test_late_times_lose_no_digits():
         np.testing.assert_allclose(later, now, atol=1e-13 * np.abs(now).max())
 
 
-def test_re_estimation_keeps_only_the_lines_asked_for():
+def test_re_estimation_keeps_only_the_lines_requested():
     truth = series([1, 2, 3, 30])
     q = evaluate_series(truth, np.arange(N) * truth.period / N)[0]
     found = fourier_coefficients(q, 3, sample_rate_hz=N / truth.period)
@@ -138,7 +138,7 @@ GOOD = np.zeros((100, 2))
         (lambda: periodic_lowpass(GOOD, sample_rate_hz=10.0, cutoff_hz=5.0), "cutoff_hz is 5.0, expected"),
     ],
 )
-def test_mistakes_are_told(call, message):
+def test_mistakes_are_reported(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 

@@ -14,7 +14,8 @@ from scipy.io import savemat
 from excitor.identify.logs import arrays as apart
 from excitor.identify.logs import npz
 from excitor.identify.logs.declared import ColumnMap
-from excitor.identify.logs.read import log_files, read_log, read_raw, sniff
+from excitor.identify.logs.formats import log_files, read_raw, sniff
+from excitor.identify.logs.read import read_log
 from excitor.robots.errors import InvalidLog
 from tests.damaged_logs import joint_state
 
@@ -381,7 +382,7 @@ def test_missing_numbers_in_parquet_have_a_row(tmp_path):
     assert caught.value.row == 2
 
 
-def test_a_reader_that_crashes_or_hangs_is_told(tmp_path, monkeypatch):
+def test_a_reader_that_crashes_or_hangs_is_reported(tmp_path, monkeypatch):
     """The child dies or sleeps; the parent says so, and the next file is read."""
     t, q, tau = arrays()
     for _ in matlab_73(tmp_path / "log.mat", t=t, q=q, tau=tau):

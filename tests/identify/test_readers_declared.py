@@ -84,12 +84,12 @@ def test_signs_scales_and_matrices():
         ({}, {"file": "other.csv"}, "'other.csv' goes with plain tables only"),
     ],
 )
-def test_what_contradicts_or_lacks_is_told(change, entry, words):
+def test_what_contradicts_or_lacks_is_reported(change, entry, words):
     with pytest.raises(InvalidLog, match=words):
         recording_log(recording(0.004 * np.arange(N), **change), declared(**entry))
 
 
-def test_what_is_asked_for_without_a_declaration():
+def test_what_is_requested_without_a_declaration():
     t = 0.004 * np.arange(N)
     none = ColumnMap.model_validate({})
     with pytest.raises(InvalidLog, match=r"does not define all .* 'tau'; declare which is what in \[\[log.signals\]\]"):
@@ -156,7 +156,7 @@ def test_clocks_of_two_rates_that_start_apart():
         recording_log(recording(slow, 9.0 + fast, side="motor"), ColumnMap.model_validate({}))
 
 
-def test_a_rate_that_is_asked_for():
+def test_a_rate_that_is_requested():
     t = 0.004 * np.arange(N)
     log = recording_log(recording(t, side="motor"), ColumnMap.model_validate({"sample_rate_hz": 100.0}))
     assert log.sample_rate_hz == pytest.approx(100.0)
@@ -165,7 +165,7 @@ def test_a_rate_that_is_asked_for():
         recording_log(recording(t, side="motor"), ColumnMap.model_validate({"time": "q[0]"}))
 
 
-def test_standing_still_is_told():
+def test_standing_still_is_reported():
     t = 0.004 * np.arange(1000)
     made = recording(t, side="motor")
     still = np.where((t > 1.0) & (t < 3.5), np.sin(2 * np.pi * (t - 1.0)), 0.0)
@@ -232,7 +232,7 @@ def test_a_campaigns_model_torque_is_refused(tmp_path):
         read_run(opened, opened.content.run[0])
 
 
-def test_an_unknown_format_is_told_with_its_key(tmp_path):
+def test_an_unknown_format_is_reported_with_its_key(tmp_path):
     campaign(tmp_path, 'format = "excel"')
     with pytest.raises(InvalidCampaign, match="log.format: is 'excel', expected one of ros_bag"):
         open_campaign(tmp_path)

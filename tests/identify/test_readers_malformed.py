@@ -7,8 +7,7 @@ import pytest
 
 from benchmarks.readers import fuzz
 from excitor.identify.logs import read as readers
-from excitor.identify.logs.declared import FORMATS
-from excitor.identify.logs.read import read_raw
+from excitor.identify.logs.formats import FORMATS, read_raw
 from excitor.robots.errors import InvalidLog
 from tests.damaged_logs import CASES, LARGEST, RTDE, SEEDS, SLOWEST, Malformed, all_malformed, answers, ask_all
 
@@ -108,7 +107,7 @@ def test_the_fuzz_finds_what_is_no_sentence(monkeypatch):
     assert "KeyError: 'found'" in found.failures[0]
 
 
-def test_an_unknown_format_is_told(tmp_path):
+def test_an_unknown_format_is_reported(tmp_path):
     (tmp_path / "log").write_text(RTDE)
     with pytest.raises(InvalidLog, match="format is 'excel', expected one of ros_bag, kuka_trace"):
         read_raw(tmp_path / "log", "excel")

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from excitor.identify.logs.declared import ColumnMap
-from excitor.identify.logs.read import read_log, read_raw, recording_log, sniff
+from excitor.identify.logs.formats import read_raw, sniff
+from excitor.identify.logs.read import read_log, recording_log
 from excitor.robots.errors import InvalidLog
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "data" / "log-samples"

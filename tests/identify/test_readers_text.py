@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from excitor.identify.logs.declared import ColumnMap
-from excitor.identify.logs.read import log_files, read_log, read_raw, sniff
+from excitor.identify.logs.formats import log_files, read_raw, sniff
+from excitor.identify.logs.read import read_log
 from excitor.robots.errors import InvalidLog
 
 N = 200

@@ -148,7 +148,7 @@ def test_covariance_stays_positive_and_bounded_without_excitation(forgetting):
     np.testing.assert_allclose(mix @ state.values, mix @ np.arange(8.0), atol=3e3 * (1.0 - forgetting) + 0.2)
 
 
-def test_estimate_tells_its_noise(regression):
+def test_estimate_reports_its_noise(regression):
     estimate = rls(regression).estimate
     assert estimate.method == "rls"
     assert estimate.n_rows == len(regression)
@@ -186,6 +186,6 @@ def test_going_on_from_a_state(regression):
         (lambda: update_many(start(3), np.ones((2, 3)), np.ones(2), ends=np.array([], int)), "rise to the 2 rows"),
     ],
 )
-def test_mistakes_are_told(call, told):
+def test_mistakes_are_reported(call, told):
     with pytest.raises(ValueError, match=told):
         call()

@@ -12,7 +12,7 @@ from excitor.identify.samples import Samples, backward, central, mid_sample
 from excitor.identify.schemes import (
     KINDS,
     Scheme,
-    held_pieces,
+    held_segments,
     integral,
     lagged,
     scheme_delay,
@@ -171,7 +171,7 @@ def test_runs_that_show_no_delay_are_refused(held_run):
         scheme_delay(robot, [still], scheme, columns=gravity)
 
 
-def test_a_delay_is_told_of_each_joint(held_run):
+def test_a_delay_is_reported_of_each_joint(held_run):
     robot, tau, q, _, rate = held_run
     late = tau.copy()
     late[:-2, 1] = tau[2:, 1]  # joint 2's command is recorded two samples before it acts
@@ -317,7 +317,7 @@ def test_refusals():
         replace(run, phase=1.5)
 
 
-def test_a_rotor_without_energy_is_refused_where_energy_is_asked_for():
+def test_a_rotor_without_energy_is_refused_where_energy_is_requested():
     robot = load("rotradi")
     odd = RotorInertia("Ia", np.array([0.0, 1.0, 0.0]), np.array([1.0, 0.0, 0.0]))
     at = 10 * robot.mechanism.n_links
@@ -343,6 +343,6 @@ def test_powers_of_joints_add_up_wherever_their_torques_switch(kind):
     apart = np.zeros(stop - start)
     for j, late in enumerate(delays * 50.0):
         way = switching(len(run), 0.5, late)
-        pieces = times(held_pieces(run.tau[:, j], way, 0.02, slice(start, stop)), cut.dq[:, j], 0.02)
+        pieces = times(held_segments(run.tau[:, j], way, 0.02, slice(start, stop)), cut.dq[:, j], 0.02)
         apart += integral(pieces) if kind == "energy" else lagged(pieces, cutoff=scheme.cutoff)[0]
     np.testing.assert_allclose(together.y, apart, atol=1e-12 * np.abs(apart).max())

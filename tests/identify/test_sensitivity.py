@@ -108,7 +108,7 @@ def test_training_errors_hide_what_cross_validation_shows():
     assert (crossed.full_error > by_training.full_error).all()
 
 
-def test_cross_validation_predicts_each_stretch_from_the_others():
+def test_cross_validation_predicts_each_segment_from_the_others():
     training = equations(0, n_samples=20, noise=1.0)
     reduction = backward_selection(training, Rule("cross-validated", folds=4, weights="sample"))
     size = np.empty(len(training))
@@ -183,7 +183,7 @@ def test_a_model_of_nothing_is_refused():
         backward_selection(noise, Rule("training", tolerance=2.0))
 
 
-def test_what_only_one_stretch_shows_is_told():
+def test_what_only_one_segment_shows_is_reported():
     training = equations(0)
     W = training.W.copy()
     W[training.sample >= 40, 3] = 0.0

@@ -172,7 +172,7 @@ def test_poses_approached_from_both_sides_lose_their_stiction():
     assert poses.findings == ()
 
 
-def test_a_pose_approached_from_one_side_is_said():
+def test_a_pose_approached_from_one_side_is_reported():
     q, tau, dq = dwell_run([(0.5, 1), (1.0, 1), (0.5, -1)], np.random.default_rng(0))
     poses = pose_averages(q, tau, dq=dq, threshold=0.02, settle_samples=20)
     assert poses.both_sides.ravel().tolist() == [True, False]
@@ -232,7 +232,7 @@ BAD[7, 1] = np.nan
         (lambda: pose_averages(GOOD, GOOD, dq=GOOD + 1.0, threshold=0.1, settle_samples=5), "no dwell of 15 samples"),
     ],
 )
-def test_mistakes_are_told(call, message):
+def test_mistakes_are_reported(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 

@@ -52,6 +52,6 @@ def test_a_joint_touches_only_its_own_columns():
         assert not Y[:, j, others].any()
 
 
-def test_nothing_to_stream_is_said():
+def test_nothing_to_stream_is_reported():
     with pytest.raises(ValueError, match="no samples"):
         stream.stream_factors(load("rotradi"), [])

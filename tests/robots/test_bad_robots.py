@@ -371,7 +371,7 @@ def test_bad_urdf(text: str, told: list[str]) -> None:
     assert time.perf_counter() - began < 1.0
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_that_is_wrong_is_reported_at_once() -> None:
     text = HEAD + "colour = 1\nlimits = { torque = -1 }\n" + NEXT + "mdh = { d = nan }\n[tool]\nsize = 3"
     with pytest.raises(InvalidRobot) as caught:
         robot_from_toml(text, "f")

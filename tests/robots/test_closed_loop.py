@@ -8,28 +8,11 @@ import pytest
 from excitor.experiments.virtual.robot import QUIET, draw_truth, plant_of
 from excitor.robots.closed_chain import inverse_geometry
 from excitor.robots.dynamics import inverse_dynamics, mass_matrix, rotor_matrix
-from excitor.robots.kernel.steps import (
-    ACCELERATION_CLOSED_LOOP as ACCELERATION,
-)
-from excitor.robots.kernel.steps import (
-    LINK_TORQUE,
-    MOTOR_TORQUE,
-    Controller,
-    run_closed_loop,
-)
-from excitor.robots.kernel.steps import (
-    N_SIGNALS_CLOSED_LOOP as N_SIGNALS,
-)
-from excitor.robots.kernel.steps import (
-    POSITION_CLOSED_LOOP as POSITION,
-)
-from excitor.robots.kernel.steps import (
-    VELOCITY_CLOSED_LOOP as VELOCITY,
-)
+from excitor.robots.kernel.steps import ACCELERATION, LINK_TORQUE, MOTOR_TORQUE, POSITION, VELOCITY, Controller
 from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import posture
-from excitor.robots.simulate import Steps, simulate, with_friction_width
+from excitor.robots.simulate import Steps, run_controlled, simulate, with_friction_width
 
 STEP = 0.002
 
@@ -45,10 +28,7 @@ def blind(n, substeps=1, **changes):
 
 
 def run(plant, controller, q, forward):
-    out = np.zeros((N_SIGNALS, *forward.shape))
-    still = np.tile(q, (len(forward), 1))
-    done = run_closed_loop(plant, controller, (still, np.zeros_like(still), np.ascontiguousarray(forward)), out)
-    return done, out
+    return run_controlled(plant, controller, posture(np.tile(q, (len(forward), 1))), forward)
 
 
 @pytest.fixture(scope="module")

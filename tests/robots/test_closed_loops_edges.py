@@ -87,7 +87,7 @@ def test_a_sample_is_assembled_alike_alone_and_in_company():
         np.testing.assert_allclose(alone.motion.q[0], together.motion.q[k], atol=1e-9)
 
 
-def test_what_cannot_be_assembled_is_told_by_its_sample():
+def test_what_cannot_be_assembled_is_reported_with_its_sample():
     robot = load("five-bar")
     q = np.array([[2.0, 1.14], [2.0, 1.14], [3.0, 0.1]])
     with pytest.raises(AssemblyError, match=r"q1 = 3, q2 = 0.1 \(sample 3 of 3; 1 such\).*out of reach") as caught:

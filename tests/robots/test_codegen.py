@@ -331,7 +331,7 @@ def test_a_maxwell_slip_element_is_refused_by_name() -> None:
     assert "z1" not in inverse_dynamics_code(robot, "c", kept=layout(robot).names[:-1])
 
 
-def test_bad_input_is_told_in_sentences() -> None:
+def test_bad_input_is_reported_in_sentences() -> None:
     robot = planar()
     with pytest.raises(ValueError, match="expected one of c, st, python"):
         inverse_dynamics_code(robot, "fortran")

@@ -12,7 +12,7 @@ from excitor.robots.dynamics import frame_pose, inverse_dynamics, link_poses
 from excitor.robots.files.toml import robot_from_data
 from excitor.robots.friction import motor_positions
 from excitor.robots.inertia import change_frame, from_center_of_mass
-from excitor.robots.load import catalog_names, load, load_with_notes, stretch
+from excitor.robots.load import catalog_names, load, load_with_notes, with_random_lengths
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
 
@@ -282,9 +282,9 @@ def test_a_path_and_a_name_give_the_same_robot(tmp_path: Path) -> None:
 
 
 def test_a_stretched_robot_has_other_lengths_and_the_same_names() -> None:
-    stretched = stretch("tx40")
+    stretched = with_random_lengths("tx40")
     assert stretched is not None
     ratios = [stretched.lengths[name] / length for name, length in load("tx40").lengths.items()]
     assert all(0.9 <= ratio <= 1.1 and ratio != 1.0 for ratio in ratios)
     assert layout(stretched).names == layout(load("tx40")).names
-    assert stretch("iiwa") is None
+    assert with_random_lengths("iiwa") is None

@@ -86,7 +86,7 @@ def test_combinations(text: str, terms: dict[str, float]) -> None:
         ("M3\nM4", "multiplies parameters"),
     ],
 )
-def test_what_is_wrong_is_told(text: str, told: str) -> None:
+def test_what_is_wrong_is_reported(text: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         combination(text, NAMES, LENGTHS)
 

@@ -80,7 +80,7 @@ def test_what_dissipates_takes_energy_and_nothing_else_does_always(name, width):
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_columns_turn_with_the_direction_where_a_row_says_so(name):
+def test_columns_turn_with_the_direction_where_a_row_states_it(name):
     row = TABLE[name]
     p, v = np.zeros(4), np.array([1e-9, 1e-3, 0.1, 2.0])
     there, back = (columns_of(name, p, side * v, np.ones(4), 0.0) for side in (1.0, -1.0))
@@ -140,7 +140,7 @@ def test_robot_files_name_every_row():
     assert {row.name for element in element_names() for row in element_rows(element)} == set(ROWS)
 
 
-def test_a_model_without_a_row_is_told():
+def test_a_model_without_a_row_is_reported():
     with pytest.raises(ValueError, match="'lugre', which no row of the friction table describes"):
         friction_model(term_of("lugre"))
 

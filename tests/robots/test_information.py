@@ -12,6 +12,7 @@ from excitor.robots.information import (
     Information,
     Noise,
     add,
+    as_white,
     deviations,
     information,
     information_from_covariance,
@@ -20,7 +21,6 @@ from excitor.robots.information import (
     open_combinations,
     repeated,
     sigmas,
-    worth,
 )
 from excitor.robots.load import load
 from excitor.robots.robot import Motion, posture
@@ -90,7 +90,7 @@ def test_inflation_scales_sigma_and_by_joint_is_a_sandwich(robot):
     expected = (estimator * noisy**2) @ estimator.T
     got = knowledge(given)
     np.testing.assert_allclose(sigmas(got, inflated=True), np.sqrt(np.diag(expected)), rtol=1e-7)
-    honest = knowledge(worth(given))
+    honest = knowledge(as_white(given))
     np.testing.assert_allclose(honest.covariance, got.inflated, rtol=1e-5, atol=1e-8 * np.abs(got.inflated).max())
 
 

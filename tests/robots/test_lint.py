@@ -358,7 +358,7 @@ def test_an_angle_too_rough_to_snap_is_warned_of(roll: str) -> None:
     )
 
 
-def test_what_reading_a_urdf_changed_is_told() -> None:
+def test_what_reading_a_urdf_changed_is_reported() -> None:
     text = URDF.format(roll="1.5708")
     found = lint(robot_from_urdf(text, "f"), read_urdf(text, "f").notes)
     told = [str(finding) for finding in found]

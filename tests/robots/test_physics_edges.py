@@ -571,7 +571,7 @@ def test_parameters_of_different_kinds_need_different_names():
         layout_of(1, sliding, drive((RotorInertia("A", e, e),), (FrictionTerm("A", "viscous", e, e),)))
 
 
-def test_slip_states_of_one_joint_are_told_apart():
+def test_slip_states_of_one_joint_are_distinguished():
     from excitor.robots.robot import FrictionTerm
 
     robot = load("rotradi")

@@ -142,7 +142,7 @@ def test_populations_may_come_in_any_memory_and_stay_as_they_are():
     assert q.flags.writeable
 
 
-def test_what_does_not_fit_is_told():
+def test_what_does_not_fit_is_reported():
     robot = load("tx40")
     q, dq, ddq = candidates(robot)
     with pytest.raises(ValueError, match=r"dq has shape \(2, 6, 9\), expected \(n_candidates=2, n_joints=6, n_samp"):

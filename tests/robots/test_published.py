@@ -8,7 +8,7 @@ import pytest
 from excitor.robots import dynamics
 from excitor.robots.base import base_parameters, declared_transform, regroupings
 from excitor.robots.files.toml import robot_from_data
-from excitor.robots.load import load, robot_text, stretch
+from excitor.robots.load import load, robot_text, with_random_lengths
 from excitor.robots.parameters import layout
 from excitor.robots.robot import FrictionTerm, Motion
 
@@ -234,7 +234,7 @@ TX40_REGROUPINGS = {
 def test_tx40_regroupings_are_the_published_ones():
     robot = load("tx40")
     base = base_parameters(robot)
-    texts = dict(zip(base.names, regroupings(robot, base, stretch("tx40")), strict=True))
+    texts = dict(zip(base.names, regroupings(robot, base, with_random_lengths("tx40")), strict=True))
     assert {name: text for name, text in texts.items() if name.endswith("R")} == TX40_REGROUPINGS
     numbers = dict(zip(base.names, regroupings(robot, base), strict=True))
     assert numbers["ZZ1R"] == "ZZ1 + Ia1 + YY2 + YY3 + 0.07 MZ3 + 0.05185 (M3 + M4 + M5 + M6)"

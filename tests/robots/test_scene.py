@@ -338,7 +338,7 @@ def test_pairs_that_make_no_constraint_are_left_out_by_name():
     assert unchecked_pairs(robot, Scene(self_collision=False)) == ()
 
 
-def test_links_without_capsules_are_told():
+def test_links_without_capsules_are_reported():
     robot = load("tx40")
     assert bodies_without_volume(robot) == ()
     assert bodies_without_volume(replace(robot, capsules=robot.capsules[:-1])) == ("j6",)
@@ -378,6 +378,6 @@ BAD = {
 
 
 @pytest.mark.parametrize("message", BAD)
-def test_what_cannot_be_is_told(message):
+def test_what_cannot_be_is_reported(message):
     with pytest.raises(ValueError, match=message):
         BAD[message]()

@@ -67,7 +67,7 @@ def test_a_linear_joint_does_what_the_exact_recursion_says():
         rows.append([q, dq, tau])
         q, dq = (whole @ [q, dq, tau])[:2]
         before = seen
-    done = follow(robot, reference, servo, seen_noise=noise)
+    done = follow(robot, reference, servo, position_noise=noise)
     expected = np.array(rows)
     found = np.column_stack([done.motion.q, done.motion.dq, done.tau])
     scale = np.abs(expected).max(axis=0)
@@ -127,7 +127,7 @@ def test_what_encoders_hide_is_followed_too():
     """Encoders that read c too much hold a joint c too low."""
     robot = turntable()
     still = posture(np.zeros((600, 1)))
-    done = follow(robot, still, Servo([60.0], [6.0], 250.0), seen_noise=np.full((600, 1), 0.01))
+    done = follow(robot, still, Servo([60.0], [6.0], 250.0), position_noise=np.full((600, 1), 0.01))
     assert done.motion.q[-1, 0] == pytest.approx(-0.01, abs=1e-6)
 
 
@@ -156,9 +156,9 @@ def test_many_are_each_their_own():
     servo = servo_for(robot, reference, bandwidth_hz=4.0, rate_hz=400.0)
     chis = [robot.chi, 1.1 * robot.chi]
     noises = np.random.default_rng(1).normal(scale=1e-5, size=(2, 100, 3))
-    together = follow_many(robot, reference, servo, chis=chis, seen_noises=list(noises))
+    together = follow_many(robot, reference, servo, chis=chis, position_noises=list(noises))
     for chi, noise, one in zip(chis, noises, together, strict=True):
-        alone = follow(robot, reference, servo, chi=chi, seen_noise=noise)
+        alone = follow(robot, reference, servo, chi=chi, position_noise=noise)
         assert np.array_equal(one.tau, alone.tau)
     assert np.abs(together[0].tau - together[1].tau).max() > 0.1
 
@@ -185,7 +185,7 @@ def test_a_closed_chain_is_held(name):
     assert np.abs(done.motion.q - reference.q).max() < 0.05
 
 
-def test_a_robot_out_of_control_is_told_and_stands_still():
+def test_a_robot_out_of_control_is_reported_and_stands_still():
     robot = turntable()
     reference = sines(robot, 400, 250.0)
     done = follow(robot, reference, Servo([6e6], [6e4], 250.0))
@@ -207,7 +207,7 @@ def test_what_cannot_be_is_refused():
         servo_for(robot, posture(np.zeros((2, 1))), bandwidth_hz=0.0)
     with pytest.raises(ValueError, match=r"servo\.kp has shape \(2,\)"):
         follow(robot, posture(np.zeros((2, 1))), Servo([1.0, 1.0], [1.0, 1.0], 100.0))
-    with pytest.raises(ValueError, match="seen_noise"):
-        follow(robot, posture(np.zeros((2, 1))), Servo([1.0], [1.0], 100.0), seen_noise=np.zeros((3, 1)))
+    with pytest.raises(ValueError, match="position_noise"):
+        follow(robot, posture(np.zeros((2, 1))), Servo([1.0], [1.0], 100.0), position_noise=np.zeros((3, 1)))
     assert len(layout(robot)) == len(robot.chi)
     assert design_inertia(robot, posture(np.zeros((2, 1)))) == pytest.approx([INERTIA])

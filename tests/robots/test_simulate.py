@@ -279,7 +279,7 @@ def test_widths_that_are_stated_stay():
         (lambda r: with_friction_width(load("rotradi"), 0.0), "width is 0.0"),
     ],
 )
-def test_mistakes_are_told(broken, message):
+def test_mistakes_are_reported(broken, message):
     with pytest.raises(ValueError, match=message):
         broken(posture(np.zeros((1, 3))))
 

@@ -117,7 +117,7 @@ def test_a_pi_left_truncated_would_make_some(monkeypatch: pytest.MonkeyPatch) ->
     assert count != 43
 
 
-def test_every_snap_is_told() -> None:
+def test_every_snap_is_reported() -> None:
     urdf = read_urdf(arm(origin='rpy="1.5708 -3.1416 0.7854"'), "f")
     assert urdf.data["joint"][0]["placement"]["rpy_rad"] == [math.pi / 2, -math.pi, math.pi / 4]
     told = [sentence for where, sentence in urdf.notes if where == "joint 'turn' origin rpy"]
@@ -145,7 +145,7 @@ def test_what_is_farther_away_stays() -> None:
         ("0.70711 0.70711 0", [math.sqrt(0.5), math.sqrt(0.5), 0.0]),
     ],
 )
-def test_axes_are_made_unit_vectors_and_that_is_told(given: str, read: list[float]) -> None:
+def test_axes_are_made_unit_vectors_and_that_is_reported(given: str, read: list[float]) -> None:
     urdf = read_urdf(arm(axis=given), "f")
     np.testing.assert_allclose(urdf.data["joint"][0]["placement"]["axis"], read, rtol=1e-15)
     assert any(where == "joint 'turn' axis xyz" and "unit vector" in sentence for where, sentence in urdf.notes)
@@ -196,7 +196,7 @@ def test_the_axis_is_x_where_none_is_given() -> None:
     np.testing.assert_array_equal(robot_from_urdf(text, "f").mechanism.axis, [[1.0, 0.0, 0.0]])
 
 
-def test_a_joint_called_base_is_renamed_and_that_is_told() -> None:
+def test_a_joint_called_base_is_renamed_and_that_is_reported() -> None:
     urdf = read_urdf(arm(name="base"), "f")
     assert robot_from_urdf(arm(name="base"), "f").joint_names == ("base_joint",)
     assert ("joint 'base'", "is called 'base_joint' here: 'base' names the base") in urdf.notes

@@ -48,6 +48,7 @@ TARGET = Target(
         "Ctrl-C stops the robot within 0.3 s of the run's time; so do lost packets, an error, an axis 5 deg from its "
         "commands. It never goes on by itself: after any stop ABORT ALL, and begin again from home.",
     ),
+    logs=("j519",),
     logging=("The client writes RUN_log.csv: time stamps, commands, joint angles and motor currents, and the mark.",),
     advice="Pair measured joint angles with measured currents; time stamps have a resolution of 2 ms.",
     assumed="the controller takes one command a period, numbers them as it numbers its status packets, and sends the "

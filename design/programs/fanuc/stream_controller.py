@@ -15,8 +15,9 @@ from excitor.design.programs.clients.j519_client import STEP, J519Client
 from excitor.design.programs.clients.run_motion import Run
 from excitor.design.programs.fanuc.language import Program, Runner
 from excitor.design.programs.fanuc.tp_controller import Arm, program_of
+from excitor.design.programs.loopback import socket_pair
 from excitor.design.programs.plan import Stretches
-from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch
+from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, file_in
 from excitor.robots.arrays import FloatArray
 
 Fault = Callable[[int], str]  # number of a status packet -> "", "lost" or "late"
@@ -40,10 +41,9 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
 def client_of(files: Mapping[str, str], name: str) -> J519Client:
     """Read the run, and make the client that streams it."""
     file = f"{name}.json"
-    if file not in files:
-        raise ProgramError(file, None, "there is no such file")
+    text = file_in(files, file)
     try:
-        return J519Client(Run(json.loads(files[file])))
+        return J519Client(Run(json.loads(text)))
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
         raise ProgramError(file, getattr(error, "lineno", None), f"it is no run: {error}") from None
 
@@ -167,15 +167,7 @@ class J519Robot:
 
 def over_loopback(client: J519Client, robot: J519Robot, fault: Fault | None = None) -> None:
     """Exchange packets of client and controller over UDP, period by period, until the client is done."""
-    with (
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as near,
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as far,
-    ):
-        for end in (near, far):
-            end.bind(("127.0.0.1", 0))
-            end.settimeout(5.0)
-        near.connect(far.getsockname())
-        far.connect(near.getsockname())
+    with socket_pair() as (near, far):
         _deliver(client.start(robot.now), near, far, robot, client)
         sent = 0
         while client.state not in ("done", "refused"):

@@ -48,6 +48,7 @@ TARGET = Target(
         "It pauses where it asks something: start it again; it then looks at override, mode and pose again.",
         "After any stop other than these, ABORT ALL and begin again from home: resuming would go on in the middle.",
     ),
+    logs=("csv", "fanuc_csv"),
     logging=(
         "The program pauses for the recorder to be started, then sets F[99]; at the end it clears it.",
         "R[199] tells which part of the run begins.",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from excitor.design.programs.fanuc.language import Program, Runner, number_in, parse
-from excitor.design.programs.target import Execution, Machine, ProgramError
+from excitor.design.programs.target import Execution, Machine, ProgramError, file_in
 from excitor.design.programs.way_points import WayRecorder, check_speed
 from excitor.robots.arrays import FloatArray
 
@@ -39,9 +39,8 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
 def program_of(files: Mapping[str, str], name: str) -> Program:
     """Parse the TP program called `name`."""
     file = f"{name}.ls"
-    if file not in files:
-        raise ProgramError(file, None, "there is no such file")
-    program = parse(files[file], file)
+    text = file_in(files, file)
+    program = parse(text, file)
     if program.name != name.upper():
         raise ProgramError(file, 1, f"it holds a program called {program.name!r}")
     return program

@@ -16,7 +16,7 @@ from excitor.design.programs.clients.franka_client import COLUMNS, Log, Refused,
 from excitor.design.programs.clients.run_motion import Run
 from excitor.design.programs.plan import StretchName
 from excitor.design.programs.run_json import read_program
-from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch
+from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, file_in
 
 CLIENTS = ("franka_client.py", "run_motion.py")
 
@@ -30,9 +30,8 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
         if client in files and files[client] != _client_text(client):
             raise ProgramError(client, None, "is not the client as it is given out; emit the programs again")
     file = f"{name}.json"
-    if file not in files:
-        raise ProgramError(file, None, "is missing")
-    run = Run(read_program(file, files[file], longest=machine.longest))
+    text = file_in(files, file)
+    run = Run(read_program(file, text, longest=machine.longest))
     robot = FakeRobot(
         machine.axes.tolist(),
         payload=machine.payload,

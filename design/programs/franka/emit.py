@@ -37,6 +37,7 @@ TARGET = Target(
         "stops it within 0.3 s (longer where it is fast), and so do more than 5 ms without a state. A run that stopped "
         "starts anew, from home.",
     ),
+    logs=("franka",),
     logging=(
         "The client keeps every state of the run in memory and writes PROGRAM.csv when it ends: robot time, time of "
         "the run, part, mark, q, dq, q_d, dq_d, tau_J, tau_J_d, dtau_J, theta, dtheta, tau_ext_hat_filtered.",

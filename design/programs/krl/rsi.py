@@ -53,6 +53,7 @@ TARGET = Target(
         AFTER_A_STOP,
         "Once the server has stopped, start it again as well; neither goes on by itself.",
     ),
+    logs=("rsi",),
     logging=(
         "The server keeps every packet in memory and writes <program>_log.csv when the controller is silent again: "
         "time, mark, period, reference, measured axes, motor currents.",

@@ -5,7 +5,6 @@
 
 import json
 import re
-import socket
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +15,10 @@ from excitor.design.programs.clients.rsi_server import RsiServer
 from excitor.design.programs.clients.run_motion import Run
 from excitor.design.programs.krl.language import Argument, Value, Word
 from excitor.design.programs.krl.spline_controller import NEAR, KrlRobot, drive, read
+from excitor.design.programs.loopback import socket_pair
 from excitor.design.programs.plan import Stretches, StretchName
 from excitor.design.programs.runtime import Fault
-from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch
+from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, file_in
 
 MARGIN = 2.0  # deg by which limits of corrections may be wider than the motion
 _CYCLES = {(): 0.004, ("#IPO_FAST",): 0.004}  # s; at 12 ms (#IPO) not every version corrects axes
@@ -124,10 +124,9 @@ class RsiKrlRobot(KrlRobot):
 
     def _server(self) -> RsiServer:
         file = f"{self.name}.json"
-        if file not in self.files:
-            raise ProgramError(file, None, "is missing")
+        text = file_in(self.files, file)
         try:
-            return RsiServer(Run(json.loads(self.files[file])))
+            return RsiServer(Run(json.loads(text)))
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise ProgramError(file, None, f"is no run: {error}") from None
 
@@ -207,15 +206,7 @@ class RsiRobot:
 def _converse(robot: RsiRobot, server: RsiServer, longest: float) -> list[_Row]:
     """Exchange packets in lock-step over loopback until the server ends the motion."""
     rows: list[_Row] = []
-    with (
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ours,
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as theirs,
-    ):
-        for end in (ours, theirs):
-            end.bind(("127.0.0.1", 0))
-            end.settimeout(5.0)
-        ours.connect(theirs.getsockname())
-        theirs.connect(ours.getsockname())
+    with socket_pair() as (ours, theirs):
         cycle = 1e-3 * robot.step
         for k in range(int(longest / cycle)):
             ours.send(robot.packet())
@@ -305,10 +296,9 @@ def parsed(text: str, what: str) -> ET.Element:
 
 
 def _file(files: Mapping[str, str], file: str) -> ET.Element:
-    if file not in files:
-        raise ProgramError(file, None, "is missing")
+    text = file_in(files, file)
     try:
-        return parsed(re.sub(r"^<\?xml[^>]*\?>", "", files[file]).strip(), "the file")
+        return parsed(re.sub(r"^<\?xml[^>]*\?>", "", text).strip(), "the file")
     except Break as problem:
         raise ProgramError(file, None, str(problem)) from None
 

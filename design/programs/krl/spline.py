@@ -38,6 +38,7 @@ TARGET = Target(
         "and stops with the message Programmed path reached (BCO). Press start again: now it runs.",
         AFTER_A_STOP,
     ),
+    logs=("kuka_trace",),
     logging=(
         "The program starts and stops the trace, under a short name, EX and five letters; a comment at the top of "
         "the .src tells which. It halts with a message where the trace does not start within 10 s.",

@@ -10,7 +10,7 @@ import numpy as np
 from excitor.design.programs.krl.language import Argument, Module, Spline, Value, Word, parse, run, single
 from excitor.design.programs.plan import StretchName
 from excitor.design.programs.runtime import Fault
-from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch
+from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, file_in
 
 LONGEST_NAME = 24
 
@@ -233,11 +233,10 @@ class KrlRobot:
 def read(files: Mapping[str, str], name: str, robot: KrlRobot) -> Module:
     """Read the program's module, which bears its file's name."""
     file = f"{name}.src"
-    if file not in files:
-        raise ProgramError(file, None, "is missing")
+    text = file_in(files, file)
     if len(name) > LONGEST_NAME:
         raise ProgramError(file, None, f"names of modules have at most {LONGEST_NAME} letters")
-    module = parse(files[file], file, tuple(robot.known.items()), robot.routines)
+    module = parse(text, file, tuple(robot.known.items()), robot.routines)
     if module.main.name != name.upper():
         raise ProgramError(file, module.main.line, f"defines {module.main.name}, expected the file's own name")
     return module

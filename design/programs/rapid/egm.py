@@ -63,6 +63,7 @@ TARGET = Target(
         "again as well.",
         AFTER_A_STOP,
     ),
+    logs=("egm", "egm_torque"),
     logging=(
         "The client logs by itself, from before the way out until after the way back, and writes a CSV file beside "
         "the run when it ends: commands, measured and planned joints, marks, test signals, and what RobotWare adds.",

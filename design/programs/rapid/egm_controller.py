@@ -4,10 +4,9 @@
 """
 
 import json
-import socket
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -15,34 +14,29 @@ import numpy as np
 
 from excitor.design.programs.clients.egm_client import EgmClient, receive
 from excitor.design.programs.clients.run_motion import Run
+from excitor.design.programs.loopback import socket_pair
 from excitor.design.programs.plan import Stretches
-from excitor.design.programs.rapid.parse import ERR_UDPUC_COMM, parse
-from excitor.design.programs.rapid.run import Program, RapidError
-from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch
+from excitor.design.programs.rapid.cell import Cell, run_module
+from excitor.design.programs.rapid.parse import ERR_UDPUC_COMM
+from excitor.design.programs.rapid.run import RapidError
+from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, file_in
 
-ENTRY = "main"  # what automatic mode starts
 _STANDS = 0.01  # deg: a move to where the robot is
 _DEFAULTS = {"commtimeout": 1.0, "condtime": 1.0, "maxspeeddeviation": 1.0, "samplerate": 4.0}  # RobotWare's own
 
 
 def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     """Run a module and, where it requests guided motion, the client with its run."""
-    file = f"{name}.mod"
-    if file not in files:
-        raise ProgramError(file, None, "this file is missing")
-    cell = Cell(file, machine, lambda: client_of(files, f"{name}.json"))
-    program = Program(file, parse(file, files[file]), cell)
-    program.check()
-    program.run(ENTRY)
+    cell = GuidedCell(f"{name}.mod", machine, lambda: client_of(files, f"{name}.json"))
+    run_module(files, cell)
     return cell.execution()
 
 
 def client_of(files: Mapping[str, str], file: str) -> EgmClient:
     """Build the client that streams a run."""
-    if file not in files:
-        raise ProgramError(file, None, "this file is missing")
+    text = file_in(files, file)
     try:
-        return EgmClient(Run(json.loads(files[file], parse_constant=_no_number)))
+        return EgmClient(Run(json.loads(text, parse_constant=_no_number)))
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
         raise ProgramError(file, None, f"this is no run that can be streamed: {error!r}") from None
 
@@ -51,54 +45,33 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number")
 
 
-class Cell:
+class GuidedCell(Cell):
     """Controller that a module runs on, limited to the features that guided motion needs."""
 
     def __init__(self, file: str, machine: Machine, client: Callable[[], EgmClient]) -> None:
-        self.file, self.machine, self.make_client = file, machine, client
-        self.time = 0.0
-        self.texts: list[str] = []
+        super().__init__(file, machine)
+        self.make_client = client
         self.asked: dict[str, Any] = dict(_DEFAULTS)
         self.ready = 0  # how far guided motion has been prepared: id, setup, act
         self.client: EgmClient | None = None
         self.told: list[tuple[int, list[float]]] = []
 
-    def override(self) -> float:
-        """Return the speed override, %."""
-        return 100.0 * self.machine.override
-
-    def automatic(self) -> bool:
-        """Return True if the controller is in automatic mode."""
-        return self.machine.automatic
-
-    def joints(self) -> list[float]:
-        """Return the axis positions, deg."""
-        return [float(x) for x in self.machine.axes]
-
-    def mass(self) -> float:
-        """Return the load set in the controller, kg."""
-        return self.machine.payload
-
-    def write(self, text: str) -> None:
-        """Record a line of the pendant."""
-        self.texts.append(text)
-
     def move(self, axes: list[float], seconds: float | None, speed: float, fine: bool) -> None:
         """Accept only the move to the current pose, with which guided motion begins."""
-        if len(axes) != len(self.machine.axes) or np.abs(np.array(axes) - self.machine.axes).max() > _STANDS:
-            raise ProgramError(self.file, None, "moves the robot itself; all motion belongs to the client")
+        if len(axes) != len(self.machine.axes) or np.abs(np.array(axes) - self.axes).max() > _STANDS:
+            self.fail("moves the robot itself; all motion belongs to the client")
         if not fine:
-            raise ProgramError(self.file, None, "guided motion begins at a fine point")
+            self.fail("guided motion begins at a fine point")
 
     def wait(self, seconds: float, standing: bool) -> None:
         """Advance the clock."""
         if not 0.0 <= seconds <= self.machine.longest:
-            raise ProgramError(self.file, None, f"waits {seconds:g} s")
+            self.fail(f"waits {seconds:g} s")
         self.time += seconds
 
     def signal(self, name: str, value: float) -> None:
         """Raise an error: the controller has no outputs."""
-        raise ProgramError(self.file, None, f"the controller has no output {name}")
+        self.fail(f"the controller has no output {name}")
 
     def egm(self, step: str, values: dict[str, Any]) -> None:
         """Prepare guided motion, and run it."""
@@ -108,13 +81,13 @@ class Cell:
             self.ready = 0
             return
         if at != self.ready + 1:
-            raise ProgramError(self.file, None, f"EGM {step} comes before EGM {order[self.ready + 1]}")
+            self.fail(f"EGM {step} comes before EGM {order[self.ready + 1]}")
         self.asked.update({key: value for key, value in values.items() if key not in ("values", "tool")})
         if step == "setup" and not values.get("joint"):
-            raise ProgramError(self.file, None, "the client guides joints; EGMSetupUC needs \\Joint")
+            self.fail("the client guides joints; EGMSetupUC needs \\Joint")
         axes = [f"j{k + 1}" for k in range(len(self.machine.axes))]
         if step in ("act", "run") and any(axis not in values for axis in axes):
-            raise ProgramError(self.file, None, f"EGM {step} must name all joints, \\J1 to \\J{len(axes)}")
+            self.fail(f"EGM {step} must name all joints, \\J1 to \\J{len(axes)}")
         if step == "act":
             self.near = [tuple(values[axis]) for axis in axes]
         if step == "run":
@@ -124,11 +97,11 @@ class Cell:
 
     def _guide(self) -> None:
         if self.client is not None:
-            raise ProgramError(self.file, None, "guided motion runs twice; a client answers once")
+            self.fail("guided motion runs twice; a client answers once")
         asked, client = self.asked, self.make_client()
         seconds = 10.0 + sum(client.run.duration(name) for name in Stretches)
         if not seconds < self.machine.longest:
-            raise ProgramError(self.file, None, f"the run takes {seconds:g} s")
+            self.fail(f"the run takes {seconds:g} s")
         robot = FakeController(self.joints(), step=1e-3 * float(asked["samplerate"]))
         self.client = client
         with loopback(client) as exchange:
@@ -138,19 +111,19 @@ class Cell:
             )  # fmt: skip
         self.told, self.time = robot.told, self.time + robot.step * robot.sent
         if client.state == "waiting":
-            raise ProgramError(self.file, None, f"guided motion begins although the client refuses: {client.reason}")
+            self.fail(f"guided motion begins although the client refuses: {client.reason}")
         self._check_speed(robot.step)
         if end == "silence":
             raise RapidError(ERR_UDPUC_COMM, client.reason or "the client fell silent")
         if end == "endless":
-            raise ProgramError(self.file, None, f"guided motion does not end within {seconds:g} s and its CondTime")
+            self.fail(f"guided motion does not end within {seconds:g} s and its CondTime")
 
     def _check_speed(self, step: float) -> None:
         axes = np.array([joints for _, joints in self.told]).reshape(len(self.told), -1)
         fastest = float(np.abs(np.diff(axes, axis=0)).max(initial=0.0)) / step
         if not fastest <= self.asked["maxspeeddeviation"]:
-            raise ProgramError(
-                self.file, None, f"the run needs {fastest:.3f} deg/s, \\MaxSpeedDeviation allows "
+            self.fail(
+                f"the run needs {fastest:.3f} deg/s, \\MaxSpeedDeviation allows "
                 f"{self.asked['maxspeeddeviation']:g}",
             )  # fmt: skip
 
@@ -163,7 +136,7 @@ class Cell:
         stretches, marks = [], []
         events = ["log on"]
         if len(client.rows) != len(self.told):
-            raise ProgramError(self.file, None, "the client's log and what the controller got differ")
+            self.fail("the client's log and what the controller got differ")
         for name in Stretches:
             found = [(row, joints) for row, (_, joints) in zip(client.rows, self.told, strict=True) if row[2] == name]
             if not found:
@@ -184,14 +157,7 @@ def _changes(given: list[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
 @contextmanager
 def loopback(client: EgmClient) -> Iterator[Callable[[bytes], bytes | None]]:
     """Connect a client to a controller over UDP, both in this thread; yield a function from packet to answer."""
-    with (
-        closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as here,
-        closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as there,
-    ):
-        for end in (here, there):
-            end.bind(("127.0.0.1", 0))
-        there.settimeout(5.0)
-        here.connect(there.getsockname())
+    with socket_pair() as (here, there):
         here.setblocking(False)
 
         def exchange(packet: bytes) -> bytes | None:

@@ -70,6 +70,7 @@ TARGET = Target(
         f"{LOADING}, logger ready, motors on; then start.",
         AFTER_A_STOP,
     ),
+    logs=("abb_text",),
     logging=(
         "Log while ex_log is 1: time, joint positions (test signal 4000) and torques (4002). ex_mark tells the part "
         "of the run; the program runs ahead of the robot, so that a mark may come some tenths of a second early.",

@@ -1,17 +1,15 @@
 """Run an ABB program of MoveAbsJ way-points by its own times; the true blends and times are the controller's."""
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from excitor.design.programs.plan import BACK, END, OUT, StretchName
-from excitor.design.programs.rapid.parse import parse
-from excitor.design.programs.rapid.run import Program
-from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch
+from excitor.design.programs.rapid.cell import Cell, run_module
+from excitor.design.programs.target import Execution, Machine, Stretch
 from excitor.robots.arrays import FloatArray
 
-ENTRY = "main"  # what automatic mode starts
 LOG, MARK = "ex_log", "ex_mark"
 _NEAR = 0.51  # deg: a first move within this leads home, and belongs to no stretch
 _REST = 0.999  # s at standstill, before the logger starts and after it stops
@@ -20,25 +18,17 @@ _MOST_MARK = 65535  # of a group output of 16 bits
 
 def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     """Run a module."""
-    file = f"{name}.mod"
-    if file not in files:
-        raise ProgramError(file, None, "this file is missing")
-    cell = Cell(file, machine)
-    program = Program(file, parse(file, files[file]), cell)
-    program.check()
-    program.run(ENTRY)
+    cell = MovingCell(f"{name}.mod", machine)
+    run_module(files, cell)
     return cell.execution()
 
 
-class Cell:
+class MovingCell(Cell):
     r"""Controller that a module runs on: it follows moves by their \T, and has a digital and a group output."""
 
     def __init__(self, file: str, machine: Machine) -> None:
-        self.file, self.machine = file, machine
-        self.time = 0.0
-        self.axes = np.array(machine.axes, dtype=float)
+        super().__init__(file, machine)
         self.fine = True
-        self.texts: list[str] = []
         self.stretch: StretchName = "out"
         self.begun = 0.0  # when the stretch began
         self.points: dict[StretchName, list[tuple[float, FloatArray]]] = {"out": [], "main": [], "back": []}
@@ -46,33 +36,13 @@ class Cell:
         self.events: list[str] = []
         self.mark, self.stood = 0, 0.0  # the last one told; since when the robot stands
 
-    def override(self) -> float:
-        """Return the speed override, %."""
-        return 100.0 * self.machine.override
-
-    def automatic(self) -> bool:
-        """Return True if the controller is in automatic mode."""
-        return self.machine.automatic
-
-    def joints(self) -> list[float]:
-        """Return the axis positions, deg."""
-        return [float(x) for x in self.axes]
-
-    def mass(self) -> float:
-        """Return the load set in the controller, kg."""
-        return self.machine.payload
-
-    def write(self, text: str) -> None:
-        """Record a line of the pendant."""
-        self.texts.append(text)
-
     def move(self, axes: list[float], seconds: float | None, speed: float, fine: bool) -> None:
         """Go to a way-point; before the first mark, go home."""
         to = np.array(axes)
         if len(to) != len(self.axes):
-            self._fail(f"a pose has {len(to)} axes, the robot {len(self.axes)}")
+            self.fail(f"a pose has {len(to)} axes, the robot {len(self.axes)}")
         if seconds is None or not seconds > 0.0:
-            self._fail("a move without \\T takes an unknown time")
+            self.fail("a move without \\T takes an unknown time")
         if self.mark == 0 and fine and np.abs(to - self.axes).max() <= _NEAR:
             self.axes, self.time = to, self.time + seconds
             return
@@ -84,9 +54,9 @@ class Cell:
     def wait(self, seconds: float, standing: bool) -> None:
         """Advance the clock at a pose."""
         if not self.fine:
-            self._fail("the program waits, but its last move does not end at a fine point")
+            self.fail("the program waits, but its last move does not end at a fine point")
         if seconds < 0.0:
-            self._fail(f"waits {seconds:g} s")
+            self.fail(f"waits {seconds:g} s")
         if seconds and self.stretch == "main":
             self._begin()
             self._spend(seconds)
@@ -104,11 +74,11 @@ class Cell:
                 self._begin()
                 self.marks.append((self.time - self.begun, int(value)))
         else:
-            self._fail(f"the controller has no output {name} that could be set to {value:g}")
+            self.fail(f"the controller has no output {name} that could be set to {value:g}")
 
     def egm(self, step: str, values: dict[str, Any]) -> None:
         """Raise an error: the controller has no guided motion."""
-        self._fail("externally guided motion needs an option that this controller has not")
+        self.fail("externally guided motion needs an option that this controller has not")
 
     def execution(self) -> Execution:
         """Return the execution."""
@@ -119,16 +89,16 @@ class Cell:
                 t, axes = (np.array(column) for column in zip(*points, strict=True))
                 stretches.append(Stretch(name, "way-points", t, axes, interpolation="blend"))
         if not self.fine:
-            self._fail("the program ends, but its last move does not end at a fine point")
+            self.fail("the program ends, but its last move does not end at a fine point")
         return Execution(tuple(stretches), tuple(self.marks), tuple(self.events), halted)
 
     def _log(self, on: bool) -> None:
         if not self.fine:
-            self._fail("the logger is switched while the robot moves")
+            self.fail("the logger is switched while the robot moves")
         if on and self.time - self.stood < _REST:
-            self._fail("the robot does not stand still for 1 s before the logger starts")
+            self.fail("the robot does not stand still for 1 s before the logger starts")
         if on != (self.stretch == "out"):
-            self._fail(f"the logger is switched {'on' if on else 'off'} in the segment {self.stretch}")
+            self.fail(f"the logger is switched {'on' if on else 'off'} in the segment {self.stretch}")
         self.stretch = "main" if on else "back"
         self.events.append("log on" if on else "log off")
         self.stood = self.time
@@ -136,9 +106,9 @@ class Cell:
     def _begin(self) -> None:
         if not self.points[self.stretch]:
             if self.mark != {"out": OUT, "back": BACK}.get(self.stretch, self.mark):
-                self._fail(f"the way {self.stretch} begins without its mark")
+                self.fail(f"the way {self.stretch} begins without its mark")
             if self.stretch == "back" and self.time - self.stood < _REST:
-                self._fail("the robot does not stand still for 1 s after the logger stops")
+                self.fail("the robot does not stand still for 1 s after the logger stops")
             self.begun = self.time
             self.points[self.stretch].append((0.0, self.axes))
             self.events.append(self.stretch)
@@ -146,10 +116,7 @@ class Cell:
     def _spend(self, seconds: float) -> None:
         self.time += seconds
         if self.time > self.machine.longest:
-            self._fail(f"the program runs for more than {self.machine.longest:g} s")
+            self.fail(f"the program runs for more than {self.machine.longest:g} s")
 
     def _point(self) -> None:
         self.points[self.stretch].append((self.time - self.begun, self.axes))
-
-    def _fail(self, sentence: str) -> NoReturn:
-        raise ProgramError(self.file, None, sentence)

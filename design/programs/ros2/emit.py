@@ -57,6 +57,7 @@ TARGET = Target(
         "The client cancels the goal as well where the speed scaling falls below 100 %, and the controller gives up "
         "where a joint is 0.2 rad or 0.1 m off its way. A run that stopped starts anew, from home.",
     ),
+    logs=("ros2_csv", "ros_mcap", "ros_sqlite3"),
     logging=(
         "The client records joint_states during the run into PROGRAM.csv: time stamps, speed scaling, mark, and each "
         "joint's position, velocity and effort.",

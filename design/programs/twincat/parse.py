@@ -1,140 +1,51 @@
-"""Parser of structured text: text -> syntax tree, or an error with its line.
+"""Words, types and values of structured text, and the standard functions of IEC 61131-3.
 
-It also holds the compiler's types, scopes and compiled expressions, and the standard functions of IEC 61131-3. Values
-are stored in frames; assignments copy, and never share.
+Values are stored in frames; assignments copy, and never share.
 """
 
 import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
-from typing import Any, Literal, NoReturn, TypeAlias
-
-from lark import Lark, Tree, UnexpectedEOF, UnexpectedInput
-from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
 
 from excitor.design.programs import runtime
+from excitor.design.programs.runtime import Fault, Token, scan
 from excitor.design.programs.target import ProgramError
 
-GRAMMAR = r"""
-start: (type_unit | globals | pou)*
-
-type_unit: "TYPE"i type_named+ "END_TYPE"i
-type_named: NAME ":" (record | enumeration | alias) ";"*
-record: "STRUCT"i field* "END_STRUCT"i
-enumeration: "(" enum_value ("," enum_value)* ")" [NAME] [":=" NAME]
-enum_value: NAME [":=" expr]
-alias: type [":=" init]
-
-globals: "VAR_GLOBAL"i OPTION* field* "END_VAR"i
-pou: FUNCTION_BLOCK NAME section* block "END_FUNCTION_BLOCK"i
-   | PROGRAM NAME section* block "END_PROGRAM"i
-   | FUNCTION NAME ":" type section* block "END_FUNCTION"i
-section: SECTION OPTION* field* "END_VAR"i
-field: NAME ("," NAME)* ["AT"i ADDRESS] ":" type [":=" init] ";"
-type: NAME                                     -> simple
-    | NAME ("(" expr ")" | "[" expr "]")       -> sized
-    | NAME "(" expr ".." expr ")"              -> subrange
-    | "ARRAY"i "[" range ("," range)* "]" "OF"i type -> array
-    | ("POINTER"i | "REFERENCE"i) "TO"i type   -> pointer
-range: expr ".." expr
-?init: expr
-     | "[" repeat ("," repeat)* "]"            -> list
-     | "(" NAME ":=" init ("," NAME ":=" init)* ")" -> members
-?repeat: init | INTEGER "(" init ")"         -> times
-
-block: statement*
-?statement: ";"                                -> nothing
-  | variable ":=" expr ";"                     -> assign
-  | variable "(" [arguments] ")" ";"           -> invoke
-  | "IF"i expr "THEN"i block ("ELSIF"i expr "THEN"i block)* [otherwise] "END_IF"i -> choose
-  | "CASE"i expr "OF"i (case_label | statement)* [otherwise] "END_CASE"i -> select
-  | "FOR"i NAME ":=" expr "TO"i expr ["BY"i expr] "DO"i block "END_FOR"i -> count
-  | "WHILE"i expr "DO"i block "END_WHILE"i     -> while_true
-  | "REPEAT"i block "UNTIL"i expr ";"? "END_REPEAT"i -> until_true
-  | LEAVE ";"                                  -> leave
-otherwise: "ELSE"i block
-case_label: label_value ("," label_value)* ":"
-label_value: label_end [".." label_end]
-?label_end: variable | INTEGER -> whole | "-" INTEGER -> minus_whole | TYPED -> typed | BASED -> based
-arguments: argument ("," argument)*
-?argument: expr -> positional
-  | NAME ":=" expr -> given
-  | NAME "=>" [variable] -> taken
-
-?expr: xor_expr | expr OR xor_expr -> binary
-?xor_expr: and_expr | xor_expr XOR and_expr -> binary
-?and_expr: equal | and_expr AND equal -> binary
-?equal: compare | equal EQUAL compare -> binary
-?compare: sum | compare COMPARE sum -> binary
-?sum: product | sum (PLUS | MINUS) product -> binary
-?product: unary | product (TIMES | OVER | MOD) unary -> binary
-?unary: power | "-" unary -> negate | "+" unary -> same | NOT unary -> invert
-?power: primary | primary "**" unary -> raised
-?primary: "(" expr ")" | constant | variable | variable "(" [arguments] ")" -> call
-?constant: REAL -> real | INTEGER -> whole | BASED -> based | TYPED -> typed | STRING -> text
-  | DURATION -> duration | TRUE -> true | FALSE -> false
-variable: NAME step*
-?step: "." NAME -> member | "[" expr ("," expr)* "]" -> index | "^" -> pointee
-
-TRUE: "TRUE"i
-FALSE: "FALSE"i
-OR.4: /OR(_ELSE)?\b/i
-XOR.4: /XOR\b/i
-AND.4: /AND(_THEN)?\b|&/i
-MOD: "MOD"i
-NOT: "NOT"i
-LEAVE.4: /(RETURN|EXIT|CONTINUE)\b/i
-FUNCTION_BLOCK: "FUNCTION_BLOCK"i
-FUNCTION: "FUNCTION"i
-PROGRAM: "PROGRAM"i
-SECTION.4: /VAR(_INPUT|_OUTPUT|_IN_OUT|_TEMP)?\b/i
-OPTION.4: /(CONSTANT|RETAIN|PERSISTENT)\b/i
-EQUAL.5: /=(?!>)|<>/
-COMPARE: "<=" | ">=" | "<" | ">"
-PLUS: "+"
-MINUS: "-"
-TIMES: "*"
-OVER: "/"
-NAME: /[a-z_][a-z0-9_]*/i
-TYPED.3: /(BOOL|BYTE|WORD|DWORD|LWORD|SINT|USINT|INT|UINT|DINT|UDINT|LINT|ULINT|REAL|LREAL)#[-+]?[a-z0-9_.#+]+/i
-DURATION.3: /(TIME|LTIME|T)#[0-9_.a-z]+/i
-BASED.2: /(2|8|16)#[0-9a-f_]+/i
-REAL.2: /[0-9][0-9_]*\.[0-9][0-9_]*(e[-+]?[0-9]+)?|[0-9][0-9_]*e[-+]?[0-9]+/i
-INTEGER.1: /[0-9][0-9_]*/
-STRING: /'([^'$\n]|\$[^\n])*'/
-ADDRESS: /%[A-Za-z0-9.*]+/
-%ignore /\s+/
-%ignore /\(\*(.|\n)*?\*\)/
-%ignore /\/\/[^\n]*/
-%ignore /\{[^}]*\}/
+_LISTED = """
+TYPE END_TYPE STRUCT END_STRUCT VAR_GLOBAL END_VAR FUNCTION_BLOCK END_FUNCTION_BLOCK PROGRAM END_PROGRAM FUNCTION
+END_FUNCTION VAR VAR_INPUT VAR_OUTPUT VAR_IN_OUT VAR_TEMP CONSTANT RETAIN PERSISTENT AT ARRAY OF POINTER REFERENCE TO IF
+THEN ELSIF ELSE END_IF CASE END_CASE FOR BY DO END_FOR WHILE END_WHILE REPEAT UNTIL END_REPEAT RETURN EXIT CONTINUE OR
+OR_ELSE XOR AND AND_THEN MOD NOT TRUE FALSE
 """
-
-
-@cache
-def _parser() -> Lark:
-    return Lark(GRAMMAR, parser="lalr", propagate_positions=True, maybe_placeholders=True)
+_WORDS = frozenset(_LISTED.split())
+_TOKEN = re.compile(
+    r"""(?P<blank>\s+|\(\*[\s\S]*?\*\)|//[^\n]*|\{[^}]*\})|(?P<duration>(?:TIME|LTIME|T)\#[0-9_.a-z]+)
+    |(?P<typed>(?:BOOL|BYTE|D?WORD|LWORD|U?[SDL]?INT|L?REAL)\#[-+]?[a-z0-9_.\#+]+)|(?P<based>(?:2|8|16)\#[0-9a-f_]+)
+    |(?P<real>[0-9][0-9_]*\.[0-9][0-9_]*(?:e[-+]?[0-9]+)?|[0-9][0-9_]*e[-+]?[0-9]+)|(?P<whole>[0-9][0-9_]*)
+    |(?P<text>'(?:[^'$\n]|\$[^\n])*')|(?P<address>%[A-Za-z0-9.*]+)|(?P<name>[a-z_][a-z0-9_]*)
+    |(?P<sign>:=|=>|<>|<=|>=|\*\*|\.\.|[-+*/&=<>()\[\],;:.^])""",
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
+)
 
 
 @lru_cache(maxsize=4)  # a program is run again and again, in every situation that it must refuse
-def parse(file: str, text: str) -> Tree[Any]:
-    """Parse a file of structured text; the tree is shared and must not be changed."""
+def tokens(file: str, text: str) -> list[Token]:
+    """Cut a file into tokens, the last of which is its end; the list is shared and must not be changed."""
     try:
-        return _parser().parse(text)
-    except UnexpectedEOF:
-        raise ProgramError(
-            file, text.count("\n") + 1, "the text ends where more is expected; an END is missing"
-        ) from None
-    except UnexpectedToken as error:
-        if error.token.type == "$END":
-            sentence = "the text ends where more is expected; an END is missing"
-            raise ProgramError(file, text.count("\n") + 1, sentence) from None
-        raise ProgramError(file, error.line, f"{str(error.token)[:40]!r} is not expected here") from None
-    except UnexpectedCharacters as error:
-        raise ProgramError(file, error.line, f"{error.char!r} is no part of the language here") from None
-    except UnexpectedInput as error:  # pragma: no cover - lark raises none but the three
-        raise ProgramError(file, getattr(error, "line", None), "this is no structured text") from None
+        found = list(scan(_TOKEN, text, 1, lambda rest: f"{rest[0]!r} is no part of the language here"))
+    except Fault as fault:
+        raise ProgramError(file, fault.line, fault.sentence) from None
+    made = [Token(kind, part, line, _key(kind, part)) for kind, part, line in found]
+    return [*made, Token("end", "", text.count("\n") + 1, "")]
+
+
+def _key(kind: str, text: str) -> str:
+    if kind == "sign":
+        return "AND" if text == "&" else text
+    return text.upper() if kind == "name" and text.upper() in _WORDS else ""
 
 
 Frame: TypeAlias = list[Any]
@@ -325,7 +236,6 @@ def bytes_of(type: Type) -> int:
 
 
 Run = Callable[[Frame], Any]
-Node: TypeAlias = Any  # a tree; the grammar says which of its children are trees, and which are tokens
 NOT_CONSTANT: Any = object()
 
 
@@ -337,8 +247,7 @@ class Code:
     run: Run
     constant: Any = NOT_CONSTANT
     slot: int | None = None  # a scalar of the frame itself
-    product: tuple[int, int] | None = None  # of two LREAL slots
-    total: tuple[int, int, int] | None = None  # an LREAL slot plus the product of two
+    place: "Place | None" = None  # of a variable
 
     @property
     def fixed(self) -> bool:
@@ -355,36 +264,7 @@ class Place:
     holder: Run | None = None
     constant: Any = NOT_CONSTANT
     writable: bool = True
-    path: tuple[int, ...] | None = ()  # indices from the frame to that list, where all of them are known
-
-
-@dataclass
-class Scope:
-    """The names that a text may use."""
-
-    file: str
-    types: dict[str, Type] = field(default_factory=dict)
-    routines: dict[str, Routine] = field(default_factory=dict)
-    constants: dict[str, tuple[Type, Any]] = field(default_factory=dict)  # values of enumerations
-    shared: Record = field(default_factory=lambda: Record("global variables"))
-    shared_frame: Frame = field(default_factory=list)
-    own: Record = field(default_factory=lambda: Record("nothing"))
-    fixed: dict[int, int] = field(default_factory=dict)  # slots of loop variables in loops that are written out
-
-    def fail(self, node: object, sentence: str) -> NoReturn:
-        """Raise the error of a node, with its line."""
-        raise self.error(node, sentence)
-
-    def error(self, node: object, sentence: str) -> ProgramError:
-        """Build the exception that `fail` raises."""
-        return ProgramError(self.file, line_of(node), sentence)
-
-
-def line_of(node: object) -> int | None:
-    """Find the line of a tree or a token."""
-    if isinstance(node, Tree):
-        return getattr(node.meta, "line", None)
-    return getattr(node, "line", None)
+    method: Callable[[Frame], None] | None = None  # of the record there, which is called
 
 
 def constant(type: Type, value: Any) -> Code:
@@ -406,37 +286,37 @@ def type_name(type: Type) -> str:
     return type.name
 
 
-def converted(code: Code, to: Type, scope: Scope, node: object) -> Code:
+def converted(code: Code, to: Type) -> Code:
     """Check that a value may be assigned to a type, and fit it in."""
     have = code.type
     if not (isinstance(to, Scalar) and isinstance(have, Scalar)):
         if not same(have, to):
-            scope.fail(node, f"{type_name(have)} is given, expected {type_name(to)}")
+            raise Fault(f"{type_name(have)} is given, expected {type_name(to)}")
         return code
     run = code.run
     if to.kind == "real" and (have.kind == "real" or have is WHOLE):
-        return _as_real(code, to, scope, node)
+        return _as_real(code, to)
     if to.kind == "int" and have.kind == "int":
         if code.fixed:
             if not to.low <= code.constant <= to.high:
-                scope.fail(node, f"{code.constant} does not fit into {to.name}")
+                raise Fault(f"{code.constant} does not fit into {to.name}")
             return constant(to, code.constant)
         if have.low < to.low or have.high > to.high:
-            scope.fail(node, f"{have.name} does not fit into {to.name}; write {have.name}_TO_{to.name}")
+            raise Fault(f"{have.name} does not fit into {to.name}; write {have.name}_TO_{to.name}")
         return Code(to, run, slot=code.slot)
     if to.kind == "text" and have.kind == "text":
         return Code(to, (lambda F: run(F)[: to.length]))
     if to.kind != have.kind or to.kind in ("int", "real"):
         advice = f"; write {have.name}_TO_{to.name}" if {to.kind, have.kind} == {"int", "real"} else ""
-        scope.fail(node, f"{have.name} is given, expected {to.name}{advice}")
+        raise Fault(f"{have.name} is given, expected {to.name}{advice}")
     return code
 
 
-def _as_real(code: Code, to: Scalar, scope: Scope, node: object) -> Code:
+def _as_real(code: Code, to: Scalar) -> Code:
     if code.fixed:
         return constant(to, single(code.constant) if to.name == "REAL" else float(code.constant))
     if to.name == "REAL" and isinstance(code.type, Scalar) and code.type.name == "LREAL":
-        scope.fail(node, "LREAL does not fit into REAL; write LREAL_TO_REAL")
+        raise Fault("LREAL does not fit into REAL; write LREAL_TO_REAL")
     return code
 
 

@@ -208,7 +208,7 @@ class Cell:
     def __init__(self, files: Mapping[str, str], name: str, machine: Machine) -> None:
         self.machine = machine
         self.controller = Controller(machine.step, machine.automatic)
-        project = Project(files, self.controller.library())
+        self.project = project = Project(files, self.controller.library())
         self.file = f"{name}.st"
         wanted = f"prg_{name}".lower()
         if wanted not in project.programs:
@@ -265,6 +265,7 @@ class Cell:
             self.set("bRun", True)
         self._record()
         assert self._program.body is not None
+        self.project.passes.count = 0
         self._program.body(self._frame)
         self.cycle += 1
 

@@ -57,6 +57,7 @@ TARGET = Target(
         "bPower: bRun FALSE slows the motion down to a stop, and nothing goes on by itself afterwards.",
         "If sMessage asks for something, do it, set bRun to FALSE and to TRUE again.",
     ),
+    logs=("twincat_scope",),
     logging=(
         "Record with TwinCAT Scope in the cycle of the task: actual position, actual velocity, set position and torque "
         "or current of every axis, and nMark, nMarks, nPeriod and bLog of the program.",

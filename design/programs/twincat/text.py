@@ -104,7 +104,6 @@ def preflight(plan: Plan, first_state: int, special: Sequence[str] = ()) -> list
 
     `special` lines add checks.
     """
-    n = plan.robot.n_joints
     payload = []
     if plan.payload is not None:
         grams = round(1000.0 * plan.payload)
@@ -127,17 +126,7 @@ def preflight(plan: Plan, first_state: int, special: Sequence[str] = ()) -> list
         "  END_IF;",
         *special,
         *payload,
-        f"  FOR iAxis := 1 TO {n} DO",
-        "    IF stAxes[iAxis].Status.Error THEN",
-        "      sMessage := CONCAT('Reset the error of axis ', DINT_TO_STRING(iAxis));",
-        "    ELSIF NOT stAxes[iAxis].Status.Operational THEN",
-        "      sMessage := CONCAT('Switch power on; not ready is axis ', DINT_TO_STRING(iAxis));",
-        "    ELSIF stAxes[iAxis].PlcToNc.Override <> 1000000 THEN",
-        "      sMessage := CONCAT('Set the override to 100 percent at axis ', DINT_TO_STRING(iAxis));",
-        "    ELSIF ABS(stAxes[iAxis].NcToPlc.ActPos - aHome[iAxis]) > aNear[iAxis] THEN",
-        "      sMessage := CONCAT('Move to the home pose first; away is axis ', DINT_TO_STRING(iAxis));",
-        "    END_IF;",
-        "  END_FOR;",
+        *_axes_ready(plan.robot.n_joints),
         "  IF sMessage = '' THEN",
         "    bBusy := TRUE;",
         "    bSlow := FALSE;",
@@ -151,12 +140,51 @@ def preflight(plan: Plan, first_state: int, special: Sequence[str] = ()) -> list
     ]
 
 
+def _axes_ready(n: int) -> list[str]:
+    """Check that every axis is ready, at full override and at home."""
+    return [
+        f"  FOR iAxis := 1 TO {n} DO",
+        "    IF stAxes[iAxis].Status.Error THEN",
+        "      sMessage := CONCAT('Reset the error of axis ', DINT_TO_STRING(iAxis));",
+        "    ELSIF NOT stAxes[iAxis].Status.Operational THEN",
+        "      sMessage := CONCAT('Switch power on; not ready is axis ', DINT_TO_STRING(iAxis));",
+        "    ELSIF stAxes[iAxis].PlcToNc.Override <> 1000000 THEN",
+        "      sMessage := CONCAT('Set the override to 100 percent at axis ', DINT_TO_STRING(iAxis));",
+        "    ELSIF ABS(stAxes[iAxis].NcToPlc.ActPos - aHome[iAxis]) > aNear[iAxis] THEN",
+        "      sMessage := CONCAT('Move to the home pose first; away is axis ', DINT_TO_STRING(iAxis));",
+        "    END_IF;",
+        "  END_FOR;",
+    ]
+
+
 def program(plan: Plan, name: str) -> list[str]:
     """Write the program that switches power and calls the block."""
     n = plan.robot.n_joints
-    payload = plan.payload is not None
+    told = ("bLog", "nMark", "nMarks", "nPeriod", "bDone", "bError", "sMessage")
     return [
         f"PROGRAM PRG_{name}",
+        *_operated(plan, name),
+        f"FOR iAxis := 1 TO {n} DO",
+        "  fbPower[iAxis](",
+        "    Enable := bPower, Enable_Positive := bPower, Enable_Negative := bPower, Override := fOverride, "
+        "Axis := stAxes[iAxis]",
+        "  );",
+        "END_FOR;",
+        "fbRun(",
+        "  bRun := bRun,",
+        "  bLoggerRunning := bLoggerRunning,",
+        *(["  nPayloadGrams := nPayloadGrams,"] if plan.payload is not None else []),
+        "  stAxes := stAxes",
+        ");",
+        *(f"{variable} := fbRun.{variable};" for variable in told),
+        "END_PROGRAM",
+    ]
+
+
+def _operated(plan: Plan, name: str) -> list[str]:
+    """Declare what the operator sets and sees."""
+    n, payload = plan.robot.n_joints, plan.payload is not None
+    return [
         "VAR",
         f"  stAxes : ARRAY[1..{n}] OF AXIS_REF;  (* link each one to its NC axis *)",
         f"  fbPower : ARRAY[1..{n}] OF MC_Power;",
@@ -175,24 +203,4 @@ def program(plan: Plan, name: str) -> list[str]:
         "  sMessage : STRING;",
         "  iAxis : DINT;",
         "END_VAR",
-        f"FOR iAxis := 1 TO {n} DO",
-        "  fbPower[iAxis](",
-        "    Enable := bPower, Enable_Positive := bPower, Enable_Negative := bPower, Override := fOverride, "
-        "Axis := stAxes[iAxis]",
-        "  );",
-        "END_FOR;",
-        "fbRun(",
-        "  bRun := bRun,",
-        "  bLoggerRunning := bLoggerRunning,",
-        *(["  nPayloadGrams := nPayloadGrams,"] if payload else []),
-        "  stAxes := stAxes",
-        ");",
-        "bLog := fbRun.bLog;",
-        "nMark := fbRun.nMark;",
-        "nMarks := fbRun.nMarks;",
-        "nPeriod := fbRun.nPeriod;",
-        "bDone := fbRun.bDone;",
-        "bError := fbRun.bError;",
-        "sMessage := fbRun.sMessage;",
-        "END_PROGRAM",
     ]

@@ -13,7 +13,7 @@ import numpy as np
 
 from excitor.design.programs.plan import BACK, END, OUT, Stretches, StretchName
 from excitor.design.programs.runtime import Fault
-from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch
+from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, file_in
 from excitor.design.programs.urscript.language import (
     LONGEST,
     Array,
@@ -34,10 +34,9 @@ from excitor.design.programs.urscript.language import (
 def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     """Run the script called `name`."""
     file = f"{name}.script"
-    if file not in files:
-        raise ProgramError(file, None, "there is no such file")
+    text = file_in(files, file)
     controller = Controller(machine)
-    runtime, steps = load(files[file], file, controller.builtins())
+    runtime, steps = load(text, file, controller.builtins())
     clock = Clock(runtime.passes, machine.longest / machine.step)
     runtime.spawn = clock.spawn
     controller.clock = clock

@@ -68,6 +68,7 @@ TARGET = Target(
         "v^2 / (2 a): 14 degrees at 3 rad/s with 18 rad/s2. Keep that free as well.",
         "After any pause or protective stop press Stop, drive home, and start anew; never resume.",
     ),
+    logs=("ur_rtde",),
     logging=(
         "Record RTDE (TCP port 30004) from a computer, with python3 rtde_recorder.py ADDRESS run.csv, which stops by "
         "itself after the run, or with a recorder of your own: timestamp, "
@@ -199,6 +200,22 @@ _FUNCTIONS = [
 ]
 
 
+_RIDE = [
+    "def ex_ramp(ex_x):",
+    " return ex_x * ex_x * ex_x * ex_x * ex_x * (7.0 - ex_x * (14.0 - ex_x * (10.0 - 2.5 * ex_x)))",
+    "end",
+    "def ex_ride(ex_x, ex_s, ex_b):",
+    " if ex_x < ex_b and ex_x < ex_s - ex_b:",
+    "  return ex_b / (ex_s - ex_b) * ex_ramp(ex_x / ex_b)",
+    " end",
+    " if ex_x < ex_s - ex_b:",
+    "  return (ex_x - 0.5 * ex_b) / (ex_s - ex_b)",
+    " end",
+    " return 1.0 - ex_b / (ex_s - ex_b) * ex_ramp((ex_s - ex_x) / ex_b)",
+    "end",
+]
+
+
 def _blends(axes: Plan) -> bool:
     return any(move.blend > 0.0 for move in (*axes.out.moves, *_round(axes)[0]))
 
@@ -219,39 +236,18 @@ def _profiles(axes: Plan) -> list[str]:
     def each(formula: str) -> str:
         return "[" + ", ".join(formula.format(j=j) for j in range(n)) + "]"
 
-    share = ["  local ex_e = ex_rise(1.0 * ex_i / ex_m)"]
-    ride: list[str] = []
-    if _blends(axes):
-        share = [
-            *share,
-            "  if ex_b > 0.0:",
-            "   ex_e = ex_ride(1.0 * ex_i * ex_dt, ex_s, ex_b)",
-            "  end",
-        ]
-        ride = [
-            "def ex_ramp(ex_x):",
-            " return ex_x * ex_x * ex_x * ex_x * ex_x * (7.0 - ex_x * (14.0 - ex_x * (10.0 - 2.5 * ex_x)))",
-            "end",
-            "def ex_ride(ex_x, ex_s, ex_b):",
-            " if ex_x < ex_b and ex_x < ex_s - ex_b:",
-            "  return ex_b / (ex_s - ex_b) * ex_ramp(ex_x / ex_b)",
-            " end",
-            " if ex_x < ex_s - ex_b:",
-            "  return (ex_x - 0.5 * ex_b) / (ex_s - ex_b)",
-            " end",
-            " return 1.0 - ex_b / (ex_s - ex_b) * ex_ramp((ex_s - ex_x) / ex_b)",
-            "end",
-        ]
+    blends = _blends(axes)
     return [
-        *ride,
-        f"def ex_move(ex_to, ex_s{', ex_b' if ride else ''}):",
+        *(_RIDE if blends else []),
+        f"def ex_move(ex_to, ex_s{', ex_b' if blends else ''}):",
         f" local ex_f = {each('ex_q[{j}]')}",
         f" local ex_d = {each('ex_to[{j}] - ex_q[{j}]')}",
         " local ex_m = ex_steps(ex_s)",
         " local ex_i = 0",
         " while ex_i < ex_m:",
         "  ex_i = ex_i + 1",
-        *share,
+        "  local ex_e = ex_rise(1.0 * ex_i / ex_m)",
+        *(["  if ex_b > 0.0:", "   ex_e = ex_ride(1.0 * ex_i * ex_dt, ex_s, ex_b)", "  end"] if blends else []),
         f"  ex_q = {each('ex_f[{j}] + ex_e * ex_d[{j}]')}",
         "  ex_go()",
         " end",

@@ -1,4 +1,4 @@
-"""Interpreter of URScript: text -> syntax tree with line numbers, or ProgramError; then closures on frames.
+"""Interpreter of URScript: text -> closures on frames, in one reading, or ProgramError with the line.
 
 Values are numbers, booleans, strings, lists, poses and structures; operations check their operands. Constants and plain
 variables are read without a call. A statement or function that waits is a generator of the control steps it takes;
@@ -8,138 +8,55 @@ threads run on a virtual clock that counts control steps.
 import inspect
 import math
 import operator
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, NoReturn
 
-from lark import Lark, Token
-from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
-from lark.lark import PostLex
-
-from excitor.design.programs.runtime import BREAK, CONTINUE, ORDER, RETURN, Fault, Guard, Passes, Run, choice, loop
+from excitor.design.programs.runtime import (
+    BREAK,
+    CONTINUE,
+    ORDER,
+    RETURN,
+    Fault,
+    Guard,
+    Level,
+    Operators,
+    Passes,
+    Reader,
+    Run,
+    Token,
+    choice,
+    loop,
+    scan,
+)
 from excitor.design.programs.target import ProgramError
 
-Node = Any  # lark's Tree; what its children are depends on its data
-
-GRAMMAR = r"""
-start: suite
-suite: _NL? | _NL? statement (_NL statement)* _NL?
-
-?statement: function | thread | secondary | while | if | assign | declare | call | return
-          | break | continue | halt | pass | kill | join | critical | label
-
-function: "def" NAME "(" [parameters] ")" ":" suite "end"
-secondary: "sec" NAME "(" ")" ":" suite "end"
-thread: "thread" NAME "(" ")" ":" suite "end"
-parameters: parameter ("," parameter)*
-parameter: NAME ["=" expression]
-while: "while" expression ":" suite "end"
-if: "if" expression ":" suite (elif)* [else] "end"
-elif: "elif" expression ":" suite
-else: "else" ":" suite
-assign: [SCOPE] expression "=" expression
-declare: SCOPE NAME
-call: expression
-return: "return" [expression]
-break: "break"
-continue: "continue"
-halt: "halt"
-pass: "pass"
-kill: "kill" expression
-join: "join" expression
-critical: "enter_critical" | "exit_critical"
-label: LABEL
-
-?expression: either
-?either: both | either OR both -> logical
-?both: denied | both AND denied -> logical
-?denied: comparison | "not" denied -> not
-?comparison: sum | sum COMPARE sum -> compare
-?sum: product | sum PLUS product -> arithmetic
-?product: signed | product TIMES signed -> arithmetic
-?signed: postfix | PLUS signed -> sign
-?postfix: atom | postfix "[" expression "]" -> index
-        | postfix "[" expression "," expression "]" -> cell
-        | postfix "." NAME -> member
-        | postfix "(" [arguments] ")" -> invoke
-arguments: argument ("," argument)*
-?argument: expression | NAME "=" expression -> named
-?atom: NAME -> name
-     | FLOAT -> float
-     | INT -> integer
-     | STRING -> string
-     | "True" -> true
-     | "False" -> false
-     | "[" [items] "]" -> list
-     | POSE items "]" -> pose
-     | "run" NAME "(" [arguments] ")" -> run
-     | "(" expression ")"
-items: expression ("," expression)*
-
-SCOPE.2: /(global|local)\b/
-OR.2: /(or|xor)\b/
-AND.2: /and\b/
-COMPARE: "==" | "!=" | "<=" | ">=" | "<" | ">"
-PLUS: "+" | "-"
-TIMES: "*" | "/" | "%"
-POSE.2: /p\[/
-NAME: /[A-Za-z_][A-Za-z0-9_]*/
-FLOAT.2: /(\d+\.\d*|\.\d+)([eE][+-]?\d+)?|\d+[eE][+-]?\d+/
-INT: /0x[0-9A-Fa-f]+|\d+/
-STRING: /"[^"\n]*"|'[^'\n]*'/
-LABEL: /\$[^\n]*/
-_NL.3: /([ \t\r]*(#[^\n]*)?\n)+/
-%ignore /[ \t\r]+/
-%ignore /#[^\n]*/
-"""
+_TOKEN = re.compile(
+    r"""(?P<blank>[ \t\r]+|\#[^\n]*)|(?P<line>\n)|(?P<label>\$[^\n]*)|(?P<string>"[^"\n]*"|'[^'\n]*')|(?P<pose>p\[)
+    |(?P<float>(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)|(?P<int>0x[0-9A-Fa-f]+|\d+)
+    |(?P<name>[A-Za-z_]\w*)|(?P<sign>==|!=|<=|>=|[-+*/%<>=()\[\],.:])""",
+    re.VERBOSE | re.ASCII,
+)
+_LISTED = (
+    "def sec thread while if elif else return break continue halt pass kill join enter_critical exit_critical end "
+    "global local and or xor not True False run"
+)
+_WORDS = frozenset(_LISTED.split())
+_OWN = ("def", "thread", "sec")
+_END = "the end of the text"
 
 
-class _Brackets(PostLex):
-    """Line ends inside brackets are blanks."""
-
-    always_accept = ("_NL",)
-
-    def process(self, stream: Iterator[Token]) -> Iterator[Token]:
-        """Pass on all tokens but line ends inside brackets."""
-        depth = 0
-        for token in stream:
-            if token.type == "_NL" and depth > 0:
-                continue
-            if token.type in ("LPAR", "LSQB", "POSE"):
-                depth += 1
-            elif token.type in ("RPAR", "RSQB"):
-                depth -= 1
-            yield token
-
-
-def parse(text: str, file: str) -> Node:
-    """Parse a program; every node of the tree has `meta.line` unless it is empty."""
-    try:
-        return _parser().parse(text + "\n")
-    except UnexpectedToken as error:
-        found = (
-            "the end of the text" if error.token.type == "$END" else repr(str(error.token.value).strip() or "line end")
-        )
-        raise ProgramError(file, _line(error, text), f"{found} is not expected here; {_hint(error)}") from None
-    except UnexpectedCharacters as error:
-        raise ProgramError(file, error.line, f"{text[error.pos_in_stream or 0]!r} is no part of the language") from None
-
-
-def _line(error: UnexpectedInput, text: str) -> int:
-    return error.line if isinstance(error.line, int) and error.line > 0 else text.count("\n") + 1
-
-
-def _hint(error: UnexpectedToken) -> str:
-    if error.token.type in ("$END", "END"):
-        return "a block lacks its end, or has one too many"
-    return "expected " + ", ".join(sorted(error.expected)[:6])
-
-
-@cache
-def _parser() -> Lark:
-    # the basic lexer, so that a word of the language is never taken for a name
-    return Lark(GRAMMAR, parser="lalr", lexer="basic", propagate_positions=True, postlex=_Brackets())
+def _tokens(text: str) -> list[Token]:
+    """Cut a script into tokens; line ends inside brackets are blanks."""
+    found, depth = [], 0
+    for kind, part, line in scan(_TOKEN, text, 1, lambda rest: f"{rest[0]!r} is no part of the language"):
+        depth += (part in ("(", "[", "p[")) - (part in (")", "]")) if kind in ("sign", "pose") else 0
+        if kind == "line" and depth > 0:
+            continue
+        key = part if kind in ("sign", "pose", "line") or part in _WORDS else "$" if kind == "label" else ""
+        found.append(Token(kind, part, line, key))
+    return [*found, Token("end", _END, text.count("\n") + 1, _END)]
 
 
 LARGEST = 2**31  # integers have 32 bits
@@ -341,11 +258,16 @@ class Builtin:
 
 @dataclass(slots=True)
 class Function:
-    """A function or thread of the program, once its body is compiled."""
+    """A function or thread of the program: its place among the tokens, its names, and its body once it is compiled."""
 
     name: str
-    node: Node
-    parameters: tuple[str, ...]
+    kind: str  # "def", "thread", "sec"; empty: the program itself
+    at: int = 0  # the bracket of its parameters
+    end: int = 0
+    assigned: dict[str, None] = field(default_factory=dict)
+    local: set[str] = field(default_factory=set)  # declared so
+    called: set[str] = field(default_factory=set)
+    parameters: tuple[str, ...] = ()
     waits: bool = False
     defined: bool = False  # whether execution came past its definition
     defaults: list[Run | None] = field(default_factory=list)
@@ -361,11 +283,25 @@ class Expression:
     constant: Any = UNSET
     local: int | None = None
     truth: bool = False
+    name: str = ""  # of a variable
+    call: bool = False
+    assign: Callable[[Run], Run] | None = None  # of a place, given a value
+    term: tuple[float, int] | None = None  # a number times the local variable of a slot
+    total: tuple[Run, tuple[tuple[float, int], ...]] | None = None  # something plus terms
 
     @property
     def is_constant(self) -> bool:
         """True if the value is known at compile time."""
         return self.constant is not UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Compiled statement; its `run` is a generator where it waits."""
+
+    run: Run
+    waits: bool = False
+    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,10 +326,6 @@ class Runtime:
         self.passes = Passes(MOST_PASSES, _TOO_MUCH)  # of loops and calls since time last moved
         self.spawn: Callable[[Steps], Any] = lambda steps: None
 
-    def fail(self, node: Node, sentence: str) -> ProgramError:
-        """Build the error of a node."""
-        return ProgramError(self.file, getattr(node.meta, "line", None), sentence)
-
     def slot(self, name: str) -> int:
         """Return the slot of a global; create it at first use."""
         if name not in self.globals:
@@ -401,198 +333,310 @@ class Runtime:
             self.values.append(UNSET)
         return self.globals[name]
 
+    def known(self, names: Iterable[str], line: int) -> None:
+        """Refuse to assign to functions."""
+        for name in names:
+            if name in self.functions or name in self.builtins:
+                raise Fault(f"{name!r} is a function, and is assigned a value", line)
 
-class Expressions:
-    """Compiles the expressions of one function."""
 
-    def __init__(self, runtime: Runtime, local: tuple[str, ...]) -> None:
-        self.runtime = runtime
+class _Script(Reader):
+    """Reads the statements of one function; every one becomes a function of a frame as soon as it is read."""
+
+    operators = Operators(
+        Level(("or", "xor")), Level(("and",)), Level(prefix=("not",)),
+        Level(("==", "!=", "<", ">", "<=", ">="), chain=False), Level(("+", "-")), Level(("*", "/", "%")),
+        Level(prefix=("+", "-")),
+    )  # fmt: skip
+
+    def __init__(self, runtime: Runtime, tokens: list[Token], at: int, local: Sequence[str] = ()) -> None:
+        super().__init__(tokens)
+        self.runtime, self.at = runtime, at
         self.locals = {name: k + 1 for k, name in enumerate(local)}
         self.size = len(local) + 1
         self.pauses: list[Pause] = []
+        self.loops = 0
 
-    def compile(self, node: Node) -> Expression:
-        """Compile an expression."""
-        made: Expression = getattr(self, "_" + str(node.data))(node)
-        return made
+    def missing(self, *keys: str) -> str:
+        return _unexpected(self.next, "expected " + ", ".join("a line end" if key == "\n" else key for key in keys[:6]))
 
-    def temporary(self) -> int:
-        """Make a slot that has no name."""
-        self.size += 1
-        return self.size - 1
+    def name(self) -> str:
+        if self.next.kind != "name" or self.next.key:
+            self.fail(self.missing("a name"))
+        return self.take().text
 
-    def _constant(self, value: Any) -> Expression:
-        return Expression(lambda f: value, value, truth=isinstance(value, bool))
+    # ---- statements
 
-    def _integer(self, node: Node) -> Expression:
-        value = int(str(node.children[0]), 0 if str(node.children[0]).startswith("0x") else 10)
-        if value >= LARGEST:
-            raise self.runtime.fail(node, f"{value} exceeds the 32 bits of an integer; write {value}.0")
-        return self._constant(value)
+    def block(self, *closers: str) -> tuple[Statement, str]:
+        """Read statements up to one of some words, which is taken."""
+        made: list[Statement] = []
+        while True:
+            while self.accept("\n", "$"):
+                pass
+            if closer := self.accept(*closers):
+                return _sequence(self.runtime.guard, made), closer
+            made.append(self.statement())
+            if not self.sees("\n", "$", *closers):
+                self.fail(self.missing("\n", *closers))
 
-    def _float(self, node: Node) -> Expression:
-        return self._constant(float(str(node.children[0])))
+    def suite(self, *closers: str) -> tuple[Statement, str]:
+        self.expect(":")
+        return self.block(*closers)
 
-    def _string(self, node: Node) -> Expression:
-        return self._constant(Text(str(node.children[0])[1:-1]))
+    def statement(self) -> Statement:
+        known: dict[str, Callable[[], Statement]] = {
+            "def": self.define, "thread": self.define, "sec": self.define, "while": self.whilst, "if": self.branch,
+            "return": self.give, "break": self.leave, "continue": self.leave, "halt": self.halt, "kill": self.kill,
+            "join": self.join, "pass": _nothing, "enter_critical": _nothing, "exit_critical": _nothing,
+        }  # fmt: skip
+        line, pauses, self.pauses = self.next.line, self.pauses, []
+        bare, word = False, self.accept(*known)
+        if word:
+            made = known[word]()
+        else:
+            made, bare = self.assignment()
+        mine, self.pauses = self.pauses, pauses
+        if mine:
+            made = _after(mine, made, bare=bare)
+        return Statement(made.run, made.waits, line)
 
-    def _true(self, node: Node) -> Expression:
-        return self._constant(True)
+    def assignment(self) -> tuple[Statement, bool]:
+        """Read PLACE = VALUE or a call, which is told."""
+        line, scope = self.next.line, self.accept("global", "local")
+        place = self.expression()
+        if self.accept("="):
+            value = self.expression()
+            if place.assign is None or (scope and not place.name):
+                raise Fault("only variables, their items and members are assigned values", line)
+            return Statement(place.assign(_aliased(value.run) if value.name else value.run)), False
+        if scope and place.name:
+            return _nothing(), False
+        if not place.call:
+            raise Fault("a value that nothing is done with", line)
 
-    def _false(self, node: Node) -> Expression:
-        return self._constant(False)
+        def call(f: Frame) -> None:
+            place.run(f)
 
-    def _name(self, node: Node) -> Expression:
-        name = str(node.children[0])
+        return Statement(call), True
+
+    def define(self) -> Statement:
+        if self.tokens[self.at - 1].key == "sec":
+            raise Fault("a secondary program inside of a program", self.tokens[self.at - 1].line)
+        function = self.runtime.functions[self.name()]
+        self.at = function.end + 1
+
+        def define(f: Frame) -> None:
+            function.defined = True
+
+        return Statement(define)
+
+    def give(self) -> Statement:
+        run = (lambda f: None) if self.sees("\n", "end", "elif", "else") else self.expression().run
+
+        def leave(f: Frame) -> str:
+            f[0] = run(f)
+            return RETURN
+
+        return Statement(leave)
+
+    def leave(self) -> Statement:
+        word = self.tokens[self.at - 1]
+        if self.loops == 0:
+            raise Fault(f"{word.key} outside of a loop", word.line)
+        signal = BREAK if word.key == "break" else CONTINUE
+        return Statement(lambda f: signal)
+
+    def halt(self) -> Statement:
+        def halt(f: Frame) -> None:
+            raise Halt
+
+        return Statement(halt)
+
+    def kill(self) -> Statement:
+        run = self.expression().run
+        return Statement(lambda f: _thread_of(run(f)).kill())
+
+    def join(self) -> Statement:
+        run = self.expression().run
+
+        def join(f: Frame) -> Steps:
+            thread = _thread_of(run(f))
+            while thread.alive:
+                yield 1
+
+        return Statement(join, waits=True)
+
+    def test(self) -> Run:
+        """Read a condition."""
+        line, condition = self.next.line, self.expression()
+        if condition.is_constant and not condition.truth:
+            raise Fault(f"a condition is {shown(condition.constant)}, expected True or False", line)
+        run = condition.run
+        return lambda f: truth(run(f))
+
+    def whilst(self) -> Statement:
+        pauses, self.pauses = self.pauses, []
+        test = self.test()
+        mine, self.pauses = self.pauses, pauses
+        self.loops += 1
+        body, _ = self.suite("end")
+        self.loops -= 1
+        spend = self.runtime.passes.spend
+        if mine or body.waits:
+            return Statement(_slow_loop(mine, test, body, spend), waits=True)
+        return Statement(loop(test, body.run, spend))
+
+    def branch(self) -> Statement:
+        branches: list[tuple[Run | None, Statement]] = []
+        word = "elif"
+        while word == "elif":
+            test = self.test()
+            body, word = self.suite("elif", "else", "end")
+            branches.append((test, body))
+        if word == "else":
+            branches.append((None, self.suite("end")[0]))
+        if any(body.waits for _, body in branches):
+            return Statement(_slow_choice(branches), waits=True)
+        return Statement(choice([(test, body.run) for test, body in branches]))
+
+    # ---- expressions
+
+    def operand(self) -> Expression:
+        token = self.next
+        found = self.primary()
+        while self.sees("[", ".", "("):
+            if self.sees("("):
+                raise Fault("a call to something outside of the controller cannot be followed", token.line)
+            found = self.item(found.run) if self.accept("[") else self.member(found.run)
+        return found
+
+    def primary(self) -> Expression:
+        kind, text, line, key = token = self.take()
+        if kind in ("float", "int", "string") or key in ("True", "False"):
+            value = _literal(token)
+            return Expression(lambda f: value, value, truth=isinstance(value, bool))
+        if key == "(":
+            inner: Expression = self.expression()
+            self.expect(")")
+            return Expression(inner.run, inner.constant, inner.local, inner.truth)
+        if key == "[":
+            runs = self.items()
+            return Expression(lambda f: Array([storable(run(f)) for run in runs]))
+        if key == "p[":
+            runs = self.items()
+            if len(runs) != 6:
+                raise Fault(f"a pose has 6 numbers, not {len(runs)}", line)
+            return Expression(lambda f: Pose([number(run(f)) for run in runs]))
+        if key == "run":
+            return self.start(line)
+        if kind != "name" or key:
+            raise Fault(_unexpected(token, "expected a value"), line)
+        return self.invoke(text, line) if self.accept("(") else self.variable(text, line)
+
+    def items(self) -> list[Run]:
+        runs = [] if self.sees("]") else [value.run for value in self.listed(self.expression)]
+        self.expect("]")
+        return runs
+
+    def variable(self, name: str, line: int) -> Expression:
         if name in self.locals:
             k = self.locals[name]
-            return Expression(lambda f: f[k], local=k)
+
+            def assign(run: Run) -> Run:
+                return _storing(lambda f: f, k, run)
+
+            return Expression(lambda f: f[k], local=k, name=name, assign=assign)
         if name not in self.runtime.globals:
-            raise self.runtime.fail(node, f"nothing is called {name!r}")
-        values, k = self.runtime.values, self.runtime.globals[name]
-        return Expression(lambda f: values[k])
+            raise Fault(f"nothing is called {name!r}", line)
+        values, j = self.runtime.values, self.runtime.globals[name]
+        return Expression(lambda f: values[j], name=name, assign=lambda run: _storing(lambda f: values, j, run))
 
-    def _list(self, node: Node) -> Expression:
-        runs = self._items(node.children[0])
-        return Expression(lambda f: Array([storable(run(f)) for run in runs]))
+    def item(self, fetch: Run) -> Expression:
+        """Read [INDEX] or [ROW, COLUMN] of a list."""
+        *row, at = self.items()
+        values = fetch if not row else lambda f: item(fetch(f), row[0](f))
+        return Expression(
+            lambda f: item(values(f), at(f)), assign=lambda run: lambda f: put(values(f), at(f), storable(run(f)))
+        )
 
-    def _pose(self, node: Node) -> Expression:
-        runs = self._items(node.children[1])
-        if len(runs) != 6:
-            raise self.runtime.fail(node, f"a pose has 6 numbers, not {len(runs)}")
-        return Expression(lambda f: Pose([number(run(f)) for run in runs]))
+    def member(self, fetch: Run) -> Expression:
+        self.expect(".")
+        name = self.name()
 
-    def _items(self, node: Any) -> list[Run]:
-        return [] if node is None else [self.compile(child).run for child in node.children]
-
-    def _index(self, node: Node) -> Expression:
-        values, index = (self.compile(child) for child in node.children)
-        fetch, at = values.run, index.run
-        return Expression(lambda f: item(fetch(f), at(f)))
-
-    def _cell(self, node: Node) -> Expression:
-        fetch, row, column = (self.compile(child).run for child in node.children)
-        return Expression(lambda f: item(item(fetch(f), row(f)), column(f)))
-
-    def _member(self, node: Node) -> Expression:
-        fetch, name = self.compile(node.children[0]).run, str(node.children[1])
-
-        def run(f: Frame) -> Any:
+        def struct(f: Frame) -> Any:
             value = fetch(f)
             if not isinstance(value, Struct) or name not in value:
                 raise Fault(f"no structure with a member {name!r}")
-            return value[name]
+            return value
 
-        return Expression(run)
+        def assign(run: Run) -> Run:
+            def set_member(f: Frame) -> None:
+                struct(f)[name] = storable(run(f))
 
-    def _sign(self, node: Node) -> Expression:
-        operand = self._number(node.children[1])
-        run = operand.run
-        if node.children[0] == "+":
-            return operand
-        if operand.is_constant:
-            return self._constant(-operand.constant)
-        return Expression(lambda f: -run(f))
+            return set_member
 
-    def _number(self, node: Any) -> Expression:
-        operand = self.compile(node)
-        if operand.truth or isinstance(operand.constant, str):
-            raise self.runtime.fail(node, "an operation for numbers is given truth or text")
-        return operand
+        return Expression(lambda f: struct(f)[name], assign=assign)
 
-    def _arithmetic(self, node: Node) -> Expression:
-        weighted = self._weighted(node)
-        if weighted is not None:
-            return weighted
-        a, b = (self._number(node.children[k]) for k in (0, 2))
-        return Expression(_binary(ARITHMETIC[str(node.children[1])], a, b))
+    def joined(self, sign: Token, left: Expression | None, right: Expression) -> Expression:
+        x, op = right.run, sign.key
+        if op == "not":
+            return Expression(lambda f: not truth(x(f)), truth=True)
+        if left is None:
+            _numbers(sign.line, right)
+            if op == "+":
+                return right
+            value = -right.constant if right.is_constant else UNSET
+            return Expression((lambda f: -x(f)) if value is UNSET else (lambda f: value), value)
+        a = left.run
+        if op == "and":
+            return Expression(lambda f: truth(a(f)) and truth(x(f)), truth=True)
+        if op == "or":
+            return Expression(lambda f: truth(a(f)) or truth(x(f)), truth=True)
+        if op == "xor":
+            return Expression(lambda f: truth(a(f)) is not truth(x(f)), truth=True)
+        if op in COMPARISONS:
+            return Expression(_binary(COMPARISONS[op], left, right), truth=True)
+        _numbers(sign.line, left, right)
+        return _weighted(op, left, right) or Expression(_binary(ARITHMETIC[op], left, right))
 
-    def _weighted(self, node: Node) -> Expression | None:
-        """x ± c1 v1 ± c2 v2 ..., with constants c and local variables v, from left to right as written."""
-        terms: list[tuple[float, int]] = []
-        at: Any = node
-        while at.data == "arithmetic" and at.children[1] in ("+", "-"):
-            term = self._term(at.children[2])
-            if term is None:
-                break
-            terms.append((-term[0] if at.children[1] == "-" else term[0], term[1]))
-            at = at.children[0]
-        if len(terms) < 2:
-            return None
-        terms.reverse()
-        first = self._number(at).run
+    # ---- calls
 
-        def run(f: Frame) -> Any:
-            total = first(f)
-            for c, k in terms:
-                total = total + c * f[k]
-            return total
-
-        return Expression(run)
-
-    def _term(self, node: Any) -> tuple[float, int] | None:
-        if node.data != "arithmetic" or node.children[1] != "*" or node.children[0].data != "float":
-            return None
-        name = str(node.children[2].children[0]) if node.children[2].data == "name" else ""
-        return (float(str(node.children[0].children[0])), self.locals[name]) if name in self.locals else None
-
-    def _compare(self, node: Node) -> Expression:
-        a, b = (self.compile(node.children[k]) for k in (0, 2))
-        return Expression(_binary(COMPARISONS[str(node.children[1])], a, b), truth=True)
-
-    def _logical(self, node: Node) -> Expression:
-        a, b = (self.compile(node.children[k]).run for k in (0, 2))
-        word = str(node.children[1])
-        if word == "and":
-            return Expression(lambda f: truth(a(f)) and truth(b(f)), truth=True)
-        if word == "or":
-            return Expression(lambda f: truth(a(f)) or truth(b(f)), truth=True)
-        return Expression(lambda f: truth(a(f)) is not truth(b(f)), truth=True)
-
-    def _not(self, node: Node) -> Expression:
-        run = self.compile(node.children[0]).run
-        return Expression(lambda f: not truth(run(f)), truth=True)
-
-    def _named(self, node: Node) -> Expression:
-        raise self.runtime.fail(node, "a named argument is given where it has no name")
-
-    def _run(self, node: Node) -> Expression:
-        thread = self.runtime.functions.get(str(node.children[0]))
-        if thread is None or thread.node.data != "thread":
-            raise self.runtime.fail(node, f"no thread is called {str(node.children[0])!r}")
-        frame_of = self._frame_of(node, thread)
+    def start(self, line: int) -> Expression:
+        """Read the start of a thread."""
+        name = self.name()
+        thread = self.runtime.functions.get(name)
+        if thread is None or thread.kind != "thread":
+            raise Fault(f"no thread is called {name!r}", line)
+        self.expect("(")
+        frame_of = self.frame_of(thread, line)
 
         def start(f: Frame) -> Any:
             self.runtime.passes.spend()
             return self.runtime.spawn(_steps(thread, frame_of(f)))
 
-        return Expression(start)
+        return Expression(start, call=True)
 
-    def _invoke(self, node: Node) -> Expression:
-        called: Any = node.children[0]
-        if called.data != "name":
-            raise self.runtime.fail(node, "a call to something outside of the controller cannot be followed")
-        name = str(called.children[0])
+    def invoke(self, name: str, line: int) -> Expression:
         function = self.runtime.functions.get(name)
         if function is not None:
-            return self._call(node, function)
+            return self.call(function, line)
         if name not in self.runtime.builtins:
-            raise self.runtime.fail(node, f"no function is called {name!r}")
+            raise Fault(f"no function is called {name!r}", line)
         builtin = self.runtime.builtins[name]
-        run = self._builtin_call(node, name, builtin)
-        return self._paused(run, builtin=True) if builtin.waits else Expression(run)
+        run = self.builtin_call(name, builtin.call, line)
+        return self.paused(run, builtin=True) if builtin.waits else Expression(run, call=True)
 
-    def _paused(self, call: Run, *, builtin: bool) -> Expression:
-        slot = self.temporary()
+    def paused(self, call: Run, *, builtin: bool) -> Expression:
+        slot, self.size = self.size, self.size + 1
         self.pauses.append(Pause(slot, call, builtin))
-        return Expression(lambda f: f[slot])
+        return Expression(lambda f: f[slot], call=True)
 
-    def _call(self, node: Node, function: Function) -> Expression:
-        if function.node.data == "thread":
-            raise self.runtime.fail(node, f"{function.name!r} is a thread; start it with run")
-        frame_of = self._frame_of(node, function)
+    def call(self, function: Function, line: int) -> Expression:
+        if function.kind == "thread":
+            raise Fault(f"{function.name!r} is a thread; start it with run", line)
+        frame_of = self.frame_of(function, line)
         if function.waits:
-            return self._paused(lambda f: _steps(function, frame_of(f)), builtin=False)
+            return self.paused(lambda f: _steps(function, frame_of(f)), builtin=False)
         spend = self.runtime.passes.spend
 
         def run(f: Frame) -> Any:
@@ -601,55 +645,127 @@ class Expressions:
             function.body(frame)
             return frame[0]
 
-        return Expression(run)
+        return Expression(run, call=True)
 
-    def _frame_of(self, node: Node, function: Function) -> Run:
-        given, named = self._arguments(node)
-        unknown = [name for name in named if name not in function.parameters[len(given) :]]
-        if unknown or len(given) > len(function.parameters):
-            raise self.runtime.fail(node, f"{function.name} takes {', '.join(function.parameters) or 'no arguments'}")
+    def frame_of(self, function: Function, line: int) -> Run:
+        """Read the arguments of a call; they become the frame of the function."""
+        given, named = self.arguments()
         rest = function.parameters[len(given) :]
-        k = len(given)
-        missing = [name for j, name in enumerate(rest) if name not in named and function.defaults[k + j] is None]
+        if len(given) > len(function.parameters) or not set(named) <= set(rest):
+            raise Fault(f"{function.name} takes {', '.join(function.parameters) or 'no arguments'}", line)
+        defaults = dict(zip(function.parameters, function.defaults, strict=True)) | named
+        missing = [name for name in rest if defaults[name] is None]
         if missing:
-            raise self.runtime.fail(node, f"{function.name} lacks {', '.join(missing)}")
-        runs = given + [named.get(name) or function.defaults[k + j] for j, name in enumerate(rest)]
+            raise Fault(f"{function.name} lacks {', '.join(missing)}", line)
+        runs = given + [run for name in rest if (run := defaults[name])]
 
         def frame_of(f: Frame) -> Frame:
             if not function.defined:
                 raise Fault(f"{function.name} is called before its definition")
-            values = [_passed(run(f)) for run in runs]  # type: ignore[misc]
-            return [None, *values, *function.blanks]
+            return [None, *[_passed(run(f)) for run in runs], *function.blanks]
 
         return frame_of
 
-    def _arguments(self, node: Node) -> tuple[list[Run], dict[str, Run]]:
+    def arguments(self) -> tuple[list[Run], dict[str, Run]]:
         given: list[Run] = []
         named: dict[str, Run] = {}
-        arguments: Any = node.children[1]
-        for argument in [] if arguments is None else arguments.children:
-            if argument.data == "named":
-                named[str(argument.children[0])] = self.compile(argument.children[1]).run
+        while not self.accept(")"):
+            if given or named:
+                self.expect(",")
+            if self.tokens[self.at + 1].key == "=":
+                name = self.name()
+                self.expect("=")
+                named[name] = self.expression().run
             elif named:
-                raise self.runtime.fail(node, "an argument without a name follows one with a name")
+                self.fail("an argument without a name follows one with a name")
             else:
-                given.append(self.compile(argument).run)
+                given.append(self.expression().run)
         return given, named
 
-    def _builtin_call(self, node: Node, name: str, builtin: Builtin) -> Run:
-        given, named = self._arguments(node)
+    def builtin_call(self, name: str, call: Callable[..., Any], line: int) -> Run:
+        given, named = self.arguments()
         try:
-            inspect.signature(builtin.call).bind(*given, **named)
+            inspect.signature(call).bind(*given, **named)
         except TypeError:
-            takes = ", ".join(inspect.signature(builtin.call).parameters)
-            raise self.runtime.fail(node, f"{name} takes {takes or 'no arguments'}") from None
-        call = builtin.call
+            takes = ", ".join(inspect.signature(call).parameters)
+            raise Fault(f"{name} takes {takes or 'no arguments'}", line) from None
         if not named and len(given) == 1:
             only = given[0]
             return lambda f: call(only(f))
         if not named:
             return lambda f: call(*[run(f) for run in given])
         return lambda f: call(*[run(f) for run in given], **{key: run(f) for key, run in named.items()})
+
+    def parameters(self, function: Function) -> None:
+        """Read the parameters of a function: their names and defaults."""
+        names: list[str] = []
+        self.expect("(")
+        while not self.accept(")"):
+            if names:
+                self.expect(",")
+            names.append(self.name())
+            value = self.expression() if self.accept("=") else None
+            if value is not None and not value.is_constant:
+                self.fail("the value of a parameter that is not given must be a constant")
+            function.defaults.append(None if value is None else value.run)
+        function.parameters = tuple(names)
+
+
+def _unexpected(token: Token, hint: str) -> str:
+    """Say that a token is out of place."""
+    shown = token.key if token.kind == "end" else repr(token.text.strip() or "line end")
+    if token.key in ("end", _END):
+        hint = "a block lacks its end, or has one too many"
+    return f"{shown} is not expected here; {hint}"
+
+
+def _literal(token: Token) -> Any:
+    if token.kind == "float":
+        return float(token.text)
+    if token.kind == "string":
+        return Text(token.text[1:-1])
+    if token.kind == "name":
+        return token.key == "True"
+    value = int(token.text, 0 if token.text.startswith("0x") else 10)
+    if value >= LARGEST:
+        raise Fault(f"{value} exceeds the 32 bits of an integer; write {value}.0", token.line)
+    return value
+
+
+def _numbers(line: int, *operands: Expression) -> None:
+    if any(operand.truth or isinstance(operand.constant, str) for operand in operands):
+        raise Fault("an operation for numbers is given truth or text", line)
+
+
+def _weighted(op: str, left: Expression, right: Expression) -> Expression | None:
+    """x ± c1 v1 ± c2 v2 ..., with constants c and local variables v, from left to right as written."""
+    if op == "*" and type(left.constant) is float and right.local is not None:
+        return Expression(_binary(operator.mul, left, right), term=(left.constant, right.local))
+    if op not in ("+", "-") or right.term is None:
+        return None
+    c, k = right.term
+    begin, before = left.total or (left.run, ())
+    terms = (*before, (-c if op == "-" else c, k))
+
+    def run(f: Frame) -> Any:
+        total = begin(f)
+        for c, k in terms:
+            total = total + c * f[k]
+        return total
+
+    return Expression(run, total=(begin, terms))
+
+
+def _storing(holder: Callable[[Frame], list[Any]], k: int, run: Run) -> Run:
+    def assign(f: Frame) -> None:
+        value = run(f)
+        holder(f)[k] = value if type(value) is float else storable(value)
+
+    return assign
+
+
+def _nothing() -> Statement:
+    return Statement(lambda f: None)
 
 
 def _steps(function: Function, frame: Frame) -> Steps:
@@ -676,212 +792,6 @@ def _binary(op: Callable[[Any, Any], Any], a: Expression, b: Expression) -> Run:
 
 class Halt(Exception):
     """The program ends itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """Compiled statement; its `run` is a generator where it waits."""
-
-    run: Run
-    waits: bool
-    line: int | None = None
-
-
-def _declare(runtime: Runtime, suite: Node) -> None:
-    """Register globals and functions, and find out which functions wait."""
-    for name in _assigned(suite):
-        runtime.slot(name)
-    for node in suite.iter_subtrees_topdown():
-        if node.data in ("assign", "declare") and node.children[0] == "global":
-            runtime.slot(_target(node))
-        if node.data in _OWN:
-            name = str(node.children[0])
-            if name in runtime.functions or name in runtime.builtins:
-                raise runtime.fail(node, f"{name!r} is defined twice, or a function of the controller")
-            parameters = tuple(str(each.children[0]) for each in _parameters(node))
-            runtime.functions[name] = Function(name, node, parameters)
-    taken = [name for name in runtime.globals if name in runtime.functions or name in runtime.builtins]
-    if taken:
-        raise runtime.fail(suite, f"{taken[0]!r} is a function, and is assigned a value")
-    _find_waiting(runtime)
-    for function in runtime.functions.values():
-        function.defaults = [_default(runtime, node) for node in _parameters(function.node)]
-
-
-class Statements:
-    """Compiles the statements of one function."""
-
-    def __init__(self, runtime: Runtime, local: tuple[str, ...]) -> None:
-        self.runtime = runtime
-        self.expressions = Expressions(runtime, local)
-        self._loops = 0
-
-    def block(self, suite: Any) -> Statement:
-        """Compile statements one after the other."""
-        nodes = [child for child in suite.children if child.data != "label"]
-        return _sequence(self.runtime.guard, [self._statement(node) for node in nodes])
-
-    def _statement(self, node: Node) -> Statement:
-        pauses, self.expressions.pauses = self.expressions.pauses, []
-        made: Statement = getattr(self, "_" + str(node.data))(node)
-        mine, self.expressions.pauses = self.expressions.pauses, pauses
-        if mine:
-            made = _after(mine, made, bare=node.data == "call")
-        return Statement(made.run, made.waits, getattr(node.meta, "line", None))
-
-    def _condition(self, node: Any) -> Expression:
-        condition = self.expressions.compile(node)
-        if condition.is_constant and not condition.truth:
-            raise self.runtime.fail(node, f"a condition is {shown(condition.constant)}, expected True or False")
-        return condition
-
-    def _function(self, node: Node) -> Statement:
-        function = self.runtime.functions[str(node.children[0])]
-
-        def define(f: Frame) -> None:
-            function.defined = True
-
-        return Statement(define, waits=False)
-
-    _thread = _function
-
-    def _secondary(self, node: Node) -> Statement:
-        raise self.runtime.fail(node, "a secondary program inside of a program")
-
-    def _call(self, node: Node) -> Statement:
-        if node.children[0].data not in ("invoke", "run"):
-            raise self.runtime.fail(node, "a value that nothing is done with")
-        run = self.expressions.compile(node.children[0]).run
-
-        def call(f: Frame) -> None:
-            run(f)
-
-        return Statement(call, waits=False)
-
-    def _assign(self, node: Node) -> Statement:
-        target: Any = node.children[1]
-        value: Any = node.children[2]
-        run = (
-            _aliased(self.expressions.compile(value).run)
-            if value.data == "name"
-            else self.expressions.compile(value).run
-        )
-        if target.data == "name":
-            return Statement(self._to_name(str(target.children[0]), run), waits=False)
-        if node.children[0] is not None or target.data not in ("index", "cell", "member"):
-            raise self.runtime.fail(node, "only variables, their items and members are assigned values")
-        return Statement(self._to_part(target, run), waits=False)
-
-    def _to_name(self, name: str, run: Run) -> Run:
-        if name in self.expressions.locals:
-            k = self.expressions.locals[name]
-
-            def assign(f: Frame) -> None:
-                value = run(f)
-                f[k] = value if type(value) is float else storable(value)
-
-            return assign
-        values, j = self.runtime.values, self.runtime.globals[name]
-
-        def assign_global(f: Frame) -> None:
-            value = run(f)
-            values[j] = value if type(value) is float else storable(value)
-
-        return assign_global
-
-    def _to_part(self, target: Any, run: Run) -> Run:
-        fetch = self.expressions.compile(target.children[0]).run
-        if target.data == "member":
-            name = str(target.children[1])
-
-            def set_member(f: Frame) -> None:
-                value = fetch(f)
-                if not isinstance(value, Struct) or name not in value:
-                    raise Fault(f"no structure with a member {name!r}")
-                value[name] = storable(run(f))
-
-            return set_member
-        at = self.expressions.compile(target.children[-1]).run
-        if target.data == "cell":
-            row = self.expressions.compile(target.children[1]).run
-            return lambda f: put(item(fetch(f), row(f)), at(f), storable(run(f)))
-        return lambda f: put(fetch(f), at(f), storable(run(f)))
-
-    def _declare(self, node: Node) -> Statement:
-        return Statement(lambda f: None, waits=False)
-
-    _pass = _critical = _declare
-
-    def _return(self, node: Node) -> Statement:
-        value: Any = node.children[0]
-        run = (lambda f: None) if value is None else self.expressions.compile(value).run
-
-        def leave(f: Frame) -> str:
-            f[0] = run(f)
-            return RETURN
-
-        return Statement(leave, waits=False)
-
-    def _break(self, node: Node) -> Statement:
-        return self._jump(node, BREAK)
-
-    def _continue(self, node: Node) -> Statement:
-        return self._jump(node, CONTINUE)
-
-    def _jump(self, node: Node, signal: str) -> Statement:
-        if self._loops == 0:
-            raise self.runtime.fail(node, f"{node.data} outside of a loop")
-        return Statement(lambda f: signal, waits=False)
-
-    def _halt(self, node: Node) -> Statement:
-        def halt(f: Frame) -> None:
-            raise Halt
-
-        return Statement(halt, waits=False)
-
-    def _kill(self, node: Node) -> Statement:
-        run = self.expressions.compile(node.children[0]).run
-
-        def kill(f: Frame) -> None:
-            _thread_of(run(f)).kill()
-
-        return Statement(kill, waits=False)
-
-    def _join(self, node: Node) -> Statement:
-        run = self.expressions.compile(node.children[0]).run
-
-        def join(f: Frame) -> Steps:
-            thread = _thread_of(run(f))
-            while thread.alive:
-                yield 1
-
-        return Statement(join, waits=True)
-
-    def _while(self, node: Node) -> Statement:
-        pauses, self.expressions.pauses = self.expressions.pauses, []
-        condition = self._condition(node.children[0]).run
-        mine, self.expressions.pauses = self.expressions.pauses, pauses
-        self._loops += 1
-        body = self.block(node.children[1])
-        self._loops -= 1
-        spend = self.runtime.passes.spend
-        if mine or body.waits:
-            return Statement(_slow_loop(mine, condition, body, spend), waits=True)
-        return Statement(loop(lambda f: truth(condition(f)), body.run, spend), waits=False)
-
-    def _if(self, node: Node) -> Statement:
-        parts: list[Any] = [part for part in node.children[2:] if part is not None]
-        branches = [(self._test(node.children[0]), self.block(node.children[1]))]
-        for part in parts:
-            test = None if part.data == "else" else self._test(part.children[0])
-            branches.append((test, self.block(part.children[-1])))
-        if any(block.waits for _, block in branches):
-            return Statement(_slow_choice(branches), waits=True)
-        return Statement(choice([(test, block.run) for test, block in branches]), waits=False)
-
-    def _test(self, node: Any) -> Run | None:
-        condition = self._condition(node).run
-        return lambda f: truth(condition(f))
 
 
 def _thread_of(value: Any) -> Any:
@@ -965,14 +875,14 @@ def _paused(pauses: list[Pause], f: Frame) -> Steps:
             f[pause.slot] = yield from pause.call(f)
 
 
-def _slow_loop(pauses: list[Pause], condition: Run, body: Statement, spend: Any) -> Run:
+def _slow_loop(pauses: list[Pause], test: Run, body: Statement, spend: Any) -> Run:
     run, waits = body.run, body.waits
 
     def loop(f: Frame) -> Steps:
         while True:
             if pauses:
                 yield from _paused(pauses, f)
-            if not truth(condition(f)):
+            if not test(f):
                 return None
             spend()
             signal = (yield from run(f)) if waits else run(f)
@@ -1048,38 +958,40 @@ class Clock:
         return True
 
 
-_OWN = ("function", "thread", "secondary")
-
-
 def load(text: str, file: str, builtins: Mapping[str, Builtin]) -> tuple[Runtime, Steps]:
     """Compile a program; the generator runs its main thread."""
+    runtime = Runtime(file, builtins)
     try:
-        runtime = Runtime(file, builtins)
-        return runtime, _main(runtime, parse(text, file))
+        return runtime, _main(runtime, _tokens(text))
+    except Fault as fault:
+        raise ProgramError(file, fault.line, fault.sentence) from None
     except RecursionError:
         raise ProgramError(file, None, "expressions or blocks lie too deep in one another") from None
 
 
-def _main(runtime: Runtime, tree: Node) -> Steps:
-    suite: Any = tree.children[0]
-    statements = [child for child in suite.children if child.data != "label"]
-    if not statements:
-        raise ProgramError(runtime.file, None, "there is no program in it")
-    if len(statements) == 1 and statements[0].data in ("function", "secondary"):
-        secondary = statements[0].data == "secondary"
-        suite = _body(statements[0])  # the program itself, which is not called
+def _main(runtime: Runtime, tokens: list[Token]) -> Steps:
+    program, functions = _outline(tokens)
+    bare = [k for k, token in enumerate(tokens) if token.key not in ("\n", "$")]
+    if len(bare) == 1:
+        raise Fault("there is no program in it")
+    only = functions[0] if functions else program
+    alone = only.kind in ("def", "sec") and (bare[0] + 2, bare[-2]) == (only.at, only.end)
+    if alone:  # the program itself, which is not called
+        program, functions = only, functions[1:]
+    _declare(runtime, tokens, program, functions)
+    for function in functions:
+        _compile(runtime, tokens, function)
+    main = _Script(runtime, tokens, program.at)
+    if alone:
+        main.parameters(Function(program.name, program.kind))
+        body, _ = main.suite("end")
     else:
-        secondary = False
-    _declare(runtime, suite)
-    for function in runtime.functions.values():
-        _compile(runtime, function)
-    main = Statements(runtime, ())
-    body = main.block(suite)
-    if secondary and body.waits:
-        raise runtime.fail(tree, "a secondary program moves or waits, which only the program itself may")
+        body, _ = main.block(_END)
+    if program.kind == "sec" and body.waits:
+        raise Fault("a secondary program moves or waits, which only the program itself may", tokens[bare[0]].line)
 
     def steps() -> Steps:
-        frame: Frame = [UNSET] * main.expressions.size
+        frame: Frame = [UNSET] * main.size
         if body.waits:
             yield from body.run(frame)
         else:
@@ -1088,84 +1000,67 @@ def _main(runtime: Runtime, tree: Node) -> Steps:
     return steps()
 
 
-def _body(node: Node) -> Any:
-    return node.children[-1]
+def _outline(tokens: list[Token]) -> tuple[Function, list[Function]]:
+    """Find the functions, and the names that each of them, and the program itself, assigns and calls."""
+    program = Function("", "")
+    functions: list[Function] = []
+    inside, opened = [program], []  # functions; the words of open blocks
+    for k, (kind, text, _, key) in enumerate(tokens[:-1]):
+        before, after = tokens[k - 1].key if k else "\n", tokens[k + 1].key
+        if key in (*_OWN, "while", "if"):
+            opened.append(key)
+        if key in _OWN:
+            functions.append(Function(tokens[k + 1].text, key, k + 2))
+            inside.append(functions[-1])
+        elif key == "end":
+            if not opened:
+                raise Fault(_unexpected(tokens[k], ""), tokens[k].line)
+            if opened.pop() in _OWN:
+                inside.pop().end = k
+        elif key == "join":
+            inside[-1].called.add(key)
+        elif kind == "name" and not key and after == "(" and before not in (*_OWN, "run", "."):
+            inside[-1].called.add(text)
+        elif kind == "name" and not key and (before in ("global", "local") or (after == "=" and before in "\n:")):
+            inside[-1].assigned[text] = None
+            if before == "global":
+                program.assigned[text] = None
+            elif before == "local":
+                inside[-1].local.add(text)
+    if opened:
+        raise Fault(_unexpected(tokens[-1], ""), tokens[-1].line)
+    return program, functions
 
 
-def _parameters(node: Node) -> list[Any]:
-    listed: Any = node.children[1] if node.data == "function" else None
-    return [] if listed is None else list(listed.children)
-
-
-def _default(runtime: Runtime, parameter: Node) -> Run | None:
-    value: Any = parameter.children[1]
-    if value is None:
-        return None
-    expression = Expressions(runtime, ()).compile(value)
-    if not expression.is_constant:
-        raise runtime.fail(parameter, "the value of a parameter that is not given must be a constant")
-    return expression.run
-
-
-def _find_waiting(runtime: Runtime) -> None:
-    calls = {name: _calls(function.node) for name, function in runtime.functions.items()}
+def _declare(runtime: Runtime, tokens: list[Token], program: Function, functions: list[Function]) -> None:
+    """Register globals and functions, and find out which functions wait."""
+    for name in program.assigned:
+        runtime.slot(name)
+    for function in functions:
+        if function.name in runtime.functions or function.name in runtime.builtins:
+            raise Fault(
+                f"{function.name!r} is defined twice, or a function of the controller", tokens[function.at].line
+            )
+        runtime.functions[function.name] = function
+    runtime.known(runtime.globals, tokens[0].line)
     waiting = {name for name, builtin in runtime.builtins.items() if builtin.waits} | {"join"}
-    grows = True
-    while grows:
-        grows = False
-        for name, called in calls.items():
-            if name not in waiting and called & waiting:
-                waiting.add(name)
-                grows = True
-    for name, function in runtime.functions.items():
-        function.waits = name in waiting
+    while found := [each for each in functions if not each.waits and each.called & waiting]:
+        for function in found:
+            function.waits = True
+            waiting.add(function.name)
+    for function in functions:
+        _Script(runtime, tokens, function.at).parameters(function)
 
 
-def _within(node: Node) -> Iterator[Node]:
-    """List the nodes of a body, without those of functions in it."""
-    for child in node.children:
-        if hasattr(child, "data"):
-            yield child
-            if child.data not in _OWN:
-                yield from _within(child)
-
-
-def _calls(node: Node) -> set[str]:
-    found = set()
-    for child in _within(node):
-        if child.data == "join":
-            found.add("join")
-        called: Any = child.children[0] if child.data == "invoke" else None
-        if called is not None and called.data == "name":
-            found.add(str(called.children[0]))
-    return found
-
-
-def _target(node: Node) -> str:
-    """Name the variable that is assigned or declared; nothing, where it is an item or a member of one."""
-    target: Any = node.children[1]
-    if node.data == "declare":
-        return str(target)
-    return str(target.children[0]) if target.data == "name" else ""
-
-
-def _assigned(node: Node) -> list[str]:
-    names = [_target(child) for child in _within(node) if child.data in ("assign", "declare")]
-    return list(dict.fromkeys(name for name in names if name))
-
-
-def _compile(runtime: Runtime, function: Function) -> None:
-    node = function.node
-    declared = {_target(x) for x in _within(node) if x.data in ("assign", "declare") and x.children[0] == "local"}
-    own = [name for name in _assigned(node) if name in declared or name not in runtime.globals]
-    names = dict.fromkeys([*function.parameters, *own])
-    clash = [name for name in names if name in runtime.functions or name in runtime.builtins]
-    if clash:
-        raise runtime.fail(node, f"{clash[0]!r} is a function, and is assigned a value")
-    compiler = Statements(runtime, tuple(names))
-    body = compiler.block(_body(node))
+def _compile(runtime: Runtime, tokens: list[Token], function: Function) -> None:
+    own = [name for name in function.assigned if name in function.local or name not in runtime.globals]
+    names = tuple(dict.fromkeys([*function.parameters, *own]))
+    runtime.known(names, tokens[function.at].line)
+    script = _Script(runtime, tokens, function.at, names)
+    script.parameters(Function(function.name, function.kind))
+    body, _ = script.suite("end")
     function.body = _generating(body.run) if function.waits and not body.waits else body.run
-    function.blanks = (UNSET,) * (compiler.expressions.size - 1 - len(function.parameters))
+    function.blanks = (UNSET,) * (script.size - 1 - len(function.parameters))
 
 
 def _generating(run: Run) -> Run:

@@ -10,7 +10,7 @@ from typing import Any
 
 from excitor.design.programs import runtime
 from excitor.design.programs.runtime import BREAK, RETURN, Fault, Guard, Level, Operators, Reader, Run, Token
-from excitor.design.programs.target import ProgramError
+from excitor.design.programs.target import ProgramError, file_in
 
 _TOKEN = re.compile(
     r"""(?P<blank>[ \t\r]+|//[^\n]*)|(?P<end>\n|;)|(?P<num>\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+)|(?P<string>"[^"\n]*")"""
@@ -83,9 +83,7 @@ def read(files: Mapping[str, str], name: str) -> Application:
 
 
 def _parse(files: Mapping[str, str], file: str, root: str) -> ET.Element:
-    if file not in files:
-        raise ProgramError(file, None, "the application's folder has no such file")
-    text = files[file].removeprefix("\ufeff")
+    text = file_in(files, file).removeprefix("\ufeff")
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise ProgramError(file, None, "document types and entities are not read")
     try:

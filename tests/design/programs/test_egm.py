@@ -230,7 +230,7 @@ def test_it_does_not_begin_where_something_is_wrong(plan, given, reason):
 
 
 @pytest.mark.parametrize("egm", [0, 1, 2])
-def test_until_guided_motion_runs_it_is_told_where_it_stands(plan, egm):
+def test_until_guided_motion_runs_the_present_pose_is_commanded(plan, egm):
     client, away = client_of(plan), np.array([0.4, -0.3, 0.2, 0.0, -0.45, 0.1])
     for n in range(300):
         here = home(plan) + (0.5 + 0.001 * (n % 3)) * away
@@ -244,7 +244,7 @@ def test_until_guided_motion_runs_it_is_told_where_it_stands(plan, egm):
     assert (client.state, client.reason, client.rows[0][0]) == ("align", "", 0)
 
 
-def test_states_that_are_undefined_or_not_told_are_no_reason_to_refuse(plan):
+def test_states_that_are_undefined_or_not_reported_are_no_reason_to_refuse(plan):
     client, whole = client_of(plan), packet(home(plan))
     undefined = whole.replace(b"\x42\x02\x08\x02", b"\x42\x02\x08\x00")  # rapidExecState
     untold = whole.replace(b"\x2a\x02\x08\x03", b"")  # mciState
@@ -375,7 +375,7 @@ def test_a_run_that_jumps_is_refused(plan):
         EgmClient(Run(data))
 
 
-def test_the_log_tells_everything(plan, tmp_path):
+def test_the_log_reports_everything(plan, tmp_path):
     client, robot = client_of(plan, torque=7), FakeController([float(x) for x in home(plan)])
     for n in range(1601):  # the first one only starts it
         answer = client.answer(robot.packet(), 0.004 * n + 10.0)

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.constraints import Constraints, row_limits, row_values
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.programs.interpolate import alike, executed, looked_at, part_of, spacing_for
 from excitor.design.programs.plan import Stretches
 from excitor.design.programs.target import Execution, Stretch, Target, rounded, table_times, to_axes
 from excitor.robots.base import base_parameters
-from excitor.robots.cell import Scene, Shape, Zone, clearances
+from excitor.robots.cell import Scene, Shape, Zone, clearances, tool_speeds
 from excitor.robots.dynamics import inverse_dynamics, regressor
 from excitor.robots.gram import condition_number, stack
 from excitor.robots.inertia import translation
@@ -80,15 +80,16 @@ def unbounded(plan):
 @pytest.fixture(scope="module")
 def peaks(plan, unbounded):
     """Largest values of the planned motion on a fine grid, by kind of row."""
-    constraints = replace(unbounded, tool_speed=1e6)
-    rows, worst = row_limits(plan.robot, constraints), []
+    worst = []
     for name in Stretches:
         t = np.linspace(0.0, plan.stretch(name).duration, 20_001)
         motion = Motion(*(plan.stretch(name).at(t, order) for order in range(3)))
         jerk, tau = plan.stretch(name).at(t, 3), inverse_dynamics(plan.robot, motion)
-        worst.append(row_values(plan.robot, constraints, motion, jerk=jerk, tau=tau))
-    values = np.max(worst, axis=0)
-    return {kind: values[[k == kind for k in rows.kinds]] for kind in dict.fromkeys(rows.kinds)}
+        sizes = [np.abs(x).max(axis=0) for x in (motion.dq, motion.ddq, jerk, tau)]
+        position = np.concatenate([motion.q.max(axis=0), -motion.q.min(axis=0)])
+        worst.append([position, *sizes, tool_speeds(plan.robot, motion).max(keepdims=True)])
+    kinds = ("position", "velocity", "acceleration", "jerk", "torque", "tool speed")
+    return {kind: np.max([values[k] for values in worst], axis=0) for k, kind in enumerate(kinds)}
 
 
 def limited(unbounded, kind, values):
@@ -118,8 +119,8 @@ def test_positions_may_touch_their_limits(plan, unbounded, peaks, how):
     assert run(plan, how, constraints=limited(unbounded, "position", touching)).limits_hold
     narrow = touching + (1e-3 if how in ("spline", "blend") else 3e-5) * np.array([1.0, -1.0])
     broken = run(plan, how, constraints=limited(unbounded, "position", narrow)).broken
-    assert any("highest position" in sentence and "rad, limit" in sentence for sentence in broken)
-    assert any("lowest position" in sentence for sentence in broken)
+    assert any(" upper reaches" in sentence and "rad, limit" in sentence for sentence in broken)
+    assert any(" lower reaches" in sentence for sentence in broken)
 
 
 @pytest.mark.parametrize(("how", "seen"), [("commands", 5e-4), ("quintic", 5e-4), ("spline", 5e-4), ("blend", 0.01)])

@@ -111,7 +111,7 @@ def test_refuses_what_it_cannot_write(plan_of):
         tp.emit(slow, "p", None)
 
 
-def test_a_dry_plan_says_so(plan_of):
+def test_a_dry_plan_states_it(plan_of):
     assert "DRY RUN" in tp.emit(replace(plan_of(), dry=True), "p", None)["p.ls"]
 
 

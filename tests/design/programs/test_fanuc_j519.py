@@ -309,7 +309,7 @@ def _serve(far, robot):
             packet = struct.pack(">II", 200, 3)
 
 
-def test_a_dry_plan_says_so(plan_of):
+def test_a_dry_plan_states_it(plan_of):
     assert "DRY RUN" in fanuc_j519.emit(replace(planning(plan_of), dry=True), "p", None)["p.ls"]
 
 
@@ -386,7 +386,7 @@ def test_a_robot_may_follow_late(plan_of):
     assert "J1 is 8.0 deg" in client._astray([2.0 * 11] * 6)
 
 
-def test_an_older_controller_tells_its_limits_in_version_1(plan_of):
+def test_an_older_controller_reports_its_limits_in_version_1(plan_of):
     client, robot = client_and_robot(planning(plan_of), capable=False, limits_version=1)
     check.over_loopback(client, robot)
     assert client.message == ""

@@ -268,7 +268,7 @@ def test_the_last_fraction_of_a_degree_to_home_is_made_smoothly(plan_of):
     assert np.abs(np.diff(homing, axis=0)).max() / 1e-3 < 0.03  # rad/s
 
 
-def test_a_small_offset_at_a_stretch_fades_and_a_large_one_stops(plan_of):
+def test_a_small_offset_at_a_segment_fades_and_a_large_one_stops(plan_of):
     for off, words in ((5e-4, ""), (2e-3, "nothing more will move")):
         robot = FakeRobot([off] * 7)
         try:

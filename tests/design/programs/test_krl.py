@@ -136,7 +136,7 @@ def test_refusals_come_before_any_motion(plan_of, given, told):
 
 
 @pytest.mark.parametrize(("delay", "halted"), [(0.25, ""), (9.9, ""), (np.inf, "the trace does not start")])
-def test_a_trace_that_does_not_start_is_told(plan_of, monkeypatch, delay, halted):
+def test_a_trace_that_does_not_start_is_reported(plan_of, monkeypatch, delay, halted):
     plan = plan_of()
     monkeypatch.setattr(KrlRobot, "trace_delay", delay)
     execution = check.execute(emitted(plan), "excitation", machine_of(plan))

@@ -115,7 +115,7 @@ def test_refusals_come_before_any_motion(plan_of, given, told):
     assert not execution.stretches
 
 
-def test_the_page_tells_how_it_is_started():
+def test_the_page_reports_how_it_is_started():
     told = " ".join(krl_rsi.TARGET.loading)
     order = ["(BCO)", "Press start again", "Sensor correction goes active", "only now the connection opens", "deselect"]
     assert [told.index(words) for words in order] == sorted(told.index(words) for words in order)

@@ -26,7 +26,7 @@ def plans(plan_of):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_file_of_a_no_go_design_says_so(plans, name):
+def test_every_file_of_a_no_go_design_states_it(plans, name):
     plain = plans[7 if name == "franka" else 6]
     stamped = package(emitter(name), [replace(plan, no_go=REASONS) for plan in plain])
     for program in stamped.programs:

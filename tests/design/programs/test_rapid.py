@@ -9,6 +9,7 @@ from excitor.design.programs.interpolate import differences, worst_position
 from excitor.design.programs.rapid import egm_controller as check
 from excitor.design.programs.rapid import move
 from excitor.design.programs.rapid.egm import TARGET, emit
+from excitor.design.programs.rapid.parse import parse
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError, in_axes, program_names, to_axes
 from excitor.design.programs.target import check as check_target
 from excitor.design.programs.verify import Judge, verify
@@ -125,7 +126,7 @@ def test_names_of_people_cannot_say_anything_in_the_language(plan_of):
         assert [line for line in text.split("\n") if not line.strip().startswith("!")] == [
             line for line in bare.split("\n") if not line.strip().startswith("!")
         ]
-        check.parse(f"{name}.mod", text)
+        parse(f"{name}.mod", text)
         assert all(len(word) <= 32 for word in (name + "_run",))
 
 
@@ -172,7 +173,7 @@ def test_files_that_are_no_program_are_refused(plan_of):
     files = emit(plan_of(**SHORT), "a", None)
     here = machine(plan_of(**SHORT))
     for broken, sentence in (
-        ({}, "a.mod: this file is missing"),
+        ({}, "a.mod: is missing"),
         ({**files, "a.json": "[]"}, "a.json: this is no run"),
         ({**files, "a.json": files["a.json"].replace('"version": 2', '"version": 9')}, "known version"),
         ({**files, "a.json": files["a.json"].replace('"periods": 1', '"periods": 1e9')}, "takes"),

@@ -118,7 +118,7 @@ def test_a_foreign_series_is_evaluated_in_single_precision():
         ("tools.sys", "there is no procedure main"),
     ],
 )
-def test_foreign_programs_are_parsed_and_told_why_they_do_not_run(name, sentence):
+def test_foreign_programs_are_parsed_and_refused_with_a_reason(name, sentence):
     parse(name, (FOREIGN / name).read_text())
     if name == "egm_sample.mod":  # runs for ever, and time goes by: only a controller can end it
         made, cell = program((FOREIGN / name).read_text())
@@ -176,7 +176,7 @@ def test_foreign_programs_are_parsed_and_told_why_they_do_not_run(name, sentence
         (body("n := 1;ä", "VAR num n;"), "has no place here"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(text, sentence):
+def test_what_is_wrong_is_reported_with_its_line(text, sentence):
     if sentence is None:
         parse("x.mod", text)
         return

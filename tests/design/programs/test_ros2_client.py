@@ -97,7 +97,7 @@ def test_the_client_refuses_and_stops(plan_of):
 
 
 @pytest.mark.parametrize("ended", ["out", "main"])
-def test_a_stretch_begins_only_where_and_as_it_was_planned(plan_of, ended):
+def test_a_segment_begins_only_where_and_as_it_was_planned(plan_of, ended):
     plan = plan_of(moves=True)
     after = {"out": "main", "main": "back"}[ended]
     robot, said, _ = conduct(plan, share={"out": 0.5})  # as a cancelled goal that counts as reached leaves it
@@ -310,7 +310,7 @@ def test_a_goal_that_is_never_accepted_is_cancelled_with_all_others(started, cap
     assert "stop the robot by hand" in capsys.readouterr().err
 
 
-def test_a_cancellation_that_is_not_confirmed_is_told(started, capsys):
+def test_a_cancellation_that_is_not_confirmed_is_reported(started, capsys):
     ros, main = started
     ros.ends = ros.agrees = False
     ros.interrupt = lambda: len(ros.goals) == 3
@@ -343,7 +343,7 @@ def test_messages_that_do_not_name_all_joints_are_not_read():
     assert client.whole(Name(header=header, name=["finger"], position=[0.0], velocity=[], effort=[]), ["a"]) is None
 
 
-def test_joints_of_other_names_are_told(started, capsys):
+def test_joints_of_other_names_are_reported(started, capsys):
     ros, main = started
     ros.names = ["finger", *ros.program.joints[1:]]
     assert main() == 1

@@ -106,7 +106,7 @@ def test_refuses_a_slider_below_full(tmp_path, capsys):
     assert "Ready" not in told
 
 
-def test_tells_scaled_speed_and_lost_rows(tmp_path, capsys):
+def test_reports_scaled_speed_and_lost_rows(tmp_path, capsys):
     code, _ = record(tmp_path, Controller(MARKS, scaling={1: 0.3, 25: 0.8, 26: 0.9}, lose=(30, 31, 40)))
     out, told = capsys.readouterr()
     assert code == 1
@@ -114,13 +114,13 @@ def test_tells_scaled_speed_and_lost_rows(tmp_path, capsys):
     assert "3 lost, 2 at reduced speed" in out
 
 
-def test_tells_what_a_controller_does_not_send(tmp_path, capsys):
+def test_reports_what_a_controller_does_not_send(tmp_path, capsys):
     code, _ = record(tmp_path, Controller(MARKS, missing=("actual_current",)))
     assert code == 1
     assert "does not send actual_current" in capsys.readouterr().err
 
 
-def test_a_connection_that_ends_is_told(tmp_path, capsys):
+def test_a_connection_that_ends_is_reported(tmp_path, capsys):
     code, _ = record(tmp_path, Controller(MARKS[:20]))
     assert code == 1
     assert "ended the connection" in capsys.readouterr().err

@@ -171,7 +171,7 @@ def test_names_inject_nothing(plan_of, hostile):
     assert "\r" not in text[0]
 
 
-def test_a_dry_run_says_so(plan_of):
+def test_a_dry_run_states_it(plan_of):
     plan = replace(plan_of(step=0.008, measured=1, swing=0.02), dry=True)
     text = script(plan)
     assert "DRY RUN at 15 % amplitude" in text
@@ -234,7 +234,7 @@ def test_gives_up_with_a_mark_and_starts_from_its_target(plan_of):
     assert "start anew; never resume" in " ".join(TARGET.loading)
 
 
-def test_payload_that_is_not_known_is_not_asked_for(plan_of):
+def test_payload_that_is_not_known_is_not_requested(plan_of):
     assert "payload" not in script(plan_of(step=0.008)).lower()
 
 
@@ -403,7 +403,7 @@ def test_rejects_what_is_wrong(text, sentence):
         run(text)
 
 
-def test_a_missing_file_is_told():
+def test_a_missing_file_is_reported():
     with pytest.raises(ProgramError, match="no such file"):
         execute({}, "prog", Machine(STANCE, 0.008))
 

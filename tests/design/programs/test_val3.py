@@ -70,7 +70,7 @@ def test_size_does_not_grow_with_periods_and_points_go_with_spacing(plan_of):
     assert judged(plan, val3.emit(plan, "p", 0.04)).problems == ()
 
 
-def test_a_dry_plan_says_so(plan_of):
+def test_a_dry_plan_states_it(plan_of):
     assert "DRY RUN" in val3.emit(replace(plan_of(), dry=True), "p", None)["p/start.pgx"]
 
 

@@ -71,13 +71,13 @@ def test_every_refusal_is_demanded(plan, careless):
     assert "moves the robot; it must refuse" in told(plan, careless=(careless,))
 
 
-def test_a_refusal_without_a_word_is_told(plan):
+def test_a_refusal_without_a_message_is_reported(plan):
     assert "ends without a message" in told(plan, silent=True)
 
 
 @pytest.mark.parametrize("stretch", Stretches)
 @pytest.mark.parametrize("by", [1e-6, -1e-6, np.nan], ids=str)
-def test_one_wrong_command_is_told(plan, stretch, by):
+def test_one_wrong_command_is_reported(plan, stretch, by):
     if np.isnan(by):
         with pytest.raises(ValueError, match="finite"):
             told(plan, spoil=moved(stretch, by))
@@ -86,7 +86,7 @@ def test_one_wrong_command_is_told(plan, stretch, by):
         assert told(plan, spoil=moved(stretch, 1e-3 * by)) == ""  # 1e-9 deg is rounding
 
 
-def test_lost_ends_parts_marks_and_logs_are_told(plan):
+def test_lost_ends_parts_marks_and_logs_are_reported(plan):
     assert "planned is 0 to" in told(plan, spoil=lambda x: change("main", t=x.stretches[1].t * 1.01)(x))
     assert "planned are out, main, back" in told(plan, spoil=lambda x: replace(x, stretches=x.stretches[:2]))
     assert "marks are" in told(plan, spoil=lambda x: replace(x, marks=x.marks[:-1]))
@@ -96,7 +96,7 @@ def test_lost_ends_parts_marks_and_logs_are_told(plan):
     assert "halts although nothing is wrong" in told(plan, spoil=lambda x: Execution((), halted="why not"))
 
 
-def test_a_program_that_fails_where_it_must_refuse_is_told(plan):
+def test_a_program_that_fails_where_it_must_refuse_is_reported(plan):
     class Failing(Player):
         def execute(self, files, name, machine):
             if machine.override < 1.0:

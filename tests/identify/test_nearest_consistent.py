@@ -82,7 +82,7 @@ def test_some_parameters_suffice(arm, runs):
     assert consistent_of(part, arm).status == "optimal"
 
 
-def test_what_is_not_the_robots_is_told(arm, runs):
+def test_what_is_not_the_robots_is_reported(arm, runs):
     estimate = wls(compress(dynamic_regression(arm, runs)))
     with pytest.raises(ExcitorError, match="no base parameters of rotradi"):
         consistent_of(replace(estimate, names=("wrong", *estimate.names[1:])), arm)

@@ -17,7 +17,7 @@ QUESTIONS = (  # a change request, a question, what to look for in the table, th
     ),
     ("target", "Which file lists the controllers?", "target", "design/programs/registry.py"),
     ("target", "Which folder holds what is written for a vendor?", "vendor", "design/programs/"),
-    ("log format", "Which file lists the log formats?", "log formats", "identify/logs/read.py"),
+    ("log format", "Which file lists the log formats?", "log formats", "identify/logs/formats.py"),
     ("log format", "Which file differentiates measured positions?", "q̈ from q", "identify/signals.py"),
     ("constraint", "Which file states the limits of a motion?", "constraints(x)", "design/constraints*"),
     ("constraint", "Which folder proves limits between the samples?", "between the samples", "design/certify/*"),

@@ -268,7 +268,7 @@ def test_tls_refuses_what_has_no_nearest_vector(robot):
     assert "nearly depend on one another" in told.refused
 
 
-def test_bad_data_are_told_never_raised(problem):
+def test_bad_data_are_reported_never_raised(problem):
     regression = problem.regression
     empty = replace(regression, W=np.zeros_like(regression.W))
     few = pick_rows(regression, np.arange(len(regression)) < 10)
@@ -288,7 +288,7 @@ def test_bad_data_are_told_never_raised(problem):
         answer("magic", problem)
 
 
-def test_a_servo_that_loses_the_robot_is_told(problem):
+def test_a_servo_that_loses_the_robot_is_reported(problem):
     wild = replace(problem.servo, kp=problem.servo.kp * 1e4, kd=problem.servo.kd * 1e4)
     for name in LOOPS:
         told = answer(name, replace(problem, servo=wild))

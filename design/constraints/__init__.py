@@ -1,0 +1,1 @@
+"""Constraints of a motion, one kind a file."""

@@ -1,0 +1,74 @@
+"""Speed of the tool point."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from excitor.design.certify.bounds import Worst, body_point_rates
+from excitor.design.certify.margin import Row
+from excitor.design.constraints.constraint import (
+    ROOM,
+    Compromise,
+    Constraint,
+    Population,
+    Relaxation,
+    Trace,
+    raised,
+    three_digits,
+)
+from excitor.design.motion import Spans
+from excitor.robots.arrays import FloatArray
+from excitor.robots.cell import tool_speeds
+from excitor.robots.population import population_tool_speeds
+from excitor.robots.robot import Robot
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ToolSpeed(Constraint):
+    """Largest speed of the tool point.
+
+    Args:
+        limit: m/s.
+    """
+
+    limit: float
+    order: ClassVar[int] = 1
+    quantity: ClassVar[str] = "the tool's speed"
+
+    def rows(self, robot: Robot) -> tuple[Row, ...]:
+        """List the one row."""
+        return (Row("tool speed", "m/s", self.limit, kind="tool speed", group="tool speed"),)
+
+    def values(self, trace: Trace) -> FloatArray:
+        """Evaluate |ṗ| of the tool point: of a population of motions of one sample."""
+        q, dq = trace.motion.q[:, :, None], trace.motion.dq[:, :, None]
+        return population_tool_speeds(trace.robot, q, dq)[:, None]
+
+    def population(self, population: Population) -> FloatArray:
+        """Evaluate the fastest sample."""
+        speed = population_tool_speeds(population.robot, population.q, population.dq)
+        return self.violations(population.robot, speed[:, None], population.reserve)
+
+    def bound(self, robot: Robot, part: Spans) -> tuple[FloatArray, FloatArray]:
+        """Bound |ṗ| ≤ max(|ṗ_a|, |ṗ_b|) + h²/8 · max|p⃛|."""
+        tool, speed = robot.tool, tool_speeds(robot, part.motion)
+        rates = body_point_rates(robot.mechanism, tool.link, tool.T_link_frame[:3, 3], part)
+        inside = part.worst_of_ends(speed)[:, None] + part.h**2 / 8.0 * rates[3][:, None]
+        return inside, speed[:, None]
+
+    def proof(self, robot: Robot, worst: Worst) -> str:
+        """Describe the proof."""
+        return f"{worst.n_spans} intervals, smallest {1e3 * worst.smallest:.3g} ms: ends + h²/8·max|p⃛|"
+
+    def proposals(self, compromise: Compromise, group: str, share: float) -> list[Relaxation]:
+        """Raise the limit."""
+        after = three_digits(self.limit * (1.0 + ROOM * share))
+        words = f"raise the tool's speed limit from {self.limit:g} to {after:g} m/s"
+        return [raised(group, "m/s", before=self.limit, after=after, words=words)]
+
+    def relaxed(self, robot: Robot, relaxation: Relaxation) -> "ToolSpeed":
+        """Raise the limit."""
+        return ToolSpeed(float(relaxation.after[0]))
+
+    def into(self, constraints: Any) -> Any:
+        """Put the limit in place."""
+        return replace(constraints, tool_speed=self.limit)

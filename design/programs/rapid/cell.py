@@ -1,0 +1,53 @@
+"""A controller that a RAPID module runs on: what every one answers."""
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+import numpy as np
+
+from excitor.design.programs.rapid.parse import parse
+from excitor.design.programs.rapid.run import Controller, Program
+from excitor.design.programs.target import Machine, ProgramError, file_in
+
+ENTRY = "main"  # what automatic mode starts
+
+
+class Cell(Controller):
+    """State of the controller; how it moves is told by its classes."""
+
+    def __init__(self, file: str, machine: Machine) -> None:
+        self.file, self.machine = file, machine
+        self.time = 0.0
+        self.axes = np.array(machine.axes, dtype=float)
+        self.texts: list[str] = []
+
+    def override(self) -> float:
+        """Return the speed override, %."""
+        return 100.0 * self.machine.override
+
+    def automatic(self) -> bool:
+        """Return True if the controller is in automatic mode."""
+        return self.machine.automatic
+
+    def joints(self) -> list[float]:
+        """Return the axis positions, deg."""
+        return [float(x) for x in self.axes]
+
+    def mass(self) -> float:
+        """Return the load set in the controller, kg."""
+        return self.machine.payload
+
+    def write(self, text: str) -> None:
+        """Record a line of the pendant."""
+        self.texts.append(text)
+
+    def fail(self, sentence: str) -> NoReturn:
+        """Say what is wrong with the program."""
+        raise ProgramError(self.file, None, sentence)
+
+
+def run_module(files: Mapping[str, str], cell: Cell) -> None:
+    """Run the module in a controller's file."""
+    program = Program(cell.file, parse(cell.file, file_in(files, cell.file)), cell)
+    program.check()
+    program.run(ENTRY)
