@@ -765,16 +765,15 @@ def line_run(
     *,
     blends: Sequence[float] | FloatArray | None = None,
     measured: Sequence[bool] | BoolArray | None = None,
-    name: str = "way",
 ) -> Run:
     """Build a run of straight lines from pose to pose, (n_poses, n_joints), at rest on each; equal neighbours stop."""
     n = len(durations)
     if len(poses) != n + 1:
         raise ValueError(f"durations has {n} entries, expected one fewer than the {len(poses)} poses")
     ends = [np.zeros(n) if x is None else np.asarray(x, dtype=float) for x in (durations, blends, measured)]
-    segments: list[Segment] = [] if n else [Hold(poses[0], 0.0, name=name)]
+    segments: list[Segment] = [] if n else [Hold(poses[0], 0.0, name="way")]
     for a, b, T, B, counts in zip(poses, poses[1:], *(x.tolist() for x in ends), strict=False):
-        words: dict[str, Any] = {"name": "measured" if counts else name, "measured": bool(counts)}
+        words: dict[str, Any] = {"name": "measured" if counts else "way", "measured": bool(counts)}
         stop = np.array_equal(a, b) and B > 0.0
         segments.append(Hold(a, T, **words) if stop else Move(a, b, T, B, **words))
     return Run(tuple(joints), sample_time, tuple(segments))
