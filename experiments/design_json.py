@@ -337,6 +337,7 @@ class MovesRun(_Part):
     durations: Annotated[list[Time], Field(max_length=200_000)]
     blends: Annotated[list[Time], Field(max_length=200_000)]
     measured: Annotated[list[bool], Field(max_length=200_000)]
+    way: Way | None = None  # it starts at home
     run: RunForm | None = None
 
     def motion(self, joints: Sequence[str]) -> Run:

@@ -18,7 +18,7 @@ from excitor.design.programs.target import CannotDrive, Target
 from excitor.design.programs.verify import Judge, Verdict, client_text, verify
 from excitor.design.schedule import RunPlan
 from excitor.experiments.campaign import OpenCampaign, open_campaign
-from excitor.experiments.design_json import FILE, MovesRun, PeriodicRun, design_digest, no_go_reasons, open_design
+from excitor.experiments.design_json import FILE, MovesRun, PeriodicRun, Way, design_digest, no_go_reasons, open_design
 from excitor.experiments.files import new_folder, swap
 from excitor.experiments.log_formats import refusal
 from excitor.experiments.manifest import MANIFEST, PROGRAMS, changed_files, folder_files
@@ -339,7 +339,9 @@ def plans_of(campaign: OpenCampaign, loss: float | None = None) -> CampaignPlans
             raise ExcitorError(f"{campaign.folder / FILE}: run {name!r} is not both planned and designed; design again")
         run = designed[name]
         with _naming_file(campaign.folder, name):
-            one = _periodic(setup, runs[name], run) if isinstance(run, PeriodicRun) else _moves(setup, runs[name], run)
+            body = run.motion(setup.robot.joint_names)
+            make = _moves if body.series is None else _periodic
+            one = make(setup, runs[name], body, run.way)
         if len(one) == 1:
             notes.append(f"run {name!r} has no dry run: at small amplitude its moves are not proven to be clear")
         made += [
@@ -352,13 +354,12 @@ def plans_of(campaign: OpenCampaign, loss: float | None = None) -> CampaignPlans
     return CampaignPlans(campaign.folder, tuple(made), no_go, tuple(notes))
 
 
-def _periodic(setup: Setup, run_plan: RunPlan, run: PeriodicRun) -> list[CheckedPlan]:
+def _periodic(setup: Setup, run_plan: RunPlan, body: Run, way: Way | None) -> list[CheckedPlan]:
     """Plan the dry run, then the run."""
-    if run.way is None:
+    if way is None:
         raise ValueError("has no certified way from home to the start; state home_deg, and design again")
-    body = run.motion(setup.robot.joint_names)
-    way = line_run(body.joints, body.sample_time, np.array(run.way.waypoints), run.way.durations)
-    return periodic_programs(setup, run_plan, body, way)
+    out = line_run(body.joints, body.sample_time, np.array(way.waypoints), way.durations)
+    return periodic_programs(setup, run_plan, body, out)
 
 
 def periodic_programs(setup: Setup, run_plan: RunPlan, body: Run, way: Run) -> list[CheckedPlan]:
@@ -369,10 +370,9 @@ def periodic_programs(setup: Setup, run_plan: RunPlan, body: Run, way: Run) -> l
     return [CheckedPlan(replace(plan, body=body.scaled(DRY_RUN), dry=True), judge), CheckedPlan(plan, judge)]
 
 
-def _moves(setup: Setup, run_plan: RunPlan, run: MovesRun) -> list[CheckedPlan]:
+def _moves(setup: Setup, run_plan: RunPlan, body: Run, _: Way | None) -> list[CheckedPlan]:
     """Plan a run of moves; its dry run, which the design did not check, only if it is proven to be clear."""
     constraints = limits_of(setup, run_plan)
-    body = run.motion(setup.robot.joint_names)
     small = body.scaled(DRY_RUN)
     plan = _plan(setup, run_plan, line_run(body.joints, body.sample_time, body.start[None], ()), body)
     made = [CheckedPlan(plan, Judge(constraints))]
