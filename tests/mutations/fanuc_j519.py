@@ -121,7 +121,7 @@ def _units(run: _Run) -> None:
 
 
 def _no_home(run: _Run) -> None:
-    del run["home"]
+    del run["marks"]
 
 
 _CHANGES: tuple[tuple[str, Callable[[_Run], None]], ...] = (
