@@ -22,15 +22,14 @@ import scipy.linalg
 import scipy.signal
 
 from benchmarks.physics import PinocchioPeer, bench_columns, six_axis
-from excitor.design.approach import backwards, path_motion
 from excitor.design.certify.certificate import failing
 from excitor.design.certify.certify import DRY_RUN
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, DynamicModel, PowerModel
 from excitor.design.explain import InfeasibleDesign, sentences
 from excitor.design.forecast import Forecast, PlannedRun, forecast
-from excitor.design.motion import Excitation, Trajectory, executed, executed_motion, period_grid, scaled, steady
-from excitor.design.problem import Candidates, Problem, build_problem, decode, encode, evaluate, trajectory
+from excitor.design.motion import Excitation, Run, period_grid
+from excitor.design.problem import Candidates, Problem, build_problem, decode, encode, evaluate, run_of
 from excitor.design.schedule import EarlierRun, earlier_gram, locked_sequence
 from excitor.design.search import Budget, Method, solve
 from excitor.experiments.campaign import FILE, open_campaign
@@ -65,7 +64,7 @@ from excitor.robots.tree import Tree
 class Designed:
     """The designed runs, and the criterion after each."""
 
-    runs: list[Trajectory]
+    runs: list[Run]
     values: list[float]
     cpu_s: float
 
@@ -97,9 +96,9 @@ def design_sequence(robot: Robot, evaluations: int) -> Designed:
         problem = replace(problem, earlier=earlier_gram(columns, runs), share=share)
         found = solve(problem, Budget(evaluations=evaluations), seed=plan.seed_offset)
         assert found.feasible, f"no feasible motion for {plan.name}"
-        runs.append(EarlierRun(model, trajectory(problem, found.candidates), period * ROWS_HZ))
+        runs.append(EarlierRun(model, run_of(problem, found.candidates), period * ROWS_HZ))
         values.append(float(found.value[0]))
-    return Designed([run.trajectory for run in runs], values, time.process_time() - start)
+    return Designed([run.run for run in runs], values, time.process_time() - start)
 
 
 def run(full: bool = False) -> Report:
@@ -198,7 +197,7 @@ class _Peer:
         self.problem, self.pin = problem, pinocchio
         self.columns = bench_columns(problem.robot)
         self.rows = scene_rows(problem.robot, problem.constraints.scene)
-        motion = steady(trajectory(problem, _middle(problem)), period_grid(problem.excitation, problem.n_period))
+        motion = run_of(problem, _middle(problem)).periodic.motion(period_grid(problem.excitation, problem.n_period))
         self.base = PinocchioPeer(problem.robot, pinocchio, motion)
         assert isinstance(problem.robot.mechanism, Tree)
         self.offset = problem.robot.mechanism.offset
@@ -223,7 +222,7 @@ class _Peer:
         pinocchio is called sample by sample, as it must be; all that numpy does is done for all samples at once.
         """
         problem, pin, base = self.problem, self.pin, self.base
-        motion = steady(trajectory(problem, candidates, k), period_grid(problem.excitation, problem.n_period))
+        motion = run_of(problem, candidates, k).periodic.motion(period_grid(problem.excitation, problem.n_period))
         base.states = [np.ascontiguousarray(x) for x in (motion.q + self.offset, motion.dq, motion.ddq)]
         W = base.observation(self.columns)
         tau = np.empty(motion.q.shape)
@@ -474,16 +473,16 @@ def designed(setup: Setup, budget: Budget, seed: int) -> DesignedRun:
 
 def motions(run: DesignedRun) -> list[FloatArray]:
     """Sample all motions of the robot, each (4 derivatives, n_samples, n_joints)."""
-    excitation = run.trajectory.excitation
+    excitation = run.run.excitation
     step = excitation.period / run.problem.n_period / FINER
     times = np.arange(0.0, excitation.duration + step, step)
-    dry = scaled(run.trajectory, DRY_RUN)
-    sampled = [np.stack([executed(each, times, order) for order in range(4)]) for each in (run.trajectory, dry)]
+    dry = run.run.scaled(DRY_RUN)
+    sampled = [np.stack([each.at(times, order) for order in range(4)]) for each in (run.run, dry)]
     way = run.certificate.way
     if way is not None and way.duration > 0.0:
         times = np.arange(0.0, way.duration + step, step)
-        for each in (way, backwards(way)):
-            sampled.append(np.stack([path_motion(each, times, order) for order in range(4)]))
+        for each in (way, way.reversed()):
+            sampled.append(np.stack([each.at(times, order) for order in range(4)]))
     return sampled
 
 
@@ -715,14 +714,14 @@ def runs(problem: Problem, seconds: float, seeds: Sequence[int], method: Method 
         found = solve(problem, Budget(seconds=seconds), seed=seed, method=method)
         feasible = [k for k in range(len(found.value)) if found.violation[k] <= 0.0][:_FINALISTS]
         scores.append(
-            min((fine_condition(problem, trajectory(problem, found.candidates, k)) for k in feasible), default=np.inf)
+            min((fine_condition(problem, run_of(problem, found.candidates, k)) for k in feasible), default=np.inf)
         )
     return scores
 
 
 def fine_condition(problem: Problem, candidate: Any) -> float:
     """Score a motion by SVD; raw where the problem's criterion is raw."""
-    W = problem.model.observation(steady(candidate, period_grid(candidate.excitation, FINE_SAMPLES)))
+    W = problem.model.observation(candidate.periodic.motion(candidate.periodic.grid(FINE_SAMPLES)))
     if problem.criterion.kind == "raw-condition":
         singular = np.linalg.svd(W, compute_uv=False)
         return float(singular[0] / singular[-1])
@@ -919,12 +918,12 @@ def moves_limits(robot: Robot) -> Limits:
     return Limits(np.radians(study.BOX_DEG), study.SPEED, ACCELERATION, no_jerk, robot.limits.torque)
 
 
-def share_of_limits(robot: Robot, runs: list[Trajectory]) -> dict[str, float]:
+def share_of_limits(robot: Robot, runs: list[Run]) -> dict[str, float]:
     """Find the largest share of each limit in the whole runs, ramps included, at the controller's rate."""
     limits = moves_limits(robot)
     used: dict[str, list[float]] = {"position": [], "velocity": [], "acceleration": [], "torque": []}
     for run in runs:
-        motion = executed_motion(run, np.arange(0.0, run.excitation.duration, run.excitation.sample_time))
+        motion = run.motion(np.arange(0.0, run.duration, run.sample_time))
         middle, half = limits.position.mean(axis=1), 0.5 * np.ptp(limits.position, axis=1)
         used["position"].append(float((np.abs(motion.q - middle) / half).max()))
         used["velocity"].append(float((np.abs(motion.dq) / limits.velocity).max()))
@@ -948,13 +947,13 @@ def row_sigma(n_joints: int) -> FloatArray:
     return np.asarray(study.thin_virtual(noise).std(axis=0))
 
 
-def realise(known: Virtual, runs: list[Trajectory], seed: int) -> dict[str, CaseResult]:
+def realise(known: Virtual, runs: list[Run], seed: int) -> dict[str, CaseResult]:
     """Measure the undesigned runs, the designed ones and a test run once, and fit both models."""
     fitted = study.fit_cases(seed)
     rng = np.random.default_rng([seed, 1])
     logs = []
     for k, run in enumerate(runs):
-        motion = steady(run, period_grid(run.excitation, round(run.excitation.period * study.VIRTUAL_RATE)))
+        motion = run.periodic.motion(run.periodic.grid(round(run.periodic.period * study.VIRTUAL_RATE)))
         logs.append(study.measured(known.robot, known.chi, f"run {k}", rng, motion=motion))
     cases = {1: "dynamic, single run", 2: "dynamic, undesigned sequence"}
     cases |= {3: "power, single run", 4: "power, undesigned sequence"}

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.motion import Trajectory
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.identification import UnusableData, examine
 from excitor.experiments.log_formats import format_of
@@ -89,7 +88,7 @@ def chosen(number: int, drawn: Campaign) -> Fault:
     name = list(FAULTS)[number % len(FAULTS)]
     ways = CHANNELS.get(name, ("",))
     fault = replace(FAULTS[name], channel=ways[number // len(FAULTS) % len(ways)])
-    main = next(plan for plan in drawn.plans if isinstance(plan.body, Trajectory))
+    main = next(plan for plan in drawn.plans if plan.body.series is not None)
     efforts = list(format_of(drawn.target, drawn.form).efforts)
     if (fault.name, fault.channel) == ("missing-gear", "torque") and "current" in efforts and _currents(drawn):
         raise CannotShow("the log has currents, in which there are no gears")
@@ -130,7 +129,7 @@ def _currents(drawn: Campaign) -> bool:
 def _cut(drawn: Campaign, fault: Fault) -> float:
     """Compute the share of a run in which a healthy drive exceeds the faulty drive's maximum."""
     (j,) = fault.joints
-    main = next(plan for plan in drawn.plans if isinstance(plan.body, Trajectory))
+    main = next(plan for plan in drawn.plans if plan.body.series is not None)
     quiet = replace(drawn.settings, white=0.0, slow=0.0, jitter=0.0, dropped=0.0, encoder_counts=QUIET.encoder_counts)
     truth = draw_truth(drawn.robot, drawn.seed, quiet)
     with_it, without = (

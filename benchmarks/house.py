@@ -83,6 +83,7 @@ def run(full: bool = False) -> Report:
         Figure("house.functions_over_40", len(long_functions(modules)), "functions", 20, "at most"),
         Figure("house.single_importers", len(single_importers(modules)), "files", 45, "at most"),
         Figure("house.places_max", max(places.values()), "files", 3, "at most"),
+        Figure("house.motion_types", len(motion_types(modules)), "classes", 5, "at most"),
         Figure("house.constraint_places", places["constraint"], "files", 3, "at most"),
         Figure("house.design_modules_walked", len(walked), "files", 45, "at most"),
         Figure("house.import_s", import_seconds(25 if full else 5), "s CPU", 0.1, "at most"),
@@ -90,11 +91,35 @@ def run(full: bool = False) -> Report:
     context = {
         "what": "the product's rooms; `__init__.py` files count in lines and cycles only",
         "places": places,
+        "motion types": motion_types(modules),
         "design_modules_walked": walked,
         "cycles": [sorted(cycle) for cycle in find_cycles(import_graph(modules))],
         "folders": {str(folder): n for folder, n in folders.most_common(5)},
     }
     return Report("bench", "house", figures, context)
+
+
+# What a class that holds the coefficients or the points of a motion calls them, and what evaluates it.
+MOTION_FIELDS = ({"sines"}, {"knots"}, {"waypoints"}, {"amplitudes"}, {"evaluate"}, {"to", "duration"})
+EVALUATE = ("at", "planned", "motion", "evaluate")
+
+
+def motion_types(modules: Sequence[Module]) -> list[str]:
+    """Name the classes of design and experiments that mean a planned motion: they hold one, or evaluate one at `t`.
+
+    Forms of files count as well; what is measured, and the published studies, do not.
+    """
+    found = []
+    for module in modules:
+        if module.path.parts[0] not in ("design", "experiments") or "studies" in module.path.parts:
+            continue
+        for node in (node for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)):
+            fields = {ast.unparse(entry.target) for entry in node.body if isinstance(entry, ast.AnnAssign)}
+            methods = [entry for entry in node.body if isinstance(entry, ast.FunctionDef) and entry.name in EVALUATE]
+            evaluates = any("t" in [argument.arg for argument in method.args.args] for method in methods)
+            if evaluates or any(names <= fields for names in MOTION_FIELDS):
+                found.append(f"{module.path.as_posix()}:{node.name}")
+    return found
 
 
 def read_modules(root: Path = ROOT) -> list[Module]:

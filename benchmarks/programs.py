@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.motion import Excitation, Trajectory
+from excitor.design.motion import Excitation, line_run, periodic_run
 from excitor.design.programs import registry
 from excitor.design.programs.clients import egm_client, rsi_server
 from excitor.design.programs.krl.rsi import TARGET as RSI
 from excitor.design.programs.package import Package, package
-from excitor.design.programs.plan import Move, Plan, Stretches, duration, planned
+from excitor.design.programs.plan import Plan, Stretches
 from excitor.design.programs.rapid.egm import TARGET
 from excitor.design.programs.rapid.egm_controller import FIRST_PACKET, FakeController, sensor_message
 from excitor.design.programs.run_json import run_json
@@ -288,10 +288,10 @@ def _found(plan: Plan, wire: _Wire, log: Path, told: dict[str, float | str | boo
 def _due(plan: Plan, t: FloatArray) -> FloatArray:
     """Compute planned positions t s after the first packet, deg: a second at home, the way out, a rest, the run."""
     axes = in_axes(plan, TARGET)
-    way = sum(move.duration for move in plan.out)
+    way = plan.out.duration
     begun = egm_client.ALIGN + way + egm_client.REST
-    out = planned(axes, "out", np.clip(t - egm_client.ALIGN, 0.0, way))
-    return np.where((t < begun)[:, None], out, planned(axes, "main", np.maximum(t - begun, 0.0)))
+    out = axes.out.at(np.clip(t - egm_client.ALIGN, 0.0, way))
+    return np.where((t < begun)[:, None], out, axes.body.at(np.maximum(t - begun, 0.0)))
 
 
 def _plan(seconds: float) -> Plan:
@@ -305,8 +305,8 @@ def _plan(seconds: float) -> Plan:
         measured=int(np.ceil(seconds / 2.0)) + 1,
     )  # fmt: skip
     sines, cosines = 0.05 * random.normal(size=(2, n, 5)) / np.arange(1, 6)
-    body = Trajectory(excitation, start, sines, cosines)
-    return Plan("bench", "egm", "none", robot, home, (Move(start, 0.4),), body, _STEP)
+    body = periodic_run(excitation, start, sines, cosines, robot.joint_names)
+    return Plan("bench", "egm", "none", robot, line_run(robot.joint_names, _STEP, np.array([home, start]), [0.4]), body)
 
 
 STEP = 4  # ms
@@ -434,9 +434,9 @@ def _expected(plan: Plan, t: FloatArray) -> FloatArray:
     home = in_axes(plan, RSI).home
     out, begin = np.zeros((len(t), 6)), rsi_server.REST
     for name in Stretches:
-        length = duration(plan, name)
+        length = plan.stretch(name).duration
         inside = t >= begin - 0.5 * rsi_server.REST
-        q = planned(plan, name, np.clip(t[inside] - begin, 0.0, length))
+        q = plan.stretch(name).at(np.clip(t[inside] - begin, 0.0, length))
         out[inside] = to_axes(plan.robot, RSI, q) - home
         begin += length + rsi_server.REST
     return out
@@ -451,5 +451,12 @@ def _rsi_plan(seconds: float) -> Plan:
         4.0, 0.004, (1, 2, 3, 4, 5), np.ones(6, dtype=bool), ramp=2.0, settle=0.4, hold=1.0, measured=periods
     )
     waves = 0.1 * np.random.default_rng(7).normal(size=(2, 6, 5)) / np.arange(1, 6)
-    body = Trajectory(excitation, center, waves[0], waves[1])
-    return Plan("loopback", "loop", "none", robot, center + 0.05, (Move(center, 0.6),), body, 0.004)
+    body = periodic_run(excitation, center, waves[0], waves[1], robot.joint_names)
+    return Plan(
+        "loopback",
+        "loop",
+        "none",
+        robot,
+        line_run(robot.joint_names, 0.004, np.array([center + 0.05, center]), [0.6]),
+        body,
+    )

@@ -15,8 +15,8 @@ from excitor.design.constraints.clearance import Clearance
 from excitor.design.constraints.constraint import Constraint
 from excitor.design.constraints.constraints import Constraints, pose_deficits
 from excitor.design.constraints.singularity import Singularity
-from excitor.design.motion import RISE_MOST, Piece, Spans, rise, spans
-from excitor.robots.arrays import FloatArray, freeze
+from excitor.design.motion import RISE_MOST, Run, Segment, Spans, Table, line_run, rise, spans
+from excitor.robots.arrays import FloatArray
 from excitor.robots.cell import tool_speeds
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import inverse_dynamics
@@ -29,29 +29,6 @@ _STRETCH, _STRETCHES = 1.3, 12  # of a line's time, until its torque fits
 _GENTLE = 0.5  # rad/s or m/s where no velocity limit is stated
 _STEP = 0.08  # of the joint ranges: how far a tree grows at once
 _SHORTEST = 1.0 / 4096.0  # of a line: below that its clearance is given up
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Path:
-    """Poses joined by straight lines in joint space, at rest on each pose."""
-
-    waypoints: FloatArray  # (n_poses, n_joints), at least one
-    durations: FloatArray  # (n_poses - 1,), s: of each line, whole controller samples
-
-    def __post_init__(self) -> None:
-        freeze(self, waypoints="n_poses n_joints", durations="n_lines")
-        if len(self.durations) != len(self.waypoints) - 1:
-            raise ValueError(
-                f"Path.durations has {len(self.durations)} entries, expected one fewer than the "
-                f"{len(self.waypoints)} waypoints"
-            )
-        if (self.durations <= 0.0).any():
-            raise ValueError(f"Path.durations is {self.durations.tolist()}, expected positive times in s")
-
-    @property
-    def duration(self) -> float:
-        """Total duration of the way, s."""
-        return float(self.durations.sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +62,7 @@ def approach(
     *,
     sample_time: float = 0.004,
     sampling: Sampling | None = None,
-) -> Path | NoPath:
+) -> Run | NoPath:
     """Find a way between two poses that keeps to the joint limits and the cell; BlockedPose if one of them is in it."""
     sampling = sampling or Sampling()
     start, goal = np.asarray(start, dtype=float), np.asarray(goal, dtype=float)
@@ -99,7 +76,7 @@ def approach(
     if unknown:
         return NoPath(f"{unknown}, so no way can be proven clear")
     if np.array_equal(start, goal):
-        return Path(start[None, :], np.zeros(0))
+        return line_run(robot.joint_names, sample_time, start[None, :], ())
     if is_clear(robot, constraints, start, goal):
         poses = np.stack([start, goal])
     else:
@@ -142,10 +119,12 @@ def is_clear(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArra
         if not all(item.line_is_clear(robot, a, b) for item in quick):
             return False
         items = [item for item in items if item not in quick]
-    return not items or _line_is_clear(robot, items, _straight(a, b))
+    return not items or _line_is_clear(
+        robot, items, Table(np.array([0.0, 1.0]), np.stack([a, b]), "lines", name="line")
+    )
 
 
-def timed(robot: Robot, poses: FloatArray, constraints: Constraints, sample_time: float) -> Path:
+def timed(robot: Robot, poses: FloatArray, constraints: Constraints, sample_time: float) -> Run:
     """Set each line's duration (whole controller samples) for a quarter of the joint limits, tool speed and torque."""
     limits = constraints.limits
     durations = []
@@ -165,7 +144,7 @@ def timed(robot: Robot, poses: FloatArray, constraints: Constraints, sample_time
                 break
             time *= _STRETCH
         durations.append(np.ceil(time / sample_time - 1e-9) * sample_time)
-    return Path(poses, np.array(durations))
+    return line_run(robot.joint_names, sample_time, poses, durations)
 
 
 def _torque_fits(robot: Robot, a: FloatArray, b: FloatArray, time: float, limit: FloatArray) -> bool:
@@ -177,55 +156,6 @@ def _torque_fits(robot: Robot, a: FloatArray, b: FloatArray, time: float, limit:
     moving = np.abs(inverse_dynamics(robot, Motion(q, dq, ddq)))
     slowly = np.abs(inverse_dynamics(robot, Motion(q, 1e-6 * dq, 0.0 * ddq)))
     return bool(((moving <= _TORQUE_SHARE * limit) | (moving <= 1.01 * slowly)).all())
-
-
-def path_motion(path: Path, t: FloatArray, order: int = 0) -> FloatArray:
-    """Evaluate a derivative of the way, (n_t, n_joints), t in s from its start; at rest before and after it."""
-    t = np.asarray(t, dtype=float)
-    edges = np.concatenate([[0.0], np.cumsum(path.durations)])
-    out = np.tile(path.waypoints[0] if order == 0 else 0.0 * path.waypoints[0], (t.size, 1))
-    for line, duration in enumerate(path.durations):
-        s = (t - edges[line]) / duration
-        out += rise(s, order)[:, None] / duration**order * (path.waypoints[line + 1] - path.waypoints[line])
-    return out
-
-
-def backwards(path: Path) -> Path:
-    """Go the same way back."""
-    return Path(path.waypoints[::-1], path.durations[::-1])
-
-
-def path_pieces(path: Path) -> tuple[Piece, ...]:
-    """Cut a way into its lines."""
-    starts = np.concatenate([[0.0], np.cumsum(path.durations)])
-    return tuple(
-        _line(f"line {k + 1}", float(starts[k]), float(path.durations[k]), path.waypoints[k : k + 2])
-        for k in range(len(path.durations))
-    )
-
-
-def _straight(a: FloatArray, b: FloatArray) -> Piece:
-    """Go from a to b in 1 s at constant speed."""
-
-    def evaluate(t: FloatArray, order: int) -> FloatArray:
-        moved = (t if order == 0 else np.full(t.shape, float(order == 1)))[:, None] * (b - a)
-        return np.asarray(moved + a if order == 0 else moved)
-
-    most = np.zeros((RISE_MOST.size, a.size))
-    most[0], most[1] = np.maximum(np.abs(a), np.abs(b)), np.abs(b - a)
-    return Piece("line", 0.0, 1.0, evaluate, most)
-
-
-def _line(name: str, start: float, duration: float, ends: FloatArray) -> Piece:
-    a, b = ends
-
-    def evaluate(t: FloatArray, order: int) -> FloatArray:
-        moved = rise(t / duration, order)[:, None] / duration**order * (b - a)
-        return np.asarray(moved + a if order == 0 else moved)
-
-    most = (RISE_MOST / duration ** np.arange(RISE_MOST.size))[:, None] * np.abs(b - a)
-    most[0] = np.maximum(np.abs(a), np.abs(b))
-    return Piece(name, start, duration, evaluate, most)
 
 
 def _tool_time(robot: Robot, a: FloatArray, b: FloatArray, limit: float) -> float:
@@ -350,7 +280,7 @@ def _without_repeats(poses: FloatArray) -> FloatArray:
 _FIRST = 8
 
 
-def _line_is_clear(robot: Robot, items: Sequence[Constraint], piece: Piece) -> bool:
+def _line_is_clear(robot: Robot, items: Sequence[Constraint], piece: Segment) -> bool:
     """Prove constraints along a line by bisection, until the bounds decide or a sample is in the way."""
     edges = np.linspace(0.0, piece.duration, _FIRST + 1)
     left, right = edges[:-1], edges[1:]

@@ -22,7 +22,7 @@ from excitor.design.constraints.constraint import (
     place_words,
 )
 from excitor.design.constraints.constraints import Constraints, pose_deficits
-from excitor.design.motion import Trajectory
+from excitor.design.motion import Run
 from excitor.design.problem import (
     Candidates,
     Problem,
@@ -30,7 +30,7 @@ from excitor.design.problem import (
     constraint_values,
     motions,
     population_of,
-    trajectory,
+    run_of,
     way_shares,
 )
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, one_blas_thread
@@ -61,7 +61,7 @@ class Infeasibility:
     amplitude: float  # the largest that fits, as a share of the swing that joint limits alone allow; 0: none does
     smallest: float  # the required amplitude
     standing: bool  # some pose keeps every constraint
-    fits: Trajectory | None  # the motion of that amplitude, or standing still
+    fits: Run | None  # the motion of that amplitude, or standing still
     together: tuple[Relaxation, ...]  # where no single one is enough: these together are
     evaluations: int
     seed: int
@@ -90,13 +90,13 @@ def explain(problem: Problem, *, seed: int = 0, smallest: float = SMALLEST, eval
             core, answer = _irreducible(questions, smallest, answer)
         if answer.fits:
             amplitude, best = _largest(questions, smallest, 1.0, answer)
-            return Infeasibility((), amplitude, smallest, True, trajectory(problem, best), (), questions.spent, seed)
+            return Infeasibility((), amplitude, smallest, True, run_of(problem, best), (), questions.spent, seed)
         still = questions.ask(everything, 0.0)
         amplitude, best = _largest(questions, 0.0, smallest, still) if still.fits else (0.0, still.candidate)
         members = tuple(_member(questions, smallest, core, g, answer) for g in np.flatnonzero(core).tolist())
         alone = any(relaxation.enough for member in members for relaxation in member.relaxations)
         together = () if alone else _together(questions, smallest)
-        fits = trajectory(problem, best) if still.fits else None
+        fits = run_of(problem, best) if still.fits else None
         return Infeasibility(members, amplitude, smallest, still.fits, fits, together, questions.spent, seed)
 
 
@@ -389,7 +389,7 @@ def _member(questions: Questions, amplitude: float, core: BoolArray, g: int, com
             changed = relaxed(problem, [relaxation])
             enough = keeps(changed, found.candidate)
             if enough or keeps(changed, found.candidate, [elastic.names[k] for k in np.flatnonzero(core)]):
-                relaxations.append(replace(relaxation, enough=enough, motion=trajectory(problem, found.candidate)))
+                relaxations.append(replace(relaxation, enough=enough, motion=run_of(problem, found.candidate)))
     worst_of_home = float(compromise.way.max(initial=0.0))
     miss = worst_of_home if name == HOME else _miss(elastic, compromise, g, core)
     return Member(

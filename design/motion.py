@@ -1,30 +1,48 @@
-"""Finite Fourier series that start and end at rest: coefficients -> positions and their derivatives.
+"""Planned motions: a `Run` of segments, each smooth in time, with all derivatives and bounds of them.
 
-[Volkmann2020] eq. (6), with amplitudes in rad: q(t) = c + Σ_k a_k sin(kωt) + b_k cos(kωt), ω = 2π / period.
+A segment stands still (`Hold`), goes from pose to pose (`Move`), follows a finite Fourier series (`Series`), or passes
+the points of a table (`Table`). A series is that of [Volkmann2020] eq. (6), with amplitudes in rad:
 
-Smooth segments of a motion carry bounds of all derivatives, which bound the motion between samples.
+    q(t) = c + e(t) Σ_k a_k sin(kωt) + b_k cos(kωt),   ω = 2π / period,
+
+with an envelope e that rises, falls, or is 1. A move from a to b follows a + s(t) (b - a): s = e(t / T) with the same
+envelope, or, with a blend time B, it speeds up, cruises, and slows down alike; with E the integral of e,
+
+    s = v B E(t/B)  up to t = B,   v (t - B/2)  while cruising,   1 - v B E((T - t)/B)  at the end,   v = 1 / (T - B).
+
+Bounds of all derivatives follow from a segment's coefficients, and bound the motion between samples.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from math import comb
-from typing import Literal
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from math import comb, factorial
+from typing import Any, Literal, Self
 
 import numpy as np
+from scipy.interpolate import CubicHermiteSpline, CubicSpline, PPoly, make_interp_spline
 
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.robot import Motion
 
-PhaseName = Literal["settle", "ramp-in", "warm-up", "measured", "ramp-out", "hold"]
-
 # e(s) = 35 s⁴ - 84 s⁵ + 70 s⁶ - 20 s⁷ rises from 0 to 1 with three vanishing derivatives at both ends.
 _RISE = np.polynomial.Polynomial([0.0, 0.0, 0.0, 0.0, 35.0, -84.0, 70.0, -20.0])
+
+N_ORDERS = 5  # derivatives that torques' curvature needs: positions to their fourth
+
+# Largest |dᵏe/dsᵏ| of the envelope e (`rise`), k = 0 … 6; with u = s(1 - s):
+# e' = 140 u³ and e''' = 840 u (1 - 5u) have theirs at s = 1/2, e'' = 420 u² (1 - 2s) at u = 1/5, others at the ends.
+RISE_MOST = np.array([1.0, 35.0 / 16.0, 84.0 / (5.0 * np.sqrt(5.0)), 52.5, 840.0, 10080.0, 50400.0])
+
+ROUNDING = 1e-9  # of times and poses
+
+Change = Callable[[FloatArray, int], FloatArray]  # of poses (order 0) and of their differences (order 1), rows
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Excitation:
-    """Form of a run's motion (period, harmonics, moving joints) and its execution (ramps, rests, periods); times in s.
+    """Form of a periodic run (period, harmonics, moving joints) and its execution (ramps, rests, periods); times in s.
 
     The period is a whole number of controller samples, and so is every other time.
     """
@@ -52,8 +70,7 @@ class Excitation:
                     f"{name} is {getattr(self, name):g} s, which is no whole number of controller samples of "
                     f"{self.sample_time:g} s; {round(max(steps, 0.0)) * self.sample_time:g} s would be"
                 )
-        if not self.harmonics or sorted(set(self.harmonics)) != list(self.harmonics) or self.harmonics[0] < 1:
-            raise ValueError(f"harmonics are {self.harmonics}, expected rising numbers from 1, such as (1, 2, 3, 4, 5)")
+        _check_harmonics(self.harmonics)
         most = round(self.period / self.sample_time) // 20
         if self.harmonics[-1] > most:
             raise ValueError(
@@ -76,52 +93,697 @@ class Excitation:
         return self.settle + 2.0 * self.ramp + (self.warm_up + self.measured) * self.period + self.hold
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Trajectory:
-    """The coefficients of a run, and the pose it swings about, starts from and returns to."""
-
-    excitation: Excitation
-    center: FloatArray  # (n_joints,)
-    sines: FloatArray  # (n_joints, n_harmonics); 0 where a joint stands still
-    cosines: FloatArray
-
-    def __post_init__(self) -> None:
-        shape = f"{self.excitation.moving.size} {len(self.excitation.harmonics)}"
-        freeze(self, center=str(self.excitation.moving.size), sines=shape, cosines=shape)
-
-
 @dataclass(frozen=True, slots=True)
 class Phase:
     """A part of a run, in s from its start."""
 
-    name: PhaseName
+    name: str
     start: float
     end: float
 
 
-def phases(excitation: Excitation) -> tuple[Phase, ...]:
-    """List the parts of a run, in their order; parts that take no time are left out."""
-    spans: list[tuple[PhaseName, float]] = [
-        ("settle", excitation.settle),
-        ("ramp-in", excitation.ramp),
-        ("warm-up", excitation.warm_up * excitation.period),
-        ("measured", excitation.measured * excitation.period),
-        ("ramp-out", excitation.ramp),
-        ("hold", excitation.hold),
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Segment(ABC):
+    """Part of a run; times are in s from its own start, and those outside of it are not asked."""
+
+    name: str  # of the phase of the run: "settle", "ramp-in", "measured", "way", …
+    measured: bool = False
+    start: float = 0.0  # s from the start of the run that holds it
+
+    @property
+    def degree(self) -> int:
+        """Degree of the trigonometric polynomial of which it is whole periods; 0: it is none."""
+        return 0
+
+    @property
+    @abstractmethod
+    def duration(self) -> float:
+        """Duration, s."""
+
+    @abstractmethod
+    def at(self, t: FloatArray, order: int = 0) -> FloatArray:
+        """Evaluate a derivative, (n_t, n_joints)."""
+
+    @cached_property
+    @abstractmethod
+    def most(self) -> FloatArray:
+        """Bounds of |q⁽ᵏ⁾|, k = 0 … 6, from the coefficients alone, (7, n_joints)."""
+
+    @abstractmethod
+    def mapped(self, change: Change) -> Self:
+        """Map its poses, and differences of poses, linearly."""
+
+    @abstractmethod
+    def reversed(self) -> Self:
+        """Return the same way backwards."""
+
+    @abstractmethod
+    def pieces(self) -> "tuple[Segment, ...]":
+        """Cut into parts that are smooth; none where nothing moves."""
+
+    @property
+    def turns(self) -> tuple[float, ...]:
+        """Durations of what it repeats, s: of its periods, or its own."""
+        return (self.duration,)
+
+    def bounds(self, order: int) -> FloatArray:
+        """Bound |q⁽ᵏ⁾| for k = `order` up to 6, (n_joints,)."""
+        return np.asarray(self.most[order])
+
+    @property
+    def ends(self) -> tuple[FloatArray, FloatArray]:
+        """Poses where it begins and where it ends, (n_joints,)."""
+        first, last = self.at(np.array([0.0, self.duration]))
+        return first, last
+
+
+@dataclass(frozen=True, eq=False)
+class Hold(Segment):
+    """Standing still."""
+
+    place: FloatArray  # (n_joints,)
+    time: float  # s, 0 where a run goes nowhere
+
+    def __post_init__(self) -> None:
+        freeze(self, place="n_joints")
+        _check_time(self.time, "a hold", least=0.0)
+
+    @property
+    def duration(self) -> float:
+        """Duration, s."""
+        return self.time
+
+    @property
+    def origin(self) -> FloatArray:
+        """The pose, (n_joints,)."""
+        return self.place
+
+    @property
+    def goal(self) -> FloatArray:
+        """The pose, (n_joints,)."""
+        return self.place
+
+    @property
+    def blend(self) -> float:
+        """A third, as in moves at a share of the limits, s: programs write stops as moves of no length."""
+        return self.time / 3.0
+
+    def at(self, t: FloatArray, order: int = 0) -> FloatArray:
+        """Evaluate a derivative, (n_t, n_joints)."""
+        return np.tile(self.place if order == 0 else 0.0 * self.place, (np.size(t), 1))
+
+    @cached_property
+    def most(self) -> FloatArray:
+        """Bounds of |q⁽ᵏ⁾|: nothing but the pose, (7, n_joints)."""
+        return np.concatenate([np.abs(self.place)[None], np.zeros((RISE_MOST.size - 1, self.place.size))])
+
+    def mapped(self, change: Change) -> Self:
+        """Map its pose."""
+        return replace(self, place=change(self.place, 0))
+
+    def reversed(self) -> Self:
+        """Return itself."""
+        return self
+
+    def pieces(self) -> tuple[Segment, ...]:
+        """Return nothing: nothing moves."""
+        return ()
+
+
+@dataclass(frozen=True, eq=False)
+class Move(Segment):
+    """A straight line in joint space from rest to rest."""
+
+    origin: FloatArray  # (n_joints,)
+    goal: FloatArray  # (n_joints,)
+    time: float  # s, of the whole move
+    blend: float = 0.0  # s of speeding up, and of slowing down; 0: none, it follows the envelope of the ramps
+    within: tuple[float, float] | None = None  # s: the part of the move that is meant; None: all of it
+
+    def __post_init__(self) -> None:
+        freeze(self, origin="n_joints", goal="n_joints")
+        _check_time(self.time, "a move")
+        if not 0.0 <= self.blend <= 0.5 * self.time * (1.0 + ROUNDING):
+            raise ValueError(
+                f"a move takes {self.time:g} s with blends of {self.blend:g} s, expected blends of at most half of it"
+            )
+
+    @property
+    def duration(self) -> float:
+        """Duration of the part that is meant, s."""
+        return self.time if self.within is None else self.within[1] - self.within[0]
+
+    @property
+    def ends(self) -> tuple[FloatArray, FloatArray]:
+        """Poses where the whole move begins and where it ends, (n_joints,)."""
+        return self.origin, self.goal
+
+    def at(self, t: FloatArray, order: int = 0) -> FloatArray:
+        """Evaluate a derivative, (n_t, n_joints)."""
+        first, last = self.within or (0.0, self.time)
+        x = np.clip(first + np.asarray(t), first, last)
+        share = travelled(x, np.full(x.shape, self.time), np.full(x.shape, self.blend), order)[:, None]
+        return np.asarray(share * (self.goal - self.origin) + (self.origin if order == 0 else 0.0))
+
+    @cached_property
+    def most(self) -> FloatArray:
+        """Bounds of |q⁽ᵏ⁾|, (7, n_joints)."""
+        if self.blend == 0.0:
+            rates = RISE_MOST[1:] / self.time ** np.arange(1, RISE_MOST.size)
+        else:
+            rates = RISE_MOST[:-1] * self.blend ** -np.arange(RISE_MOST.size - 1.0) / (self.time - self.blend)
+            if self.within is not None and self.within[0] == self.blend < self.within[1] == self.time - self.blend:
+                rates[1:] = 0.0  # it cruises
+        place = np.maximum(np.abs(self.origin), np.abs(self.goal))
+        return np.concatenate([place[None], rates[:, None] * np.abs(self.goal - self.origin)])
+
+    def mapped(self, change: Change) -> Self:
+        """Map its poses."""
+        return replace(self, origin=change(self.origin, 0), goal=change(self.goal, 0))
+
+    def reversed(self) -> Self:
+        """Return the same line backwards."""
+        return replace(self, origin=self.goal, goal=self.origin)
+
+    def pieces(self) -> tuple[Segment, ...]:
+        """Cut where speeding up, cruising and slowing down meet."""
+        T, B = self.time, self.blend
+        if B == 0.0:
+            return (self,)
+        parts = {"speeding up": (0.0, B), "cruising": (B, T - B), "slowing down": (T - B, T)}
+        if not T - B > B * (1.0 + ROUNDING):
+            del parts["cruising"]
+        return tuple(
+            replace(self, name=f"{self.name} {word}", start=self.start + within[0], within=within)
+            for word, within in parts.items()
+        )
+
+
+Line = Move | Hold  # a stop is a line of no length
+
+
+@dataclass(frozen=True, eq=False)
+class Series(Segment):
+    """Whole periods of a Fourier series, or a ramp into or out of it that lasts `ramp` s."""
+
+    period: float
+    harmonics: tuple[int, ...]
+    center: FloatArray  # (n_joints,)
+    sines: FloatArray  # (n_joints, n_harmonics); 0 where a joint stands still
+    cosines: FloatArray
+    periods: int = 1
+    envelope: Literal["none", "rise", "fall"] = "none"  # a ramp-in ends at phase 0, a ramp-out begins there
+    ramp: float = 0.0  # s, of a ramp
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "harmonics", tuple(int(k) for k in self.harmonics))
+        _check_harmonics(self.harmonics)
+        n = str(np.size(self.center))
+        freeze(self, center=n, sines=f"{n} {len(self.harmonics)}", cosines=f"{n} {len(self.harmonics)}")
+        _check_time(self.period, "a period")
+        if self.envelope != "none":
+            _check_time(self.ramp, "a ramp")
+        elif self.periods < 1:
+            raise ValueError(f"periods are {self.periods}, expected at least 1")
+
+    @property
+    def duration(self) -> float:
+        """Duration, s."""
+        return self.periods * self.period if self.envelope == "none" else self.ramp
+
+    @property
+    def turns(self) -> tuple[float, ...]:
+        """Durations of its periods, or of the ramp, s."""
+        return (self.period,) * self.periods if self.envelope == "none" else (self.ramp,)
+
+    @property
+    def degree(self) -> int:
+        """Degree of the trigonometric polynomial of one period; 0 for ramps."""
+        return self.harmonics[-1] if self.envelope == "none" else 0
+
+    @property
+    def omega(self) -> float:
+        """Angular frequency of the first harmonic, rad/s."""
+        return 2.0 * np.pi / self.period
+
+    def grid(self, n_samples: int) -> FloatArray:
+        """Sample one period evenly, without its end, (n_samples,), s."""
+        return np.arange(n_samples) * (self.period / n_samples)
+
+    def at(self, t: FloatArray, order: int = 0) -> FloatArray:
+        """Evaluate a derivative, (n_t, n_joints); without an envelope at any time, as it is periodic."""
+        if self.envelope == "none":
+            basis = waves(self, t, order)
+        else:
+            basis = ramp_waves(self, t, leaving=self.envelope == "fall", order=order)
+        swing = np.concatenate([self.sines, self.cosines], axis=1) @ basis
+        return np.asarray(swing.T + (self.center if order == 0 else 0.0))
+
+    def motion(self, t: FloatArray) -> Motion:
+        """Evaluate positions, velocities and accelerations."""
+        return Motion(*(self.at(t, order) for order in range(3)))
+
+    @cached_property
+    def most(self) -> FloatArray:
+        """Bounds of |q⁽ᵏ⁾|: Σ_k (kω)ᵐ √(a_k² + b_k²), of ramps with the envelope, (7, n_joints)."""
+        most = self.swings if self.envelope == "none" else ramp_most(self.swings, self.ramp)
+        most[0] += np.abs(self.center)
+        return most
+
+    @property
+    def swings(self) -> FloatArray:
+        """Bounds of the derivatives of the periodic series without its centre, (7, n_joints)."""
+        omegas = self.omega * np.asarray(self.harmonics, dtype=float)
+        amplitudes = np.hypot(self.sines, self.cosines)
+        return np.stack([amplitudes @ omegas**order for order in range(RISE_MOST.size)])
+
+    def repeated(self, periods: int) -> Self:
+        """Return whole periods."""
+        return replace(self, periods=periods)
+
+    def ramped(self, ramp: float, *, rises: bool) -> Self:
+        """Return a ramp into the series, or out of it."""
+        return replace(self, ramp=ramp, envelope="rise" if rises else "fall")
+
+    def mapped(self, change: Change) -> Self:
+        """Map its centre and its coefficients."""
+        sines, cosines = (change(x.T, 1).T for x in (self.sines, self.cosines))
+        return replace(self, center=change(self.center, 0), sines=sines, cosines=cosines)
+
+    def reversed(self) -> Self:
+        """Return it backwards: q(-t) has the other sign at its sines, and ramps change sides."""
+        sides: dict[str, Literal["none", "rise", "fall"]] = {"none": "none", "rise": "fall", "fall": "rise"}
+        return replace(self, sines=-self.sines, envelope=sides[self.envelope])
+
+    def pieces(self) -> tuple[Segment, ...]:
+        """Return one of its periods, or the ramp."""
+        return (replace(self, periods=1),)
+
+
+Interpolation = Literal[
+    "lines",
+    "cubic",
+    "quintic",
+    "catmull-rom",
+    "cubic spline",
+    "quintic spline",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Table(Segment):
+    """Points passed at their times, and how they are joined.
+
+    Between neighbours: lines; cubics from positions and velocities; quintics from accelerations too; cubics whose
+    slopes are those of Catmull and Rom, (q[k+1] - q[k-1]) / (t[k+1] - t[k-1]); a C² cubic spline and a C⁴ quintic
+    spline, at rest at both ends.
+    """
+
+    t: FloatArray  # (n,), s, rising from 0
+    q: FloatArray  # (n, n_joints)
+    interpolation: Interpolation
+    dq: FloatArray | None = None  # (n, n_joints), of cubics and quintics
+    ddq: FloatArray | None = None  # of quintics
+    within: int | None = None  # the interval between two points that is meant; None: all of them
+
+    def __post_init__(self) -> None:
+        sizes = freeze(self, t="n", q="n n_joints")
+        if len(self.t) < 2 or self.t[0] != 0.0:
+            raise ValueError(f"a table has {len(self.t)} points, expected two or more, the first at 0 s")
+        if not (np.diff(self.t) > 0.0).all():
+            k = int(np.argmin(np.diff(self.t)))
+            raise ValueError(f"times of a table do not rise after {self.t[k]:.6g} s; no motion passes such points")
+        stated = {"dq": self.interpolation in ("cubic", "quintic"), "ddq": self.interpolation == "quintic"}
+        for name, needed in stated.items():
+            if (getattr(self, name) is not None) != needed:
+                raise ValueError(f"{name} of a table belongs to {self.interpolation} {'as well' if needed else 'not'}")
+            if needed:
+                freeze(self, True, "C", **{name: f"{sizes['n']} {sizes['n_joints']}"})
+
+    @property
+    def duration(self) -> float:
+        """Duration, s."""
+        t = self.t if self.within is None else self.t[self.within : self.within + 2]
+        return float(t[-1] - t[0])
+
+    @cached_property
+    def curve(self) -> PPoly:
+        """The polynomials between the points."""
+        curve = _CURVES[self.interpolation](self)
+        if self.within is None:
+            return curve
+        k = self.within
+        return PPoly(curve.c[:, k : k + 1], curve.x[k : k + 2] - curve.x[k])
+
+    def at(self, t: FloatArray, order: int = 0) -> FloatArray:
+        """Evaluate a derivative, (n_t, n_joints)."""
+        return np.asarray(self.curve(np.clip(t, 0.0, self.duration), order))
+
+    @cached_property
+    def most(self) -> FloatArray:
+        """Bounds of |q⁽ᵏ⁾|: Σ_j |c_j| hʲ of each interval's polynomial, the largest, (7, n_joints)."""
+        h = np.diff(self.curve.x)
+        bounds = []
+        for order in range(RISE_MOST.size):
+            c = np.abs(self.curve.derivative(order).c)
+            powers = h ** np.arange(len(c))[::-1, None]
+            bounds.append((c * powers[:, :, None]).sum(axis=0).max(axis=0))
+        return np.array(bounds)
+
+    def mapped(self, change: Change) -> Self:
+        """Map its points and their rates."""
+        dq, ddq = (None if x is None else change(x, 1) for x in (self.dq, self.ddq))
+        return replace(self, q=change(self.q, 0), dq=dq, ddq=ddq)
+
+    def reversed(self) -> Self:
+        """Return it backwards: velocities have the other sign."""
+        dq = None if self.dq is None else -self.dq[::-1]
+        ddq = None if self.ddq is None else self.ddq[::-1]
+        return replace(self, t=self.t[-1] - self.t[::-1], q=self.q[::-1], dq=dq, ddq=ddq)
+
+    def pieces(self) -> tuple[Segment, ...]:
+        """Cut between its points."""
+        return tuple(replace(self, start=self.start + float(t), within=k) for k, t in enumerate(self.t[:-1]))
+
+
+def _lines(table: Table) -> PPoly:
+    return PPoly([np.diff(table.q, axis=0) / np.diff(table.t)[:, None], table.q[:-1]], table.t)
+
+
+def _quintic(table: Table) -> PPoly:
+    t, q, dq, ddq = table.t, table.q, table.dq, table.ddq
+    assert dq is not None
+    assert ddq is not None
+    h = np.diff(t)[:, None]
+    off = np.diff(q, axis=0) - (dq[:-1] + 0.5 * h * ddq[:-1]) * h
+    turn = (np.diff(dq, axis=0) - ddq[:-1] * h) * h
+    bend = np.diff(ddq, axis=0) * h**2
+    highest_first = [
+        (6.0 * off - 3.0 * turn + 0.5 * bend) / h**5,
+        (-15.0 * off + 7.0 * turn - bend) / h**4,
+        (10.0 * off - 4.0 * turn + 0.5 * bend) / h**3,
+        0.5 * ddq[:-1],
+        dq[:-1],
+        q[:-1],
     ]
-    edges = np.concatenate([[0.0], np.cumsum([span for _, span in spans])])
-    return tuple(
-        Phase(name, float(start), float(end))
-        for (name, span), (start, end) in zip(spans, pairwise(edges), strict=True)
-        if span > 0.0
-    )
+    return PPoly(highest_first, t)
 
 
-def waves(excitation: Excitation, t: FloatArray, order: int = 0) -> FloatArray:
+def _catmull_rom(table: Table) -> PPoly:
+    t, q = table.t, table.q
+    slopes = np.zeros_like(q)
+    slopes[1:-1] = (q[2:] - q[:-2]) / (t[2:] - t[:-2])[:, None]
+    return CubicHermiteSpline(t, q, slopes)
+
+
+def _quintic_spline(table: Table) -> PPoly:
+    still = np.zeros(table.q.shape[1])
+    ends: Any = [(1, still), (2, still)]  # the stubs of scipy know only numbers here
+    spline = make_interp_spline(table.t, table.q, k=5, bc_type=(ends, ends))
+    x = np.unique(spline.t)
+    return PPoly([spline(x[:-1], order) / factorial(order) for order in range(5, -1, -1)], x)
+
+
+_CURVES: dict[str, Callable[[Table], PPoly]] = {
+    "lines": _lines,
+    "cubic": lambda table: CubicHermiteSpline(table.t, table.q, np.asarray(table.dq)),
+    "quintic": _quintic,
+    "catmull-rom": _catmull_rom,
+    "cubic spline": lambda table: CubicSpline(table.t, table.q, bc_type="clamped"),
+    "quintic spline": _quintic_spline,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A planned motion: segments one after the other, at rest before and after them."""
+
+    joints: tuple[str, ...]
+    sample_time: float  # s: of which all times are whole multiples
+    segments: tuple[Segment, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "joints", tuple(self.joints))
+        _check_time(self.sample_time, "sample_time")
+        if not self.segments:
+            raise ValueError("a run has no segments, expected one at least")
+        starts = self.edges[:-1].tolist()
+        placed = (
+            one if one.start == t else replace(one, start=t) for one, t in zip(self.segments, starts, strict=True)
+        )
+        object.__setattr__(self, "segments", tuple(placed))
+
+    @cached_property
+    def edges(self) -> FloatArray:
+        """Start times of the segments, and the end of the last one, (n_segments + 1,), s."""
+        return np.concatenate([[0.0], np.cumsum([segment.duration for segment in self.segments])])
+
+    @property
+    def duration(self) -> float:
+        """Duration, s."""
+        return float(np.sum([segment.duration for segment in self.segments]))
+
+    @cached_property
+    def start(self) -> FloatArray:
+        """Pose where it begins, (n_joints,)."""
+        return self.segments[0].ends[0]
+
+    @cached_property
+    def end(self) -> FloatArray:
+        """Pose where it ends, (n_joints,)."""
+        return self.segments[-1].ends[1]
+
+    @cached_property
+    def knots(self) -> FloatArray:
+        """Poses where the segments begin, and where the last one ends, (n_segments + 1, n_joints)."""
+        return np.array([*(one.ends[0] for one in self.segments), self.end])
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """Parts of the run, each of neighbouring segments of one name."""
+        found: list[Phase] = []
+        for segment, end in zip(self.segments, self.edges[1:].tolist(), strict=True):
+            if found and found[-1].name == segment.name:
+                found[-1] = replace(found[-1], end=end)
+            else:
+                found.append(Phase(segment.name, segment.start, end))
+        return tuple(found)
+
+    @cached_property
+    def series(self) -> Series | None:
+        """The measured Fourier series; None for a run of moves."""
+        return next((one for one in self.segments if isinstance(one, Series) and one.measured), None)
+
+    @cached_property
+    def excitation(self) -> Excitation:
+        """Form of a run with a Fourier series."""
+        series = self.periodic
+        spans = {one.name: one.duration for one in self.segments}
+        steady = [one for one in self.segments if isinstance(one, Series) and one.envelope == "none"]
+        swings = (series.sines != 0.0).any(axis=1) | (series.cosines != 0.0).any(axis=1)
+        return Excitation(
+            series.period,
+            self.sample_time,
+            series.harmonics,
+            swings if swings.any() else ~swings,
+            ramp=spans.get("ramp-in", 0.0),
+            settle=spans.get("settle", 0.0),
+            hold=spans.get("hold", 0.0),
+            warm_up=sum(one.periods for one in steady if not one.measured),
+            measured=sum(one.periods for one in steady if one.measured),
+        )
+
+    @property
+    def periodic(self) -> Series:
+        """The measured Fourier series; ValueError for a run of moves."""
+        if self.series is None:
+            raise ValueError("the run consists of moves; it has no Fourier series")
+        return self.series
+
+    def at(self, t: FloatArray, order: int = 0) -> FloatArray:
+        """Evaluate a derivative, (n_t, n_joints), t in s from the start; at rest before and after it."""
+        t = np.asarray(t, dtype=float)
+        inside = np.clip(t, 0.0, self.duration)
+        last = len(self.segments) - 1
+        k = np.clip(np.searchsorted(self.edges, inside, side="right") - 1, 0, last)
+        a, b, T, B = self._lines
+        share = travelled(np.clip(inside - self.edges[k], 0.0, T[k]), T[k], B[k], order)
+        out = share[:, None] * (b - a)[k]
+        if order == 0:
+            out += a[k]
+        for j, segment, origin in self._others:
+            here = k == j
+            out[here] = segment.at(inside[here] - origin, order)
+        if order:
+            out[(t < 0.0) | (t > self.duration)] = 0.0
+        return np.asarray(out)
+
+    def motion(self, t: FloatArray) -> Motion:
+        """Evaluate positions, velocities and accelerations."""
+        return Motion(*(self.at(t, order) for order in range(3)))
+
+    def bounds(self, order: int) -> FloatArray:
+        """Bound |q⁽ᵏ⁾| for k = `order` up to 6 over the whole run, (n_joints,)."""
+        return np.asarray(np.max([segment.bounds(order) for segment in self.segments], axis=0))
+
+    def scaled(self, share: float) -> "Run":
+        """Scale the amplitude about the centre of the series, or about the first pose."""
+        center = self.knots[0] if self.series is None else self.series.center
+        return self.mapped(lambda x, order: share * x if order else center + share * (x - center))
+
+    def mapped(self, change: Change, joints: Sequence[str] | None = None) -> "Run":
+        """Map all poses, and differences of poses, linearly."""
+        segments = tuple(segment.mapped(change) for segment in self.segments)
+        return Run(self.joints if joints is None else tuple(joints), self.sample_time, segments)
+
+    def reversed(self) -> "Run":
+        """Return the same way backwards."""
+        return replace(self, segments=tuple(segment.reversed() for segment in self.segments[::-1]))
+
+    def __add__(self, other: "Run") -> "Run":
+        """Join another run of the same joints, which begins where this one ends."""
+        if other.joints != self.joints:
+            raise ValueError(f"a run of {', '.join(other.joints)} cannot follow one of {', '.join(self.joints)}")
+        return checked(replace(self, segments=(*self.segments, *other.segments)))
+
+    @property
+    def moves(self) -> "tuple[Line, ...]":
+        """Segments of a run of moves and stops that take time; ValueError where there are others."""
+        found = tuple(one for one in self.segments if isinstance(one, Move | Hold) and one.duration > 0.0)
+        if len(found) < sum(one.duration > 0.0 for one in self.segments):
+            raise ValueError("the run is a Fourier series or a table; it has no moves")
+        return found
+
+    def repeats(self) -> "tuple[tuple[Line, ...], int]":
+        """Fold repeated moves: one round of them, and how often it is made."""
+        moves = self.moves
+        n, keys = len(moves), [_key(segment) for segment in moves]
+        length = next(k for k in range(1, n + 1) if n % k == 0 and keys == keys[:k] * (n // k))
+        return moves[:length], n // length
+
+    def pieces(self) -> tuple[Segment, ...]:
+        """Cut the moving segments into smooth pieces, for a certificate; repeated motion is listed once.
+
+        Periods of a series are named after the measured ones; moves are numbered.
+        """
+        made: dict[object, Segment] = {}
+        for k, segment in enumerate(self.segments):
+            if isinstance(segment, Move):
+                segment = replace(segment, name=f"{'move' if segment.blend else 'line'} {k + 1}")
+            for piece in segment.pieces():
+                key = _key(piece, measured=False)
+                if key not in made or (piece.degree and piece.measured > made[key].measured):
+                    made[key] = piece
+        return tuple(made.values())
+
+    def measured_spans(self) -> Iterator[tuple[float, float]]:
+        """List what is measured, from and to, s: stops, whole periods, and moves while they cruise."""
+        for segment, end in zip(self.segments, self.edges[1:].tolist(), strict=True):
+            blend = (segment.blend or 0.5 * segment.time) if isinstance(segment, Move) else 0.0
+            if segment.measured and segment.duration > 2.0 * blend:
+                yield segment.start + blend, end - blend
+
+    @cached_property
+    def _lines(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Origins, goals, times and blends of all segments; those of a stop where they are no move."""
+        ends: list[tuple[FloatArray, FloatArray, float, float]] = []
+        for one in self.segments:
+            if isinstance(one, Move) and one.within is None:
+                ends.append((one.origin, one.goal, one.time, one.blend))
+            else:
+                place = one.place if isinstance(one, Hold) else np.zeros(len(self.joints))
+                ends.append((place, place, one.duration or 1.0, 0.0))
+        a, b, T, B = (np.array(values) for values in zip(*ends, strict=True))
+        return a, b, T, B
+
+    @cached_property
+    def _others(self) -> tuple[tuple[int, Segment, float], ...]:
+        """Segments that are evaluated one by one, each with its number and the time it counts from.
+
+        A series goes on counting where the one before has the same coefficients.
+        """
+        found: list[tuple[int, Segment, float]] = []
+        for j, one in enumerate(self.segments):
+            if isinstance(one, Hold) or (isinstance(one, Move) and one.within is None):
+                continue
+            before = found[-1] if found and found[-1][0] == j - 1 else None
+            goes_on = (
+                before is not None
+                and one.degree > 0
+                and _key(before[1].pieces()[0], measured=False) == _key(one.pieces()[0], measured=False)
+            )
+            found.append((j, one, before[2] if before is not None and goes_on else one.start))
+        return tuple(found)
+
+
+def checked(run: Run) -> Run:
+    """Refuse a run whose segments do not follow each other, or take no whole numbers of controller samples."""
+    h = run.sample_time
+    for k, segment in enumerate(run.segments, start=1):
+        for span in set(segment.turns) if not isinstance(segment, Table) else ():
+            if abs(span / h - round(span / h)) > 1e-6 * max(1.0, span / h):
+                told = f"segments[{k}] takes {span:g} s, expected whole numbers of controller samples of {h:g} s"
+                raise ValueError(told)
+    for k, (before, segment) in enumerate(zip(run.segments, run.segments[1:], strict=False), start=1):
+        end, begin = before.ends[1], segment.ends[0]
+        off = np.abs(begin - end)
+        j = int(np.argmax(off))
+        if not off[j] <= 1e-6 * max(1.0, abs(float(end[j]))):
+            raise ValueError(
+                f"segments[{k + 1}] begins at {begin[j]:.6g} with {run.joints[j]}, segments[{k}] ends at {end[j]:.6g}; "
+                "expected no jump"
+            )
+    return run
+
+
+def periodic_run(
+    excitation: Excitation, center: FloatArray, sines: FloatArray, cosines: FloatArray, joints: Sequence[str] = ()
+) -> Run:
+    """Build the run of a Fourier series: rest, ramp, periods, ramp, rest; parts that take no time are left out."""
+    e = excitation
+    names = tuple(joints) or tuple(f"joint {j + 1}" for j in range(e.moving.size))
+    steady = Series(e.period, e.harmonics, center, sines, cosines, periods=e.measured, name="measured", measured=True)
+    segments: list[Segment] = [Hold(steady.center, e.settle, name="settle")] if e.settle > 0.0 else []
+    still = replace(steady, measured=False, periods=1)
+    if e.ramp > 0.0:
+        segments.append(replace(still, name="ramp-in").ramped(e.ramp, rises=True))
+    if e.warm_up:
+        segments.append(replace(still, name="warm-up").repeated(e.warm_up))
+    segments.append(steady)
+    if e.ramp > 0.0:
+        segments.append(replace(still, name="ramp-out").ramped(e.ramp, rises=False))
+    if e.hold > 0.0:
+        segments.append(Hold(steady.center, e.hold, name="hold"))
+    return Run(names, e.sample_time, tuple(segments))
+
+
+def line_run(
+    joints: Sequence[str],
+    sample_time: float,
+    poses: FloatArray,
+    durations: Sequence[float] | FloatArray,
+    *,
+    blends: Sequence[float] | FloatArray | None = None,
+    measured: Sequence[bool] | BoolArray | None = None,
+) -> Run:
+    """Build a run of straight lines from pose to pose, (n_poses, n_joints), at rest on each; equal neighbours stop."""
+    n = len(durations)
+    if len(poses) != n + 1:
+        raise ValueError(f"durations has {n} entries, expected one fewer than the {len(poses)} poses")
+    ends = [np.zeros(n) if x is None else np.asarray(x, dtype=float) for x in (durations, blends, measured)]
+    segments: list[Segment] = [] if n else [Hold(poses[0], 0.0, name="way")]
+    for a, b, T, B, counts in zip(poses, poses[1:], *(x.tolist() for x in ends), strict=False):
+        words: dict[str, Any] = {"name": "measured" if counts else "way", "measured": bool(counts)}
+        stop = np.array_equal(a, b) and B > 0.0
+        segments.append(Hold(a, T, **words) if stop else Move(a, b, T, B, **words))
+    return Run(tuple(joints), sample_time, tuple(segments))
+
+
+def waves(form: Excitation | Series, t: FloatArray, order: int = 0) -> FloatArray:
     """Differentiate sin kωt for every harmonic, then of cos kωt, (2 n_harmonics, n_t)."""
-    k = np.asarray(excitation.harmonics, dtype=float)[:, None]
-    phase = k * excitation.omega * np.asarray(t)[None, :] + 0.5 * np.pi * order
-    return np.concatenate([np.sin(phase), np.cos(phase)]) * np.tile((k * excitation.omega) ** order, (2, 1))
+    k = np.asarray(form.harmonics, dtype=float)[:, None]
+    phase = k * form.omega * np.asarray(t)[None, :] + 0.5 * np.pi * order
+    return np.concatenate([np.sin(phase), np.cos(phase)]) * np.tile((k * form.omega) ** order, (2, 1))
 
 
 def rise(s: FloatArray, order: int = 0) -> FloatArray:
@@ -130,90 +792,52 @@ def rise(s: FloatArray, order: int = 0) -> FloatArray:
     return np.where((s < 0.0) | (s > 1.0), 0.0, inside) if order else np.asarray(inside)
 
 
-def ramp_waves(excitation: Excitation, t: FloatArray, *, leaving: bool, order: int = 0) -> FloatArray:
+def ramp_waves(form: Excitation | Series, t: FloatArray, *, leaving: bool, order: int = 0) -> FloatArray:
     """Differentiate envelope times waves, (2 n_harmonics, n_t), t in s from the ramp's start.
 
     A ramp-in ends at phase 0, a ramp-out begins there: (e w)⁽ᵐ⁾ = Σ_i C(m, i) e⁽ⁱ⁾ w⁽ᵐ⁻ⁱ⁾.
     """
     t = np.asarray(t)
-    phase_time = t if leaving else t - excitation.ramp
-    total = np.zeros((2 * len(excitation.harmonics), t.size))
+    phase_time = t if leaving else t - form.ramp
+    total = np.zeros((2 * len(form.harmonics), t.size))
     for i in range(order + 1):
-        envelope = rise(1.0 - t / excitation.ramp if leaving else t / excitation.ramp, i)
-        envelope = envelope * ((-1.0) ** i if leaving else 1.0) / excitation.ramp**i
-        total += comb(order, i) * envelope * waves(excitation, phase_time, order - i)
+        envelope = rise(1.0 - t / form.ramp if leaving else t / form.ramp, i)
+        envelope = envelope * ((-1.0) ** i if leaving else 1.0) / form.ramp**i
+        total += comb(order, i) * envelope * waves(form, phase_time, order - i)
     return total
 
 
-def series(trajectory: Trajectory, t: FloatArray, order: int = 0) -> FloatArray:
-    """Evaluate a derivative of the steady, periodic series, (n_t, n_joints)."""
-    return _combine(trajectory, waves(trajectory.excitation, t, order), order)
+def ramp_most(swings: FloatArray, ramp: float) -> FloatArray:
+    """Bound the derivatives of envelope times series: Σ_i C(m, i) max|e⁽ⁱ⁾| / rampⁱ · max|w⁽ᵐ⁻ⁱ⁾|, (7, n_joints)."""
+    envelope = RISE_MOST / ramp ** np.arange(RISE_MOST.size)
+    return np.stack(
+        [sum(comb(m, i) * envelope[i] * swings[m - i] for i in range(m + 1)) for m in range(RISE_MOST.size)]
+    )
 
 
-def steady(trajectory: Trajectory, t: FloatArray) -> Motion:
-    """Evaluate the steady series with its velocities and accelerations."""
-    return Motion(series(trajectory, t), series(trajectory, t, 1), series(trajectory, t, 2))
+def travelled(t: FloatArray, T: FloatArray, B: FloatArray, order: int) -> FloatArray:
+    """Evaluate derivatives of the share of a move's way travelled, (n_t,); B = 0: by the envelope."""
+    plain = B <= 0.0
+    share = rise(t / T, order) / T**order
+    if plain.all():
+        return np.asarray(share)
+    B = np.where(plain, 0.5 * T, B)
+    v = 1.0 / (T - B)
+    late = t >= np.maximum(T - B, B)
+    s = np.where(late, T - t, t) / B
+    cruising = ~late & (t > B)
+    if order == 0:
+        blend = v * B * (7.0 - (14.0 - (10.0 - 2.5 * s) * s) * s) * s**5
+        blended = np.where(cruising, v * (t - 0.5 * B), np.where(late, 1.0 - blend, blend))
+    else:
+        side = np.where(late, (-1.0) ** (order - 1), 1.0)
+        blended = np.where(cruising, v if order == 1 else 0.0, side * v * B ** (1 - order) * rise(s, order - 1))
+    return np.asarray(np.where(plain, share, blended))
 
 
-def executed(trajectory: Trajectory, t: FloatArray, order: int = 0) -> FloatArray:
-    """Evaluate a derivative of the whole run, ramps and rests included, (n_t, n_joints), t in s from its start."""
-    t = np.asarray(t, dtype=float)
-    excitation = trajectory.excitation
-    full = excitation.settle + excitation.ramp
-    leave = full + (excitation.warm_up + excitation.measured) * excitation.period
-    basis = np.zeros((2 * len(excitation.harmonics), t.size))
-    running = (t >= full) & (t <= leave)
-    basis[:, running] = waves(excitation, t[running] - full, order)
-    if excitation.ramp > 0.0:
-        entering = (t >= excitation.settle) & (t < full)
-        leaving = (t > leave) & (t <= leave + excitation.ramp)
-        basis[:, entering] = ramp_waves(excitation, t[entering] - excitation.settle, leaving=False, order=order)
-        basis[:, leaving] = ramp_waves(excitation, t[leaving] - leave, leaving=True, order=order)
-    return _combine(trajectory, basis, order)
-
-
-def executed_motion(trajectory: Trajectory, t: FloatArray) -> Motion:
-    """Evaluate the whole run with its velocities and accelerations."""
-    return Motion(executed(trajectory, t), executed(trajectory, t, 1), executed(trajectory, t, 2))
-
-
-def period_grid(excitation: Excitation, n_samples: int) -> FloatArray:
+def period_grid(form: Excitation | Series, n_samples: int) -> FloatArray:
     """Sample one period evenly, without its end, (n_samples,), s."""
-    return np.arange(n_samples) * (excitation.period / n_samples)
-
-
-def scaled(trajectory: Trajectory, amplitude: float) -> Trajectory:
-    """Scale the amplitude about the same pose."""
-    return replace(trajectory, sines=amplitude * trajectory.sines, cosines=amplitude * trajectory.cosines)
-
-
-def _combine(trajectory: Trajectory, basis: FloatArray, order: int) -> FloatArray:
-    swing = np.concatenate([trajectory.sines, trajectory.cosines], axis=1) @ basis
-    return np.asarray(swing.T + (trajectory.center if order == 0 else 0.0))
-
-
-N_ORDERS = 5  # derivatives that torques' curvature needs: positions to their fourth
-
-# Largest |dᵏe/dsᵏ| of the envelope e (`fourier.rise`), k = 0 … 6; with u = s(1 - s):
-# e' = 140 u³ and e''' = 840 u (1 - 5u) have theirs at s = 1/2, e'' = 420 u² (1 - 2s) at u = 1/5, others at the ends.
-RISE_MOST = np.array([1.0, 35.0 / 16.0, 84.0 / (5.0 * np.sqrt(5.0)), 52.5, 840.0, 10080.0, 50400.0])
-
-Evaluate = Callable[[FloatArray, int], FloatArray]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Piece:
-    """Motion segment whose positions are smooth from its start to its end."""
-
-    name: str
-    start: float  # s from the start of the whole motion
-    duration: float
-    evaluate: Evaluate  # (t from the piece's start (n_t,), order) -> derivative (n_t, n_joints)
-    most: FloatArray  # (7, n_joints): bounds of |q⁽ᵏ⁾| over the piece, from its coefficients alone
-    degree: int = 0  # of the trigonometric polynomial of which this is one whole period; 0: it is none
-
-    def __post_init__(self) -> None:
-        freeze(self, most="7 n_joints")
+    return np.arange(n_samples) * (form.period / n_samples)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -223,7 +847,7 @@ class Spans:
     `motion` holds q and its derivatives at the times `t`; interval k is between samples left[k] and right[k].
     """
 
-    piece: Piece
+    segment: Segment
     t: FloatArray  # (n_t,)
     jets: FloatArray  # (5, n_t, n_joints): q to its fourth derivative
     left: IntArray  # (n_spans,)
@@ -241,7 +865,7 @@ class Spans:
 
     def rates(self) -> FloatArray:
         """Bound |q⁽ᵏ⁾| inside the intervals, k = 0 … 4: (5, n_spans, n_joints)."""
-        return np.stack([self._inside(k, (self.h**2 / 8.0) * self.piece.most[k + 2]) for k in range(N_ORDERS)])
+        return np.stack([self._inside(k, (self.h**2 / 8.0) * self.segment.bounds(k + 2)) for k in range(N_ORDERS)])
 
     def enclose(self, values: FloatArray, curvature: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bound a quantity from below and above, given its values (n_t, …) and a bound of its second derivative."""
@@ -257,66 +881,31 @@ class Spans:
         return self.worst_of_ends(np.abs(self.jets[order])) + stray
 
 
-def run_pieces(trajectory: Trajectory) -> tuple[Piece, ...]:
-    """Cut a run into ramp-in, one measured period (the warm-up's periods are the same), and ramp-out."""
-    excitation = trajectory.excitation
-    begin = excitation.settle + excitation.ramp
-    leave = begin + (excitation.warm_up + excitation.measured) * excitation.period
-    first = begin + excitation.warm_up * excitation.period
-    swing = np.concatenate([trajectory.sines, trajectory.cosines], axis=1)
-    center = trajectory.center
-
-    def period(t: FloatArray, order: int) -> FloatArray:
-        return _on(center, swing @ waves(excitation, t, order), order)
-
-    def entering(t: FloatArray, order: int) -> FloatArray:
-        return _on(center, swing @ ramp_waves(excitation, t, leaving=False, order=order), order)
-
-    def leaving(t: FloatArray, order: int) -> FloatArray:
-        return _on(center, swing @ ramp_waves(excitation, t, leaving=True, order=order), order)
-
-    swings = series_most(trajectory)
-    steady = swings.copy()
-    steady[0] += np.abs(center)
-    measured = Piece("measured", first, excitation.period, period, steady, excitation.harmonics[-1])
-    if excitation.ramp == 0.0:
-        return (measured,)
-    ramps = ramp_most(swings, excitation)
-    ramps[0] += np.abs(center)
-    return (
-        Piece("ramp-in", excitation.settle, excitation.ramp, entering, ramps),
-        measured,
-        Piece("ramp-out", leave, excitation.ramp, leaving, ramps),
-    )
-
-
-def series_most(trajectory: Trajectory) -> FloatArray:
-    """Bound the derivatives of the series without its centre: Σ_k (kω)ᵐ √(a_k² + b_k²), (7, n_joints)."""
-    omegas = trajectory.excitation.omega * np.asarray(trajectory.excitation.harmonics, dtype=float)
-    amplitudes = np.hypot(trajectory.sines, trajectory.cosines)
-    return np.stack([amplitudes @ omegas**order for order in range(RISE_MOST.size)])
-
-
-def ramp_most(swings: FloatArray, excitation: Excitation) -> FloatArray:
-    """Bound the derivatives of envelope times series: Σ_i C(m, i) max|e⁽ⁱ⁾| / rampⁱ · max|w⁽ᵐ⁻ⁱ⁾|, (7, n_joints)."""
-    envelope = RISE_MOST / excitation.ramp ** np.arange(RISE_MOST.size)
-    return np.stack(
-        [sum(comb(m, i) * envelope[i] * swings[m - i] for i in range(m + 1)) for m in range(RISE_MOST.size)]
-    )
-
-
-def spans(piece: Piece, a: FloatArray, b: FloatArray) -> Spans:
+def spans(segment: Segment, a: FloatArray, b: FloatArray) -> Spans:
     """Evaluate a motion segment at the ends of intervals from a to b, in s from its start."""
     t, inverse = np.unique(np.concatenate([a, b]), return_inverse=True)
-    jets = np.stack([piece.evaluate(t, order) for order in range(N_ORDERS)])
-    return Spans(piece, t, jets, inverse[: a.size], inverse[a.size :])
+    jets = np.stack([segment.at(t, order) for order in range(N_ORDERS)])
+    return Spans(segment, t, jets, inverse[: a.size], inverse[a.size :])
 
 
-def even_spans(piece: Piece, n_spans: int) -> Spans:
+def even_spans(segment: Segment, n_spans: int) -> Spans:
     """Divide a motion segment into equal intervals."""
-    edges = np.linspace(0.0, piece.duration, n_spans + 1)
-    return spans(piece, edges[:-1], edges[1:])
+    edges = np.linspace(0.0, segment.duration, n_spans + 1)
+    return spans(segment, edges[:-1], edges[1:])
 
 
-def _on(center: FloatArray, swing: FloatArray, order: int) -> FloatArray:
-    return np.asarray(swing.T + (center if order == 0 else 0.0))
+def _key(segment: Segment, *, measured: bool = True) -> tuple[object, ...]:
+    """Return what two segments of the same motion have in common."""
+    left_out = ("start", "name") if measured else ("start", "name", "measured")
+    values = (getattr(segment, field.name) for field in fields(segment) if field.name not in left_out)
+    return (type(segment), *(x.tobytes() if isinstance(x, np.ndarray) else x for x in values))
+
+
+def _check_harmonics(harmonics: tuple[int, ...]) -> None:
+    if not harmonics or sorted(set(harmonics)) != list(harmonics) or harmonics[0] < 1:
+        raise ValueError(f"harmonics are {harmonics}, expected rising numbers from 1, such as (1, 2, 3, 4, 5)")
+
+
+def _check_time(time: float, what: str, least: float | None = None) -> None:
+    if not (0.0 < time < np.inf or time == least):
+        raise ValueError(f"{what} is {time} s, expected a positive time in s")

@@ -12,8 +12,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from excitor.design.constraints.constraint import SEARCH
-from excitor.design.motion import Trajectory
-from excitor.design.problem import Candidates, Problem, decode, encode, evaluate, motions, trajectory
+from excitor.design.motion import Run
+from excitor.design.problem import Candidates, Problem, decode, encode, evaluate, motions, run_of
 from excitor.design.search import Budget, Listener, Progress, SearchResult, feasible_start, solve
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.population import population_tool_speeds
@@ -127,14 +127,14 @@ def front(
     return _finished(archive, stopped)
 
 
-def pick(found: Front, k: int | None = None) -> Trajectory:
+def pick(found: Front, k: int | None = None) -> Run:
     """Return the k-th run of a front, or the chosen one."""
     if not len(found):
         raise ValueError("the front is empty: no feasible run was found; explain the problem, or give it more budget")
     k = found.chosen if k is None else k
     if not 0 <= k < len(found):
         raise ValueError(f"k is {k}, expected 0 to {len(found) - 1}: the front has {len(found)} runs")
-    return trajectory(found.problems[found.which[k]], Candidates(found.center, found.swing), k)
+    return run_of(found.problems[found.which[k]], Candidates(found.center, found.swing), k)
 
 
 def measure(problem: Problem, objectives: Sequence[Objective], candidates: Candidates) -> tuple[FloatArray, FloatArray]:

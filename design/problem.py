@@ -12,7 +12,7 @@ import numpy as np
 from excitor.design.constraints.constraint import SEARCH, Constraint, Population, States, Trace
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, Model, values
-from excitor.design.motion import Excitation, Trajectory, period_grid, ramp_waves, waves
+from excitor.design.motion import Excitation, Run, period_grid, periodic_run, ramp_waves, waves
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.robot import Motion, Robot
 
@@ -186,18 +186,20 @@ def population_of(problem: Problem, candidates: Candidates, states: States | Non
     return Population(problem.robot, states, problem.n_period, lambda: _quiet_places(problem, candidates, states[0]))
 
 
-def trajectory(problem: Problem, candidates: Candidates, k: int = 0) -> Trajectory:
-    """Convert candidate k to a trajectory."""
+def run_of(problem: Problem, candidates: Candidates, k: int = 0) -> Run:
+    """Build the run of candidate k."""
     n = len(problem.excitation.harmonics)
     swing = candidates.swing[k]
-    return Trajectory(problem.excitation, candidates.center[k], swing[:, :n], swing[:, n:])
+    names = problem.robot.joint_names
+    return periodic_run(problem.excitation, candidates.center[k], swing[:, :n], swing[:, n:], names)
 
 
-def candidates_of(trajectories: list[Trajectory]) -> Candidates:
-    """Convert trajectories to a population."""
+def candidates_of(runs: list[Run]) -> Candidates:
+    """Convert periodic runs to a population."""
+    series = [run.periodic for run in runs]
     return Candidates(
-        np.array([t.center for t in trajectories]),
-        np.array([np.concatenate([t.sines, t.cosines], axis=1) for t in trajectories]),
+        np.array([one.center for one in series]),
+        np.array([np.concatenate([one.sines, one.cosines], axis=1) for one in series]),
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from excitor.design.constraints.constraints import Constraints, Margins, reduced
 from excitor.design.criteria import Model
-from excitor.design.motion import Trajectory, period_grid, steady
+from excitor.design.motion import Run
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.base import TOLERANCE, observation, random_motion
 from excitor.robots.parameters import layout
@@ -218,7 +218,7 @@ class EarlierRun:
     """A run that is designed already; its model's weights are 0 where joints stand still."""
 
     model: Model
-    trajectory: Trajectory
+    run: Run
     samples: float  # that count: duration · rate of independent rows
 
 
@@ -228,9 +228,9 @@ def earlier_gram(columns: IntArray, runs: Sequence[EarlierRun]) -> FloatArray:
     for run in runs:
         if not np.array_equal(run.model.columns, columns):
             raise ValueError("an earlier run's model has other columns; take the same for all runs of a schedule")
-        excitation = run.trajectory.excitation
-        n = max(_GRID, 24 * excitation.harmonics[-1])
-        motion = steady(run.trajectory, period_grid(excitation, n))
+        series = run.run.periodic
+        n = max(_GRID, 24 * series.harmonics[-1])
+        motion = series.motion(series.grid(n))
         q, dq, ddq = (np.ascontiguousarray(x.T)[None] for x in (motion.q, motion.dq, motion.ddq))
         total += run.samples / n * run.model.grams(q, dq, ddq, n)[0]
     return total

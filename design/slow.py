@@ -1,16 +1,11 @@
 """Runs other than Fourier series: moves from pose to pose at stated speeds, with smooth ends, and stops in between.
 
-A move from a to b speeds up over a blend time B, cruises, and slows down alike: with e the envelope of the ramps and
-E its integral, the share of the way travelled after time t is
-
-    v B E(t/B)  up to t = B,      v (t - B/2)  while cruising,      1 - v B E((T - t)/B)  at the end,   v = 1 / (T - B).
-
 Slow runs are planned in a cell: warm-up, sweeps at constant speed that excite friction, and static poses, chosen
 D-optimal for the parameters of gravity and offsets (`static_poses`).
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -20,8 +15,8 @@ from excitor.design.approach import BlockedPose, NoPath, Sampling, approach, blo
 from excitor.design.constraints.constraint import Trace
 from excitor.design.constraints.constraint import excesses as excessive
 from excitor.design.constraints.constraints import Constraints, pose_deficits, worse, worst_rows
-from excitor.design.motion import RISE_MOST, Piece, rise
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.design.motion import RISE_MOST, Run, line_run
+from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.dynamics import frame_jacobian, inverse_dynamics, regressor
 from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import friction_model
@@ -43,100 +38,32 @@ class InfeasibleRun(ExcitorError):
         super().__init__(f"{what}: {'; '.join(reasons)}")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class SlowRun:
-    """Knots and the moves between them; equal neighbours are a stop. Starts and ends at rest at the same pose."""
-
-    kind: SlowKind
-    sample_time: float  # of the controller; every duration is a whole number of samples
-    knots: FloatArray  # (n_moves + 1, n_joints)
-    durations: FloatArray  # (n_moves,), s
-    blends: FloatArray  # (n_moves,), s: of speeding up, and of slowing down
-    measured: BoolArray  # (n_moves,): stops, and the cruising part of moves, that count
-    notes: tuple[str, ...] = ()  # what was left out, in sentences
-
-    def __post_init__(self) -> None:
-        freeze(self, knots="n_knots n_joints")
-        n = f"{len(self.knots) - 1}"
-        freeze(self, durations=n, blends=n, measured=f"bool: {n}")
-        if not 0.0 < self.sample_time < np.inf:
-            raise ValueError(f"sample_time is {self.sample_time}, expected a positive time in s")
-        steps = self.durations / self.sample_time
-        if not (len(self.durations) and (np.abs(steps - steps.round()) < 1e-6 * np.maximum(1.0, steps)).all()):
-            raise ValueError(f"durations must be whole numbers of controller samples of {self.sample_time:g} s")
-        if not ((self.blends > 0.0) & (self.blends <= 0.5 * self.durations * (1.0 + _ROUNDING))).all():
-            raise ValueError("blends must be positive and at most half of their move's duration")
-        if not np.array_equal(self.knots[0], self.knots[-1]):
-            raise ValueError(f"the run ends at {self.knots[-1].tolist()}, expected where it starts")
-
-    @property
-    def duration(self) -> float:
-        """Duration of the run, s."""
-        return float(self.durations.sum())
-
-
-def slow_series(run: SlowRun, t: FloatArray, order: int = 0) -> FloatArray:
-    """Evaluate a derivative of the run, (n_t, n_joints), t in s from its start; at rest before and after it."""
-    t = np.clip(np.asarray(t, dtype=float), 0.0, run.duration)
-    edges = np.concatenate([[0.0], np.cumsum(run.durations)])
-    k = np.clip(np.searchsorted(edges, t, side="right") - 1, 0, len(run.durations) - 1)
-    share = travelled(np.minimum(t - edges[k], run.durations[k]), run.durations[k], run.blends[k], order)
-    out = share[:, None] * np.diff(run.knots, axis=0)[k]
-    return np.asarray(out + run.knots[k] if order == 0 else out)
-
-
-def slow_motion(run: SlowRun, t: FloatArray) -> Motion:
-    """Evaluate the run with its velocities and accelerations."""
-    return Motion(slow_series(run, t), slow_series(run, t, 1), slow_series(run, t, 2))
-
-
-def measured_times(run: SlowRun, step: float) -> FloatArray:
+def measured_times(run: Run, step: float) -> FloatArray:
     """List times a step apart on what is measured: stops, and moves while they cruise."""
     times: list[FloatArray] = [np.empty(0)]
-    for start, end in _measured_spans(run):
+    for start, end in run.measured_spans():
         n = max(1, round((end - start) / step))
         times.append(start + (np.arange(n) + 0.5) * ((end - start) / n))
     return np.concatenate(times)
 
 
-def measured_motion(run: SlowRun, step: float) -> Motion:
+def measured_motion(run: Run, step: float) -> Motion:
     """Sample what is measured evenly, as `robots.gram.gram` and the forecast take it; see `measured_duration`."""
-    return slow_motion(run, measured_times(run, step))
+    return run.motion(measured_times(run, step))
 
 
-def measured_duration(run: SlowRun) -> float:
+def measured_duration(run: Run) -> float:
     """Sum the time that is measured, s."""
-    return float(sum(end - start for start, end in _measured_spans(run)))
+    return float(sum(end - start for start, end in run.measured_spans()))
 
 
-def slow_pieces(run: SlowRun) -> tuple[Piece, ...]:
-    """Cut a run into polynomial motion segments, each with bounds of all its derivatives, for the certificate.
-
-    A repeated move is listed once.
-    """
-    starts = np.concatenate([[0.0], np.cumsum(run.durations)])
-    pieces: list[Piece] = []
-    made = set()
-    for k in np.flatnonzero(np.diff(run.knots, axis=0).any(axis=1)).tolist():
-        move = (run.knots[k : k + 2].tobytes(), float(run.durations[k]), float(run.blends[k]))
-        if move in made:
-            continue
-        made.add(move)
-        T, B, start = float(run.durations[k]), float(run.blends[k]), float(starts[k])
-        pieces.append(_piece(run, k, f"move {k + 1} speeding up", (start, 0.0, B)))
-        if T - B > B * (1.0 + _ROUNDING):
-            pieces.append(_piece(run, k, f"move {k + 1} cruising", (start, B, T - B)))
-        pieces.append(_piece(run, k, f"move {k + 1} slowing down", (start, T - B, T)))
-    return tuple(pieces)
-
-
-def excesses(robot: Robot, run: SlowRun, constraints: Constraints, *, step: float = 0.01) -> tuple[str, ...]:
+def excesses(robot: Robot, run: Run, constraints: Constraints, *, step: float = 0.01) -> tuple[str, ...]:
     """Name every constraint that the run breaks on a grid of `step` s, with its limit and its worst; none if clear."""
     worst: FloatArray | None = None
     square, n = np.zeros(robot.n_joints), max(2, int(np.ceil(run.duration / step)) + 1)
     for part in _chunks(n):
         t = part * (run.duration / (n - 1))
-        trace = Trace(robot, slow_motion(run, t), slow_series(run, t, 3))
+        trace = Trace(robot, run.motion(t), run.at(t, 3))
         square += np.square(trace.torque).sum(axis=0)
         rows, values = worst_rows(robot, constraints, trace)
         worst = values if worst is None else worse(rows, worst, values)
@@ -169,47 +96,6 @@ def move_time(distance: FloatArray, constraints: Constraints, *, share: float, s
 def whole(time: float, sample_time: float) -> float:
     """Round a time up to whole controller samples."""
     return float(np.ceil(time / sample_time - 1e-9) * sample_time)
-
-
-def travelled(t: FloatArray, T: FloatArray, B: FloatArray, order: int) -> FloatArray:
-    """Evaluate derivatives of the share of the way travelled, (n_t,)."""
-    v = 1.0 / (T - B)
-    late = t >= np.maximum(T - B, B)
-    s = np.where(late, T - t, t) / B
-    cruising = ~late & (t > B)
-    if order == 0:
-        blend = v * B * (7.0 - (14.0 - (10.0 - 2.5 * s) * s) * s) * s**5
-        return np.where(cruising, v * (t - 0.5 * B), np.where(late, 1.0 - blend, blend))
-    side = np.where(late, (-1.0) ** (order - 1), 1.0)
-    return np.where(cruising, v if order == 1 else 0.0, side * v * B ** (1 - order) * rise(s, order - 1))
-
-
-def _measured_spans(run: SlowRun) -> Iterator[tuple[float, float]]:
-    start = 0.0
-    for k, duration in enumerate(run.durations):
-        blend = float(run.blends[k]) if (run.knots[k] != run.knots[k + 1]).any() else 0.0
-        if run.measured[k] and duration > 2.0 * blend:
-            yield start + blend, start + float(duration) - blend
-        start += float(duration)
-
-
-def _piece(run: SlowRun, k: int, name: str, times: tuple[float, float, float]) -> Piece:
-    """Build the segment of move k that starts at times[0], from times[1] to times[2] after that start, s."""
-    start, first, last = times
-    T, B = run.durations[k], run.blends[k]
-    a, way = run.knots[k], run.knots[k + 1] - run.knots[k]
-
-    def evaluate(t: FloatArray, order: int) -> FloatArray:
-        n = len(t)
-        share = travelled(np.clip(first + t, first, last), np.full(n, T), np.full(n, B), order)[:, None]
-        return np.asarray(share * way + (a if order == 0 else 0.0))
-
-    rates = RISE_MOST[:-1] * B ** -np.arange(RISE_MOST.size - 1.0) / (T - B)
-    if name.endswith("cruising"):
-        rates[1:] = 0.0
-    place = np.maximum(np.abs(a), np.abs(run.knots[k + 1]))
-    most = np.concatenate([place[None], rates[:, None] * np.abs(way)])
-    return Piece(name, start + first, last - first, evaluate, most)
 
 
 def _chunks(n: int) -> Iterator[IntArray]:
@@ -289,7 +175,7 @@ class Moves:
         self.move(self.knots[-1], duration, duration / 3.0, measured=measured)
 
 
-def finished(robot: Robot, moves: Moves, *, kind: SlowKind, notes: list[str]) -> SlowRun:
+def finished(robot: Robot, moves: Moves, kind: SlowKind) -> Run:
     """Slow moves that are not measured down until every limit holds; InfeasibleRun names those that never do.
 
     The torques of a move are known only once its speed is chosen.
@@ -300,7 +186,8 @@ def finished(robot: Robot, moves: Moves, *, kind: SlowKind, notes: list[str]) ->
     for slower in _SLOWER ** np.arange(20):
         stretch = np.where(free, slower, 1.0)
         durations = np.array([whole(T, h) for T in stretch * moves.durations])
-        run = SlowRun(kind, h, knots, durations, stretch * np.array(moves.blends), measured, tuple(notes))
+        blends = stretch * np.array(moves.blends)
+        run = line_run(robot.joint_names, h, knots, durations, blends=blends, measured=measured)
         reasons = excesses(robot, run, moves.constraints)
         if not reasons:
             return run
@@ -320,23 +207,28 @@ def check_home(robot: Robot, constraints: Constraints, home: FloatArray, kind: S
     return home
 
 
-def friction_sweeps(robot: Robot, constraints: Constraints, *, home: FloatArray, plan: SweepPlan) -> SlowRun:
-    """Sweep one joint after the other, both ways at each speed; ranges shrink to what is clear around home."""
+def friction_sweeps(
+    robot: Robot, constraints: Constraints, *, home: FloatArray, plan: SweepPlan
+) -> tuple[Run, tuple[str, ...]]:
+    """Sweep one joint after the other, both ways at each speed; return what was left out, too, in sentences.
+
+    Ranges shrink to what is clear around home.
+    """
     home = check_home(robot, constraints, home, "friction")
     moves, notes = Moves(constraints, plan.sample_time, [home]), []
     for i in range(robot.n_joints):
         if i not in robot.locked:
             notes += _sweep_joint(robot, moves, i, plan)
-    return finished(robot, moves, kind="friction", notes=notes)
+    return finished(robot, moves, "friction"), tuple(notes)
 
 
-def warm_up(robot: Robot, constraints: Constraints, *, home: FloatArray, plan: WarmUpPlan) -> SlowRun:
+def warm_up(robot: Robot, constraints: Constraints, *, home: FloatArray, plan: WarmUpPlan) -> Run:
     """Move all joints between far poses until the time is over; one round is checked, the others are like it."""
     home = check_home(robot, constraints, home, "warm-up")
     moves = Moves(constraints, plan.sample_time, [home])
     for pose in _far_poses(robot, constraints, home, plan):
         moves.go(pose, plan.share)
-    return _repeated(finished(robot, moves, kind="warm-up", notes=[]), plan.minutes)
+    return _repeated(finished(robot, moves, "warm-up"), plan.minutes)
 
 
 def clear_range(robot: Robot, constraints: Constraints, home: FloatArray, joint: int) -> tuple[float, float, str]:
@@ -458,7 +350,7 @@ def way(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArray) ->
         found = approach(robot, a, b, constraints, sampling=Sampling(_ATTEMPTS))
     except BlockedPose:
         return None
-    return None if isinstance(found, NoPath) else list(found.waypoints[1:])
+    return None if isinstance(found, NoPath) else list(found.knots[1:])
 
 
 def search_box(robot: Robot, constraints: Constraints, home: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -472,18 +364,9 @@ def search_box(robot: Robot, constraints: Constraints, home: FloatArray) -> tupl
     return low, high
 
 
-def _repeated(once: SlowRun, minutes: float) -> SlowRun:
+def _repeated(once: Run, minutes: float) -> Run:
     n = max(1, int(np.ceil(60.0 * minutes / once.duration)))
-    knots = np.concatenate([once.knots[:1], np.tile(once.knots[1:], (n, 1))])
-    return SlowRun(
-        once.kind,
-        once.sample_time,
-        knots,
-        np.tile(once.durations, n),
-        np.tile(once.blends, n),
-        np.tile(once.measured, n),
-        once.notes,
-    )
+    return replace(once, segments=once.segments * n)
 
 
 def _check_shares(**shares: float) -> None:
@@ -523,7 +406,7 @@ def static_poses(
     home: FloatArray,
     plan: StaticPlan,
     weights: FloatArray | None = None,
-) -> SlowRun:
+) -> Run:
     """Choose poses, and the moves between them; rows of joint i weigh weights[i]."""
     home = check_home(robot, constraints, home, "static")
     poses = _candidates(robot, constraints, home, plan)
@@ -660,7 +543,7 @@ def _tour(
 
 def _run(
     robot: Robot, constraints: Constraints, home: FloatArray, legs: list[list[FloatArray]], plan: StaticPlan
-) -> SlowRun:
+) -> Run:
     moves, step = Moves(constraints, plan.sample_time, [home]), _step(robot, plan)
     for leg in legs[:-1]:
         for pose in leg:
@@ -671,4 +554,4 @@ def _run(
         moves.stop(plan.dwell, measured=True)
     for pose in legs[-1]:
         moves.go(pose, plan.share)
-    return finished(robot, moves, kind="static", notes=[])
+    return finished(robot, moves, "static")

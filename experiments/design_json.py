@@ -2,21 +2,24 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from excitor.design.certify.margin import Margin
 from excitor.design.forecast import forecast_data
-from excitor.design.motion import phases
+from excitor.design.motion import Excitation, Run, checked, line_run, periodic_run
 from excitor.design.pareto import Front
+from excitor.design.run_data import RunForm, read_run, run_data
 from excitor.design.search import SearchResult
 from excitor.design.torque import FoundTorques, Robustness, torque_phases
 from excitor.experiments.files import read_json, write_atomically
-from excitor.experiments.plan import CampaignDesign, DesignedRun, DesignedSlowRun, DesignedTorqueRun
+from excitor.experiments.plan import CampaignDesign, DesignedRun, DesignedTorqueRun, SearchedRun
 from excitor.robots.arrays import finite
 from excitor.robots.base import regroupings
 from excitor.robots.errors import ExcitorError
@@ -62,7 +65,7 @@ def design_data(designed: CampaignDesign) -> dict[str, Any]:
         },
         "noise": noise_data(setup.noise),
         "order": list(designed.order),
-        "runs": [run_data(run) for run in designed.runs],
+        "runs": [searched_data(run) for run in designed.runs],
         "torque_runs": [torque_data(run) for run in designed.torque_runs],
         "slow_runs": [slow_data(run) for run in designed.slow_runs],
         "waiting": [{"name": plan.name, "after": plan.learns_from, "note": plan.note} for plan in designed.waiting],
@@ -71,9 +74,9 @@ def design_data(designed: CampaignDesign) -> dict[str, Any]:
     }
 
 
-def run_data(run: DesignedRun) -> dict[str, Any]:
+def searched_data(run: SearchedRun) -> dict[str, Any]:
     """Write one run: coefficients in rad and m, times in s."""
-    plan, trajectory, excitation = run.plan, run.trajectory, run.trajectory.excitation
+    plan, series, excitation = run.plan, run.run.periodic, run.problem.excitation
     return {
         "name": plan.name,
         "kind": plan.kind,
@@ -86,12 +89,12 @@ def run_data(run: DesignedRun) -> dict[str, Any]:
         "sample_time": excitation.sample_time,
         "harmonics": list(excitation.harmonics),
         "moving": [bool(x) for x in excitation.moving],
-        "phases": [{"name": p.name, "start": p.start, "end": p.end} for p in phases(excitation)],
+        "phases": [{"name": p.name, "start": p.start, "end": p.end} for p in run.run.phases],
         "warm_up_periods": excitation.warm_up,
         "measured_periods": excitation.measured,
-        "center": trajectory.center.tolist(),
-        "sines": trajectory.sines.tolist(),
-        "cosines": trajectory.cosines.tolist(),
+        "center": series.center.tolist(),
+        "sines": series.sines.tolist(),
+        "cosines": series.cosines.tolist(),
         "criterion": run.problem.criterion.kind,
         "condition": finite(run.condition),
         "condition_weighted": finite(run.condition_weighted),
@@ -102,6 +105,7 @@ def run_data(run: DesignedRun) -> dict[str, Any]:
         "notes": list(run.certificate.notes),
         "way": way_data(run),
         "search": search_data(run.found),
+        "run": run_data(run.run),
     }
 
 
@@ -119,7 +123,7 @@ def front_data(front: Front | None) -> dict[str, Any] | None:
     }
 
 
-def slow_data(slow: DesignedSlowRun) -> dict[str, Any]:
+def slow_data(slow: DesignedRun) -> dict[str, Any]:
     """Write a run of moves and stops: each move goes from one knot to the next, rad and m, s."""
     plan, run = slow.plan, slow.run
     return {
@@ -130,11 +134,12 @@ def slow_data(slow: DesignedSlowRun) -> dict[str, Any]:
         "ready": slow.certificate.ready,
         "sample_time": run.sample_time,
         "knots": run.knots.tolist(),
-        "durations": run.durations.tolist(),
-        "blends": run.blends.tolist(),
-        "measured": [bool(x) for x in run.measured],
+        "durations": [move.duration for move in run.moves],
+        "blends": [move.blend for move in run.moves],
+        "measured": [move.measured for move in run.moves],
         "certificate": [margin_data(item) for item in slow.certificate.items],
         "notes": list(slow.certificate.notes),
+        "run": run_data(run),
     }
 
 
@@ -188,10 +193,13 @@ def search_data(found: SearchResult | FoundTorques) -> dict[str, Any]:
     }
 
 
-def way_data(run: DesignedRun) -> dict[str, Any] | None:
+def way_data(run: SearchedRun) -> dict[str, Any] | None:
     """Write the way from home to the start; the way back is the same, backwards."""
     way = run.certificate.way
-    return None if way is None else {"waypoints": way.waypoints.tolist(), "durations": way.durations.tolist()}
+    if way is None:
+        return None
+    moves = [segment.duration for segment in way.segments if segment.duration > 0.0]
+    return {"waypoints": way.knots[: len(moves) + 1].tolist(), "durations": moves}
 
 
 def margin_data(item: Margin) -> dict[str, Any]:
@@ -258,6 +266,9 @@ Rows = Annotated[list[Row], Field(max_length=200_000)]
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 
 
+_SPANS = {"settle": "settle", "ramp": "ramp-in", "hold": "hold"}
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -278,7 +289,7 @@ class Way(_Part):
 
 
 class PeriodicRun(_Part):
-    """A Fourier series."""
+    """A Fourier series; files of before have no `run`."""
 
     name: Text
     role: Literal["identify", "validate", "none"]
@@ -295,10 +306,27 @@ class PeriodicRun(_Part):
     sines: Rows
     cosines: Rows
     way: Way | None
+    run: RunForm | None = None
+
+    def motion(self, joints: Sequence[str]) -> Run:
+        """Build the run; ValueError where its fields are no run, or not the one that stands beside them."""
+        spans: dict[str, float] = {phase.name: phase.end - phase.start for phase in self.phases}
+        times = {name: _whole(spans.get(key, 0.0), self.sample_time) for name, key in _SPANS.items()}
+        excitation = Excitation(
+            self.period,
+            self.sample_time,
+            tuple(self.harmonics),
+            np.array(self.moving),
+            warm_up=self.warm_up_periods,
+            measured=self.measured_periods,
+            **times,
+        )
+        center, sines, cosines = (np.array(x) for x in (self.center, self.sines, self.cosines))
+        return _agreed(self.run, periodic_run(excitation, center, sines, cosines, joints))
 
 
 class MovesRun(_Part):
-    """Moves from knot to knot."""
+    """Moves from knot to knot; files of before have no `run`."""
 
     name: Text
     kind: str
@@ -309,6 +337,14 @@ class MovesRun(_Part):
     durations: Annotated[list[Time], Field(max_length=200_000)]
     blends: Annotated[list[Time], Field(max_length=200_000)]
     measured: Annotated[list[bool], Field(max_length=200_000)]
+    way: Way | None = None  # it starts at home
+    run: RunForm | None = None
+
+    def motion(self, joints: Sequence[str]) -> Run:
+        """Build the run; ValueError where its fields are no run, or not the one that stands beside them."""
+        knots, blends, measured = np.array(self.knots), self.blends, self.measured
+        made = line_run(joints, self.sample_time, knots, self.durations, blends=blends, measured=measured)
+        return _agreed(self.run, checked(made))
 
 
 class TorqueRun(_Part):
@@ -337,6 +373,23 @@ class DesignFile(_Part):
     slow_runs: list[MovesRun]
     torque_runs: list[TorqueRun]
     provenance: Provenance
+
+
+def _agreed(form: RunForm | None, stated: Run) -> Run:
+    """Read a run that stands beside the fields that state it too; ValueError where the two are different motions."""
+    if form is None:
+        return stated
+    run = read_run(form)
+    t = np.linspace(0.0, stated.duration, 500)
+    same = run.joints == stated.joints and abs(run.duration - stated.duration) < 1e-9
+    if not (same and np.abs(run.at(t) - stated.at(t)).max() < 1e-9):
+        raise ValueError("states one motion in its coefficients or knots, and another in its run")
+    return run
+
+
+def _whole(time: float, step: float) -> float:
+    """Undo the rounding of a difference of times."""
+    return round(time / step) * step
 
 
 def open_design(folder: Path, inputs_sha256: str) -> DesignFile:

@@ -8,24 +8,22 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.design.certify.certify import DRY_RUN, certify_slow
+from excitor.design.certify.certify import DRY_RUN, certify
 from excitor.design.criteria import Criterion
-from excitor.design.motion import Excitation, Trajectory, scaled
+from excitor.design.motion import Run, line_run
 from excitor.design.programs import registry
 from excitor.design.programs.package import PAGE, Package, package, program_names_of
-from excitor.design.programs.plan import Move, Plan, Rounds
+from excitor.design.programs.plan import Plan
 from excitor.design.programs.target import CannotDrive, Target
 from excitor.design.programs.verify import Judge, Verdict, client_text, verify
 from excitor.design.schedule import RunPlan
-from excitor.design.slow import SlowKind, SlowRun
 from excitor.experiments.campaign import OpenCampaign, open_campaign
-from excitor.experiments.design_json import FILE, MovesRun, PeriodicRun, design_digest, no_go_reasons, open_design
+from excitor.experiments.design_json import FILE, MovesRun, PeriodicRun, Way, design_digest, no_go_reasons, open_design
 from excitor.experiments.files import new_folder, swap
 from excitor.experiments.log_formats import refusal
 from excitor.experiments.manifest import MANIFEST, PROGRAMS, changed_files, folder_files
 from excitor.experiments.plan import carries, limits_of, model_of, planned_runs, run_problem, run_robot, torque_model
 from excitor.experiments.setup import Setup, set_up
-from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
 from excitor.robots.gram import condition_number
 from excitor.robots.robot import Motion
@@ -322,9 +320,6 @@ def _client_problems(target: Target, contents: Mapping[str, bytes]) -> list[str]
     ]
 
 
-_KINDS: dict[str, SlowKind] = {"static": "static", "sweep": "friction", "warm-up": "warm-up"}
-
-
 def plans_of(campaign: OpenCampaign, loss: float | None = None) -> CampaignPlans:
     """Plan a program, and its dry run, for every run of the design, in their order."""
     design = open_design(campaign.folder, campaign.digest)
@@ -344,7 +339,9 @@ def plans_of(campaign: OpenCampaign, loss: float | None = None) -> CampaignPlans
             raise ExcitorError(f"{campaign.folder / FILE}: run {name!r} is not both planned and designed; design again")
         run = designed[name]
         with _naming_file(campaign.folder, name):
-            one = _periodic(setup, runs[name], run) if isinstance(run, PeriodicRun) else _moves(setup, runs[name], run)
+            body = run.motion(setup.robot.joint_names)
+            make = _moves if body.series is None else _periodic
+            one = make(setup, runs[name], body, run.way)
         if len(one) == 1:
             notes.append(f"run {name!r} has no dry run: at small amplitude its moves are not proven to be clear")
         made += [
@@ -357,91 +354,37 @@ def plans_of(campaign: OpenCampaign, loss: float | None = None) -> CampaignPlans
     return CampaignPlans(campaign.folder, tuple(made), no_go, tuple(notes))
 
 
-def _periodic(setup: Setup, run_plan: RunPlan, run: PeriodicRun) -> list[CheckedPlan]:
+def _periodic(setup: Setup, run_plan: RunPlan, body: Run, way: Way | None) -> list[CheckedPlan]:
     """Plan the dry run, then the run."""
-    spans = {phase.name: phase.end - phase.start for phase in run.phases}
-    excitation = Excitation(
-        run.period,
-        run.sample_time,
-        tuple(run.harmonics),
-        np.array(run.moving),
-        ramp=_whole(spans.get("ramp-in", 0.0), run.sample_time),
-        settle=_whole(spans.get("settle", 0.0), run.sample_time),
-        hold=_whole(spans.get("hold", 0.0), run.sample_time),
-        warm_up=run.warm_up_periods,
-        measured=run.measured_periods,
-    )
-    body = Trajectory(excitation, np.array(run.center), np.array(run.sines), np.array(run.cosines))
-    if run.way is None:
+    if way is None:
         raise ValueError("has no certified way from home to the start; state home_deg, and design again")
-    return periodic_programs(setup, run_plan, body, np.array(run.way.waypoints), run.way.durations)
+    out = line_run(body.joints, body.sample_time, np.array(way.waypoints), way.durations)
+    return periodic_programs(setup, run_plan, body, out)
 
 
-def periodic_programs(
-    setup: Setup, run_plan: RunPlan, body: Trajectory, waypoints: FloatArray, durations: Sequence[float]
-) -> list[CheckedPlan]:
-    """Plan the dry run, then the run; way-points lead from home to its start."""
-    home, *poses = waypoints
-    out = tuple(Move(pose, T) for pose, T in zip(poses, durations, strict=True))
-    plan = Plan(
-        _campaign_name(setup.campaign.folder),
-        run_plan.name,
-        run_plan.role,
-        run_robot(setup, run_plan),
-        home,
-        out,
-        body,
-        body.excitation.sample_time,
-        _payload(setup, run_plan),
-    )
+def periodic_programs(setup: Setup, run_plan: RunPlan, body: Run, way: Run) -> list[CheckedPlan]:
+    """Plan the dry run, then the run, on a way that leads from home to its start."""
+    plan = _plan(setup, run_plan, way, body)
     score = score_of(setup, run_plan)
     judge = Judge(limits_of(setup, run_plan), score)
-    dry = replace(plan, body=scaled(body, DRY_RUN), dry=True)
-    return [CheckedPlan(dry, judge), CheckedPlan(plan, judge)]
+    return [CheckedPlan(replace(plan, body=body.scaled(DRY_RUN), dry=True), judge), CheckedPlan(plan, judge)]
 
 
-def _moves(setup: Setup, run_plan: RunPlan, run: MovesRun) -> list[CheckedPlan]:
+def _moves(setup: Setup, run_plan: RunPlan, body: Run, _: Way | None) -> list[CheckedPlan]:
     """Plan a run of moves; its dry run, which the design did not check, only if it is proven to be clear."""
-    robot = run_robot(setup, run_plan)
     constraints = limits_of(setup, run_plan)
-    full = SlowRun(
-        _KINDS[run.kind],
-        run.sample_time,
-        np.array(run.knots),
-        np.array(run.durations),
-        np.array(run.blends),
-        np.array(run.measured, dtype=bool),
-    )
-    home = full.knots[0]
-    small = replace(full, knots=home + DRY_RUN * (full.knots - home))
-    plan = Plan(
-        _campaign_name(setup.campaign.folder),
-        run.name,
-        run.role,
-        robot,
-        home,
-        (),
-        rounds(full),
-        run.sample_time,
-        _payload(setup, run_plan),
-    )
+    small = body.scaled(DRY_RUN)
+    plan = _plan(setup, run_plan, line_run(body.joints, body.sample_time, body.start[None], ()), body)
     made = [CheckedPlan(plan, Judge(constraints))]
-    if certify_slow(robot, small, constraints, torque_model=torque_model(robot)).ready:
-        made.insert(0, CheckedPlan(replace(plan, body=rounds(small), dry=True), Judge(constraints)))
+    if certify(plan.robot, small, constraints, torque_model=torque_model(plan.robot)).ready:
+        made.insert(0, CheckedPlan(replace(plan, body=small, dry=True), Judge(constraints)))
     return made
 
 
-def rounds(run: SlowRun) -> Rounds:
-    """Combine repeated moves into rounds."""
-    n = len(run.durations)
-    rows = np.column_stack([run.knots[1:], run.durations, run.blends, run.measured])
-    folds = (k for k in range(1, n + 1) if n % k == 0 and np.array_equal(run.knots[k], run.knots[0]))
-    length = next(k for k in folds if np.array_equal(rows, np.tile(rows[:k], (n // k, 1))))
-    moves = tuple(
-        Move(run.knots[k + 1], float(run.durations[k]), float(run.blends[k]), bool(run.measured[k]))
-        for k in range(length)
-    )
-    return Rounds(moves, n // length)
+def _plan(setup: Setup, run_plan: RunPlan, way: Run, body: Run) -> Plan:
+    robot, payload = run_robot(setup, run_plan), _payload(setup, run_plan)
+    name = _campaign_name(setup.campaign.folder)
+    return Plan(name, run_plan.name, run_plan.role, robot, way, body, payload)
 
 
 def score_of(setup: Setup, run_plan: RunPlan) -> Callable[[Motion], float]:
@@ -460,11 +403,6 @@ def _payload(setup: Setup, run_plan: RunPlan) -> float | None:
 
 def _campaign_name(folder: Path) -> str:
     return folder.resolve().name or "campaign"
-
-
-def _whole(time: float, step: float) -> float:
-    """Undo the rounding of a difference of times."""
-    return round(time / step) * step
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.motion import Trajectory
 from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.campaign import FILE, OpenCampaign
 from excitor.experiments.files import write_atomically
@@ -744,14 +743,13 @@ def planned_references(
     found = {}
     for run in runs:
         alignment = alignments.get(run.run)
-        if alignment is None or run.static or not isinstance(alignment.expected.body, Trajectory):
+        series = None if alignment is None else alignment.expected.run.series
+        if alignment is None or run.static or series is None:
             continue
-        excitation = alignment.expected.body.excitation
-        first = alignment.expected.steady_span[0] + excitation.warm_up * excitation.period
         stride = 1 if rate_hz is None else round(rate_hz / run.sample_rate_hz)
         n = stride * len(run)
-        t = first + excitation.period * np.arange(n) / n
-        found[run.run] = Motion(*(alignment.expected.planned(t, order) for order in range(3)))
+        t = series.start + series.period * np.arange(n) / n
+        found[run.run] = Motion(*(alignment.expected.run.at(t, order) for order in range(3)))
     return found or None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.design.motion import Trajectory
+from excitor.design.motion import Run as Motions
 from excitor.experiments.align.align import align
 from excitor.experiments.align.nouns import Alignment, ExpectedMotion, MeasuredRun
 from excitor.experiments.align.windows import AlignedPeriods, aligned_samples, aligned_windows, usable
@@ -77,9 +77,9 @@ def planned_samples(
     """Average what of an aligned run counts; Misaligned where the run does not show its plan."""
     parts = usable(alignment, name=log.log)
     steps = (*steps, *parts.steps, _aligned_step(alignment))
-    body = alignment.expected.body
-    if isinstance(body, Trajectory):
-        highest = body.excitation.harmonics[-1] / body.excitation.period
+    series = alignment.expected.run.series
+    if series is not None:
+        highest = series.harmonics[-1] / series.period
         cutoff = Cutoff(lowpass_hz, STATED) if lowpass_hz else _cutoff_of_plan(highest)
         return _averaged(log.run, aligned_samples(alignment, measured), cutoff, steps)
     cut = aligned_windows(parts.windows, measured, rate=parts.rate, delay=parts.delay)
@@ -315,26 +315,26 @@ def planned_bands(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
         design = parse_design(folder)
         series = {run.name: max(run.harmonics) / run.period for run in design.runs if run.harmonics}
         for slow in design.slow_runs:
-            blends = _travelling(slow.knots, slow.blends, slow.measured)
+            blends = _travelling(slow.motion(design.joints))
             moves |= {slow.name: 0.5 / min(blends)} if blends else {}
         return series, moves
-    for entry in (entry for path in manifests_of(folder).values() for entry in read_manifest(path).programs):
+    manifests = [read_manifest(path) for path in manifests_of(folder).values()]
+    for manifest, entry in ((one, entry) for one in manifests for entry in one.programs):
         if entry.dry:
             continue
-        if entry.series is not None:
-            series[entry.run] = max(entry.series.harmonics) / entry.series.period_s
+        motion = expected_of(manifest, entry.name).run
+        if motion.series is not None:
+            series[entry.run] = motion.series.harmonics[-1] / motion.series.period
             continue
-        knots = [entry.start, *(move.to for move in entry.moves)]
-        blends = [move.blend or 0.5 * move.duration for move in entry.moves]
-        blends = _travelling(knots, blends, [move.measured for move in entry.moves])
+        blends = _travelling(motion)
         moves |= {entry.run: 0.5 / min(blends)} if blends else {}
     return series, moves
 
 
-def _travelling(knots: Sequence[Sequence[float]], blends: Sequence[float], measured: Sequence[bool]) -> list[float]:
+def _travelling(run: Motions) -> list[float]:
     """List the blends of measured moves with a displacement."""
-    ways = zip(knots[:-1], knots[1:], blends, measured, strict=True)
-    return [blend for a, b, blend, counts in ways if counts and blend > 0.0 and list(a) != list(b)]
+    moves = (move for move in run.moves if move.measured and (move.origin != move.goal).any())
+    return [move.blend or 0.5 * move.duration for move in moves]
 
 
 def power_band(run: Run, q: FloatArray, rate: float) -> float:

@@ -5,41 +5,39 @@ A manifest may be a stranger's; what a program was to make the joints do, and wh
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from excitor.design.motion import Excitation, Trajectory, phases
 from excitor.design.programs import registry
 from excitor.design.programs.package import Package, encoded_files
 from excitor.design.programs.package import Program as EmittedProgram
-from excitor.design.programs.plan import Move, Plan, Rounds, Stretches, duration, marks
+from excitor.design.programs.plan import Stretches, marks
 from excitor.design.programs.target import axes_of, fitting_steps, units
+from excitor.design.run_data import MOST_JOINTS, MOST_SEGMENTS, RunForm, read_run, run_data
 from excitor.experiments.align.nouns import ExpectedMotion
 from excitor.robots.arrays import finite
 from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.files.schema import sentences
 
-FORMAT, VERSION = "excitor-manifest", 1
+FORMAT, VERSION = "excitor-manifest", 2
 PROGRAMS, LOGS, MANIFEST = "programs", "logs", "manifest.json"
 LARGEST_FILE = 100_000_000  # bytes
-MOST_JOINTS = 100
-MOST_MOVES = 100_000  # repeats counted
-_STEPS = 1_000_000_000  # a period is so many: every time of a manifest is a whole number of them, near enough
+_STEPS = 1_000_000_000  # steps of a period in version 1: every time is a whole number of them, near enough
+_STEP = 1e-6  # s: of moves there
+_COEFFICIENTS = ("harmonics", "center", "sines", "cosines")
 
 Time = Annotated[FiniteFloat, Field(ge=0.0, le=1e6)]
 Size = Annotated[FiniteFloat, Field(ge=-1e6, le=1e6)]
 Row = Annotated[list[Size], Field(min_length=1, max_length=MOST_JOINTS)]
-Waves = Annotated[list[Annotated[list[Size], Field(min_length=1, max_length=1000)]], Field(max_length=MOST_JOINTS)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Text = Annotated[str, Field(max_length=10_000)]
-Harmonic = Annotated[int, Field(ge=1, le=10_000)]
-Count = Annotated[int, Field(ge=0, le=100_000)]
 
 
 class InvalidManifest(ExcitorError):
@@ -75,35 +73,14 @@ class _Limits(_Table):
     jerk: Annotated[list[FiniteFloat | None], Field(max_length=MOST_JOINTS)]
 
 
-class _Move(_Table):
-    to: Row
-    duration: Annotated[Time, Field(gt=0.0)]
-    blend: Time
-    measured: bool
-
-
 class _Mark(_Table):
     t: Time
     mark: Annotated[int, Field(ge=-(2**31), lt=2**31)]
 
 
-class _Phase(_Table):
-    name: Literal["settle", "ramp-in", "warm-up", "measured", "ramp-out", "hold"]
-    start: Time
-    end: Time
-
-
 class _File(_Table):
     name: Name
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-
-
-class _Series(_Table):
-    period_s: Annotated[Time, Field(gt=1e-3)]
-    harmonics: Annotated[list[Harmonic], Field(min_length=1, max_length=1000)]
-    center: Row
-    sines: Waves
-    cosines: Waves
 
 
 class _Durations(_Table):
@@ -113,7 +90,7 @@ class _Durations(_Table):
 
 
 class Program(_Table):
-    """One program of a manifest: a Fourier series, or repeated moves."""
+    """One program of a manifest: its motion from home to the start, the run itself, and back."""
 
     name: Name
     run: Name
@@ -122,37 +99,18 @@ class Program(_Table):
     payload_kg: Annotated[FiniteFloat, Field(ge=0.0, le=1e6)] | None
     files: Annotated[list[Name], Field(max_length=100_000)]
     control_steps_s: Annotated[list[Time], Field(max_length=1000)] | None
-    home: Row
-    start: Row
     durations_s: _Durations
-    out: Annotated[list[_Move], Field(max_length=MOST_MOVES)]
-    back: Annotated[list[_Move], Field(max_length=MOST_MOVES)]
-    marks: Annotated[list[_Mark], Field(max_length=2 * MOST_MOVES)]
-    kind: Literal["series", "moves"]
-    series: _Series | None = None
-    warm_up_periods: Count = 0
-    measured_periods: Count = 0
-    phases: Annotated[list[_Phase], Field(max_length=6)] = []
-    envelope: Literal["35 s^4 - 84 s^5 + 70 s^6 - 20 s^7"] | None = None
-    moves: Annotated[list[_Move], Field(max_length=MOST_MOVES)] = []
-    repeats: Annotated[int, Field(ge=1, le=MOST_MOVES)] = 1
-
-    @model_validator(mode="after")
-    def _its_kind(self) -> Self:
-        if (self.kind == "series") != (self.series is not None) or (self.kind == "moves") != bool(self.moves):
-            raise ValueError("a program is either a series, or moves, as its kind says")
-        if self.kind == "series" and not self.measured_periods:
-            raise ValueError("a series has at least one measured period")
-        if len(self.moves) * self.repeats > MOST_MOVES:
-            raise ValueError(f"makes more than {MOST_MOVES} moves")
-        return self
+    out: RunForm
+    main: RunForm
+    back: RunForm
+    marks: Annotated[list[_Mark], Field(max_length=2 * MOST_SEGMENTS)]
 
 
 class Manifest(_Table):
     """Description of a folder of programs."""
 
     format: Literal["excitor-manifest"]
-    version: Literal[1]
+    version: Literal[2]
     excitor: Name
     made_from_sha256: dict[Name, Name]
     go: bool = True  # of the design
@@ -188,11 +146,61 @@ def read_manifest(path: Path) -> Manifest:
 def parse_manifest(content: bytes | str, path: str | Path = "manifest.json") -> Manifest:
     """Check a manifest's text, as `read_manifest` does."""
     try:
-        return Manifest.model_validate_json(content)
+        old = _of_version_1(content.encode() if isinstance(content, str) else content, path)
+        return Manifest.model_validate_json(content) if old is None else Manifest.model_validate(old)
     except ValidationError as error:
         problems = sentences(list(error.errors(include_url=False)))
         listed = [*problems[:10], *([f"and {len(problems) - 10} problems more"] if len(problems) > 10 else [])]
         raise InvalidManifest(path, listed) from None
+
+
+def _of_version_1(content: bytes, path: str | Path) -> dict[str, Any] | None:
+    """Write a manifest of version 1 as one of version 2; None where it is none of version 1."""
+    if not re.search(rb'"version"\s*:\s*1\b', content[:1000]):
+        return None
+    try:
+        data = json.loads(content)
+        programs = [_program_of_version_1(program, data["joints"]) for program in data["programs"]]
+        return {**data, "version": VERSION, "programs": programs}
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        told = f"is a damaged manifest of version 1 ({type(error).__name__}: {error}); emit the programs again"
+        raise InvalidManifest(path, [told[:500]]) from None
+
+
+def _program_of_version_1(old: dict[str, Any], joints: list[str]) -> dict[str, Any]:
+    """Write one program's motion in the form of runs; moves and stops are lines from pose to pose."""
+
+    def lines(start: list[float], moves: list[dict[str, Any]]) -> dict[str, Any]:
+        poses = [start, *(move["to"] for move in moves)]
+        made = [
+            {"kind": "move", "name": "measured" if move["measured"] else "way", "from": pose, **move}
+            for pose, move in zip(poses, moves, strict=False)
+        ]
+        still = {"kind": "hold", "name": "way", "measured": False, "pose": start, "duration": 0.0}
+        return {"joints": joints, "sample_time": _STEP, "series": [], "segments": made or [still]}
+
+    def main() -> dict[str, Any]:
+        if old["kind"] == "moves":
+            if len(old["moves"]) * old["repeats"] > MOST_SEGMENTS:
+                raise ValueError(f"makes more than {MOST_SEGMENTS} moves")
+            return lines(old["start"], old["moves"] * old["repeats"])
+        series, spans = old["series"], {phase["name"]: phase["end"] - phase["start"] for phase in old["phases"]}
+        counts = {"warm-up": old["warm_up_periods"], "measured": old["measured_periods"]}
+        segments = []
+        for name in (phase["name"] for phase in old["phases"]):
+            words = {"name": name, "measured": name == "measured", "series": 0}
+            if name in counts:
+                segments.append({"kind": "series", **words, "periods": counts[name]})
+            elif name.startswith("ramp"):
+                segments.append({"kind": "ramp", **words, "duration": spans[name], "rises": name == "ramp-in"})
+            else:
+                rest = {"pose": series["center"], "duration": spans[name]}
+                segments.append({"kind": "hold", "name": name, "measured": False, **rest})
+        form = {"period": series["period_s"], **{key: series[key] for key in _COEFFICIENTS}}
+        return {"joints": joints, "sample_time": series["period_s"] / _STEPS, "series": [form], "segments": segments}
+
+    kept = {key: old[key] for key in Program.model_fields if key in old}
+    return {**kept, "out": lines(old["home"], old["out"]), "main": main(), "back": lines(old["start"], old["back"])}
 
 
 def expected_of(manifest: Manifest, program: str, path: str | Path = "manifest.json") -> ExpectedMotion:
@@ -204,15 +212,10 @@ def expected_of(manifest: Manifest, program: str, path: str | Path = "manifest.j
     entry, n = found[0], len(manifest.joints)
     try:
         _check_sizes(manifest, entry, n)
-        body = _trajectory(entry, n) if entry.series else _rounds(entry)
-        if len(set(manifest.joints)) < n:
-            raise ValueError("two of its joints have one name")
         made = ExpectedMotion(
             program=entry.name,
-            joints=tuple(manifest.joints),
             prismatic=np.array([unit == "m" for unit in manifest.units.position]),
-            start=np.array(entry.start),
-            body=body,
+            run=read_run(entry.main, "main"),
             marks=tuple((mark.t, mark.mark) for mark in entry.marks) if manifest.marks else (),
             axes=np.array(manifest.axes.matrix),
         )
@@ -226,45 +229,13 @@ def _check_sizes(manifest: Manifest, entry: Program, n: int) -> None:
     rows: dict[str, list[Any]] = {
         "units.position": manifest.units.position,
         "axes.matrix": manifest.axes.matrix,
-        "home": entry.home,
-        "start": entry.start,
         **{f"axes.matrix[{k + 1}]": row for k, row in enumerate(manifest.axes.matrix)},
-        **{f"moves[{k + 1}].to": move.to for k, move in enumerate(entry.moves)},
     }
     for name, row in rows.items():
         if len(row) != n:
             raise ValueError(f"{name} has {len(row)} entries, expected one for each of {n} joints")
-
-
-def _trajectory(entry: Program, n: int) -> Trajectory:
-    assert entry.series is not None
-    series, spans = entry.series, {phase.name: phase.end - phase.start for phase in entry.phases}
-    excitation = Excitation(
-        series.period_s,
-        series.period_s / _STEPS,
-        tuple(series.harmonics),
-        np.ones(n, dtype=bool),
-        ramp=spans.get("ramp-in", 0.0),
-        settle=spans.get("settle", 0.0),
-        hold=spans.get("hold", 0.0),
-        warm_up=entry.warm_up_periods,
-        measured=entry.measured_periods,
-    )
-    named = [(phase.name, phase.start, phase.end) for phase in entry.phases]
-    made = [(phase.name, phase.start, phase.end) for phase in phases(excitation)]
-    close = len(named) == len(made) and all(
-        a[0] == b[0] and abs(a[1] - b[1]) < 1e-6 and abs(a[2] - b[2]) < 1e-6 for a, b in zip(named, made, strict=True)
-    )
-    if not close:
-        raise ValueError("its phases do not follow from its periods and ramps")
-    return Trajectory(excitation, np.array(series.center), np.array(series.sines), np.array(series.cosines))
-
-
-def _rounds(entry: Program) -> Rounds:
-    made = tuple(Move(np.array(m.to), m.duration, m.blend, m.measured) for m in entry.moves)
-    if np.abs(made[-1].to - entry.start).max() > 1e-6:
-        raise ValueError("its moves do not end where they began")
-    return Rounds(made, entry.repeats)
+    if entry.main.joints != manifest.joints:
+        raise ValueError(f"main.joints are {', '.join(entry.main.joints)}, expected those of the manifest")
 
 
 def _check_times(entry: Program, made: ExpectedMotion) -> None:
@@ -273,6 +244,8 @@ def _check_times(entry: Program, made: ExpectedMotion) -> None:
     times = [mark.t for mark in entry.marks]
     if times != sorted(times) or (times and times[-1] > made.duration + 1e-6):
         raise ValueError("its marks are not in the order of time, or beyond its end")
+    if np.abs(made.run.end - made.run.start).max() > 1e-6:
+        raise ValueError("its motion does not end where it begins")
     if not made.moving().any():
         raise ValueError("moves no joint")
 
@@ -402,38 +375,7 @@ def _program_data(program: EmittedProgram, made: Package) -> dict[str, Any]:
         "payload_kg": plan.payload,
         "files": sorted(program.files),
         "control_steps_s": list(fitting_steps(plan, made.target)) if made.target.spacing is None else None,
-        "home": plan.home.tolist(),
-        "start": plan.start.tolist(),
-        "durations_s": {name: duration(plan, name) for name in Stretches},
-        "out": _moves_data(plan.out),
-        "back": _moves_data(plan.back),
+        "durations_s": {name: plan.stretch(name).duration for name in Stretches},
+        **{name: run_data(plan.stretch(name)) for name in Stretches},
         "marks": [{"t": t, "mark": mark} for t, mark in marks(plan)],
-        **_body_data(plan),
     }
-
-
-def _body_data(plan: Plan) -> dict[str, Any]:
-    if not isinstance(plan.body, Trajectory):
-        return {"kind": "moves", "moves": _moves_data(plan.body.moves), "repeats": plan.body.repeats}
-    excitation = plan.body.excitation
-    return {
-        "kind": "series",
-        "series": {
-            "period_s": excitation.period,
-            "harmonics": list(excitation.harmonics),
-            "center": plan.body.center.tolist(),
-            "sines": plan.body.sines.tolist(),
-            "cosines": plan.body.cosines.tolist(),
-        },
-        "warm_up_periods": excitation.warm_up,
-        "measured_periods": excitation.measured,
-        "phases": [{"name": phase.name, "start": phase.start, "end": phase.end} for phase in phases(excitation)],
-        "envelope": "35 s^4 - 84 s^5 + 70 s^6 - 20 s^7",
-    }
-
-
-def _moves_data(moves: tuple[Move, ...]) -> list[dict[str, Any]]:
-    return [
-        {"to": move.to.tolist(), "duration": move.duration, "blend": move.blend, "measured": move.measured}
-        for move in moves
-    ]

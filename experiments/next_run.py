@@ -15,8 +15,7 @@ import numpy as np
 
 from excitor.design.criteria import Criterion, DynamicModel
 from excitor.design.forecast import ESSENTIAL_CONTRIBUTION
-from excitor.design.motion import period_grid, steady
-from excitor.design.problem import trajectory
+from excitor.design.problem import run_of
 from excitor.design.schedule import RunPlan, moving_mask
 from excitor.design.search import Budget, solve
 from excitor.design.slow import InfeasibleRun, measured_duration, measured_motion
@@ -427,12 +426,12 @@ def _motion(prior: PriorInformation, setup: Setup, missing: Sequence[Aim], *, ki
         return (
             f"no new motion was found that keeps all limits within {EVALUATIONS} trials; excitor design searches longer"
         )
-    chosen = trajectory(problem, found.candidates, int(np.argmax(found.violation <= 0.0)))
-    motion = steady(chosen, period_grid(chosen.excitation, FINE))
+    chosen = run_of(problem, found.candidates, int(np.argmax(found.violation <= 0.0)))
+    motion = chosen.periodic.motion(chosen.periodic.grid(FINE))
     return Candidate(
         "a new motion, sought for what is missing",
         "motion",
-        chosen.excitation.duration + way_seconds(prior.campaign.folder),
+        chosen.duration + way_seconds(prior.campaign.folder),
         run_information(prior, motion, seconds),
         further(prior.campaign, list(names) or [aim.name for aim in worst_visible(prior, missing)]),
     )

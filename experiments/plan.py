@@ -20,16 +20,16 @@ from typing import Any
 import numpy as np
 
 from excitor.design.certify.certificate import Certificate
-from excitor.design.certify.certify import certify, certify_slow
+from excitor.design.certify.certify import certify
 from excitor.design.constraints.constraint import CLEARANCE_SCALE
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.torque import has_torque_model
 from excitor.design.criteria import Criterion, DynamicModel, Model, PowerModel, values
 from excitor.design.explain import InfeasibleDesign
 from excitor.design.forecast import CONDITION, Check, Forecast, PlannedRun, forecast
-from excitor.design.motion import Excitation, Trajectory, period_grid, scaled, steady
+from excitor.design.motion import Excitation, Run, Series
 from excitor.design.pareto import Front, Objective, front
-from excitor.design.problem import Candidates, Problem, build_problem, candidates_of, evaluate, trajectory
+from excitor.design.problem import Candidates, Problem, build_problem, candidates_of, evaluate, run_of
 from excitor.design.schedule import (
     VALIDATION_SEED,
     RunPlan,
@@ -45,7 +45,6 @@ from excitor.design.schedule import (
 from excitor.design.search import Budget, Keeper, Observer, Progress, Search, SearchResult, State, run_search
 from excitor.design.slow import (
     InfeasibleRun,
-    SlowRun,
     StaticPlan,
     SweepPlan,
     WarmUpPlan,
@@ -96,29 +95,26 @@ Listener = Callable[[str, Progress], None]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DesignedRun:
-    """One run: its motion, criterion value and certificate."""
+    """One run: its motion and its certificate."""
 
     plan: RunPlan
+    run: Run
+    certificate: Certificate
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SearchedRun(DesignedRun):
+    """A run whose motion was searched, with the value of its criterion."""
+
     robot: Robot  # with the payload of this run
     problem: Problem
-    trajectory: Trajectory
     condition: float  # by SVD on the fine grid, unweighted, column-normalised, this run alone
     condition_weighted: float
     spectrum: FloatArray  # singular values of the column-normalised matrix
     correlation: FloatArray
     columns: tuple[str, ...]
-    certificate: Certificate
     found: SearchResult
     front: Front | None = None  # that the run was picked from
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class DesignedSlowRun:
-    """A slow run and its certificate."""
-
-    plan: RunPlan
-    run: SlowRun
-    certificate: Certificate
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -153,8 +149,8 @@ class CampaignDesign:
 
     setup: Setup
     settings: Settings
-    runs: tuple[DesignedRun, ...]  # periodic ones
-    slow_runs: tuple[DesignedSlowRun, ...]
+    runs: tuple[SearchedRun, ...]  # periodic ones
+    slow_runs: tuple[DesignedRun, ...]  # of moves
     order: tuple[str, ...]  # in which all are executed
     waiting: tuple[RunPlan, ...]  # to be designed after the results of earlier runs
     forecast: Forecast
@@ -162,7 +158,7 @@ class CampaignDesign:
     torque_runs: tuple[DesignedTorqueRun, ...] = ()  # instead of periodic ones
 
     @property
-    def searched(self) -> list[DesignedRun | DesignedTorqueRun]:
+    def searched(self) -> list[SearchedRun | DesignedTorqueRun]:
         """Runs whose motion was searched."""
         return [*self.runs, *self.torque_runs]
 
@@ -289,10 +285,10 @@ _BLIND = Check(
 )
 
 
-def _weighs(setup: Setup, runs: Sequence[DesignedSlowRun]) -> Check:
+def _weighs(setup: Setup, runs: Sequence[DesignedRun]) -> Check:
     """Check that held poses separate a load's mass from its centre, by all joints' torques."""
-    knots = np.concatenate([one.run.knots[1:][one.run.measured] for one in runs])
-    value = poses_condition(setup.robot, knots)
+    poses = np.array([segment.ends[0] for one in runs for segment in one.run.segments if segment.measured])
+    value = poses_condition(setup.robot, poses)
     sentence = f"poses: condition number of mass and centre is {value:.3g}, at most {CONDITION:g} is required"
     return Check("condition", value, CONDITION, value <= CONDITION, sentence)
 
@@ -314,8 +310,8 @@ def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> 
     if setup.design.excitation == "torque":
         return _design_torques(setup, settings, listen, started)
     plans, waiting = planned_runs(setup)
-    runs: list[DesignedRun] = []
-    slow: list[DesignedSlowRun] = []
+    runs: list[SearchedRun] = []
+    slow: list[DesignedRun] = []
     for index, plan in enumerate(plans):
         twin = next((run for run in runs if run.plan.name == plan.same_as), None)
         if plan.kind != "excitation":
@@ -344,7 +340,7 @@ def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> 
     )
 
 
-def forecast_runs(setup: Setup, runs: Sequence[DesignedRun], slow: Sequence[DesignedSlowRun] = ()) -> Forecast:
+def forecast_runs(setup: Setup, runs: Sequence[SearchedRun], slow: Sequence[DesignedRun] = ()) -> Forecast:
     """Forecast what identification will learn from designed runs."""
     target = setup.design.target_relative_sigma_percent / 100.0
     return forecast(setup.robot, _planned(runs, slow), setup.noise, target=target)
@@ -378,14 +374,14 @@ def _named(name: str, listen: Listener) -> Callable[[Progress], None]:
     return lambda progress: listen(name, progress)
 
 
-def _planned(runs: Sequence[DesignedRun], slow: Sequence[DesignedSlowRun]) -> list[PlannedRun]:
+def _planned(runs: Sequence[SearchedRun], slow: Sequence[DesignedRun]) -> list[PlannedRun]:
     """Check the forecast of the identification, or the conditioning of a load's held poses."""
     planned = []
     for run in runs:
         if run.plan.role == "identify":
-            excitation = run.trajectory.excitation
-            motion: Motion = steady(run.trajectory, period_grid(excitation, FORECAST_SAMPLES))
-            planned.append(PlannedRun(run.plan.name, motion, excitation.period, excitation.measured))
+            series = run.run.periodic
+            motion = series.motion(series.grid(FORECAST_SAMPLES))
+            planned.append(PlannedRun(run.plan.name, motion, series.period, series.periods))
     for one in slow:
         if one.plan.role == "identify":
             motion = measured_motion(one.run, _SLOW_STEP)
@@ -405,9 +401,9 @@ def design_run(
     *,
     index: int,
     plan: RunPlan,
-    before: Sequence[DesignedRun],
+    before: Sequence[SearchedRun],
     listen: Callable[[Progress], None] | None = None,
-) -> DesignedRun:
+) -> SearchedRun:
     """Search one run's motion, resuming a stopped search of the same inputs."""
     where = f"run {plan.name!r}"
     if setup.design.front and plan.role == "identify" and not before:
@@ -435,13 +431,13 @@ def design_run(
     return _finished(setup, plan, problem, found)
 
 
-def repeated_run(setup: Setup, plan: RunPlan, twin: DesignedRun) -> DesignedRun:
+def repeated_run(setup: Setup, plan: RunPlan, twin: SearchedRun) -> SearchedRun:
     """Repeat a motion, perhaps with another payload, with its own certificate."""
     robot = run_robot(setup, plan)
     if plan.payload == twin.plan.payload:
         return replace(twin, plan=plan)
     certificate = certify(
-        robot, twin.trajectory, setup.constraints, torque_model=torque_model(robot), way=twin.certificate.way
+        robot, twin.run, setup.constraints, torque_model=torque_model(robot), way=twin.certificate.way
     )
     return replace(twin, plan=plan, robot=robot, certificate=certificate)
 
@@ -456,7 +452,7 @@ def carries(setup: Setup, plan: RunPlan) -> bool:
     return setup.design.schedule not in ("payload-pair", "static-pair") or plan.payload is not None
 
 
-def run_problem(setup: Setup, plan: RunPlan, before: Sequence[DesignedRun]) -> Problem:
+def run_problem(setup: Setup, plan: RunPlan, before: Sequence[SearchedRun]) -> Problem:
     """Build one run's search problem: its joints, its observable columns, and the information of earlier runs.
 
     The search is made with the payload that the campaign states, where the run will be repeated with it.
@@ -482,14 +478,17 @@ def run_problem(setup: Setup, plan: RunPlan, before: Sequence[DesignedRun]) -> P
     earlier = np.zeros((columns.size, columns.size))
     for run in before if plan.role == "identify" else ():
         if run.plan.role == "identify":
-            gram = _gram(model_of(setup, columns, criterion, run.plan), run.trajectory)
-            earlier += _samples(setup, run.trajectory.excitation) / FINE_SAMPLES * gram
-    return replace(problem, earlier=earlier, share=_samples(setup, excitation) / problem.n_period)
+            series = run.run.periodic
+            gram = _gram(model_of(setup, columns, criterion, run.plan), series)
+            earlier += _samples(setup, series.periods * series.period) / FINE_SAMPLES * gram
+    return replace(
+        problem, earlier=earlier, share=_samples(setup, excitation.measured * excitation.period) / problem.n_period
+    )
 
 
-def _samples(setup: Setup, excitation: Excitation) -> float:
+def _samples(setup: Setup, seconds: float) -> float:
     """Count the samples of a run's measured periods."""
-    return excitation.measured * excitation.period * setup.noise.rate_hz
+    return seconds * setup.noise.rate_hz
 
 
 def limits_of(setup: Setup, plan: RunPlan) -> Constraints:
@@ -546,15 +545,15 @@ def _magnitudes(setup: Setup, columns: IntArray, beta: FloatArray) -> FloatArray
     return np.maximum(np.abs(beta), 1.0 / np.sqrt(np.maximum(square, 1e-300)))
 
 
-def _gram(model: Model, of: Trajectory) -> FloatArray:
-    """WᵀW of a run over the fine grid."""
-    motion = steady(of, period_grid(of.excitation, FINE_SAMPLES))
+def _gram(model: Model, series: Series) -> FloatArray:
+    """WᵀW of a period over the fine grid."""
+    motion = series.motion(series.grid(FINE_SAMPLES))
     q, dq, ddq = (np.ascontiguousarray(x.T)[None] for x in (motion.q, motion.dq, motion.ddq))
     return np.asarray(model.grams(q, dq, ddq, FINE_SAMPLES)[0])
 
 
-def _coefficients(before: Sequence[DesignedRun]) -> list[bytes]:
-    return [run.trajectory.sines.tobytes() + run.trajectory.cosines.tobytes() for run in before]
+def _coefficients(before: Sequence[SearchedRun]) -> list[bytes]:
+    return [run.run.periodic.sines.tobytes() + run.run.periodic.cosines.tobytes() for run in before]
 
 
 def _read_elsewhere(setup: Setup, problem: Problem) -> list[bytes]:
@@ -564,16 +563,16 @@ def _read_elsewhere(setup: Setup, problem: Problem) -> list[bytes]:
     return [b"" if array is None else array.tobytes() for array in arrays]
 
 
-def _finished(setup: Setup, plan: RunPlan, problem: Problem, found: SearchResult) -> DesignedRun:
+def _finished(setup: Setup, plan: RunPlan, problem: Problem, found: SearchResult) -> SearchedRun:
     """Return the best finalist that can be certified, with reduced amplitude if need be."""
     order = [k for k in range(len(found.value)) if found.violation[k] <= 0.0]
-    scores = sorted((fine_value(problem, trajectory(problem, found.candidates, k)), k) for k in order)
-    best: tuple[float, Trajectory, Certificate] | None = None
+    scores = sorted((fine_value(problem, run_of(problem, found.candidates, k)), k) for k in order)
+    best: tuple[float, Run, Certificate] | None = None
     for value, k in scores[:_FINALISTS]:
         if best is not None and value >= best[0]:
             break
         for amplitude in _SHRINK:
-            trial = scaled(trajectory(problem, found.candidates, k), amplitude)
+            trial = run_of(problem, found.candidates, k).scaled(amplitude)
             fine = fine_value(problem, trial)
             if best is not None and fine >= best[0]:
                 break
@@ -582,12 +581,12 @@ def _finished(setup: Setup, plan: RunPlan, problem: Problem, found: SearchResult
                 best = (fine, trial, certificate)
                 break
     if best is None:
-        chosen = trajectory(problem, found.candidates, scores[0][1])
+        chosen = run_of(problem, found.candidates, scores[0][1])
         best = (scores[0][0], chosen, _proven(setup, plan, chosen))
     return _described(setup, plan, problem, best[1], best[2], found)
 
 
-def _proven(setup: Setup, plan: RunPlan, chosen: Trajectory) -> Certificate:
+def _proven(setup: Setup, plan: RunPlan, chosen: Run) -> Certificate:
     """Certify a motion; a run without its pair's payload must hold with it, too, on the same way from home."""
     robot, constraints = run_robot(setup, plan), run_constraints(plan, setup.constraints)
     heavy = certify(setup.robot, chosen, constraints, torque_model=torque_model(setup.robot))
@@ -601,20 +600,20 @@ def torque_model(robot: Robot) -> bool | None:
     return None if has_torque_model(robot) else False
 
 
-def fine_value(problem: Problem, candidate: Trajectory) -> float:
+def fine_value(problem: Problem, candidate: Run) -> float:
     """Evaluate the criterion on the fine grid; condition numbers by SVD."""
+    series = candidate.periodic
     if problem.criterion.kind == "condition" and not problem.earlier.any():
-        return condition_number(
-            problem.model.observation(steady(candidate, period_grid(candidate.excitation, FINE_SAMPLES)))
-        )
-    G = problem.earlier + problem.share * problem.n_period / FINE_SAMPLES * _gram(problem.model, candidate)
+        return condition_number(problem.model.observation(series.motion(series.grid(FINE_SAMPLES))))
+    G = problem.earlier + problem.share * problem.n_period / FINE_SAMPLES * _gram(problem.model, series)
     return float(values(problem.criterion, G[None])[0])
 
 
 def _described(
-    setup: Setup, plan: RunPlan, problem: Problem, chosen: Trajectory, certificate: Certificate, found: SearchResult
-) -> DesignedRun:
-    motion = steady(chosen, period_grid(chosen.excitation, FINE_SAMPLES))
+    setup: Setup, plan: RunPlan, problem: Problem, chosen: Run, certificate: Certificate, found: SearchResult
+) -> SearchedRun:
+    series = chosen.periodic
+    motion = series.motion(series.grid(FINE_SAMPLES))
     robot, columns = run_robot(setup, plan), problem.model.columns
     one = Criterion("condition")
     W = model_of(setup, columns, one, plan).observation(motion)
@@ -622,18 +621,18 @@ def _described(
     unit = W / np.where(norms > 0.0, norms, 1.0)
     weights = np.where(plan.moving, 1.0 / setup.noise.sigma, 0.0)
     weighted = W if setup.design.model != "dynamic" else DynamicModel(robot, columns, weights).observation(motion)
-    return DesignedRun(
+    return SearchedRun(
         plan,
-        robot,
-        problem,
         chosen,
-        condition_number(W),
-        condition_number(weighted),
-        np.linalg.svd(unit, compute_uv=False),
-        unit.T @ unit,
-        _column_names(setup, columns),
         certificate,
-        found,
+        robot=robot,
+        problem=problem,
+        condition=condition_number(W),
+        condition_weighted=condition_number(weighted),
+        spectrum=np.linalg.svd(unit, compute_uv=False),
+        correlation=unit.T @ unit,
+        columns=_column_names(setup, columns),
+        found=found,
     )
 
 
@@ -770,15 +769,16 @@ def _further(setup: Setup) -> Iterator[RunPlan]:
 FURTHER_POSES = 15  # of a further static run, where the campaign names no number
 
 
-def design_slow_run(setup: Setup, plan: RunPlan, seed: int) -> DesignedSlowRun:
+def design_slow_run(setup: Setup, plan: RunPlan, seed: int) -> DesignedRun:
     """Build and certify a slow run; InfeasibleRun states why there is none."""
-    robot, run, constraints = make_slow_run(setup, plan, seed)
+    robot, run, notes = make_slow_run(setup, plan, seed)
     robot = replace(run_robot(setup, plan), locked=robot.locked)  # the same poses as with the payload
-    return DesignedSlowRun(plan, run, certify_slow(robot, run, constraints, torque_model=torque_model(robot)))
+    certificate = certify(robot, run, limits_of(setup, plan), torque_model=torque_model(robot))
+    return DesignedRun(plan, run, replace(certificate, notes=(*notes, *certificate.notes)))
 
 
-def make_slow_run(setup: Setup, plan: RunPlan, seed: int) -> tuple[Robot, SlowRun, Constraints]:
-    """Build a slow run, with the robot as held in it and the limits that were kept."""
+def make_slow_run(setup: Setup, plan: RunPlan, seed: int) -> tuple[Robot, Run, tuple[str, ...]]:
+    """Build a slow run, with the robot as held in it, and notes of what was left out."""
     design, home, step = setup.design, setup.constraints.home, setup.design.controller_sample_s
     assert home is not None
     held = {int(j): float(home[j]) for j in np.flatnonzero(~plan.moving)}
@@ -786,13 +786,11 @@ def make_slow_run(setup: Setup, plan: RunPlan, seed: int) -> tuple[Robot, SlowRu
     constraints = limits_of(setup, plan)
     if plan.kind == "static":
         poses = StaticPlan(step, n_poses=design.static_poses or FURTHER_POSES, seed=seed)
-        run = static_poses(robot, constraints, home=home, plan=poses, weights=1.0 / setup.noise.sigma)
-    elif plan.kind == "sweep":
-        run = friction_sweeps(robot, constraints, home=home, plan=SweepPlan(step))
-    else:
-        minutes = max(design.warm_up_minutes, 0.1)
-        run = warm_up(robot, constraints, home=home, plan=WarmUpPlan(step, minutes=minutes, seed=seed))
-    return robot, run, constraints
+        return robot, static_poses(robot, constraints, home=home, plan=poses, weights=1.0 / setup.noise.sigma), ()
+    if plan.kind == "sweep":
+        return robot, *friction_sweeps(robot, constraints, home=home, plan=SweepPlan(step))
+    minutes = max(design.warm_up_minutes, 0.1)
+    return robot, warm_up(robot, constraints, home=home, plan=WarmUpPlan(step, minutes=minutes, seed=seed)), ()
 
 
 _PERIODS = (0.5, 1.0, 2.0)  # of the campaign's own, where it lists none

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.design.motion import Excitation, Trajectory, period_grid, scaled, steady
+from excitor.design.motion import Excitation, Run, period_grid, periodic_run
 from excitor.design.programs import registry
 from excitor.design.programs.package import package, program_names_of
-from excitor.design.programs.plan import Move, Plan, Rounds
+from excitor.design.programs.plan import Plan
 from excitor.experiments.align.align import align
 from excitor.experiments.log_formats import declared_for, format_of
 from excitor.experiments.logs import planned_samples, read_plan
@@ -28,6 +28,7 @@ from excitor.robots.arrays import FloatArray
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.load import load
 from excitor.robots.robot import Robot
+from tests.plans import Go, lines, with_swing
 
 CELLS = (  # robot, target, log format
     ("tx40", "ros2", "ros2_csv"),
@@ -103,21 +104,25 @@ def series(robot: Robot, rng: np.random.Generator, step: float) -> Plan:
         period, step, harmonics, moving, ramp=2.0, settle=0.4, hold=0.4, warm_up=int(rng.integers(2)), measured=measured
     )
     body = _within(robot, rng, excitation)
-    home = body.center + rng.uniform(-0.1, 0.1, robot.n_joints)
-    return Plan("bench", "excitation", "identify", robot, home, (Move(body.center, 1.6),), body, step)
+    center = body.periodic.center
+    home = center + rng.uniform(-0.1, 0.1, robot.n_joints)
+    out = lines(robot.joint_names, step, home, (center, 1.6))
+    return Plan("bench", "excitation", "identify", robot, out, body)
 
 
 def poses(robot: Robot, rng: np.random.Generator, step: float, home: FloatArray) -> Plan:
     """Draw a run of poses that are held and measured, with ways between them that are not."""
     low, high = _range(robot)
-    moves: list[Move] = []
+    moves: list[Go] = []
     here = home
     for _ in range(8):
         there = np.clip(here + rng.uniform(-0.25, 0.25, robot.n_joints) * (high - low), low, high)
-        moves += [_way(robot, here, there), Move(there, 1.2, 0.4, measured=True)]
+        moves += [_way(robot, here, there), (there, 1.2, 0.4, True)]
         here = there
     moves.append(_way(robot, here, home))
-    return Plan("bench", "poses", "identify", robot, home, (), Rounds(tuple(moves), 1), step)
+    names = robot.joint_names
+    body = lines(names, step, home, *moves)
+    return Plan("bench", "poses", "identify", robot, lines(names, step, home), body)
 
 
 def log_campaign(folder: Path, drawn: Campaign, faults: tuple[Fault, ...] = ()) -> list[ProgramLog]:
@@ -150,23 +155,23 @@ def read_campaign(folder: Path, drawn: Campaign, logs: list[ProgramLog]) -> list
     return found
 
 
-def _within(robot: Robot, rng: np.random.Generator, excitation: Excitation) -> Trajectory:
+def _within(robot: Robot, rng: np.random.Generator, excitation: Excitation) -> Run:
     """Draw a series and shrink it until joints keep to their ranges, speeds, accelerations and torques."""
     low, high = _range(robot)
     n, k = robot.n_joints, len(excitation.harmonics)
     center = low + rng.uniform(0.35, 0.65, n) * (high - low)
     sines, cosines = (excitation.moving[:, None] * rng.normal(size=(n, k)) for _ in range(2))
-    drawn = Trajectory(excitation, center, sines, cosines)
+    drawn = periodic_run(excitation, center, sines, cosines, robot.joint_names)
     grid = period_grid(excitation, 400)
-    motion, span = steady(drawn, grid), rng.uniform(*REACH, n)
+    motion, span = drawn.periodic.motion(grid), rng.uniform(*REACH, n)
     room = span * np.minimum(high - center, center - low) / _most(motion.q - center)
     room = np.minimum(room, USED * robot.limits.velocity / _most(motion.dq))
     room = np.minimum(room, USED * robot.limits.acceleration / _most(motion.ddq))
-    body = replace(drawn, sines=room[:, None] * sines, cosines=room[:, None] * cosines)
+    body = with_swing(drawn, room[:, None] * sines, room[:, None] * cosines)
     for _ in range(30):
-        if (np.abs(inverse_dynamics(robot, steady(body, grid))) <= USED * robot.limits.torque).all():
+        if (np.abs(inverse_dynamics(robot, body.periodic.motion(grid))) <= USED * robot.limits.torque).all():
             break
-        body = scaled(body, 0.9)
+        body = body.scaled(0.9)
     return body
 
 
@@ -180,11 +185,11 @@ def _range(robot: Robot) -> tuple[FloatArray, FloatArray]:
     return np.maximum(low, -2.2), np.minimum(high, 2.2)
 
 
-def _way(robot: Robot, here: FloatArray, there: FloatArray) -> Move:
+def _way(robot: Robot, here: FloatArray, there: FloatArray) -> Go:
     """Go from pose to pose at no more than half the speed that joints can have, in whole controller steps."""
     slowest = float((np.abs(there - here) / (0.3 * robot.limits.velocity)).max())
     duration = max(1.2, 0.04 * np.ceil((slowest + 0.4) / 0.04))
-    return Move(there, duration, 0.4)
+    return there, duration, 0.4
 
 
 @dataclass(frozen=True, slots=True)

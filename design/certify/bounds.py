@@ -26,7 +26,7 @@ from math import comb
 
 import numpy as np
 
-from excitor.design.motion import N_ORDERS, Piece, Spans, spans
+from excitor.design.motion import N_ORDERS, Segment, Spans, spans
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.cell import Scene, scene_rows
 from excitor.robots.closed_chain import (
@@ -415,7 +415,7 @@ class _Tally:
 
 
 def worst_case(
-    pieces: tuple[Piece, ...], bound: Bound, *, limit: FloatArray, slack: FloatArray, effort: Effort
+    pieces: tuple[Segment, ...], bound: Bound, *, limit: FloatArray, slack: FloatArray, effort: Effort
 ) -> Worst:
     """Bound the largest values over several motion segments by bisecting intervals until every row is decided.
 
@@ -438,7 +438,7 @@ def worst_case(
     return Worst(tally.upper, tally.seen, tally.at, tuple(tally.where), tally.n_decided, min(tally.lengths))
 
 
-def _evaluate(tally: _Tally, bound: Bound, piece: Piece, a: FloatArray, b: FloatArray) -> FloatArray:
+def _evaluate(tally: _Tally, bound: Bound, piece: Segment, a: FloatArray, b: FloatArray) -> FloatArray:
     """Bound the intervals from a to b, and note the largest values at their ends."""
     part = spans(piece, a, b)
     above, values = bound(part)

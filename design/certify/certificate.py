@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from excitor.design.approach import Path
 from excitor.design.certify.margin import Margin
+from excitor.design.motion import Run
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -12,7 +12,7 @@ class Certificate:
 
     items: tuple[Margin, ...]
     notes: tuple[str, ...] = ()
-    way: Path | None = None  # from the home pose to the start, and backwards at the end
+    way: Run | None = None  # from the home pose to the start, and backwards at the end
 
     @property
     def ready(self) -> bool:

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.design.approach import BlockedPose, NoPath, Path, Sampling, approach, backwards, path_pieces
+from excitor.design.approach import BlockedPose, NoPath, Sampling, approach
 from excitor.design.certify.certificate import Certificate
 from excitor.design.certify.margin import Margin, Row, margin_of, tightest, unproven
 from excitor.design.constraints.constraints import Constraints
-from excitor.design.motion import Piece, Trajectory, executed, run_pieces, scaled, series_most
-from excitor.design.slow import SlowRun, slow_pieces
+from excitor.design.motion import Run, Segment
 from excitor.robots.arrays import FloatArray
 from excitor.robots.cell import Scene, bodies_without_volume, required, row_names, unchecked_pairs
 from excitor.robots.errors import AssemblyError
@@ -36,42 +35,35 @@ class _Task:
 
 def certify(
     robot: Robot,
-    trajectory: Trajectory,
+    run: Run,
     constraints: Constraints,
     *,
     torque_model: bool | None = None,
-    way: Path | NoPath | None = None,
+    way: Run | NoPath | None = None,
     seed: int = 0,
 ) -> Certificate:
-    """Prove that a run, its dry run at small amplitude, the way from home and the way back keep to their limits.
+    """Prove that a run keeps to its limits; a periodic one with its dry run, the way from home and the way back.
 
     `torque_model`: True uses the prior model for the torques; by default it is used where all masses are known, and
     torque limits stay unproven otherwise; False leaves torques unchecked, as for a gentle first run. Without `way`,
-    one is searched for with `seed`.
+    one is searched for with `seed`. A run of moves starts and ends at home; its repeated moves are checked once.
     """
     task = _Task(robot, constraints, torque_model is not False, bool(torque_model))
-    pieces = run_pieces(trajectory)
-    items = [item for group in _checked(task, pieces, whole=True).values() for item in group]
-    items += _rests(trajectory, pieces)
-    items += _summed_up("dry run", _checked(task, run_pieces(scaled(trajectory, DRY_RUN))))
-    found = _way(task, trajectory, way, seed)
-    if isinstance(found, Path):
-        items += _way_items(task, found, trajectory.center)
-    elif found is not None:
+    pieces = run.pieces()
+    items = [item for group in _checked(task, pieces, whole=run.series is not None).values() for item in group]
+    if run.series is None:
+        return Certificate(tuple(items), _notes(task))
+    items += _rests(run, pieces)
+    items += _summed_up("dry run", _checked(task, run.scaled(DRY_RUN).pieces()))
+    found = _way(task, run, way, seed)
+    if isinstance(found, NoPath):
         items.append(unproven(Row("way from home", "", 0.0), found.reason))
-    return Certificate(tuple(items), _notes(task), found if isinstance(found, Path) else None)
+    elif found is not None:
+        items += _way_items(task, found, run.periodic.center)
+    return Certificate(tuple(items), _notes(task), None if isinstance(found, NoPath) else found)
 
 
-def certify_slow(
-    robot: Robot, run: SlowRun, constraints: Constraints, *, torque_model: bool | None = None
-) -> Certificate:
-    """Certify a slow run, which starts and ends at its own first pose; repeated motion is checked once."""
-    task = _Task(robot, constraints, torque_model is not False, bool(torque_model))
-    items = [item for group in _checked(task, slow_pieces(run)).values() for item in group]
-    return Certificate(tuple(items), (*run.notes, *_notes(task)), None)
-
-
-def _checked(task: _Task, pieces: tuple[Piece, ...], *, whole: bool = False) -> dict[str, list[Margin]]:
+def _checked(task: _Task, pieces: tuple[Segment, ...], *, whole: bool = False) -> dict[str, list[Margin]]:
     """Check motion segments against all constraints, means over the period where they are a `whole` run's.
 
     Returns margins by kind of row. A closed chain that does not assemble leaves a constraint unproven.
@@ -96,18 +88,18 @@ def _summed_up(name: str, margins: dict[str, list[Margin]]) -> list[Margin]:
     return [tightest(f"{name}: {kind}", group) for kind, group in margins.items() if group]
 
 
-def _rests(trajectory: Trajectory, pieces: tuple[Piece, ...]) -> list[Margin]:
-    """Check that a run starts and ends at rest, at the pose it swings about."""
-    most = series_most(trajectory)
+def _rests(run: Run, pieces: tuple[Segment, ...]) -> list[Margin]:
+    """Check that a periodic run starts and ends at rest, at the pose it swings about."""
+    most, center = run.periodic.swings, run.periodic.center
     first, last = pieces[0], pieces[-1]
-    ends = (("start", 0.0, first, 0.0), ("end", trajectory.excitation.duration, last, last.duration))
+    ends = (("start", 0.0, first, 0.0), ("end", run.duration, last, last.duration))
     items = []
     for name, t, piece, inside in ends:
         worst = 0.0
         for order in range(4):
-            rest = trajectory.center if order == 0 else 0.0 * trajectory.center
-            outermost = executed(trajectory, np.array([t]), order)[0]
-            in_motion = piece.evaluate(np.array([inside]), order)[0]  # standing still before it would hide a jump
+            rest = center if order == 0 else 0.0 * center
+            outermost = run.at(np.array([t]), order)[0]
+            in_motion = piece.at(np.array([inside]), order)[0]  # standing still before it would hide a jump
             worst = max(worst, _share(outermost - rest, most[order]), _share(in_motion - rest, most[order]))
         proof = "position minus centre and its derivatives to the third evaluated, over their largest values"
         where = f"{t:.3f} s"
@@ -119,7 +111,7 @@ def _share(values: FloatArray, most: FloatArray) -> float:
     return float(np.divide(np.abs(values), most, out=np.zeros_like(values), where=most > 0.0).max())
 
 
-def _way(task: _Task, trajectory: Trajectory, way: Path | NoPath | None, seed: int) -> Path | NoPath | None:
+def _way(task: _Task, run: Run, way: Run | NoPath | None, seed: int) -> Run | NoPath | None:
     """Find the way from home to the start, unless it is given; None where there is no home."""
     home = task.constraints.home
     if home is None or way is not None:
@@ -128,24 +120,24 @@ def _way(task: _Task, trajectory: Trajectory, way: Path | NoPath | None, seed: i
         return approach(
             task.robot,
             home,
-            trajectory.center,
+            run.periodic.center,
             task.constraints,
-            sample_time=trajectory.excitation.sample_time,
+            sample_time=run.sample_time,
             sampling=Sampling(seed=seed),
         )
     except BlockedPose as error:
         return NoPath(str(error))
 
 
-def _way_items(task: _Task, way: Path, start: FloatArray) -> list[Margin]:
-    items = [_ends_meet("way from home", way.waypoints[-1], start)]
+def _way_items(task: _Task, way: Run, start: FloatArray) -> list[Margin]:
+    items = [_ends_meet("way from home", way.knots[-1], start)]
     home = task.constraints.home
     if home is not None:
-        items.append(_ends_meet("way back", way.waypoints[0], home))
-    if not len(way.durations):
+        items.append(_ends_meet("way back", way.knots[0], home))
+    if way.duration == 0.0:
         return items
-    items += _summed_up("way from home", _checked(task, path_pieces(way)))
-    return items + _summed_up("way back", _checked(task, path_pieces(backwards(way))))
+    items += _summed_up("way from home", _checked(task, way.pieces()))
+    return items + _summed_up("way back", _checked(task, way.reversed().pieces()))
 
 
 def _ends_meet(name: str, pose: FloatArray, wanted: FloatArray) -> Margin:

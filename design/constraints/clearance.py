@@ -83,7 +83,7 @@ class Clearance(Constraint):
         """Bound d ≥ (d_a + d_b)/2 - L h/2, with L how fast the distance can change at the joints' speeds."""
         d = self.values(Trace(robot, part.motion))
         if isinstance(robot.mechanism, Tree):
-            reach = part.piece.most[0]
+            reach = part.segment.bounds(0)
             L = row_speed_bounds(robot, self.scene, part.rates()[1], slides(robot, self.limits, -reach, reach))
         else:
             L = closed_row_speeds(robot, self.scene, part)

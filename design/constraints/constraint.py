@@ -14,7 +14,7 @@ import numpy as np
 
 from excitor.design.certify.bounds import Effort, Worst, worst_case
 from excitor.design.certify.margin import Margin, Row, margin_of, unproven
-from excitor.design.motion import Piece, Spans, Trajectory
+from excitor.design.motion import Run, Segment, Spans
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import inverse_dynamics
@@ -85,7 +85,7 @@ class Relaxation:
     after: FloatArray
     words: str  # "raise the torque limit of j2 from 30 to 41 N m"
     enough: bool = False  # with every other constraint as it is, a motion fits then: it was evaluated
-    motion: Trajectory | None = None  # that motion; it keeps at least the other constraints that block
+    motion: Run | None = None  # that motion; it keeps at least the other constraints that block
 
     def __post_init__(self) -> None:
         freeze(self, before="n", after="n")
@@ -155,7 +155,7 @@ class Constraint:
         """Differentiate g of some rows by q, dq, ddq, where it is a mean over a period's samples."""
         raise NotImplementedError
 
-    def margins(self, robot: Robot, pieces: tuple[Piece, ...], *, trusted: bool = False) -> list[Margin]:
+    def margins(self, robot: Robot, pieces: tuple[Segment, ...], *, trusted: bool = False) -> list[Margin]:
         """Prove every row over motion segments, between samples too; unproven where no bound is known.
 
         A model of torques whose masses are not all known is used only where it is `trusted`.

@@ -21,7 +21,7 @@ from excitor.design.constraints.constraint import (
     Trace,
     place_words,
 )
-from excitor.design.motion import Piece, Spans
+from excitor.design.motion import Segment, Spans
 from excitor.robots.arrays import FloatArray
 from excitor.robots.robot import Limits, Robot
 
@@ -81,7 +81,7 @@ class JointLimits(Constraint):
         inside, at_samples = _bound(part)
         return side * inside[:, stated], side * at_samples[:, stated]
 
-    def margins(self, robot: Robot, pieces: tuple[Piece, ...], *, trusted: bool = False) -> list[Margin]:
+    def margins(self, robot: Robot, pieces: tuple[Segment, ...], *, trusted: bool = False) -> list[Margin]:
         """Prove the rows: whole periods by Ehlich-Zeller, what is smooth by bisection."""
         limit = self._limits()
         periodic = [piece for piece in pieces if piece.degree]
@@ -155,7 +155,7 @@ class JointLimits(Constraint):
         return f"{place_words(robot, j, float(ends[0]))} … {place_words(robot, j, float(ends[1]))}"
 
 
-def ehlich_zeller(piece: Piece) -> Worst:
+def ehlich_zeller(piece: Segment) -> Worst:
     """Bound q, -q, |q̇|, |q̈|, |q⃛| over a period: max|p| ≤ max_k |p(t_k)| / cos(πn/N), p of degree n, N > 2n samples.
 
     Positions are first shifted by the middle of their samples, so that only their amplitude is enlarged.
@@ -163,9 +163,9 @@ def ehlich_zeller(piece: Piece) -> Worst:
     n_samples = _OVERSAMPLING * piece.degree
     t = np.arange(n_samples) * (piece.duration / n_samples)
     stretch = 1.0 / np.cos(np.pi * piece.degree / n_samples)
-    q = piece.evaluate(t, 0)
+    q = piece.at(t, 0)
     middle, half = 0.5 * (q.max(axis=0) + q.min(axis=0)), 0.5 * (q.max(axis=0) - q.min(axis=0))
-    sizes = [np.abs(piece.evaluate(t, order)) for order in (1, 2, 3)]
+    sizes = [np.abs(piece.at(t, order)) for order in (1, 2, 3)]
     values = np.concatenate([q, -q, *sizes], axis=1)
     seen = values.max(axis=0)
     swung = half * stretch
@@ -174,12 +174,12 @@ def ehlich_zeller(piece: Piece) -> Worst:
     return Worst(upper, seen, at, (piece.name,) * seen.size, n_samples, piece.duration / n_samples)
 
 
-def _period_proof(piece: Piece) -> str:
+def _period_proof(piece: Segment) -> str:
     n_samples = _OVERSAMPLING * piece.degree
     return f"{piece.name}: Ehlich-Zeller, n={piece.degree}, N={n_samples}: grid maximum / cos(πn/N)"
 
 
-def _names(pieces: tuple[Piece, ...]) -> str:
+def _names(pieces: tuple[Segment, ...]) -> str:
     return ", ".join(piece.name for piece in pieces)
 
 
@@ -187,7 +187,7 @@ def _bound(part: Spans) -> tuple[FloatArray, FloatArray]:
     """Bound q, -q, |q̇|, |q̈|, |q⃛| inside intervals, and evaluate them at the samples."""
     rates, h = part.rates(), part.h
     low, high = part.enclose(part.jets[0], rates[2])
-    bends = [rates[3], rates[4], np.broadcast_to(part.piece.most[5], rates[4].shape)]
+    bends = [rates[3], rates[4], np.broadcast_to(part.segment.bounds(5), rates[4].shape)]
     inside = [
         part.worst_of_ends(np.abs(part.jets[order])) + h**2 / 8.0 * bend
         for order, bend in zip((1, 2, 3), bends, strict=True)

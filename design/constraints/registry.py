@@ -16,7 +16,7 @@ from excitor.design.constraints.constraint import (
     Trace,
     excesses,
 )
-from excitor.design.motion import Excitation, Trajectory, even_spans, run_pieces, spans
+from excitor.design.motion import Excitation, Run, even_spans, periodic_run, spans
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import random_motion
 from excitor.robots.errors import ExcitorError
@@ -113,7 +113,7 @@ def _bound_problems(item: Constraint, robot: Robot) -> Iterator[str]:
     side = np.array([-1.0 if row.lower else 1.0 for row in item.rows(robot)])
     if item.unprovable(robot, True):
         return
-    for piece in run_pieces(_example_run(robot)):
+    for piece in _example_run(robot).pieces():
         part = even_spans(piece, _SPANS)
         inside, at_samples = item.bound(robot, part)
         if inside.shape != (_SPANS, side.size) or at_samples.shape != (len(part.t), side.size):
@@ -189,7 +189,7 @@ def _contrary(relaxation: Relaxation) -> Relaxation:
     )
 
 
-def _example_run(robot: Robot) -> Trajectory:
+def _example_run(robot: Robot) -> Run:
     """Move every joint about the middle of its range, with ramps."""
     moving = np.ones(robot.n_joints, dtype=bool)
     moving[list(robot.locked)] = False
@@ -198,13 +198,13 @@ def _example_run(robot: Robot) -> Trajectory:
     low, high = np.clip(robot.limits.position, -1.5, 1.5).T
     size = 0.15 * (high - low)[:, None] * moving[:, None]
     sines, cosines = (size * random.normal(size=(robot.n_joints, 3)) for _ in range(2))
-    return Trajectory(excitation, 0.5 * (low + high), sines, cosines)
+    return periodic_run(excitation, 0.5 * (low + high), sines, cosines, robot.joint_names)
 
 
-def _population(trajectory: Trajectory, robot: Robot) -> Population:
+def _population(run: Run, robot: Robot) -> Population:
     t = np.linspace(0.0, 1.0, 400, endpoint=False)
-    piece = next(piece for piece in run_pieces(trajectory) if piece.degree)
-    states: list[FloatArray] = [piece.evaluate(t * piece.duration, order).T[None] for order in range(3)]
+    series = run.periodic
+    states: list[FloatArray] = [series.at(t * series.period, order).T[None] for order in range(3)]
     found: States = (states[0], states[1], states[2])
     return Population(robot, found, t.size, list)
 

@@ -23,7 +23,7 @@ from excitor.design.constraints.constraint import (
     raised,
     three_digits,
 )
-from excitor.design.motion import Piece, Spans, even_spans
+from excitor.design.motion import Segment, Spans, even_spans
 from excitor.robots.arrays import FloatArray, IntArray, locked
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque, rotor_matrix
 from excitor.robots.friction import Range, friction_model, unbounded_terms
@@ -169,7 +169,7 @@ class TorqueRms(_TorqueLimit):
     def _means(self, robot: Robot, motion: Motion) -> FloatArray:
         return np.asarray(np.sqrt(np.mean(inverse_dynamics(robot, motion)[:, self.stated] ** 2, axis=0)))
 
-    def margins(self, robot: Robot, pieces: tuple[Piece, ...], *, trusted: bool = False) -> list[Margin]:
+    def margins(self, robot: Robot, pieces: tuple[Segment, ...], *, trusted: bool = False) -> list[Margin]:
         """Prove an upper sum over the measured period: √(Σ h·sup τ² / period)."""
         rows, period = self.rows(robot), next((piece for piece in pieces if piece.degree), None)
         if not rows or period is None:
@@ -230,7 +230,7 @@ def largest_torques(robot: Robot, chi: FloatArray, part: Spans) -> tuple[FloatAr
     bend = links_bend + rates[4] @ np.abs(rotor_matrix(robot, chi)).T
     viscous, offset = _linear_friction(robot, chi)
     smooth = rigid + part.jets[1] @ viscous.T + offset
-    still = _STANDSTILL * part.piece.most[1]
+    still = _STANDSTILL * part.segment.bounds(1)
     inside = _FrictionRanges(
         part.enclose(part.jets[0], rates[2]), part.enclose(part.jets[1], rates[3]), part.enclose(rigid, bend)
     )

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from excitor.design.motion import Excitation, Trajectory
+from excitor.design.motion import Excitation, line_run, periodic_run
 from excitor.design.programs.interpolate import differences
 from excitor.design.programs.package import Package, encoded_files, package
-from excitor.design.programs.plan import Move, Plan
+from excitor.design.programs.plan import Plan
 from excitor.design.programs.target import CannotDrive, Emitter, Executor, Machine, Target, axes_of, to_axes
 from excitor.robots.load import robot_from_toml
 from excitor.robots.robot import ControllerAxes
@@ -37,8 +37,9 @@ def example(target: Target, name: str = "example", axis: str = "axis") -> Plan:
     excitation = Excitation(2.0, step, (1, 2), np.ones(n, bool), ramp=2.0, settle=1.0, hold=1.0, warm_up=1, measured=1)
     center = robot.limits.position.mean(axis=1) + 0.1
     waves = _SWING * np.outer(np.linspace(1.0, 0.5, n), [1.0, -0.5])
-    body = Trajectory(excitation, center, waves, waves[::-1].copy())
-    return Plan(name, name, "identify", robot, center - 0.1, (Move(center, 2.0),), body, step, payload=1.5)
+    body = periodic_run(excitation, center, waves, waves[::-1].copy(), robot.joint_names)
+    out = line_run(robot.joint_names, step, np.array([center - 0.1, center]), [2.0])
+    return Plan(name, name, "identify", robot, out, body, payload=1.5)
 
 
 def problems(name: str, emitter: Emitter, executor: Executor) -> Iterator[str]:
@@ -77,8 +78,7 @@ def _executed(executor: Executor, target: Target, plan: Plan, files: dict[str, s
     machine = Machine(to_axes(plan.robot, target, plan.home), plan.sample_time, payload=1.5, names=names)
     execution = executor.execute(files, name, machine)
     yield from differences(plan, target, execution, plan.sample_time)
-    assert isinstance(plan.body, Trajectory)
-    other = replace(plan, body=replace(plan.body, sines=1.1 * plan.body.sines))
+    other = replace(plan, body=plan.body.scaled(1.1))
     if not differences(other, target, execution, plan.sample_time):
         yield "the execution of its files fits to another motion as well"
     if "home" in target.refuses:
@@ -95,9 +95,9 @@ def _refused(emitter: Emitter, plan: Plan) -> Iterator[str]:
     if target.joints is not None:
         cases.append((f"a robot of {13 - target.joints} joints", example(replace(target, joints=13 - target.joints))))
     if target.spacing is None:
-        cases.append(
-            ("times between its control steps", replace(plan, out=(Move(plan.start, 2.0 + plan.sample_time / 3),)))
-        )
+        ends = np.array([plan.home, plan.start])
+        out = line_run(plan.body.joints, plan.sample_time, ends, [2.0 + plan.sample_time / 3])
+        cases.append(("times between its control steps", replace(plan, out=out)))
     for what, each in cases:
         try:
             package(emitter, [each])

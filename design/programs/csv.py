@@ -17,9 +17,7 @@ from excitor.design.programs.plan import (
     Plan,
     Stretches,
     StretchName,
-    duration,
     marks,
-    planned,
 )
 from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, Target, table_times
 from excitor.robots.arrays import FloatArray
@@ -54,7 +52,7 @@ _SUFFIX: dict[StretchName, str] = {"out": "_out", "main": "", "back": "_back"}
 
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write one table per motion segment, joints in rad and m."""
-    made = [stretch for stretch in Stretches if duration(plan, stretch) > 0.0]
+    made = [stretch for stretch in Stretches if plan.stretch(stretch).duration > 0.0]
     step = spacing or TARGET.spacing or 0.01
     return {f"{name}{_SUFFIX[stretch]}.csv": "".join(_rows(plan, stretch, step)) for stretch in made}
 
@@ -64,7 +62,7 @@ def _rows(plan: Plan, stretch: StretchName, spacing: float) -> Iterator[str]:
     columns = [f"{letter}{j}" for letter in ("q", "qd", "qdd") for j in range(1, n + 1)]
     yield ",".join(["t", "phase", "period", *columns]) + "\n"
     t = table_times(plan, stretch, spacing)
-    values = np.concatenate([planned(plan, stretch, t, order) for order in range(3)], axis=1)
+    values = np.concatenate([plan.stretch(stretch).at(t, order) for order in range(3)], axis=1)
     values[np.abs(values) < 1e-15] = 0.0
     parts = marks(plan) if stretch == "main" else ((0.0, 0),)
     which = np.searchsorted([start - 1e-9 for start, _ in parts], t, side="right") - 1

@@ -14,17 +14,15 @@ and acceleration, change of the condition number, certified limits, and the diff
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from scipy.interpolate import CubicHermiteSpline, CubicSpline, PPoly, make_interp_spline
 from scipy.signal import savgol_filter
 
 from excitor.design.certify.margin import Row
 from excitor.design.constraints.constraint import Trace, excesses
 from excitor.design.constraints.constraints import Constraints, worse, worst_rows
-from excitor.design.motion import Trajectory, period_grid, rise, steady
-from excitor.design.programs.plan import Move, Plan, Stretches, StretchName, duration, marks, moved, planned
+from excitor.design.motion import Interpolation, Run, Table, line_run, rise
+from excitor.design.programs.plan import Plan, Stretches, StretchName, marks
 from excitor.design.programs.target import (
     Execution,
     Stretch,
@@ -85,49 +83,46 @@ def slowed(course: Course, factor: float = STRETCH) -> Course:
 
 def quintic(t: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> Course:
     """Join points by quintics that have the stated velocities and accelerations."""
-    h = np.diff(t)[:, None]
-    off = np.diff(q, axis=0) - (dq[:-1] + 0.5 * h * ddq[:-1]) * h
-    turn = (np.diff(dq, axis=0) - ddq[:-1] * h) * h
-    bend = np.diff(ddq, axis=0) * h**2
-    highest_first = [
-        (6.0 * off - 3.0 * turn + 0.5 * bend) / h**5,
-        (-15.0 * off + 7.0 * turn - bend) / h**4,
-        (10.0 * off - 4.0 * turn + 0.5 * bend) / h**3,
-        0.5 * ddq[:-1],
-        dq[:-1],
-        q[:-1],
-    ]
-    return Course("quintics through stated velocities and accelerations", t, _resting(t, PPoly(highest_first, t)))
+    return _through("quintics through stated velocities and accelerations", t, q, "quintic", dq, ddq)
 
 
 def cubic(t: FloatArray, q: FloatArray, dq: FloatArray) -> Course:
     """Join points by cubics that have the stated velocities."""
-    return Course("cubics through stated velocities", t, _resting(t, CubicHermiteSpline(t, q, dq)), jumps=True)
+    return _through("cubics through stated velocities", t, q, "cubic", dq)
 
 
 def catmull_rom(t: FloatArray, q: FloatArray) -> Course:
     """Join points by cubics whose slopes are those of the chords around each point."""
-    slopes = np.zeros_like(q)
-    slopes[1:-1] = (q[2:] - q[:-2]) / (t[2:] - t[:-2])[:, None]
-    return Course("cubics with Catmull-Rom slopes", t, _resting(t, CubicHermiteSpline(t, q, slopes)), jumps=True)
+    return _through("cubics with Catmull-Rom slopes", t, q, "catmull-rom")
 
 
 def spline(t: FloatArray, q: FloatArray) -> Course:
     """Join points by a cubic spline with continuous accelerations."""
-    return Course("a C2 cubic spline", t, _resting(t, CubicSpline(t, q, bc_type="clamped")))
+    return _through("a C2 cubic spline", t, q, "cubic spline")
 
 
 def quintic_spline(t: FloatArray, q: FloatArray) -> Course:
     """Join points by a quintic spline with four continuous derivatives."""
-    still = np.zeros(q.shape[1])
-    ends: Any = [(1, still), (2, still)]  # the stubs of scipy know only numbers here
-    return Course("a C4 quintic spline", t, _resting(t, make_interp_spline(t, q, k=5, bc_type=(ends, ends))))
+    return _through("a C4 quintic spline", t, q, "quintic spline")
 
 
 def lines(t: FloatArray, q: FloatArray) -> Course:
     """Join points by straight lines, each at its own constant velocity."""
-    rates = np.diff(q, axis=0) / np.diff(t)[:, None]
-    return Course("straight lines", t, _resting(t, PPoly([rates, q[:-1]], t)), jumps=True)
+    return _through("straight lines", t, q, "lines")
+
+
+def _through(
+    name: str,
+    t: FloatArray,
+    q: FloatArray,
+    interpolation: Interpolation,
+    dq: FloatArray | None = None,
+    ddq: FloatArray | None = None,
+) -> Course:
+    table = Table(t - t[0], q, interpolation, dq, ddq, name="main")
+    run = Run(tuple(f"joint {j + 1}" for j in range(q.shape[1])), float(np.diff(t).min()), (table,))
+    jumps = interpolation in ("lines", "cubic", "catmull-rom")
+    return Course(name, t, lambda at, order: run.at(at - t[0], order), jumps)
 
 
 def blended(t: FloatArray, q: FloatArray, share: float, *, smooth: bool = False) -> Course:
@@ -176,18 +171,6 @@ def _blend(s: FloatArray, order: int, *, smooth: bool) -> FloatArray:
     return np.asarray([0.5 * s**2, s, np.ones_like(s), np.zeros_like(s)][order])
 
 
-def _resting(t: FloatArray, curve: Callable[..., FloatArray]) -> Evaluate:
-    """Stand still outside of a curve's points."""
-
-    def evaluate(at: FloatArray, order: int) -> FloatArray:
-        values = np.asarray(curve(np.clip(at, t[0], t[-1]), order))
-        if order:
-            values[(at < t[0]) | (at > t[-1])] = 0.0
-        return values
-
-    return evaluate
-
-
 _SAME = 2e-6  # rad or m, between poses that are one
 _SERVO = 0.2  # s, over which a servo averages
 
@@ -220,7 +203,7 @@ def part_of(plan: Plan, target: Target, stretch: Stretch) -> Part:
     if len(t) > 1 and not (np.diff(t) > 0.0).all():
         k = int(np.argmin(np.diff(t)))
         raise ValueError(f"{stretch.name}: times do not rise after {t[k]:.6g} s; no motion passes such points")
-    wanted = planned(plan, stretch.name, t)
+    wanted = plan.stretch(stretch.name).at(t)
     if len(t) < 2:
         raise ValueError(f"{stretch.name}: has {len(t)} point; a motion takes two or more")
     if stretch.kind == "commands":
@@ -231,28 +214,29 @@ def part_of(plan: Plan, target: Target, stretch: Stretch) -> Part:
 
 def stops(plan: Plan, stretch: Stretch) -> bool:
     """Return True if way-points are ends of the plan's moves, at each of which the controller comes to rest."""
-    if stretch.kind != "way-points" or (stretch.name == "main" and isinstance(plan.body, Trajectory)):
+    motion = plan.stretch(stretch.name)
+    if stretch.kind != "way-points" or motion.series is not None:
         return False
     if stretch.interpolation != "blend":
-        return stretch.name != "main" or len(stretch.t) == len(plan.moves("main")) + 1
-    return stretch.name != "main" and len(stretch.t) <= 2 * len(plan.moves(stretch.name)) + 1
+        return stretch.name != "main" or len(stretch.t) == len(motion.moves) + 1
+    return stretch.name != "main" and len(stretch.t) <= 2 * len(motion.moves) + 1
 
 
 def _stopping(plan: Plan, name: StretchName, q: FloatArray) -> Part:
     """Build the part of a segment made of moves, with the plan's times; stops may be missing from its poses q."""
-    begin = plan.home if name == "out" else plan.start
-    moves = plan.moves(name)
+    motion = plan.stretch(name)
+    moves = motion.moves
     if len(q) != len(moves) + 1:
-        starts = [begin, *(move.to for move in moves)]
-        moves = tuple(move for pose, move in zip(starts, moves, strict=False) if (move.to != pose).any())
+        moves = tuple(move for move in moves if (move.goal != move.origin).any())
         q = q[np.append(True, np.abs(np.diff(q, axis=0)).max(axis=1) > _SAME)]
-    wanted = np.array([begin, *(move.to for move in moves)])
-    made = [Move(to, move.duration, move.blend) for to, move in zip(q[1:], moves, strict=False)]
-    made += [Move(to, duration(plan, name)) for to in q[1 + len(moves) :]]  # more than were planned
-    edges = np.concatenate([[0.0], np.cumsum([move.duration for move in made])])
+    wanted = np.array([motion.start, *(move.goal for move in moves)])
+    more = len(q) - 1 - len(moves)  # than were planned
+    times = [*(move.duration for move in moves), *[motion.duration] * more][: len(q) - 1]
+    blends = [*(move.blend for move in moves), *[0.0] * more][: len(q) - 1]
+    made = line_run(motion.joints, motion.sample_time, q, times, blends=blends)
     wanted = wanted[np.minimum(np.arange(len(q)), len(wanted) - 1)]
-    course = Course("straight lines from rest to rest", edges, lambda at, order: moved(q[0], tuple(made), at, order))
-    return Part(name, "stops", edges, q, wanted, (course,), _STOPS_TOLD)
+    course = Course("straight lines from rest to rest", made.edges, made.at)
+    return Part(name, "stops", made.edges, q, wanted, (course,), _STOPS_TOLD)
 
 
 def _followed(plan: Plan, name: StretchName, t: FloatArray, off: FloatArray) -> Course:
@@ -271,7 +255,7 @@ def _followed(plan: Plan, name: StretchName, t: FloatArray, off: FloatArray) -> 
         k = np.clip(np.searchsorted(t, at) - 1, 0, len(t) - 2)
         share = np.clip((at - t[k]) / (t[k + 1] - t[k]), 0.0, 1.0)[:, None]
         between = slopes[order][k] * (1.0 - share) + slopes[order][k + 1] * share
-        return np.asarray(planned(plan, name, at, order) + between)
+        return np.asarray(plan.stretch(name).at(at, order) + between)
 
     return Course("commands", t, evaluate)
 
@@ -356,11 +340,13 @@ def spacing_for(
     The next finer spacing must keep them too, for one may do by chance. The points are rounded as the target writes
     them, and joined as those of the main segment `like` are.
     """
-    if not isinstance(plan.body, Trajectory):
+    series = plan.body.series
+    if series is None:
         raise ValueError("a run of moves has no condition number; only tables of a series can be too coarse")
-    once = replace(plan.body, excitation=replace(plan.body.excitation, warm_up=0, measured=1))
-    short = replace(plan, out=(), home=plan.start, body=once)
-    most = (1.0 + wanted_loss) * score(steady(once, period_grid(once.excitation, PERIOD_SAMPLES)))
+    once = [one.repeated(1) if one is series else one for one in plan.body.segments if one.measured or not one.degree]
+    here = line_run(plan.body.joints, plan.sample_time, plan.start[None], ())
+    short = replace(plan, out=here, body=replace(plan.body, segments=tuple(once)))
+    most = (1.0 + wanted_loss) * score(series.motion(series.grid(PERIOD_SAMPLES)))
     coarser = 0.0
     for spacing in _SPACINGS:
         execution = Execution((_table(short, target, like, spacing),))
@@ -374,9 +360,7 @@ def spacing_for(
 
 def _table(plan: Plan, target: Target, like: Stretch, spacing: float) -> Stretch:
     t = table_times(plan, "main", spacing)
-    axes, rates, accelerations = (
-        to_axes(plan.robot, target, planned(plan, "main", t, order), order) for order in range(3)
-    )
+    axes, rates, accelerations = (to_axes(plan.robot, target, plan.body.at(t, order), order) for order in range(3))
     return replace(
         like,
         t=t,
@@ -398,13 +382,13 @@ def _peaks(plan: Plan, joined: list[tuple[Part, FloatArray]]) -> FloatArray:
     """Find each joint's largest planned acceleration, (n_joints,); inf where it stands still."""
     peak = np.zeros(plan.robot.n_joints)
     for part, t in joined:
-        peak = np.maximum(peak, np.abs(planned(plan, part.name, t, 2)).max(axis=0))
+        peak = np.maximum(peak, np.abs(plan.stretch(part.name).at(t, 2)).max(axis=0))
     return np.where(peak > _STILL * peak.max(), peak, np.inf)
 
 
 def _errors(plan: Plan, part: Part, t: FloatArray, peak: FloatArray) -> tuple[float, float]:
     """Find the largest error of position, and of acceleration as a share of its peak, between points too."""
-    q, ddq = (planned(plan, part.name, t, order) for order in (0, 2))
+    q, ddq = (plan.stretch(part.name).at(t, order) for order in (0, 2))
     position, acceleration = 0.0, 0.0
     for course in nominal(part.courses):
         position = max(position, float(np.abs(course.at(t) - q).max()))
@@ -415,14 +399,15 @@ def _errors(plan: Plan, part: Part, t: FloatArray, peak: FloatArray) -> tuple[fl
 def _conditions(plan: Plan, target: Target, parts: list[Part], score: Score | None) -> tuple[float, float] | None:
     """Least and largest score over the interpolations, of one measured period, or of all where they differ."""
     main = next((part for part in parts if part.name == "main"), None)
-    if score is None or main is None or not isinstance(plan.body, Trajectory):
+    series = plan.body.series
+    if score is None or main is None or series is None:
         return None
     start, period, count = repeats(plan)
-    measured = plan.body.excitation.measured
+    measured = series.periods
     n = 1 if alike(plan, target, main) else measured
     t = start + (count - measured) * period + (np.arange(n * PERIOD_SAMPLES) + 0.5) * (period / PERIOD_SAMPLES)
-    exact = steady(plan.body, period_grid(plan.body.excitation, FINE_SAMPLES))
-    scale = score(exact) / score(steady(plan.body, t - start))  # so that the choice of samples is no difference
+    exact = series.motion(series.grid(FINE_SAMPLES))
+    scale = score(exact) / score(series.motion(t - start))  # so that the choice of samples is no difference
     values = [scale * score(course.motion(t)) for course in main.courses]
     return min(values), max(values)
 
@@ -450,11 +435,12 @@ def broken_limits(plan: Plan, target: Target, part: Part, constraints: Constrain
 
 def repeats(plan: Plan) -> tuple[float, float, int]:
     """Return the repeated part of the main segment: its start and one duration, s, and their number."""
-    if isinstance(plan.body, Trajectory):
+    if plan.body.series is not None:
         excitation = plan.body.excitation
         start = excitation.settle + excitation.ramp
         return start, excitation.period, excitation.warm_up + excitation.measured
-    return 0.0, sum(move.duration for move in plan.body.moves), plan.body.repeats
+    moves, count = plan.body.repeats()
+    return 0.0, sum(move.duration for move in moves), count
 
 
 def alike(plan: Plan, target: Target, part: Part) -> bool:
@@ -473,9 +459,9 @@ def alike(plan: Plan, target: Target, part: Part) -> bool:
 def looked_at(plan: Plan, target: Target, part: Part) -> FloatArray:
     """List the times at which a part is evaluated, (n_t,), s; of identical periods, one."""
     finest = _STEP
-    if part.name == "main" and isinstance(plan.body, Trajectory):
-        excitation = plan.body.excitation
-        finest = min(_STEP, excitation.period / excitation.harmonics[-1] / _PER_CYCLE)
+    series = plan.stretch(part.name).series
+    if series is not None:
+        finest = min(_STEP, series.period / series.harmonics[-1] / _PER_CYCLE)
     t = part.t
     if part.kind == "commands":
         t = np.append(t[: -1 : max(1, int(finest / np.median(np.diff(t))))], t[-1])
@@ -567,7 +553,7 @@ def differences(
     plan: Plan, target: Target, execution: Execution, step: float, stood: FloatArray | None = None
 ) -> list[str]:
     """List all differences from the plan, with the robot's pose `stood` near home (axes); empty if there are none."""
-    wanted = [name for name in Stretches if duration(plan, name) > 0.0]
+    wanted = [name for name in Stretches if plan.stretch(name).duration > 0.0]
     made = list(execution.stretches)
     if stood is not None:
         made = [_from_home(plan, target, stretch, stood) for stretch in made]
@@ -595,7 +581,7 @@ def _from_home(plan: Plan, target: Target, stretch: Stretch, stood: FloatArray) 
 def worst_position(plan: Plan, target: Target, execution: Execution) -> float:
     """Find the largest difference of positions at what the program commands or lists, rad or m."""
     errors = [
-        np.abs(from_axes(plan.robot, target, stretch.axes) - planned(plan, stretch.name, stretch.t)).max(initial=0.0)
+        np.abs(from_axes(plan.robot, target, stretch.axes) - plan.stretch(stretch.name).at(stretch.t)).max(initial=0.0)
         for stretch in execution.stretches
         if stretch.kind != "way-points" or stretch.name == "main"
     ]
@@ -616,7 +602,7 @@ def _stretch(plan: Plan, target: Target, stretch: Stretch, step: float) -> Itera
 
 
 def _times(plan: Plan, stretch: Stretch, step: float) -> Iterator[str]:
-    t, T = stretch.t, duration(plan, stretch.name)
+    t, T = stretch.t, plan.stretch(stretch.name).duration
     slack = step + _CLOCK if stretch.kind == "commands" else _CLOCK + 1e-3 * (stretch.kind == "way-points")
     if not (-_CLOCK <= t[0] <= slack and abs(t[-1] - T) <= slack):
         yield f"{stretch.name}: runs from {t[0]:.6g} s to {t[-1]:.6g} s, planned is 0 to {T:.6g} s"
@@ -648,11 +634,11 @@ def _even(plan: Plan, stretch: Stretch, slack: float) -> Iterator[str]:
 
 
 def _positions(plan: Plan, target: Target, stretch: Stretch) -> Iterator[str]:
-    wanted = planned(plan, stretch.name, stretch.t)
+    wanted = plan.stretch(stretch.name).at(stretch.t)
     off = np.abs(from_axes(plan.robot, target, stretch.axes) - wanted)
     allowed = position_tolerance(plan, target)
     if stretch.kind == "way-points":  # of which only the order counts: their times are the program's own estimate
-        allowed = allowed + 1e-3 * np.abs(planned(plan, stretch.name, stretch.t, 1)).max(axis=0)
+        allowed = allowed + 1e-3 * np.abs(plan.stretch(stretch.name).at(stretch.t, 1)).max(axis=0)
     over = off / allowed
     if not np.isfinite(over).all() or over.max() > 1.0:
         k, j = np.unravel_index(int(np.argmax(np.nan_to_num(over, nan=np.inf))), over.shape)
@@ -668,7 +654,7 @@ def _derivatives(plan: Plan, target: Target, stretch: Stretch) -> Iterator[str]:
     for word, order, values in stated:
         if values is None:
             continue
-        wanted = planned(plan, stretch.name, stretch.t, order)
+        wanted = plan.stretch(stretch.name).at(stretch.t, order)
         off = np.abs(from_axes(plan.robot, target, values, order) - wanted)
         peak = np.abs(wanted).max(axis=0)
         j = int(np.argmax((off / (_RATES * peak + 1e-9)).max(axis=0)))
@@ -682,9 +668,7 @@ def _derivatives(plan: Plan, target: Target, stretch: Stretch) -> Iterator[str]:
 
 def _corners(plan: Plan, target: Target, stretch: Stretch) -> Iterator[str]:
     """Way-points out and back are the ends of the certified lines, one after the other."""
-    moves = plan.moves(stretch.name)
-    begin = plan.home if stretch.name == "out" else plan.start
-    wanted = _without_repeats(np.array([begin, *(move.to for move in moves)]))
+    wanted = _without_repeats(plan.stretch(stretch.name).knots)
     found = _without_repeats(from_axes(plan.robot, target, stretch.axes), 2e-6)
     if len(found) != len(wanted):
         yield f"{stretch.name}: passes {len(found)} poses, planned are {len(wanted)}"
@@ -731,7 +715,7 @@ def _without_repeats(poses: FloatArray, apart: float = 1e-12) -> FloatArray:
 
 def _extremes(plan: Plan) -> list[FloatArray]:
     names: tuple[StretchName, ...] = Stretches
-    samples = [planned(plan, name, np.linspace(0.0, duration(plan, name), 400)) for name in names]
+    samples = [plan.stretch(name).at(np.linspace(0.0, plan.stretch(name).duration, 400)) for name in names]
     return [x for q in samples for x in (q.min(axis=0), q.max(axis=0))]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from excitor.design.programs.plan import Plan, Stretches, duration, planned
+from excitor.design.programs.plan import Plan, Stretches
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import (
     NO_GO,
@@ -144,8 +144,8 @@ def _no_go(plan: Plan) -> str:
 
 def check_poses(plan: Plan) -> FloatArray:
     """Choose three poses to compare with the pendant: home, the start, and where the run is farthest from home."""
-    t = np.linspace(0.0, duration(plan, "main"), 2000)
-    q = planned(plan, "main", t)
+    t = np.linspace(0.0, plan.body.duration, 2000)
+    q = plan.body.at(t)
     far = q[int(np.argmax(np.abs(q - plan.home).sum(axis=1)))]
     start = plan.start if np.abs(plan.start - plan.home).max() > 1e-3 else q[len(q) // 3]
     return np.array([plan.home, start, far])
@@ -197,10 +197,10 @@ def _motions(made: "Package") -> str:
     rows = []
     for program in made.programs:
         plan = program.plan
-        spans = [np.linspace(0.0, duration(plan, name), 1500) for name in Stretches]
-        q = np.concatenate([planned(plan, name, t) for name, t in zip(Stretches, spans, strict=True)])
+        spans = [np.linspace(0.0, plan.stretch(name).duration, 1500) for name in Stretches]
+        q = np.concatenate([plan.stretch(name).at(t) for name, t in zip(Stretches, spans, strict=True)])
         reach = shown(plan, made.target, q)
-        total = sum(duration(plan, name) for name in Stretches)
+        total = sum(plan.stretch(name).duration for name in Stretches)
         ranges = [
             f"{fixed(low, 0)} … {fixed(high, 0)}"
             for low, high in zip(reach.min(axis=0), reach.max(axis=0), strict=True)

@@ -13,8 +13,8 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from excitor.design.motion import Trajectory
-from excitor.design.programs.plan import Move, Plan, Rounds, Stretches, StretchName, duration, marks
+from excitor.design.motion import Run
+from excitor.design.programs.plan import Plan, StretchName, marks
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import ControllerAxes, Robot
@@ -107,18 +107,12 @@ def from_axes(robot: Robot, target: Target, axes: FloatArray, order: int = 0) ->
 
 
 def in_axes(plan: Plan, target: Target) -> Plan:
-    """Rewrite a plan's positions in the controller's axes and units; everything in a plan is linear in them."""
+    """Rewrite a plan's motion in the controller's axes and units, in which it is linear."""
 
-    def moves(given: tuple[Move, ...]) -> tuple[Move, ...]:
-        return tuple(replace(move, to=to_axes(plan.robot, target, move.to)) for move in given)
+    def mapped(run: Run) -> Run:
+        return run.mapped(lambda x, order: to_axes(plan.robot, target, x, order), axes_of(plan.robot, target).names)
 
-    body: Trajectory | Rounds
-    if isinstance(plan.body, Trajectory):
-        waves = (to_axes(plan.robot, target, x.T, order=1).T for x in (plan.body.sines, plan.body.cosines))
-        body = Trajectory(plan.body.excitation, to_axes(plan.robot, target, plan.body.center), *waves)
-    else:
-        body = replace(plan.body, moves=moves(plan.body.moves))
-    return replace(plan, home=to_axes(plan.robot, target, plan.home), out=moves(plan.out), body=body)
+    return replace(plan, out=mapped(plan.out), body=mapped(plan.body))
 
 
 def check(plan: Plan, target: Target) -> None:
@@ -135,7 +129,7 @@ def check(plan: Plan, target: Target) -> None:
             f"{target.name}: {', '.join(sliding)} of {robot.name} slides, {target.title} programs turn joints only; "
             "choose another target, such as csv, ros2 or twincat"
         )
-    begin = plan.body.center if isinstance(plan.body, Trajectory) else plan.body.moves[-1].to
+    begin = plan.body.end if plan.body.series is None else plan.body.series.center
     if np.abs(plan.start - begin).max() > _JOINED:
         raise CannotDrive(f"{target.name}: run {plan.run!r} does not begin where its way from home ends; design again")
     if target.spacing is None:
@@ -158,13 +152,8 @@ def fitting_steps(plan: Plan, target: Target) -> tuple[float, ...]:
 
 
 def _fits(plan: Plan, step: float) -> bool:
-    times = [move.duration for name in Stretches if name != "main" for move in plan.moves(name)]
-    if isinstance(plan.body, Trajectory):
-        excitation = plan.body.excitation
-        times += [excitation.period, excitation.ramp, excitation.settle, excitation.hold]
-    else:
-        times += [move.duration for move in plan.moves("main")]
-    n = np.array([*times, duration(plan, "main")]) / step
+    segments = [*plan.out.segments, *plan.body.segments]
+    n = np.array([*(span for one in segments for span in one.turns), plan.body.duration]) / step
     return bool((np.abs(n - n.round()) < 1e-6 * np.maximum(1.0, n)).all())
 
 
@@ -315,8 +304,8 @@ def rounded(values: FloatArray, decimals: int) -> FloatArray:
 def part_edges(plan: Plan, stretch: StretchName) -> FloatArray:
     """Start times of the parts of a segment, and the end of the last one, (n_parts + 1,), s."""
     if stretch == "main":
-        return np.array([t for t, _ in marks(plan)] + [duration(plan, stretch)])
-    return np.concatenate([[0.0], np.cumsum([move.duration for move in plan.moves(stretch)])])
+        return np.array([t for t, _ in marks(plan)] + [plan.stretch(stretch).duration])
+    return plan.stretch(stretch).edges
 
 
 def table_times(plan: Plan, stretch: StretchName, spacing: float) -> FloatArray:

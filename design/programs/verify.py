@@ -7,7 +7,6 @@ from importlib import resources
 import numpy as np
 
 from excitor.design.constraints.constraints import Constraints
-from excitor.design.motion import Trajectory, period_grid, steady
 from excitor.design.programs.interpolate import (
     FINE_SAMPLES,
     ExecutedMotion,
@@ -110,9 +109,8 @@ def _remedy(plan: Plan, target: Target, execution: Execution, judge: Judge) -> s
 
 def condition_planned(plan: Plan, score: Score | None) -> float | None:
     """Score the motion as it was planned, over a fine period."""
-    if score is None or not isinstance(plan.body, Trajectory):
-        return None
-    return score(steady(plan.body, period_grid(plan.body.excitation, FINE_SAMPLES)))
+    series = plan.body.series
+    return None if score is None or series is None else score(series.motion(series.grid(FINE_SAMPLES)))
 
 
 def client_text(name: str) -> str:

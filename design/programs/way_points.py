@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.design.motion import Trajectory
-from excitor.design.programs.plan import MEASURED, OUT, SETTLE, Move, Plan, Stretches, StretchName, moved, planned
+from excitor.design.programs.plan import MEASURED, OUT, SETTLE, Plan, Stretches, StretchName
 from excitor.design.programs.target import (
     CannotDrive,
     Execution,
@@ -93,11 +92,10 @@ def home_margins(robot: Robot, target: Target) -> FloatArray:
 def way(plan: Plan, target: Target, speeds: Speeds, *, back: bool) -> tuple[Leg | Rest, ...]:
     """Make the way out or back: a single move for every line."""
     axes = in_axes(plan, target)
-    moves, pose = (axes.back, axes.start) if back else (axes.out, axes.home)
-    legs: list[Leg | Rest] = []
-    for move in moves:
-        legs.append(_leg(np.array([pose, move.to]), move.duration, speeds, starts=True, stops=True))
-        pose = move.to
+    legs: list[Leg | Rest] = [
+        _leg(np.array([move.origin, move.goal]), move.duration, speeds, starts=True, stops=True)
+        for move in (axes.back if back else axes.out).moves
+    ]
     for leg in legs:
         _not_too_fast(leg, plan, target)
     return tuple(legs)
@@ -106,10 +104,10 @@ def way(plan: Plan, target: Target, speeds: Speeds, *, back: bool) -> tuple[Leg 
 def rounds(plan: Plan, target: Target, speeds: Speeds, spacing: float) -> tuple[Part, ...]:
     """Make one round of a body that consists of moves."""
     axes = in_axes(plan, target)
-    assert not isinstance(axes.body, Trajectory)
-    parts, begin = [], axes.start
-    for move in axes.body.moves:
-        leg = _move(begin, move, speeds, spacing)
+    parts = []
+    for move in axes.body.repeats()[0]:
+        times = _times(move.duration, spacing)
+        leg = _leg(move.at(times), move.duration, speeds, starts=True, stops=True)
         if isinstance(leg, Leg) and leg.percents.max() <= speeds.least and leg.pause + leg.idle > 0.0:
             raise CannotDrive(
                 f"{target.name}: run {plan.run!r} has moves slower than {speeds.least:g} % of the top speeds, "
@@ -117,13 +115,11 @@ def rounds(plan: Plan, target: Target, speeds: Speeds, spacing: float) -> tuple[
             )
         _not_too_fast(leg, plan, target)
         parts.append(Part(MEASURED if move.measured else SETTLE, leg, move.measured))
-        begin = move.to
     return tuple(parts)
 
 
 def series_legs(plan: Plan, target: Target, speeds: Speeds, spacing: float) -> tuple[Leg | None, Leg, Leg | None]:
     """Make the ramp into the series, one period, and the ramp out of it; no ramps where the plan has none."""
-    assert isinstance(plan.body, Trajectory)
     e = plan.body.excitation
     full = e.settle + e.ramp
     ramps = e.ramp > 0.0
@@ -141,18 +137,13 @@ def _piece(
     """Build a segment of the series; `span`: its begin, its duration and the spacing, s."""
     axes = in_axes(plan, target)
     begin, T, spacing = span
-    leg = _leg(planned(axes, "main", begin + _times(T, spacing)), T, speeds, starts=starts, stops=stops)
+    leg = _leg(axes.body.at(begin + _times(T, spacing)), T, speeds, starts=starts, stops=stops)
     if isinstance(leg, Rest) or leg.percents.max() <= max(speeds.least, _STILL):
         raise CannotDrive(
             f"{target.name}: run {plan.run!r} moves less or slower than this language can state; choose another target"
         )
     _not_too_fast(leg, plan, target)
     return leg
-
-
-def _move(begin: FloatArray, move: Move, speeds: Speeds, spacing: float) -> Leg | Rest:
-    poses = moved(begin, (move,), _times(move.duration, spacing))
-    return _leg(poses, move.duration, speeds, starts=True, stops=True)
 
 
 def _times(T: float, spacing: float) -> FloatArray:

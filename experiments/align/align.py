@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from excitor.design.motion import Trajectory
 from excitor.experiments.align.channels import (
     Channels,
     can_weigh,
@@ -86,11 +85,11 @@ def align(expected: ExpectedMotion, measured: MeasuredRun, robot: Robot) -> Alig
 def _timed(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) -> tuple[Timing, list[Check]]:
     """Refine the period of a series by its harmonics, and compare its halves."""
     checks: list[Check] = []
-    if isinstance(expected.body, Trajectory):
+    if expected.run.series is not None:
         begin, end = expected.steady_span
         u = (run.t - timing.start) / timing.stretch
         steady = (u >= begin) & (u <= end)
-        period = expected.body.excitation.period
+        period = expected.run.periodic.period
         if np.ptp(u[steady]) > 1.2 * period if steady.any() else False:
             stretch = period_stretch(expected, run.t[steady], run.q[steady], timing.stretch)
             middle = float(np.median(u[steady]))
@@ -113,8 +112,7 @@ def _timed(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) -> tuple[
 
 def _drift(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, steady: BoolArray) -> list[Check]:
     """Compare the period of the second half with that of the first."""
-    assert isinstance(expected.body, Trajectory)
-    t, q, period = run.t[steady], run.q[steady], expected.body.excitation.period
+    t, q, period = run.t[steady], run.q[steady], expected.run.periodic.period
     middle = 0.5 * (t[0] + t[-1])
     if middle - t[0] < FEW * period * timing.stretch:
         return []
@@ -130,10 +128,10 @@ def _jumps(
 ) -> list[Check]:
     """Detect jumps of the motion on the log's clock, as where rows are lost and stamps don't show it."""
     begin, end = expected.moving_span
-    span = 0.5 * expected.body.excitation.period if isinstance(expected.body, Trajectory) else 0.05 * (end - begin)
+    span = 0.5 * expected.run.periodic.period if expected.run.series is not None else 0.05 * (end - begin)
     edges = np.linspace(begin, end, max(3, round((end - begin) / span) + 1))
     usable = channels.q if channels.sound.all() else np.where(channels.sound, channels.q, 0.0)
-    plan = expected.planned((run.t - timing.start) / timing.stretch)
+    plan = expected.run.at((run.t - timing.start) / timing.stretch)
     late = shifts(expected, timing, run.t, np.where(channels.sound, usable, plan), edges)[1:-1]
     late = late[np.isfinite(late)]
     if len(late) < 4:
@@ -147,7 +145,7 @@ def _jumps(
 
 def _with_torques(found: Alignment, run: MeasuredRun, robot: Robot, channels: Channels) -> Alignment:
     """Add the torque checks: order, sign and scale first, as the others depend on them."""
-    series = isinstance(found.expected.body, Trajectory)
+    series = found.expected.run.series is not None
     if series and found.periods >= 3:
         found = _repeating(found, run, channels)
     view = seen(found, run, channels.q) if found.periods or not series else None

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from excitor.design.motion import Trajectory
 from excitor.experiments.align.clock import Timing, best_order, likeness, shifts, while_moving
 from excitor.experiments.align.nouns import Alignment, Check, ExpectedMotion, MeasuredRun
 from excitor.experiments.align.windows import TrackingSummary, followed, thinned
@@ -60,7 +59,7 @@ def check_positions(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, 
     """Check every position channel against the plan."""
     u, inside = while_moving(expected, timing, run.t)
     side = robot.drive.motor_from_joint if run.position_side == "motor" else np.eye(robot.n_joints)
-    plan, x = expected.planned(u[inside]), run.q @ side.T
+    plan, x = expected.run.at(u[inside]), run.q @ side.T
     moving = (np.ptp(plan @ side.T, axis=0) > STILL) & (np.ptp(plan, axis=0) > STILL)
     rows = _candidates(expected, robot, side)
     fits = _fits(plan, x[inside], rows)
@@ -90,7 +89,7 @@ def check_positions(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, 
         if own:
             fixed[:, j] = (x[:, i] - fit.offset * away) / (fit.factor if away else 1.0)
         else:
-            fixed[:, j] = expected.planned(np.clip(u, 0.0, expected.duration)) @ side[j]
+            fixed[:, j] = expected.run.at(np.clip(u, 0.0, expected.duration)) @ side[j]
     q = np.linalg.solve(side, fixed.T).T
     return Channels(tuple(checks), q, sound, strays)
 
@@ -98,7 +97,7 @@ def check_positions(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, 
 def check_tracking(expected: ExpectedMotion, channels: Channels, run: MeasuredRun, timing: Timing) -> list[Check]:
     """Compute each joint's tracking error after time alignment: its share of the motion, rms."""
     u, inside = while_moving(expected, timing, run.t)
-    plan = expected.planned(u[inside])
+    plan = expected.run.at(u[inside])
     checks = []
     remedy = "the controller did not follow: lower speeds, or set its payload"
     for j in np.flatnonzero(expected.moving() & channels.sound):
@@ -120,7 +119,7 @@ def check_lag(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, interv
         return []
     u, inside = while_moving(expected, timing, run.t)
     moving = np.flatnonzero(expected.moving())
-    plan = expected.planned(u[inside])[:, moving]
+    plan = expected.run.at(u[inside])[:, moving]
     error = run.q_reference[inside][:, moving] - plan
     if (error.std(axis=0) > TRACKING * plan.std(axis=0) + FOLLOWS).any():
         told = "commanded positions are not the plan's: the fault is before the robot, or in the conversion of both"
@@ -529,7 +528,7 @@ def check_saturation(found: Alignment, run: MeasuredRun, robot: Robot, channels:
     told = followed(found, run, channels.q)
     tau = on_side(robot, "motor", told.tau)
     asked, held = _asked(robot, told), _held(robot, run)
-    series = isinstance(found.expected.body, Trajectory)
+    series = found.expected.run.series is not None
     moving = found.expected.moving() & (channels.sound | channels.strays)
     turns = _turning(robot, told)
     cuts = {

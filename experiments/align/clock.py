@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from excitor.design.motion import Trajectory
 from excitor.experiments.align.nouns import Check, ExpectedMotion, MeasuredRun
 from excitor.identify.diagnose import Level
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
@@ -96,7 +95,7 @@ def check_speed(run: MeasuredRun, timing: Timing, expected: ExpectedMotion) -> l
 def check_stretch(expected: ExpectedMotion, stretch: float, tolerance: float) -> list[Check]:
     """Compare the duration with the planned one: a speed override lengthens motion, lost rows seem to shorten it."""
     holds = abs(stretch - 1.0) <= tolerance
-    what = "period" if isinstance(expected.body, Trajectory) else "motion"
+    what = "period" if expected.run.series is not None else "motion"
     sentence = f"the {what} took {stretch:.6g} times as long as planned"
     cause, remedy = "speed slider", "set the speed slider (override) to 100 % and repeat the run"
     why = f": a speed slider at {100 / stretch:.3g} %, most likely"
@@ -137,18 +136,17 @@ def check_marks(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) -> l
 
 def check_periods(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) -> tuple[list[Check], int, int]:
     """Check that the log holds all measured periods; return also the first complete one and their number."""
-    if not isinstance(expected.body, Trajectory):
+    series = expected.run.series
+    if series is None:
         begin, end = timing.start, timing.start + timing.stretch * expected.duration
         slack = 2e-2 * (end - begin)
         whole = run.t[0] <= begin + slack and run.t[-1] >= end - slack
         return [_complete("program", float(whole), 1.0, whole)], 0, 0
-    excitation = expected.body.excitation
-    first = expected.steady_span[0] + excitation.warm_up * excitation.period
-    starts = timing.start + timing.stretch * (first + np.arange(excitation.measured + 1) * excitation.period)
+    starts = timing.start + timing.stretch * (series.start + np.arange(series.periods + 1) * series.period)
     slack = 2.0 * float(np.median(np.diff(run.t)))
     inside = (starts[:-1] >= run.t[0] - slack) & (starts[1:] <= run.t[-1] + slack)
     count = int(np.count_nonzero(inside))
-    check = _complete("measured periods", float(count), float(excitation.measured), count == excitation.measured)
+    check = _complete("measured periods", float(count), float(series.periods), count == series.periods)
     return [check], int(np.argmax(inside)) if count else 0, count
 
 
@@ -224,9 +222,8 @@ def period_stretch(expected: ExpectedMotion, t: FloatArray, x: FloatArray, near:
     """Find the time scale of a series' period that maximises the projection onto its harmonics, near a first guess."""
     from scipy.optimize import minimize_scalar
 
-    assert isinstance(expected.body, Trajectory)
-    excitation = expected.body.excitation
-    k: FloatArray = np.asarray(excitation.harmonics, dtype=float) * excitation.omega
+    series = expected.run.periodic
+    k: FloatArray = np.asarray(series.harmonics, dtype=float) * series.omega
     y = x - x.mean(axis=0)
     size = np.linalg.norm(y, axis=0)
     y = y[:, size > 0.0] / size[size > 0.0]
@@ -238,7 +235,7 @@ def period_stretch(expected: ExpectedMotion, t: FloatArray, x: FloatArray, near:
         q, _ = np.linalg.qr(basis)
         return float(np.sum(np.log(np.sum((y - q @ (q.T @ y)) ** 2, axis=0) + CLEAN)))
 
-    reach = 0.3 * excitation.period / (excitation.harmonics[-1] * max(float(np.ptp(t)) / near, excitation.period))
+    reach = 0.3 * series.period / (series.harmonics[-1] * max(float(np.ptp(t)) / near, series.period))
     found = minimize_scalar(left, bounds=(-reach, reach), method="bounded", options={"xatol": 1e-9})
     return float(near * (1.0 + found.x))
 
@@ -251,13 +248,13 @@ def shifts(expected: ExpectedMotion, timing: Timing, t: FloatArray, x: FloatArra
     """
     late = np.full(len(edges) - 1, np.nan)
     u = (t - timing.start) / timing.stretch
-    weight = 1.0 / np.maximum(np.var(expected.planned(u), axis=0), 1e-12)
+    weight = 1.0 / np.maximum(np.var(expected.run.at(u), axis=0), 1e-12)
     weight[~expected.moving()] = 0.0
     for k, (a, b) in enumerate(pairwise(edges)):
         inside = (u >= a) & (u < b)
         if np.count_nonzero(inside) < 10:
             continue
-        p, v = expected.planned(u[inside]), expected.planned(u[inside], 1) / timing.stretch
+        p, v = expected.run.at(u[inside]), expected.run.at(u[inside], 1) / timing.stretch
         e = x[inside] - p
         v = v - v.mean(axis=0)
         power = float(np.sum(weight * v**2))
@@ -286,7 +283,7 @@ class _Grid:
         n = round((end - begin) * stretch / self.dt)
         if n < 8 or not len(self.x) or n > 3 * self.x.shape[1]:
             return Timing(self.t0, stretch, 0.0)
-        planned = self.expected.planned(begin + np.arange(n) * self.dt / stretch)[:, self.moving].T
+        planned = self.expected.run.at(begin + np.arange(n) * self.dt / stretch)[:, self.moving].T
         planned = planned - planned.mean(axis=1, keepdims=True)
         pad = n // 2
         found = _correlations(np.pad(self.x, ((0, 0), (pad, pad)), mode="edge"), planned)
@@ -315,10 +312,9 @@ def _correlations(x: FloatArray, p: FloatArray) -> FloatArray:
 
 
 def _first_part(expected: ExpectedMotion) -> float:
-    if not isinstance(expected.body, Trajectory):
+    if expected.run.series is None:
         return np.inf
-    excitation = expected.body.excitation
-    return excitation.ramp + FEW_PERIODS * excitation.period
+    return expected.run.excitation.ramp + FEW_PERIODS * expected.run.series.period
 
 
 def _refined(expected: ExpectedMotion, t: FloatArray, x: FloatArray, timing: Timing) -> Timing:
@@ -331,7 +327,7 @@ def _refined(expected: ExpectedMotion, t: FloatArray, x: FloatArray, timing: Tim
         inside = (u >= 0.0) & (u <= expected.duration)
         if np.count_nonzero(inside) < 20:
             return Timing(timing.start, timing.stretch, 0.0)
-        p, v = expected.planned(u[inside]), expected.planned(u[inside], 1) / timing.stretch
+        p, v = expected.run.at(u[inside]), expected.run.at(u[inside], 1) / timing.stretch
         table = likeness(p, x[inside])
         order = best_order(table)
         score = float(table[np.arange(len(order)), order].sum() / max(np.count_nonzero(moving), 1))

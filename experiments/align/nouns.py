@@ -6,8 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from excitor.design.motion import Trajectory, executed
-from excitor.design.programs.plan import Move, Rounds, moved
+from excitor.design.motion import Run
 from excitor.identify.diagnose import STILL, Level
 from excitor.robots.arrays import BoolArray, FloatArray, freeze
 from excitor.robots.errors import ExcitorError
@@ -21,56 +20,44 @@ class ExpectedMotion:
     """Planned joint motion of a program, in rad, m and s from the start of its main segment."""
 
     program: str
-    joints: tuple[str, ...]
     prismatic: BoolArray  # (n_joints,)
-    start: FloatArray  # (n_joints,): where the main stretch begins and ends
-    body: Trajectory | Rounds
+    run: Run  # of the main segment
     marks: tuple[tuple[float, int], ...]  # empty where the target sets none
     axes: FloatArray  # (n_joints, n_joints): the controller's axes from the joints, signs and couplings
 
     def __post_init__(self) -> None:
-        n = str(len(self.joints))
-        freeze(self, prismatic=f"bool: {n}", start=n, axes=f"{n} {n}")
+        n = str(len(self.run.joints))
+        freeze(self, prismatic=f"bool: {n}", axes=f"{n} {n}")
 
     @property
-    def moves(self) -> tuple[Move, ...]:
-        """All moves of the main segment; none for a series."""
-        return () if isinstance(self.body, Trajectory) else self.body.moves * self.body.repeats
+    def joints(self) -> tuple[str, ...]:
+        """Names of the joints."""
+        return self.run.joints
 
     @property
     def duration(self) -> float:
         """Duration of the main segment, s."""
-        if isinstance(self.body, Trajectory):
-            return self.body.excitation.duration
-        return float(sum(move.duration for move in self.moves))
+        return self.run.duration
 
     @property
     def moving_span(self) -> tuple[float, float]:
-        """Time span of the main segment's motion, s: without its rests before and after."""
-        if not isinstance(self.body, Trajectory):
+        """Time span of a series' motion, s, without its rests before and after; the whole segment for moves."""
+        if self.run.series is None:
             return 0.0, self.duration
-        return self.body.excitation.settle, self.duration - self.body.excitation.hold
+        return self.run.excitation.settle, self.duration - self.run.excitation.hold
 
     @property
     def steady_span(self) -> tuple[float, float]:
         """Time span of a series at its full amplitude, s; the whole segment for moves."""
-        if not isinstance(self.body, Trajectory):
+        if self.run.series is None:
             return 0.0, self.duration
-        excitation = self.body.excitation
-        begin = excitation.settle + excitation.ramp
-        return begin, begin + (excitation.warm_up + excitation.measured) * excitation.period
-
-    def planned(self, t: FloatArray, order: int = 0) -> FloatArray:
-        """Evaluate a derivative of the main segment, (n_t, n_joints); at rest before and after it."""
-        if isinstance(self.body, Trajectory):
-            t = np.clip(t, 0.0, self.duration) if order == 0 else t
-            return executed(self.body, t, order)
-        return moved(self.start, self.moves, t, order)
+        steady = [one for one in self.run.segments if one.degree]
+        return steady[0].start, steady[-1].start + steady[-1].duration
 
     def moving(self) -> BoolArray:
         """Return the mask of joints that the plan moves, (n_joints,)."""
-        t = np.linspace(*self.moving_span, 1 + min(20_000, max(400, 20 * len(self.moves))))
-        return np.asarray(np.ptp(self.planned(t), axis=0) > STILL)
+        t = np.linspace(*self.moving_span, 1 + min(20_000, max(400, 20 * len(self.run.segments))))
+        return np.asarray(np.ptp(self.run.at(t), axis=0) > STILL)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

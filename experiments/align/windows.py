@@ -10,7 +10,6 @@ from typing import Literal
 
 import numpy as np
 
-from excitor.design.motion import Trajectory
 from excitor.experiments.align.clock import in_order
 from excitor.experiments.align.nouns import Alignment, Check, ExpectedMotion, MeasuredRun, Misalignment
 from excitor.identify.periods import Average, average, periodic_lowpass
@@ -78,8 +77,9 @@ def usable(alignment: Alignment, *, name: str = "the log") -> Usable:
     if wrong:
         raise Misalignment(name, wrong)
     rate, steps = _grid(alignment)
-    if isinstance(alignment.expected.body, Trajectory):
-        period = alignment.stretch * alignment.expected.body.excitation.period
+    series = alignment.expected.run.series
+    if series is not None:
+        period = alignment.stretch * series.period
         samples = round(period * rate)
         return Usable(period_windows(alignment), period, samples, rate, alignment.delay, steps)
     return Usable(move_windows(alignment), np.nan, 0, rate, alignment.delay, steps)
@@ -121,13 +121,11 @@ def resampled(t: FloatArray, values: FloatArray, wanted: FloatArray) -> FloatArr
 
 def period_windows(alignment: Alignment) -> tuple[Window, ...]:
     """List the usable periods of a series."""
-    body = alignment.expected.body
-    if not isinstance(body, Trajectory):
+    series = alignment.expected.run.series
+    if series is None:
         return ()
-    excitation = body.excitation
-    first = alignment.expected.steady_span[0] + excitation.warm_up * excitation.period
     numbers = range(alignment.first_period, alignment.first_period + alignment.periods)
-    edges = [alignment.log_time(first + np.array([k, k + 1]) * excitation.period) for k in numbers]
+    edges = [alignment.log_time(series.start + np.array([k, k + 1]) * series.period) for k in numbers]
     return tuple(Window("period", float(a), float(b), k) for (a, b), k in zip(edges, numbers, strict=True))
 
 
@@ -143,23 +141,22 @@ def move_windows(alignment: Alignment) -> tuple[Window, ...]:
 def planned_windows(expected: ExpectedMotion) -> list[tuple[Literal["stop", "cruise"], float, float, int]]:
     """List what the plan measures of a run of moves, s of the plan."""
     found: list[tuple[Literal["stop", "cruise"], float, float, int]] = []
-    t, pose = 0.0, expected.start
-    for number, move in enumerate(expected.moves):
+    for number, move in enumerate(expected.run.moves):
         if move.measured:
-            stop = bool(np.array_equal(move.to, pose))
+            stop = bool(np.array_equal(move.goal, move.origin))
             edge = min(SETTLE, 0.25 * move.duration) if stop else (move.blend or 0.5 * move.duration)
             if move.duration > 2.0 * edge:
-                found.append(("stop" if stop else "cruise", t + edge, t + move.duration - edge, number))
-        t, pose = t + move.duration, move.to
+                end = move.start + move.duration - edge
+                found.append(("stop" if stop else "cruise", move.start + edge, end, number))
     return found
 
 
 def _grid(alignment: Alignment) -> tuple[float, tuple[Step, ...]]:
     """Choose a rate at which a period has a whole number of samples; and list the processing steps."""
     rate = 1.0 / alignment.interval
-    body = alignment.expected.body
-    if isinstance(body, Trajectory):
-        period = alignment.stretch * body.excitation.period
+    series = alignment.expected.run.series
+    if series is not None:
+        period = alignment.stretch * series.period
         rate = round(period * rate) / period
     settings: dict[str, float | str] = {
         "method": "cubic splines through the time stamps",
@@ -205,11 +202,11 @@ def followed(alignment: Alignment, run: MeasuredRun, q: FloatArray) -> TrackingS
     place = np.floor((u - begin) / width).astype(np.int64)
     late = np.floor((u - alignment.delay / stretch - begin) / width).astype(np.int64)
     count = int((end - begin) / width)
-    here = np.column_stack([u, alignment.expected.planned(u) - q])
+    here = np.column_stack([u, alignment.expected.run.at(u) - q])
     (means, first), (tau, second) = _binned(place, here, count), _binned(late, run.tau, count)
     kept = first & second
     u, error = means[kept, 0], means[kept, 1:]
-    motion = Motion(*(alignment.expected.planned(u, order) / stretch**order for order in range(3)))
+    motion = Motion(*(alignment.expected.run.at(u, order) / stretch**order for order in range(3)))
     rate = np.gradient(error, u * stretch, axis=0) if len(u) > 2 else np.zeros_like(error)
     return TrackingSummary(motion, error, rate, tau[kept])
 
@@ -224,12 +221,12 @@ def _binned(place: IntArray, values: FloatArray, count: int) -> tuple[FloatArray
 
 def seen(alignment: Alignment, run: MeasuredRun, q: FloatArray) -> ObservedLog:
     """Average a series over its periods; of moves, take the planned motion and torques as logged."""
-    if isinstance(alignment.expected.body, Trajectory):
+    if alignment.expected.run.series is not None:
         periods = aligned_samples(alignment, run, q=q)
         return ObservedLog(mean_samples(alignment, periods), periods)
     t = np.linspace(*alignment.expected.moving_span, MOST + 2)[1:-1]
     stretch = alignment.stretch
-    motion = Motion(*(alignment.expected.planned(t, order) / stretch**order for order in range(3)))
+    motion = Motion(*(alignment.expected.run.at(t, order) / stretch**order for order in range(3)))
     kernel = np.ones(SMOOTH) / SMOOTH
     smooth = np.column_stack([np.convolve(column, kernel, mode="same") for column in run.tau.T])
     tau = resampled(run.t, smooth, alignment.log_time(t) + alignment.delay)
@@ -241,10 +238,8 @@ def raw_samples(alignment: Alignment, run: MeasuredRun, q: FloatArray) -> Sample
     begin, end = alignment.log_time(np.array(alignment.expected.steady_span))
     rate = 1.0 / alignment.interval
     grid = np.arange(max(begin, run.t[0]), min(end, run.t[-1]), 1.0 / rate)
-    body = alignment.expected.body
-    top = (
-        RAW_HARMONICS * body.excitation.harmonics[-1] / body.excitation.period if isinstance(body, Trajectory) else 5.0
-    )
+    series = alignment.expected.run.series
+    top = 5.0 if series is None else RAW_HARMONICS * series.harmonics[-1] / series.period
     cutoff = min(top / alignment.stretch, 0.2 * rate)
     smooth, tau = (lowpass(resampled(run.t, x, grid), sample_rate_hz=rate, cutoff_hz=cutoff) for x in (q, run.tau))
     dq = differentiate(smooth, sample_rate_hz=rate)
@@ -255,10 +250,9 @@ def raw_samples(alignment: Alignment, run: MeasuredRun, q: FloatArray) -> Sample
 
 def mean_samples(alignment: Alignment, periods: AlignedPeriods) -> Samples:
     """Average periods, and differentiate below a few times the highest planned harmonic."""
-    body = alignment.expected.body
-    assert isinstance(body, Trajectory)
+    series = alignment.expected.run.periodic
     q, tau = periods.q.mean(axis=0), periods.tau.mean(axis=0)
-    highest = HARMONICS * body.excitation.harmonics[-1] / (alignment.stretch * body.excitation.period)
+    highest = HARMONICS * series.harmonics[-1] / (alignment.stretch * series.period)
     motion = periodic_lowpass(q, sample_rate_hz=periods.rate, cutoff_hz=min(highest, 0.4 * periods.rate))
     variance = np.broadcast_to(average(periods.tau).noise_variance, tau.shape) if len(periods.tau) > 1 else None
     return Samples(alignment.expected.program, motion, tau, periods.rate, variance=variance)

@@ -13,10 +13,11 @@ from excitor.design.certify import certify as _certify
 from excitor.design.certify.certificate import Certificate
 from excitor.design.forecast import Forecast, PlannedRun
 from excitor.design.forecast import forecast as _forecast
-from excitor.design.motion import Trajectory, period_grid, steady
+from excitor.design.motion import Run as Motions
+from excitor.design.motion import line_run
 from excitor.design.programs import registry
 from excitor.design.programs.package import Package, Program, program_names_of
-from excitor.design.programs.plan import Plan, Stretches, duration, planned
+from excitor.design.programs.plan import Plan, Stretches
 from excitor.experiments.emit import (
     NO_GO,
     CheckedPlan,
@@ -31,7 +32,7 @@ from excitor.experiments.in_memory.problem import Problem
 from excitor.experiments.log_formats import refusal
 from excitor.experiments.manifest import Manifest, manifest_data, parse_manifest
 from excitor.experiments.model import new_axes
-from excitor.experiments.plan import FORECAST_SAMPLES, CampaignDesign, DesignedRun, design_alone, torque_model
+from excitor.experiments.plan import FORECAST_SAMPLES, CampaignDesign, SearchedRun, design_alone, torque_model
 from excitor.experiments.setup import Overrides, settings_of
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
@@ -65,17 +66,17 @@ class Run:
     @property
     def duration(self) -> float:
         """How long the run takes, s, the ways from home and back included."""
-        return sum(duration(self.plan, stretch) for stretch in Stretches)
+        return sum(self.plan.stretch(stretch).duration for stretch in Stretches)
 
     def at(self, t: FloatArray, order: int = 0) -> FloatArray:
         """Evaluate positions, or their `order`-th derivatives, (n_t, n_joints), t in s from the series' start."""
-        return planned(self.plan, "main", np.atleast_1d(np.asarray(t, dtype=float)), order)
+        return self.plan.body.at(np.atleast_1d(np.asarray(t, dtype=float)), order)
 
     def to_frame(self, step: float = 0.01) -> "DataFrame":
         """Tabulate the series as a pandas DataFrame: time, then position, velocity and acceleration of each joint."""
         import pandas as pd
 
-        t = np.arange(0.0, duration(self.plan, "main"), step)
+        t = np.arange(0.0, self.plan.body.duration, step)
         held = {"time": t}
         for name, order in (("q", 0), ("dq", 1), ("ddq", 2)):
             held |= {f"{name}_{j + 1}": x for j, x in enumerate(self.at(t, order).T)}
@@ -84,7 +85,7 @@ class Run:
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw joint positions over time; degrees, or mm of sliding joints."""
         axes = new_axes() if ax is None else ax
-        t = np.linspace(0.0, duration(self.plan, "main"), 1000)
+        t = np.linspace(0.0, self.plan.body.duration, 1000)
         q, slides = self.at(t), self.robot.mechanism.prismatic
         for j, name in enumerate(self.robot.joint_names):
             axes.plot(t, q[:, j] * (1e3 if slides[j] else 180.0 / np.pi), label=name)
@@ -130,7 +131,7 @@ class Design:
         return self.designed.reasons
 
     @property
-    def _run(self) -> DesignedRun:
+    def _run(self) -> SearchedRun:
         return self.designed.runs[0]
 
     def to_frame(self) -> "DataFrame":
@@ -175,18 +176,17 @@ def solve(problem: Problem, seconds: float | None = None, seed: int = 0, *, eval
     settings = settings_of(problem.setup.design, Overrides(seed, evaluations, seconds))
     designed = design_alone(problem.setup, settings, problem.plan, problem.search)
     found = designed.runs[0]
-    return Design(designed, run_of(problem, found.trajectory, found.certificate, designed.reasons))
+    return Design(designed, run_of(problem, found.run, found.certificate, designed.reasons))
 
 
-def run_of(problem: Problem, body: Trajectory, certificate: Certificate, no_go: tuple[str, ...]) -> Run:
+def run_of(problem: Problem, body: Motions, certificate: Certificate, no_go: tuple[str, ...]) -> Run:
     """Lay a series out as a run, on the way from home that its certificate proves."""
     way = certificate.way
     if way is None:
         home = problem.setup.constraints.home
-        poses, durations = np.array([home if home is not None else body.center]), ()
-    else:
-        poses, durations = way.waypoints, tuple(way.durations.tolist())
-    made = periodic_programs(problem.setup, problem.plan, body, poses, durations)
+        pose = body.periodic.center if home is None else home
+        way = line_run(body.joints, body.sample_time, pose[None], ())
+    made = periodic_programs(problem.setup, problem.plan, body, way)
     return Run(
         tuple(
             replace(
@@ -213,7 +213,7 @@ def certify(run: Run, problem: Problem) -> Certificate:
     True
     """
     return _certify.certify(
-        problem.robot, series_of(run), problem.setup.constraints, torque_model=torque_model(problem.robot)
+        problem.robot, run.plan.body, problem.setup.constraints, torque_model=torque_model(problem.robot)
     )
 
 
@@ -232,20 +232,13 @@ def forecast(runs: Run | Sequence[Run], problem: Problem) -> Forecast:
     """
     planned_runs = []
     for run in [runs] if isinstance(runs, Run) else runs:
-        body = series_of(run)
-        motion = steady(body, period_grid(body.excitation, FORECAST_SAMPLES))
-        planned_runs.append(PlannedRun(run.plan.run, motion, body.excitation.period, body.excitation.measured))
+        series = run.plan.body.periodic
+        motion = series.motion(series.grid(FORECAST_SAMPLES))
+        planned_runs.append(PlannedRun(run.plan.run, motion, series.period, series.periods))
     setup = problem.setup
     return _forecast(
         problem.robot, planned_runs, setup.noise, target=setup.design.target_relative_sigma_percent / 100.0
     )
-
-
-def series_of(run: Run) -> Trajectory:
-    """Give the series of a run; ValueError where it consists of moves."""
-    if not isinstance(run.plan.body, Trajectory):
-        raise ValueError(f"run {run.plan.run!r} consists of moves, expected a series")
-    return run.plan.body
 
 
 def emit(

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.motion import Trajectory
 from excitor.experiments.align.nouns import Alignment
 from excitor.experiments.identification import mean_noise
 from excitor.experiments.report.evidence import Evidence, SeenRun, ValidationEvidence
@@ -112,12 +111,11 @@ def _parameters(evidence: Evidence, forecast: Mapping[str, Any]) -> list[dict[st
 def tracking_error(run: SeenRun) -> FloatArray | None:
     """Subtract the planned from the mean measured period, (n, n_joints); None where no period was averaged."""
     alignment = run.alignment
-    if alignment is None or run.samples.static or not isinstance(alignment.expected.body, Trajectory):
+    series = None if alignment is None else alignment.expected.run.series
+    if alignment is None or run.samples.static or series is None:
         return None
-    excitation = alignment.expected.body.excitation
     n = len(run.samples)
-    first = alignment.expected.steady_span[0] + excitation.warm_up * excitation.period
-    return run.samples.motion.q - alignment.expected.planned(first + excitation.period * np.arange(n) / n)
+    return run.samples.motion.q - alignment.expected.run.at(series.start + series.period * np.arange(n) / n)
 
 
 def tracking_rows(evidence: Evidence) -> list[dict[str, Any]]:

@@ -11,14 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.approach import path_motion
 from excitor.design.certify.certificate import Certificate
-from excitor.design.motion import executed, executed_motion, phases
 from excitor.design.search import STAGES
-from excitor.design.slow import slow_motion, slow_series
 from excitor.design.torque import torque_phases
 from excitor.experiments.design_json import margin_data
-from excitor.experiments.plan import CampaignDesign, DesignedRun, DesignedSlowRun, DesignedTorqueRun
+from excitor.experiments.plan import CampaignDesign, DesignedRun, DesignedTorqueRun, SearchedRun
 from excitor.experiments.report.html import (
     SHARED_SCRIPTS,
     bar,
@@ -266,33 +263,32 @@ def verdict(designed: CampaignDesign) -> dict[str, Any]:
     return {"go": go, "reasons": [*reasons, *designed.setup.remarks, *limits]}
 
 
-def _run_data(setup: Setup, run: DesignedRun) -> dict[str, Any]:
-    robot, trajectory = run.robot, run.trajectory
-    excitation = trajectory.excitation
-    time = np.linspace(0.0, excitation.duration, CHART_SAMPLES)
-    frame_time = np.linspace(0.0, excitation.duration, FRAMES)
+def _run_data(setup: Setup, run: SearchedRun) -> dict[str, Any]:
+    robot, motion = run.robot, run.run
+    time = np.linspace(0.0, motion.duration, CHART_SAMPLES)
+    frame_time = np.linspace(0.0, motion.duration, FRAMES)
     data = {
         "name": run.plan.name,
         "kind": run.plan.kind if run.plan.role == "identify" else "validation",
         "note": run.plan.note,
-        "duration_s": excitation.duration,
+        "duration_s": motion.duration,
         "condition": finite(run.condition),
         "condition_weighted": finite(run.condition_weighted),
-        "phases": [{"name": p.name, "start": p.start, "end": p.end} for p in phases(excitation)],
+        "phases": [{"name": p.name, "start": p.start, "end": p.end} for p in motion.phases],
         "history": _history(run),
         "spectrum": [float(x) for x in run.spectrum],
         "correlation": _correlation(run),
-        "frames": frames(robot, frame_time, executed(trajectory, frame_time)),
+        "frames": frames(robot, frame_time, motion.at(frame_time)),
     }
-    data |= _charts(setup, robot, time, executed_motion(trajectory, time)) | _proven(robot, run.certificate)
+    data |= _charts(setup, robot, time, motion.motion(time)) | _proven(robot, run.certificate)
     way = run.certificate.way
     if way is not None and way.duration > 0.0:
         t = np.linspace(0.0, way.duration, WAY_FRAMES)
-        data["approach"] = frames(robot, t, path_motion(way, t))
+        data["approach"] = frames(robot, t, way.at(t))
     return data
 
 
-def _slow(setup: Setup, slow: DesignedSlowRun) -> dict[str, Any]:
+def _slow(setup: Setup, slow: DesignedRun) -> dict[str, Any]:
     run, robot = slow.run, setup.robot
     shown = min(run.duration, _LONGEST_SHOWN)
     time, frame_time = np.linspace(0.0, shown, CHART_SAMPLES), np.linspace(0.0, shown, FRAMES)
@@ -305,8 +301,8 @@ def _slow(setup: Setup, slow: DesignedSlowRun) -> dict[str, Any]:
         "note": note,
         "duration_s": run.duration,
         "phases": [],
-        "frames": frames(robot, frame_time, slow_series(run, frame_time)),
-        **_charts(setup, robot, time, slow_motion(run, time)),
+        "frames": frames(robot, frame_time, run.at(frame_time)),
+        **_charts(setup, robot, time, run.motion(time)),
         **_proven(robot, slow.certificate),
     }
 
@@ -335,7 +331,7 @@ def _torque(setup: Setup, run: DesignedTorqueRun) -> dict[str, Any]:
     }
 
 
-def _correlation(run: DesignedRun | DesignedTorqueRun) -> dict[str, Any]:
+def _correlation(run: SearchedRun | DesignedTorqueRun) -> dict[str, Any]:
     shown = min(len(run.columns), _CORRELATION_MOST)
     return {
         "names": list(run.columns[:shown]),
@@ -369,7 +365,7 @@ def _proven(robot: Robot, certificate: Certificate) -> dict[str, Any]:
     }
 
 
-def _history(run: DesignedRun | DesignedTorqueRun) -> list[dict[str, Any]]:
+def _history(run: SearchedRun | DesignedTorqueRun) -> list[dict[str, Any]]:
     return [
         {
             "evaluations": row[0],

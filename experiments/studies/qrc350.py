@@ -21,8 +21,8 @@ from excitor.design.certify.certificate import Certificate
 from excitor.design.certify.certify import certify
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, DeclaredModel, declared_model
-from excitor.design.motion import Excitation, Trajectory, period_grid, scaled, steady
-from excitor.design.problem import Problem, build_problem, trajectory
+from excitor.design.motion import Excitation, Run
+from excitor.design.problem import Problem, build_problem, run_of
 from excitor.design.search import Budget, SearchResult, solve
 from excitor.experiments.figures import Figure, Report
 from excitor.experiments.files import write_atomically
@@ -100,7 +100,7 @@ class Task:
 class Design:
     """A design, evaluated apart from its search."""
 
-    trajectory: Trajectory
+    run: Run
     condition: float
     sigma: FloatArray  # (n_params,): expected relative standard deviation
     torque: FloatArray  # (n_joints,): largest, by the robot's prior model, N m
@@ -635,7 +635,7 @@ def one(recordings: Recordings, task: Task, other: Rival, seed: int, effort: Eff
     posed = problem(recordings, task, other)
     budget = Budget(evaluations=round(task.share * effort.evaluations))
     best, certificate = certified(posed, solve(posed, budget, seed=seed))
-    motion = steady(best, period_grid(best.excitation, round(PERIOD_S / SAMPLE_TIME_S)))
+    motion = best.periodic.motion(best.periodic.grid(round(PERIOD_S / SAMPLE_TIME_S)))
     return Design(
         best,
         condition_number(posed.model.observation(motion)),
@@ -645,12 +645,12 @@ def one(recordings: Recordings, task: Task, other: Rival, seed: int, effort: Eff
     )
 
 
-def certified(posed: Problem, found: SearchResult) -> tuple[Trajectory, Certificate]:
+def certified(posed: Problem, found: SearchResult) -> tuple[Run, Certificate]:
     """Return the best finalist that can be certified, with reduced amplitude if it violates limits between samples."""
     tried = []
     for k in range(len(found.value)):
         for amplitude in AMPLITUDES:
-            trial = scaled(trajectory(posed, found.candidates, k), amplitude)
+            trial = run_of(posed, found.candidates, k).scaled(amplitude)
             tried.append((trial, certify(posed.robot, trial, posed.constraints)))
             if tried[-1][1].ready:
                 return tried[-1]

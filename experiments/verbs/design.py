@@ -122,9 +122,9 @@ def _runs(designed: CampaignDesign) -> Table:
 
     joints = designed.setup.robot.joint_names
     for run in designed.runs:
-        moving = run.trajectory.excitation.moving
+        moving = run.plan.moving
         names = ", ".join(name for name, moves in zip(joints, moving, strict=True) if moves)
-        mark, seconds = _mark(run.certificate.ready, " no"), run.trajectory.excitation.duration
+        mark, seconds = _mark(run.certificate.ready, " no"), run.run.duration
         conditions = f"{run.condition:.3f}", f"{run.condition_weighted:.3g}"
         add(run.plan.name, "all joints" if moving.all() else names, seconds, mark, *conditions)
     for pushed in designed.torque_runs:

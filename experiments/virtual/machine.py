@@ -11,18 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.signal
 
-from excitor.design.programs.plan import (
-    BACK,
-    END,
-    MEASURED,
-    OUT,
-    Plan,
-    Stretches,
-    StretchName,
-    duration,
-    marks,
-    planned,
-)
+from excitor.design.programs.plan import BACK, END, MEASURED, OUT, Plan, Stretches, StretchName, marks
 from excitor.experiments.log_formats import motor_torque_scale, torque_scale
 from excitor.experiments.virtual.robot import (
     Settings,
@@ -137,7 +126,7 @@ class Course:
 
     def length(self, stretch: StretchName) -> float:
         """Compute the duration of a segment at this speed, s."""
-        return duration(self.plan, stretch) / self.speed
+        return self.plan.stretch(stretch).duration / self.speed
 
 
 @one_blas_thread()
@@ -182,7 +171,7 @@ def lay_course(plan: Plan, settings: Settings, rng: np.random.Generator) -> Cour
     t = rng.uniform(*settings.standing)
     starts: list[tuple[StretchName, float]] = []
     for stretch in Stretches:
-        span = duration(plan, stretch) / settings.speed
+        span = plan.stretch(stretch).duration / settings.speed
         if span > 0.0:
             starts.append((stretch, t))
             t += span + rng.uniform(*settings.standing)
@@ -198,7 +187,7 @@ def commanded(course: Course, t: FloatArray, order: int = 0) -> FloatArray:
         if order == 0:
             out[after] = plan.home if stretch == "back" else plan.start
         inside = after & (t < start + course.length(stretch))
-        out[inside] = course.speed**order * planned(plan, stretch, course.speed * (t[inside] - start), order)
+        out[inside] = course.speed**order * plan.stretch(stretch).at(course.speed * (t[inside] - start), order)
     return out
 
 
@@ -347,8 +336,8 @@ def ratio(robot: Robot, joint: int) -> float:
 
 
 def _main(plan: Plan) -> Motion:
-    t = np.linspace(0.0, duration(plan, "main"), 800)
-    return Motion(*(planned(plan, "main", t, order) for order in range(3)))
+    t = np.linspace(0.0, plan.body.duration, 800)
+    return Motion(*(plan.body.at(t, order) for order in range(3)))
 
 
 def _half_speed(fault: Fault, truth: Truth, plan: Plan) -> Truth:

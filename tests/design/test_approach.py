@@ -8,20 +8,16 @@ import pytest
 from excitor.design.approach import (
     BlockedPose,
     NoPath,
-    Path,
     Sampling,
     approach,
-    backwards,
     blocked,
     is_clear,
-    path_motion,
-    path_segments,
 )
 from excitor.design.certify.certificate import failing
 from excitor.design.certify.certify import certify
 from excitor.design.constraints import clearance as clearance_file
 from excitor.design.constraints.constraints import Constraints, from_robot
-from excitor.design.motion import Excitation, Trajectory
+from excitor.design.motion import Excitation, Run, line_run, periodic_run
 from excitor.robots.cell import Scene, Shape, Zone, clearances, required, tool_speeds
 from excitor.robots.dynamics import frame_pose
 from excitor.robots.load import load
@@ -61,18 +57,18 @@ def dense(path, n=20_000):
 
 def test_a_clear_way_is_straight(arm):
     way = approach(arm, LEFT, RIGHT, replace(from_robot(arm), scene=Scene()))
-    assert isinstance(way, Path)
-    np.testing.assert_array_equal(way.waypoints, [LEFT, RIGHT])
+    assert isinstance(way, Run)
+    np.testing.assert_array_equal(way.knots, [LEFT, RIGHT])
 
 
 def test_a_way_leads_around_a_wall(arm):
     constraints = walled(arm)
     assert not is_clear(arm, constraints, LEFT, RIGHT)
     way = approach(arm, LEFT, RIGHT, constraints)
-    assert isinstance(way, Path)
-    assert len(way.waypoints) > 2
-    np.testing.assert_array_equal(way.waypoints[[0, -1]], [LEFT, RIGHT])
-    q = path_motion(way, dense(way))
+    assert isinstance(way, Run)
+    assert len(way.knots) > 2
+    np.testing.assert_array_equal(way.knots[[0, -1]], [LEFT, RIGHT])
+    q = way.at(dense(way))
     low, high = arm.limits.position.T
     assert ((q >= low) & (q <= high)).all()
     assert (clearances(arm, constraints.scene, q) >= required(arm, constraints.scene)).all()
@@ -83,54 +79,54 @@ def test_a_way_leads_around_a_wall(arm):
 
 def test_a_way_is_deterministic_and_its_seed_matters_where_there_is_a_choice(arm):
     one, same, other = (approach(arm, LEFT, RIGHT, walled(arm), sampling=Sampling(seed=seed)) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(one.waypoints, same.waypoints)
-    np.testing.assert_array_equal(one.durations, same.durations)
-    assert one.waypoints.shape != other.waypoints.shape or not np.array_equal(one.waypoints, other.waypoints)
+    np.testing.assert_array_equal(one.knots, same.knots)
+    np.testing.assert_array_equal(one.edges, same.edges)
+    assert one.knots.shape != other.knots.shape or not np.array_equal(one.knots, other.knots)
 
 
 def test_a_way_is_slow_smooth_and_takes_whole_samples(arm):
     way = approach(arm, LEFT, RIGHT, walled(arm), sample_time=0.004)
-    samples = way.durations / 0.004
+    samples = np.diff(way.edges) / 0.004
     np.testing.assert_allclose(samples, samples.round(), atol=1e-6)
     t = dense(way)
-    assert (np.abs(path_motion(way, t, 1)) <= 0.25 * arm.limits.velocity * (1 + 1e-9)).all()
-    assert (np.abs(path_motion(way, t, 2)) <= 0.25 * arm.limits.acceleration * (1 + 1e-9)).all()
-    turns = np.concatenate([[0.0], np.cumsum(way.durations)])
+    assert (np.abs(way.at(t, 1)) <= 0.25 * arm.limits.velocity * (1 + 1e-9)).all()
+    assert (np.abs(way.at(t, 2)) <= 0.25 * arm.limits.acceleration * (1 + 1e-9)).all()
+    turns = way.edges
     for order in (1, 2, 3):
-        assert np.abs(path_motion(way, turns, order)).max() < 1e-6
-    np.testing.assert_allclose(path_motion(way, turns), way.waypoints, atol=1e-12)
-    np.testing.assert_allclose(path_motion(way, np.array([way.duration + 1.0])), way.waypoints[-1:], atol=1e-12)
+        assert np.abs(way.at(turns, order)).max() < 1e-6
+    np.testing.assert_allclose(way.at(turns), way.knots, atol=1e-12)
+    np.testing.assert_allclose(way.at(np.array([way.duration + 1.0])), way.knots[-1:], atol=1e-12)
 
 
 @pytest.mark.parametrize("order", range(4))
 def test_pieces_are_the_way(arm, order):
     way = approach(arm, LEFT, RIGHT, walled(arm))
-    for piece in path_segments(way):
+    for piece in way.pieces():
         t = np.linspace(0.0, piece.duration, 100)[1:-1]
         rounding = 1e-9 * (1.0 + piece.most[order].max())
-        values = piece.evaluate(t, order)
-        np.testing.assert_allclose(values, path_motion(way, piece.start + t, order), atol=rounding)
+        values = piece.at(t, order)
+        np.testing.assert_allclose(values, way.at(piece.start + t, order), atol=rounding)
         assert (np.abs(values) <= piece.most[order] * (1 + 1e-9)).all()
 
 
 def test_velocity_sums_to_the_way(arm):
     way = approach(arm, LEFT, RIGHT, walled(arm))
     t = dense(way)
-    moved = np.trapezoid(path_motion(way, t, 1), t, axis=0)
+    moved = np.trapezoid(way.at(t, 1), t, axis=0)
     np.testing.assert_allclose(moved, RIGHT - LEFT, atol=1e-5)
 
 
 def test_the_way_back_is_the_same_backwards(arm):
     way = approach(arm, LEFT, RIGHT, walled(arm))
     t = np.linspace(0.0, way.duration, 500)
-    np.testing.assert_allclose(path_motion(backwards(way), t), path_motion(way, way.duration - t), atol=1e-9)
+    np.testing.assert_allclose(way.reversed().at(t), way.at(way.duration - t), atol=1e-9)
 
 
 def test_the_tools_speed_is_kept_on_the_way(arm):
     constraints = replace(from_robot(arm), tool_speed=0.1)
     way = approach(arm, LEFT, RIGHT, constraints)
     t = dense(way)
-    motion = Motion(*(path_motion(way, t, order) for order in range(3)))
+    motion = Motion(*(way.at(t, order) for order in range(3)))
     assert 0.08 < tool_speeds(arm, motion).max() <= 0.1
 
 
@@ -148,7 +144,7 @@ def test_a_blocked_home_is_reported_with_what_blocks_it(arm):
 
 
 def test_a_certificate_says_that_home_is_blocked(arm):
-    trajectory = Trajectory(excitation(), RIGHT, 0.02 * np.ones((6, 2)), np.zeros((6, 2)))
+    trajectory = periodic_run(excitation(), RIGHT, 0.02 * np.ones((6, 2)), np.zeros((6, 2)))
     inside = np.array([0.0, 1.0, 0.9, 0.0, -0.4, 0.0])
     certificate = certify(arm, trajectory, replace(walled(arm), home=inside))
     assert [item.name for item in failing(certificate)] == ["way from home"]
@@ -166,17 +162,17 @@ def test_where_no_way_leads_the_obstacle_is_named(arm):
 
 
 def test_the_way_around_a_wall_is_certified_both_ways(arm):
-    trajectory = Trajectory(excitation(), RIGHT, 0.02 * np.ones((6, 2)), np.zeros((6, 2)))
+    trajectory = periodic_run(excitation(), RIGHT, 0.02 * np.ones((6, 2)), np.zeros((6, 2)))
     constraints = replace(walled(arm), home=LEFT)
     certificate = certify(arm, trajectory, constraints)
     assert certificate.ready, failing(certificate)
     assert certificate.way is not None
-    assert len(certificate.way.waypoints) > 2
-    straight = Path(np.stack([LEFT, RIGHT]), np.array([2.0]))
+    assert len(certificate.way.knots) > 2
+    straight = line_run(arm.joint_names, 0.004, np.stack([LEFT, RIGHT]), [2.0])
     through = certify(arm, trajectory, constraints, way=straight)
     assert {item.name for item in failing(through)} == {"way from home: clearance", "way back: clearance"}
     assert "wall / " in failing(through)[0].where
-    elsewhere = Path(np.stack([LEFT, LEFT + 0.01]), np.array([2.0]))
+    elsewhere = line_run(arm.joint_names, 0.004, np.stack([LEFT, LEFT + 0.01]), [2.0])
     lost = certify(arm, trajectory, constraints, way=elsewhere)
     assert "way from home: arrives" in {item.name for item in failing(lost)}
     unfound = certify(arm, trajectory, constraints, way=NoPath("because"))
@@ -184,18 +180,18 @@ def test_the_way_around_a_wall_is_certified_both_ways(arm):
 
 
 def test_home_where_the_run_starts_needs_no_way(arm):
-    trajectory = Trajectory(excitation(), RIGHT, 0.02 * np.ones((6, 2)), np.zeros((6, 2)))
+    trajectory = periodic_run(excitation(), RIGHT, 0.02 * np.ones((6, 2)), np.zeros((6, 2)))
     certificate = certify(arm, trajectory, replace(walled(arm), home=RIGHT))
     assert certificate.ready
     assert certificate.way.duration == 0.0
-    np.testing.assert_array_equal(path_motion(certificate.way, np.array([0.0, 1.0])), [RIGHT, RIGHT])
+    np.testing.assert_array_equal(certificate.way.at(np.array([0.0, 1.0])), [RIGHT, RIGHT])
 
 
 def test_joints_that_the_robot_holds_stay_where_they_are(arm):
     held = replace(arm, locked={5: 0.0})
     way = approach(held, LEFT, RIGHT, walled(held))
-    assert isinstance(way, Path)
-    assert (way.waypoints[:, 5] == 0.0).all()
+    assert isinstance(way, Run)
+    assert (way.knots[:, 5] == 0.0).all()
 
 
 def test_a_line_that_only_grazes_is_not_called_clear(arm, monkeypatch):
@@ -211,11 +207,11 @@ def test_unlimited_joints_get_a_gentle_way(arm):
     free = np.full(6, np.inf)
     limits = replace(arm.limits, velocity=free, acceleration=free)
     way = approach(arm, LEFT, RIGHT, Constraints(limits, free))
-    assert np.abs(path_motion(way, dense(way), 1)).max() == pytest.approx(0.5, rel=1e-2)
+    assert np.abs(way.at(dense(way), 1)).max() == pytest.approx(0.5, rel=1e-2)
 
 
-def test_a_path_checks_its_shape():
-    with pytest.raises(ValueError, match="one fewer than the 2 waypoints"):
-        Path(np.zeros((2, 3)), np.zeros(2))
-    with pytest.raises(ValueError, match="expected positive times"):
-        Path(np.zeros((2, 3)), np.zeros(1))
+def test_a_way_checks_its_shape():
+    with pytest.raises(ValueError, match="one fewer than the 2 poses"):
+        line_run(("a", "b", "c"), 0.004, np.zeros((2, 3)), np.zeros(2))
+    with pytest.raises(ValueError, match="expected a positive time"):
+        line_run(("a", "b", "c"), 0.004, np.zeros((2, 3)), np.zeros(1))

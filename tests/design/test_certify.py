@@ -18,16 +18,12 @@ from excitor.design.constraints.torque import TorquePeak, TorqueRms, largest_tor
 from excitor.design.motion import (
     RISE_MOST,
     Excitation,
-    Piece,
-    Trajectory,
+    Move,
+    Run,
+    Table,
     even_spans,
-    executed,
-    executed_motion,
-    phases,
+    periodic_run,
     rise,
-    run_pieces,
-    scaled,
-    steady,
 )
 from excitor.robots.cell import Scene, Shape, Zone, clearances, required
 from excitor.robots.dynamics import frame_pose, inverse_dynamics, rigid_torque
@@ -56,8 +52,8 @@ def make_trajectory(robot, seed, *, period=4.0, ramp=1.0, size=0.4, **options):
     excitation = Excitation(period, 0.004, harmonics, np.ones(n, dtype=bool), ramp=ramp, **settings)
     low, high = np.where(np.isfinite(robot.limits.position), robot.limits.position, [-1.0, 1.0]).T
     center = low + rng.uniform(0.4, 0.6, size=n) * (high - low)
-    trajectory = Trajectory(excitation, center, *rng.normal(size=(2, n, 4)))
-    motion = steady(trajectory, np.linspace(0.0, period, 500))
+    trajectory = periodic_run(excitation, center, *rng.normal(size=(2, n, 4)))
+    motion = trajectory.periodic.motion(np.linspace(0.0, period, 500))
     share = np.max(
         [
             2.0 * np.abs(motion.q - center).max(axis=0) / (high - low),
@@ -68,11 +64,11 @@ def make_trajectory(robot, seed, *, period=4.0, ramp=1.0, size=0.4, **options):
         axis=0,
     )
     stretch = (size / share)[:, None]
-    return Trajectory(excitation, center, trajectory.sines * stretch, trajectory.cosines * stretch)
+    return periodic_run(excitation, center, trajectory.series.sines * stretch, trajectory.series.cosines * stretch)
 
 
 def dense_times(trajectory, n=20_000):
-    return np.linspace(0.0, trajectory.excitation.duration, n)
+    return np.linspace(0.0, trajectory.duration, n)
 
 
 def limits_of(n, **given):
@@ -94,7 +90,7 @@ def post_at(place, radius):
 
 def scene_below(robot, trajectory, depth):
     """A floor `depth` below all that the tool does."""
-    heights = frame_pose(robot, executed(trajectory, dense_times(trajectory)))[:, 2, 3]
+    heights = frame_pose(robot, trajectory.at(dense_times(trajectory)))[:, 2, 3]
     return Scene((Zone("floor", Shape("half-space", at(0, 0, heights.min() - depth)), "out", "tool"),), False)
 
 
@@ -115,30 +111,30 @@ def test_envelope_derivatives_have_the_stated_maxima():
 @pytest.mark.parametrize("order", range(4))
 def test_pieces_are_the_executed_run(arm, order):
     trajectory = make_trajectory(arm, 3)
-    starts = {phase.name: phase.start for phase in phases(trajectory.excitation)}
-    for piece in run_pieces(trajectory):
+    starts = {phase.name: phase.start for phase in trajectory.phases}
+    for piece in trajectory.pieces():
         assert piece.start == pytest.approx(starts[piece.name])
         t = np.linspace(0.0, piece.duration, 300)
-        theirs = executed(trajectory, piece.start + t, order)
-        np.testing.assert_allclose(piece.evaluate(t, order), theirs, atol=1e-8 * piece.most[order].max())
+        theirs = trajectory.at(piece.start + t, order)
+        np.testing.assert_allclose(piece.at(t, order), theirs, atol=1e-8 * piece.most[order].max())
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_no_derivative_exceeds_what_coefficients_allow(arm, seed):
-    for piece in run_pieces(make_trajectory(arm, seed)):
+    for piece in make_trajectory(arm, seed).pieces():
         t = np.linspace(0.0, piece.duration, 2000)
         for order in range(7):
-            assert (np.abs(piece.evaluate(t, order)).max(axis=0) <= piece.most[order] * (1.0 + ROUNDING)).all()
+            assert (np.abs(piece.at(t, order)).max(axis=0) <= piece.most[order] * (1.0 + ROUNDING)).all()
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_rates_hold_inside_intervals(arm, seed):
-    for piece in run_pieces(make_trajectory(arm, seed)):
+    for piece in make_trajectory(arm, seed).pieces():
         part = even_spans(piece, 37)
         rates = part.rates()
         inside = np.linspace(0.0, piece.duration, 37 * 50 + 1)
         for order in range(5):
-            values = np.abs(piece.evaluate(inside, order))
+            values = np.abs(piece.at(inside, order))
             largest = np.stack([values[50 * k : 50 * k + 51].max(axis=0) for k in range(37)])
             assert (largest <= rates[order] * (1.0 + ROUNDING) + ROUNDING).all()
 
@@ -151,11 +147,11 @@ def test_joint_limits_are_never_optimistic_and_sharp(arm, block):
     for seed in range(20 * block, 20 * block + 20):
         trajectory = make_trajectory(arm, seed)
         t = dense_times(trajectory)
-        q = executed(trajectory, t)
-        largest = [np.abs(executed(trajectory, t, order)).max(axis=0) for order in (1, 2, 3)]
+        q = trajectory.at(t)
+        largest = [np.abs(trajectory.at(t, order)).max(axis=0) for order in (1, 2, 3)]
         swing = np.ptp(q, axis=0)
         limits = Limits(np.column_stack([q.min(axis=0), q.max(axis=0)]), *largest, np.full(6, np.inf))
-        margins = by_kind(JointLimits(limits), arm, run_pieces(trajectory))
+        margins = by_kind(JointLimits(limits), arm, trajectory.pieces())
         assert [len(group) for group in margins.values()] == [12, 6, 6, 6]
         scale = np.concatenate([swing, swing, *largest])
         excess = np.array([-item.margin for group in margins.values() for item in group]) / scale
@@ -165,17 +161,17 @@ def test_joint_limits_are_never_optimistic_and_sharp(arm, block):
 
 def test_joint_limits_a_little_wider_hold_and_a_little_tighter_fail(arm):
     trajectory = make_trajectory(arm, 1)
-    largest = np.abs(executed(trajectory, dense_times(trajectory), 1)).max(axis=0)
+    largest = np.abs(trajectory.at(dense_times(trajectory), 1)).max(axis=0)
     for share, holds in ((1.002, True), (0.9999, False)):
-        margins = by_kind(JointLimits(limits_of(6, velocity=share * largest)), arm, run_pieces(trajectory))["velocity"]
+        margins = by_kind(JointLimits(limits_of(6, velocity=share * largest)), arm, trajectory.pieces())["velocity"]
         assert [item.holds for item in margins] == [holds] * 6
 
 
 def test_a_position_limit_on_one_side_only_is_checked(arm):
     trajectory = make_trajectory(arm, 1)
     position = np.tile([-np.inf, np.inf], (6, 1))
-    position[2, 1] = trajectory.center[2]
-    found = by_kind(JointLimits(limits_of(6, position=position)), arm, run_pieces(trajectory))["position"]
+    position[2, 1] = trajectory.series.center[2]
+    found = by_kind(JointLimits(limits_of(6, position=position)), arm, trajectory.pieces())["position"]
     assert [item.name for item in found] == ["position j3 upper"]
     assert not found[0].holds
 
@@ -183,13 +179,13 @@ def test_a_position_limit_on_one_side_only_is_checked(arm):
 def test_a_ramp_that_accelerates_more_than_the_steady_part_is_found(arm):
     for seed in range(50):
         trajectory = make_trajectory(arm, seed, ramp=0.4)
-        steady_most = np.abs(executed(trajectory, np.linspace(0.6, 4.6, 5000), 2)).max(axis=0)
-        all_most = np.abs(executed(trajectory, dense_times(trajectory), 2)).max(axis=0)
+        steady_most = np.abs(trajectory.at(np.linspace(0.6, 4.6, 5000), 2)).max(axis=0)
+        all_most = np.abs(trajectory.at(dense_times(trajectory), 2)).max(axis=0)
         joint = int(np.argmax(all_most / steady_most))
         if all_most[joint] < 1.05 * steady_most[joint]:
             continue
         limits = limits_of(6, acceleration=1.01 * steady_most)
-        item = by_kind(JointLimits(limits), arm, run_pieces(trajectory))["acceleration"][joint]
+        item = by_kind(JointLimits(limits), arm, trajectory.pieces())["acceleration"][joint]
         assert not item.holds
         assert "ramp" in item.where
         assert "a sample exceeds" in item.proof
@@ -205,12 +201,12 @@ def test_torque_curvature_bounds_finite_differences(seed):
     robot = make_random_robot(seed)
     phi = prior(robot)[: layout(robot).n_link_params].reshape(-1, 10)
     mechanism = robot.mechanism
-    for piece in run_pieces(make_trajectory(robot, seed, size=1.0)):
+    for piece in make_trajectory(robot, seed, size=1.0).pieces():
         part = even_spans(piece, 40)
         bound = torque_curvature(mechanism, phi, part.rates())
         n = 40 * 100
         t = np.linspace(0.0, piece.duration, n + 1)
-        tau = mechanism.inverse_dynamics(Motion(*(piece.evaluate(t, order) for order in range(3))), phi)
+        tau = mechanism.inverse_dynamics(Motion(*(piece.at(t, order) for order in range(3))), phi)
         h = piece.duration / n
         bend = np.abs(tau[2:] - 2.0 * tau[1:-1] + tau[:-2]) / h**2
         noise = 1e-14 * np.abs(tau).max() / h**2
@@ -222,11 +218,11 @@ def test_torque_curvature_bounds_finite_differences(seed):
 def test_point_rates_bound_a_tool(seed):
     robot = make_random_robot(seed)
     tool = robot.tool
-    piece = run_pieces(make_trajectory(robot, seed, size=1.0))[0]
+    piece = make_trajectory(robot, seed, size=1.0).pieces()[0]
     part = even_spans(piece, 20)
     rates = point_rates(robot.mechanism, tool.link, tool.T_link_frame[:3, 3], link_rates(robot.mechanism, part.rates()))
     t = np.linspace(0.0, piece.duration, 20 * 200 + 1)
-    p = frame_pose(robot, piece.evaluate(t, 0))[:, :3, 3]
+    p = frame_pose(robot, piece.at(t, 0))[:, :3, 3]
     for order in range(4):
         size = np.linalg.norm(p, axis=1)
         largest = np.stack([size[200 * k : 200 * k + 200 - order].max() for k in range(20)])
@@ -239,10 +235,10 @@ def test_point_rates_bound_a_tool(seed):
 def test_torques_with_every_kind_of_friction_stay_inside_their_intervals(seed):
     robot = make_random_robot(seed)
     chi = prior(robot)
-    for piece in run_pieces(make_trajectory(robot, seed, size=1.0)):
+    for piece in make_trajectory(robot, seed, size=1.0).pieces():
         above, values = largest_torques(robot, chi, even_spans(piece, 60))
         t = np.linspace(0.0, piece.duration, 60 * 30 + 1)
-        tau = np.abs(inverse_dynamics(robot, Motion(*(piece.evaluate(t, order) for order in range(3)))))
+        tau = np.abs(inverse_dynamics(robot, Motion(*(piece.at(t, order) for order in range(3)))))
         largest = np.stack([tau[30 * k : 30 * k + 31].max(axis=0) for k in range(60)])
         assert (largest <= above * (1.0 + ROUNDING)).all()
         assert (tau[::30] <= values * (1.0 + ROUNDING)).all()  # a Maxwell-slip state is taken at its worst
@@ -256,9 +252,9 @@ def test_peak_torques_are_never_optimistic_and_sharp(name, n):
     excess = []
     for seed in range(n):
         trajectory = make_trajectory(robot, seed)
-        motion = executed_motion(trajectory, dense_times(trajectory))
+        motion = trajectory.motion(dense_times(trajectory))
         peak = np.abs(inverse_dynamics(robot, motion)).max(axis=0)
-        margins = TorquePeak(1.02 * peak).margins(robot, run_pieces(trajectory), trusted=False)
+        margins = TorquePeak(1.02 * peak).margins(robot, trajectory.pieces(), trusted=False)
         excess.append([item.worst for item in margins] / peak - 1.0)
     assert np.min(excess) >= -1e-5  # what the dense grid can miss
     # At standstill friction may point either way, which samples do not show: not every peak can be sharp.
@@ -271,10 +267,10 @@ def test_friction_that_reverses_between_samples_is_found(arm):
     excitation = Excitation(4.0, 0.004, (1,), np.arange(6) == 0, ramp=1.0)
     sines, cosines = np.zeros((6, 1)), np.zeros((6, 1))
     sines[0], cosines[0] = 0.4, 0.3
-    trajectory = Trajectory(excitation, np.zeros(6), sines, cosines)
-    motion = executed_motion(trajectory, dense_times(trajectory, 200_001))
+    trajectory = periodic_run(excitation, np.zeros(6), sines, cosines)
+    motion = trajectory.motion(dense_times(trajectory, 200_001))
     peak = np.abs(inverse_dynamics(arm, motion)).max(axis=0)
-    item = TorquePeak(peak).margins(arm, run_pieces(trajectory), trusted=False)[0]
+    item = TorquePeak(peak).margins(arm, trajectory.pieces(), trusted=False)[0]
     assert item.worst >= peak[0]
     assert item.worst <= 1.005 * peak[0]
 
@@ -288,9 +284,8 @@ def test_friction_that_reverses_twice_between_two_samples_is_found(arm):
     def evaluate(t, order):
         return np.where(np.arange(6) == 1, ways[order](t)[:, None], 0.0) + (center if order == 0 else 0.0)
 
-    t = np.linspace(0.0, 1.0, 31 * 200 + 1)
-    most = np.stack([np.abs(evaluate(t, order)).max(axis=0) for order in range(7)])
-    piece = Piece("turn", 0.0, 1.0, evaluate, most)
+    t, ends = np.linspace(0.0, 1.0, 31 * 200 + 1), np.array([0.0, 1.0])
+    piece = Table(ends, evaluate(ends, 0), "quintic", evaluate(ends, 1), evaluate(ends, 2), name="turn")
     part = even_spans(piece, 31)
     assert (part.jets[1][:, 1] > 0.0).all(), "no sample shows the reversal"
     above, values = largest_torques(arm, prior(arm), part)
@@ -302,9 +297,9 @@ def test_friction_that_reverses_twice_between_two_samples_is_found(arm):
 @pytest.mark.parametrize("seed", range(5))
 def test_root_mean_squares_are_never_optimistic_and_sharp(arm, seed):
     trajectory = make_trajectory(arm, seed)
-    t = (np.arange(50_000) + 0.5) * (trajectory.excitation.period / 50_000)
-    truth = np.sqrt((inverse_dynamics(arm, steady(trajectory, t)) ** 2).mean(axis=0))
-    period = next(piece for piece in run_pieces(trajectory) if piece.degree)
+    t = (np.arange(50_000) + 0.5) * (trajectory.series.period / 50_000)
+    truth = np.sqrt((inverse_dynamics(arm, trajectory.periodic.motion(t)) ** 2).mean(axis=0))
+    period = next(piece for piece in trajectory.pieces() if piece.degree)
     for share, holds in ((1.001, True), (0.999, False)):
         items = TorqueRms(share * truth).margins(arm, (period,), trusted=False)
         assert [item.holds for item in items] == [holds] * 6
@@ -337,7 +332,7 @@ def test_without_masses_the_torque_is_not_proven(arm):
 def test_clearances_are_never_optimistic_and_sharp(arm, seed):
     """The oracle is a floor under the tool: its distance is a height."""
     trajectory = make_trajectory(arm, seed)
-    pieces = run_pieces(trajectory)
+    pieces = trajectory.pieces()
     for depth, holds in ((0.002, True), (-0.002, False)):
         item = Clearance(scene_below(arm, trajectory, depth), arm.limits).margins(arm, pieces)[0]
         assert item.holds == holds
@@ -357,8 +352,8 @@ def test_no_row_of_a_cell_comes_nearer_than_proven(name):
     scene = Scene(zones, self_collision=True, tool_radius=0.03)
     for seed in range(4):
         trajectory = make_trajectory(robot, seed)
-        margins = Clearance(scene, robot.limits).margins(robot, run_pieces(trajectory))
-        nearest = clearances(robot, scene, executed(trajectory, dense_times(trajectory))).min(axis=0)
+        margins = Clearance(scene, robot.limits).margins(robot, trajectory.pieces())
+        nearest = clearances(robot, scene, trajectory.at(dense_times(trajectory))).min(axis=0)
         worst = np.array([item.worst for item in margins])
         need = required(robot, scene)
         assert (worst <= nearest + 1e-6).all()
@@ -370,9 +365,9 @@ def test_a_sliding_joint_without_limits_is_bounded_by_its_own_motion():
     robot = make_random_robot(3)
     assert robot.mechanism.sliding.any()
     trajectory = make_trajectory(robot, 0)
-    tools = frame_pose(robot, executed(trajectory, dense_times(trajectory)))[:, :3, 3]
+    tools = frame_pose(robot, trajectory.at(dense_times(trajectory)))[:, :3, 3]
     scene = replace(post_at(tools.max(axis=0) + 0.3, 0.1), self_collision=False)
-    item = Clearance(scene, robot.limits).margins(robot, run_pieces(trajectory))[0]
+    item = Clearance(scene, robot.limits).margins(robot, trajectory.pieces())[0]
     nearest = np.linalg.norm(tools - tools.max(axis=0) - 0.3, axis=1).min() - 0.1
     assert 0.7 * nearest - 0.003 < item.worst <= nearest + 1e-6
 
@@ -383,13 +378,13 @@ def test_a_post_between_two_samples_is_found(arm):
     excitation = trajectory.excitation
     begin = excitation.settle + excitation.ramp
     grid = begin + np.arange(192) * (excitation.period / 192)
-    tools = frame_pose(arm, executed(trajectory, grid))[:, :3, 3]
+    tools = frame_pose(arm, trajectory.at(grid))[:, :3, 3]
     strides = np.linalg.norm(np.diff(tools, axis=0), axis=1)
     moment = grid[np.argmax(strides)] + 0.5 * (grid[1] - grid[0])
-    target = frame_pose(arm, executed(trajectory, np.array([moment])))[0, :3, 3]
+    target = frame_pose(arm, trajectory.at(np.array([moment])))[0, :3, 3]
     radius = 0.05 * strides.max()
     assert np.linalg.norm(tools - target, axis=1).min() > radius, "the search's samples must miss the post"
-    item = Clearance(post_at(target, radius), arm.limits).margins(arm, run_pieces(trajectory))[0]
+    item = Clearance(post_at(target, radius), arm.limits).margins(arm, trajectory.pieces())[0]
     assert not item.holds
     assert item.worst < 0.0
 
@@ -408,7 +403,7 @@ def test_clearances_hold_for_pinocchio(arm):
     post, radius = np.array([0.3, 0.2, 0.1]), 0.03
     scene = post_at(post, radius)
     t = dense_times(trajectory, 6000)
-    q, dq = executed(trajectory, t), executed(trajectory, t, 1)
+    q, dq = trajectory.at(t), trajectory.at(t, 1)
     nearest, fastest = np.inf, 0.0
     for angles, rates in zip(q @ tree.coupling.T + tree.offset, dq @ tree.coupling.T, strict=True):
         pin.forwardKinematics(model, data, angles, rates)
@@ -416,7 +411,7 @@ def test_clearances_hold_for_pinocchio(arm):
         twist = pin.getVelocity(model, data, 6, pin.ReferenceFrame.LOCAL)
         speed = np.linalg.norm(twist.linear + np.cross(twist.angular, tool[:3, 3]))
         nearest, fastest = min(nearest, np.linalg.norm(place - post) - radius), max(fastest, speed)
-    pieces = run_pieces(trajectory)
+    pieces = trajectory.pieces()
     clear = Clearance(scene, arm.limits).margins(arm, pieces)[0]
     assert 0.7 * nearest - 0.003 < clear.worst <= nearest + 1e-6
     speed = ToolSpeed(1.01 * fastest).margins(arm, pieces)[0]
@@ -427,7 +422,7 @@ def test_clearances_hold_for_pinocchio(arm):
 
 def test_what_cannot_be_decided_does_not_hold():
     """A quantity that touches its limit, with a bound that never gets there."""
-    piece = Piece("swing", 0.0, 1.0, lambda t, order: np.sin(t + 0.5 * np.pi * order)[:, None], np.ones((7, 1)))
+    piece = Move(np.zeros(1), np.ones(1), 1.0, name="swing")
 
     def bound(part):
         return 1.0 + 0.0 * part.h + 1e-9, np.full((part.t.size, 1), 0.5)
@@ -447,7 +442,7 @@ def test_a_certificate_names_and_proves_everything(arm):
         torque_rms=arm.limits.torque,
         scene=scene_below(arm, trajectory, 0.2),
         tool_speed=6.0,
-        home=trajectory.center + 0.05,
+        home=trajectory.series.center + 0.05,
     )
     certificate = certify(arm, trajectory, constraints)
     assert certificate.ready, failing(certificate)
@@ -489,12 +484,12 @@ def test_a_certificate_names_and_proves_everything(arm):
 def test_a_run_that_is_not_at_rest_is_refused(arm, mutation, monkeypatch):
     trajectory = make_trajectory(arm, 0)
     if mutation == "no ramp":
-        trajectory = replace(trajectory, excitation=replace(trajectory.excitation, ramp=0.0))
+        steady = tuple(segment for segment in trajectory.segments if not segment.name.startswith("ramp"))
+        trajectory = replace(trajectory, segments=steady)
     else:
-        from excitor.design.certify import certify as module
-
-        off = lambda run, t, order=0: executed(run, t, order) + (1e-6 * t[:, None] if order == 0 else 0.0)  # noqa: E731
-        monkeypatch.setattr(module, "executed", off)
+        right = Run.at
+        off = lambda run, t, order=0: right(run, t, order) + (1e-6 * t[:, None] if order == 0 else 0.0)  # noqa: E731
+        monkeypatch.setattr(Run, "at", off)
     certificate = certify(arm, trajectory, from_robot(arm))
     failed = {item.name for item in failing(certificate)}
     assert failed == ({"start at rest", "end at rest"} if mutation == "no ramp" else {"end at rest"})
@@ -504,7 +499,7 @@ def test_a_run_that_is_not_at_rest_is_refused(arm, mutation, monkeypatch):
 def test_the_dry_run_is_checked_for_itself(arm):
     """A post near the centre that the full swing avoids only by being elsewhere all the time."""
     trajectory = make_trajectory(arm, 2)
-    small = executed(scaled(trajectory, DRY_RUN), dense_times(trajectory))
+    small = trajectory.scaled(DRY_RUN).at(dense_times(trajectory))
     tools = frame_pose(arm, small)[:, :3, 3]
     far = tools[np.argmax(np.linalg.norm(tools - tools[0], axis=1))]
     scene = post_at(far, 0.002)
@@ -535,7 +530,7 @@ def test_sums_show_what_is_tightest():
 
 def test_a_posture_held_still_takes_its_weight_and_the_friction_that_may_add(arm):
     """A joint that starts from rest may meet its friction from either side."""
-    trajectory = scaled(make_trajectory(arm, 5), 1e-3)
-    weight = np.abs(rigid_torque(arm, posture(trajectory.center[None, :])))[0]
-    worst = [item.worst for item in TorquePeak(arm.limits.torque).margins(arm, run_pieces(trajectory), trusted=False)]
+    trajectory = make_trajectory(arm, 5).scaled(1e-3)
+    weight = np.abs(rigid_torque(arm, posture(trajectory.series.center[None, :])))[0]
+    worst = [item.worst for item in TorquePeak(arm.limits.torque).margins(arm, trajectory.pieces(), trusted=False)]
     assert (worst >= weight).all()

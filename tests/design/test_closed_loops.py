@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from excitor.design.approach import BlockedPose, NoPath, Path, Sampling, approach, blocked, is_clear, path_motion
+from excitor.design.approach import BlockedPose, NoPath, Sampling, approach, blocked, is_clear
 from excitor.design.certify import bounds as closed_rates
 from excitor.design.certify.bounds import closed_row_speeds, closed_spans, singularity_bounds
 from excitor.design.certify.certificate import failing
@@ -15,9 +15,9 @@ from excitor.design.constraints.constraints import Constraints, from_robot
 from excitor.design.constraints.singularity import Singularity
 from excitor.design.constraints.torque import largest_torques
 from excitor.design.criteria import Criterion, DynamicModel
-from excitor.design.motion import Excitation, Trajectory, even_spans, executed, run_segments, series, spans
+from excitor.design.motion import Excitation, Run, even_spans, periodic_run, spans
 from excitor.design.problem import active_set, active_slopes, active_values, build_problem, decode, encode
-from excitor.design.problem import trajectory as trajectory_of
+from excitor.design.problem import run_of as trajectory_of
 from excitor.design.search import polish
 from excitor.robots.base import base_parameters
 from excitor.robots.cell import Scene, Shape, Zone, clearances, row_names, tool_speeds
@@ -39,14 +39,14 @@ def swinging(name, share=None, seed=0, harmonics=3):
     excitation = Excitation(2.0, 0.004, tuple(range(1, harmonics + 1)), np.ones(loop.n_joints, bool), ramp=1.0)
     swing = (ROBOTS[name] if share is None else share) * np.where(loop.prismatic, size(loop), 1.0)[:, None]
     sines, cosines = (swing * rng.uniform(-1.0, 1.0, (loop.n_joints, harmonics)) for _ in range(2))
-    return robot, Trajectory(excitation, loop.home[loop.actuated], sines, cosines)
+    return robot, periodic_run(excitation, loop.home[loop.actuated], sines, cosines)
 
 
 def inside(part):
     """Evaluate the drives at moments inside every interval: (n_spans, WITHIN + 2) of them, ends included."""
     share = np.linspace(0.0, 1.0, WITHIN + 2)
     t = (part.t[part.left][:, None] + share * part.h).ravel()
-    return t, Motion(*(part.piece.evaluate(t, order) for order in range(3)))
+    return t, Motion(*(part.segment.at(t, order) for order in range(3)))
 
 
 def by_span(values):
@@ -83,7 +83,7 @@ def excess(loop, piece, n_spans):
 @pytest.mark.parametrize("n_spans", [60, 500])
 def test_passive_coordinates_stay_within_their_bounds(name, n_spans):
     robot, trajectory = swinging(name)
-    for piece in run_segments(trajectory)[:2]:
+    for piece in trajectory.pieces()[:2]:
         found, closed = excess(robot.mechanism, piece, n_spans)
         assert found.max() < 1e-6, "rounding of second differences"
         if n_spans == 500:
@@ -110,7 +110,7 @@ def test_a_bound_that_forgets_something_is_caught(lost, monkeypatch):
     monkeypatch.setattr(closed_rates, "closure_rates", broken)
     if lost == "inverse":
         monkeypatch.setattr(closed_rates, "_order", lambda *arguments: 0.0)
-    found, _ = excess(robot.mechanism, run_segments(trajectory)[1], 60)
+    found, _ = excess(robot.mechanism, trajectory.pieces()[1], 60)
     assert found.max() > 1e-3
 
 
@@ -118,7 +118,7 @@ def test_a_bound_that_forgets_something_is_caught(lost, monkeypatch):
 def test_torques_and_distances_stay_within_their_bounds(name):
     robot, trajectory = swinging(name)
     scene = Scene((Zone("room", Shape("sphere", np.eye(4), np.array([2.0, 0, 0])), "in"),), self_clearance=0.0)
-    for piece in run_segments(trajectory)[:2]:
+    for piece in trajectory.pieces()[:2]:
         part = even_spans(piece, 400)
         _, motion = inside(part)
         upper, _ = largest_torques(robot, prior(robot), part)
@@ -134,9 +134,9 @@ def test_torques_and_distances_stay_within_their_bounds(name):
 
 def test_what_leaves_the_workspace_between_samples_is_not_called_assembled():
     robot, trajectory = swinging("five-bar-vertical", share=0.12)
-    loop, piece = robot.mechanism, run_segments(trajectory)[1]
+    loop, piece = robot.mechanism, trajectory.pieces()[1]
     t = np.linspace(0.0, piece.duration, 4001)
-    near = loop.singularity_distances(piece.evaluate(t, 0)).min(axis=1)
+    near = loop.singularity_distances(piece.at(t, 0)).min(axis=1)
     beyond = np.flatnonzero(near <= 0.0)
     assert beyond.size, "it does leave"
     first, last = beyond[0], beyond[0]
@@ -164,7 +164,7 @@ def test_a_certificate_of_a_closed_chain_holds_on_a_finer_grid_and_against_a_sea
     loop = robot.mechanism
 
     def least(t):
-        q, dq, ddq = (executed(trajectory, t, order) for order in range(3))
+        q, dq, ddq = (trajectory.at(t, order) for order in range(3))
         found = {
             f"singularity: {name}": d
             for name, d in zip(loop.singularity_names, loop.singularity_distances(q).T, strict=True)
@@ -177,7 +177,7 @@ def test_a_certificate_of_a_closed_chain_holds_on_a_finer_grid_and_against_a_sea
         }
         return found | {"tool speed": -tool_speeds(robot, Motion(q, dq, ddq))}
 
-    end, rng = trajectory.excitation.duration, np.random.default_rng(1)
+    end, rng = trajectory.duration, np.random.default_rng(1)
     t = np.concatenate([np.linspace(0.0, end, 10_001), rng.uniform(0.0, end, 2000)])
     for name, seen in least(t).items():
         item = rows[name]
@@ -190,7 +190,7 @@ def test_a_certificate_of_a_closed_chain_holds_on_a_finer_grid_and_against_a_sea
             best, lowest, width = nearby[np.argmin(found)], min(lowest, found.min()), 0.3 * width
         assert lowest >= claimed - 1e-9, name
     way = certificate.way
-    q = path_motion(way, np.linspace(0.0, way.duration, 2001))
+    q = way.at(np.linspace(0.0, way.duration, 2001))
     assert loop.singularity_distances(q).min() >= constraints.singularity
 
 
@@ -238,9 +238,9 @@ def test_lines_and_poses_that_are_singular_are_blocked(wide):
 def test_ways_go_around_singularities(wide):
     robot, constraints, crossing = wide
     way = approach(robot, *crossing[0], constraints, sampling=Sampling(100))
-    assert isinstance(way, Path), way
-    assert len(way.waypoints) > 2
-    q = path_motion(way, np.linspace(0.0, way.duration, 3001))
+    assert isinstance(way, Run), way
+    assert len(way.knots) > 2
+    q = way.at(np.linspace(0.0, way.duration, 3001))
     assert robot.mechanism.singularity_distances(q).min() >= 0.2
 
 
@@ -259,7 +259,7 @@ def five_bar_problem():
 def test_a_search_survives_leaps_out_of_the_workspace():
     problem = five_bar_problem()
     x = np.random.default_rng(0).uniform(-3.0, 3.0, problem.n_design)
-    q = series(trajectory_of(problem, decode(problem, x[None]), 0), np.linspace(0.0, 5.0, 501))
+    q = trajectory_of(problem, decode(problem, x[None]), 0).periodic.at(np.linspace(0.0, 5.0, 501))
     assert (problem.robot.mechanism.singularity_distances(q) < 0.0).any()
     with pytest.raises(AssemblyError):
         active_set(problem, x)

@@ -20,7 +20,7 @@ from excitor.design.constraints.tool_speed import ToolSpeed
 from excitor.design.constraints.torque import TorquePeak, TorqueRms
 from excitor.design.criteria import Criterion, DynamicModel
 from excitor.design.explain import explain, relaxed, sentences
-from excitor.design.motion import Excitation, executed
+from excitor.design.motion import Excitation
 from excitor.design.problem import (
     active_set,
     active_slopes,
@@ -28,7 +28,7 @@ from excitor.design.problem import (
     build_problem,
     candidates_of,
     encode,
-    trajectory,
+    run_of,
 )
 from excitor.design.search import Budget, solve
 from excitor.robots.base import base_parameters
@@ -218,14 +218,14 @@ def checked_design(seed):
     problem = problem_with(*both())
     found = solve(problem, Budget(evaluations=500), seed=seed)
     assert found.feasible
-    run = trajectory(problem, found.candidates)
+    run = run_of(problem, found.candidates)
     certificate = certify(problem.robot, run, problem.constraints)
     return problem, run, certificate
 
 
 def violations_by_pinocchio(problem, run, n=20_000):
     t = np.linspace(0.0, run.excitation.duration, n)
-    q = executed(run, t)
+    q = run.at(t)
     cone, total = problem.constraints.others
     angle = np.arccos(np.clip(tool_axes(problem.robot, q) @ np.asarray(cone.direction), -1.0, 1.0))
     joints = [problem.robot.joint_names.index(name) for name in total.weights]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from excitor.design.problem import Candidates, constraint_values, decode, evaluate, motions, trajectory
+from excitor.design.problem import Candidates, constraint_values, decode, evaluate, motions, run_of
 from excitor.design.search import drawn, feasible_start, fitted, violation_of
 from excitor.robots.cell import clearances, required
 
@@ -53,5 +53,5 @@ def test_drawing_together_is_a_shrinking_about_the_anchor(problem, anchor):
         q = motions(problem, candidates)[0][k]
         expected = anchor[:, None] + s * (q - anchor[:, None])
         assert np.allclose(motions(problem, smaller)[0][k], expected, atol=1e-12)
-    assert trajectory(problem, smaller, 2).center == pytest.approx(anchor)
+    assert run_of(problem, smaller, 2).series.center == pytest.approx(anchor)
     assert constraint_values(problem, smaller, *motions(problem, smaller)).shape == (3, len(problem.names))

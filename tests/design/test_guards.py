@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.approach import Path, approach, blocked, is_clear, path_motion
+from excitor.design.approach import approach, blocked, is_clear
 from excitor.design.certify.bounds import link_rates, point_rates, torque_curvature
 from excitor.design.certify.certificate import Certificate, failing
 from excitor.design.certify.certify import certify
@@ -15,7 +15,7 @@ from excitor.design.constraints.constraint import CLEARANCE_SCALE, SEARCH
 from excitor.design.constraints.constraints import Constraints, from_robot
 from excitor.design.constraints.torque import has_torque_model
 from excitor.design.criteria import Criterion, DynamicModel, load_model
-from excitor.design.motion import Excitation, Trajectory, even_spans, period_grid, run_pieces, scaled, series, steady
+from excitor.design.motion import Excitation, even_spans, line_run, period_grid, periodic_run
 from excitor.design.problem import (
     Candidates,
     Evaluation,
@@ -27,7 +27,7 @@ from excitor.design.problem import (
     encode,
     evaluate,
     motions,
-    trajectory,
+    run_of,
 )
 from excitor.design.schedule import EarlierRun, earlier_gram
 from excitor.design.search import (
@@ -50,6 +50,7 @@ from excitor.robots.gram import condition_number
 from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion
+from tests.plans import reformed
 
 TELESCOPE = """name = "telescope"
 [[joint]]
@@ -104,10 +105,10 @@ def test_all_scores_of_the_search_count_earlier_runs_and_their_share():
     """Evaluating, drawing together and polishing see the same stacked rows: √share of this run's, and the earlier."""
     problem = small_problem()
     chosen = random_candidates(problem, 3)
-    old = problem.model.observation(steady(trajectory(problem, chosen, 2), period_grid(problem.excitation, 64)))
+    old = problem.model.observation(run_of(problem, chosen, 2).periodic.motion(period_grid(problem.excitation, 64)))
     old = old * np.logspace(-1, 1, old.shape[1])
     problem = replace(problem, earlier=old.T @ old, share=0.05)
-    W = problem.model.observation(steady(trajectory(problem, chosen), period_grid(problem.excitation, 192)))
+    W = problem.model.observation(run_of(problem, chosen).periodic.motion(period_grid(problem.excitation, 192)))
     truth = condition_number(np.concatenate([np.sqrt(0.05) * W, old]))
     assert abs(condition_number(np.concatenate([W, old])) / truth - 1.0) > 0.01, "the share must matter here"
     assert evaluate(problem, chosen).value[0] == pytest.approx(truth, rel=1e-6)
@@ -119,8 +120,8 @@ def test_all_scores_of_the_search_count_earlier_runs_and_their_share():
 
 def test_the_final_score_is_of_all_rows_on_the_fine_grid():
     problem = small_problem()
-    chosen = trajectory(problem, random_candidates(problem, 1))
-    W = problem.model.observation(steady(chosen, period_grid(problem.excitation, 2000)))
+    chosen = run_of(problem, random_candidates(problem, 1))
+    W = problem.model.observation(chosen.periodic.motion(period_grid(problem.excitation, 2000)))
     assert plan.FINE_SAMPLES >= 2000
     assert plan.fine_value(problem, chosen) == pytest.approx(condition_number(W), rel=1e-9)
     old = W[:500] * np.logspace(-1, 1, W.shape[1])
@@ -148,11 +149,11 @@ def test_weights_are_in_the_matrix_itself():
 def test_earlier_runs_count_by_their_samples():
     robot = load("rotradi")
     columns = base_parameters(robot).kept
-    chosen = Trajectory(Excitation(4.0, 0.004, (1, 2), np.ones(3, bool)), np.zeros(3), *np.ones((2, 3, 2)) * 0.2)
+    chosen = periodic_run(Excitation(4.0, 0.004, (1, 2), np.ones(3, bool)), np.zeros(3), *np.ones((2, 3, 2)) * 0.2)
     model = DynamicModel(robot, columns, np.ones(3))
     few, many = (earlier_gram(columns, [EarlierRun(model, chosen, samples)]) for samples in (100.0, 700.0))
     assert many == pytest.approx(7.0 * few)
-    W = model.observation(steady(chosen, period_grid(chosen.excitation, 2000)))
+    W = model.observation(chosen.periodic.motion(chosen.periodic.grid(2000)))
     assert np.trace(few) == pytest.approx(100.0 / 2000 * np.trace(W.T @ W), rel=0.02)
 
 
@@ -165,12 +166,12 @@ def test_joint_limits_hold_between_sparse_samples_too():
     candidates, limits = random_candidates(problem, 40), problem.constraints.limits
     t = np.linspace(0.0, 10.0, 6000)
     for k in range(40):
-        chosen = trajectory(problem, candidates, k)
-        q = series(chosen, t)
+        chosen = run_of(problem, candidates, k)
+        q = chosen.periodic.at(t)
         assert (q >= limits.position[:, 0] - 1e-9).all()
         assert (q <= limits.position[:, 1] + 1e-9).all()
         for order, limit in ((1, limits.velocity), (2, limits.acceleration)):
-            assert (np.abs(series(chosen, t, order)) <= limit * (1.0 + 1e-9)).all()
+            assert (np.abs(chosen.periodic.at(t, order)) <= limit * (1.0 + 1e-9)).all()
 
 
 def test_high_harmonics_get_samples_enough():
@@ -213,10 +214,10 @@ def test_what_the_dry_run_and_the_way_from_home_touch_is_violated():
     home = np.array([0.0, 0.5, 0.5])
     plain = small_problem(home=home)
     chosen = random_candidates(plain, 1, seed=4)
-    run = trajectory(plain, chosen)
-    full = tool_at(plain.robot, series(run, period_grid(run.excitation, 5000)))
-    dry = tool_at(plain.robot, series(scaled(run, 0.15), period_grid(run.excitation, 192)[::4]))
-    way = tool_at(plain.robot, home + np.linspace(0.0, 1.0, 24)[:, None] * (run.center - home))
+    run = run_of(plain, chosen)
+    full = tool_at(plain.robot, run.periodic.at(run.periodic.grid(5000)))
+    dry = tool_at(plain.robot, run.scaled(0.15).periodic.at(run.periodic.grid(192)[::4]))
+    way = tool_at(plain.robot, home + np.linspace(0.0, 1.0, 24)[:, None] * (run.series.center - home))
     for places, others in ((dry, (full, way)), (way, (full, dry))):
         away = np.min([np.linalg.norm(places[:, None] - other[None], axis=2).min(axis=1) for other in others], axis=0)
         place, radius = places[np.argmax(away)], 0.3 * away.max()
@@ -232,11 +233,11 @@ def test_what_the_dry_run_and_the_way_from_home_touch_is_violated():
 
 def test_clearances_keep_a_reserve_while_searching():
     chosen = random_candidates(small_problem(), 1)
-    run = trajectory(small_problem(), chosen)
+    run = run_of(small_problem(), chosen)
     robot = load("rotradi")
-    scene = ball(tool_at(robot, run.center)[0] + 3.0, 0.1, clearance=0.2)
+    scene = ball(tool_at(robot, run.series.center)[0] + 3.0, 0.1, clearance=0.2)
     problem = small_problem(scene=scene)
-    q = series(run, period_grid(run.excitation, problem.n_period))
+    q = run.periodic.at(run.periodic.grid(problem.n_period))
     left = clearances(robot, scene, q).min(axis=0)
     assert SEARCH.clearance >= 0.001
     assert SEARCH.share <= 0.995
@@ -253,9 +254,10 @@ def test_polishing_looks_at_the_same_limits_as_scoring():
     for place in ("way", "dry"):
         plain = small_problem(limits=limits, home=home)
         chosen = random_candidates(plain, 1, seed=1)
-        run = trajectory(plain, chosen)
-        dry = tool_at(robot, series(scaled(run, 0.15), period_grid(run.excitation, 192)[::4]))
-        spot = tool_at(robot, 0.5 * (home + run.center))[0] if place == "way" else dry[np.argmax(np.ptp(dry, axis=1))]
+        run = run_of(plain, chosen)
+        dry = tool_at(robot, run.scaled(0.15).periodic.at(run.periodic.grid(192)[::4]))
+        half = 0.5 * (home + run.series.center)
+        spot = tool_at(robot, half)[0] if place == "way" else dry[np.argmax(np.ptp(dry, axis=1))]
         problem = small_problem(limits=limits, home=home, scene=ball(spot, 0.02))
         x = encode(problem, chosen)[0]
         active = active_set(problem, x, near=-np.inf, most=1)
@@ -379,19 +381,21 @@ def test_a_run_that_starts_in_motion_is_refused_though_it_starts_at_its_centre()
     """Sines alone pass the centre at full speed (rivals start so)."""
     robot = load("rotradi")
     excitation = Excitation(10.0, 0.004, (1, 2), np.ones(3, bool), ramp=2.0)
-    run = Trajectory(excitation, np.array([0.0, 0.5, 0.5]), 0.2 * np.ones((3, 2)), np.zeros((3, 2)))
+    run = periodic_run(excitation, np.array([0.0, 0.5, 0.5]), 0.2 * np.ones((3, 2)), np.zeros((3, 2)))
     assert certify(robot, run, from_robot(robot)).ready
-    for changed in (run, Trajectory(excitation, run.center, np.array([[0.2, -0.1]] * 3), np.zeros((3, 2)))):
-        jumping = replace(changed, excitation=replace(excitation, ramp=0.0))
+    for changed in (run, periodic_run(excitation, run.series.center, np.array([[0.2, -0.1]] * 3), np.zeros((3, 2)))):
+        jumping = reformed(changed, ramp=0.0)
         failed = {item.name for item in failing(certify(robot, jumping, from_robot(robot)))}
         assert {"start at rest", "end at rest"} <= failed
 
 
 def test_a_way_that_does_not_begin_at_home_is_refused():
     robot = load("rotradi")
-    run = Trajectory(Excitation(10.0, 0.004, (1,), np.ones(3, bool), ramp=2.0), np.zeros(3), *np.full((2, 3, 1), 0.05))
+    run = periodic_run(
+        Excitation(10.0, 0.004, (1,), np.ones(3, bool), ramp=2.0), np.zeros(3), *np.full((2, 3, 1), 0.05)
+    )
     constraints = replace(from_robot(robot), home=np.array([0.3, 0.3, 0.3]))
-    astray = Path(np.array([[0.4, 0.3, 0.3], [0.0, 0.0, 0.0]]), np.array([4.0]))
+    astray = line_run(robot.joint_names, 0.004, np.array([[0.4, 0.3, 0.3], [0.0, 0.0, 0.0]]), [4.0])
     assert [item.name for item in failing(certify(robot, run, constraints, way=astray))] == ["way back: arrives"]
 
 
@@ -399,10 +403,10 @@ def test_the_way_back_takes_other_torques_than_the_way_there():
     """Down to the start friction helps to hold the arm; on the way back it has to be lifted."""
     robot = load("rotradi")
     home, start = np.array([0.0, 2.0, 0.0]), np.array([0.0, 0.4, 0.0])  # hanging at 0
-    run = Trajectory(Excitation(10.0, 0.004, (1,), np.ones(3, bool), ramp=2.0), start, *np.full((2, 3, 1), 0.01))
+    run = periodic_run(Excitation(10.0, 0.004, (1,), np.ones(3, bool), ramp=2.0), start, *np.full((2, 3, 1), 0.01))
     way = approach(robot, home, start, from_robot(robot))
     t = np.linspace(0.0, way.duration, 4000)[200:-200]
-    states = [path_motion(way, t, order) for order in range(3)]
+    states = [way.at(t, order) for order in range(3)]
     down, up = (
         np.abs(inverse_dynamics(robot, Motion(states[0], sign * states[1], states[2]))[:, 1]).max() for sign in (1, -1)
     )
@@ -421,10 +425,10 @@ def test_slow_motions_change_their_torque_by_gravity():
         excitation = Excitation(2000.0, 0.004, (1, 2), np.ones(n, bool))
         phi = prior(robot)[: layout(robot).n_link_params].reshape(-1, 10)
         for _ in range(3):
-            piece = run_pieces(Trajectory(excitation, random.normal(size=n), *random.normal(size=(2, n, 2))))[0]
+            piece = periodic_run(excitation, random.normal(size=n), *random.normal(size=(2, n, 2))).pieces()[0]
             bound = torque_curvature(robot.mechanism, phi, even_spans(piece, 1000).rates())
             t = np.linspace(0.0, 2000.0, 4001)
-            motion = Motion(*(piece.evaluate(t, order) for order in range(3)))
+            motion = Motion(*(piece.at(t, order) for order in range(3)))
             tau = robot.mechanism.inverse_dynamics(motion, phi)
             bend = np.abs(np.diff(tau, 2, axis=0)) / 0.5**2
             largest = bend[:3996].reshape(999, 4, n)[:, :3].max(axis=1)
@@ -438,10 +442,10 @@ def test_a_first_moment_alone_bends_torques_too():
     phi[2, 6] = 5.0
     excitation = Excitation(0.4, 0.004, (1, 2), np.arange(3) == 2)
     swing = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 0.3]])
-    piece = run_pieces(Trajectory(excitation, np.zeros(3), swing, 0.5 * swing))[0]
+    piece = periodic_run(excitation, np.zeros(3), swing, 0.5 * swing).pieces()[0]
     bound = torque_curvature(robot.mechanism, phi, even_spans(piece, 400).rates())
     t = np.linspace(0.0, 0.4, 4001)
-    tau = robot.mechanism.inverse_dynamics(Motion(*(piece.evaluate(t, order) for order in range(3))), phi)
+    tau = robot.mechanism.inverse_dynamics(Motion(*(piece.at(t, order) for order in range(3))), phi)
     bend = np.abs(np.diff(tau, 2, axis=0)) / 1e-4**2
     largest = bend[:3990].reshape(399, 10, 3)[:, :9].max(axis=1)
     assert (largest <= bound[:399] * (1.0 + 1e-3) + 1e-3).all()
@@ -452,7 +456,7 @@ def test_a_line_is_slow_enough_for_jerk():
     limits = replace(robot.limits, jerk=np.array([20.0, 20.0, 20.0]))
     way = approach(robot, np.zeros(3), np.array([0.5, 0.5, 0.5]), Constraints(limits, np.full(3, np.inf)))
     t = np.linspace(0.0, way.duration, 5000)
-    jerk = np.abs(path_motion(way, t, 3)).max(axis=0)
+    jerk = np.abs(way.at(t, 3)).max(axis=0)
     assert (jerk <= 0.25 * 20.0 * (1.0 + 1e-9)).all()
 
 
@@ -477,10 +481,12 @@ def test_what_slides_out_sweeps_a_wider_arc(tmp_path):
     a, b = np.array([-0.35, 2.9]), np.array([0.35, 2.9])
     scene = ball(tool_at(robot, a + 0.375 * (b - a))[0], 0.02)
     assert not is_clear(robot, replace(from_robot(robot), scene=scene), a, b)
-    run = Trajectory(Excitation(4.0, 0.004, (1,), np.array([True, False])), np.array([0.0, 2.9]), *[[[0.5], [0.0]]] * 2)
-    piece = run_pieces(run)[0]
+    run = periodic_run(
+        Excitation(4.0, 0.004, (1,), np.array([True, False])), np.array([0.0, 2.9]), *[[[0.5], [0.0]]] * 2
+    )
+    piece = run.pieces()[0]
     t = np.array([500.0, 500.5, 501.0]) * (4.0 / 1000)
-    tools = tool_at(robot, piece.evaluate(t, 0))
+    tools = tool_at(robot, piece.at(t, 0))
     radius = 0.1 * np.linalg.norm(tools[2] - tools[0])
     item = Clearance(ball(tools[1], radius), robot.limits).margins(robot, (piece,))[0]
     assert not item.holds
@@ -488,12 +494,12 @@ def test_what_slides_out_sweeps_a_wider_arc(tmp_path):
 
 def test_an_offset_of_a_sliding_joint_is_part_of_its_reach(tmp_path):
     robot = telescope(tmp_path, offset=5)
-    run = Trajectory(Excitation(4.0, 0.004, (1,), np.ones(2, bool)), np.array([0.0, 0.5]), *[[[0.5], [0.1]]] * 2)
-    piece = run_pieces(run)[0]
+    run = periodic_run(Excitation(4.0, 0.004, (1,), np.ones(2, bool)), np.array([0.0, 0.5]), *[[[0.5], [0.1]]] * 2)
+    piece = run.pieces()[0]
     rates = link_rates(robot.mechanism, even_spans(piece, 50).rates())
     bound = point_rates(robot.mechanism, robot.tool.link, robot.tool.T_link_frame[:3, 3], rates)
     t = np.linspace(0.0, 4.0, 5001)
-    p = tool_at(robot, piece.evaluate(t, 0))
+    p = tool_at(robot, piece.at(t, 0))
     speed = np.linalg.norm(np.diff(p, axis=0), axis=1) / (t[1] - t[0])
     assert np.linalg.norm(p, axis=1).max() > 5.0
     assert (np.linalg.norm(p[:-1], axis=1).reshape(50, 100).max(axis=1) <= bound[0] * (1.0 + 1e-9)).all()

@@ -206,7 +206,7 @@ def test_moved_zone_is_clear_by_the_public_geometry():
     problem, _ = CELLS["box under a table"]()
     move = only(quick(problem), "clearance: table", "move")
     changed = relax(problem, [move])
-    q = quick(changed, seed=1).fits.center[None, :]
+    q = quick(changed, seed=1).fits.series.center[None, :]
     scene = changed.constraints.scene
     assert (clearances(changed.robot, scene, q) >= required(changed.robot, scene)).all()
     assert frame_pose(changed.robot, q)[0, 2, 3] < 0.30 + 0.12

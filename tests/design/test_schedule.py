@@ -5,7 +5,7 @@ import pytest
 
 from excitor.design.constraints.constraints import from_robot
 from excitor.design.criteria import DynamicModel, PowerModel
-from excitor.design.motion import Excitation, Trajectory, period_grid, steady
+from excitor.design.motion import Excitation, period_grid, periodic_run
 from excitor.design.schedule import (
     EarlierRun,
     RunPlan,
@@ -138,9 +138,9 @@ def test_earlier_runs_add_up(robot, kept):
     excitation = Excitation(4.0, 0.004, (1, 2, 3), np.arange(6) >= 2)
     random = np.random.default_rng(0)
     swing = random.normal(scale=0.2, size=(2, 6, 3)) * excitation.moving[:, None]
-    trajectory = Trajectory(excitation, np.full(6, 0.2), *swing)
+    trajectory = periodic_run(excitation, np.full(6, 0.2), *swing)
     model = PowerModel(robot, kept)
-    W = model.observation(steady(trajectory, period_grid(excitation, 192)))
+    W = model.observation(trajectory.periodic.motion(period_grid(excitation, 192)))
     one = EarlierRun(model, trajectory, samples=192.0)
     expected = W.T @ W
     assert earlier_gram(kept, [one, one]) == pytest.approx(2.0 * expected, rel=1e-9, abs=1e-9 * np.abs(expected).max())
@@ -199,6 +199,6 @@ def test_a_fourier_run_has_the_rank_of_random_motions(robot):
     columns = excited_columns(robot, np.arange(6) >= 3, base_parameters(robot).kept)
     excitation = Excitation(8.0, 0.004, (1, 2, 3, 4, 5), np.arange(6) >= 3)
     swing = np.random.default_rng(1).normal(scale=0.3, size=(2, 6, 5)) * excitation.moving[:, None]
-    motion = steady(Trajectory(excitation, np.full(6, 0.4), *swing), period_grid(excitation, 400))
+    motion = periodic_run(excitation, np.full(6, 0.4), *swing).periodic.motion(period_grid(excitation, 400))
     assert isinstance(motion, Motion)
     assert np.isfinite(condition_number(PowerModel(robot, columns).observation(motion)))

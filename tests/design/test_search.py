@@ -8,7 +8,7 @@ import pytest
 from excitor.design.constraints.constraint import CLEARANCE_SCALE, SEARCH
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, DynamicModel, PowerModel
-from excitor.design.motion import Excitation, executed, period_grid, series, steady
+from excitor.design.motion import Excitation, period_grid
 from excitor.design.problem import (
     active_set,
     active_slopes,
@@ -18,7 +18,7 @@ from excitor.design.problem import (
     decode,
     encode,
     evaluate,
-    trajectory,
+    run_of,
 )
 from excitor.design.search import (
     Budget,
@@ -44,13 +44,13 @@ def test_every_decoded_motion_keeps_all_joint_limits(problem):
     candidates = decode(problem, X)
     limits = problem.constraints.limits
     for k in range(len(X)):
-        chosen = trajectory(problem, candidates, k)
-        t = np.linspace(0.0, chosen.excitation.duration, 12_000)
-        q = executed(chosen, t)
+        chosen = run_of(problem, candidates, k)
+        t = np.linspace(0.0, chosen.duration, 12_000)
+        q = chosen.at(t)
         assert (q >= limits.position[:, 0] - 1e-9).all()
         assert (q <= limits.position[:, 1] + 1e-9).all()
         for order, limit in ((1, limits.velocity), (2, limits.acceleration), (3, limits.jerk)):
-            assert (np.abs(executed(chosen, t, order)) <= limit * (1.0 + 1e-9)).all(), (k, order)
+            assert (np.abs(chosen.at(t, order)) <= limit * (1.0 + 1e-9)).all(), (k, order)
 
 
 def test_decoding_what_was_encoded_changes_nothing(problem):
@@ -68,15 +68,14 @@ def test_constraints_are_what_the_public_physics_says(problem):
     candidates = decode(problem, X)
     g = evaluate(problem, candidates).g
     for k in range(len(X)):
-        chosen = trajectory(problem, candidates, k)
-        t = np.linspace(0.0, chosen.excitation.duration, 60_001)
-        q = executed(chosen, t)
-        from excitor.design.motion import executed_motion
+        chosen = run_of(problem, candidates, k)
+        t = np.linspace(0.0, chosen.duration, 60_001)
+        q = chosen.at(t)
 
-        tau = inverse_dynamics(robot, executed_motion(chosen, t))
+        tau = inverse_dynamics(robot, chosen.motion(t))
         tool = frame_pose(robot, q)[:, :3, 3]
         speed = np.linalg.norm(np.gradient(tool, t, axis=0), axis=1).max()
-        measured = steady(chosen, period_grid(chosen.excitation, 5000))
+        measured = chosen.periodic.motion(chosen.periodic.grid(5000))
         rms = np.sqrt(np.mean(inverse_dynamics(robot, measured) ** 2, axis=0))
         found = dict(zip(problem.names, g[k], strict=True))
         for j, joint in enumerate(robot.joint_names):
@@ -86,7 +85,7 @@ def test_constraints_are_what_the_public_physics_says(problem):
             share = rms[j] / (0.995 * problem.constraints.torque_rms[j]) - 1.0
             assert found[f"torque rms {joint}"] == pytest.approx(share, abs=0.02)
         assert found["tool speed"] == pytest.approx(speed / (0.995 * 2.5) - 1.0, abs=0.03)
-        home = np.linspace(0.0, 1.0, 24)[:, None] * chosen.center
+        home = np.linspace(0.0, 1.0, 24)[:, None] * chosen.series.center
         left = np.minimum(clearances(robot, scene, q[::20]).min(axis=0), clearances(robot, scene, home).min(axis=0))
         lacking = (required(robot, scene) + SEARCH.clearance - left) / CLEARANCE_SCALE
         assert np.allclose(g[k][-1 - len(lacking) : -1], lacking, atol=0.12)
@@ -122,8 +121,8 @@ def test_a_search_beats_its_start_and_finds_feasible_motions(problem):
     assert found.evaluations <= 3000 + 200
     start = evaluate(problem, feasible_start(problem, 200, np.random.default_rng([0, 0, 0])))
     assert found.value[0] < 0.7 * start.value[start.violation <= 0.0].min()
-    best = trajectory(problem, found.candidates, 0)
-    W = problem.model.observation(steady(best, period_grid(best.excitation, 2000)))
+    best = run_of(problem, found.candidates, 0)
+    W = problem.model.observation(best.periodic.motion(best.periodic.grid(2000)))
     assert condition_number(W) == pytest.approx(found.value[0], rel=0.05)
     assert (np.diff(found.history[:, 0]) >= 0).all()
     assert (np.diff(found.history[:, 1]) <= 0).all()
@@ -178,9 +177,9 @@ def test_an_interrupt_ends_with_the_best_so_far(problem):
 def test_the_plain_algorithm_treats_joint_limits_as_constraints(problem_of):
     free = problem_of("rotradi", scene=False, ramp=0.0)
     found = solve(free, Budget(evaluations=4000), seed=0, method="plain-ga")
-    chosen = trajectory(free, found.candidates, 0)
+    chosen = run_of(free, found.candidates, 0)
     if found.feasible:
-        q = series(chosen, period_grid(chosen.excitation, 1000))
+        q = chosen.periodic.at(chosen.periodic.grid(1000))
         assert (q <= free.constraints.limits.position[:, 1] * 1.01 + 0.02).all()
 
 
@@ -206,10 +205,10 @@ def test_locked_joints_stand_where_the_search_puts_them():
 
 def test_earlier_runs_count(problem):
     chosen = decode(problem, np.random.default_rng(0).uniform(-1, 1, (2, problem.n_design)))
-    motion = steady(trajectory(problem, chosen, 1), period_grid(problem.excitation, problem.n_period))
+    motion = run_of(problem, chosen, 1).periodic.motion(period_grid(problem.excitation, problem.n_period))
     W = problem.model.observation(motion)
     joined = replace(problem, earlier=W.T @ W)
-    first = steady(trajectory(problem, chosen, 0), period_grid(problem.excitation, problem.n_period))
+    first = run_of(problem, chosen, 0).periodic.motion(period_grid(problem.excitation, problem.n_period))
     both = np.concatenate([problem.model.observation(first), W])
     assert evaluate(joined, chosen).value[0] == pytest.approx(condition_number(both), rel=1e-6)
 
@@ -241,14 +240,14 @@ def test_a_mechanism_that_can_be_singular_stays_away():
     candidates = decode(chosen, np.random.default_rng(0).uniform(-1, 1, (5, chosen.n_design)))
     g = evaluate(chosen, candidates).g[:, -1]
     for k in range(5):
-        q = series(trajectory(chosen, candidates, k), period_grid(chosen.excitation, chosen.n_period))
+        q = run_of(chosen, candidates, k).periodic.at(period_grid(chosen.excitation, chosen.n_period))
         least = np.abs(np.sin(q[:, 2])).min()
         assert g[k] == pytest.approx(1.0 - 0.995 * least / 0.2, abs=1e-12)
 
 
 def test_trajectories_become_candidates_again(problem):
     chosen = decode(problem, np.random.default_rng(0).uniform(-1, 1, (3, problem.n_design)))
-    again = candidates_of([trajectory(problem, chosen, k) for k in range(3)])
+    again = candidates_of([run_of(problem, chosen, k) for k in range(3)])
     assert np.array_equal(again.center, chosen.center)
     assert np.array_equal(again.swing, chosen.swing)
 

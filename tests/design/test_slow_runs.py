@@ -9,9 +9,9 @@ import pytest
 from excitor.design.constraints.clearance import Clearance
 from excitor.design.constraints.constraints import Margins, from_robot
 from excitor.design.constraints.joint_limits import JointLimits
+from excitor.design.motion import Hold
 from excitor.design.slow import (
     InfeasibleRun,
-    SlowRun,
     StaticPlan,
     SweepPlan,
     WarmUpPlan,
@@ -22,9 +22,6 @@ from excitor.design.slow import (
     measured_duration,
     measured_motion,
     measured_times,
-    slow_motion,
-    slow_pieces,
-    slow_series,
     static_columns,
     static_poses,
     static_rows,
@@ -39,6 +36,7 @@ from excitor.robots.robot import posture
 
 STEP = 0.004
 HOME = np.array([0.0, -0.3, 1.6, 0.0, 0.5, 0.0])
+SWEEPS = SweepPlan(STEP, speeds=(0.02, 0.1, 0.3), longest=2.0)
 
 
 def by_kind(limits, robot, pieces):
@@ -75,9 +73,7 @@ def constraints(robot):
 def runs(robot, constraints):
     return {
         "warm-up": warm_up(robot, constraints, home=HOME, plan=WarmUpPlan(STEP, minutes=1.0, legs=5)),
-        "friction": friction_sweeps(
-            robot, constraints, home=HOME, plan=SweepPlan(STEP, speeds=(0.02, 0.1, 0.3), longest=2.0)
-        ),
+        "friction": friction_sweeps(robot, constraints, home=HOME, plan=SWEEPS)[0],
         "static": static_poses(robot, constraints, home=HOME, plan=StaticPlan(STEP, n_poses=8, dwell=0.4)),
     }
 
@@ -89,14 +85,14 @@ def run(request, runs):
 
 def test_runs_start_and_end_at_rest_at_home(run):
     ends = np.array([0.0, run.duration])
-    assert np.abs(slow_series(run, ends) - HOME).max() < 1e-12
+    assert np.abs(run.at(ends) - HOME).max() < 1e-12
     for order in (1, 2, 3):
-        assert np.abs(slow_series(run, ends, order)).max() < 1e-9
-    assert np.abs(slow_series(run, np.array([-1.0, run.duration + 1.0])) - HOME).max() < 1e-12
+        assert np.abs(run.at(ends, order)).max() < 1e-9
+    assert np.abs(run.at(np.array([-1.0, run.duration + 1.0])) - HOME).max() < 1e-12
 
 
 def test_durations_are_whole_controller_samples(run):
-    steps = run.durations / run.sample_time
+    steps = np.diff(run.edges) / run.sample_time
     assert np.abs(steps - steps.round()).max() < 1e-6
 
 
@@ -104,15 +100,15 @@ def test_derivatives_are_those_of_the_positions(run):
     t = np.random.default_rng(0).uniform(0.0, run.duration, 3000)
     h = 1e-5
     for order in (1, 2, 3, 4):
-        slope = (slow_series(run, t + h, order - 1) - slow_series(run, t - h, order - 1)) / (2.0 * h)
-        exact = slow_series(run, t, order)
+        slope = (run.at(t + h, order - 1) - run.at(t - h, order - 1)) / (2.0 * h)
+        exact = run.at(t, order)
         assert np.abs(slope - exact).max() < 1e-5 * max(1.0, np.abs(exact).max()), order
 
 
 def test_limits_hold_on_a_ten_times_finer_grid(robot, constraints, run):
     limits = constraints.limits
     for t in np.array_split(np.arange(0.0, run.duration, 0.001), 20):
-        motion = slow_motion(run, t)
+        motion = run.motion(t)
         assert (motion.q >= limits.position[:, 0] - 1e-9).all()
         assert (motion.q <= limits.position[:, 1] + 1e-9).all()
         assert (np.abs(motion.dq) <= limits.velocity * (1 + 1e-9)).all()
@@ -124,19 +120,19 @@ def test_limits_hold_on_a_ten_times_finer_grid(robot, constraints, run):
 
 
 def test_pieces_are_the_run_and_their_bounds_hold(run):
-    for piece in slow_pieces(run)[:40]:
+    for piece in run.pieces()[:40]:
         t = np.linspace(0.0, piece.duration, 60)
         for order in range(5):
-            values = piece.evaluate(t, order)
+            values = piece.at(t, order)
             assert (np.abs(values).max(axis=0) <= piece.most[order] * (1.0 + 1e-9) + 1e-9).all()
         inside = t[1:-1]
-        assert np.abs(piece.evaluate(inside, 0) - slow_series(run, piece.start + inside)).max() < 1e-9
-        assert np.abs(piece.evaluate(inside, 2) - slow_series(run, piece.start + inside, 2)).max() < 1e-6
+        assert np.abs(piece.at(inside, 0) - run.at(piece.start + inside)).max() < 1e-9
+        assert np.abs(piece.at(inside, 2) - run.at(piece.start + inside, 2)).max() < 1e-6
 
 
 def test_the_certificate_proves_them(robot, constraints, runs):
     """The bound between samples decides for a run that was only looked at on a grid."""
-    pieces = slow_pieces(runs["static"])[:30]
+    pieces = runs["static"].pieces()[:30]
     for group in by_kind(JointLimits(constraints.limits), robot, pieces).values():
         assert all(margin.holds for margin in group)
     assert all(margin.holds for margin in Clearance(constraints.scene, constraints.limits).margins(robot, pieces))
@@ -144,7 +140,7 @@ def test_the_certificate_proves_them(robot, constraints, runs):
 
 def test_sweeps_cruise_at_their_speeds_both_ways(robot, constraints, runs):
     run = runs["friction"]
-    motion = measured_motion(run, 0.02)
+    motion, notes = measured_motion(run, 0.02), friction_sweeps(robot, constraints, home=HOME, plan=SWEEPS)[1]
     assert np.abs(motion.ddq).max() < 1e-9
     moving = np.abs(motion.dq) > 0.0
     assert (moving.sum(axis=1) == 1).all()
@@ -153,7 +149,7 @@ def test_sweeps_cruise_at_their_speeds_both_ways(robot, constraints, runs):
         assert np.allclose(speeds, -speeds[::-1])
         wanted = np.array([0.02, 0.1, 0.3]) * constraints.limits.velocity[i]
         reached = speeds[speeds > 0.0]
-        assert len(reached) + sum(note.startswith(robot.joint_names[i]) for note in run.notes) == 3
+        assert len(reached) + sum(note.startswith(robot.joint_names[i]) for note in notes) == 3
         assert all(np.abs(speed / wanted - 1.0).min() < 0.02 for speed in reached)
 
 
@@ -179,10 +175,10 @@ def test_sweeps_shrink_to_what_is_clear(robot, constraints):
 
 def test_static_poses_are_approached_from_both_sides(runs):
     run = runs["static"]
-    assert run.measured.sum() == 16
-    for k in np.flatnonzero(run.measured):
-        assert np.array_equal(run.knots[k], run.knots[k + 1])
-    arrivals = np.sign([run.knots[k] - run.knots[k - 1] for k in np.flatnonzero(run.measured)])
+    held = [k for k, segment in enumerate(run.segments) if segment.measured]
+    assert len(held) == 16
+    assert all(isinstance(run.segments[k], Hold) for k in held)
+    arrivals = np.sign([run.knots[k] - run.knots[k - 1] for k in held])
     assert (arrivals[::2] == 1.0).all()
     assert (arrivals[1::2] == -1.0).all()
     assert measured_duration(run) == pytest.approx(16 * 0.4)
@@ -197,7 +193,7 @@ def static_condition(robot, q, columns):
 
 
 def test_chosen_poses_beat_random_ones(robot, runs):
-    q = runs["static"].knots[np.flatnonzero(runs["static"].measured)][::2]
+    q = np.array([segment.place for segment in runs["static"].segments if segment.measured])[::2]
     rng = np.random.default_rng(0)
     low, high = np.maximum(robot.limits.position.T, [[-np.pi], [-np.inf]])
     columns = static_columns(robot, rng.uniform(low, high, size=(200, 6)))
@@ -239,7 +235,7 @@ def test_the_same_seed_gives_the_same_run(robot, constraints, runs):
     plan = StaticPlan(STEP, n_poses=8, dwell=0.4)
     again = static_poses(robot, constraints, home=HOME, plan=plan)
     assert np.array_equal(again.knots, runs["static"].knots)
-    assert np.array_equal(again.durations, runs["static"].durations)
+    assert np.array_equal(again.edges, runs["static"].edges)
     other = static_poses(robot, constraints, home=HOME, plan=replace(plan, seed=1))
     assert not np.array_equal(other.knots, runs["static"].knots)
 
@@ -248,7 +244,7 @@ def test_locked_joints_stay(constraints):
     robot = replace(load("tx40"), locked={4: 0.5})
     run = static_poses(robot, constraints, home=HOME, plan=StaticPlan(STEP, n_poses=6, dwell=0.2))
     assert (run.knots[:, 4] == 0.5).all()
-    sweeps = friction_sweeps(robot, constraints, home=HOME, plan=SweepPlan(STEP, speeds=(0.1,), longest=1.0))
+    sweeps, _ = friction_sweeps(robot, constraints, home=HOME, plan=SweepPlan(STEP, speeds=(0.1,), longest=1.0))
     assert (sweeps.knots[:, 4] == 0.5).all()
 
 
@@ -297,7 +293,7 @@ def test_torques_that_no_speed_cures_are_named(robot):
 def test_every_excess_is_reported(robot, constraints, runs):
     """Each limit in turn is set below what the run uses, and only it is named."""
     run = runs["static"]
-    motion = slow_motion(run, np.arange(0.0, run.duration, 0.01))
+    motion = run.motion(np.arange(0.0, run.duration, 0.01))
     limits = constraints.limits
     for field, used in (
         ("velocity", motion.dq),
@@ -320,21 +316,6 @@ def test_every_excess_is_reported(robot, constraints, runs):
     rms = np.full(6, np.inf)
     rms[1] = 0.1
     assert excesses(robot, run, replace(constraints, torque_rms=rms))[0].startswith("torque rms j2")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"durations": np.array([1.0, 1.0013])}, "whole numbers of controller samples"),
-        ({"blends": np.array([0.6, 0.1])}, "at most half"),
-        ({"knots": np.array([[0.0], [1.0], [2.0]])}, "expected where it starts"),
-        ({"sample_time": 0.0}, "sample_time is 0.0"),
-    ],
-)
-def test_runs_that_cannot_be_are_refused(change, message):
-    good = SlowRun("static", 0.01, np.array([[0.0], [1.0], [0.0]]), np.ones(2), 0.5 * np.ones(2), np.zeros(2, bool))
-    with pytest.raises(ValueError, match=message):
-        replace(good, **change)
 
 
 def test_bad_plans_are_refused():

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from excitor.design.motion import Excitation, Trajectory, steady
+from excitor.design.motion import Excitation, periodic_run
 from excitor.design.programs import csv
 from excitor.design.programs.package import package
-from excitor.design.programs.plan import Move, Plan, Rounds, duration, marks, planned
+from excitor.design.programs.plan import Plan, marks
 from excitor.experiments.align.align import align
 from excitor.experiments.align.nouns import MeasuredRun, Misalignment
 from excitor.experiments.align.windows import aligned_samples, aligned_windows, usable
@@ -23,6 +23,7 @@ from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, posture
 from excitor.robots.simulate import with_friction_width
+from tests.plans import lines, with_swing
 
 SLIDING = """name = "gantry"
 [[joint]]
@@ -95,11 +96,11 @@ def series_plan(robot, seed, *, period=4.8, measured=4, step=0.008, warm_up=1):
     size = np.minimum(0.35 * (high - low) / np.ptp(wave, axis=0), 0.5 * robot.limits.velocity / np.abs(rate).max(0))
     center = 0.5 * (low + high) + rng.uniform(-0.1, 0.1, n) * (high - low)
     for _ in range(8):  # within what the drives can give
-        body = Trajectory(excitation, center, size[:, None] * a, size[:, None] * b)
-        most = np.abs(inverse_dynamics(robot, steady(body, t))).max(axis=0) / robot.limits.torque
+        body = periodic_run(excitation, center, size[:, None] * a, size[:, None] * b, robot.joint_names)
+        most = np.abs(inverse_dynamics(robot, body.periodic.motion(t))).max(axis=0) / robot.limits.torque
         size = size * np.where(most > 0.7, 0.8, 1.0)
     home = center + 0.2
-    return Plan("cell", "excitation", "identify", robot, home, (Move(center, 2.0),), body, step)
+    return Plan("cell", "excitation", "identify", robot, lines(robot.joint_names, step, home, (center, 2.0)), body)
 
 
 def moves_plan(robot, seed, step=0.008):
@@ -108,11 +109,12 @@ def moves_plan(robot, seed, step=0.008):
     moves, here = [], home
     for _ in range(8):
         there = home + rng.uniform(-0.5, 0.5, robot.n_joints)
-        moves += [Move(there, 2.0, 0.4, measured=True), Move(there, 1.2, 0.4, measured=True)]
+        moves += [(there, 2.0, 0.4, True), (there, 1.2, 0.4, True)]
         here = there
     del here
-    moves.append(Move(home, 2.0, 0.4))
-    return Plan("cell", "poses", "identify", robot, home, (), Rounds(tuple(moves), 1), step)
+    moves.append((home, 2.0, 0.4))
+    names = robot.joint_names
+    return Plan("cell", "poses", "identify", robot, lines(names, step, home), lines(names, step, home, *moves))
 
 
 def manifest_of(plan):
@@ -135,8 +137,8 @@ def command(plan, starts, t, speed, order=0):
         after = t >= start
         if order == 0:
             q[after] = plan.home if stretch == "back" else plan.start
-        inside = after & (t < start + duration(plan, stretch) / speed)
-        q[inside] = speed**order * planned(plan, stretch, speed * (t[inside] - start), order)
+        inside = after & (t < start + plan.stretch(stretch).duration / speed)
+        q[inside] = speed**order * plan.stretch(stretch).at(speed * (t[inside] - start), order)
     return q
 
 
@@ -154,9 +156,9 @@ def simulate(plan, seed, world=None, *, payload=0.0, limited=None, stuck=None):
     rng = np.random.default_rng([seed, 3])
     robot, t0, starts = plan.robot, rng.uniform(1, 2), {}
     for stretch in ("out", "main", "back"):
-        if duration(plan, stretch) > 0:
+        if plan.stretch(stretch).duration > 0:
             starts[stretch] = t0
-            t0 += duration(plan, stretch) / world.speed + rng.uniform(1, 2)
+            t0 += plan.stretch(stretch).duration / world.speed + rng.uniform(1, 2)
     step = plan.sample_time
     t = np.arange(int(t0 / step)) * step
     t = t + np.clip(rng.normal(size=len(t)), -3, 3) * world.jitter * step
@@ -190,7 +192,7 @@ def simulate(plan, seed, world=None, *, payload=0.0, limited=None, stuck=None):
     mark = np.zeros(len(t))
     for begin, number in marks(plan):
         mark[t >= starts["main"] + begin / world.speed] = number
-    mark[t >= starts["main"] + duration(plan, "main") / world.speed] = 0
+    mark[t >= starts["main"] + plan.body.duration / world.speed] = 0
     stamps = t + 0.5 * world.clock * t**2 / t[-1]
     run = MeasuredRun(
         "run.csv", stamps, q, motor @ N, "torque", world.side, world.side, mark, np.full(len(t), world.speed)
@@ -269,8 +271,8 @@ def faulty(fault, plan, seed, world=None):
 
 
 def hungry(plan, rng):
-    t = np.linspace(0, duration(plan, "main"), 800)
-    motion = Motion(*(planned(plan, "main", t, k) for k in range(3)))
+    t = np.linspace(0, plan.body.duration, 800)
+    motion = Motion(*(plan.body.at(t, k) for k in range(3)))
     peak = np.abs(inverse_dynamics(plan.robot, motion)).max(axis=0)
     still = np.abs(rigid_torque(plan.robot, posture(motion.q))).max(axis=0)
     open_to = np.flatnonzero(peak > 1.3 * still)
@@ -375,7 +377,7 @@ def test_uneven_stamps_are_taken_as_they_are(cells):
     periods = aligned_samples(alignment, run)
     q, tau = periods.averages()
     t = expected.steady_span[0] + plan.body.excitation.period + np.arange(len(q.mean)) / periods.rate
-    assert np.abs(q.mean - expected.planned(t)).max() < 1e-3
+    assert np.abs(q.mean - expected.run.at(t)).max() < 1e-3
     white = World().noise * torque_scale(robot)
     assert (tau.noise_variance > 0.2 * white**2).all()
     assert (tau.noise_variance < 3.0 * white**2).all()
@@ -427,7 +429,7 @@ def test_moves_are_aligned_and_cut_into_stops_and_cruises():
     for window, (t, q, _) in zip(found.windows, parts, strict=True):
         assert window.start <= t[0] <= t[-1] <= window.end
         if window.kind == "stop":
-            assert np.abs(q - plan.body.moves[window.number].to).max() < 1e-3
+            assert np.abs(q - plan.body.moves[window.number].goal).max() < 1e-3
     slow, _ = simulate(plan, 8, World(speed=0.5))
     assert align(expected, slow, robot).stretch == pytest.approx(2.0, rel=1e-4)
 
@@ -438,17 +440,17 @@ def test_manifests_are_read_strictly(tmp_path):
     name = good["programs"][0]["name"]
     path = tmp_path / "manifest.json"
     path.write_text(json.dumps(good))
-    assert expected_of(read_manifest(path), name).duration == duration(plan, "main")
+    assert expected_of(read_manifest(path), name).duration == plan.body.duration
     for where, value, told in (
-        (("version",), 2, "version"),
+        (("version",), 3, "version"),
         (("joints",), ["a"], "one for each of"),
-        (("programs", 0, "series", "sines"), [[1.0]], "sines"),
-        (("programs", 0, "series", "period_s"), -1.0, "period_s"),
-        (("programs", 0, "phases"), [], "phases do not follow"),
-        (("programs", 0, "kind"), "moves", "as its kind says"),
+        (("programs", 0, "main", "series", 0, "sines"), [[1.0]], "sines"),
+        (("programs", 0, "main", "series", 0, "period"), -1.0, "period"),
+        (("programs", 0, "main", "segments"), [], "segments"),
+        (("programs", 0, "main", "joints"), ["a", "b"], "expected those of the manifest"),
         (("programs", 0, "surprise"), 1, "surprise"),
         (("programs", 0, "durations_s", "main"), 1.0, "durations_s"),
-        (("programs", 0, "series", "harmonics"), [3, 1], "rising numbers"),
+        (("programs", 0, "main", "series", 0, "harmonics"), [3, 1], "rising numbers"),
     ):
         bad = json.loads(json.dumps(good))
         place = bad
@@ -495,7 +497,7 @@ def test_what_sensors_at_the_joints_feel_is_held_against_links_alone(cells):
 def test_one_wrong_motor_is_named_where_torques_come_through_coupled_gears(cells):
     robot, plan, _ = cells["tx40"]
     alike = [0, 1, 2, 3, 4, 4]  # joints 5 and 6 move alike: what is wrong with motor 6 looks like joint 5's torque
-    plan = replace(plan, body=replace(plan.body, sines=plan.body.sines[alike], cosines=plan.body.cosines[alike]))
+    plan = replace(plan, body=with_swing(plan.body, plan.body.series.sines[alike], plan.body.series.cosines[alike]))
     expected = expectation(plan)
     run, _ = simulate(plan, 13)
     motors = np.linalg.solve(robot.drive.motor_from_joint.T, run.tau.T).T

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from benchmarks import faults
-from excitor.design.programs.plan import Move, Rounds
 from excitor.experiments.align.align import align
 from excitor.experiments.identification import examine
 from excitor.experiments.log_formats import declared_for
@@ -15,6 +14,7 @@ from excitor.experiments.virtual.machine import CHANNELS, FAULTS
 from excitor.identify.diagnose import usable
 from excitor.identify.logs.declared import ColumnMap
 from tests.faults import WANTED, campaign, log_campaign, named, read_campaign
+from tests.plans import lines
 
 JOINTS = ("j1", "j2", "j11")
 FLIPPED = replace(FAULTS["flipped-sign"], channel="torque", joints=(1,))
@@ -93,16 +93,18 @@ def test_a_drive_that_leaves_its_joint_behind_is_found_where_its_torque_hardly_c
 @pytest.mark.slow
 def test_poses_held_and_slow_sweeps_are_rows_that_count(tmp_path):
     drawn = campaign(20_029)
-    plan = next(plan for plan in drawn.plans if isinstance(plan.body, Rounds))
+    plan = next(plan for plan in drawn.plans if plan.body.series is None)
     reach = np.where(np.arange(drawn.robot.n_joints) % 2, 0.4, -0.4)
     moves = []
     for k, speed in enumerate((0.05, 0.3, 1.0)):
         there = plan.home + (1.0 if k % 2 == 0 else -1.0) * reach
-        moves += [Move(there, 2.0, 0.5), Move(there, 1.2, 0.4, measured=True)]
+        moves += [(there, 2.0, 0.5), (there, 1.2, 0.4, True)]
         ramps = 0.2 if speed < 1.0 else 0.1
         away = 2.0 * plan.home - there
-        moves.append(Move(away, 0.8 / speed + ramps, ramps, measured=True))
-    mixed = replace(plan, run="mixed", body=Rounds((*plan.body.moves[:8], *moves, Move(plan.home, 3.0, 1.0)), 1))
+        moves.append((away, 0.8 / speed + ramps, ramps, True))
+    held = replace(plan.body, segments=plan.body.segments[:8])
+    sweeps = lines(held.joints, held.sample_time, held.end, *moves, (plan.home, 3.0, 1.0))
+    mixed = replace(plan, run="mixed", body=held + sweeps)
     drawn = replace(drawn, plans=(plan, mixed))
     logs = log_campaign(tmp_path, drawn)
     poses, both = read_campaign(tmp_path, drawn, logs)

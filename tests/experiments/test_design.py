@@ -341,7 +341,7 @@ def test_a_search_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
     def coefficients(fresh=False):
         asked.clear()
         settings = Settings(3, Budget(evaluations=400), "hybrid", fresh)
-        return design_run(setup, settings, index=0, plan=plan, before=[]).trajectory.sines
+        return design_run(setup, settings, index=0, plan=plan, before=[]).run.series.sines
 
     first = coefficients()
     assert [sorted(states) for states in asked] == [[], [0]]  # the first stage by itself, then the others

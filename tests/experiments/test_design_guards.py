@@ -12,8 +12,8 @@ from excitor.design.certify.margin import Row, margin_of
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.torque import has_torque_model
 from excitor.design.criteria import Criterion, DynamicModel
-from excitor.design.motion import Excitation, Trajectory, period_grid, steady
-from excitor.design.problem import Candidates, build_problem, evaluate, trajectory
+from excitor.design.motion import Excitation, periodic_run
+from excitor.design.problem import Candidates, build_problem, evaluate, run_of
 from excitor.design.schedule import gentle_first, run_constraints
 from excitor.design.search import Budget, Observer, Search, empty_state
 from excitor.experiments import plan as planning
@@ -27,6 +27,7 @@ from excitor.robots.dynamics import frame_pose, link_poses
 from excitor.robots.gram import condition_number
 from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
+from tests.plans import reformed
 
 FAST = "harmonics = 3\nramp_s = 2.0\nwarm_up_periods = 0\nmeasured_periods = 2\n"
 SMALL = 'robot = "rotradi"\n[design]\nschedule = "single"\n' + FAST
@@ -90,8 +91,8 @@ def designed_before(setup, plan, seed=0):
     random = np.random.default_rng(seed)
     swing = 0.2 * random.normal(size=(2, setup.robot.n_joints, len(setup.excitation.harmonics)))
     excitation = replace(setup.excitation, moving=plan.moving)
-    run = Trajectory(excitation, np.full(setup.robot.n_joints, 0.3), *(swing * plan.moving[:, None]))
-    return SimpleNamespace(plan=plan, trajectory=run)
+    run = periodic_run(excitation, np.full(setup.robot.n_joints, 0.3), *(swing * plan.moving[:, None]))
+    return SimpleNamespace(plan=plan, run=run)
 
 
 @pytest.mark.parametrize("criterion", ["condition", "d"])
@@ -105,7 +106,7 @@ def test_a_run_is_designed_for_what_earlier_ones_left_uncertain(tmp_path, criter
     assert not alone.earlier.any()
     sigma = np.array([0.5, 2.0, 0.1]) if criterion == "d" else np.ones(3)
     n = setup.excitation.measured * setup.excitation.period * setup.noise.rate_hz
-    motion = steady(before.trajectory, period_grid(before.trajectory.excitation, 3000))
+    motion = before.run.periodic.motion(before.run.periodic.grid(3000))
     plain = DynamicModel(setup.robot, problem.model.columns, np.ones(3))
     W = plain.observation(motion).reshape(3, 3000, -1) / sigma[:, None, None]
     expected = n / 3000 * np.einsum("jki,jkl->il", W, W)
@@ -170,7 +171,7 @@ def certified_up_to(monkeypatch, swing_of):
     asked = []
 
     def judge(robot, run, *given, **named):
-        size, allowed = float(np.abs(run.sines).max()), swing_of(run)
+        size, allowed = float(np.abs(run.series.sines).max()), swing_of(run)
         asked.append(size / allowed if allowed else np.inf)
         item = margin_of(Row("swing", "rad", allowed), size, size, proof="p")
         return Certificate((item,))
@@ -202,27 +203,27 @@ def test_a_finalist_that_cannot_be_certified_is_drawn_smaller(small, monkeypatch
     found = two_finalists(small)
     found = replace(found, candidates=Candidates(found.candidates.center[:1], found.candidates.swing[:1]),
                     value=found.value[:1], violation=np.zeros(1))  # fmt: skip
-    best = trajectory(small.runs[0].problem, found.candidates)
-    limit = 0.95 * np.abs(best.sines).max()
+    best = run_of(small.runs[0].problem, found.candidates)
+    limit = 0.95 * np.abs(best.series.sines).max()
     certified_up_to(monkeypatch, lambda run: limit)
     chosen = finished(small, found)
     assert chosen.certificate.ready
-    assert 0.9 * limit < np.abs(chosen.trajectory.sines).max() <= limit
+    assert 0.9 * limit < np.abs(chosen.run.series.sines).max() <= limit
 
 
 def test_the_next_finalist_is_taken_where_the_best_cannot_be_certified(small, monkeypatch):
     found = two_finalists(small)
-    best = trajectory(small.runs[0].problem, found.candidates)
-    ratio = best.sines / np.abs(best.sines).max()
+    best = run_of(small.runs[0].problem, found.candidates)
+    ratio = best.series.sines / np.abs(best.series.sines).max()
 
     def allowed(run):
-        same = np.allclose(run.sines / np.abs(run.sines).max(), ratio)
+        same = np.allclose(run.series.sines / np.abs(run.series.sines).max(), ratio)
         return 1e-9 if same else 10.0
 
     certified_up_to(monkeypatch, allowed)
     chosen = finished(small, found)
     assert chosen.certificate.ready
-    assert np.allclose(chosen.trajectory.sines, trajectory(small.runs[0].problem, found.candidates, 1).sines)
+    assert np.allclose(chosen.run.series.sines, run_of(small.runs[0].problem, found.candidates, 1).series.sines)
 
 
 def test_the_best_of_the_certified_is_taken(small, monkeypatch):
@@ -232,27 +233,27 @@ def test_the_best_of_the_certified_is_taken(small, monkeypatch):
         small, replace(found, candidates=Candidates(found.candidates.center[::-1], found.candidates.swing[::-1]))
     )
     problem = small.runs[0].problem
-    scores = [planning.fine_value(problem, trajectory(problem, found.candidates, k)) for k in range(2)]
-    assert planning.fine_value(problem, chosen.trajectory) == pytest.approx(min(scores))
+    scores = [planning.fine_value(problem, run_of(problem, found.candidates, k)) for k in range(2)]
+    assert planning.fine_value(problem, chosen.run) == pytest.approx(min(scores))
 
 
 def test_a_later_finalist_never_replaces_a_better_one(small, monkeypatch):
     """Each can be certified only much smaller, and a smaller motion is worth less."""
     found = two_finalists(small)
-    best = trajectory(small.runs[0].problem, found.candidates)
-    size, ratio = np.abs(best.sines).max(), best.sines / np.abs(best.sines).max()
+    best = run_of(small.runs[0].problem, found.candidates)
+    size, ratio = np.abs(best.series.sines).max(), best.series.sines / np.abs(best.series.sines).max()
 
     def is_best(run):
-        return np.allclose(run.sines / np.abs(run.sines).max(), ratio)
+        return np.allclose(run.series.sines / np.abs(run.series.sines).max(), ratio)
 
     monkeypatch.setattr(
-        planning, "fine_value", lambda problem, run: (1.0 if is_best(run) else 1.01) / np.abs(run.sines).max()
+        planning, "fine_value", lambda problem, run: (1.0 if is_best(run) else 1.01) / np.abs(run.series.sines).max()
     )
     certified_up_to(monkeypatch, lambda run: size * (0.75 if is_best(run) else 0.2))
     chosen = finished(small, found)
     assert chosen.certificate.ready
-    assert is_best(chosen.trajectory)
-    assert np.abs(chosen.trajectory.sines).max() == pytest.approx(0.7 * size)
+    assert is_best(chosen.run)
+    assert np.abs(chosen.run.series.sines).max() == pytest.approx(0.7 * size)
 
 
 def test_where_nothing_can_be_certified_the_run_is_not_ready(small, monkeypatch):
@@ -264,13 +265,13 @@ def test_what_breaks_a_limit_is_no_finalist(small, monkeypatch):
     found = two_finalists(small)
     certified_up_to(monkeypatch, lambda run: 100.0)
     chosen = finished(small, replace(found, violation=np.array([0.01, 0.0])))
-    worse = trajectory(small.runs[0].problem, found.candidates, 1)
-    assert np.allclose(chosen.trajectory.sines, worse.sines)
+    worse = run_of(small.runs[0].problem, found.candidates, 1)
+    assert np.allclose(chosen.run.series.sines, worse.series.sines)
 
 
 def test_the_condition_by_noise_is_of_weighted_rows(small):
     run, sigma = small.runs[0], small.setup.noise.sigma
-    motion = steady(run.trajectory, period_grid(run.trajectory.excitation, 2000))
+    motion = run.run.periodic.motion(run.run.periodic.grid(2000))
     W = DynamicModel(run.robot, run.problem.model.columns, 1.0 / sigma).observation(motion)
     assert np.ptp(sigma) > 0.0
     assert run.condition_weighted == pytest.approx(condition_number(W), rel=1e-6)
@@ -395,7 +396,7 @@ def test_go_needs_the_proof_and_the_forecast(small):
 def test_slow_runs_must_be_proven_too(small):
     plan = replace(small.runs[0].plan, name="sweeps")
     for certificate, ready in ((small.runs[0].certificate, True), (broken(small.runs[0].certificate), False)):
-        one = planning.DesignedSlowRun(plan, None, certificate)
+        one = planning.DesignedRun(plan, None, certificate)
         assert replace(small, slow_runs=(one,)).ready == ready
 
 
@@ -407,11 +408,11 @@ def test_a_design_that_lacks_a_run_is_not_finished(small):
 
 
 def test_the_forecast_counts_runs_that_teach_only(small):
-    from excitor.experiments.plan import _taught
+    from excitor.experiments.plan import _planned
 
     run = small.runs[0]
     validation = replace(run, plan=replace(run.plan, name="validation", role="validate"))
-    assert [one.name for one in _taught([run, validation], [])] == ["excitation"]
+    assert [one.name for one in _planned([run, validation], [])] == ["excitation"]
 
 
 def test_the_way_that_is_written_leads_from_home_to_the_start(small):
@@ -573,12 +574,12 @@ def test_an_earlier_run_of_another_period_counts_by_its_own_samples(tmp_path, pe
     text = THREE.replace("[design]\n", '[design]\nmodel = "power"\n')
     setup = setup_of(tmp_path / "c", text)
     first, second = planned_runs(setup)[0][:2]
-    at_hand = designed_before(setup, first).trajectory
-    other = replace(at_hand, excitation=replace(at_hand.excitation, period=period))
-    before = planning.run_problem(setup, second, [SimpleNamespace(plan=first, trajectory=other)])
+    at_hand = designed_before(setup, first).run
+    other = reformed(at_hand, period=period)
+    before = planning.run_problem(setup, second, [SimpleNamespace(plan=first, run=other)])
     model = planning.model_of(setup, before.model.columns, before.criterion, first)
-    W = planning._gram(model, other)
-    samples = other.excitation.measured * period * setup.noise.rate_hz
+    W = planning._gram(model, other.series)
+    samples = other.series.periods * period * setup.noise.rate_hz
     assert before.earlier == pytest.approx(samples / planning.FINE_SAMPLES * W)
 
 

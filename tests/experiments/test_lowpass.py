@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.watch import LOWPASS_HZ, draw_day, write_campaign
-from excitor.design.motion import Excitation, Trajectory, steady
+from excitor.design.motion import Excitation, periodic_run
 from excitor.design.programs import csv
 from excitor.design.programs.package import package
-from excitor.design.programs.plan import Move, Plan, Rounds
+from excitor.design.programs.plan import Plan
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.logs import planned_bands, planned_cutoff, read_run
@@ -27,6 +27,7 @@ from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import posture
 from tests.oracles import Oracle
+from tests.plans import lines, reformed
 
 RATE, PERIOD, HARMONICS = 500.0, 5.0, (1, 2, 3)  # the highest planned frequency is 0.6 Hz
 NOISE = 0.01  # of each joint's torque, rms
@@ -51,7 +52,7 @@ RUNS = (("excitation", "identify"), ("validation", "validate"))
 def series(seed, scale=0.35, harmonics=HARMONICS):
     a, b = np.random.default_rng(seed).uniform(-scale, scale, size=(2, 3, len(harmonics)))
     excitation = Excitation(PERIOD, 0.01, harmonics, np.ones(3, dtype=bool), measured=4)
-    return Trajectory(excitation, np.array([0.2, 0.4, -0.5]), a, b)
+    return periodic_run(excitation, np.array([0.2, 0.4, -0.5]), a, b)
 
 
 def plan_data(trajectories, slow=()):
@@ -60,8 +61,8 @@ def plan_data(trajectories, slow=()):
     common = {"payload": None, "ready": True, "period": PERIOD, "sample_time": 0.01, "moving": [True] * 3, "way": None}
     runs = [
         {"name": name, "role": role, "harmonics": list(excitation.harmonics), "phases": [], **common}
-        | {"warm_up_periods": 0, "measured_periods": 4, "center": body.center.tolist()}
-        | {"sines": body.sines.tolist(), "cosines": body.cosines.tolist()}
+        | {"warm_up_periods": 0, "measured_periods": 4, "center": body.series.center.tolist()}
+        | {"sines": body.series.sines.tolist(), "cosines": body.series.cosines.tolist()}
         for (name, role), body in zip(RUNS, trajectories, strict=True)
     ]
     return {
@@ -91,7 +92,7 @@ def recorded(tmp_path_factory):
     bodies = [series(seed) for seed in (3, 4)]
     t = np.arange(round(PERIOD * RATE)) / RATE
     for k, (body, (name, _)) in enumerate(zip(bodies, RUNS, strict=True)):
-        motion = steady(body, t)
+        motion = body.periodic.motion(t)
         states = oracle.mass_matrix_and_bias(motion, chi[:30].reshape(3, 10))
         rigid = np.array([M @ a + bias for (M, bias), a in zip(states, motion.ddq, strict=True)])
         tau = np.tile(rigid + viscous * motion.dq + dry * np.tanh(motion.dq / 0.01), (4, 1))
@@ -224,11 +225,12 @@ def test_moves_are_as_fast_as_their_blends(folder, recorded):
 def test_programs_declare_their_motion_without_a_design(folder):
     robot, home = load("rotradi"), np.array([0.2, 0.4, -0.5])
     body = series(3, scale=0.05)
-    body = replace(body, excitation=replace(body.excitation, ramp=2.5, settle=1.0, hold=1.0))
+    body = reformed(body, ramp=2.5, settle=1.0, hold=1.0)
     there = home + 0.3
-    rounds = Rounds((Move(there, 3.0, 0.5, measured=True), Move(home, 3.0, 1.0, measured=True)), 1)
+    names = robot.joint_names
+    rounds = lines(names, 0.01, home, (there, 3.0, 0.5, True), (home, 3.0, 1.0, True))
     plans = [
-        Plan("cell", name, "identify", robot, home, (Move(home, 2.0),), motion, 0.01)
+        Plan("cell", name, "identify", robot, lines(names, 0.01, home, (home, 2.0)), replace(motion, joints=names))
         for name, motion in (("excitation", body), ("sweeps", rounds))
     ]
     programs = folder / "programs" / "csv"

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from excitor.design.programs.plan import Rounds, Stretches, duration, planned
-from excitor.design.slow import SlowRun, slow_series
+from excitor.design.programs.plan import Stretches
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
-from excitor.experiments.emit import plans_of, rounds
+from excitor.experiments.emit import plans_of
 from excitor.robots.errors import ExcitorError
 from excitor.robots.load import robot_text
+from tests.plans import lines
 
 SMALL = """robot = "rotradi"
 home_deg = [10, 20, 30]
@@ -92,8 +92,8 @@ def test_manifest_and_page_stand_beside_the_programs(emitted):
     names = {entry["name"] for entry in manifest["files"]}
     assert names == {path.name for path in (folder / "programs/csv").iterdir()} - {"manifest.json"}
     program = next(entry for entry in manifest["programs"] if not entry["dry"])
-    assert program["measured_periods"] == 2
-    assert program["series"]["period_s"] == pytest.approx(10.0)
+    assert [one["periods"] for one in program["main"]["segments"] if one["measured"]] == [2]
+    assert program["main"]["series"][0]["period"] == pytest.approx(10.0)
     page = (folder / "programs/csv/README.md").read_text()
     for word in ("dry run", "15 %", "three poses", "emergency stop", "how far"):
         assert word in page
@@ -105,14 +105,17 @@ def test_tables_are_what_the_coefficients_say(emitted):
     manifest = json.loads((folder / "programs/csv/manifest.json").read_text())
     program = next(entry for entry in manifest["programs"] if not entry["dry"])
     rows = (folder / "programs/csv" / f"{program['name']}.csv").read_text().splitlines()
-    series, ends = program["series"], {phase["name"]: phase for phase in program["phases"]}
+    (series,), ends, end = program["main"]["series"], {}, 0.0
+    for part in program["main"]["segments"]:
+        start, end = end, end + (part.get("duration") or part["periods"] * series["period"])
+        ends[part["name"]] = {"start": start, "end": end}
     begin, leave = ends["ramp-in"]["end"], ends["ramp-out"]["start"]
     for row in rows[1 :: len(rows) // 200]:
         t, _, _, *values = (float(x) if x[0] in "-0123456789" else x for x in row.split(","))
         x = np.clip(min((t - ends["ramp-in"]["start"]) / (begin - ends["ramp-in"]["start"]),
                         (ends["ramp-out"]["end"] - t) / (ends["ramp-out"]["end"] - leave)), 0.0, 1.0)  # fmt: skip
         envelope = 35 * x**4 - 84 * x**5 + 70 * x**6 - 20 * x**7
-        w = 2.0 * np.pi / series["period_s"] * np.array(series["harmonics"])
+        w = 2.0 * np.pi / series["period"] * np.array(series["harmonics"])
         phase = w * (t - begin)
         swing = np.array(series["sines"]) @ np.sin(phase) + np.array(series["cosines"]) @ np.cos(phase)
         assert values[:3] == pytest.approx(np.array(series["center"]) + envelope * swing, abs=1e-9)
@@ -165,7 +168,8 @@ def test_a_design_of_another_campaign_is_refused(copy):
     assert "another campaign.toml" in call("emit", copy, "--target", "csv", code=1)
     (copy / "campaign.toml").write_text(text)
     data = json.loads((copy / "design.json").read_text())
-    data["runs"][0]["sines"][0][0] *= 1.01
+    for place in (data["runs"][0], data["runs"][0]["run"]["series"][0]):
+        place["sines"][0][0] *= 1.01
     (copy / "design.json").write_text(json.dumps(data))
     told = json.loads(call("verify", copy, "--json", code=1))
     assert any("another design.json" in problem for problem in told["files"][0]["problems"])
@@ -210,7 +214,8 @@ def test_a_longer_motion_than_certified_breaks_its_limits(copy):
     data = json.loads((copy / "design.json").read_text())
     for run in data["runs"]:
         for waves in ("sines", "cosines"):
-            run[waves] = (2.0 * np.array(run[waves])).tolist()
+            for place in (run, run["run"]["series"][0]):
+                place[waves] = (2.0 * np.array(place[waves])).tolist()
     (copy / "design.json").write_text(json.dumps(data))
     shutil.rmtree(copy / "programs")
     answer = call("emit", copy, "--target", "csv", code=1)
@@ -276,16 +281,16 @@ def test_slow_runs_become_moves(tmp_path):
     design = json.loads((folder / "design.json").read_text())
     plans = {judged.plan.run: judged.plan for judged in plans_of(campaign).programs if not judged.plan.dry}
     for slow in design["slow_runs"]:
-        run = SlowRun("static", slow["sample_time"], *(np.array(slow[key]) for key in ("knots", "durations", "blends")),
-                      np.array(slow["measured"], dtype=bool))  # fmt: skip
+        moves = (slow[key] for key in ("durations", "blends", "measured"))
+        moves = zip(slow["knots"][1:], *moves, strict=True)
+        run = lines(design["joints"], slow["sample_time"], slow["knots"][0], *moves)
         plan = plans[slow["name"]]
-        assert isinstance(plan.body, Rounds)
         t = np.linspace(0.0, run.duration, 3001)
-        assert planned(plan, "main", t) == pytest.approx(slow_series(run, t), abs=1e-12)
-        assert planned(plan, "main", t, 2) == pytest.approx(slow_series(run, t, 2), abs=1e-9)
-        folded = rounds(run)
-        assert len(folded.moves) * folded.repeats == len(run.durations)
-        assert plan.body.repeats == (folded.repeats if slow["kind"] == "warm-up" else 1)
+        assert plan.body.at(t) == pytest.approx(run.at(t), abs=1e-12)
+        assert plan.body.at(t, 2) == pytest.approx(run.at(t, 2), abs=1e-9)
+        folded, repeats = plan.body.repeats()
+        assert len(folded) * repeats == len(slow["durations"])
+        assert (repeats > 1) == (slow["kind"] == "warm-up")
 
 
 def test_payload_runs_ask_for_their_payload(tmp_path):
@@ -310,7 +315,7 @@ def test_every_segment_of_every_plan_begins_where_the_last_one_ended(emitted):
     for judged in plans_of(open_campaign(emitted[0], "design")).programs:
         plan, here = judged.plan, judged.plan.home
         for stretch in Stretches:
-            ends = planned(plan, stretch, np.array([0.0, duration(plan, stretch)]))
+            ends = plan.stretch(stretch).at(np.array([0.0, plan.stretch(stretch).duration]))
             assert ends[0] == pytest.approx(here, abs=1e-12)
             here = ends[1]
         assert here == pytest.approx(plan.home, abs=1e-12)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from excitor.design.constraints.torque import TorquePeak, largest_torques
-from excitor.design.motion import Excitation, Trajectory, even_spans, run_pieces, steady
+from excitor.design.motion import Excitation, even_spans, periodic_run
 from excitor.experiments.identification import impossible_friction
 from excitor.identify.diagnose import check_reversals
 from excitor.identify.estimate import compress, wls
@@ -53,7 +53,7 @@ def robot():
 def trajectory(robot, period=8.0):
     rng = np.random.default_rng(0)
     excitation = Excitation(period, 0.004, (1, 2, 3, 5), np.ones(robot.n_joints, dtype=bool), ramp=1.0)
-    return Trajectory(excitation, np.full(robot.n_joints, -0.5), *(0.15 * rng.normal(size=(2, robot.n_joints, 4))))
+    return periodic_run(excitation, np.full(robot.n_joints, -0.5), *(0.15 * rng.normal(size=(2, robot.n_joints, 4))))
 
 
 def samples_of(robot, motion, rate=100.0, noise=0.01):
@@ -62,7 +62,7 @@ def samples_of(robot, motion, rate=100.0, noise=0.01):
 
 
 def test_its_coefficient_is_estimated(robot):
-    motion = steady(trajectory(robot), np.arange(800) / 100.0)
+    motion = trajectory(robot).periodic.motion(np.arange(800) / 100.0)
     estimate = wls(compress(dynamic_regression(robot, [samples_of(robot, motion)])))
     k = estimate.names.index("Fsat")
     assert abs(estimate.values[k] - 20.0) < 4.0 * estimate.sigma[k]
@@ -82,7 +82,7 @@ def test_its_sign_is_checked(robot):
 
 
 def test_reversals_of_it_are_counted(robot):
-    motion = steady(trajectory(robot), np.arange(800) / 100.0)
+    motion = trajectory(robot).periodic.motion(np.arange(800) / 100.0)
     assert not [f for f in check_reversals(robot, [samples_of(robot, motion)]) if "Fsat" in f.sentence]
     t = np.linspace(0.0, 1.0, 200)[:, None] * np.ones(robot.n_joints)
     one_way = replace(motion, q=t, dq=np.ones_like(t), ddq=np.zeros_like(t))
@@ -91,7 +91,7 @@ def test_reversals_of_it_are_counted(robot):
 
 
 def test_torques_are_certified_with_it(robot):
-    period = next(piece for piece in run_pieces(trajectory(robot)) if piece.degree)
+    period = next(piece for piece in trajectory(robot).pieces() if piece.degree)
     part = even_spans(period, 400)
     upper, seen = largest_torques(robot, robot.chi, part)
     tau = np.abs(inverse_dynamics(robot, part.motion))
@@ -105,7 +105,7 @@ def test_without_bounds_torques_stay_unproven():
     register_friction(loose)
     try:
         robot = arm_with(loose)
-        pieces = run_pieces(trajectory(robot))
+        pieces = trajectory(robot).pieces()
         margins = TorquePeak(robot.limits.torque).margins(robot, pieces, trusted=True)
         assert not any(margin.holds for margin in margins)
         assert "'Fsat' (loose) is a registered law that states no bounds" in margins[0].proof

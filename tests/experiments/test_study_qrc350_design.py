@@ -9,7 +9,6 @@ import pytest
 
 from excitor.design.criteria import Criterion, DeclaredModel, declared_model
 from excitor.design.criteria import gradient as criterion_gradient
-from excitor.design.motion import executed, steady
 from excitor.experiments.studies import qrc350
 from excitor.identify.estimate import wls_measured
 from excitor.robots.base import base_parameters, declared_transform, random_motion
@@ -116,11 +115,11 @@ def test_a_short_search_is_reproducible_and_keeps_the_envelope_and_the_box(recor
     task = qrc350.Task("restrained", "B", qrc350.GROWN_BOX_M)
     effort = qrc350.Effort(1, 1200)
     first, again = (qrc350.one(recordings, task, rivals["B"], 0, effort) for _ in range(2))
-    np.testing.assert_array_equal(first.trajectory.sines, again.trajectory.sines)
-    np.testing.assert_array_equal(first.trajectory.center, again.trajectory.center)
+    np.testing.assert_array_equal(first.run.series.sines, again.run.series.sines)
+    np.testing.assert_array_equal(first.run.series.center, again.run.series.center)
     assert first.certificate.ready
-    t = np.linspace(0.0, first.trajectory.excitation.duration, 20_001)
-    q, dq, ddq = (executed(first.trajectory, t, order) for order in range(3))
+    t = np.linspace(0.0, first.run.duration, 20_001)
+    q, dq, ddq = (first.run.at(t, order) for order in range(3))
     limits = rivals["B"].limits
     assert ((q >= limits.position[:, 0]) & (q <= limits.position[:, 1])).all()
     assert (np.abs(dq) <= limits.velocity).all()
@@ -128,7 +127,7 @@ def test_a_short_search_is_reproducible_and_keeps_the_envelope_and_the_box(recor
     tool = frame_pose(recordings.robot, q)[:, :3, 3]
     low, high = np.array(task.box)
     assert ((tool >= low) & (tool <= high)).all()
-    motion = steady(first.trajectory, 0.005 * np.arange(2000))
+    motion = first.run.periodic.motion(0.005 * np.arange(2000))
     base = base_parameters(recordings.robot)
     W = np.linalg.solve(
         declared_transform(recordings.robot, base).T, stack(regressor(recordings.robot, motion)[:, :, base.kept]).T
@@ -144,7 +143,7 @@ def test_a_design_outside_the_envelope_is_not_certified(recordings, rivals):
     from excitor.design.certify.certify import certify
 
     limits = replace(qrc350.problem(recordings, task, rivals["A"]).constraints, limits=tight)
-    assert not certify(recordings.robot, found.trajectory, limits).ready
+    assert not certify(recordings.robot, found.run, limits).ready
 
 
 @needs_data

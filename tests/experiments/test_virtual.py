@@ -8,8 +8,8 @@ import pytest
 from scipy.interpolate import CubicSpline
 from scipy.stats import chi2
 
-from excitor.design.motion import Excitation, Trajectory
-from excitor.design.programs.plan import BACK, END, MEASURED, OUT, Move, Plan, duration, planned
+from excitor.design.motion import Excitation, periodic_run
+from excitor.design.programs.plan import BACK, END, MEASURED, OUT, Plan
 from excitor.experiments.log_formats import motor_torque_scale, torque_scale
 from excitor.experiments.virtual.machine import (
     FAULTS,
@@ -41,6 +41,7 @@ from excitor.robots.inertia import check_consistency
 from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import FrictionTerm, Motion, Payload
+from tests.plans import lines
 
 STEP = 0.004
 QUIET = replace(QUIET_RUN, standing=(0.3, 0.5))  # short, for the tests' sake
@@ -69,8 +70,8 @@ def plan_of(robot, *, period=4.0, measured=2, swing=0.4, seed=0):
         period, STEP, (1, 2, 3, 4, 5), np.ones(n, dtype=bool), ramp=1.0, settle=0.2, hold=0.2, measured=measured
     )
     a, b = swing * rng.normal(size=(2, n, 5)) / np.arange(1, 6)
-    body = Trajectory(excitation, center, a, b)
-    return Plan("cell", "run", "identify", robot, center - 0.1, (Move(center, 0.8),), body, STEP)
+    body = periodic_run(excitation, center, a, b)
+    return Plan("cell", "run", "identify", robot, lines(robot.joint_names, STEP, center - 0.1, (center, 0.8)), body)
 
 
 def driven(truth, plan, seed=0):
@@ -183,7 +184,7 @@ def test_a_whole_program_is_recorded(wrist):
     assert np.isfinite(recorded.current).all()
     assert np.isnan(recorded.torque_joint).all()
     assert np.isfinite(recorded.torque_motor).all()
-    total = sum(duration(plan, stretch) for stretch in ("out", "main", "back"))
+    total = sum(plan.stretch(stretch).duration for stretch in ("out", "main", "back"))
     assert total + 4 * 0.3 - STEP <= recorded.t[-1] <= total + 4 * 0.5
 
 
@@ -191,9 +192,9 @@ def test_what_is_commanded_is_the_plan(wrist):
     plan, truth, _ = wrist
     course = lay_course(plan, replace(truth.settings, speed=0.5), np.random.default_rng(0))
     start = dict(course.starts)["main"]
-    t = np.linspace(0.0, duration(plan, "main") * 0.999, 50)
-    assert commanded(course, start + 2.0 * t) == pytest.approx(planned(plan, "main", t))
-    assert commanded(course, start + 2.0 * t, 2) == pytest.approx(0.25 * planned(plan, "main", t, 2))
+    t = np.linspace(0.0, plan.body.duration * 0.999, 50)
+    assert commanded(course, start + 2.0 * t) == pytest.approx(plan.body.at(t))
+    assert commanded(course, start + 2.0 * t, 2) == pytest.approx(0.25 * plan.body.at(t, 2))
 
 
 def test_same_seed_same_bits_and_another_seed_others():

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.motion import Excitation, Trajectory
+from excitor.design.motion import Excitation, periodic_run
 from excitor.design.programs import registry
-from excitor.design.programs.plan import BACK, END, OUT, Move, Plan
+from excitor.design.programs.plan import BACK, END, OUT, Plan
 from excitor.design.programs.registry import NAMES
 from excitor.design.programs.registry import target as target_of
 from excitor.experiments.log_formats import CannotLog, declared_for, format_of, refusal
@@ -22,6 +22,7 @@ from excitor.identify.logs.read import read_log
 from excitor.robots.errors import ExcitorError, InvalidLog
 from excitor.robots.friction import joint_torques
 from excitor.robots.load import load
+from tests.plans import lines
 
 STEP = 0.004
 PAIRS = [(target, name) for target in NAMES for name in target_of(target).logs]
@@ -43,8 +44,8 @@ def plan_of(name):
         2.0, 0.008, (1, 2, 3), np.ones(n, dtype=bool), ramp=0.8, settle=0.2, hold=0.2, warm_up=1, measured=1
     )
     waves = 0.1 * np.random.default_rng(0).normal(size=(2, n, 3))
-    body = Trajectory(excitation, center, *waves)
-    return Plan("cell", "run", "identify", robot, center - 0.05, (Move(center, 0.8),), body, 0.008)
+    body = periodic_run(excitation, center, *waves)
+    return Plan("cell", "run", "identify", robot, lines(robot.joint_names, 0.008, center - 0.05, (center, 0.8)), body)
 
 
 def recorded_of(name, **changes):

@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from tests.mutations.run_file import full, short
+
 _Run = dict[str, Any]
 
 
@@ -20,13 +22,13 @@ def mutations(files: Mapping[str, str], name: str) -> Iterator[tuple[str, dict[s
     yield "the end of the data missing", {**files, data: files[data].rstrip()[:-1]}
     yield "the TP program missing", {data: files[data]}
     for label, change in _CHANGES:
-        run = json.loads(files[data])
+        run = short(json.loads(files[data]))
         try:
             change(run)
         except (KeyError, IndexError):
             continue  # a change of series, and this run is made of moves, or the other way round
-        if run != json.loads(files[data]):
-            yield label, {**files, data: json.dumps(run)}
+        if run != short(json.loads(files[data])):
+            yield label, {**files, data: json.dumps(full(run))}
 
 
 def _line(pattern: str) -> str:
@@ -119,7 +121,7 @@ def _units(run: _Run) -> None:
 
 
 def _no_home(run: _Run) -> None:
-    del run["home"]
+    del run["marks"]
 
 
 _CHANGES: tuple[tuple[str, Callable[[_Run], None]], ...] = (

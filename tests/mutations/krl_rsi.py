@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tests.mutations.krl import COMMON, Edit, instead, without
+from tests.mutations.run_file import full, short
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -18,10 +19,11 @@ def mutations(files: Mapping[str, str], name: str) -> Iterator[tuple[str, dict[s
             changed = edit(files[file])
             if changed != files[file]:
                 yield label, {**files, file: changed}
-    for label, change in (*_RUN, *(_SERIES if "series" in json.loads(files[f"{name}.json"])["main"] else _MOVES)):
-        run = json.loads(files[f"{name}.json"])
+    text = files[f"{name}.json"]
+    for label, change in (*_RUN, *(_SERIES if "series" in short(json.loads(text))["main"] else _MOVES)):
+        run = short(json.loads(text))
         change(run)
-        yield label, {**files, f"{name}.json": json.dumps(run)}
+        yield label, {**files, f"{name}.json": json.dumps(full(run))}
 
 
 def _swapped(values: list[Any]) -> None:

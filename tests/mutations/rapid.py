@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from tests.mutations.run_file import full, short
+
 Mutation = tuple[str, dict[str, str]]
 
 _MODULE = (
@@ -48,11 +50,11 @@ def mutations(files: Mapping[str, str], name: str) -> Iterator[Mutation]:
     swapped = _swapped_home(module)
     if swapped != module:
         yield "two joints of home swapped", {**files, f"{name}.mod": swapped}
-    for label, change in (*_RUN, *(_SERIES if "series" in json.loads(run)["main"] else _MOVES)):
-        data = json.loads(run)
+    for label, change in (*_RUN, *(_SERIES if "series" in short(json.loads(run))["main"] else _MOVES)):
+        data = short(json.loads(run))
         change(data)
-        if data != json.loads(run):
-            yield label, {**files, f"{name}.json": json.dumps(data)}
+        if data != short(json.loads(run)):
+            yield label, {**files, f"{name}.json": json.dumps(full(data))}
     yield "run cut short", {**files, f"{name}.json": run[: len(run) // 2]}
     yield "run missing", {file: text for file, text in files.items() if file != f"{name}.json"}
 

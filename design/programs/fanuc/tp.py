@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from excitor.design.motion import Trajectory
 from excitor.design.programs.plan import BACK, END, HOLD, MEASURED, OUT, RAMP_IN, RAMP_OUT, SETTLE, WARM_UP, Plan
 from excitor.design.programs.target import CannotDrive, Target, comment, fixed, in_axes, no_go_lines
 from excitor.design.programs.way_points import (
@@ -151,10 +150,10 @@ def _code(plan: Plan, spacing: float, table: list[np.ndarray]) -> Iterator[str]:
         yield from _ride(body, [], table)
     yield from ("WAIT 1.00(sec)", "MESSAGE[START THE RECORDER]", "PAUSE", "!AGAIN: A PAUSE IS LONG")
     yield from (*_full_speed(), *_near(plan, in_axes(plan, TARGET).start, 904), f"{_LOG}=(ON)")
-    if isinstance(plan.body, Trajectory):
+    if plan.body.series is not None:
         yield from _series(plan, speeds, spacing, table)
     else:
-        yield from _rounds(rounds(plan, TARGET, speeds, spacing), plan.body.repeats, table)
+        yield from _rounds(rounds(plan, TARGET, speeds, spacing), plan.body.repeats()[1], table)
     yield from (f"{_LOG}=(OFF)", "WAIT 1.00(sec)", f"{_MARK}={BACK}")
     for body in way(plan, TARGET, speeds, back=True):
         yield from _ride(body, [], table)
@@ -163,7 +162,6 @@ def _code(plan: Plan, spacing: float, table: list[np.ndarray]) -> Iterator[str]:
 
 
 def _series(plan: Plan, speeds: Speeds, spacing: float, table: list[np.ndarray]) -> Iterator[str]:
-    assert isinstance(plan.body, Trajectory)
     e = plan.body.excitation
     into, one, out = series_legs(plan, TARGET, speeds, spacing)
     if e.settle > 0.0:

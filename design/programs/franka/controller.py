@@ -15,7 +15,7 @@ from excitor.design.programs.clients import franka_client
 from excitor.design.programs.clients.franka_client import COLUMNS, Log, Refused, Stopped
 from excitor.design.programs.clients.run_motion import Run
 from excitor.design.programs.plan import StretchName
-from excitor.design.programs.run_json import read_run
+from excitor.design.programs.run_json import read_program
 from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, file_in
 
 CLIENTS = ("franka_client.py", "run_motion.py")
@@ -31,7 +31,7 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
             raise ProgramError(client, None, "is not the client as it is given out; emit the programs again")
     file = f"{name}.json"
     text = file_in(files, file)
-    run = Run(read_run(file, text, longest=machine.longest))
+    run = Run(read_program(file, text, longest=machine.longest))
     robot = FakeRobot(
         machine.axes.tolist(),
         payload=machine.payload,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from excitor.design.programs.krl.text import AFTER_A_STOP, END, RESERVED, Lines, header, pose, preflight, refuse
-from excitor.design.programs.plan import Plan, Stretches, duration, planned
+from excitor.design.programs.plan import Plan, Stretches
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import Target, fixed, in_axes, no_go_lines
 from excitor.robots.arrays import FloatArray
@@ -161,7 +161,7 @@ def _ethernet(plan: Plan) -> list[str]:
 def _reach(plan: Plan) -> tuple[FloatArray, FloatArray]:
     """Range of the axes about home, with a margin, in tenths of a degree."""
     axes = in_axes(plan, TARGET)
-    corners = [planned(axes, name, np.linspace(0.0, duration(axes, name), 4001)) for name in Stretches]
+    corners = [axes.stretch(name).at(np.linspace(0.0, axes.stretch(name).duration, 4001)) for name in Stretches]
     away = np.concatenate(corners) - axes.home
     low, high = away.min(axis=0).clip(max=0.0) - MARGIN, away.max(axis=0).clip(min=0.0) + MARGIN
     return np.floor(10.0 * low) / 10.0, np.ceil(10.0 * high) / 10.0

@@ -4,9 +4,8 @@ import hashlib
 
 import numpy as np
 
-from excitor.design.motion import Trajectory
 from excitor.design.programs.krl.text import AFTER_A_STOP, END, RESERVED, Lines, header, pose, preflight, refuse, way
-from excitor.design.programs.plan import Plan, planned
+from excitor.design.programs.plan import Plan
 from excitor.design.programs.target import Target, fixed, in_axes, rounded, table_times
 from excitor.robots.arrays import FloatArray
 
@@ -99,12 +98,12 @@ def _run(lines: Lines, axes: Plan, spacing: float) -> None:
     """Write the block; the robot stands before and after it, so that settling and holding are plain waits."""
     t = table_times(axes, "main", spacing)
     settle = hold = 0.0
-    if isinstance(axes.body, Trajectory):
+    if axes.body.series is not None:
         settle, hold = axes.body.excitation.settle, axes.body.excitation.hold
         t = t[(t > settle - 1e-9) & (t < t[-1] - hold + 1e-9)]
     if settle > 0.0:
         lines += [f"WAIT SEC {fixed(settle, 6)}"]
-    points = rounded(planned(axes, "main", t), TARGET.decimals)
+    points = rounded(axes.body.at(t), TARGET.decimals)
     lines += ["PTP_SPLINE", f"  SPTP {pose(points[0])}", "  TIME_BLOCK START"]
     for point, share in zip(points[1:], _shares(t), strict=True):
         lines += [f"  SPTP {pose(point)}", f"  TIME_BLOCK PART = {share}"]

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from excitor.design.programs.plan import Move, Plan, StretchName
+from excitor.design.motion import Line
+from excitor.design.programs.plan import Plan, StretchName
 from excitor.design.programs.target import Target, comment, fixed, in_axes, no_go_lines, to_axes
 from excitor.robots.arrays import FloatArray
 
@@ -92,13 +93,11 @@ def refuse(lines: Lines, condition: str, text: str, name: str) -> None:
 
 def way(lines: Lines, plan: Plan, target: Target, stretch: StretchName) -> None:
     """Write the slow moves out or back, each no faster than it was certified."""
-    begin = plan.home if stretch == "out" else plan.start
-    for move in plan.moves(stretch):
-        if not np.array_equal(move.to, begin):
-            speed, acceleration = _percentages(plan, begin, move)
+    for move in plan.stretch(stretch).moves:
+        if not np.array_equal(move.origin, move.goal):
+            speed, acceleration = _percentages(plan, move)
             lines += [f"BAS (#VEL_PTP,{speed})", f"BAS (#ACC_PTP,{acceleration})"]
-            lines += [f"PTP {pose(to_axes(plan.robot, target, move.to))}"]
-        begin = move.to
+            lines += [f"PTP {pose(to_axes(plan.robot, target, move.goal))}"]
 
 
 def pose(axes: FloatArray) -> str:
@@ -106,12 +105,12 @@ def pose(axes: FloatArray) -> str:
     return "{" + ",".join(f"A{k} {fixed(float(x), 6)}" for k, x in enumerate(axes, start=1)) + "}"
 
 
-def _percentages(plan: Plan, begin: FloatArray, move: Move) -> tuple[int, int]:
+def _percentages(plan: Plan, move: Line) -> tuple[int, int]:
     """Choose per cent of speed and acceleration: a move takes no less time, and bends no harder, than planned.
 
     All axes travel together: the one with the longest way for its limit sets the pace. Limits are the robot file's.
     """
-    limits, way = plan.robot.limits, np.abs(move.to - begin)
+    limits, way = plan.robot.limits, np.abs(move.goal - move.origin)
     speed = float(np.max(way / limits.velocity)) / move.duration  # a robot that runs at this share takes the time
     bend = (_BEND if move.blend == 0.0 else _PEAK) / move.duration**2
     if move.blend > 0.0:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from excitor.design.programs.plan import Plan, Stretches, duration, planned
+from excitor.design.programs.plan import Plan, Stretches
 from excitor.design.programs.rapid.text import (
     AFTER_A_STOP,
     DECIMALS,
@@ -128,8 +128,8 @@ def _speeds(axes: Plan) -> tuple[float, float]:
     pause = np.zeros((round(1.0 / _STEP), len(axes.home)))
     rates: list[FloatArray] = [pause]
     for name in Stretches:
-        t = np.arange(round(duration(axes, name) / _STEP) + 1) * _STEP
-        rates += [planned(axes, name, t, 1), pause]
+        t = np.arange(round(axes.stretch(name).duration / _STEP) + 1) * _STEP
+        rates += [axes.stretch(name).at(t, 1), pause]
     speed = np.abs(np.concatenate(rates)).max(axis=1)
     moving = np.concatenate([[-1], np.flatnonzero(speed > _CREEP), [len(speed)]])
     return float(speed.max()), float(np.diff(moving).max() * _STEP)

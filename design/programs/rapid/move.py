@@ -3,11 +3,10 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from excitor.design.motion import Trajectory
+from excitor.design.motion import Line
 from excitor.design.programs.plan import (
     BACK,
     END,
@@ -18,11 +17,7 @@ from excitor.design.programs.plan import (
     RAMP_OUT,
     SETTLE,
     WARM_UP,
-    Move,
     Plan,
-    Rounds,
-    moved,
-    planned,
 )
 from excitor.design.programs.rapid.text import (
     AFTER_A_STOP,
@@ -111,7 +106,7 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
 
 
 def _module(plan: Plan, axes: Plan, name: str, spacing: float) -> Iterator[str]:
-    tables, body = _series(axes, spacing) if isinstance(axes.body, Trajectory) else _rounds(axes, axes.body, spacing)
+    tables, body = _rounds(axes, spacing) if axes.body.series is None else _series(axes, spacing)
     yield f"MODULE {name}"
     yield from header(plan, TARGET)
     yield from declarations(axes)
@@ -123,14 +118,14 @@ def _module(plan: Plan, axes: Plan, name: str, spacing: float) -> Iterator[str]:
     yield f"    PROC {name}{ENTRY}()"
     yield from preflight(axes, "exHome")
     yield from _mark(str(OUT))
-    yield from _way(axes.out)
+    yield from _way(axes.out.moves)
     yield f"        WaitTime \\InPos, {_REST:g};"
     yield "        SetDO ex_log, 1;"
     yield from body
     yield "        SetDO ex_log, 0;"
     yield f"        WaitTime \\InPos, {_REST:g};"
     yield from _mark(str(BACK))
-    yield from _way(axes.back)
+    yield from _way(axes.back.moves)
     yield "        WaitRob \\ZeroSpeed;"
     yield from _mark(str(END))
     yield "        EXIT;"
@@ -139,9 +134,9 @@ def _module(plan: Plan, axes: Plan, name: str, spacing: float) -> Iterator[str]:
     yield "ENDMODULE"
 
 
-def _way(moves: Sequence[Move]) -> Iterator[str]:
+def _way(moves: Sequence[Line]) -> Iterator[str]:
     for move in moves:
-        yield _move(jointtarget(move.to), move.duration, "fine")
+        yield _move(jointtarget(move.goal), move.duration, "fine")
 
 
 def _move(pose: str, seconds: float, zone: str, indent: int = 8) -> str:
@@ -182,14 +177,13 @@ def _pose(table: _Table, index: str) -> str:
 
 
 def _series(axes: Plan, spacing: float) -> tuple[list[_Table], list[str]]:
-    assert isinstance(axes.body, Trajectory)
     x = axes.body.excitation
     full = x.settle + x.ramp
 
     def table(name: str, start: float, span: float, ends: bool = False) -> _Table:
         n = max(1, math.ceil(span / spacing - 1e-9))
         t = start + span / n * np.arange(1, n + 1)
-        return _Table(name, planned(axes, "main", t), span / n, ends)
+        return _Table(name, axes.body.at(t), span / n, ends)
 
     ramp_in = table("exIn", x.settle, x.ramp)
     period = table("exPeriod", full, x.period)
@@ -208,20 +202,20 @@ def _wait(seconds: float, indent: int = 8) -> list[str]:
     return [f"{' ' * indent}WaitTime \\InPos, {precise(seconds, 9)};"] if seconds > 0.0 else []
 
 
-def _rounds(axes: Plan, rounds: Rounds, spacing: float) -> tuple[list[_Table], list[str]]:
-    poses = [axes.start, *(move.to for move in rounds.moves)]
-    each = sum(move.measured for move in rounds.moves)
+def _rounds(axes: Plan, spacing: float) -> tuple[list[_Table], list[str]]:
+    moves, repeats = axes.body.repeats()
+    each = sum(move.measured for move in moves)
     tables: list[_Table] = []
-    body = [f"        FOR k FROM 1 TO {rounds.repeats} DO"]
+    body = [f"        FOR k FROM 1 TO {repeats} DO"]
     count = 0
-    for move, (begin, end) in zip(rounds.moves, pairwise(poses), strict=True):
+    for move in moves:
         count += move.measured
         body += _mark(f"{MEASURED - each + count} + {each} * k" if move.measured else str(SETTLE), 12)
-        if np.array_equal(begin, end):
+        if np.array_equal(move.origin, move.goal):
             body += _wait(move.duration, 12)
             continue
         n = max(1, math.ceil(move.duration / spacing - 1e-9))
         t = move.duration / n * np.arange(1, n + 1)
-        tables.append(_Table(f"exMove{len(tables) + 1}_", moved(begin, (move,), t), move.duration / n, ends=True))
+        tables.append(_Table(f"exMove{len(tables) + 1}_", move.at(t), move.duration / n, ends=True))
         body += _passed(tables[-1], 12)
     return tables, [*body, "        ENDFOR"]

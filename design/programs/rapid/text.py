@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from excitor.design.motion import Trajectory
-from excitor.design.programs.plan import Plan, Stretches, duration
+from excitor.design.programs.plan import Plan, Stretches
 from excitor.design.programs.target import Target, axes_of, comment, fixed, no_go_lines, precise
 from excitor.robots.arrays import FloatArray
 
@@ -68,13 +67,13 @@ def jointtarget(axes: FloatArray) -> str:
 
 def header(plan: Plan, target: Target) -> list[str]:
     """Write comments that describe a module."""
-    body = plan.body
+    series = plan.body.series
     kind = (
-        f"a series of period {body.excitation.period:g} s, {body.excitation.measured} periods measured"
-        if isinstance(body, Trajectory)
-        else f"slow moves, made {body.repeats} times"
+        f"slow moves, made {plan.body.repeats()[1]} times"
+        if series is None
+        else f"a series of period {series.period:g} s, {series.periods} periods measured"
     )
-    seconds = ", ".join(f"{name} {duration(plan, name):g} s" for name in Stretches)
+    seconds = ", ".join(f"{name} {plan.stretch(name).duration:g} s" for name in Stretches)
     said = [f"campaign {comment(plan.campaign)}, run {comment(plan.run)}, robot {comment(plan.robot.name)}"]
     said += [f"{kind}; {seconds}", f"axes: {', '.join(comment(name) for name in axes_of(plan.robot, target).names)}"]
     if plan.dry:

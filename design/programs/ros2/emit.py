@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 
-from excitor.design.motion import Trajectory
-from excitor.design.programs.plan import Move, Plan, Stretches, StretchName, duration, marks, planned
+from excitor.design.motion import Line
+from excitor.design.programs.plan import Plan, Stretches, StretchName, marks
 from excitor.design.programs.target import (
     CannotDrive,
     Target,
@@ -78,6 +78,7 @@ GOAL = (np.radians(0.5), 1e-3)
 GOAL_TIME = 2.0  # s that the controller may take longer to arrive
 
 _PER_CYCLE, _PER_RAMP, _PER_MOVE, _PER_BLEND = 20, 40, 24, 20  # points, where 0.1 s would be coarser
+MESSAGE = "trajectory_msgs/msg/JointTrajectory"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_/.-]*")
 
 
@@ -87,7 +88,7 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     files: dict[str, str] = {}
     stretches: list[dict[str, object]] = []
     for stretch in Stretches:
-        if duration(plan, stretch) > 0.0:
+        if plan.stretch(stretch).duration > 0.0:
             points = _points(plan, stretch, spacing or fitting_spacing(plan, stretch))
             yaml, table = f"{name}_{stretch}.yaml", f"{name}_{stretch}.json"
             files[yaml] = _yaml(plan, stretch, joints, points)
@@ -99,7 +100,7 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
                     "sha256": hashlib.sha256(files[table].encode()).hexdigest(),
                     "yaml": yaml,
                     "points": len(points),
-                    "duration": float(duration(plan, stretch)),
+                    "duration": float(plan.stretch(stretch).duration),
                 }
             )
     files[f"{name}.json"] = json.dumps(_program(plan, joints, stretches), indent=1, allow_nan=False) + "\n"
@@ -109,17 +110,17 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
 def fitting_spacing(plan: Plan, stretch: StretchName) -> float:
     """Choose the time between points: 0.1 s, or less where a quintic could not follow the motion."""
     needs = [TARGET.spacing or 0.1]
-    if stretch == "main" and isinstance(plan.body, Trajectory):
-        excitation = plan.body.excitation
-        needs.append(excitation.period / (_PER_CYCLE * excitation.harmonics[-1]))
-        if excitation.ramp > 0.0:
-            needs.append(excitation.ramp / _PER_RAMP)
+    series = plan.stretch(stretch).series
+    if series is not None:
+        needs.append(series.period / (_PER_CYCLE * series.harmonics[-1]))
+        if plan.body.excitation.ramp > 0.0:
+            needs.append(plan.body.excitation.ramp / _PER_RAMP)
     else:
-        needs += [_need(move) for move in plan.moves(stretch)]
+        needs += [_need(move) for move in plan.stretch(stretch).moves]
     return min(needs)
 
 
-def _need(move: Move) -> float:
+def _need(move: Line) -> float:
     return move.blend / _PER_BLEND if move.blend > 0.0 else move.duration / _PER_MOVE
 
 
@@ -138,7 +139,7 @@ def _points(plan: Plan, stretch: StretchName, spacing: float) -> list[str]:
     """Write the points of a segment; times are rounded first, so that the written values hold at them."""
     nanoseconds = np.round(1e9 * table_times(plan, stretch, spacing)[1:]).astype(np.int64)
     t = 1e-9 * nanoseconds
-    values = [to_axes(plan.robot, TARGET, planned(plan, stretch, t, order), order) for order in range(3)]
+    values = [to_axes(plan.robot, TARGET, plan.stretch(stretch).at(t, order), order) for order in range(3)]
     values[1][-1] = values[2][-1] = 0.0
     return [_point(int(n), *rows) for n, *rows in zip(nanoseconds, *values, strict=True)]
 
@@ -161,7 +162,7 @@ def _number(value: float) -> str:
 def _yaml(plan: Plan, stretch: StretchName, joints: list[str], points: list[str]) -> str:
     heads = [
         f"# Excitor: {stretch} of run {comment(plan.run)}, campaign {comment(plan.campaign)}",
-        f"# {duration(plan, stretch):.12g} s, {len(points)} points, rad and m; trajectory_msgs/msg/JointTrajectory",
+        f"# {plan.stretch(stretch).duration:.12g} s, {len(points)} points, rad and m; {MESSAGE}",
         *no_go_lines(plan, "# "),
         *(["# DRY RUN: the run at 15 % amplitude"] if plan.dry else []),
         'header: {stamp: {sec: 0, nanosec: 0}, frame_id: ""}',

@@ -5,7 +5,7 @@ Moves are evaluated by their share of the way, the series by one sine and one co
 
 import numpy as np
 
-from excitor.design.motion import Trajectory
+from excitor.design.motion import Excitation, Line, Move, Series
 from excitor.design.programs.plan import (
     BACK,
     END,
@@ -16,7 +16,6 @@ from excitor.design.programs.plan import (
     RAMP_OUT,
     SETTLE,
     WARM_UP,
-    Move,
     Plan,
 )
 from excitor.design.programs.target import Target, in_axes, precise
@@ -83,7 +82,7 @@ def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
 
 def _block(plan: Plan, name: str) -> list[str]:
     step = plan.sample_time
-    moves, spans = all_moves(plan, Move(plan.home, round(max(CATCH_UP / step, 1.0)) * step))
+    moves, spans = all_moves(plan, Move(plan.home, plan.home, round(max(CATCH_UP / step, 1.0)) * step, name="way"))
     return [
         f"FUNCTION_BLOCK FB_{name}",
         *text.interface(plan),
@@ -104,8 +103,8 @@ def _block(plan: Plan, name: str) -> list[str]:
     ]
 
 
-def _constants(plan: Plan, moves: list[Move]) -> list[str]:
-    step, series = plan.sample_time, plan.body if isinstance(plan.body, Trajectory) else None
+def _constants(plan: Plan, moves: list[Line]) -> list[str]:
+    step, series = plan.sample_time, plan.body.series
     return [
         "VAR CONSTANT",
         f"  fTick : LREAL := {precise(step, 15)};  (* s, cycle of the task *)",
@@ -115,7 +114,7 @@ def _constants(plan: Plan, moves: list[Move]) -> list[str]:
         *text.reals("aHome", plan.home, "where the run begins and ends"),
         *text.reals("aNear", text.near(plan), "how far from home the start may be"),
         *move_constants(moves, step, series is None),
-        *(series_constants(series, step) if series is not None else []),
+        *(series_constants(series, plan.body.excitation) if series is not None else []),
         "END_VAR",
     ]
 
@@ -123,8 +122,8 @@ def _constants(plan: Plan, moves: list[Move]) -> list[str]:
 def _variables(plan: Plan) -> list[str]:
     n = plan.robot.n_joints
     series = []
-    if isinstance(plan.body, Trajectory):
-        top, waves = plan.body.excitation.harmonics[-1], len(plan.body.excitation.harmonics)
+    if plan.body.series is not None:
+        top, waves = plan.body.series.harmonics[-1], len(plan.body.series.harmonics)
         series = [
             "  iPart, iWave, nPhase : DINT;",
             "  fAngle, fSum, fSum1, fSum2 : LREAL;",
@@ -176,12 +175,12 @@ def _cycle_check() -> list[str]:
 
 
 def _states(plan: Plan, spans: dict[str, tuple[int, int]]) -> list[str]:
-    out, back = (30 if plan.out else 40), (70 if plan.back else 80)
+    out, back = (30 if plan.out.duration else 40), (70 if plan.back.duration else 80)
     ways = [("20: (* to home exactly *)", "home", out)]
-    if plan.out:
+    if plan.out.duration:
         ways.append(("30: (* to the start *)", "out", 40))
     before = [line for label, name, nxt in ways for line in (label, *way_state(plan, name, spans[name], nxt))]
-    after = ["70: (* home again *)", *way_state(plan, "back", spans["back"], 80)] if plan.back else []
+    after = ["70: (* home again *)", *way_state(plan, "back", spans["back"], 80)] if plan.back.duration else []
     return [
         "CASE nState OF",
         *_enabling(plan),
@@ -313,11 +312,11 @@ def _feeding(plan: Plan) -> list[str]:
 
 def _advance(plan: Plan, spans: dict[str, tuple[int, int]]) -> list[str]:
     """Count the cycles of a state; the next one begins where this one has ended."""
-    series = isinstance(plan.body, Trajectory)
+    series = plan.body.series is not None
     begin_main = ["    nCount := 0;", f"    nPeriod := {0 if series else 1};", *(["    iPart := 1;"] if series else [])]
-    begins = [("30", spans["out"][0])] if plan.out else []
+    begins = [("30", spans["out"][0])] if plan.out.duration else []
     begins += [("50", spans["main"][0])] if not series else []
-    begins += [("70", spans["back"][0])] if plan.back else []
+    begins += [("70", spans["back"][0])] if plan.back.duration else []
     starts = [f"  IF nState = {state} THEN iMove := {move}; END_IF;" for state, move in begins]
     return [
         "IF bOver AND NOT bSlow OR bOver AND nState = 80 THEN",
@@ -451,33 +450,34 @@ IF bSeries THEN
 END_IF;"""
 
 
-def all_moves(plan: Plan, catch_up: Move) -> tuple[list[Move], dict[str, tuple[int, int]]]:
+def all_moves(plan: Plan, catch_up: Move) -> tuple[list[Line], dict[str, tuple[int, int]]]:
     """List the moves of a program, and the first and last of each segment; a move to home comes first."""
-    body = () if isinstance(plan.body, Trajectory) else plan.body.moves
-    moves = [catch_up, *plan.out, *body, *plan.back]
-    edges = np.cumsum([0, 1, len(plan.out), len(body), len(plan.back)])
+    body = plan.body.repeats()[0] if plan.body.series is None else ()
+    parts: tuple[tuple[Line, ...], ...] = ((catch_up,), plan.out.moves, body, plan.back.moves)
+    moves = [move for part in parts for move in part]
+    edges = np.cumsum([0, *map(len, parts)])
     names = ("home", "out", "main", "back")
     return moves, {name: (int(edges[k]) + 1, int(edges[k + 1])) for k, name in enumerate(names)}
 
 
-def move_constants(moves: list[Move], step: float, measured: bool) -> list[str]:
+def move_constants(moves: list[Line], step: float, measured: bool) -> list[str]:
     """Declare the moves' goals, steps and blends."""
     return [
-        *reals("aTo 2", np.array([move.to for move in moves]), "where each move leads"),
+        *reals("aTo 2", np.array([move.goal for move in moves]), "where each move leads"),
         *constants("aSteps", "DINT", [[round(move.duration / step) for move in moves]], "cycles that it takes"),
         *reals("aBlend", np.array([move.blend for move in moves]), "s of speeding up and slowing down; 0: none"),
         *(constants("aMeasured", "BOOL", [[str(m.measured).upper() for m in moves]]) if measured else []),
     ]
 
 
-def series_constants(trajectory: Trajectory, step: float) -> list[str]:
+def series_constants(series: Series, excitation: Excitation) -> list[str]:
     """Declare the series: centre, coefficients, harmonics, and the parts of the run that take time."""
-    excitation = trajectory.excitation
-    n, waves = trajectory.sines.shape
-    pairs = np.stack([trajectory.sines, trajectory.cosines], axis=2).reshape(n, 2 * waves)
+    step = excitation.sample_time
+    n, waves = series.sines.shape
+    pairs = np.stack([series.sines, series.cosines], axis=2).reshape(n, 2 * waves)
     ramp, period = round(excitation.ramp / step), round(excitation.period / step)
     rates = np.array(excitation.harmonics) * excitation.omega
-    parts = [row for row in _parts(trajectory, step) if row[1] > 0]
+    parts = [row for row in _parts(excitation) if row[1] > 0]
     return [
         f"  fOmega : LREAL := {precise(excitation.omega)};  (* rad/s of the first harmonic *)",
         f"  nPeriodSteps : DINT := {period};",
@@ -492,13 +492,13 @@ def series_constants(trajectory: Trajectory, step: float) -> list[str]:
         *constants("aHarmonic", "DINT", [list(excitation.harmonics)]),
         *reals("aRate", rates, "rad/s of each harmonic"),
         *reals("aFall", -rates, "the same, negative: cosines fall"),
-        *reals("aCenter", trajectory.center),
+        *reals("aCenter", series.center),
         *reals("aCoefficient 2", pairs, "each axis: sine and cosine of each harmonic"),
     ]
 
 
-def _parts(trajectory: Trajectory, step: float) -> list[tuple[int, int, int]]:
-    excitation = trajectory.excitation
+def _parts(excitation: Excitation) -> list[tuple[int, int, int]]:
+    step = excitation.sample_time
     settle, ramp, hold = (round(x / step) for x in (excitation.settle, excitation.ramp, excitation.hold))
     period = round(excitation.period / step)
     return [(1, settle, SETTLE), (2, ramp, RAMP_IN), (3, period, 0), (4, ramp, RAMP_OUT), (1, hold, HOLD)]
@@ -506,12 +506,13 @@ def _parts(trajectory: Trajectory, step: float) -> list[tuple[int, int, int]]:
 
 def main_state(plan: Plan, span: tuple[int, int], next_state: int) -> list[str]:
     """Write the state of the run itself: which part or move, its mark, and when it is over."""
-    if isinstance(plan.body, Trajectory):
+    if plan.body.series is not None:
         return _series_state(next_state)
+    repeats = plan.body.repeats()[1]
     first, last = span
     return [
         "  bMove := TRUE;",
-        f"  IF nStep = aSteps[iMove] AND (iMove < {last} OR nPeriod < {plan.body.repeats}) AND NOT bSlow THEN",
+        f"  IF nStep = aSteps[iMove] AND (iMove < {last} OR nPeriod < {repeats}) AND NOT bSlow THEN",
         *_next_from(plan, 4),
         "    iMove := iMove + 1;",
         f"    IF iMove > {last} THEN",
@@ -527,7 +528,7 @@ def main_state(plan: Plan, span: tuple[int, int], next_state: int) -> list[str]:
         f"      nMark := {MEASURED} + nCount;",
         "    END_IF;",
         "  END_IF;",
-        f"  bOver := nStep = aSteps[iMove] AND iMove = {last} AND nPeriod = {plan.body.repeats};",
+        f"  bOver := nStep = aSteps[iMove] AND iMove = {last} AND nPeriod = {repeats};",
         f"  nNext := {next_state};",
     ]
 
@@ -587,7 +588,7 @@ def evaluation(plan: Plan) -> list[str]:
     """Write the statements that compute positions, velocities and accelerations."""
     n = plan.robot.n_joints
     parts = [MOVE.format(n=n)]
-    if isinstance(plan.body, Trajectory):
-        harmonics = plan.body.excitation.harmonics
+    if plan.body.series is not None:
+        harmonics = plan.body.series.harmonics
         parts.append(SERIES.format(n=n, top=harmonics[-1], waves=len(harmonics), double=2 * len(harmonics)))
     return [line for part in parts for line in part.split("\n")]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from excitor.design.programs.plan import Plan, duration
+from excitor.design.programs.plan import Plan
 from excitor.design.programs.target import Target, axes_of, comment, no_go_lines, precise
 from excitor.robots.arrays import FloatArray
 
@@ -40,8 +40,8 @@ def header(plan: Plan, target: Target) -> list[str]:
         f"Campaign {comment(plan.campaign)}, run {comment(plan.run)}, robot {comment(robot.name)}.",
         *dry,
         f"Axes in this order: {names}. Scaled in {', '.join(sorted(set(unit_names(plan))))}.",
-        f"Takes {duration(plan, 'out'):g} s to the start, {duration(plan, 'main'):g} s there, "
-        f"{duration(plan, 'back'):g} s back, and rests between.",
+        f"Takes {plan.out.duration:g} s to the start, {plan.body.duration:g} s there, "
+        f"{plan.back.duration:g} s back, and rests between.",
     ]
     return [f"(* {line} *)" for line in lines]
 

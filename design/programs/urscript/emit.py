@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from excitor.design.motion import Trajectory
+from excitor.design.motion import Excitation, Line, Series
 from excitor.design.programs.plan import (
     BACK,
     END,
@@ -15,11 +15,8 @@ from excitor.design.programs.plan import (
     RAMP_OUT,
     SETTLE,
     WARM_UP,
-    Move,
     Plan,
     Stretches,
-    duration,
-    planned,
 )
 from excitor.design.programs.target import CannotDrive, Target, comment, fitting_steps, fixed, in_axes, no_go_lines
 from excitor.robots.arrays import FloatArray
@@ -96,7 +93,7 @@ TARGET = Target(
 def emit(plan: Plan, name: str, spacing: float | None) -> dict[str, str]:
     """Write the script; `spacing` is not used, as there is no table."""
     axes = in_axes(plan, TARGET)
-    written = len(axes.out) * 2 + (0 if isinstance(axes.body, Trajectory) else len(axes.body.moves))
+    written = len(axes.out.moves) * 2 + len(_round(axes)[0])
     if written > MOST_MOVES:
         raise CannotDrive(
             f"urscript: run {plan.run!r} consists of {written} moves, a script holds {MOST_MOVES}; split the run"
@@ -118,8 +115,8 @@ def _header(plan: Plan) -> list[str]:
 
 def deceleration(axes: Plan) -> float:
     """Choose the deceleration of a stop, rad/s2: the motion's own peak, so that a stop leaves the path by little."""
-    spans = [(name, np.linspace(0.0, duration(axes, name), 10_000)) for name in Stretches]
-    peak = max(float(np.abs(planned(axes, name, t, 2)).max()) for name, t in spans)
+    spans = [(name, np.linspace(0.0, axes.stretch(name).duration, 10_000)) for name in Stretches]
+    peak = max(float(np.abs(axes.stretch(name).at(t, 2)).max()) for name, t in spans)
     return float(np.clip(np.ceil(10.0 * peak) / 10.0, *BRAKING))
 
 
@@ -140,7 +137,7 @@ def _preflight(axes: Plan, unit: float) -> list[str]:
         "global ex_q = get_actual_joint_positions()",
         *_functions(deceleration(axes)),
         *_profiles(axes),
-        *(_wave(axes.body) if isinstance(axes.body, Trajectory) else []),
+        *(_wave(axes.body.series) if axes.body.series is not None else []),
         f"ex_h = {_list(axes.home)}",
         "ex_mark(0)",
         f"ex_u = {unit} / ex_dt",
@@ -220,8 +217,12 @@ _RIDE = [
 
 
 def _blends(axes: Plan) -> bool:
-    moves = axes.out if isinstance(axes.body, Trajectory) else (*axes.out, *axes.body.moves)
-    return any(move.blend > 0.0 for move in moves)
+    return any(move.blend > 0.0 for move in (*axes.out.moves, *_round(axes)[0]))
+
+
+def _round(axes: Plan) -> tuple[tuple[Line, ...], int]:
+    """Return the moves of one round, and their number of rounds; none of a series."""
+    return axes.body.repeats() if axes.body.series is None else ((), 1)
 
 
 def _no_blend(axes: Plan) -> str:
@@ -254,11 +255,10 @@ def _profiles(axes: Plan) -> list[str]:
     ]
 
 
-def _wave(body: Trajectory) -> list[str]:
+def _wave(body: Series) -> list[str]:
     """Write the series: steps from `ex_i` to `ex_m`, the envelope rises (ex_g > 0), falls (ex_g < 0) or stays at 1."""
-    excitation = body.excitation
-    used = [k for k, a in enumerate(excitation.harmonics) if _is_written(body.sines[:, k], body.cosines[:, k])]
-    highest = max((excitation.harmonics[k] for k in used), default=0)
+    used = [k for k, a in enumerate(body.harmonics) if _is_written(body.sines[:, k], body.cosines[:, k])]
+    highest = max((body.harmonics[k] for k in used), default=0)
     recurrence = [
         line
         for k in range(2, highest + 1)
@@ -268,7 +268,7 @@ def _wave(body: Trajectory) -> list[str]:
         )
     ]
     return [
-        f"global ex_p = ex_steps({_real(excitation.period)})",
+        f"global ex_p = ex_steps({_real(body.period)})",
         "global ex_w = 6.283185307179586 / ex_p",
         "def ex_wave(ex_i, ex_m, ex_g):",
         " while ex_i < ex_m:",
@@ -296,10 +296,10 @@ def _is_written(*coefficients: FloatArray) -> bool:
     return any(_real(x) != "0.0" for values in coefficients for x in values)
 
 
-def _joint(body: Trajectory, j: int, used: Iterable[int]) -> str:
+def _joint(body: Series, j: int, used: Iterable[int]) -> str:
     terms = ""
     for k in used:
-        harmonic = body.excitation.harmonics[k]
+        harmonic = body.harmonics[k]
         for wave, value in (("s", body.sines[j, k]), ("c", body.cosines[j, k])):
             text = _real(abs(value))
             if text != "0.0":
@@ -309,9 +309,9 @@ def _joint(body: Trajectory, j: int, used: Iterable[int]) -> str:
 
 
 def _phases(axes: Plan) -> list[str]:
-    out = [_move(axes, move) for move in axes.out]
-    back = [_move(axes, move) for move in axes.back]
-    main = _series(axes.body) if isinstance(axes.body, Trajectory) else _rounds(axes)
+    out = [_move(axes, move) for move in axes.out.moves]
+    back = [_move(axes, move) for move in axes.back.moves]
+    main = _rounds(axes) if axes.body.series is None else _series(axes.body.excitation)
     return [
         *([f"ex_mark({OUT})", *out, "ex_mark(0)"] if out else []),
         "ex_rest(1.0)",
@@ -327,14 +327,13 @@ def _phases(axes: Plan) -> list[str]:
     ]
 
 
-def _move(axes: Plan, move: Move) -> str:
+def _move(axes: Plan, move: Line) -> str:
     blend = f", {_real(move.blend)}" if _blends(axes) else ""
-    to = "ex_h" if np.array_equal(move.to, axes.home) else _list(move.to)
+    to = "ex_h" if np.array_equal(move.goal, axes.home) else _list(move.goal)
     return f"ex_move({to}, {_real(move.duration)}{blend})"
 
 
-def _series(body: Trajectory) -> list[str]:
-    e = body.excitation
+def _series(e: Excitation) -> list[str]:
     ramp = f"ex_steps({_real(e.ramp)})"
     return [
         *([f"ex_mark({SETTLE})", f"ex_rest({_real(e.settle)})"] if e.settle > 0.0 else []),
@@ -347,15 +346,15 @@ def _series(body: Trajectory) -> list[str]:
 
 
 def _rounds(axes: Plan) -> list[str]:
-    assert not isinstance(axes.body, Trajectory)
     lines: list[str] = []
-    for move in axes.body.moves:
+    moves, repeats = _round(axes)
+    for move in moves:
         if move.measured:
             lines += [" ex_k = ex_k + 1", f" ex_mark({MEASURED} + ex_k)"]
         else:
             lines.append(f" ex_mark({SETTLE})")
         lines.append(" " + _move(axes, move))
-    return ["ex_k = 0", "ex_j = 0", f"while ex_j < {axes.body.repeats}:", " ex_j = ex_j + 1", *lines, "end"]
+    return ["ex_k = 0", "ex_j = 0", f"while ex_j < {repeats}:", " ex_j = ex_j + 1", *lines, "end"]
 
 
 def _indented(lines: Iterable[str]) -> list[str]:

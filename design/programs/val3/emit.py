@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from excitor.design.motion import Trajectory
 from excitor.design.programs.plan import BACK, END, HOLD, MEASURED, OUT, RAMP_IN, RAMP_OUT, SETTLE, WARM_UP, Plan
 from excitor.design.programs.target import Target, comment, fixed, in_axes, no_go_lines
 from excitor.design.programs.way_points import (
@@ -121,10 +120,10 @@ def _start(plan: Plan, speeds: Speeds, spacing: float, table: _Table) -> Iterato
         yield from _ride(body, "", table)
     yield from ("// start the logger", "delay(1)", *_ask("Start the recorder, then press a key"))
     yield from ("// again: it may have taken long", *_full_speed(), "nLog=1")
-    if isinstance(plan.body, Trajectory):
+    if plan.body.series is not None:
         yield from _series(plan, speeds, spacing, table)
     else:
-        yield from _rounds(rounds(plan, TARGET, speeds, spacing), plan.body.repeats, table)
+        yield from _rounds(rounds(plan, TARGET, speeds, spacing), plan.body.repeats()[1], table)
     yield from ("// stop the logger", "nLog=0", "delay(1)", f"nMark={BACK}")
     for body in way(plan, TARGET, speeds, back=True):
         yield from _ride(body, "", table)
@@ -165,7 +164,6 @@ def _ask(question: str) -> Iterator[str]:
 
 
 def _series(plan: Plan, speeds: Speeds, spacing: float, table: _Table) -> Iterator[str]:
-    assert isinstance(plan.body, Trajectory)
     e = plan.body.excitation
     into, one, out = series_legs(plan, TARGET, speeds, spacing)
     if e.settle > 0.0:

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from excitor.design.motion import Excitation, Trajectory
-from excitor.design.programs.plan import Move, Plan, Rounds
+from excitor.design.motion import Excitation, periodic_run
+from excitor.design.programs.plan import Plan
 from excitor.robots.load import load
+from tests.plans import lines
 
 SLIDER = """name = "gantry"
 [[joint]]
@@ -47,24 +48,22 @@ def make_plan(
     home = center + 0.1 * random.uniform(-1, 1, n) * (high - low)
     home = home if way else center
     via = [home + (center - home) * (k + 1) / way + (0.05 if k + 1 < way else 0.0) for k in range(way)]
-    out = tuple(Move(to, round((2.0 + 0.4 * k) / step) * step) for k, to in enumerate(via))
+    out = [(to, round((2.0 + 0.4 * k) / step) * step) for k, to in enumerate(via)]
     if moves:
         knots = [center + 0.1 * random.uniform(-1, 1, n) for _ in range(3)]
-        body = Rounds(
-            (
-                Move(knots[0], 1.6, 0.4),
-                Move(knots[0], 1.2, 0.4, measured=True),
-                Move(knots[1], 2.0, 0.6, measured=True),
-                Move(knots[2], 1.6, 0.8),
-                Move(center, 1.6, 0.4),
-            ),
-            2,
-        )
+        once = [
+            (knots[0], 1.6, 0.4),
+            (knots[0], 1.2, 0.4, True),
+            (knots[1], 2.0, 0.6, True),
+            (knots[2], 1.6, 0.8),
+            (center, 1.6, 0.4),
+        ]
+        body = lines(robot.joint_names, step, center, *once, *once)
     else:
         excitation = Excitation(
             period, step, tuple(harmonics), np.ones(n, dtype=bool), ramp=ramp, settle=1.0, hold=1.0, warm_up=warm_up,
             measured=measured,
         )  # fmt: skip
         a, b = swing * random.normal(size=(2, n, len(harmonics))) / np.arange(1, len(harmonics) + 1)
-        body = Trajectory(excitation, center, a, b)
-    return Plan(campaign, run, "identify", robot, home, out, body, step, payload)
+        body = periodic_run(excitation, center, a, b, robot.joint_names)
+    return Plan(campaign, run, "identify", robot, lines(robot.joint_names, step, home, *out), body, payload)

@@ -19,7 +19,6 @@ from excitor.design.programs.clients import egm_client
 from excitor.design.programs.clients.egm_client import ALIGN, REST, STEP, EgmClient, write_log
 from excitor.design.programs.clients.egm_packets import Robot, command, fields
 from excitor.design.programs.clients.run_motion import Run
-from excitor.design.programs.plan import duration, planned
 from excitor.design.programs.rapid.egm import TARGET
 from excitor.design.programs.rapid.egm_controller import FIRST_PACKET, FakeController, robot_message, sensor_message
 from excitor.design.programs.run_json import run_json
@@ -187,12 +186,12 @@ def test_packets_cut_or_changed_at_random_neither_raise_nor_lose_the_log(plan, t
 def test_every_answer_follows_the_controllers_packets(plan):
     client, axes = client_of(plan), in_axes(plan, TARGET)
     answers = stream(client, home(plan), range(3400))
-    begun = {"out": ALIGN, "main": ALIGN + duration(plan, "out") + REST}
-    begun["back"] = begun["main"] + duration(plan, "main") + REST
+    begun = {"out": ALIGN, "main": ALIGN + plan.out.duration + REST}
+    begun["back"] = begun["main"] + plan.body.duration + REST
     for name, start in begun.items():
-        n = np.arange(round(duration(plan, name) / STEP) + 1)
+        n = np.arange(round(plan.stretch(name).duration / STEP) + 1)
         found = np.array([joints(answers[int(k) + round(start / STEP)]) for k in n])
-        assert found == pytest.approx(planned(axes, name, n * STEP), abs=1e-9), name
+        assert found == pytest.approx(axes.stretch(name).at(n * STEP), abs=1e-9), name
     assert joints(answers[0]) == pytest.approx(home(plan))
     assert joints(answers[3399]) == pytest.approx(home(plan))
     assert client.state == "done"
@@ -368,10 +367,10 @@ def test_counters_begin_again_at_0(plan):
 
 def test_a_run_that_jumps_is_refused(plan):
     data = json.loads(run_json(plan, TARGET))
-    data["back"][-1]["to"][0] += 1.0
+    data["back"]["segments"][-1]["to"][0] += 1.0
     with pytest.raises(ValueError, match="jumps"):
         EgmClient(Run(data))
-    data["out"][0]["duration"] += 0.001
+    data["out"]["segments"][0]["duration"] += 0.001
     with pytest.raises(ValueError, match="no whole number of steps"):
         EgmClient(Run(data))
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from excitor.design.constraints.constraints import Constraints
-from excitor.design.motion import period_grid, scaled, steady
 from excitor.design.programs.interpolate import alike, executed, looked_at, part_of, spacing_for
-from excitor.design.programs.plan import Stretches, duration, planned
+from excitor.design.programs.plan import Stretches
 from excitor.design.programs.target import Execution, Stretch, Target, rounded, table_times, to_axes
 from excitor.robots.base import base_parameters
 from excitor.robots.cell import Scene, Shape, Zone, clearances, tool_speeds
@@ -31,16 +30,20 @@ def played(plan, kind, *, step=0.004, spacing=0.05, noise=0.0, target=None):
     target = target or TARGETS[kind]
     made = []
     for name in Stretches:
-        if duration(plan, name) == 0.0:
+        if plan.stretch(name).duration == 0.0:
             continue
         commands = kind == "commands"
-        t = np.arange(round(duration(plan, name) / step) + 1) * step if commands else table_times(plan, name, spacing)
-        axes, *rates = (to_axes(plan.robot, target, planned(plan, name, t, order), order) for order in range(3))
+        t = (
+            np.arange(round(plan.stretch(name).duration / step) + 1) * step
+            if commands
+            else table_times(plan, name, spacing)
+        )
+        axes, *rates = (to_axes(plan.robot, target, plan.stretch(name).at(t, order), order) for order in range(3))
         axes = axes + np.random.default_rng(5).uniform(-noise, noise, axes.shape)
         axes = axes if commands else rounded(axes, target.decimals)
         if kind == "blend" and name != "main":  # the corners alone, where the controller comes to rest
-            t = np.cumsum([0.0, *(move.duration for move in plan.moves(name))])
-            made.append(Stretch(name, "way-points", t, to_axes(plan.robot, target, planned(plan, name, t))))
+            t = plan.stretch(name).edges
+            made.append(Stretch(name, "way-points", t, to_axes(plan.robot, target, plan.stretch(name).at(t))))
         elif kind == "blend":
             made.append(Stretch(name, "way-points", t, axes, interpolation="blend"))
         elif commands:
@@ -79,9 +82,9 @@ def peaks(plan, unbounded):
     """Largest values of the planned motion on a fine grid, by kind of row."""
     worst = []
     for name in Stretches:
-        t = np.linspace(0.0, duration(plan, name), 20_001)
-        motion = Motion(*(planned(plan, name, t, order) for order in range(3)))
-        jerk, tau = planned(plan, name, t, 3), inverse_dynamics(plan.robot, motion)
+        t = np.linspace(0.0, plan.stretch(name).duration, 20_001)
+        motion = Motion(*(plan.stretch(name).at(t, order) for order in range(3)))
+        jerk, tau = plan.stretch(name).at(t, 3), inverse_dynamics(plan.robot, motion)
         sizes = [np.abs(x).max(axis=0) for x in (motion.dq, motion.ddq, jerk, tau)]
         position = np.concatenate([motion.q.max(axis=0), -motion.q.min(axis=0)])
         worst.append([position, *sizes, tool_speeds(plan.robot, motion).max(keepdims=True)])
@@ -126,7 +129,9 @@ def test_clearances_may_be_used_up(plan, unbounded, how, seen):
         zone = Zone("table", Shape("half-space", translation(0.0, 0.0, -3.0)), "out", "tool", clearance)
         return Scene((zone,), self_collision=False)
 
-    q = np.concatenate([planned(plan, name, np.linspace(0.0, duration(plan, name), 20_001)) for name in Stretches])
+    q = np.concatenate(
+        [plan.stretch(name).at(np.linspace(0.0, plan.stretch(name).duration, 20_001)) for name in Stretches]
+    )
     nearest = float(clearances(plan.robot, cell(0.0), q).min())
     assert run(plan, how, constraints=replace(unbounded, scene=cell(nearest))).limits_hold
     broken = run(plan, how, constraints=replace(unbounded, scene=cell(nearest + seen))).broken
@@ -135,7 +140,7 @@ def test_clearances_may_be_used_up(plan, unbounded, how, seen):
 
 
 def test_torques_are_held_to_their_mean_squares(plan, unbounded):
-    motion = steady(plan.body, period_grid(plan.body.excitation, 4000))
+    motion = plan.body.periodic.motion(plan.body.periodic.grid(4000))
     rms = np.sqrt(np.square(inverse_dynamics(plan.robot, motion)).mean(axis=0))
     for how in ("commands", "spline"):
         assert run(plan, how, constraints=replace(unbounded, torque_rms=1.001 * rms)).limits_hold
@@ -144,10 +149,10 @@ def test_torques_are_held_to_their_mean_squares(plan, unbounded):
 
 
 def test_errors_are_those_that_were_made(plan):
-    grown = replace(plan, body=scaled(plan.body, 1.01))
+    grown = replace(plan, body=plan.body.scaled(1.01))
     wrong = executed(plan, SERVO, played(grown, "commands"), constraints=None, score=None)
-    t = np.linspace(0.0, duration(plan, "main"), 20_001)
-    swing = np.abs(planned(plan, "main", t) - plan.start).max()
+    t = np.linspace(0.0, plan.body.duration, 20_001)
+    swing = np.abs(plan.body.at(t) - plan.start).max()
     np.testing.assert_allclose(wrong.max_position_error, 0.01 * swing, rtol=1e-3)
     np.testing.assert_allclose(wrong.acceleration_error, 0.01, rtol=0.05)  # what a servo keeps of the difference
     right = run(plan, "commands")
@@ -157,7 +162,7 @@ def test_errors_are_those_that_were_made(plan):
 
 
 def test_more_than_planned_breaks_limits(plan, unbounded, peaks):
-    grown = replace(plan, body=scaled(plan.body, 1.01))
+    grown = replace(plan, body=plan.body.scaled(1.01))
     for kind in ("velocity", "acceleration"):
         constraints = limited(unbounded, kind, peaks[kind])
         found = executed(plan, SERVO, played(grown, "commands"), constraints=constraints, score=None)
@@ -172,7 +177,7 @@ def test_rounding_to_24_bits_is_not_taken_for_motion(plan, unbounded, peaks):
     assert noisy.acceleration_error < 1e-3
     commands = played(plan, "commands", step=0.002, noise=1e-6).stretches[1].axes
     assert np.abs(np.diff(commands, 2, axis=0)).max() / 0.002**2 > 0.5 * peaks["acceleration"].max()
-    planned_value = score_of(plan.robot)(steady(plan.body, period_grid(plan.body.excitation, 2003)))
+    planned_value = score_of(plan.robot)(plan.body.periodic.motion(plan.body.periodic.grid(2003)))
     np.testing.assert_allclose(noisy.conditions, planned_value, rtol=1e-3)
 
 
@@ -189,7 +194,7 @@ def test_default_spacings_meet_their_bars(plan):
 
 def test_what_is_not_known_is_a_range(plan):
     score = score_of(plan.robot)
-    value = score(steady(plan.body, period_grid(plan.body.excitation, 2003)))
+    value = score(plan.body.periodic.motion(plan.body.periodic.grid(2003)))
     for how in ("commands", "quintic", "cubic"):
         low, high = run(plan, how, score=score).conditions
         assert low == high
@@ -246,7 +251,7 @@ def bumped(plan, main, begin, size=0.3):
 def test_the_way_into_rest_is_held_to_limits_too(plan, unbounded, peaks):
     out, main, back = played(plan, "commands").stretches
     constraints = limited(unbounded, "velocity", peaks["velocity"])
-    for begin in (0.1, duration(plan, "main") - 5.0):  # neither is a part of a period
+    for begin in (0.1, plan.body.duration - 5.0):  # neither is a part of a period
         told = Execution((out, bumped(plan, main, begin), back))
         assert not executed(plan, SERVO, told, constraints=constraints, score=None).limits_hold
 
@@ -267,7 +272,7 @@ def test_between_commands_the_motion_goes_on(plan):
     wrong = bumped(plan, main, 20.0)
     course = part_of(plan, SERVO, wrong).courses[0]
     middle = 0.5 * (main.t[1:] + main.t[:-1])
-    off = [course.at(t) - planned(plan, "main", t) for t in (main.t, middle)]
+    off = [course.at(t) - plan.body.at(t) for t in (main.t, middle)]
     np.testing.assert_allclose(off[1], 0.5 * (off[0][1:] + off[0][:-1]), atol=1e-12)
     np.testing.assert_allclose(off[0], wrong.axes - main.axes, atol=1e-12)
 
@@ -275,8 +280,8 @@ def test_between_commands_the_motion_goes_on(plan):
 def test_ways_are_held_to_limits_too(plan_of, unbounded):
     """The way out is the only part that goes beyond its limit."""
     plan = plan_of("tx40", period=10.0, ramp=5.0, way=1, swing=0.01)
-    t = np.linspace(0.0, duration(plan, "out"), 2001)
-    speed = np.abs(planned(plan, "out", t, 1)).max(axis=0)
+    t = np.linspace(0.0, plan.out.duration, 2001)
+    speed = np.abs(plan.out.at(t, 1)).max(axis=0)
     constraints = limited(unbounded, "velocity", np.maximum(0.9 * speed, 0.05))
     for how in TARGETS:
         names = {sentence.split(":")[0] for sentence in run(plan, how, constraints=constraints).broken}
@@ -315,12 +320,12 @@ def test_corners_alone_are_lines_from_rest_to_rest(plan_of):
     plan = plan_of("tx40", moves=True, way=3)
     made = []
     for name in Stretches:
-        t = np.cumsum([0.0, *(move.duration for move in plan.moves(name))])
-        made.append(Stretch(name, "way-points", t, to_axes(plan.robot, BLEND, planned(plan, name, t))))
+        t = plan.stretch(name).edges
+        made.append(Stretch(name, "way-points", t, to_axes(plan.robot, BLEND, plan.stretch(name).at(t))))
         course = part_of(plan, BLEND, made[-1]).courses[0]
-        at = np.linspace(0.0, duration(plan, name), 501)
+        at = np.linspace(0.0, plan.stretch(name).duration, 501)
         for order in range(3):
-            np.testing.assert_allclose(course.at(at, order), planned(plan, name, at, order), atol=1e-9)
+            np.testing.assert_allclose(course.at(at, order), plan.stretch(name).at(at, order), atol=1e-9)
     found = executed(plan, BLEND, Execution(tuple(made)), constraints=None, score=None)
     assert found.max_position_error < 1e-9
     assert found.assumed.startswith("out, main, back: straight lines")
@@ -328,7 +333,7 @@ def test_corners_alone_are_lines_from_rest_to_rest(plan_of):
 
 def test_spacing_that_would_do(plan):
     score = score_of(plan.robot)
-    value = score(steady(plan.body, period_grid(plan.body.excitation, 2003)))
+    value = score(plan.body.periodic.motion(plan.body.periodic.grid(2003)))
     like = played(plan, "spline", spacing=0.4).stretches[1]
     found = {loss: spacing_for(plan, SPLINE, loss, score, like=like) for loss in (0.05, 0.001)}
     assert 0.0 < found[0.001] <= found[0.05]
@@ -346,7 +351,7 @@ def test_spacing_that_keeps_limits(plan, unbounded, peaks):
     half = limited(unbounded, "acceleration", 0.5 * peaks["acceleration"])
     assert spacing_for(plan, TABLE, 0.5, score_of(plan.robot), like=like, constraints=half) == 0.0
     with pytest.raises(ValueError, match="no condition number"):
-        spacing_for(replace(plan, body=None), TABLE, 0.1, lambda motion: 1.0, like=like)
+        spacing_for(replace(plan, body=plan.out), TABLE, 0.1, lambda motion: 1.0, like=like)
 
 
 def test_points_that_no_motion_passes_are_refused(plan):

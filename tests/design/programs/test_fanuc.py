@@ -10,12 +10,13 @@ import pytest
 from excitor.design.programs.fanuc import tp
 from excitor.design.programs.fanuc import tp_controller as check
 from excitor.design.programs.fanuc.tp import TARGET
-from excitor.design.programs.plan import duration, marks, planned
+from excitor.design.programs.plan import marks
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
 from excitor.design.programs.verify import Judge, verify
 from excitor.design.programs.way_points import Speeds, series_legs, top_speeds
 from excitor.robots.robot import ControllerAxes
 from tests.mutations.fanuc import mutations
+from tests.plans import there
 
 FOREIGN = Path(__file__).parent / "foreign" / "fanuc"
 HOSTILE = '] ;\n  99:J P[1] 100% FINE ;\n/END"\u202e' + "z" * 300
@@ -37,7 +38,7 @@ PLANS = {
 def planning(plan_of, **given):
     """Make a plan; where there is no way out, the series swings about home."""
     plan = plan_of(**given)
-    return plan if plan.out or given.get("moves") else replace(plan, home=plan.body.center)
+    return plan if plan.out.duration or given.get("moves") else replace(plan, out=there(plan).out)
 
 
 def machine_of(plan, **changes):
@@ -62,8 +63,8 @@ def test_executed_is_planned(plan_of, given):
     files = tp.emit(plan, "p", None)
     found = check.execute(files, "p", machine_of(plan))
     main = next(stretch for stretch in found.stretches if stretch.name == "main")
-    assert main.t[-1] == pytest.approx(duration(plan, "main"), abs=1e-5)
-    wanted = to_axes(plan.robot, TARGET, planned(plan, "main", main.t))
+    assert main.t[-1] == pytest.approx(plan.body.duration, abs=1e-5)
+    wanted = to_axes(plan.robot, TARGET, plan.body.at(main.t))
     assert main.axes == pytest.approx(wanted, abs=5.1e-4)  # three decimals
     assert [mark for _, mark in found.marks] == [mark for _, mark in marks(plan)]
     assert judged(plan, files).problems == ()
@@ -105,7 +106,7 @@ def test_refuses_what_it_cannot_write(plan_of):
         with pytest.raises(CannotDrive, match=said):
             tp.emit(plan_of(**given), "p", spacing)
     slow = plan_of(moves=True)
-    slow = replace(slow, body=replace(slow.body, moves=tuple(replace(m, duration=90.0) for m in slow.body.moves)))
+    slow = replace(slow, body=replace(slow.body, segments=tuple(replace(one, time=90.0) for one in slow.body.segments)))
     with pytest.raises(CannotDrive, match="slower than 1 %"):
         tp.emit(slow, "p", None)
 

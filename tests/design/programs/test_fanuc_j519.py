@@ -23,7 +23,7 @@ from excitor.design.programs.fanuc import stream as fanuc_j519
 from excitor.design.programs.fanuc import stream_controller as check
 from excitor.design.programs.fanuc.stream import TARGET
 from excitor.design.programs.fanuc.stream_controller import J519Robot
-from excitor.design.programs.plan import Stretches, duration, marks, planned
+from excitor.design.programs.plan import Stretches, marks
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
 from excitor.design.programs.target import check as check_plan
@@ -65,8 +65,8 @@ def test_executed_is_planned(plan_of, given):
     assert [stretch.name for stretch in found.stretches] == list(Stretches)
     scale = 1e-9 * max(1.0, given.get("swing", 1.0))
     for stretch in found.stretches:
-        assert stretch.t[-1] == pytest.approx(duration(plan, stretch.name))
-        wanted = to_axes(plan.robot, TARGET, planned(plan, stretch.name, stretch.t))
+        assert stretch.t[-1] == pytest.approx(plan.stretch(stretch.name).duration)
+        wanted = to_axes(plan.robot, TARGET, plan.stretch(stretch.name).at(stretch.t))
         assert stretch.axes == pytest.approx(wanted, abs=scale)
     assert found.marks == tuple((pytest.approx(t), mark) for t, mark in marks(plan))
 
@@ -117,8 +117,8 @@ def test_starts_from_where_the_robot_stands_exactly(plan_of):
 
 
 def _commanded(plan):
-    t = np.arange(round(duration(plan, "main") / STEP) + 1) * STEP
-    return to_axes(plan.robot, TARGET, planned(plan, "main", t))
+    t = np.arange(round(plan.body.duration / STEP) + 1) * STEP
+    return to_axes(plan.robot, TARGET, plan.body.at(t))
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_the_log_pairs_commands_with_what_was_measured(plan_of, tmp_path):
 def test_coefficients_are_checked_for_their_count(plan_of):
     files = fanuc_j519.emit(planning(plan_of), "p", None)
     run = json.loads(files["p.json"])
-    run["home"] = run["home"][:5]
+    run["out"]["segments"][0]["from"].pop()
     with pytest.raises(ProgramError, match="it is no run"):
         check.client_of({"p.json": json.dumps(run)}, "p")
 
@@ -439,7 +439,7 @@ def test_stream_has_axes_of_its_own(plan_of):
     with pytest.raises(CannotDrive, match="fanuc-j519"):
         fanuc_j519.emit(with_axes("fanuc"), "p", None)
     both = with_axes("fanuc", "fanuc-j519")
-    home = json.loads(fanuc_j519.emit(both, "p", None)["p.json"])["home"]
+    home = json.loads(fanuc_j519.emit(both, "p", None)["p.json"])["out"]["segments"][0]["from"]
     assert home[2] == pytest.approx(np.degrees(plan.home[1] + plan.home[2]))
     assert "J3" in " ".join(TARGET.loading)
     assert "J2" in " ".join(TARGET.loading)

@@ -1,6 +1,7 @@
 """KRL programs: executed against planned, refusals, programs written by others, mutations."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,11 @@ from excitor.design.programs.krl import spline as krl
 from excitor.design.programs.krl import spline_controller as check
 from excitor.design.programs.krl.language import parse, run
 from excitor.design.programs.krl.spline_controller import KrlRobot
-from excitor.design.programs.plan import Move, Plan, duration, planned
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
 from excitor.design.programs.target import check as check_plan
 from excitor.design.programs.verify import Judge, verify
 from tests.mutations.krl import mutations
+from tests.plans import lines, there
 
 FOREIGN = Path(__file__).parent / "foreign" / "krl"
 HOSTILE = 'x"\r\nEND\r\n;FOLD "); PTP {A1 0} é END ' + "long " * 60
@@ -36,10 +37,7 @@ def verified(plan, files=None, name="excitation"):
 
 
 def scaled(plan, by):
-    body = plan.body
-    return type(plan)(**{k: getattr(plan, k) for k in plan.__slots__} | {
-        "body": type(body)(body.excitation, body.center, by * body.sines, by * body.cosines)
-    })  # fmt: skip
+    return replace(plan, body=plan.body.scaled(by))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +66,7 @@ def test_coefficients_of_any_size(plan_of, by):
 
 def test_dry_runs_and_hostile_names(plan_of):
     plan = plan_of(run=HOSTILE, campaign=HOSTILE)
-    dry = type(plan)(**{k: getattr(plan, k) for k in plan.__slots__} | {"dry": True})
+    dry = replace(plan, dry=True)
     for each in (plan, dry):
         text = emitted(each)["excitation.src"]
         assert not verified(each).problems
@@ -80,9 +78,9 @@ def test_dry_runs_and_hostile_names(plan_of):
 
 def test_a_program_without_ways(plan_of):
     plan = plan_of()
-    there = Plan(plan.campaign, plan.run, plan.role, plan.robot, plan.start, (), plan.body, plan.sample_time)
-    assert not verified(there).problems
-    execution = check.execute(emitted(there), "excitation", machine_of(there))
+    plan = there(plan)
+    assert not verified(plan).problems
+    execution = check.execute(emitted(plan), "excitation", machine_of(plan))
     assert [stretch.name for stretch in execution.stretches] == ["main"]
 
 
@@ -95,7 +93,7 @@ def test_points_divide_every_part_of_the_run(plan_of, spacing):
     assert gaps.max() <= spacing + 0.1
     for begin in (3.2, 7.3, 11.4):  # of the periods
         assert np.abs(main.t - begin).min() < 1e-9
-    assert main.t[-1] == pytest.approx(duration(plan, "main"))
+    assert main.t[-1] == pytest.approx(plan.body.duration)
     assert worst_position(plan, krl.TARGET, execution) < 1e-7
 
 
@@ -104,11 +102,9 @@ def test_ways_are_no_faster_than_they_were_certified(plan_of):
     lines = emitted(plan)["excitation.src"].split("\r\n")
     speeds = [int(line.split(",")[1][:-1]) for line in lines if "VEL_PTP" in line]
     assert len(speeds) == 1 + 3 + 1 + 3
-    begin = plan.home
-    for move, speed in zip(plan.out, speeds[1:4], strict=True):
-        least = np.max(np.abs(move.to - begin) / plan.robot.limits.velocity) / (speed / 100.0)
+    for move, speed in zip(plan.out.moves, speeds[1:4], strict=True):
+        least = np.max(np.abs(move.goal - move.origin) / plan.robot.limits.velocity) / (speed / 100.0)
         assert least >= move.duration or speed == 1
-        begin = move.to
 
 
 def test_ways_of_robots_without_limits_run_at_ten_per_cent(plan_of):
@@ -190,7 +186,13 @@ def test_every_mutation_is_noticed(plan_of, given):
 
 
 def test_an_emitter_that_errs_is_noticed(plan_of, monkeypatch):
-    monkeypatch.setattr(krl, "planned", lambda plan, stretch, t: 1.001 * planned(plan, stretch, t))
+    right = krl.in_axes
+
+    def wrong(plan, target):
+        axes = right(plan, target)
+        return replace(axes, body=axes.body.mapped(lambda x, order: 1.001 * x))
+
+    monkeypatch.setattr(krl, "in_axes", wrong)
     assert verified(plan_of()).problems
 
 
@@ -301,6 +303,5 @@ def test_wrong_statements_are_refused_with_a_sentence(body, told):
 
 def test_ways_wait_for_a_move_that_leads_nowhere(plan_of):
     plan = plan_of()
-    stay = Move(plan.home, 1.0)
-    longer = Plan(plan.campaign, plan.run, plan.role, plan.robot, plan.home, (stay, *plan.out), plan.body, 0.004)
+    longer = replace(plan, out=lines(plan.robot.joint_names, 0.004, plan.home, (plan.home, 1.0)) + plan.out)
     assert not verified(longer).problems

@@ -1,6 +1,7 @@
 """KRL programs for RSI: executed against planned over loopback, limits, refusals, mutations."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from lxml import etree
 from excitor.design.programs.interpolate import differences
 from excitor.design.programs.krl import rsi as krl_rsi
 from excitor.design.programs.krl import rsi_controller as check
-from excitor.design.programs.plan import Stretches, duration, marks, planned
+from excitor.design.programs.plan import Stretches, marks
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
 from excitor.design.programs.target import check as check_plan
 from excitor.design.programs.verify import Judge, verify
@@ -52,9 +53,7 @@ def test_programs_do_what_was_planned(plan_of, given):
 @pytest.mark.parametrize("by", [0.0, 1e-9, -1.0])
 def test_coefficients_of_any_size(plan_of, by):
     plan = plan_of(**SHORT)
-    body = plan.body
-    changed = type(body)(body.excitation, body.center, by * body.sines, by * body.cosines)
-    plan = type(plan)(**{k: getattr(plan, k) for k in plan.__slots__} | {"body": changed, "dry": True})
+    plan = replace(plan, body=plan.body.scaled(by), dry=True)
     assert not verified(plan).problems
 
 
@@ -75,7 +74,9 @@ def test_limits_are_what_the_motion_needs(plan_of):
         for x in flow.iter("Parameter")
         if "Lim" in x.get("Name") or "Max" in x.get("Name")
     }
-    q = np.concatenate([planned(plan, name, np.linspace(0, duration(plan, name), 20_001)) for name in Stretches])
+    q = np.concatenate(
+        [plan.stretch(name).at(np.linspace(0, plan.stretch(name).duration, 20_001)) for name in Stretches]
+    )
     away = to_axes(plan.robot, krl_rsi.TARGET, q) - to_axes(plan.robot, krl_rsi.TARGET, plan.home)
     for k in range(6):
         assert 0.9 <= values[f"UpperLimA{k + 1}"] - away[:, k].max() <= 1.2
@@ -138,7 +139,7 @@ def test_robots_it_cannot_drive(plan_of):
         ("_eth.xml", "<PORT>59152", "<PORT>80", "expected 1024 to 65534"),
         ("_eth.xml", "DEF_Delay", "DEF_Tech", "is not known here"),
         (".json", '"excitor-run"', '"x"', "is no run"),
-        (".json", '"home"', '"house"', "is no run"),
+        (".json", '"out"', '"away"', "is no run"),
         (".json", '"period": 1.0', '"period": 0.0', "the server fails on the run's numbers"),
     ],
 )
@@ -174,6 +175,6 @@ def noticed(plan, files):
 def test_an_emitter_that_errs_is_noticed(plan_of, monkeypatch):
     right = krl_rsi.run_json
     monkeypatch.setattr(
-        krl_rsi, "run_json", lambda plan, target: right(plan, target).replace('"measured": 1', '"measured": 2')
+        krl_rsi, "run_json", lambda plan, target: right(plan, target).replace('"periods": 1', '"periods": 2')
     )
     assert verified(plan_of(**SHORT)).problems

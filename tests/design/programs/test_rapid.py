@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from excitor.design.programs.interpolate import differences, worst_position
-from excitor.design.programs.plan import Move
 from excitor.design.programs.rapid import egm_controller as check
 from excitor.design.programs.rapid import move
 from excitor.design.programs.rapid.egm import TARGET, emit
@@ -15,6 +14,7 @@ from excitor.design.programs.target import CannotDrive, Machine, ProgramError, i
 from excitor.design.programs.target import check as check_target
 from excitor.design.programs.verify import Judge, verify
 from tests.mutations.rapid import mutations
+from tests.plans import there
 
 SHORT = {"period": 0.8, "ramp": 0.4, "measured": 1, "swing": 0.02}
 HOSTILE = ['"; EXIT; !', "x\nENDMODULE\n", "PROC", "v100", "fine", "ß-Ω-日本", "a" * 300, "42", "!", "exHome", "%%%"]
@@ -48,7 +48,7 @@ def test_the_run_is_streamed_as_planned(plan_of, given):
 
 def test_where_the_robot_stands_at_the_start_there_is_no_way(plan_of):
     plan = plan_of(**SHORT)
-    plan = replace(plan, home=plan.start, out=(), dry=True)
+    plan = replace(there(plan), dry=True)
     found = executed(plan)
     assert [stretch.name for stretch in found.stretches] == ["main"]
     assert not differences(plan, TARGET, found, 0.004)
@@ -161,7 +161,7 @@ def caught(plan, files):
 def test_every_mutation_is_caught(plan_of, body):
     plan = plan_of(payload=2.0, **(body or SHORT))
     if not body:  # many runs: a short way
-        plan = replace(plan, home=plan.start + 0.02, out=(Move(plan.start, 0.4),))
+        plan = there(plan, plan.start + 0.02, 0.4)
     files = emit(plan, "a", None)
     made = list(mutations(files, "a"))
     assert len(made) >= 40
@@ -175,8 +175,8 @@ def test_files_that_are_no_program_are_refused(plan_of):
     for broken, sentence in (
         ({}, "a.mod: is missing"),
         ({**files, "a.json": "[]"}, "a.json: this is no run"),
-        ({**files, "a.json": files["a.json"].replace('"version": 1', '"version": 9')}, "known version"),
-        ({**files, "a.json": files["a.json"].replace('"measured": 1', '"measured": 1e9')}, "takes"),
+        ({**files, "a.json": files["a.json"].replace('"version": 2', '"version": 9')}, "known version"),
+        ({**files, "a.json": files["a.json"].replace('"periods": 1', '"periods": 1e9')}, "takes"),
         ({**files, "a.mod": files["a.mod"].replace("exHere \\NoEOffs", "exHome \\NoEOffs")}, None),
     ):
         if sentence is None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from excitor.design.programs.interpolate import differences
-from excitor.design.programs.plan import planned
 from excitor.design.programs.rapid import move_controller as check
 from excitor.design.programs.rapid.move import TARGET, emit
 from excitor.design.programs.target import (
@@ -21,6 +20,7 @@ from excitor.design.programs.target import (
 from excitor.design.programs.target import check as check_target
 from excitor.design.programs.verify import Judge, verify
 from tests.mutations.rapid_move import mutations
+from tests.plans import there
 
 SHORT = {"period": 0.8, "ramp": 0.4, "measured": 1, "swing": 0.02}
 
@@ -55,13 +55,13 @@ def test_way_points_are_those_of_the_plan(plan_of, given, spacing):
     due = table_times(plan, "main", spacing or 0.1)  # times of the program are summed in 24 bits
     t = due[np.abs(due - main.t[:, None]).argmin(axis=1)]
     assert np.abs(t - main.t).max() < 1e-5
-    off = np.abs(main.axes - to_axes(plan.robot, TARGET, planned(plan, "main", t)))
+    off = np.abs(main.axes - to_axes(plan.robot, TARGET, plan.body.at(t)))
     assert off.max() < 2e-5  # deg: six decimals, kept in 24 bits
 
 
 def test_where_the_robot_stands_at_the_start_there_is_no_way(plan_of):
     plan = plan_of(**SHORT)
-    plan = replace(plan, home=plan.start, out=(), dry=True)
+    plan = replace(there(plan), dry=True)
     found = executed(plan)
     assert [stretch.name for stretch in found.stretches] == ["main"]
     assert not differences(plan, TARGET, found, 0.004)

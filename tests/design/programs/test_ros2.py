@@ -14,13 +14,14 @@ from ruamel.yaml import YAML
 
 from excitor.design.programs.clients import ros2_client as client
 from excitor.design.programs.interpolate import differences, worst_position
-from excitor.design.programs.plan import Stretches, duration, marks, planned
+from excitor.design.programs.plan import Stretches, marks
 from excitor.design.programs.ros2 import controller as check
 from excitor.design.programs.ros2 import emit as ros2
 from excitor.design.programs.ros2.emit import TARGET
 from excitor.design.programs.ros2.language import read_yaml
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
 from tests.mutations.ros2 import mutations
+from tests.plans import there
 
 FOREIGN = Path(__file__).parent / "foreign" / "ros2"
 HOSTILE = 'x"]\n- !!python/object: {y: "\u202e}\'# */\n\x1b[2J' + "z" * 300
@@ -45,7 +46,7 @@ PLANS = {
 def planning(plan_of, *arguments, **given):
     """Make a plan; where there is no way out, the series swings about home."""
     plan = plan_of(*arguments, **given)
-    return plan if plan.out or given.get("moves") else replace(plan, home=plan.body.center)
+    return plan if plan.out.duration or given.get("moves") else replace(plan, out=there(plan).out)
 
 
 def machine_of(plan, **changes):
@@ -109,8 +110,8 @@ def test_quintics_between_points_follow_the_plan(executed, name):
     for stretch in execution.stretches:
         t = np.linspace(0.0, stretch.t[-1], 12_001)
         place, acceleration = quintic(stretch, t)
-        wanted = planned(plan, stretch.name, t, 2)
-        assert np.abs(place - planned(plan, stretch.name, t)).max() <= 1e-6
+        wanted = plan.stretch(stretch.name).at(t, 2)
+        assert np.abs(place - plan.stretch(stretch.name).at(t)).max() <= 1e-6
         assert (np.abs(acceleration - wanted).max(axis=0) <= 1e-3 * np.abs(wanted).max(axis=0)).all()
 
 
@@ -334,4 +335,4 @@ def test_every_mutation_is_caught(plan_of, given):
 def test_durations_add_up(plan_of):
     plan = plan_of(way=2)
     data = json.loads(ros2.emit(plan, "p", None)["p.json"])
-    assert [s["duration"] for s in data["stretches"]] == [duration(plan, name) for name in Stretches]
+    assert [s["duration"] for s in data["stretches"]] == [plan.stretch(name).duration for name in Stretches]

@@ -14,7 +14,6 @@ from excitor.design.programs.clients.rsi_server import RsiServer, read_packet, s
 from excitor.design.programs.clients.run_motion import Run
 from excitor.design.programs.krl.rsi import TARGET
 from excitor.design.programs.krl.rsi_controller import Break, parsed
-from excitor.design.programs.plan import duration, planned
 from excitor.design.programs.run_json import run_json
 from excitor.design.programs.target import to_axes
 
@@ -68,10 +67,10 @@ def test_answers_follow_the_controllers_clock(plan_of, step):
     t = 1e-3 * step * np.arange(len(found))
     begin = 1.0
     for name in ("out", "main", "back"):
-        inside = (t >= begin) & (t <= begin + duration(plan, name))
-        wanted = to_axes(plan.robot, TARGET, planned(plan, name, t[inside] - begin)) - talk.home
+        inside = (t >= begin) & (t <= begin + plan.stretch(name).duration)
+        wanted = to_axes(plan.robot, TARGET, plan.stretch(name).at(t[inside] - begin)) - talk.home
         assert np.abs(found[inside] - wanted).max() < 1e-9
-        begin += duration(plan, name) + 1.0
+        begin += plan.stretch(name).duration + 1.0
     assert not found[t < 1.0].any()
 
 

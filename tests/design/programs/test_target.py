@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.programs.plan import Move, Stretches, duration, planned
+from excitor.design.programs.plan import Stretches
 from excitor.design.programs.target import (
     CannotDrive,
     Target,
@@ -20,6 +20,7 @@ from excitor.design.programs.target import (
 from excitor.robots.dynamics import frame_pose
 from excitor.robots.load import load
 from excitor.robots.robot import ControllerAxes
+from tests.plans import reformed, there
 
 DEGREES = Target("degrees", "a six-axis controller", "B", "", "deg", "deg", 6, 64, spacing=0.05, joints=6)
 RADIANS = Target("radians", "a servo", "A", "", "rad", "rad", 9, 64, steps=(0.002, 0.008), slides=True)
@@ -96,11 +97,11 @@ def test_a_plan_in_axes_is_the_plan_seen_in_axes(plan_of, robot, moves, way):
     plan = plan_of(robot, moves=moves, way=way)
     there = in_axes(plan, DEGREES)
     for name in Stretches:
-        t = np.linspace(0.0, duration(plan, name), 101)
-        assert duration(there, name) == duration(plan, name)
+        t = np.linspace(0.0, plan.stretch(name).duration, 101)
+        assert there.stretch(name).duration == plan.stretch(name).duration
         for order in range(4):
-            seen = to_axes(robot, DEGREES, planned(plan, name, t, order), order)
-            np.testing.assert_allclose(planned(there, name, t, order), seen, atol=1e-9 * max(1.0, np.abs(seen).max()))
+            seen = to_axes(robot, DEGREES, plan.stretch(name).at(t, order), order)
+            np.testing.assert_allclose(there.stretch(name).at(t, order), seen, atol=1e-9 * max(1.0, np.abs(seen).max()))
 
 
 def test_robots_that_a_controller_cannot_drive_are_refused(plan_of, gantry):
@@ -116,10 +117,10 @@ def test_times_must_be_whole_steps(plan_of):
     plan = plan_of("tx40", step=0.004)
     assert fitting_steps(plan, RADIANS) == (0.002, 0.008)
     assert fitting_steps(plan, replace(RADIANS, steps=())) == (0.004,)
-    odd = replace(plan, out=(*plan.out[:-1], Move(plan.start, 2.002)))
+    odd = there(plan, plan.home, 2.002)
     assert fitting_steps(odd, RADIANS) == (0.002,)
     check(odd, RADIANS)
-    none = replace(plan, out=(*plan.out[:-1], Move(plan.start, 2.001)))
+    none = there(plan, plan.home, 2.001)
     assert fitting_steps(none, RADIANS) == ()
     sentence = r"'excitation' are no whole numbers .* of 2 or 8 ms; set design.controller_sample_s = 0.008 and design"
     with pytest.raises(CannotDrive, match=sentence):
@@ -132,10 +133,10 @@ def test_every_time_of_a_plan_counts(plan_of):
     fast = replace(RADIANS, steps=(0.002, 0.004))
     assert fitting_steps(plan, fast) == (0.002, 0.004)
     for name in ("period", "ramp", "settle", "hold"):
-        excitation = replace(plan.body.excitation, **{name: getattr(plan.body.excitation, name) + 0.002})
-        changed = replace(plan, body=replace(plan.body, excitation=excitation))
+        changed = replace(plan, body=reformed(plan.body, **{name: getattr(plan.body.excitation, name) + 0.002}))
         assert fitting_steps(changed, fast) == (0.002,), name
     slow = plan_of("tx40", step=0.002, moves=True)
-    first = replace(slow.body.moves[0], duration=slow.body.moves[0].duration + 0.002)
-    twice = replace(slow.body, moves=(first, *slow.body.moves[1:]))  # an even number of odd times adds up to even
+    first, *others = slow.body.repeats()[0]
+    longer = (replace(first, time=first.time + 0.002), *others)
+    twice = replace(slow.body, segments=longer * 2)  # an even number of odd times adds up to even
     assert fitting_steps(replace(slow, body=twice), fast) == (0.002,)

@@ -9,7 +9,7 @@ import pytest
 from lark import UnexpectedInput
 
 from excitor.design.programs.interpolate import differences
-from excitor.design.programs.plan import duration, marks, planned
+from excitor.design.programs.plan import marks
 from excitor.design.programs.registry import executor
 from excitor.design.programs.target import Machine, ProgramError, check, program_names, to_axes, units
 from excitor.design.programs.twincat.plc import Cell
@@ -25,8 +25,7 @@ def machine(plan, **given):
 
 
 def dry(plan, share=0.15):
-    body = replace(plan.body, sines=share * plan.body.sines, cosines=share * plan.body.cosines)
-    return replace(plan, body=body, dry=True)
+    return replace(plan, body=plan.body.scaled(share), dry=True)
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +53,9 @@ def test_axes_do_what_was_planned(plan_of, given):
     assert differences(plan, TARGET, execution, plan.sample_time) == []
     scale = units(plan.robot, TARGET)
     for stretch in execution.stretches:
-        assert len(stretch.t) == round(duration(plan, stretch.name) / plan.sample_time) + 1
+        assert len(stretch.t) == round(plan.stretch(stretch.name).duration / plan.sample_time) + 1
         for order, values in enumerate((stretch.axes, stretch.rates, stretch.accelerations)):
-            wanted = to_axes(plan.robot, TARGET, planned(plan, stretch.name, stretch.t, order), order)
+            wanted = to_axes(plan.robot, TARGET, plan.stretch(stretch.name).at(stretch.t, order), order)
             reach = np.abs(wanted).max()
             assert np.abs(values - wanted).max() <= 1e-12 * max(reach, scale.max()), (stretch.name, order)
     assert np.array(execution.marks) == pytest.approx(np.array(marks(plan)), abs=1e-9)
@@ -67,12 +66,12 @@ def test_sliding_axes_are_fed_in_mm(plan_of, gantry):
     execution = execute(emit(plan, "exc", None), "exc", machine(plan))
     assert differences(plan, TARGET, execution, plan.sample_time) == []
     main = execution.stretches[1]
-    assert main.axes[0, 0] == pytest.approx(1000.0 * plan.body.center[0])
+    assert main.axes[0, 0] == pytest.approx(1000.0 * plan.body.series.center[0])
 
 
 def test_zero_coefficients_stand_still(plan_of):
     plan = plan_of(period=2.0, ramp=1.0)
-    plan = replace(plan, body=replace(plan.body, sines=0.0 * plan.body.sines, cosines=0.0 * plan.body.cosines))
+    plan = replace(plan, body=plan.body.scaled(0.0))
     execution = execute(emit(plan, "exc", None), "exc", machine(plan))
     assert differences(plan, TARGET, execution, plan.sample_time) == []
 

@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from excitor.design.programs.plan import Move, Rounds, Stretches, duration, marks, planned
+from excitor.design.programs.plan import Stretches, marks
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError, check, fitting_steps, in_axes
 from excitor.design.programs.urscript.controller import Controller, execute
 from excitor.design.programs.urscript.emit import TARGET, deceleration, emit
 from excitor.design.programs.urscript.language import Clock, Halt, load
 from tests.mutations.urscript import mutations
+from tests.plans import lines, there
 
 FOREIGN = Path(__file__).parent / "foreign" / "urscript"
 TOLERANCE = 1e-8  # rad: the bar of class A in float64
@@ -37,7 +38,7 @@ def deviation(plan, execution, step):
     if execution.halted:
         return f"halted: {execution.halted}"
     axes = in_axes(plan, TARGET)
-    moving = [name for name in Stretches if duration(axes, name) > 0.0]
+    moving = [name for name in Stretches if axes.stretch(name).duration > 0.0]
     expected = tuple(e for e in EVENTS if e not in Stretches or e in moving)
     if execution.events != expected:
         return f"events are {execution.events}"
@@ -53,17 +54,17 @@ def deviation(plan, execution, step):
         if (
             stretch.kind != "commands"
             or abs(stretch.t[0]) > 1.001 * step
-            or abs(stretch.t[-1] - duration(axes, stretch.name)) > 1e-6
+            or abs(stretch.t[-1] - axes.stretch(stretch.name).duration) > 1e-6
             or np.ptp(np.diff(stretch.t)) > 1e-9
         ):
             return f"times of {stretch.name} differ"
-        worst = max(worst, np.abs(stretch.axes - planned(axes, stretch.name, stretch.t)).max())
+        worst = max(worst, np.abs(stretch.axes - axes.stretch(stretch.name).at(stretch.t)).max())
     return worst
 
 
 def still(plan):
     """A plan that needs no way: it starts from home."""
-    return replace(plan, home=plan.body.center, out=())
+    return there(plan)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +207,9 @@ def test_watches_the_speed_while_it_runs(plan_of):
 @pytest.mark.parametrize(("swing", "least", "most"), [(1e-3, 3.0, 3.0), (0.15, 3.1, 39.9), (50.0, 40.0, 40.0)])
 def test_brakes_as_hard_as_the_motion_itself(plan_of, swing, least, most):
     plan = plan_of(step=0.008, swing=swing)
-    peak = max(np.abs(planned(plan, name, np.arange(0.0, duration(plan, name), 1e-3), 2)).max() for name in Stretches)
+    peak = max(
+        np.abs(plan.stretch(name).at(np.arange(0.0, plan.stretch(name).duration, 1e-3), 2)).max() for name in Stretches
+    )
     braking = deceleration(in_axes(plan, TARGET))
     assert least <= braking <= most
     assert braking in (3.0, 40.0) or abs(braking - peak) <= 0.11
@@ -246,9 +249,10 @@ def test_refuses_robots_it_cannot_drive(plan_of, gantry):
 
 def test_refuses_more_moves_than_a_controller_holds(plan_of):
     plan = plan_of(step=0.008, moves=True)
-    move = Move(plan.start, 0.8, 0.4)
+    poses = [(plan.start + 1e-5 * k, 0.8, 0.4) for k in range(949)]
+    body = lines(plan.robot.joint_names, 0.008, plan.start, *poses, (plan.start, 0.8, 0.4))
     with pytest.raises(CannotDrive, match="split the run"):
-        emit(replace(plan, body=Rounds((move,) * 950)), "prog", None)
+        emit(replace(plan, body=body), "prog", None)
 
 
 @pytest.mark.slow

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from lxml import etree
 
-from excitor.design.programs.plan import duration, marks, planned
+from excitor.design.programs.plan import marks
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError, to_axes
 from excitor.design.programs.val3 import controller as check
 from excitor.design.programs.val3 import emit as val3
 from excitor.design.programs.val3.emit import TARGET
 from excitor.design.programs.verify import Judge, verify
 from tests.mutations.val3 import mutations
+from tests.plans import there
 
 FOREIGN = Path(__file__).parent / "foreign" / "val3"
 HOSTILE = '"]]></Code>\r\nend\n<!ENTITY x>\u202e call stop() // */ ' + "z" * 300
@@ -36,7 +37,7 @@ PLANS = {
 def planning(plan_of, **given):
     """Make a plan; where there is no way out, the series swings about home."""
     plan = plan_of(**given)
-    return plan if plan.out or given.get("moves") else replace(plan, home=plan.body.center)
+    return plan if plan.out.duration or given.get("moves") else replace(plan, out=there(plan).out)
 
 
 def machine_of(plan, **changes):
@@ -54,8 +55,8 @@ def test_executed_is_planned(plan_of, given):
     assert all(file.startswith("p") for file in files)
     found = check.execute(files, "p", machine_of(plan))
     main = next(stretch for stretch in found.stretches if stretch.name == "main")
-    assert main.t[-1] == pytest.approx(duration(plan, "main"), abs=1e-5)
-    wanted = to_axes(plan.robot, TARGET, planned(plan, "main", main.t))
+    assert main.t[-1] == pytest.approx(plan.body.duration, abs=1e-5)
+    wanted = to_axes(plan.robot, TARGET, plan.body.at(main.t))
     assert main.axes == pytest.approx(wanted, abs=1e-5)  # six decimals; and 1 µs of rounded times
     assert [mark for _, mark in found.marks] == [mark for _, mark in marks(plan)]
     assert np.array([t for t, _ in found.marks]) == pytest.approx(np.array([t for t, _ in marks(plan)]), abs=1e-3)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.programs.plan import Stretches, duration, marks, planned
+from excitor.design.programs.plan import Stretches, marks
 from excitor.design.programs.target import Execution, ProgramError, Stretch, Target, to_axes
 from excitor.design.programs.verify import Judge, verify
 
@@ -32,8 +32,8 @@ class Player:
             return Execution((), halted="" if self.silent else "no")
         stretches = []
         for stretch in Stretches:
-            t = np.arange(round(duration(self.plan, stretch) / 0.004) + 1) * 0.004
-            axes = to_axes(self.plan.robot, TARGET, planned(self.plan, stretch, t))
+            t = np.arange(round(self.plan.stretch(stretch).duration / 0.004) + 1) * 0.004
+            axes = to_axes(self.plan.robot, TARGET, self.plan.stretch(stretch).at(t))
             stretches.append(Stretch(stretch, "commands", t, axes))
         events = ("out", "log on", "main", "log off", "back")
         return self.spoil(Execution(tuple(stretches), marks(self.plan), events))
