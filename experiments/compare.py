@@ -305,7 +305,7 @@ def compare_prepared(
 ) -> Comparison:
     """Run methods, all of them unless some are named, on one problem."""
     chosen = named(methods)
-    answers = tuple(told(answered(name, prepared, asked=bool(methods)), prepared, tell) for name in chosen)
+    answers = tuple(told(answered(name, prepared, requested=bool(methods)), prepared, tell) for name in chosen)
     check_friction(prepared, answers)
     judged = [found for entry in answers if (found := judge_answer(prepared, entry)) is not None]
     if not judged:
@@ -322,10 +322,10 @@ def named(methods: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(methods)) or list(METHODS)
 
 
-def answered(method: str, prepared: ComparisonProblem, *, asked: bool) -> Answer:
+def answered(method: str, prepared: ComparisonProblem, *, requested: bool) -> Answer:
     """Run a method; one that would take minutes only if it is requested."""
     problem = prepared.problem
-    if method in SIMULATING and not asked:
+    if method in SIMULATING and not requested:
         seconds = seconds_of(method, problem)
         if seconds > LONGEST_S:
             words = f"left out, as it would take some {seconds:.0f} s; request it with --method {method}"

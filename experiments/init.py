@@ -55,8 +55,8 @@ tool_radius_m = 0.05                        # of a ball about the tool point tha
 # bodies = "all"                            # or "tool", "links"
 # [[constraint]]                            # kinds: tool-cone, joint-sum, and those of plug-ins
 # kind = "tool-cone"                        # keeps an axis of the tool near a direction of the base frame
-# angle_deg = 30.0
-# direction = [0.0, 0.0, -1.0]
+# angle_deg = 150.0
+# direction = [0.0, 0.0, 1.0]
 
 [noise]                                     # standard deviation of one torque sample, joint side; a guess until you
 torque = {noise}   # have measured: then model = "model.json"

@@ -35,6 +35,7 @@ ALTERNATIVES = (  # folders whose files are members of one kind, each named by i
         f"design/programs/{vendor}"
         for vendor in ("fanuc", "franka", "krl", "rapid", "ros2", "twincat", "urscript", "val3")
     ),
+    "design/constraints",
     "identify/logs",
     "experiments/export",
     "experiments/report",

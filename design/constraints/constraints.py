@@ -102,7 +102,7 @@ def worst_rows(robot: Robot, constraints: Constraints, trace: Trace) -> tuple[tu
     """Evaluate every row that each sample has, at the worst of a motion's samples: rows, (n_rows,)."""
     items = [item for item in constraints.items if not item.per_period]
     rows = tuple(row for item in items for row in item.rows(robot))
-    return rows, np.concatenate([item.worst(trace) for item in items if item.rows(robot)])
+    return rows, np.concatenate([np.empty(0), *(item.worst(trace) for item in items if item.rows(robot))])
 
 
 def worse(rows: tuple[Row, ...], a: FloatArray, b: FloatArray) -> FloatArray:

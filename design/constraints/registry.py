@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 
@@ -20,19 +21,27 @@ from excitor.design.motion import Excitation, Run, even_spans, periodic_run, spa
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import random_motion
 from excitor.robots.errors import ExcitorError
-from excitor.robots.load import load
+from excitor.robots.load import catalog_names, load
 from excitor.robots.plugins import Members
 from excitor.robots.robot import Motion, Robot
+from excitor.robots.tree import Tree
 
-EXAMPLE = "ur10"
 _SPANS, _FINER = 40, 10  # intervals of a motion segment, and samples in each, at which bounds are checked
 _ROUNDING = 1e-9
 _STEP = 1e-6
 
 
 def check_constraint(item: Constraint, robot: Robot | None = None) -> None:
-    """Run the conformance suite on a constraint; ExcitorError names the first thing that it does not do."""
-    robot = load(EXAMPLE) if robot is None else robot
+    """Run the conformance suite on a constraint; ExcitorError names the first thing that it does not do.
+
+    Args:
+        item: a constraint.
+        robot: that it fits; by default a six-axis arm of the catalogue.
+
+    >>> import excitor as ex
+    >>> ex.check_constraint(ex.ToolSpeed(1.5))
+    """
+    robot = example_robot() if robot is None else robot
     name = type(item).__name__
     try:
         problem = next(_problems(item, robot), None)
@@ -44,9 +53,16 @@ def check_constraint(item: Constraint, robot: Robot | None = None) -> None:
         raise ExcitorError(f"constraint {name}: {problem}")
 
 
+@lru_cache(maxsize=1)
+def example_robot() -> Robot:
+    """Load the first six-axis arm of the catalogue."""
+    robots = (load(name) for name in catalog_names())
+    return next(robot for robot in robots if isinstance(robot.mechanism, Tree) and robot.n_joints == 6)
+
+
 def check_constraint_kind(kind: ConstraintKind) -> None:
     """Check a kind's name and table, and run the conformance suite on its example."""
-    robot = load(EXAMPLE)
+    robot = example_robot()
     if not kind.name or not kind.name.replace("-", "").isalnum() or not kind.name.islower():
         raise ExcitorError(f"constraint kind: its name is {kind.name!r}, expected lower-case words joined by hyphens")
     try:

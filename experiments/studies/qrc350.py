@@ -164,7 +164,7 @@ def run(data: Path | None, out: Path | None = None, *, full: bool = False) -> Re
     printed = printed_values("qrc350")
     recordings = read_recordings(data)
     results = compute(recordings, printed, full=full)
-    context = tell(recordings, results, printed)
+    context = context_of(recordings, results, printed)
     if out is not None:
         context["written"] = write_files(out, recordings, results)
     return Report("study", "qrc350-in-process", figures(results, printed), context)
@@ -216,7 +216,7 @@ def figures(results: Results, printed: Mapping[str, Any]) -> list[Figure]:
     ]
 
 
-def tell(recordings: Recordings, results: Results, printed: Mapping[str, Any]) -> dict[str, Any]:
+def context_of(recordings: Recordings, results: Results, printed: Mapping[str, Any]) -> dict[str, Any]:
     """Collect the context of the figures."""
     models = results.models
     conditions = {"A": models.A.condition, "B": models.B.condition}
@@ -231,8 +231,8 @@ def tell(recordings: Recordings, results: Results, printed: Mapping[str, Any]) -
         },
         "kept, by acceptance set": {key: outcome_decisions(each) for key, each in results.reductions.items()},
         "Figure 4, overshoot over the desired path in mm": overshoot_mm(results.paths),
-        **beyond_told(results.harmonic, results.vibrating),
-        "designs": told(results.designs),
+        **beyond_context(results.harmonic, results.vibrating),
+        "designs": design_context(results.designs),
         "published with the data, not printed": unprinted(recordings, models),
     }
 
@@ -707,17 +707,17 @@ def _of_task(designs: Designs, task: Task) -> list[Figure]:
     ]
 
 
-def told(designs: Designs) -> dict[str, Any]:
+def design_context(designs: Designs) -> dict[str, Any]:
     """Collect the context of the design figures."""
     return {
         "what": f"{len(HARMONICS)} harmonics of {1.0 / PERIOD_S:g} Hz, rest to rest with ramps of {RAMP_S:g} s; sigma: "
         f"expected from {REPETITIONS} periods with the scatter of the trajectory competed with, relative to its model",
-        **{task.name: _told(designs, task) for task in designs.tasks},
+        **{task.name: _task_context(designs, task) for task in designs.tasks},
         "expected relative sigma, %": _sigma_table(designs),
     }
 
 
-def _told(designs: Designs, task: Task) -> dict[str, Any]:
+def _task_context(designs: Designs, task: Task) -> dict[str, Any]:
     found, other = designs.found[task.name], designs.rivals[task.rival]
     ratio = ratios(designs, task)
     typical = middle(found)
@@ -857,7 +857,7 @@ def mean_on_c(outcome: Outcome) -> float:
     return float(outcome.validation_C.mean())
 
 
-def beyond_told(harmonic: Beyond, vibrating: Beyond) -> dict[str, Any]:
+def beyond_context(harmonic: Beyond, vibrating: Beyond) -> dict[str, Any]:
     """List the models beyond the paper: fitted on A, chosen on B, reported on C."""
     return {
         f"tried, {motion}": {

@@ -75,7 +75,7 @@ def run(data: Path | None, out: Path | None = None, *, full: bool = False) -> Re
     simulated = simulate_all(known, done, fitted, steps)
     outcomes = [judge(done[key], fitted[key], simulated.norms[key]) for key in done]
     ablation = ablation_errors(known, steps)
-    context = told(known, outcomes, ablation, simulated)
+    context = context_of(known, outcomes, ablation, simulated)
     context["torques by filtered dynamic, relative error of joints 1, 2, 3, ideal, seed 0"] = {
         f"{name}, {way}": row(errors)
         for name, recorded in zip(TORQUES, (done[0, "ideal"].identification, done[0, "ideal"].new), strict=True)
@@ -166,20 +166,20 @@ def simulate_all(
     steps: Sequence[Mapping[str, FloatArray]],
 ) -> Simulations:
     """Simulate all models side by side: methods on both torques, steps of the ablation, cut-offs of the filters."""
-    asked: dict[tuple[Any, ...], Ask] = {}
+    asked: dict[tuple[Any, ...], SimulationTask] = {}
     for key, experiment in done.items():
         chosen = {**{name: fitted[key].theta[name] for name in SIMULATED}, TRUE: known.theta}
         for name, theta in chosen.items():
             delay = fitted[key].delay[0] if name == CAREFUL else 0.0
             for torque, recorded in enumerate((experiment.identification, experiment.new)):
-                asked[key, name, torque] = Ask(theta, recorded, delay)
+                asked[key, name, torque] = SimulationTask(theta, recorded, delay)
     clean = [experiment.identification for (_, case), experiment in done.items() if case == "ideal"]
     for seed, (one, recorded) in enumerate(zip(steps, clean, strict=True)):
         for name, theta in one.items():
-            asked[name, seed] = Ask(theta, recorded)
+            asked[name, seed] = SimulationTask(theta, recorded)
     first = done[0, "noisy"].identification
     for cutoff in CUTOFFS:
-        asked[(cutoff,)] = Ask(solve(paper_equations(known, first, REFERENCE, cutoff)), first)
+        asked[(cutoff,)] = SimulationTask(solve(paper_equations(known, first, REFERENCE, cutoff)), first)
     answers = dict(zip(asked, responses(known, list(asked.values())), strict=True))
     off = {key: norms(q, asked[key].run) for key, q in answers.items()}
     return Simulations(
@@ -269,7 +269,7 @@ def updates_per_s(known: Truth, experiment: Experiment) -> float:
     return float(np.median(rates))
 
 
-def told(
+def context_of(
     known: Truth, outcomes: Outcomes, ablation: Mapping[str, FloatArray], simulated: Simulations
 ) -> dict[str, Any]:
     """Collect the context of the figures, and their interpretation."""
@@ -611,7 +611,7 @@ TOGETHER = 300  # models that are simulated side by side
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Ask:
+class SimulationTask:
     """A model to be simulated under the commanded torque of a run, which acts `delay` s late."""
 
     theta: FloatArray
@@ -619,7 +619,7 @@ class Ask:
     delay: float = 0.0
 
 
-def responses(known: Truth, asked: Sequence[Ask]) -> list[FloatArray]:
+def responses(known: Truth, asked: Sequence[SimulationTask]) -> list[FloatArray]:
     """Simulate positions (n_samples, n_joints) from each run's first sample, at rest, under its torques.
 
     Torques are held from sample to sample, friction is smoothed as the virtual robot's is. Positions are inf from

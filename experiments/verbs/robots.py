@@ -213,9 +213,9 @@ def print_page(page: RobotPage) -> None:
         style="dim",
     )
     if base.without_effect:
-        console.print(f"No torque shows: {', '.join(base.without_effect)}")
+        console.print(f"Unidentifiable: {', '.join(base.without_effect)}")
     if base.only_combined:
-        console.print(f"Seen only as parts of base parameters: {', '.join(base.only_combined)}")
+        console.print(f"Identifiable only in combinations: {', '.join(base.only_combined)}")
     if page.declared is not None:
         console.print(escape(page.declared))
     if page.locked is not None:

@@ -9,7 +9,7 @@ import pytest
 
 from excitor.design.constraints.constraints import from_robot
 from excitor.design.criteria import Criterion, DynamicModel
-from excitor.design.explain import HOME, SELF, STILL, InfeasibleDesign, as_data, explain, relax, sentences
+from excitor.design.explain import HOME, SELF, STILL, InfeasibleDesign, as_data, explain, relaxed, sentences
 from excitor.design.motion import Excitation
 from excitor.design.problem import build_problem, candidates_of
 from excitor.design.search import feasible_start, violation_of
@@ -159,7 +159,7 @@ def test_relaxations_make_room(cell):
     problem, _, blocked, _ = cell
     for member in blocked.members:
         for relaxation in member.relaxations:
-            changed = relax(problem, [relaxation])
+            changed = relaxed(problem, [relaxation])
             assert violation_of(changed, candidates_of([relaxation.motion]))[0] <= 0.0
             again = explain(changed, seed=3, smallest=0.02, evaluations=4000)
             assert not again.members, (relaxation.words, sentences(again))
@@ -205,7 +205,7 @@ def test_two_planes_say_how_far_apart_they_are():
 def test_moved_zone_is_clear_by_the_public_geometry():
     problem, _ = CELLS["box under a table"]()
     move = only(quick(problem), "clearance: table", "move")
-    changed = relax(problem, [move])
+    changed = relaxed(problem, [move])
     q = quick(changed, seed=1).fits.series.center[None, :]
     scene = changed.constraints.scene
     assert (clearances(changed.robot, scene, q) >= required(changed.robot, scene)).all()
@@ -248,7 +248,7 @@ def test_the_tool_may_be_too_slow():
     raised = only(blocked, "tool speed", "raise")
     assert raised.unit == "m/s"
     assert raised.after[0] > 0.004
-    assert not quick(relax(problem, [raised])).members
+    assert not quick(relaxed(problem, [raised])).members
 
 
 @pytest.mark.slow
@@ -298,7 +298,7 @@ def test_two_conflicts_are_relaxed_together():
     assert names(blocked) in ({"torque peak j2"}, {"clearance: left", "clearance: right"})
     assert not any(r.enough for member in blocked.members for r in member.relaxations)
     assert {r.group for r in blocked.together} >= {"torque peak j2"}
-    assert not quick(relax(problem, blocked.together)).members
+    assert not quick(relaxed(problem, blocked.together)).members
     assert "Together these are" in "\n".join(sentences(blocked))
 
 
@@ -309,7 +309,7 @@ def test_a_home_pose_that_the_joints_cannot_take_comes_on_top():
     blocked = quick(problem)
     assert names(blocked) in ({"clearance: cell"}, {HOME})
     assert {r.group for r in blocked.together} == {"clearance: cell", HOME}
-    assert not quick(relax(problem, blocked.together)).members
+    assert not quick(relaxed(problem, blocked.together)).members
 
 
 def test_the_error_carries_the_report():

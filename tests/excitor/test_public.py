@@ -143,7 +143,7 @@ def test_a_design_keeps_what_was_asked(solved):
 def test_the_same_seed_gives_the_same_run(solved):
     _, problem, design = solved
     again = ex.solve(problem, evaluations=300, seed=1)
-    assert np.array_equal(again.run.plan.body.sines, design.run.plan.body.sines)
+    assert np.array_equal(again.run.plan.body.periodic.sines, design.run.plan.body.periodic.sines)
 
 
 def test_a_certificate_is_of_the_problem_asked(solved):
