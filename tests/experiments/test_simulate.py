@@ -20,6 +20,9 @@ from excitor.robots.load import load
 from tests.campaigns import PLANNED
 
 
+pytestmark = pytest.mark.usefixtures("coarse_steps")
+
+
 @pytest.fixture(scope="module")
 def emitted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("simulate") / "cell"
