@@ -42,6 +42,11 @@ class Module:
         """Syntax tree of the file."""
         return ast.parse(self.text)
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the syntax tree."""
+        return tuple(ast.walk(self.tree))
+
     @property
     def is_init(self) -> bool:
         """True if the file is the `__init__` of its folder."""
@@ -51,21 +56,23 @@ class Module:
         """Functions and methods, nested ones included, each with the name `Class.method`."""
         return _functions(self.tree, "")
 
+    @cached_property
     def strings(self) -> set[str]:
-        """Collect string constants, docstrings aside."""
+        """String constants, docstrings aside."""
         documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-        nodes = list(ast.walk(self.tree))
-        docstrings = {id(node.body[0].value) for node in nodes if isinstance(node, documented) and _has_docstring(node)}
+        docstrings = {
+            id(node.body[0].value) for node in self.nodes if isinstance(node, documented) and _has_docstring(node)
+        }
         return {
             node.value
-            for node in nodes
+            for node in self.nodes
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
         }
 
     def constants(self) -> set[str]:
         """Names in capitals that the code uses."""
-        names = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
-        names |= {node.attr for node in ast.walk(self.tree) if isinstance(node, ast.Attribute)}
+        names = {node.id for node in self.nodes if isinstance(node, ast.Name)}
+        names |= {node.attr for node in self.nodes if isinstance(node, ast.Attribute)}
         return {name for name in names if name.isupper()}
 
 
@@ -134,7 +141,7 @@ def read_modules(root: Path = ROOT) -> list[Module]:
 def imports(module: Module, names: set[str]) -> set[str]:
     """Modules among `names` that a module imports, at its top or inside a function."""
     found = set()
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -248,7 +255,7 @@ def count_places(modules: Sequence[Module], members: Sequence[str]) -> int:
     product = [module for module in modules if not set(EQUIPMENT) & set(module.path.parts)]
     named: dict[str, int] = dict.fromkeys(members, 0)
     for module in product:
-        words = module.strings() | module.constants() | {module.path.stem}
+        words = module.strings | module.constants() | {module.path.stem}
         for member in members:
             constant = re.sub("[^a-z0-9]", "_", member).upper()
             named[member] += bool({member, constant} & words)

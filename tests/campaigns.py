@@ -1,5 +1,9 @@
 """Campaign folders of a simulated Rotradi: campaign.toml, and CSV logs with known noise."""
 
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import numpy as np
 
 from excitor.robots.dynamics import inverse_dynamics
@@ -79,11 +83,20 @@ def write_log(path, robot, t, motion, seed):
     np.savetxt(path, table, delimiter=",", header="t,q1,q2,q3,c1,c2,c3", comments="", fmt="%.6f")
 
 
+@cache
+def log_of(seconds, k, noise_seed):
+    """Make the text of the log of run k, once: formatting numbers takes long."""
+    robot = load("rotradi")
+    with TemporaryDirectory() as place:
+        path = Path(place) / "logs" / "run.csv"
+        write_log(path, robot, *motion_of(robot, seconds, k), noise_seed)
+        return path.read_bytes()
+
+
 def write_campaign(folder, seconds=40.0, text=CAMPAIGN, noise_seed=lambda k: k):
     """Write a campaign of two runs, the second to validate with."""
-    robot = load("rotradi")
+    (folder / "logs").mkdir()
     for k, name in enumerate(("first", "second")):
-        t, motion = motion_of(robot, seconds, k)
-        write_log(folder / "logs" / f"{name}.csv", robot, t, motion, noise_seed(k))
+        (folder / "logs" / f"{name}.csv").write_bytes(log_of(seconds, k, noise_seed(k)))
     (folder / "campaign.toml").write_text(text)
     return folder

@@ -55,6 +55,14 @@ if fcntl is not None:
     Dispatcher.compile = _compile_once(Dispatcher.compile)
 
 
+@pytest.fixture(scope="module")
+def coarse_steps():
+    """Integrate the virtual robot in steps of twice the length, where the exact motion is not the subject."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("excitor.experiments.virtual.robot.LONGEST_STEP", 1e-3)
+        yield
+
+
 FIRST = ("test_closed_loop.py",)  # the longest to compile: the other worker goes on meanwhile
 
 

@@ -72,7 +72,7 @@ def check_exceptions(found, allowed, rule):
 
 
 def imported(module):
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -133,7 +133,7 @@ def test_no_file_name_stands_twice_in_a_room():
 
 @pytest.mark.parametrize(("name", "owner"), CODECS.items())
 def test_a_file_on_disk_has_one_codec(name, owner):
-    found = {module.path.as_posix() for module in MODULES if name in module.strings()} - {owner}
+    found = {module.path.as_posix() for module in MODULES if name in module.strings} - {owner}
     check_exceptions(
         found, EXCEPTIONS["file_names"][name], f"{name!r} is read and written by {owner} alone; import from it"
     )
@@ -160,7 +160,7 @@ def test_modules_import_each_other_in_one_direction():
 
 def prints(module):
     """Whether a module calls print, typer.echo, or a rich console."""
-    calls = [ast.unparse(node.func) for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
+    calls = [ast.unparse(node.func) for node in module.nodes if isinstance(node, ast.Call)]
     return any(
         re.fullmatch(r"print|(typer|click)\.echo|echo|Console|.*[cC]onsole\.Console|sys\.std(out|err)\.write", call)
         for call in calls
@@ -184,7 +184,7 @@ def test_library_names_no_robot():
     about_one_robot = {"studies", "demo.py"}
     for module in MODULES:
         if not about_one_robot & set(module.path.parts):
-            assert not module.strings() & set(catalog_names()), module.path
+            assert not module.strings & set(catalog_names()), module.path
 
 
 def test_every_package_is_declared():

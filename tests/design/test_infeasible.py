@@ -69,7 +69,7 @@ def names(blocked):
 
 
 def quick(problem, **others):
-    return explain(problem, evaluations=4000, **others)
+    return explain(problem, evaluations=2000, **others)
 
 
 def only(blocked, group, action=None):
@@ -161,7 +161,7 @@ def test_relaxations_make_room(cell):
         for relaxation in member.relaxations:
             changed = relaxed(problem, [relaxation])
             assert violation_of(changed, candidates_of([relaxation.motion]))[0] <= 0.0
-            again = explain(changed, seed=3, smallest=0.02, evaluations=4000)
+            again = explain(changed, seed=3, smallest=0.02, evaluations=2000)
             assert not again.members, (relaxation.words, sentences(again))
 
 

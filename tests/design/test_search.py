@@ -116,9 +116,9 @@ def test_the_start_is_feasible_by_construction(problem):
 
 
 def test_a_search_beats_its_start_and_finds_feasible_motions(problem):
-    found = solve(problem, Budget(evaluations=3000), seed=0)
+    found = solve(problem, Budget(evaluations=1500), seed=0)
     assert found.feasible
-    assert found.evaluations <= 3000 + 200
+    assert found.evaluations <= 1500 + 200
     start = evaluate(problem, feasible_start(problem, 200, np.random.default_rng([0, 0, 0])))
     assert found.value[0] < 0.7 * start.value[start.violation <= 0.0].min()
     best = run_of(problem, found.candidates, 0)

@@ -239,7 +239,7 @@ def test_small_budgets_end_in_a_candidate(problem):
 
 @pytest.fixture(scope="module")
 def certificate(problem, found):
-    return certify_torques(problem, found.trajectory, n_models=3)
+    return certify_torques(problem, found.trajectory, n_models=1)
 
 
 def test_a_certificate_holds_for_what_was_found_and_not_for_more(problem, found, certificate):

@@ -1,12 +1,12 @@
 """Campaign's methods and the command line write the same files."""
 
 import hashlib
-import subprocess
-import sys
 
 import pytest
+from typer.testing import CliRunner
 
 import excitor as ex
+from excitor.experiments.cli import app
 
 
 def files(folder):
@@ -18,9 +18,8 @@ def files(folder):
 
 
 def command(*arguments):
-    code = "import sys; from excitor.experiments.cli import main; sys.argv[0] = 'excitor'; main()"
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.stderr
     return done
 
 

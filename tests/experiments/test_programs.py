@@ -20,8 +20,9 @@ SMALL = """robot = "rotradi"
 home_deg = [10, 20, 30]
 [design]
 schedule = "{schedule}"
+base_frequency_hz = 0.5
 harmonics = 3
-ramp_s = 2.0
+ramp_s = 1.0
 warm_up_periods = 1
 measured_periods = 2
 controller_sample_s = 0.01
@@ -93,7 +94,7 @@ def test_manifest_and_page_stand_beside_the_programs(emitted):
     assert names == {path.name for path in (folder / "programs/csv").iterdir()} - {"manifest.json"}
     program = next(entry for entry in manifest["programs"] if not entry["dry"])
     assert [one["periods"] for one in program["main"]["segments"] if one["measured"]] == [2]
-    assert program["main"]["series"][0]["period"] == pytest.approx(10.0)
+    assert program["main"]["series"][0]["period"] == pytest.approx(2.0)
     page = (folder / "programs/csv/README.md").read_text()
     for word in ("dry run", "15 %", "three poses", "emergency stop", "how far"):
         assert word in page
@@ -164,7 +165,7 @@ def test_a_changed_folder_is_found(copy, change):
 
 def test_a_design_of_another_campaign_is_refused(copy):
     text = (copy / "campaign.toml").read_text()
-    (copy / "campaign.toml").write_text(text.replace("ramp_s = 2.0", "ramp_s = 2.5"))
+    (copy / "campaign.toml").write_text(text.replace("ramp_s = 1.0", "ramp_s = 2.5"))
     assert "another campaign.toml" in call("emit", copy, "--target", "csv", code=1)
     (copy / "campaign.toml").write_text(text)
     data = json.loads((copy / "design.json").read_text())
@@ -243,9 +244,8 @@ def test_controllers_whose_logs_have_no_torque_are_refused(tmp_path):
     folder = tmp_path / "cell"
     folder.mkdir()
     (folder / "arm.toml").write_text(lawless.replace('name = "ur10"', 'name = "arm"'))
-    text = (
-        SMALL.format(schedule="single").replace("rotradi", "arm.toml").replace("[10, 20, 30]", "[0, -90, 90, 0, 0, 0]")
-    )
+    text = SMALL.format(schedule="single").replace("base_frequency_hz = 0.5\n", "")
+    text = text.replace("rotradi", "arm.toml").replace("[10, 20, 30]", "[0, -90, 90, 0, 0, 0]")
     (folder / "campaign.toml").write_text(text)
     call("design", folder, "--evaluations", 200, "--json")
     answer = call("emit", folder, "--target", "urscript", code=1)

@@ -311,6 +311,13 @@ def test_a_model_on_file_makes_the_same_report(identified, tmp_path):
     assert gather_on_file(campaign, other) is None, "its errors are not those on file"
 
 
+@pytest.fixture(scope="module")
+def on_file(identified, tmp_path_factory):
+    folder = shutil.copytree(identified.campaign.folder, tmp_path_factory.mktemp("on_file") / "cell")
+    write_model(identify(open_campaign(folder)))
+    return folder
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -323,9 +330,8 @@ def test_a_model_on_file_makes_the_same_report(identified, tmp_path):
         (lambda folder: rewritten(folder / "logs/first.csv", "\n", "\n", 1, end="\n"), "logs/first.csv changed"),
     ],
 )
-def test_a_model_that_is_not_fresh_is_identified_anew(identified, tmp_path, change, reason):
-    folder = shutil.copytree(identified.campaign.folder, tmp_path / "cell")
-    write_model(identify(open_campaign(folder)))
+def test_a_model_that_is_not_fresh_is_identified_anew(on_file, tmp_path, change, reason):
+    folder = shutil.copytree(on_file, tmp_path / "cell")
     change(folder)
     model, told = fresh_model(open_campaign(folder))
     assert model is None

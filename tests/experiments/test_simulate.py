@@ -20,6 +20,8 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.load import load
 from tests.campaigns import PLANNED
 
+pytestmark = pytest.mark.usefixtures("coarse_steps")
+
 
 @pytest.fixture(scope="module")
 def emitted(tmp_path_factory):

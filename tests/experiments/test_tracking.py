@@ -140,7 +140,7 @@ def test_without_a_model_gravity_is_held_by_the_error_alone(robot):
 
 def test_the_model_that_is_the_robots_is_followed_best(robot, tmp_path):
     campaign = open_campaign(write_campaign(tmp_path, robot))
-    _, motion = waves(4)
+    _, motion = waves(4, 5.0)
     samples = Samples("other", motion, np.zeros_like(motion.q), RATE)
     true = draw_truth(robot, 5, Settings(links=0.3, friction=0.3)).chi[: len(layout(robot))]
     data = tracking_data(campaign, fitted_to(robot, true), [samples])

@@ -15,7 +15,6 @@ from excitor.robots.robot import DriveTrain, FrictionTerm, Motion
 from excitor.robots.tree import Tree
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
-SEEDS = 20
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +85,12 @@ def with_friction(robot, *models):
 OPEN_CHAINS = [name for name in catalog_names() if isinstance(load(name).mechanism, Tree) and name != "palletiser"]
 
 
+@pytest.mark.parametrize("seeds", [range(6), pytest.param(range(6, 20), marks=pytest.mark.slow)], ids=["few", "many"])
 @pytest.mark.parametrize("name", OPEN_CHAINS)
-def test_healthy_runs_raise_no_alarm(name, healthy):
+def test_healthy_runs_raise_no_alarm(name, seeds, healthy):
     """Random waves suit serial arms: they take closed chains apart, and tell little of a palletiser's wrist."""
     robot = load(name)
-    for seed in range(SEEDS):
+    for seed in seeds:
         assert [str(finding) for finding in diagnose(robot, healthy(robot, seed))] == []
 
 
