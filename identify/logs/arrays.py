@@ -7,6 +7,7 @@ import atexit
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -70,7 +71,8 @@ def _upright(path: Path, name: str, array: FloatArray, lengths: set[int], notes:
 
 MOST_NUMBERS = 100_000_000
 MEMORY = 4 * 2**30  # bytes of address space; libraries reserve far more than they use
-SECONDS, PER_BYTE = 1.5, 5e-8  # how long reading may take; compressed files are inflated meanwhile
+SECONDS, PER_BYTE = 1.5, 5e-8  # of CPU that reading may take; compressed files are inflated meanwhile
+_PATIENCE = 20.0  # times longer on the clock, on a machine with other work
 _STARTING = 60.0  # s until the child is ready, on a machine with other work
 
 _child: subprocess.Popen[bytes] | None = None
@@ -90,12 +92,14 @@ def read_apart(path: Path, form: str) -> Arrays:
         except (OSError, EOFError):
             stop()
             raise InvalidLog(path, f"cannot be read: the process that reads {form} does not start") from None
-        alarm = threading.Timer(SECONDS + PER_BYTE * size, child.kill)
+        alarm = threading.Timer(_PATIENCE * (SECONDS + PER_BYTE * size), child.kill)
         alarm.start()
         try:
             return _asked(child, path, form)
         except (OSError, ValueError, EOFError):
-            slow = not alarm.is_alive()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(1.0)  # until it is known what ended it
+            slow = not alarm.is_alive() or child.returncode == -_OUT_OF_TIME
             stop()
             told = "takes too long to read" if slow else "is damaged: it ends the library that reads it"
             raise InvalidLog(path, told) from None
@@ -182,7 +186,9 @@ def serve(first: str) -> None:
     for line in sys.stdin.buffer:
         form, path = json.loads(line)
         try:
+            _limit_cpu(SECONDS + PER_BYTE * os.path.getsize(path))
             arrays, left = READERS[form](path)
+            _limit_cpu(0.0)
             answer = {"arrays": [(name, array.shape) for name, array in arrays.items()], "left": left}
         except Unreadable as error:
             arrays, answer = {}, {"error": str(error)}
@@ -194,6 +200,15 @@ def serve(first: str) -> None:
         for array in arrays.values():
             answers.write(np.ascontiguousarray(array, dtype=np.float64).tobytes())
         answers.flush()
+
+
+_OUT_OF_TIME = getattr(signal, "SIGPROF", 0)  # ends the child; Windows has the clock alone
+
+
+def _limit_cpu(seconds: float) -> None:
+    """End this process after so many seconds of its CPU time; 0: never."""
+    if _OUT_OF_TIME:
+        signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def _bound() -> None:
