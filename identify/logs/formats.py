@@ -20,12 +20,19 @@ _SURE = 2
 def sniff(path: Path) -> list[str]:
     """List the formats that a file's content fits, the best first.
 
-    Formats of installed packages are asked where no other one is sure.
+    Formats of installed packages are asked where no other one is sure; a broken one matters where none fits.
     """
     start = head(path)
     scores = {name: int(form.fits(start)) for name, form in FORMATS.loaded().items()}
     if _SURE not in scores.values():
-        scores |= {name: int(FORMATS[name].fits(start)) for name in FORMATS if name not in scores}
+        broken: list[ExcitorError] = []
+        for name in [name for name in FORMATS if name not in scores]:
+            try:
+                scores[name] = int(FORMATS[name].fits(start))
+            except ExcitorError as error:
+                broken.append(error)
+        if broken and not any(scores.values()):
+            raise broken[0]
     return sorted((name for name, score in scores.items() if score), key=lambda name: -scores[name])
 
 

@@ -353,8 +353,7 @@ def test_log_formats_that_do_not_conform_are_refused(lab, name, change, match):
 
 def test_sections_of_scripts_and_packages_are_in_a_campaigns_report(installed, tmp_path):
     """A registered section, one of a package, and a sentence where a package's section does not conform."""
-    text = CAMPAIGN.replace("[log]\n", '[log]\nformat = "csv"\n', 1)  # a package whose format is broken is not asked
-    folder = write_campaign(tmp_path, 6.0, f"{text}[identify]\nconsistent = false\n")
+    folder = write_campaign(tmp_path, 6.0, f"{CAMPAIGN}[identify]\nconsistent = false\n")
     worst = ex.Section(
         "worst-joint",
         "Worst <joint>",
