@@ -15,6 +15,7 @@ from excitor.robots.base import random_motion
 from excitor.robots.cell import Scene, clearances, required
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.errors import ExcitorError
+from excitor.robots.files.write import key_of, quoted
 from excitor.robots.load import catalog_names, load, read_content
 from excitor.robots.robot import Robot
 
@@ -156,17 +157,6 @@ def numbers(values: FloatArray) -> str:
 def commented(robot: Robot) -> str:
     """List the joints in the order of every row of numbers."""
     return ", ".join(quoted(name) for name in robot.joint_names)
-
-
-def quoted(text: str) -> str:
-    """Write a TOML basic string."""
-    plain = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04X}" for c in plain) + '"'
-
-
-def key_of(name: str) -> str:
-    """Write a TOML key."""
-    return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else quoted(name)
 
 
 PAYLOAD_TEMPLATE = """\
