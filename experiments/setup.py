@@ -29,6 +29,7 @@ from excitor.robots.cell import Scene, Shape, Zone, scene_rows
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
 from excitor.robots.errors import ExcitorError
 from excitor.robots.files.schema import sentences
+from excitor.robots.friction import friction_model
 from excitor.robots.inertia import change_frame, from_center_of_mass, roll_pitch_yaw, translation
 from excitor.robots.information import Noise
 from excitor.robots.parameters import layout
@@ -83,16 +84,7 @@ def set_up(campaign: OpenCampaign) -> Setup:
     pose = _pose(robot, content.design, moving, limits, problems)
     excitation = _excitation(content.design, moving, problems)
     noise = _noise(campaign, robot, problems, remarks)
-    if not has_torque_model(robot) and content.design.schedule != "gentle-first":
-        remarks.append(
-            "the masses of some links are unknown, so torques and their limits are not checked; "
-            'schedule = "gentle-first" begins slowly and learns them'
-        )
-    if content.design.schedule == "locked-sequence" and content.design.criterion == "condition":
-        remarks.append(
-            "a locked sequence designed for its condition number is less informative for a power model than one for "
-            'deviations: criterion = "a" or "path", with model = "power"'
-        )
+    remarks += _remarks(robot, content)
     if problems or excitation is None or noise is None or home is None:
         raise InvalidCampaign(campaign.folder / FILE, problems)
     speed = content.limits.tool_speed_m_s or np.inf
@@ -487,6 +479,38 @@ def _upright(direction: FloatArray) -> FloatArray:
     T = np.eye(4)
     T[:3, :3] = np.column_stack([x, np.cross(z, x), z])
     return T
+
+
+def _remarks(robot: Robot, content: campaign.Campaign) -> Iterator[str]:
+    """List what the plan rests on although it is not known, or suits its purpose badly."""
+    if not has_torque_model(robot) and content.design.schedule != "gentle-first":
+        yield (
+            "the masses of some links are unknown, so torques and their limits are not checked; "
+            'schedule = "gentle-first" begins slowly and learns them'
+        )
+    unknown = unknown_friction(robot)
+    if unknown:
+        yield (
+            f"the friction of {', '.join(unknown)} is unknown and counts as 0 in torques and their limits; state it "
+            "under [parameters] of the robot's file, or design again with prior = a model.json"
+        )
+    if content.design.schedule == "locked-sequence" and content.design.criterion == "condition":
+        yield (
+            "a locked sequence designed for its condition number is less informative for a power model than one for "
+            'deviations: criterion = "a" or "path", with model = "power"'
+        )
+
+
+def unknown_friction(robot: Robot) -> list[str]:
+    """Name the joints whose friction no file states."""
+    columns = layout(robot).friction_columns
+    terms = [
+        term
+        for term, column in zip(robot.drive.friction, columns, strict=True)
+        if friction_model(term).dissipates and not robot.known[column]
+    ]
+    felt = np.any([term.acts != 0.0 for term in terms], axis=0) if terms else np.zeros(robot.n_joints, dtype=bool)
+    return [name for name, feels in zip(robot.joint_names, felt, strict=True) if feels]
 
 
 ASSUMED_SHARE = 0.02  # of a joint's torque limit, or of the torque it takes where none is stated
