@@ -25,11 +25,11 @@ from excitor.experiments.campaign import FILE, Design, InvalidCampaign, OpenCamp
 from excitor.experiments.model import Model, read_model
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.base import random_motion
+from excitor.robots.belief import unknown_friction
 from excitor.robots.cell import Scene, Shape, Zone, scene_rows
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
 from excitor.robots.errors import ExcitorError
 from excitor.robots.files.schema import sentences
-from excitor.robots.friction import friction_model
 from excitor.robots.inertia import change_frame, from_center_of_mass, roll_pitch_yaw, translation
 from excitor.robots.information import Noise
 from excitor.robots.parameters import layout
@@ -488,7 +488,7 @@ def _remarks(robot: Robot, content: campaign.Campaign) -> Iterator[str]:
             "the masses of some links are unknown, so torques and their limits are not checked; "
             'schedule = "gentle-first" begins slowly and learns them'
         )
-    unknown = unknown_friction(robot)
+    unknown = [name for name, lacks in zip(robot.joint_names, unknown_friction(robot), strict=True) if lacks]
     if unknown:
         yield (
             f"the friction of {', '.join(unknown)} is unknown and counts as 0 in torques and their limits; state it "
@@ -499,18 +499,6 @@ def _remarks(robot: Robot, content: campaign.Campaign) -> Iterator[str]:
             "a locked sequence designed for its condition number is less informative for a power model than one for "
             'deviations: criterion = "a" or "path", with model = "power"'
         )
-
-
-def unknown_friction(robot: Robot) -> list[str]:
-    """Name the joints whose friction no file states."""
-    columns = layout(robot).friction_columns
-    terms = [
-        term
-        for term, column in zip(robot.drive.friction, columns, strict=True)
-        if friction_model(term).dissipates and not robot.known[column]
-    ]
-    felt = np.any([term.acts != 0.0 for term in terms], axis=0) if terms else np.zeros(robot.n_joints, dtype=bool)
-    return [name for name, feels in zip(robot.joint_names, felt, strict=True) if feels]
 
 
 ASSUMED_SHARE = 0.02  # of a joint's torque limit, or of the torque it takes where none is stated
