@@ -112,11 +112,15 @@ def _base_source(named: object, source: str | Path, above: tuple[Path, ...]) -> 
         where = f"nor the path of a .toml or .urdf file; {hint}"
         raise InvalidRobot(source, [f"base: {str(named)[:60]!r} is no robot of the catalogue, {where}"])
     path = folder / named
-    if Path(named).is_absolute() or not path.resolve().is_relative_to(folder.resolve()):
+    try:
+        place, own, exists = path.resolve(), Path(source).resolve(), path.is_file()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise InvalidRobot(source, [f"base: {named[:60]!r} cannot be found: {error}"]) from None
+    if Path(named).is_absolute() or not place.is_relative_to(folder.resolve()):
         raise InvalidRobot(source, [f"base: {named!r} is outside the file's own folder; copy it there"])
-    if path.resolve() in (*above, Path(source).resolve()) or len(above) >= _DEEPEST:
+    if place in (*above, own) or len(above) >= _DEEPEST:
         raise InvalidRobot(source, [f"base: {named!r} is based on itself, or on more than {_DEEPEST} files in a row"])
-    if not path.is_file():
+    if not exists:
         raise InvalidRobot(source, [f"base: {named!r} does not exist in {folder}"])
     return path
 

@@ -36,15 +36,16 @@ def robot_toml(source: str | Path | Robot) -> str:
         text, robot = toml_text(robot_data(source)), source
     else:
         content = read_content(source)
-        text, robot = _text(content), robot_of(content)
+        robot = robot_of(content)
+        text = _text(content, robot)
     lost = differences(robot, robot_from_toml(text, f"{robot.name}.toml"))
     if lost:
         raise ExcitorError(f"{robot.name}: a robot file cannot state its {', '.join(lost)}")
     return text
 
 
-def _text(content: Content) -> str:
-    """Write what was read; a robot file without a base is whole as it stands."""
+def _text(content: Content, robot: Robot) -> str:
+    """Write what was read, but what no longer applies; a robot file without a base is whole as it stands."""
     named = [Path(source).name for source, _, _ in content.layers]
     if content.urdf is None and len(named) == 1:
         return f"# From {_plain(named[0])}, as it stands.\n{content.layers[0][1]}"
@@ -52,7 +53,12 @@ def _text(content: Content) -> str:
     head = [f"Written by Excitor {version('excitor')} from {named[0]}{put}."]
     head += [f"Where no comment says otherwise, figures are those of {named[0]}."]
     head += [f"{where}: {sentence}" for where, sentence in content.notes]
-    data = content.data if content.urdf is None else {"gravity": [0.0, 0.0, -9.81]} | content.data
+    data: Table = ({} if content.urdf is None else {"gravity": [0.0, 0.0, -9.81]}) | content.data
+    names = layout(robot).names
+    data |= {"parameters": {name: x for name, x in data.get("parameters", {}).items() if name in names}}
+    data |= {"assumed_zero": [name for name in data.get("assumed_zero", ()) if name in names]}
+    dropped = {"declared_base"} if robot.declared_base is None else set()
+    data = {key: value for key, value in data.items() if key not in dropped}
     return "".join(f"# {_plain(line)}\n" for line in head) + toml_text(data, _origins(content))
 
 

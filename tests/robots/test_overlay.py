@@ -195,6 +195,9 @@ BAD = {
     "absolute": ('base = "/etc/arm.urdf"', "base: '/etc/arm.urdf' is outside the file's own folder"),
     "above": ('base = "../arm.urdf"', "base: '../arm.urdf' is outside the file's own folder"),
     "above and back": ('base = "x/../../arm.urdf"', "is outside the file's own folder"),
+    "no path": ('base = "a\\u0000.urdf"', "base: .* cannot be found: embedded null byte"),
+    "too long a path": (f'base = "{"a" * 300}.urdf"', "base: .* cannot be found: .*too long"),
+    "a circle of links": ('base = "loop.urdf"', "base: 'loop.urdf' (cannot be found|does not exist)"),
     "a link out": ('base = "out.urdf"', "base: 'out.urdf' is outside the file's own folder"),
     "itself": ('base = "my.toml"', "base: 'my.toml' is based on itself"),
     "in a circle": ('base = "circle.toml"', "base: 'my.toml' is based on itself"),
@@ -288,6 +291,7 @@ def test_bad_overlay(put, tmp_path, text, match):
     (tmp_path / "circle.toml").write_text('base = "my.toml"')
     (tmp_path / "broken.urdf").write_text("<robot")
     (tmp_path / "wrong.toml").write_text('name = "w"\n[[joint]]\nname = "a"')
+    (tmp_path / "loop.urdf").symlink_to(tmp_path / "loop.urdf")
     (tmp_path / "out.urdf").symlink_to(Path(__file__))
     with pytest.raises(InvalidRobot, match=match):
         load(path)

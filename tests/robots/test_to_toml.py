@@ -93,6 +93,15 @@ def test_an_overlay_comes_back_with_where_its_figures_are_from(tmp_path):
     assert sum(line.startswith("link = {") and line.endswith("# <inertial>") for line in lines) == 3
 
 
+@pytest.mark.parametrize("base", ["arm.urdf", "tx40", "kr150", "delta"])
+def test_what_an_overlay_left_behind_is_not_written(tmp_path, base):
+    (tmp_path / "arm.urdf").write_text(URDF)
+    (tmp_path / "my.toml").write_text(f'base = "{base}"\nfriction = []\n[drive]\nrotors = "none"')
+    text = robot_toml(tmp_path / "my.toml")
+    check(tmp_path / "my.toml", text)
+    assert "Fv1" not in text
+
+
 def test_what_was_changed_on_reading_a_urdf_is_in_the_header(tmp_path):
     (tmp_path / "arm.urdf").write_text(URDF.replace('xyz="0.3 0 0"', 'xyz="0.3 0 0" rpy="1.5708 0 0"'))
     assert "# joint 'mount' origin rpy: 1.5708 is read as pi/2, 3.7e-06 rad away\n" in robot_toml(tmp_path / "arm.urdf")
