@@ -1,6 +1,5 @@
 """Loading of robots: find, read and check a robot file. Every problem is reported at once, with its key path."""
 
-import re
 import tomllib
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -90,8 +89,7 @@ def _read_content(source: str | Path, above: tuple[Path, ...]) -> Content:
     named = data.pop("base")
     base = _read_content(_base_source(named, source, above), (*above, Path(source).resolve()))
     links = {} if base.urdf is None else base.urdf.links
-    if base.urdf is None:
-        robot_of(base)  # its own problems first
+    robot_of(base)  # its own problems first
     problems = list(overlay.contradictions(base.data, data, str(named), links))
     if problems:
         raise InvalidRobot(source, problems)
@@ -131,12 +129,11 @@ def robot_of(content: Content) -> Robot:
     try:
         return robot_from_data(content.data, content.source, _inherited(content.data, own))
     except InvalidRobot as error:
-        problems = list(error.problems)
-    if content.urdf is not None:
-        problems = [content.urdf.in_its_words(problem) for problem in problems]
+        problems = error.problems
     if own is not None:
-        problems = [_by_name(problem, content.data) for problem in problems]
-    raise InvalidRobot(content.source, problems)
+        raise InvalidRobot(content.source, [overlay.by_name(problem, content.data) for problem in problems])
+    in_its_words = str if content.urdf is None else content.urdf.in_its_words
+    raise InvalidRobot(content.source, [in_its_words(problem) for problem in problems])
 
 
 def _inherited(data: Table, own: Table | None) -> frozenset[str]:
@@ -147,14 +144,6 @@ def _inherited(data: Table, own: Table | None) -> frozenset[str]:
     kept = [*data.get("parameters", {}), *data.get("assumed_zero", ())]
     names = {name for name in kept if name not in stated and name not in own.get("assumed_zero", ())}
     return frozenset(names | ({"declared_base"} - own.keys()))
-
-
-def _by_name(problem: str, data: Table) -> str:
-    """Write the key path of a merged joint with the joint's name."""
-    found = re.match(r"joint\[(\d+)\]", problem)
-    if found is None or not overlay.tables(data["joint"], "name"):
-        return problem
-    return f"joint {data['joint'][int(found[1]) - 1]['name']!r}{problem[found.end() :]}"
 
 
 def stretch(source: str | Path, seed: int = 0) -> Robot | None:

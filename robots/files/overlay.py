@@ -5,6 +5,7 @@ link, rotors and friction elements parameter by parameter. The geometry, and how
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -70,6 +71,18 @@ def tables(value: object, identity: str) -> bool:
     return isinstance(value, list) and all(
         isinstance(entry, dict) and isinstance(entry.get(identity), str) for entry in value
     )
+
+
+def by_name(problem: str, data: Table) -> str:
+    """Write the key path of a problem with names, as entries have other numbers in the file than in what is merged."""
+    found = re.match(r"([a-z.]+)\[(\d+)\]", problem)
+    if found is None or found[1] not in _KEYED:
+        return problem
+    entries: Any = data
+    for part in found[1].split("."):
+        entries = entries[part]
+    name = entries[int(found[2]) - 1].get(_KEYED[found[1]]) if tables(entries, _KEYED[found[1]]) else None
+    return problem if name is None else f"{found[1]} {name[:60]!r}{problem[found.end() :]}"
 
 
 def in_joint_names(given: Table, links: Mapping[str, str], joints: Sequence[str]) -> Table:

@@ -418,7 +418,7 @@ def _drives(joints: Sequence[_Joint], reader: Reader) -> Table:
     sentence = (
         "every joint gets viscous and Coulomb friction, an offset and a rotor inertia, to be identified"
         + (f"; known beforehand are {', '.join(parameters)}" if parameters else "")
-        + ". A robot file with base, friction = [] and drive.rotors leaves them out or states others"
+        + '; a robot file with base = this file, friction = [] and drive.rotors = "none" leaves them out'
     )
     reader.notes.append(("friction", sentence))
     given: Table = {"parameters": parameters} if parameters else {}

@@ -229,6 +229,18 @@ BAD = {
         f'base = "arm.urdf"\n{JOINT}limits = {{ acceleration_m_s2 = 1 }}',
         "joint 'turn'.limits.acceleration_m_s2: the joint turns; give it in deg or rad",
     ),
+    "order of limits": (
+        f'base = "arm.urdf"\n{JOINT}limits = {{ position_rad = [1, 0] }}',
+        "joint 'turn'.limits.position: goes from 1 to 0; the lower bound comes first",
+    ),
+    "sliding": (
+        f'base = "arm.urdf"\n{JOINT}limits = {{ position_m = [0, 1] }}',
+        "joint 'turn'.limits.position_m: the joint turns; give it in deg or rad",
+    ),
+    "key of a capsule": (
+        'base = "ur10"\n[[capsule]]\nlink = "elbow"\nstart = [0, 0, 0]\nend = [0, 0, 1]\nradius = -1',
+        "capsule 'elbow'.radius: is -1, expected greater than 0",
+    ),
     "wider position": (
         f'base = "arm.urdf"\n{JOINT}limits = {{ position_deg = [-90, 90] }}',
         r"joint 'turn'.limits.position_deg: is \[-90, 90\], wider than arm.urdf's position_rad = \[-1.0, 2.0\]",
@@ -266,7 +278,7 @@ BAD = {
     ),
     "joint of an element": (
         'base = "arm.urdf"\n[[friction.element]]\nparameter = "F"\nmodel = "viscous"\nsenses = { turm = 1 }',
-        "friction.element.1..senses: no joint is named 'turm'; did you mean 'turn'",
+        "friction.element 'F'.senses: no joint is named 'turm'; did you mean 'turn'",
     ),
     "friction model": ('base = "arm.urdf"\n[friction]\nterms = ["viscos"]', "friction.terms.1.: is 'viscos', expected"),
     "parameter": ('base = "arm.urdf"\n[parameters]\nFv3 = 1', "parameters: parameter 'Fv3' is not one of this robot's"),
