@@ -15,7 +15,7 @@ import scipy.linalg
 
 from excitor.robots.arrays import BoolArray, FloatArray, finite, one_blas_thread
 from excitor.robots.base import base_parameters, lost_when_locked, random_motion
-from excitor.robots.belief import Prior, StandardForecast, coordinates, forecast_standard
+from excitor.robots.belief import Prior, StandardForecast, coordinates, forecast_standard, unknown_friction
 from excitor.robots.dynamics import inverse_dynamics, regressor
 from excitor.robots.gram import condition_number
 from excitor.robots.information import (
@@ -342,9 +342,14 @@ def column_rms(rows: Sequence[Rows], noise: Noise) -> FloatArray:
 
 
 def torque_sizes(robot: Robot, rows: Sequence[Rows], noise: Noise) -> FloatArray:
-    """Size of each parameter if it alone caused its joints' torques, (n_params,); 0 where its column vanishes."""
+    """Size of each parameter if it alone caused its joints' torques, (n_params,); 0 where its column vanishes.
+
+    The prior's torques lack friction that no file states: such a joint takes a share of its torque limit at least.
+    """
     columns = _column_squares(rows) / noise.sigma[:, None] ** 2
-    torques = np.sum([r.count * np.sum(r.tau**2 * r.used, axis=0) for r in rows], axis=0) / noise.sigma**2
+    limit = np.where(np.isfinite(robot.limits.torque) & unknown_friction(robot), robot.limits.torque, 0.0)
+    powers = [np.sum(np.maximum(r.tau**2, (FRICTION * limit) ** 2) * r.used, axis=0) for r in rows]
+    torques = np.sum([r.count * size for r, size in zip(rows, powers, strict=True)], axis=0) / noise.sigma**2
     visible = columns > 1e-20 * columns.max(initial=0.0)
     size = np.sqrt(torques @ visible / np.where(visible.any(axis=0), np.sum(columns * visible, axis=0), 1.0))
     sizes = np.zeros(len(layout(robot)))
@@ -400,6 +405,7 @@ def _triangle(W: FloatArray) -> FloatArray:
 
 RELATIVE_SIGMA = 0.10  # of an essential parameter, at most, inflated
 CONDITION = 30.0  # at most
+FRICTION = 0.05  # of a joint's torque limit, where no file states any: few gears have less
 REVERSALS = 2.0  # of a moving joint's velocity, at least, over all runs; fewer leave Coulomb friction and offset alike
 TORQUE_ERROR = 0.05  # of the joint's rms torque, or of its noise where that is more, at most, inflated
 _LISTED = 5  # names in a sentence

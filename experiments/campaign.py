@@ -14,7 +14,7 @@ from excitor.experiments.files import mend
 from excitor.identify.logs.declared import ColumnMap
 from excitor.robots.errors import ExcitorError, InvalidRobot
 from excitor.robots.files.schema import sentences
-from excitor.robots.load import catalog_names, load, read_text, robot_text
+from excitor.robots.load import catalog_names, load, read_content, read_text
 from excitor.robots.robot import Robot
 
 FILE = "campaign.toml"
@@ -347,14 +347,14 @@ class OpenCampaign:
 
     @property
     def digest(self) -> str:
-        """Digest what a design is made from: the robot's text, and the campaign without what is about logs."""
+        """Digest what a design is made from: the texts of the robot, and the campaign without what is about logs."""
         about_logs = {"run", "log", "matlab", "processing", "identify", "locked", "targets", "rated", "arm"}
         if self.content.task == "arm":
             about_logs.add("task")
         if not self.content.constraint:  # as in campaigns from before there were any
             about_logs.add("constraint")
         asked = self.content.model_dump_json(exclude=about_logs)
-        return hashlib.sha256((asked + "\0" + robot_text(self.robot_source)).encode()).hexdigest()
+        return hashlib.sha256((asked + "\0" + read_content(self.robot_source).text).encode()).hexdigest()
 
 
 def in_memory(robot: Robot, content: Campaign) -> OpenCampaign:

@@ -70,6 +70,12 @@ class Language(StrEnum):
     python = "python"
 
 
+class RobotForm(StrEnum):
+    """Files that a robot is written to."""
+
+    toml = "toml"
+
+
 @app.command()
 def robots(
     source: Annotated[str | None, typer.Argument(metavar="NAME|FILE", help="Catalogue name, .toml or .urdf.")] = None,
@@ -77,7 +83,10 @@ def robots(
     export: Annotated[Language | None, typer.Option(help="Write the inverse dynamics as code.")] = None,
     equations: Annotated[bool, typer.Option("--equations", help="Print M, c, g, friction (up to 4 joints).")] = False,
     counts: Annotated[bool, typer.Option("--counts", help="Count what the models cost to evaluate.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write --export or --equations.")] = None,
+    to: Annotated[
+        RobotForm | None, typer.Option(help="Write the robot as a file, with where figures are from.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write what is asked for.")] = None,
     as_json: Json = False,
 ) -> None:
     """List robots, or show one: joints, limits, base parameters.
@@ -92,16 +101,18 @@ def robots(
       excitor robots my-robot.urdf
       excitor robots tx40 --lock j1 --lock j2
       excitor robots tx40 --export c --out tx40.c
+      excitor robots my-robot.urdf --to toml --out my-robot.toml
     """
-    requested = [
-        name for name, given in (("--export", export), ("--equations", equations), ("--counts", counts)) if given
-    ]
+    options = {"--export": export, "--equations": equations, "--counts": counts, "--to": to}
+    requested = [name for name, given in options.items() if given]
     check_usage(requested, source, lock, out)
     announce_compilation()
-    from excitor.experiments.verbs.robots import list_robots, show_model, show_robot
+    from excitor.experiments.verbs.robots import list_robots, show_model, show_robot, write_robot
 
     if source is None:
         list_robots(as_json)
+    elif to is not None:
+        write_robot(source, out, as_json)
     elif requested:
         show_model(source, None if export is None else export.value, equations, out, as_json)
     elif not show_robot(source, lock or [], as_json):
@@ -116,8 +127,8 @@ def check_usage(requested: list[str], source: str | None, lock: list[str] | None
         raise typer.BadParameter("name a robot to show")
     if requested and lock:
         raise typer.BadParameter(f"--lock does not go with {requested[0]}; lock joints in the robot's file")
-    if out is not None and requested not in (["--export"], ["--equations"]):
-        raise typer.BadParameter("--out goes with --export or --equations")
+    if out is not None and requested not in (["--export"], ["--equations"], ["--to"]):
+        raise typer.BadParameter("--out goes with --export, --equations or --to")
     if out is not None and source is not None and out.exists() and Path(source).exists() and out.samefile(source):
         raise typer.BadParameter("--out names the robot's own file, which would be lost")
 

@@ -46,6 +46,7 @@ from excitor.robots.codegen import inverse_dynamics_code
 from excitor.robots.dynamics import mass_matrix
 from excitor.robots.errors import ExcitorError, RankDeficient, SolverError
 from excitor.robots.friction import friction_model
+from excitor.robots.load import read_content, read_text
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.simulate import Servo, servo_for
@@ -377,11 +378,11 @@ def write_model(result: IdentifiedModel) -> list[Path]:
     if not code_note(result):
         texts["model.c"] = inverse_dynamics_code(robot, "c", chi=chi)
         texts["model.py"] = inverse_dynamics_code(robot, "python", chi=chi)
-    if Path(str(result.campaign.robot_source)).suffix.lower() in (".urdf", ".xml") and result.consistent is not None:
+    urdf = read_content(result.campaign.robot_source).urdf_file if result.campaign.text else None
+    if urdf is not None and result.consistent is not None:
         from excitor.robots.files.urdf import filled_urdf
 
-        source = Path(result.campaign.robot_source)
-        texts["model.urdf"] = filled_urdf(source.read_text("utf-8-sig"), robot, result.consistent.chi)
+        texts["model.urdf"] = filled_urdf(read_text(urdf), robot, result.consistent.chi)[0]
     for name in reversed(texts):
         write_atomically(folder / name, texts[name])
     path = result.model.save(folder)  # last: it tells that the others are up to date
@@ -548,8 +549,7 @@ def provenance(campaign: OpenCampaign) -> dict[str, Any]:
 
 def file_digests(campaign: OpenCampaign) -> dict[str, str]:
     """Hash every file that an identification reads, named from the campaign's folder."""
-    robot_file = Path(campaign.robot_source)
-    own = [robot_file] if robot_file.is_file() else []
+    own = reversed(read_content(campaign.robot_source).files)
     logs = (file for run in campaign.content.run for file in log_files(campaign.folder / run.log))
     read = [campaign.folder / FILE, *own, *logs]
     targets = {run.program.partition("/")[0] for run in campaign.content.run if run.program is not None}

@@ -15,7 +15,8 @@ from excitor.robots.base import random_motion
 from excitor.robots.cell import Scene, clearances, required
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.errors import ExcitorError
-from excitor.robots.load import catalog_names, load
+from excitor.robots.files.write import key_of, quoted
+from excitor.robots.load import catalog_names, load, read_content
 from excitor.robots.robot import Robot
 
 TEMPLATE = """\
@@ -98,12 +99,14 @@ def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", pr
     try:
         folder.mkdir(parents=True, exist_ok=True)
         mend(folder)
-        copy = folder / Path(source).name
-        if own and copy.resolve() != Path(source).resolve():
-            content = Path(source).read_bytes()
-            if copy.exists() and copy.read_bytes() != content:
-                raise ExcitorError(f"{copy}: exists already, and is not {source}; rename one")
-            write_bytes_atomically(copy, content)
+        for file in read_content(source).files if own else ():  # and what the robot's file is based on
+            copy = folder / file.relative_to(Path(source).parent)
+            if copy.resolve() != file.resolve():
+                content = file.read_bytes()
+                if copy.exists() and copy.read_bytes() != content:
+                    raise ExcitorError(f"{copy}: exists already, and is not {file}; rename one")
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                write_bytes_atomically(copy, content)
     except OSError as error:
         raise ExcitorError(f"{folder}: cannot be written: {error.strerror or error}") from None
     path = folder / FILE
@@ -154,17 +157,6 @@ def numbers(values: FloatArray) -> str:
 def commented(robot: Robot) -> str:
     """List the joints in the order of every row of numbers."""
     return ", ".join(quoted(name) for name in robot.joint_names)
-
-
-def quoted(text: str) -> str:
-    """Write a TOML basic string."""
-    plain = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04X}" for c in plain) + '"'
-
-
-def key_of(name: str) -> str:
-    """Write a TOML key."""
-    return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else quoted(name)
 
 
 PAYLOAD_TEMPLATE = """\

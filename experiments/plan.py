@@ -268,12 +268,16 @@ def _may_meet_itself(robot: Robot, links: Sequence[int]) -> bool:
 
 def _how_to_add_volumes(setup: Setup) -> str:
     source = setup.campaign.robot_source
-    if Path(source).suffix.lower() in (".urdf", ".xml"):
-        return f"give each a <collision> of box, cylinder or sphere in {source} (meshes are not read)"
     table = "[[capsule]] with link, start, end and radius"
+    if Path(source).suffix.lower() in (".urdf", ".xml"):
+        name = Path(source).name
+        return (
+            f"give each a <collision> of box, cylinder or sphere in {source} (meshes are not read), or a {table} in a "
+            f'robot file with base = "{name}"'
+        )
     if Path(source).suffix.lower() == ".toml":
         return f"give each a {table} in {source}"
-    return f"give each a {table} in a copy of the catalogue's {source}.toml, and name the copy in campaign.toml"
+    return f'give each a {table} in a robot file with base = "{source}", and name that file in campaign.toml'
 
 
 _BLIND = Check(

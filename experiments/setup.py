@@ -25,6 +25,7 @@ from excitor.experiments.campaign import FILE, Design, InvalidCampaign, OpenCamp
 from excitor.experiments.model import Model, read_model
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.base import random_motion
+from excitor.robots.belief import unknown_friction
 from excitor.robots.cell import Scene, Shape, Zone, scene_rows
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
 from excitor.robots.errors import ExcitorError
@@ -94,16 +95,7 @@ def set_up(campaign: OpenCampaign) -> Setup:
     pose = _pose(robot, content.design, moving, limits, problems)
     excitation = _excitation(content.design, moving, problems)
     noise = _noise(campaign, robot, problems, remarks)
-    if not has_torque_model(robot) and content.design.schedule != "gentle-first":
-        remarks.append(
-            "the masses of some links are unknown, so torques and their limits are not checked; "
-            'schedule = "gentle-first" begins slowly and learns them'
-        )
-    if content.design.schedule == "locked-sequence" and content.design.criterion == "condition":
-        remarks.append(
-            "a locked sequence designed for its condition number is less informative for a power model than one for "
-            'deviations: criterion = "a" or "path", with model = "power"'
-        )
+    remarks += _remarks(robot, content)
     if problems or excitation is None or noise is None or home is None:
         raise InvalidCampaign(campaign.folder / FILE, problems)
     speed = content.limits.tool_speed_m_s or np.inf
@@ -485,6 +477,26 @@ def _upright(direction: FloatArray) -> FloatArray:
     T = np.eye(4)
     T[:3, :3] = np.column_stack([x, np.cross(z, x), z])
     return T
+
+
+def _remarks(robot: Robot, content: campaign.Campaign) -> Iterator[str]:
+    """List what the plan rests on although it is not known, or suits its purpose badly."""
+    if not has_torque_model(robot) and content.design.schedule != "gentle-first":
+        yield (
+            "the masses of some links are unknown, so torques and their limits are not checked; "
+            'schedule = "gentle-first" begins slowly and learns them'
+        )
+    unknown = [name for name, lacks in zip(robot.joint_names, unknown_friction(robot), strict=True) if lacks]
+    if unknown:
+        yield (
+            f"the friction of {', '.join(unknown)} is unknown and counts as 0 in torques and their limits; state it "
+            "under [parameters] of the robot's file, or design again with prior = a model.json"
+        )
+    if content.design.schedule == "locked-sequence" and content.design.criterion == "condition":
+        yield (
+            "a locked sequence designed for its condition number is less informative for a power model than one for "
+            'deviations: criterion = "a" or "path", with model = "power"'
+        )
 
 
 ASSUMED_SHARE = 0.02  # of a joint's torque limit, or of the torque it takes where none is stated

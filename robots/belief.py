@@ -199,6 +199,17 @@ def _drive_sizes(robot: Robot, chi: FloatArray, torque_size: FloatArray) -> Floa
     return np.where(sizes == 0.0, 1.0, sizes)
 
 
+def unknown_friction(robot: Robot) -> BoolArray:
+    """Mark the joints that feel friction of which no size is stated, (n_joints,)."""
+    columns = layout(robot).friction_columns
+    acts = [
+        term.acts
+        for term, column in zip(robot.drive.friction, columns, strict=True)
+        if friction_model(term).dissipates and not robot.known[column]
+    ]
+    return np.asarray(np.any(np.array(acts).reshape(-1, robot.n_joints) != 0.0, axis=0))
+
+
 def _positive(robot: Robot) -> BoolArray:
     """Mark parameters that must be positive: rotor inertias and dissipative friction, (n_params,)."""
     params = layout(robot)

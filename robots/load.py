@@ -1,17 +1,27 @@
 """Loading of robots: find, read and check a robot file. Every problem is reported at once, with its key path."""
 
 import tomllib
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from excitor.robots.errors import InvalidRobot
+from excitor.robots.files import overlay
 from excitor.robots.files.toml import robot_from_data
 from excitor.robots.robot import Robot
 
+if TYPE_CHECKING:
+    from excitor.robots.files.urdf import Urdf
+
 LARGEST_FILE = 2_000_000  # bytes; a robot is one page
+_LONGEST_PATH = 1000
+_DEEPEST = 4
+
+Table = dict[str, Any]
+Note = tuple[str, str]  # where, and a sentence
 
 
 def load(source: str | Path) -> Robot:
@@ -29,15 +39,111 @@ def load(source: str | Path) -> Robot:
     return load_with_notes(source)[0]
 
 
-def load_with_notes(source: str | Path) -> tuple[Robot, tuple[tuple[str, str], ...]]:
-    """Load a robot, and list what of a URDF was changed or left out: (where, sentence) for each."""
-    text = robot_text(source)
-    if _is_toml(source):
-        return robot_from_toml(text, source), ()
-    from excitor.robots.files.urdf import read_urdf, robot_from
+def load_with_notes(source: str | Path) -> tuple[Robot, tuple[Note, ...]]:
+    """Load a robot, and list what of a URDF was changed, assumed or left out: (where, sentence) for each."""
+    content = read_content(source)
+    return robot_of(content), content.notes
 
-    urdf = read_urdf(text, source)
-    return robot_from(urdf, source), urdf.notes
+
+@dataclass(frozen=True)
+class Content:
+    """The content of a robot file, put over that of its base if it names one."""
+
+    source: str | Path
+    data: Table
+    notes: tuple[Note, ...]
+    layers: tuple[tuple[str | Path, str, Table], ...]  # (file or catalogue name, text, own tables), the base first
+    urdf: "Urdf | None" = None  # which all the rest is put over
+
+    @property
+    def text(self) -> str:
+        """The texts of the file and of what it is based on."""
+        return "\0".join(text for _, text, _ in reversed(self.layers))
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files it was read from, the base first."""
+        return tuple(Path(source) for source, _, _ in self.layers if str(source) not in catalog_names())
+
+    @property
+    def urdf_file(self) -> Path | None:
+        """The URDF that it is based on, or is."""
+        return None if self.urdf is None else Path(self.layers[0][0])
+
+
+def read_content(source: str | Path) -> Content:
+    """Read a robot file and its base; problems are reported as for `load`."""
+    return _read_content(source, ())
+
+
+def _read_content(source: str | Path, above: tuple[Path, ...]) -> Content:
+    text = robot_text(source)
+    if not _is_toml(source):
+        from excitor.robots.files.urdf import read_urdf
+
+        urdf = read_urdf(text, source)
+        return Content(source, urdf.data, urdf.notes, ((source, text, urdf.data),), urdf)
+    data = toml_data(text, source)
+    if "base" not in data:
+        return Content(source, data, (), ((source, text, data),))
+    named = data.pop("base")
+    base = _read_content(_base_source(named, source, above), (*above, Path(source).resolve()))
+    links = {} if base.urdf is None else base.urdf.links
+    robot_of(base)  # its own problems first
+    problems = list(overlay.contradictions(base.data, data, str(named), links))
+    if problems:
+        raise InvalidRobot(source, problems)
+    data = overlay.in_joint_names(data, links, [joint["name"] for joint in base.data["joint"]])
+    put = overlay.merged(base.data, data)
+    answered = {*data, *(("transmission",) if "drive" in data else ())}
+    notes = tuple(note for note in base.notes if note[0] not in answered)
+    return Content(source, put, notes, (*base.layers, (source, text, data)), base.urdf)
+
+
+def _base_source(named: object, source: str | Path, above: tuple[Path, ...]) -> str | Path:
+    """Find what a robot file names as its base: of the catalogue, or a file in its own folder."""
+    if named in catalog_names():
+        return str(named)
+    folder = Path(source).parent
+    if not isinstance(named, str) or not named.endswith((".toml", ".urdf", ".xml")) or len(named) > _LONGEST_PATH:
+        hint = overlay.expected(named, catalog_names())
+        where = f"nor the path of a .toml or .urdf file; {hint}"
+        raise InvalidRobot(source, [f"base: {str(named)[:60]!r} is no robot of the catalogue, {where}"])
+    path = folder / named
+    try:
+        place, own, exists = path.resolve(), Path(source).resolve(), path.is_file()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise InvalidRobot(source, [f"base: {named[:60]!r} cannot be found: {error}"]) from None
+    if Path(named).is_absolute() or not place.is_relative_to(folder.resolve()):
+        raise InvalidRobot(source, [f"base: {named!r} is outside the file's own folder; copy it there"])
+    if place in (*above, own) or len(above) >= _DEEPEST:
+        raise InvalidRobot(source, [f"base: {named!r} is based on itself, or on more than {_DEEPEST} files in a row"])
+    if not exists:
+        raise InvalidRobot(source, [f"base: {named!r} does not exist in {folder}"])
+    return path
+
+
+def robot_of(content: Content) -> Robot:
+    """Build the robot; problems are reported in the words of the file that they come from."""
+    own = content.layers[-1][2] if len(content.layers) > 1 else None
+    try:
+        return robot_from_data(content.data, content.source, _inherited(content.data, own))
+    except InvalidRobot as error:
+        problems = error.problems
+    if own is not None:
+        raise InvalidRobot(content.source, [overlay.by_name(problem, content.data) for problem in problems])
+    in_its_words = str if content.urdf is None else content.urdf.in_its_words
+    raise InvalidRobot(content.source, [in_its_words(problem) for problem in problems])
+
+
+def _inherited(data: Table, own: Table | None) -> frozenset[str]:
+    """Name the base's parameters, and declared base, which a file that changes drives or friction may leave behind."""
+    if own is None:
+        return frozenset()
+    stated = own.get("parameters", {})
+    kept = [*data.get("parameters", {}), *data.get("assumed_zero", ())]
+    names = {name for name in kept if name not in stated and name not in own.get("assumed_zero", ())}
+    return frozenset(names | ({"declared_base"} - own.keys()))
 
 
 def with_random_lengths(source: str | Path, seed: int = 0) -> Robot | None:
@@ -45,13 +151,13 @@ def with_random_lengths(source: str | Path, seed: int = 0) -> Robot | None:
 
     A property that also holds for the changed robot does not depend on coincidences of lengths.
     """
-    data = toml_data(robot_text(source), source) if _is_toml(source) else {}
-    lengths = data.get("lengths")
+    content = read_content(source)
+    lengths = content.data.get("lengths")
     if not lengths:
         return None
     factors = np.random.default_rng(seed).uniform(0.9, 1.1, size=len(lengths))
     changed = {name: float(value * factor) for (name, value), factor in zip(lengths.items(), factors, strict=True)}
-    return robot_from_data({**data, "lengths": changed}, source)
+    return robot_of(replace(content, data={**content.data, "lengths": changed}))
 
 
 def catalog_names() -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from excitor.experiments.model import FILE, Model, Standard, read_model
 from excitor.experiments.status import status
 from excitor.identify.methods import conformance_problem
 from excitor.robots.errors import ExcitorError
-from excitor.robots.load import read_text
+from excitor.robots.load import read_content, read_text
 from excitor.robots.parameters import layout
 from excitor.robots.plugins import Members
 
@@ -167,19 +167,20 @@ def mjcf_of(model: Model, own: Path | None = None) -> ExportFile:
     robot, chi = model.own_robot(), model.consistent()
     if own is None:
         text, left_out = written_mjcf(robot, chi)
-        return ExportFile("mjcf", "model.xml", text.encode(), _left_out(left_out))
+        return ExportFile("mjcf", "model.xml", text.encode(), _left_out("MuJoCo's joints", left_out))
     filled = filled_mjcf(_own_file(own), robot, chi, str(own))
-    return ExportFile("mjcf", own.name, filled.content, _left_out(filled.left_out))
+    return ExportFile("mjcf", own.name, filled.content, _left_out("MuJoCo's joints", filled.left_out))
 
 
 def urdf_of(model: Model, source: Path | None = None) -> ExportFile:
-    """Fill the inertials of the robot's URDF."""
+    """Fill the inertials and joint friction of the robot's URDF."""
     from excitor.robots.files.urdf import filled_urdf
 
     robot = model.own_robot()
     if source is None:
         raise ExcitorError(f"urdf: {robot.name}'s own URDF is filled with the model; give it as source")
-    return ExportFile("urdf", "model.urdf", filled_urdf(read_text(source), robot, model.consistent()).encode())
+    text, left_out = filled_urdf(read_text(source), robot, model.consistent())
+    return ExportFile("urdf", "model.urdf", text.encode(), _left_out("a URDF's <dynamics>", left_out))
 
 
 def code_of(language: str, suffix: str) -> Callable[[Model, Path | None], ExportFile]:
@@ -211,8 +212,8 @@ def _own_file(path: Path) -> bytes:
         raise ExcitorError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def _left_out(left_out: tuple[str, ...]) -> tuple[str, ...]:
-    return (f"MuJoCo's joints cannot represent {', '.join(left_out)}",) if left_out else ()
+def _left_out(what: str, left_out: tuple[str, ...]) -> tuple[str, ...]:
+    return (f"{what} cannot represent {', '.join(left_out)}",) if left_out else ()
 
 
 def _load(controller: str) -> Callable[[OpenCampaign, ExportOptions], ExportFile]:
@@ -233,8 +234,8 @@ def _parquet(campaign: OpenCampaign, options: ExportOptions) -> ExportFile:
 
 
 def _urdf(campaign: OpenCampaign, options: ExportOptions) -> ExportFile:
-    source = Path(campaign.robot_source)
-    if source.suffix.lower() not in (".urdf", ".xml"):
+    source = read_content(campaign.robot_source).urdf_file
+    if source is None:
         raise ExcitorError(f"{campaign.robot.name}: did not come from a URDF, so that there is none to fill")
     return urdf_of(model_of(campaign), source)
 

@@ -22,7 +22,7 @@ from excitor.robots.arrays import finite
 from excitor.robots.base import Base, LockedLoss, base_parameters, declared_transform, lost_when_locked, regroupings
 from excitor.robots.errors import ExcitorError, RankDeficient
 from excitor.robots.lint import Finding, lint
-from excitor.robots.load import load_with_notes, with_random_lengths
+from excitor.robots.load import load_with_notes, read_content, with_random_lengths
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Robot
 
@@ -40,6 +40,15 @@ def show_model(source: str, export: str | None, equations: bool, out: Path | Non
         echo_json(counts(robot))
     else:
         print_counts(counts(robot))
+
+
+def write_robot(source: str, out: Path | None, as_json: bool) -> None:
+    """Write a robot as one whole robot file."""
+    from excitor.robots.files.write import robot_toml
+
+    if out is not None and out.exists() and any(out.samefile(file) for file in read_content(source).files):
+        raise ExcitorError(f"{out}: is what {source} is read from, and would be lost; give --out another name")
+    write(robot_toml(source), out, as_json)
 
 
 def list_robots(as_json: bool) -> None:

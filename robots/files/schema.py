@@ -7,7 +7,8 @@ Numbers and linear combinations are read as people write them: `227/1200`, `-l2`
 import math
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
@@ -86,6 +87,13 @@ class StandardDH(Table):
     alpha_deg: Number = 0.0
 
 
+class After(Table):
+    """What comes between the joint and the frame of its link."""
+
+    xyz: Vector = [0.0, 0.0, 0.0]
+    rpy_rad: Vector = [0.0, 0.0, 0.0]
+
+
 class Placement(Table):
     """A free placement: T = Trans(xyz) Rot(z, yaw) Rot(y, pitch) Rot(x, roll), as in URDF; then the joint's axis."""
 
@@ -93,6 +101,7 @@ class Placement(Table):
     rpy_deg: Vector | None = None
     rpy_rad: Vector | None = None
     axis: Vector = [0.0, 0.0, 1.0]
+    after: After = After()
 
     @model_validator(mode="after")
     def _one_angle(self) -> Self:
@@ -305,12 +314,30 @@ class Description(Table):
     declared_base: PublishedParameters | None = None
 
 
-def sentences(errors: list[Any]) -> list[str]:
-    """Turn pydantic's errors into sentences, each starting with its key path; one sentence a key."""
+def sentences(errors: list[Any], model: type[BaseModel] | None = None) -> list[str]:
+    """Turn pydantic's errors into sentences, each starting with its key path; one sentence a key.
+
+    With the model that was read into, misspelt keys are answered with the nearest valid one.
+    """
     messages: dict[str, str] = {}
     for error in errors:
-        messages.setdefault(_key_path(error["loc"]), _sentence(error))
+        near = _nearest(error["loc"], model) if model is not None and error["type"] == "extra_forbidden" else []
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        messages.setdefault(_key_path(error["loc"]), _sentence(error) + hint)
     return [f"{path}: {sentence}" for path, sentence in messages.items()]
+
+
+def _nearest(loc: tuple[str | int, ...], model: type[BaseModel]) -> list[str]:
+    """Find the key of the table at a path that is nearest to the path's last part."""
+    kind: Any = model
+    for part in loc[:-1]:
+        if isinstance(kind, type) and issubclass(kind, BaseModel) and part in kind.model_fields:
+            kind = kind.model_fields[str(part)].annotation
+        inner = [kind]
+        while inner and not (isinstance(inner[0], type) and issubclass(inner[0], BaseModel)):
+            inner = [*get_args(inner[0]), *inner[1:]]
+        kind = inner[0] if inner else None
+    return [] if kind is None else get_close_matches(str(loc[-1])[:80], list(kind.model_fields), 1)
 
 
 # What pydantic appends to a path where a key may have one of several types.

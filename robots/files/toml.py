@@ -18,6 +18,7 @@ from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.closed_chain import ClosedLoop, Closure, closure_jacobian, dependents, size, solve, tolerance
 from excitor.robots.errors import InvalidRobot
 from excitor.robots.files import schema
+from excitor.robots.files.overlay import expected
 from excitor.robots.files.schema import combination, number
 from excitor.robots.friction import element_rows
 from excitor.robots.inertia import (
@@ -53,6 +54,7 @@ class Reading:
 
     description: schema.Description
     problems: list[str]
+    inherited: frozenset[str] = frozenset()  # what a base states and may be left out: parameters, declared_base
 
     def note(self, path: str, problem: str) -> None:
         """Note a problem at a key path."""
@@ -146,7 +148,7 @@ class Skeleton:
     def frame(self, name: str, reading: Reading, path: str) -> tuple[int, FloatArray]:
         """Find a joint's frame by name."""
         if name not in self.frames:
-            reading.note(path, f"no joint is named {name!r}; expected one of {list(self.frames)}")
+            reading.note(path, f"no joint is named {name!r}; {expected(name, [*self.frames])}")
             return -1, np.eye(4)
         return self.frames[name]
 
@@ -188,6 +190,8 @@ def prior_parameters(skeleton: Skeleton, params: Layout, reading: Reading) -> tu
         if link >= 0 and body.inertia is None and body.mass != 0.0:
             known[10 * link : 10 * link + 6] = False  # mass and centre alone do not make an inertia
     for name, value in reading.description.parameters.items():
+        if name in reading.inherited and name not in params.names:
+            continue
         for index in parameter_indices([name], params, "parameters", reading):
             if known[index]:
                 reading.note(f"parameters.{name}", "is given by its link's body already; keep one")
@@ -199,7 +203,8 @@ def prior_parameters(skeleton: Skeleton, params: Layout, reading: Reading) -> tu
 def zeros_by_symmetry(params: Layout, reading: Reading) -> BoolArray:
     """Mark the parameters assumed zero."""
     mask = np.zeros(len(params), dtype=bool)
-    mask[parameter_indices(reading.description.assumed_zero, params, "assumed_zero", reading)] = True
+    given = [name for name in reading.description.assumed_zero if name in params.names or name not in reading.inherited]
+    mask[parameter_indices(given, params, "assumed_zero", reading)] = True
     return mask
 
 
@@ -341,6 +346,8 @@ def build_declared_base(skeleton: Skeleton, params: Layout, reading: Reading) ->
             for parameter, factor in combination(text, names, reading.description.lengths).items():
                 rows[k, params.index(parameter)] = factor
         except ValueError as error:
+            if "declared_base" in reading.inherited:  # of other drives, or other friction
+                return None
             reading.note(f"declared_base.parameters.{name}", str(error))
     for link_name, entry in declared.frames.items():
         path = f"declared_base.frames.{link_name}"
@@ -447,7 +454,9 @@ def joint_geometry(joint: schema.Joint, path: str, reading: Reading) -> Geometry
         reading.note(f"{path}.placement.axis", f"is {axis.tolist()}, expected a direction other than 0")
         axis, length = _Z, 1.0
     before = translation(*reading.vector(place.xyz, f"{path}.placement.xyz")) @ roll_pitch_yaw(*angles)
-    return before, axis / length, np.eye(4), 0.0
+    shift = reading.vector(place.after.xyz, f"{path}.placement.after.xyz")
+    turn = reading.vector(place.after.rpy_rad, f"{path}.placement.after.rpy_rad")
+    return before, axis / length, translation(*shift) @ roll_pitch_yaw(*turn), 0.0
 
 
 def _modified_dh(p: schema.ModifiedDH, turns: bool, path: str, reading: Reading) -> Geometry:
@@ -668,7 +677,7 @@ def joint_row(entry: schema.Combination, mechanism: Mechanism, path: str, readin
         if name in mechanism.joint_names:
             row[mechanism.joint_names.index(name)] = reading.number(share, f"{path}.{name}")
         else:
-            reading.note(path, f"no joint is named {name!r}; expected some of {list(mechanism.joint_names)}")
+            reading.note(path, f"no joint is named {name!r}; {expected(name, mechanism.joint_names)}")
     if not row.any():
         reading.note(path, "is 0 for every joint; name the joints that it turns with")
     return row
@@ -926,15 +935,17 @@ def renumbered(parts: Parts, description: schema.Description, platform: schema.P
     return Skeleton(skeleton.links, frames, bodies, tuple(skeleton.coordinates[i] for i in parts.actuated))
 
 
-def robot_from_data(data: dict[str, Any], source: str | Path) -> Robot:
-    """Build a robot from the content of a robot file."""
+def robot_from_data(data: dict[str, Any], source: str | Path, inherited: frozenset[str] = frozenset()) -> Robot:
+    """Build a robot from the content of a robot file; parameters `inherited` from a base need not exist."""
     try:
         description = schema.Description.model_validate(data)
     except ValidationError as error:
-        raise InvalidRobot(source, schema.sentences(list(error.errors(include_url=False)))) from None
+        raise InvalidRobot(
+            source, schema.sentences(list(error.errors(include_url=False)), schema.Description)
+        ) from None
     except (OverflowError, RecursionError) as error:
         raise InvalidRobot(source, [f"holds a value that cannot be read: {error}"]) from None
-    reading = Reading(description, [])
+    reading = Reading(description, [], inherited)
     robot = assemble(reading)
     if robot is None:
         raise InvalidRobot(source, reading.problems)

@@ -20,6 +20,7 @@ from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError, InvalidRobot
 from excitor.robots.files.schema import LARGEST, MOST_JOINTS
 from excitor.robots.files.toml import robot_from_data
+from excitor.robots.friction import friction_model
 from excitor.robots.inertia import (
     about_center_of_mass,
     change_frame,
@@ -33,6 +34,7 @@ from excitor.robots.robot import Robot
 SNAP = 1e-5  # rad: π at four decimals is off by 7e-6
 _STEP = math.pi / 12
 _LARGEST_ANGLE = 6.5  # rad, a little over a turn: beyond, somebody wrote degrees
+_DYNAMICS = {"damping": "Fv", "friction": "Fc"}  # attributes, and the parameters that they are priors of
 _KINDS = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic", "fixed": "fixed"}
 
 Table = dict[str, Any]
@@ -48,6 +50,7 @@ class Urdf:
     data: Table
     notes: tuple[Note, ...]
     labels: Mapping[str, str]  # what key paths of `data` are called in the URDF
+    links: Mapping[str, str]  # link -> the joint that carries it, or "base"
 
     def in_its_words(self, problem: str) -> str:
         """Replace the key path in front of a problem with the element's name."""
@@ -236,12 +239,12 @@ def _translate(root: Element, links: Mapping[str, Element], joints: Sequence[_Jo
     fixed = [joint for joint in joints if joint.kind == "fixed" and joint.child not in {"base", *mover.values()}]
     frames = [{"name": joint.child, "link": joint.name} for joint in fixed]
     data = {"name": (root.get("name") or "robot")[:80], "joint": tables, "capsule": capsules, "frame": frames}
-    data |= _friction(joints, reader) | _tool(mover, reader)
+    data |= _drives(joints, reader) | _tool(mover, reader)
     reader.stop_if_refused()
     labels = {f"joint[{k + 1}]": joint.where for k, joint in enumerate(joints)}
     labels |= {f"capsule[{k + 1}]": where for k, where in enumerate(shaped)}
     labels |= {f"frame[{k + 1}]": label("link", joint.child) for k, joint in enumerate(fixed)}
-    return Urdf(data, tuple(reader.notes), labels)
+    return Urdf(data, tuple(reader.notes), labels, {name: mover.get(name, "base") for name in links})
 
 
 def _joint_table(joint: _Joint, parent: str, joints: Sequence[_Joint], reader: Reader) -> Table:
@@ -402,16 +405,24 @@ def _cover(shape: Element, where: str, reader: Reader) -> tuple[int, float, floa
     return cover
 
 
-def _friction(joints: Sequence[_Joint], reader: Reader) -> Table:
-    """Read damping and friction as priors of viscous and Coulomb friction."""
-    parameters = {}
+def _drives(joints: Sequence[_Joint], reader: Reader) -> Table:
+    """Give every joint that moves by itself friction and a rotor; damping and friction stated are their priors."""
+    parameters: dict[str, float] = {}
     coordinates = [joint for joint in joints if joint.kind != "fixed" and joint.element.find("mimic") is None]
     for k, joint in enumerate(coordinates):
         dynamics = joint.element.find("dynamics")
-        for key, name in (("damping", "Fv"), ("friction", "Fc")):
+        for key, name in _DYNAMICS.items():
             if dynamics is not None and key in dynamics.attrib:
-                parameters[f"{name}{k + 1}"] = reader.number(dynamics, key, f"{joint.where} dynamics")
-    return {"friction": {"terms": ["viscous", "coulomb"]}, "parameters": parameters} if parameters else {}
+                value = reader.number(dynamics, key, f"{joint.where} dynamics")
+                parameters |= {f"{name}{k + 1}": value} if value else {}  # 0 is what is written for "not stated"
+    sentence = (
+        "every joint gets viscous and Coulomb friction, an offset and a rotor inertia, to be identified"
+        + (f"; known beforehand are {', '.join(parameters)}" if parameters else "")
+        + '; a robot file with base = this file, friction = [] and drive.rotors = "none" leaves them out'
+    )
+    reader.notes.append(("friction", sentence))
+    given: Table = {"parameters": parameters} if parameters else {}
+    return {"drive": {"rotors": "motors"}, "friction": {"terms": ["viscous", "coulomb", "offset"]}} | given
 
 
 def _tool(mover: Mapping[str, str], reader: Reader) -> Table:
@@ -480,29 +491,64 @@ class Span:
     form: str = "{}"  # what is written there
 
 
-def filled_urdf(text: str, robot: Robot, chi: FloatArray) -> str:
-    """Write the parameters chi of a URDF's robot into the <inertial> of its moving links.
+def filled_urdf(text: str, robot: Robot, chi: FloatArray) -> tuple[str, tuple[str, ...]]:
+    """Write the parameters chi of a URDF's robot into its moving links and joints, and list what has no place there.
 
-    Inertials of links on fixed joints stay as they are, and are subtracted from the link that carries them.
+    <inertial> gets the bodies, <dynamics> the friction of joints. Inertials of links on fixed joints stay as they are,
+    and are subtracted from the link that carries them.
     """
     data = text.encode("utf-8")
-    children, spans = read_links(data)
+    found = read_links(data)
     edits = []
     params = layout(robot)
     for j, joint in enumerate(robot.mechanism.link_names):
-        if joint not in children:
+        if joint not in found.children:
             raise ExcitorError(f"the URDF has no joint {joint!r}; it is not the file that this robot was read from")
-        phi = chi[params.link(j)] - carried(robot, j, children[joint], spans)
+        own = found.children[joint]
+        phi = chi[params.link(j)] - carried(robot, j, own, found.spans)
         if phi[9] <= 0.0:
             raise ExcitorError(
-                f"link {children[joint]!r} would weigh {phi[9]:.3g} kg without the links fixed to it; "
+                f"link {own!r} would weigh {phi[9]:.3g} kg without the links fixed to it; "
                 "correct the inertials of those in the URDF"
             )
-        span = spans[children[joint]]
-        edits.append((span, span.form.format(inertial(phi))))
-    for span, new in sorted(edits, key=lambda edit: -edit[0].start):
-        data = data[: span.start] + new.encode("utf-8") + data[span.end :]
-    return data.decode("utf-8")
+        span = found.spans[own]
+        edits.append((span.start, span.end, span.form.format(inertial(phi)).encode("utf-8")))
+    friction, left_out = joint_friction(robot, chi)
+    for joint, attributes in friction.items():
+        start, end = found.dynamics[joint]
+        edits.append((start, end, _dynamics(data[start:end], attributes)))
+    for start, end, new in sorted(edits, key=lambda edit: -edit[0]):
+        data = data[:start] + new + data[end:]
+    return data.decode("utf-8"), left_out
+
+
+def joint_friction(robot: Robot, chi: FloatArray) -> tuple[dict[str, dict[str, float]], tuple[str, ...]]:
+    """Collect each joint's damping and friction as URDF has them, and what of the drives it cannot represent."""
+    params = layout(robot)
+    joints: dict[str, dict[str, float]] = {}
+    left_out = [params.names[k] for k in dict.fromkeys(params.rotor_columns) if chi[k]]
+    kinds = {"linear": "damping", "sign": "friction"}  # by the shape of a term
+    for term, column in zip(robot.drive.friction, params.friction_columns, strict=True):
+        kind, moved = kinds.get(friction_model(term).shape), np.flatnonzero(term.senses)
+        if kind is None or len(moved) > 1 or chi[column] < 0.0 or not np.array_equal(term.senses, term.acts):
+            left_out += [term.parameter] if chi[column] else []
+            continue
+        own = joints.setdefault(robot.joint_names[int(moved[0])], {})
+        own[kind] = own.get(kind, 0.0) + float(chi[column]) * abs(float(term.senses[moved[0]])) ** (
+            2 if kind == "damping" else 1
+        )
+    return joints, tuple(dict.fromkeys(left_out))
+
+
+def _dynamics(tag: bytes, attributes: Mapping[str, float]) -> bytes:
+    """Write the attributes into a <dynamics> tag, which is empty where there was none."""
+    tag = tag or b"<dynamics/>"
+    for key in sorted(attributes, reverse=True):  # the last that is put in stands first
+        written = f' {key}="{attributes[key]!r}"'.encode()
+        tag, count = re.subn(rb"\s%s\s*=\s*(\"[^\"]*\"|'[^']*')" % key.encode(), written, tag, count=1)
+        if not count:
+            tag = tag.replace(b"<dynamics", b"<dynamics" + written, 1)
+    return tag
 
 
 def carried(robot: Robot, j: int, own: str, spans: dict[str, Span]) -> FloatArray:
@@ -524,14 +570,17 @@ def inertial(phi: FloatArray) -> str:
     return f'<inertial><origin xyz="{xyz}" rpy="0 0 0"/><mass value="{mass!r}"/><inertia {entries}/></inertial>'
 
 
-def read_links(data: bytes) -> tuple[dict[str, str], dict[str, Span]]:
-    """Find each joint's child link, and each link's inertial."""
+def read_links(data: bytes) -> "_Reader":
+    """Find each joint's child link and <dynamics>, and each link's inertial."""
     reader = _Reader(data)
     parser = expat.ParserCreate()
     parser.StartElementHandler = lambda tag, attributes: reader.start(tag, attributes, parser.CurrentByteIndex)
     parser.EndElementHandler = lambda tag: reader.end(tag, parser.CurrentByteIndex)
     parser.Parse(data, True)
-    return reader.children, reader.spans
+    return reader
+
+
+_TAG = re.compile(rb"""<(?:"[^"]*"|'[^']*'|[^>"'])*>""")
 
 
 class _Reader:
@@ -540,6 +589,7 @@ class _Reader:
         self.path: list[str] = []
         self.children: dict[str, str] = {}
         self.spans: dict[str, Span] = {}
+        self.dynamics: dict[str, tuple[int, int]] = {}  # of each joint: its tag, or the place for one
         self.name = ""
         self.opened = 0
         self.inertial_start = 0
@@ -552,6 +602,8 @@ class _Reader:
             self.opened = at
         elif self.path == ["robot", "joint", "child"]:
             self.children[self.name] = attributes.get("link", "")
+        elif self.path == ["robot", "joint", "dynamics"]:
+            self.dynamics[self.name] = (at, at + len(_TAG.match(self.data, at)[0]))  # type: ignore[index]
         elif self.path == ["robot", "link", "inertial"]:
             self.inertial_start = at
             self.numbers = {}
@@ -564,6 +616,8 @@ class _Reader:
             self.spans[self.name] = Span(self.inertial_start, close, self._body())
         elif self.path == ["robot", "link"] and self.name not in self.spans:
             self.spans[self.name] = self._empty()
+        elif self.path == ["robot", "joint"]:
+            self.dynamics.setdefault(self.name, (at, at))
         self.path.pop()
 
     def _empty(self) -> Span:

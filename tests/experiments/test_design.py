@@ -189,6 +189,20 @@ def test_a_urdf_robot(designed):
     )
 
 
+def test_friction_that_no_urdf_states_is_planned_for(designed):
+    """Unknown friction has columns, a belief of its own size, and a note; no forecast of it is relative to 0."""
+    _, written = designed(f'robot = "mine.urdf"\n[design]\nschedule = "single"\n{FAST}', files={"mine.urdf": URDF})
+    assert any("the friction of waist, bend is unknown and counts as 0" in remark for remark in written["remarks"])
+    forecast = written["forecast"]
+    drives = {f"{name}{k}" for name in ("Fv", "Fc", "off") for k in (1, 2)}
+    of_drives = [entry for entry in forecast["parameters"] if entry["name"] in drives]
+    assert len(of_drives) == 6
+    assert all(0.0 < entry["sigma"] < np.inf and not entry["stated"] for entry in of_drives)
+    believed = {entry["name"]: entry for entry in forecast["standard"]}
+    assert all(believed[name]["sigma_prior"] > 2.0 * believed[name]["sigma"] for name in drives)
+    assert all(believed[name]["label"] == "data-determined" for name in drives)
+
+
 def test_a_urdf_robot_as_it_stands(designed):
     """Without accelerations stated, a design is made all the same, and the certificate says what it left out."""
     _, written = designed(f'robot = "mine.urdf"\n[design]\nschedule = "single"\n{FAST}', files={"mine.urdf": URDF})

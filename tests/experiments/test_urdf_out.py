@@ -1,4 +1,4 @@
-"""Inertials go into a URDF; nothing else of it changes."""
+"""Inertials and friction go into a URDF; nothing else of it changes."""
 
 import re
 
@@ -7,6 +7,8 @@ import pytest
 
 from excitor.robots.errors import ExcitorError
 from excitor.robots.files.urdf import filled_urdf, robot_from_urdf
+from excitor.robots.load import load
+from excitor.robots.parameters import layout
 
 URDF = """<?xml version="1.0"?>
 <!-- a comment with <inertial> in it -->
@@ -43,7 +45,7 @@ def test_the_filled_file_reads_back_to_the_same_parameters():
     chi = robot.chi.copy()
     chi[0:10] *= 1.3
     chi[10:20] = BODY
-    again = robot_from_urdf(filled_urdf(URDF, robot, chi), "filled.urdf")
+    again = robot_from_urdf(filled_urdf(URDF, robot, chi)[0], "filled.urdf")
     np.testing.assert_allclose(again.chi[:20], chi[:20], atol=1e-12)
 
 
@@ -51,8 +53,8 @@ def test_everything_else_stays_as_it_was():
     robot = robot_from_urdf(URDF, "two.urdf")
     chi = robot.chi.copy()
     chi[10:20] = BODY
-    filled = filled_urdf(URDF, robot, chi)
-    without = re.compile(r"<inertial>.*?</inertial>", re.DOTALL)
+    filled, _ = filled_urdf(URDF, robot, chi)
+    without = re.compile(r"<inertial>.*?</inertial>|<dynamics[^>]*/>", re.DOTALL)
     plain = URDF.replace("<!-- a comment with <inertial> in it -->", "")
     kept = filled.replace("<!-- a comment with <inertial> in it -->", "")
     assert without.sub("", plain) == without.sub("", kept)
@@ -65,7 +67,7 @@ def test_a_link_written_in_one_tag_is_opened():
     robot = robot_from_urdf(text, "two.urdf")
     chi = robot.chi.copy()
     chi[10:20] = BODY
-    again = robot_from_urdf(filled_urdf(text, robot, chi), "filled.urdf")
+    again = robot_from_urdf(filled_urdf(text, robot, chi)[0], "filled.urdf")
     np.testing.assert_allclose(again.chi[10:20], BODY, atol=1e-12)
 
 
@@ -84,3 +86,41 @@ def test_another_robots_file_is_refused():
     chi[10:20] = BODY
     with pytest.raises(ExcitorError, match="has no joint 'wrist'"):
         filled_urdf(URDF.replace('"wrist"', '"elbow"'), robot, chi)
+
+
+@pytest.mark.parametrize(
+    ("there", "written"),
+    [
+        ("", '<dynamics damping="1.5" friction="0.25"/></joint>'),
+        ('<dynamics friction="0.0" D="1 > 0" damping=\'0\'/>', '<dynamics friction="0.25" D="1 > 0" damping="1.5"/>'),
+        ("<dynamics a='x'></dynamics>", '<dynamics damping="1.5" friction="0.25" a=\'x\'></dynamics>'),
+    ],
+)
+def test_friction_is_written_to_dynamics(there, written):
+    text = URDF.replace(
+        'effort="50"/>\n  </joint>\n  <joint name="wrist"', f'effort="50"/>{there}</joint><joint name="wrist"'
+    )
+    robot = robot_from_urdf(text, "two.urdf")
+    chi = robot.chi.copy()
+    chi[10:20] = BODY
+    names = layout(robot).names
+    for name, value in (("Fv1", 1.5), ("Fc1", 0.25), ("Fv2", 3.0), ("off1", 0.1), ("Ia2", 0.2)):
+        chi[names.index(name)] = value
+    filled, left_out = filled_urdf(text, robot, chi)
+    assert written in filled
+    again = robot_from_urdf(filled, "filled.urdf")
+    stated = [names.index(name) for name in ("Fv1", "Fc1", "Fv2")]
+    np.testing.assert_array_equal(again.chi[stated], [1.5, 0.25, 3.0])
+    assert again.known[stated].all()
+    assert left_out == ("Ia2", "off1")
+
+
+def test_a_robot_without_friction_leaves_dynamics_as_they_are(tmp_path):
+    text = URDF.replace("</joint>", '<dynamics damping="7"/></joint>', 1)
+    (tmp_path / "two.urdf").write_text(text)
+    (tmp_path / "my.toml").write_text('base = "two.urdf"\nfriction = []\ndrive.rotors = "none"\n')
+    robot = load(tmp_path / "my.toml")
+    assert not robot.drive.friction
+    chi = robot.chi.copy()
+    chi[10:20] = BODY
+    assert '<dynamics damping="7"/></joint>' in filled_urdf(text, robot, chi)[0]

@@ -114,9 +114,11 @@ def test_joint_that_never_reverses_hides_friction_behind_the_offset(robot, healt
 def test_one_reversal_is_doubtful_and_two_are_enough(robot, healthy):
     run = healthy(robot)
     t = np.arange(600) / 100.0
-    for periods, found in ((1, 1), (2, 0)):  # -cos rises and falls: one reversal a period, and one between two
+    # -cos rises and falls: one reversal a period, and one between two; a mean of periods goes on where it began
+    for periods, repetitions, found in ((1, 0, 1), (2, 0, 0), (1, 5, 0)):
         w = 2.0 * np.pi * periods / 6.0
         swing = moved(run, q=(0, -np.cos(w * t)), dq=(0, w * np.sin(w * t)), ddq=(0, w**2 * np.cos(w * t)))
+        swing = replace(swing, repetitions=repetitions)
         findings = [f for f in diagnose(robot, swing) if f.what == "never reverses"]
         assert len(findings) == found
     only_once = moved(run, q=(0, -np.cos(np.pi * t / 3)), dq=(0, np.pi / 3 * np.sin(np.pi * t / 3)))

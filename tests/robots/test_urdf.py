@@ -14,6 +14,7 @@ from excitor.robots.errors import RankDeficient
 from excitor.robots.files.urdf import read_urdf, robot_from_urdf
 from excitor.robots.inertia import about_center_of_mass, change_frame
 from excitor.robots.load import load, load_with_notes
+from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.tree import Tree
 
@@ -96,8 +97,9 @@ def test_a_robot_written_as_urdf_comes_back(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize(("name", "count"), [("tx40", 36), ("iiwa", 43), ("kr150", 36)])
+@pytest.mark.parametrize(("name", "count"), [("tx40", 36 + 18 + 4), ("iiwa", 43 + 21 + 5), ("kr150", 36 + 18 + 4)])
 def test_a_truncated_pi_makes_no_base_parameters(name: str, count: int) -> None:
+    """36 parameters of links; then 3 of friction for each joint, and the rotors that no link's inertia hides."""
     text = written(load(name), digits=4, hangs=True)
     assert "1.5708" in text
     assert "3.1416" in text
@@ -114,7 +116,7 @@ def test_a_pi_left_truncated_would_make_some(monkeypatch: pytest.MonkeyPatch) ->
         count = len(base_parameters(robot_from_urdf(text, "f")))
     except RankDeficient:
         count = -1
-    assert count != 43
+    assert count != 43 + 21 + 5
 
 
 def test_every_snap_is_reported() -> None:
@@ -214,9 +216,19 @@ def test_damping_and_friction_are_priors() -> None:
         extra='<link name="tip"/><joint name="slide" type="prismatic"><parent link="boom"/><child link="tip"/></joint>',
     )
     robot = robot_from_urdf(text, "f")
-    assert [term.parameter for term in robot.drive.friction] == ["Fv1", "Fc1", "Fv2", "Fc2"]
-    np.testing.assert_array_equal(robot.chi[-4:], [0.5, 0.25, 0.0, 0.0])
-    np.testing.assert_array_equal(robot.known[-4:], [True, True, False, False])
+    assert layout(robot).names[20:] == ("Ia1", "Ia2", "Fv1", "Fc1", "off1", "Fv2", "Fc2", "off2")
+    np.testing.assert_array_equal(robot.chi[-6:], [0.5, 0.25, 0.0, 0.0, 0.0, 0.0])
+    np.testing.assert_array_equal(robot.known[-8:], [False, False, True, True, False, False, False, False])
+    notes = dict(read_urdf(text, "f").notes)
+    assert "every joint gets viscous and Coulomb friction" in notes["friction"]
+    assert "known beforehand are Fv1, Fc1" in notes["friction"]
+
+
+def test_a_robot_without_dynamics_has_friction_and_rotors_of_unknown_size() -> None:
+    for dynamics in ("", '<dynamics damping="0.0" friction="0.0"/>'):
+        robot = robot_from_urdf(arm(more=dynamics), "f")
+        assert layout(robot).names[10:] == ("Ia1", "Fv1", "Fc1", "off1")
+        assert not robot.known[10:].any()
 
 
 def test_a_joint_that_mimics_follows_with_its_offset() -> None:
