@@ -225,7 +225,7 @@ def test_a_simulated_run_is_learned(solved, log):
 
 
 def test_a_log_that_is_not_of_the_run_is_refused(solved, log):
-    robot, problem, design = solved
+    robot, problem, _ = solved
     other = ex.solve(problem, evaluations=50, seed=5)
     with pytest.raises(ex.ExcitorError):
         ex.samples(log, robot, run=other.run)

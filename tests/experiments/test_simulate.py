@@ -19,7 +19,6 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.load import load
 from tests.campaigns import PLANNED
 
-
 pytestmark = pytest.mark.usefixtures("coarse_steps")
 
 
