@@ -16,7 +16,7 @@ torque = [0.3, 0.3, 0.1]
 harmonics = 3
 ramp_s = 2.0
 warm_up_periods = 1
-measured_periods = 4
+measured_periods = 2
 controller_sample_s = 0.01
 """
 
@@ -28,6 +28,9 @@ def call(*arguments, code=0):
         return str(result.exception) + result.output
     assert result.exit_code == 0, f"{result.output}{result.exception!r}"
     return result.stdout
+
+
+pytestmark = pytest.mark.usefixtures("coarse_steps")
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ def plan_of():
 
 
 def make_plan(
-    robot="tx40", *, period=4.0, step=0.004, harmonics=(1, 2, 3, 4, 5), measured=2, warm_up=1, ramp=2.0, swing=0.15,
+    robot="tx40", *, period=2.4, step=0.004, harmonics=(1, 2, 3, 4, 5), measured=2, warm_up=1, ramp=1.2, swing=0.09,
     seed=0, moves=False, way=1, run="excitation", payload=None, campaign="my cell",
 ):  # fmt: skip
     robot = load(robot) if isinstance(robot, str) else robot

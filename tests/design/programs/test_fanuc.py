@@ -37,7 +37,7 @@ PLANS = {
 
 def planning(plan_of, **given):
     """Make a plan; where there is no way out, the series swings about home."""
-    plan = plan_of(**given)
+    plan = plan_of(**{"period": 4.0, "ramp": 2.0, "swing": 0.15} | given)
     return plan if plan.out.duration or given.get("moves") else replace(plan, out=there(plan).out)
 
 

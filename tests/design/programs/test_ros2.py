@@ -134,7 +134,7 @@ def test_spacing_is_a_tenth_of_a_second_or_finer_or_as_asked(plan_of):
     fast = plan_of(period=4.0, ramp=4.0, harmonics=(1, 10))
     assert ros2.fitting_spacing(slow, "main") == 0.1
     assert ros2.fitting_spacing(fast, "main") == pytest.approx(0.02)
-    assert ros2.fitting_spacing(plan_of(ramp=1.0), "main") == pytest.approx(0.025)
+    assert ros2.fitting_spacing(plan_of(period=4.0, ramp=1.0), "main") == pytest.approx(0.025)
     asked = json.loads(ros2.emit(slow, "p", 0.25)["p_main.json"])
     assert asked["points"][0]["time_from_start"] == {"sec": 0, "nanosec": 250_000_000}
 

@@ -237,7 +237,7 @@ class Name(SimpleNamespace):
 
 @pytest.mark.parametrize(("code", "ends"), [(0, 0), (-5, 1)])
 def test_the_whole_client_on_a_stand_in_for_ros(plan_of, tmp_path, monkeypatch, capsys, code, ends):
-    plan = plan_of(way=1, measured=1, payload=2.0)
+    plan = plan_of(way=1, measured=1, payload=2.0, period=4.0, ramp=2.0)
     files = ros2.emit(plan, "p", None)
     for name, text in files.items():
         (tmp_path / name).write_text(text)
