@@ -13,8 +13,8 @@ import numpy as np
 
 from excitor.design.constraints.constraint import SEARCH
 from excitor.design.motion import Run
-from excitor.design.problem import Candidates, Problem, decode, encode, evaluate, motions, run_of
-from excitor.design.search import Budget, Listener, Progress, SearchResult, feasible_start, solve
+from excitor.design.problem import Candidates, Problem, decode, encode, evaluate, feasible_start, motions, run_of
+from excitor.design.search import Budget, Listener, Progress, SearchResult, solve
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.population import population_tool_speeds
 

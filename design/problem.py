@@ -46,6 +46,27 @@ class Problem:
         moving = int(self.excitation.moving.sum())
         return moving * (1 + 2 * len(self.excitation.harmonics)) + int(np.isnan(self.pose).sum())
 
+    def decode(self, X: FloatArray) -> "Candidates":
+        """Turn design variables into motions within the joint limits."""
+        return decode(self, X)
+
+    def encode(self, candidates: "Candidates") -> FloatArray:
+        """Turn motions into design variables."""
+        return encode(self, candidates)
+
+    def evaluate(self, candidates: "Candidates") -> "Evaluation":
+        """Evaluate a population."""
+        return evaluate(self, candidates)
+
+    def start(self, n: int, random: np.random.Generator, _: float) -> "tuple[Candidates, Evaluation, int]":
+        """Draw a first population; its evaluation, and what each of it cost."""
+        first = feasible_start(self, n, random)
+        return first, evaluate(self, first), 1
+
+    def fitted(self, candidates: "Candidates", anchor: FloatArray | None) -> "tuple[Candidates, Evaluation]":
+        """Scale motions towards the anchor, into the constraints; then evaluate them."""
+        return fitted(self, candidates, anchor)
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Candidates:
@@ -241,6 +262,106 @@ def _check_limits(robot: Robot, excitation: Excitation, constraints: Constraints
         rates = (constraints.limits.velocity[j], constraints.limits.acceleration[j], constraints.limits.jerk[j])
         if not min(rates) > 0.0:
             raise ValueError(f"limits of {name} leave no motion: {rates}; each must be positive")
+
+
+_AMPLITUDES = (1.0, 0.6, 0.35, 0.2, 0.1, 0.05, 0.02)
+_ROUNDS = 6
+
+
+def feasible_start(problem: Problem, n: int, random: np.random.Generator) -> Candidates:
+    """Draw n random motions inside the joints' limits, and shrink those that break another constraint.
+
+    A motion that stays infeasible at every amplitude is drawn again about another pose in the next round. Motions still
+    infeasible at the end are returned as they are: the search continues from them.
+    """
+    chosen = decode(problem, random.uniform(-1.0, 1.0, (n, problem.n_design)))
+    if not problem.names:
+        return chosen
+    center, swing = chosen.center.copy(), chosen.swing.copy()
+    open_ = np.arange(n)
+    for _ in range(_ROUNDS):
+        for amplitude in _AMPLITUDES:
+            trial = Candidates(center[open_], amplitude * swing[open_])
+            good = violation_of(problem, trial) <= 0.0
+            swing[open_[good]] *= amplitude
+            open_ = open_[~good]
+            if not open_.size:
+                return Candidates(center, swing)
+        solved = np.setdiff1d(np.arange(n), open_)
+        fresh = decode(problem, random.uniform(-1.0, 1.0, (open_.size, problem.n_design)))
+        center[open_], swing[open_] = fresh.center, fresh.swing
+        _gather(problem, center, open_, solved, random)
+    return Candidates(center, swing)
+
+
+def violation_of(problem: Problem, candidates: Candidates) -> FloatArray:
+    """Sum of the candidates' constraint violations, (n_candidates,)."""
+    g = constraint_values(problem, candidates, *motions(problem, candidates))
+    return np.asarray(np.maximum(g, 0.0).sum(axis=1))
+
+
+def _gather(
+    problem: Problem, center: FloatArray, open_: IntArray, solved: IntArray, random: np.random.Generator
+) -> None:
+    """Move half of the open centres near ones that are known to be good, or near home."""
+    some = open_[: (open_.size + 1) // 2]
+    spread = 0.15 * np.ptp(problem.position, axis=1) * problem.excitation.moving
+    if solved.size:
+        near = center[random.choice(solved, some.size)]
+    elif problem.constraints.home is not None:
+        near = np.where(problem.excitation.moving, problem.constraints.home, center[some])
+    else:
+        return
+    center[some] = near + spread * random.normal(size=near.shape)
+    low, high = problem.position.T
+    center[some] = np.where(problem.excitation.moving, np.clip(center[some], low, high), center[some])
+
+
+_SAFE = (0.99, 0.99, 0.85, 0.7, 0.5)  # of the amplitude that interpolation promises, round after round
+_STILL = 0.01  # amplitude that stands for standing still: friction has its sign already
+
+
+def fitted(problem: Problem, candidates: Candidates, anchor: FloatArray | None) -> tuple[Candidates, Evaluation]:
+    """Scale each motion towards the anchor, q → a + s (q - a), until it keeps all constraints; then evaluate it.
+
+    s comes from interpolating each violated constraint between the anchor a (n_joints,), where all hold, and the
+    motion. Violations that this does not remove stay.
+    """
+    q, dq, ddq = motions(problem, candidates)
+    g = constraint_values(problem, candidates, q, dq, ddq)
+    if anchor is None or not g.shape[1] or not (g > 0.0).any():
+        return candidates, Evaluation(_values(problem, candidates), g)
+    scale = np.ones(len(g))
+    for safe in _SAFE:
+        bad = np.flatnonzero((g > 0.0).any(axis=1))
+        if not bad.size:
+            break
+        low = _at_anchor(problem, candidates, anchor, bad)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(g[bad] > 0.0, np.maximum(-low, 0.0) / (g[bad] + np.maximum(-low, 0.0)), 1.0)
+        scale[bad] *= safe * share.min(axis=1)
+        trial = drawn(candidates, anchor, scale, bad)
+        g[bad] = constraint_values(problem, trial, *motions(problem, trial))
+    chosen = drawn(candidates, anchor, scale, np.arange(len(g)))
+    return chosen, Evaluation(_values(problem, chosen), g)
+
+
+def drawn(candidates: Candidates, anchor: FloatArray, scale: FloatArray, which: IntArray) -> Candidates:
+    """Scale chosen motions towards the anchor, each by its own factor."""
+    s = scale[which]
+    center = anchor + s[:, None] * (candidates.center[which] - anchor)
+    return Candidates(center, s[:, None, None] * candidates.swing[which])
+
+
+def _at_anchor(problem: Problem, candidates: Candidates, anchor: FloatArray, which: IntArray) -> FloatArray:
+    """Evaluate constraints of the motions scaled to almost zero about the anchor, (n_which, n_constraints)."""
+    still = drawn(candidates, anchor, np.full(len(candidates.center), _STILL), which[:1])
+    return np.tile(constraint_values(problem, still, *motions(problem, still)), (which.size, 1))
+
+
+def _values(problem: Problem, candidates: Candidates) -> FloatArray:
+    G = problem.earlier + problem.share * problem.model.grams(*motions(problem, candidates), problem.n_period)
+    return values(problem.criterion, G)
 
 
 NEAR = -0.25  # samples further inside than this share of their limit are left out of a step

@@ -8,15 +8,15 @@ that knows pymoo's single-objective algorithms.
 import multiprocessing
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from excitor.design.criteria import gradient, values
+from excitor.design.criteria import gradient
 from excitor.design.problem import (
     Active,
     Candidates,
@@ -28,18 +28,41 @@ from excitor.design.problem import (
     by_design,
     coefficient_slope,
     coefficients,
-    constraint_values,
-    decode,
-    encode,
     evaluate,
     motions,
 )
-from excitor.robots.arrays import FloatArray, IntArray, one_blas_thread
+from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.errors import AssemblyError
 from excitor.robots.robot import Motion
 
-SHARES = {"hybrid": (0.10, 0.50, 0.40), "ga": (1.0, 0.0, 0.0), "plain-ga": (1.0, 0.0, 0.0)}
 _HISTORY_ROWS = 120  # of a stage
+
+
+class Searchable(Protocol):
+    """What a search needs of a problem; joint motions (`Problem`) have slopes, too, which the last stage takes."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the constraints."""
+
+    @property
+    def n_design(self) -> int:
+        """Count the design variables, each within ±1."""
+
+    def decode(self, X: FloatArray) -> Candidates:
+        """Turn design variables (n_candidates, n_design) into candidates."""
+
+    def encode(self, candidates: Candidates) -> FloatArray:
+        """Turn candidates into design variables."""
+
+    def evaluate(self, candidates: Candidates) -> Evaluation:
+        """Evaluate candidates as they are."""
+
+    def start(self, n: int, random: np.random.Generator, allowance: float) -> tuple[Candidates, Evaluation, int]:
+        """Draw at most n candidates, their evaluation, and how many evaluations each of them took."""
+
+    def fitted(self, candidates: Candidates, anchor: FloatArray | None) -> tuple[Candidates, Evaluation]:
+        """Change candidates to keep the constraints, towards an anchor where they are kept; evaluate them."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -60,6 +83,30 @@ Keeper = Callable[[int, State], None]
 
 
 Method = Literal["hybrid", "ga", "plain-ga"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Settings of the stages."""
+
+    shares: tuple[float, float, float]  # of a chain's budget
+    plain: bool = False  # without repair
+    sparing: bool = False  # no start is evaluated twice, and no population that exceeds the allowance
+    population: int = 200
+    mutation: float = 1.0 / 20.0  # probability of a variable
+    cma_population: int = 24
+    cma_sigma: float = 0.1  # of the variables' box
+    tolfun: float = 1e-5
+    tolx: float = 1e-7
+
+
+TUNING = {
+    "hybrid": Tuning((0.10, 0.50, 0.40)),
+    "ga": Tuning((1.0, 0.0, 0.0)),
+    "plain-ga": Tuning((1.0, 0.0, 0.0), plain=True),
+}
+# Simulated candidates: a hundred cost about twice what one does, and how an arm swings depends sharply on its torques.
+SIMULATED = Tuning((0.5, 0.5, 0.0), False, True, 100, 0.1, 32, 0.02, 1e-4, 1e-6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +188,18 @@ Listener = Callable[[Progress], None]
 class Search:
     """Everything that decides what is found, whoever runs the chains and in how many parts."""
 
-    problem: Problem
+    problem: Searchable
     budget: Budget
     seed: int = 0
-    method: Method = "hybrid"
+    method: Method = "hybrid"  # of problems with slopes
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budget", self.budget.for_size(self.problem.n_design))
+
+    @property
+    def tuning(self) -> Tuning:
+        """Settings of the stages."""
+        return TUNING[self.method] if isinstance(self.problem, Problem) else SIMULATED
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -159,7 +211,7 @@ class Observer:
 
 
 def solve(
-    problem: Problem,
+    problem: Searchable,
     budget: Budget,
     *,
     seed: int = 0,
@@ -223,25 +275,26 @@ def run_chain(
 def advance(search: Search, chain: int, state: State, listen: Listener | None = None) -> tuple[State, bool]:
     """Run the next stage of a chain; the flag is False if it was interrupted."""
     stage = state.done
-    allowance = _allowance(search.budget, search.method, state)
-    ledger = Ledger(search.problem, search.budget, stage, chain, allowance, state, listen)
+    allowance = _allowance(search.budget, search.tuning.shares, state)
+    ledger = Ledger(search.problem, search.budget, stage, chain, allowance, state, listen, search.tuning)
     random = np.random.default_rng([search.seed, chain, stage])
     start = _leader(state)
     whole = True
     try:
         if ledger.allowance > 0.0:
             if stage == 0:
-                genetic(ledger, random, search.method)
+                genetic(ledger, random)
             elif start is not None:
                 (evolution if stage == 1 else polishing)(ledger, random, start)
+    except BudgetSpent:
+        pass
     except KeyboardInterrupt:
         whole = False
     return _after(state, ledger), whole
 
 
-def _allowance(budget: Budget, method: Method, state: State) -> float:
+def _allowance(budget: Budget, shares: Sequence[float], state: State) -> float:
     """Divide a chain's budget among its stages; unused budget goes to later stages."""
-    shares = SHARES[method]
     if shares[state.done] == 0.0:
         return 0.0
     spent = state.evaluations if budget.counted else state.seconds
@@ -261,13 +314,14 @@ def _leader(state: State) -> Candidates | None:
 class Ledger:
     """Account of a stage: spent budget, best candidates, and the end of its allowance."""
 
-    problem: Problem
+    problem: Searchable
     budget: Budget
     stage: int
     chain: int
     allowance: float  # of this stage, in evaluations or seconds
     before: State
     listen: Listener | None
+    tuning: Tuning = TUNING["hybrid"]
     anchor: FloatArray | None = None  # a pose about which small motions keep all constraints
     evaluations: int = 0
     started: float = field(default_factory=time.process_time)
@@ -284,9 +338,9 @@ class Ledger:
             return self.evaluations
         return time.process_time() - self.started
 
-    def check(self) -> None:
-        """Raise BudgetSpent when the stage's allowance is gone."""
-        if self.spent() >= self.allowance:
+    def check(self, n: int = 0) -> None:
+        """Raise BudgetSpent when the stage's allowance is gone, or too small for n candidates."""
+        if self.spent() >= self.allowance or (self.budget.counted and self.spent() + n > self.allowance):
             raise BudgetSpent
 
     def record(self, candidates: Candidates, found: Evaluation, cost: int = 1) -> None:
@@ -341,7 +395,7 @@ def _after(state: State, ledger: Ledger) -> State:
         return changed
     center = np.concatenate([c.center for c in finalists])
     swing = np.concatenate([c.swing for c in finalists])
-    found = evaluate(ledger.problem, Candidates(center, swing))
+    found = ledger.problem.evaluate(Candidates(center, swing))
     return replace(
         changed,
         center=np.concatenate([state.center, center]),
@@ -356,7 +410,7 @@ def _best(states: Iterable[State]) -> float:
     return float(min((np.min(state.value[state.violation <= 0.0], initial=np.inf) for state in states), default=np.inf))
 
 
-def _collected(problem: Problem, states: list[State], interrupted: bool) -> SearchResult:
+def _collected(problem: Searchable, states: list[State], interrupted: bool) -> SearchResult:
     """Join chains, in their order: finalists, best first, and one history."""
     stopped: Literal["budget spent", "interrupted"] = "interrupted" if interrupted else "budget spent"
     if not states:
@@ -386,9 +440,6 @@ def _collected(problem: Problem, states: list[State], interrupted: bool) -> Sear
 
 
 POINT_COST = 3  # evaluations that a point of SLSQP takes, its share of the gradients included
-POPULATION = 200
-CMA_POPULATION = 24
-CMA_SIGMA = 0.1  # of the variables' box
 VIOLATION_WEIGHT = 10.0  # of violated shares of limits against log of the criterion
 _UNBOUNDED = 30.0  # stands for the logarithm of an infinite criterion
 _HOP = 0.03  # of the variables' box: how far from the best SLSQP starts again
@@ -404,15 +455,16 @@ def merit(found: Evaluation) -> FloatArray:
     return np.asarray(size + VIOLATION_WEIGHT * found.violation)
 
 
-def genetic(ledger: Ledger, random: np.random.Generator, method: Method) -> None:
+def genetic(ledger: Ledger, random: np.random.Generator) -> None:
     """Run pymoo's genetic algorithm from a feasible start."""
     from pymoo.algorithms.soo.nonconvex.ga import GA
+    from pymoo.core.population import Population
     from pymoo.core.repair import Repair
     from pymoo.operators.crossover.sbx import SBX
     from pymoo.operators.mutation.pm import PM
 
-    problem = ledger.problem
-    if method == "plain-ga":
+    problem, tuning = ledger.problem, ledger.tuning
+    if tuning.plain:
         _run(ledger, GA(pop_size=100), random, _plain)
         return
 
@@ -420,18 +472,22 @@ def genetic(ledger: Ledger, random: np.random.Generator, method: Method) -> None
         """Scale offspring into the joints' limits."""
 
         def _do(self, _: Any, X: FloatArray, **__: Any) -> FloatArray:
-            return np.clip(encode(problem, decode(problem, X)), -1.0, 1.0)  # the cell's limits are not scaled into
+            return np.clip(problem.encode(problem.decode(X)), -1.0, 1.0)  # the cell's limits are not scaled into
 
-    start = feasible_start(problem, POPULATION, random)
-    first = evaluate(problem, start)
-    ledger.record(start, first)
+    start, first, cost = problem.start(tuning.population, random, ledger.allowance if ledger.budget.counted else np.inf)
+    ledger.record(start, first, cost)
     if (first.violation <= 0.0).any():
         ledger.anchor = start.center[int(np.lexsort((first.value, first.violation))[0])]
+    if len(start.center) < 4:  # parents of different offspring
+        return
+    X: Any = np.clip(problem.encode(start), -1.0, 1.0)
+    if tuning.sparing:
+        X = _told(Population.new("X", X), {"F": first.value[:, None], "G": first.g})
     ga = GA(
-        pop_size=POPULATION,
-        sampling=np.clip(encode(problem, start), -1.0, 1.0),
+        pop_size=len(X),
+        sampling=X,
         crossover=SBX(eta=5, prob=0.9),
-        mutation=PM(eta=10, prob_var=1.0 / 20.0),
+        mutation=PM(eta=10, prob_var=tuning.mutation),
         repair=Scale(),
         eliminate_duplicates=False,
     )
@@ -442,33 +498,33 @@ def evolution(ledger: Ledger, random: np.random.Generator, start: Candidates) ->
     """Run CMA-ES from the best so far; when it has converged, again and wider."""
     from pymoo.algorithms.soo.nonconvex.cmaes import CMAES
 
-    sigma, ledger.anchor = CMA_SIGMA, start.center[0]
-    try:
-        while True:
-            x0 = np.clip(encode(ledger.problem, start)[0], -1.0, 1.0)
-            es = CMAES(x0=x0, sigma=sigma, pop_size=CMA_POPULATION, restarts=0, tolfun=1e-5, tolx=1e-7)
-            _run(ledger, es, random, _penalised)
-            ledger.check()
-            start, sigma = ledger.leader or start, min(2.0 * sigma, 0.4)
-    except BudgetSpent:
-        return
+    tuning = ledger.tuning
+    sigma, ledger.anchor = tuning.cma_sigma, start.center[0]
+    while True:
+        x0 = np.clip(ledger.problem.encode(start)[0], -1.0, 1.0)
+        form = {"pop_size": tuning.cma_population, "tolfun": tuning.tolfun, "tolx": tuning.tolx}
+        _run(ledger, CMAES(x0=x0, sigma=sigma, restarts=0, **form), random, _penalised)
+        ledger.check()
+        start, sigma = ledger.leader or start, min(2.0 * sigma, 0.4)
 
 
 def polishing(ledger: Ledger, random: np.random.Generator, start: Candidates) -> None:
     """Run SLSQP in trust regions from the best so far; when it has converged, from places near it."""
     problem = ledger.problem
     ledger.anchor = start.center[0]
-    x, hop = encode(problem, start)[0], _HOP
-    try:
-        _roam(ledger, x)
-        x = encode(problem, ledger.leader or start)[0]
-        while True:
-            _descend(ledger, x)
-            best = encode(problem, ledger.leader or start)[0]
-            x = best + hop * random.normal(size=best.size)
-            hop = min(1.3 * hop, 0.2)
-    except BudgetSpent:
-        return
+    x, hop = problem.encode(start)[0], _HOP
+    _roam(ledger, x)
+    x = problem.encode(ledger.leader or start)[0]
+    while True:
+        _descend(ledger, x)
+        best = problem.encode(ledger.leader or start)[0]
+        x = best + hop * random.normal(size=best.size)
+        hop = min(1.3 * hop, 0.2)
+
+
+def _with_slopes(ledger: Ledger) -> Problem:
+    assert isinstance(ledger.problem, Problem)  # the others have no share of their budget here
+    return ledger.problem
 
 
 def _roam(ledger: Ledger, x: FloatArray) -> None:
@@ -482,13 +538,13 @@ def _roam(ledger: Ledger, x: FloatArray) -> None:
         ledger.check()
 
     for softness in (32.0, 200.0):
-        x = polish(ledger.problem, x, softness=softness, reach=None, spend=spend, iterations=_ROAMING)
+        x = polish(_with_slopes(ledger), x, softness=softness, reach=None, spend=spend, iterations=_ROAMING)
         _score(ledger, x)
 
 
 def _descend(ledger: Ledger, x: FloatArray) -> None:
     """Descend in trust regions, within which the constraints active near the last point are sufficient."""
-    problem, reach, softness = ledger.problem, 0.1, 16.0
+    problem, reach, softness = _with_slopes(ledger), 0.1, 16.0
 
     def spend(_: FloatArray) -> None:
         ledger.evaluations += POINT_COST
@@ -509,7 +565,7 @@ def _descend(ledger: Ledger, x: FloatArray) -> None:
 
 def _score(ledger: Ledger, x: FloatArray) -> float:
     """Repair a point into all limits, record its evaluation, and return its penalised objective."""
-    candidates, found = fitted(ledger.problem, decode(ledger.problem, x[None]), ledger.anchor)
+    candidates, found = ledger.problem.fitted(ledger.problem.decode(x[None]), ledger.anchor)
     ledger.record(candidates, found)
     ledger.check()
     return float(merit(found)[0])
@@ -527,36 +583,48 @@ def _run(
 
     n = ledger.problem.n_design
     n_limits = 0 if judge is _penalised else len(ledger.problem.names)
-    n_limits += 4 * int(ledger.problem.excitation.moving.sum()) if judge is _plain else 0
+    n_limits += 4 * int(_with_slopes(ledger).excitation.moving.sum()) if judge is _plain else 0
     shape = PymooProblem(n_var=n, n_obj=1, n_ieq_constr=n_limits, xl=-np.ones(n), xu=np.ones(n))
     algorithm.setup(shape, termination=NoTermination(), seed=int(random.integers(2**31)), verbose=False)
     while algorithm.has_next():
         offspring = algorithm.ask()
-        for key, value in judge(ledger, offspring.get("X")).items():
-            offspring.set(key, value)
-        for individual in offspring:
-            individual.evaluated.update(("F", "G", "H"))
+        if not all("F" in individual.evaluated for individual in offspring):
+            if ledger.tuning.sparing:
+                ledger.check(len(offspring))
+            _told(offspring, judge(ledger, np.asarray(offspring.get("X"), dtype=float)))
         algorithm.evaluator.n_eval += len(offspring)
         algorithm.tell(infills=offspring)
         if ledger.spent() >= ledger.allowance:
             break
 
 
+def _told(population: Any, found: Mapping[str, FloatArray]) -> Any:
+    """Put values into a population, as evaluated."""
+    for key, value in found.items():
+        population.set(key, value)
+    for individual in population:
+        individual.evaluated.update(("F", "G", "H"))
+    return population
+
+
 def _repaired(ledger: Ledger, X: FloatArray) -> dict[str, FloatArray]:
-    candidates, found = fitted(ledger.problem, decode(ledger.problem, X), ledger.anchor)
-    ledger.record(candidates, found)
+    found = _fitted(ledger, X)
     return {"F": found.value[:, None], "G": found.g}
 
 
 def _penalised(ledger: Ledger, X: FloatArray) -> dict[str, FloatArray]:
-    candidates, found = fitted(ledger.problem, decode(ledger.problem, X), ledger.anchor)
+    return {"F": merit(_fitted(ledger, X))[:, None], "G": np.empty((len(X), 0))}
+
+
+def _fitted(ledger: Ledger, X: FloatArray) -> Evaluation:
+    candidates, found = ledger.problem.fitted(ledger.problem.decode(X), ledger.anchor)
     ledger.record(candidates, found)
-    return {"F": merit(found)[:, None], "G": np.empty((len(X), 0))}
+    return found
 
 
 def _plain(ledger: Ledger, X: FloatArray) -> dict[str, FloatArray]:
     """Judge without repair: joint limits are constraints like all others."""
-    problem = ledger.problem
+    problem = _with_slopes(ledger)
     candidates = coefficients(problem, X)
     found = evaluate(problem, candidates)
     found = Evaluation(found.value, np.concatenate([found.g, joint_excess(problem, candidates)], axis=1))
@@ -588,12 +656,10 @@ CHAIN_SECONDS = 5.0
 USUAL_SIZE = 70  # design variables that such a chain is enough for
 
 
-def empty_state(problem: Problem) -> State:
+def empty_state(problem: Searchable) -> State:
     """Begin a chain."""
-    n_joints, n_waves = problem.amplitude.shape
-    none = np.empty(0)
-    center, swing = np.empty((0, n_joints)), np.empty((0, n_joints, n_waves))
-    return State(0, 0, 0.0, center, swing, none, none, np.empty((0, 4)))
+    nothing, none = problem.decode(np.empty((0, problem.n_design))), np.empty(0)
+    return State(0, 0, 0.0, nothing.center, nothing.swing, none, none, np.empty((0, 4)))
 
 
 _search: list[Search] = []  # of a worker process, sent once
@@ -636,106 +702,6 @@ def _run_in_worker(chain: int, state: State | None) -> State:
     search = _search[0]
     with one_blas_thread():
         return run_chain(search, chain, state or empty_state(search.problem), Observer())[0]
-
-
-_AMPLITUDES = (1.0, 0.6, 0.35, 0.2, 0.1, 0.05, 0.02)
-_ROUNDS = 6
-
-
-def feasible_start(problem: Problem, n: int, random: np.random.Generator) -> Candidates:
-    """Draw n random motions inside the joints' limits, and shrink those that break another constraint.
-
-    A motion that stays infeasible at every amplitude is drawn again about another pose in the next round. Motions still
-    infeasible at the end are returned as they are: the search continues from them.
-    """
-    chosen = decode(problem, random.uniform(-1.0, 1.0, (n, problem.n_design)))
-    if not problem.names:
-        return chosen
-    center, swing = chosen.center.copy(), chosen.swing.copy()
-    open_ = np.arange(n)
-    for _ in range(_ROUNDS):
-        for amplitude in _AMPLITUDES:
-            trial = Candidates(center[open_], amplitude * swing[open_])
-            good = violation_of(problem, trial) <= 0.0
-            swing[open_[good]] *= amplitude
-            open_ = open_[~good]
-            if not open_.size:
-                return Candidates(center, swing)
-        solved = np.setdiff1d(np.arange(n), open_)
-        fresh = decode(problem, random.uniform(-1.0, 1.0, (open_.size, problem.n_design)))
-        center[open_], swing[open_] = fresh.center, fresh.swing
-        _gather(problem, center, open_, solved, random)
-    return Candidates(center, swing)
-
-
-def violation_of(problem: Problem, candidates: Candidates) -> FloatArray:
-    """Sum of the candidates' constraint violations, (n_candidates,)."""
-    g = constraint_values(problem, candidates, *motions(problem, candidates))
-    return np.asarray(np.maximum(g, 0.0).sum(axis=1))
-
-
-def _gather(
-    problem: Problem, center: FloatArray, open_: IntArray, solved: IntArray, random: np.random.Generator
-) -> None:
-    """Move half of the open centres near ones that are known to be good, or near home."""
-    some = open_[: (open_.size + 1) // 2]
-    spread = 0.15 * np.ptp(problem.position, axis=1) * problem.excitation.moving
-    if solved.size:
-        near = center[random.choice(solved, some.size)]
-    elif problem.constraints.home is not None:
-        near = np.where(problem.excitation.moving, problem.constraints.home, center[some])
-    else:
-        return
-    center[some] = near + spread * random.normal(size=near.shape)
-    low, high = problem.position.T
-    center[some] = np.where(problem.excitation.moving, np.clip(center[some], low, high), center[some])
-
-
-_SAFE = (0.99, 0.99, 0.85, 0.7, 0.5)  # of the amplitude that interpolation promises, round after round
-_STILL = 0.01  # amplitude that stands for standing still: friction has its sign already
-
-
-def fitted(problem: Problem, candidates: Candidates, anchor: FloatArray | None) -> tuple[Candidates, Evaluation]:
-    """Scale each motion towards the anchor, q → a + s (q - a), until it keeps all constraints; then evaluate it.
-
-    s comes from interpolating each violated constraint between the anchor a (n_joints,), where all hold, and the
-    motion. Violations that this does not remove stay.
-    """
-    q, dq, ddq = motions(problem, candidates)
-    g = constraint_values(problem, candidates, q, dq, ddq)
-    if anchor is None or not g.shape[1] or not (g > 0.0).any():
-        return candidates, Evaluation(_values(problem, candidates), g)
-    scale = np.ones(len(g))
-    for safe in _SAFE:
-        bad = np.flatnonzero((g > 0.0).any(axis=1))
-        if not bad.size:
-            break
-        low = _at_anchor(problem, candidates, anchor, bad)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(g[bad] > 0.0, np.maximum(-low, 0.0) / (g[bad] + np.maximum(-low, 0.0)), 1.0)
-        scale[bad] *= safe * share.min(axis=1)
-        trial = drawn(candidates, anchor, scale, bad)
-        g[bad] = constraint_values(problem, trial, *motions(problem, trial))
-    chosen = drawn(candidates, anchor, scale, np.arange(len(g)))
-    return chosen, Evaluation(_values(problem, chosen), g)
-
-
-def drawn(candidates: Candidates, anchor: FloatArray, scale: FloatArray, which: IntArray) -> Candidates:
-    """Scale chosen motions towards the anchor, each by its own factor."""
-    s = scale[which]
-    center = anchor + s[:, None] * (candidates.center[which] - anchor)
-    return Candidates(center, s[:, None, None] * candidates.swing[which])
-
-
-def _at_anchor(problem: Problem, candidates: Candidates, anchor: FloatArray, which: IntArray) -> FloatArray:
-    """Evaluate constraints of the motions scaled to almost zero about the anchor, (n_which, n_constraints)."""
-    still = drawn(candidates, anchor, np.full(len(candidates.center), _STILL), which[:1])
-    return np.tile(constraint_values(problem, still, *motions(problem, still)), (which.size, 1))
-
-
-def _values(problem: Problem, candidates: Candidates) -> FloatArray:
-    G = problem.earlier + problem.share * problem.model.grams(*motions(problem, candidates), problem.n_period)
-    return values(problem.criterion, G)
 
 
 RESERVE = 2e-4  # of each limit: SLSQP ends on a constraint's edge, or a little beyond

@@ -4,29 +4,27 @@
 rest, with no controller around it. Afterwards the torques fade and friction brings the arm to rest. What such a run
 will do is simulated, never proven: the model it is simulated with is what the run is to find.
 
-Torques are searched by a genetic algorithm from repaired starts, then CMA-ES, both pymoo's; each candidate is
-simulated. The certificate is a finer simulation with its error, and simulations with perturbed models.
+Torques are searched like motions, without slopes, from repaired starts; each candidate is simulated. The certificate
+is a finer simulation with its error, and simulations with perturbed models.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from excitor.design.certify.certificate import Certificate, Robustness, Simulation
 from excitor.design.certify.margin import Margin, Row, margin_of
 from excitor.design.constraints.constraint import Constraint, Population, Reserve, Trace
 from excitor.design.constraints.constraints import Constraints, pose_deficits
 from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.criteria import Criterion, values
-from excitor.design.motion import Phase, rise
-from excitor.design.search import STAGES, Listener, Progress
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
+from excitor.design.motion import Run, Table, rise
+from excitor.design.problem import Candidates, Evaluation
+from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.base import base_parameters
-from excitor.robots.dynamics import inverse_dynamics, mass_matrix, regressor
+from excitor.robots.dynamics import inverse_dynamics, mass_matrix
 from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import friction_model
-from excitor.robots.gram import condition_number, stack
 from excitor.robots.parameters import layout, prior
 from excitor.robots.population import population_grams
 from excitor.robots.robot import Motion, Robot, posture
@@ -118,6 +116,49 @@ class TorqueProblem:
         """Count the design variables: of each driven joint a constant, then amplitudes, frequencies and phases."""
         return int(self.excitation.driven.sum()) * (1 + 3 * self.excitation.n_waves)
 
+    def decode(self, X: FloatArray) -> Candidates:
+        """Turn design variables (n_candidates, n_design), each in ±1, into torques within their peak limits."""
+        driven, w = self.excitation.driven, self.excitation.n_waves
+        x = np.clip(X, -1.0, 1.0).reshape(len(X), int(driven.sum()), 1 + 3 * w)
+        most = SEARCH.share * self.constraints.limits.torque[driven][:, None]
+        low, high = np.log(self.excitation.band)
+        sizes = np.concatenate([x[:, :, :1], 0.5 * (1.0 + x[:, :, 1 : 1 + w])], axis=2)
+        sizes *= most / np.maximum(1.0, np.abs(sizes).sum(axis=2, keepdims=True))
+        full = np.zeros((len(X), driven.size, 1 + 3 * w))
+        frequencies = np.exp(low + 0.5 * (1.0 + x[:, :, 1 + w : 1 + 2 * w]) * (high - low))
+        full[:, driven] = np.concatenate([sizes, frequencies, np.pi * x[:, :, 1 + 2 * w :]], axis=2)
+        return Candidates(full[:, :, 0], full[:, :, 1:])
+
+    def encode(self, candidates: Candidates) -> FloatArray:
+        """Turn torques back into design variables, (n_candidates, n_design)."""
+        driven = self.excitation.driven
+        most = SEARCH.share * self.constraints.limits.torque[driven][:, None]
+        low, high = np.log(self.excitation.band)
+        sizes, frequencies, phases = np.split(candidates.swing[:, driven], 3, axis=2)
+        phases = phases + np.where(sizes < 0.0, np.pi, 0.0)
+        x = [
+            candidates.center[:, driven, None] / most,
+            2.0 * np.abs(sizes) / most - 1.0,
+            2.0 * (np.log(frequencies) - low) / (high - low) - 1.0,
+            (phases + np.pi) % (2.0 * np.pi) / np.pi - 1.0,
+        ]
+        return np.concatenate(x, axis=2).reshape(len(candidates.center), -1)
+
+    def evaluate(self, candidates: Candidates) -> Evaluation:
+        """Simulate candidates: their condition numbers, and constraints g ≤ 0 in shares."""
+        return score(self, held_torques(trajectories(self, candidates)))
+
+    def start(self, n: int, random: np.random.Generator, allowance: float) -> tuple[Candidates, Evaluation, int]:
+        """Draw candidates and shrink them into the limits, on at most half of the allowance."""
+        n = int(max(1.0, min(n, allowance / 12)))
+        rounds = int(np.clip(allowance / (2 * n) - 1, 0, 12))
+        first = self.decode(random.uniform(-1.0, 1.0, size=(n, self.n_design)))
+        return *repair(self, first, rounds=rounds), 1 + rounds
+
+    def fitted(self, candidates: Candidates, _: FloatArray | None) -> tuple[Candidates, Evaluation]:
+        """Evaluate candidates as they are: a smaller simulation of each takes as long as another candidate."""
+        return candidates, self.evaluate(candidates)
+
 
 def torque_problem(
     robot: Robot,
@@ -148,42 +189,10 @@ def torque_problem(
     return TorqueProblem(smooth, robot, excitation, constraints, chosen, steps, tuple(_names(smooth, constraints)))
 
 
-def decode(problem: TorqueProblem, X: FloatArray) -> list[TorqueTrajectory]:
-    """Turn design variables (n_candidates, n_design), each in ±1, into torques within their peak limits."""
-    excitation = problem.excitation
-    driven, w = excitation.driven, excitation.n_waves
-    x = np.clip(X, -1.0, 1.0).reshape(len(X), int(driven.sum()), 1 + 3 * w)
-    most = SEARCH.share * problem.constraints.limits.torque[driven][:, None]
-    low, high = np.log(excitation.band)
-    sizes = np.concatenate([x[:, :, :1], 0.5 * (1.0 + x[:, :, 1 : 1 + w])], axis=2)
-    sizes *= most / np.maximum(1.0, np.abs(sizes).sum(axis=2, keepdims=True))
-    full = np.zeros((len(X), driven.size, 1 + 3 * w))
-    full[:, driven] = np.concatenate(
-        [
-            sizes,
-            np.exp(low + 0.5 * (1.0 + x[:, :, 1 + w : 1 + 2 * w]) * (high - low)),
-            np.pi * x[:, :, 1 + 2 * w :],
-        ],
-        axis=2,
-    )
-    cuts = np.split(full, [1, 1 + w, 1 + 2 * w], axis=2)
-    return [TorqueTrajectory(excitation, a[:, 0], b, c, d) for a, b, c, d in zip(*cuts, strict=True)]
-
-
-def encode(problem: TorqueProblem, trajectory: TorqueTrajectory) -> FloatArray:
-    """Turn torques back into design variables, (n_design,)."""
-    driven = problem.excitation.driven
-    most = SEARCH.share * problem.constraints.limits.torque[driven][:, None]
-    low, high = np.log(problem.excitation.band)
-    sizes = trajectory.amplitudes[driven]
-    phases = trajectory.phases[driven] + np.where(sizes < 0.0, np.pi, 0.0)
-    x = [
-        trajectory.constant[driven][:, None] / most,
-        2.0 * np.abs(sizes) / most - 1.0,
-        2.0 * (np.log(trajectory.frequencies[driven]) - low) / (high - low) - 1.0,
-        (phases + np.pi) % (2.0 * np.pi) / np.pi - 1.0,
-    ]
-    return np.concatenate(x, axis=1).ravel()
+def trajectories(problem: TorqueProblem, candidates: Candidates) -> list[TorqueTrajectory]:
+    """List the torques of each candidate."""
+    parts = [candidates.center, *np.split(candidates.swing, 3, axis=2)]
+    return [TorqueTrajectory(problem.excitation, *one) for one in zip(*parts, strict=True)]
 
 
 def torques(trajectory: TorqueTrajectory, t: FloatArray) -> FloatArray:
@@ -198,17 +207,6 @@ def torques(trajectory: TorqueTrajectory, t: FloatArray) -> FloatArray:
     return np.asarray((tau * (1.0 - rise(past))).T)
 
 
-def torque_phases(excitation: TorqueExcitation) -> tuple[Phase, ...]:
-    """List the parts of a run, in their order."""
-    end = excitation.duration + excitation.fade
-    parts = [Phase("measured", 0.0, excitation.duration)]
-    if excitation.fade > 0.0:
-        parts.append(Phase("ramp-out", excitation.duration, end))
-    if excitation.coast > 0.0:
-        parts.append(Phase("hold", end, end + excitation.coast))
-    return tuple(parts)
-
-
 def held_torques(trajectories: list[TorqueTrajectory]) -> FloatArray:
     """Tabulate what the controller holds from each sample to the next, (n_runs, n_joints, n_samples)."""
     excitation = trajectories[0].excitation
@@ -216,15 +214,10 @@ def held_torques(trajectories: list[TorqueTrajectory]) -> FloatArray:
     return np.stack([torques(trajectory, t).T for trajectory in trajectories])
 
 
-def evaluate(problem: TorqueProblem, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Simulate candidates: F their condition numbers, (n,), G their constraints g ≤ 0 in shares, (n, n_names)."""
-    return score(problem, held_torques(decode(problem, X)))
-
-
-def score(problem: TorqueProblem, tau: FloatArray, chi: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+def score(problem: TorqueProblem, tau: FloatArray) -> Evaluation:
     """Score tables of held torques (n_runs, n_joints, n_samples), of any origin."""
-    runs = perform(problem, tau, chi)
-    return conditions(problem, runs), violations(problem, runs)
+    runs = perform(problem, tau)
+    return Evaluation(conditions(problem, runs), violations(problem, runs))
 
 
 def perform(problem: TorqueProblem, tau: FloatArray, chi: FloatArray | None = None) -> SimulatedRuns:
@@ -256,20 +249,19 @@ def violations(problem: TorqueProblem, runs: SimulatedRuns, *, reserve: Reserve 
     return np.concatenate([diverged, *parts, np.abs(runs.dq[:, :, -1]) / REST_SPEED - 1.0], axis=1)
 
 
-def repair(problem: TorqueProblem, X: FloatArray, *, rounds: int = 12) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Shrink amplitudes until the simulated motions stay within the limits; X, F and G of what came out.
+def repair(problem: TorqueProblem, candidates: Candidates, *, rounds: int = 12) -> tuple[Candidates, Evaluation]:
+    """Shrink amplitudes until the simulated motions stay within the limits.
 
     A joint's own excess shrinks its own torques; what no joint owns, or one joint's neighbours cause, shrinks all.
     One evaluation of each candidate that is not feasible yet a round; a candidate may stay infeasible.
     """
-    X = X.copy()
-    F, G = evaluate(problem, X)
-    owner = _owners(problem)
+    center, swing, w = candidates.center.copy(), candidates.swing.copy(), problem.excitation.n_waves
+    found, owner = problem.evaluate(candidates), _owners(problem)
     for k in range(rounds):
-        bad = np.flatnonzero((G > 0.0).any(axis=1))
+        bad = np.flatnonzero(found.violation > 0.0)
         if not len(bad):
             break
-        excess = np.maximum(G[bad], 0.0)
+        excess = np.maximum(found.g[bad], 0.0)
         shared = np.clip(1.0 - 0.5 * excess[:, owner < 0].max(axis=1, initial=0.0), 0.4, 1.0)
         shrink = np.tile(shared[:, None], (1, problem.robot.n_joints))
         for j in range(problem.robot.n_joints):
@@ -277,18 +269,16 @@ def repair(problem: TorqueProblem, X: FloatArray, *, rounds: int = 12) -> tuple[
             shrink[:, j] *= np.clip(0.98 / (1.0 + own), 0.3, 1.0) if k < rounds // 2 else 1.0
             if k >= rounds // 4:  # neighbours throw it about
                 shrink *= np.where(own > 0.0, 0.9, 1.0)[:, None]
-        for row, factors in zip(bad, shrink, strict=True):
-            X[row] = encode(problem, scaled(decode(problem, X[row][None])[0], factors))
-        F[bad], G[bad] = evaluate(problem, X[bad])
-    return X, F, G
+        center[bad] *= shrink
+        swing[bad, :, :w] *= shrink[:, :, None]
+        again = problem.evaluate(Candidates(center[bad], swing[bad]))
+        found.value[bad], found.g[bad] = again.value, again.g
+    return Candidates(center, swing), found
 
 
-def scaled(trajectory: TorqueTrajectory, factors: FloatArray | float) -> TorqueTrajectory:
-    """Scale the torques: factors by joint, or one for all."""
-    factors = np.broadcast_to(np.asarray(factors, dtype=float), trajectory.constant.shape)
-    return replace(
-        trajectory, constant=factors * trajectory.constant, amplitudes=factors[:, None] * trajectory.amplitudes
-    )
+def scaled(trajectory: TorqueTrajectory, factor: float) -> TorqueTrajectory:
+    """Scale the torques."""
+    return replace(trajectory, constant=factor * trajectory.constant, amplitudes=factor * trajectory.amplitudes)
 
 
 def _items(robot: Robot, constraints: Constraints) -> list[Constraint]:
@@ -346,179 +336,6 @@ def _check_place(robot: Robot, excitation: TorqueExcitation, constraints: Constr
             )
 
 
-POPULATION = 100  # simulating a hundred costs about twice what one does
-CMA_POPULATION = 32
-GENETIC_SHARE = 0.5  # of the budget, repair included
-CMA_SIGMA = 0.02  # of the variables' box: how an arm swings depends sharply on its torques
-VIOLATION_WEIGHT = 10.0  # of violated shares of limits against log of the condition number
-_GENETIC, _EVOLUTION = STAGES.index("ga"), STAGES.index("cma-es")
-_UNBOUNDED = 30.0  # stands for the logarithm of an infinite condition number
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class FoundTorques:
-    """The end of a search."""
-
-    trajectory: TorqueTrajectory
-    condition: float  # on the search's grid, of column-normalised columns
-    g: FloatArray  # (n_names,): constraints of the best, feasible where all g ≤ 0
-    evaluations: int
-    history: FloatArray  # (n_rows, 4): evaluations, best feasible condition, feasible share of that population, stage
-    stopped: Literal["budget spent", "interrupted"] = "budget spent"
-
-    def __post_init__(self) -> None:
-        freeze(self, g="n_names")
-        freeze(self, finite=False, history="n_rows 4")
-
-    @property
-    def feasible(self) -> bool:
-        """True if the best candidate keeps every limit."""
-        return bool((self.g <= 0.0).all())
-
-
-@dataclass(slots=True)
-class _Ledger:
-    """Counts candidates, remembers the best."""
-
-    problem: TorqueProblem
-    left: int
-    listen: Listener | None = None
-    stage: int = _GENETIC
-    evaluations: int = 0
-    x: FloatArray = field(default_factory=lambda: np.empty(0))
-    best: tuple[float, float] = (np.inf, np.inf)  # violation, condition
-    g: FloatArray = field(default_factory=lambda: np.empty(0))
-    rows: list[tuple[float, float, float, float]] = field(default_factory=list)
-
-    def record(self, X: FloatArray, F: FloatArray, G: FloatArray, cost: int) -> None:
-        """Count a population and keep its best."""
-        self.left -= cost
-        self.evaluations += cost
-        violation = np.maximum(G, 0.0).sum(axis=1)
-        k = int(np.lexsort((F, violation))[0])
-        if not len(self.x) or (violation[k], F[k]) < self.best:
-            self.best, self.x, self.g = (float(violation[k]), float(F[k])), X[k].copy(), G[k].copy()
-        best = self.best[1] if self.best[0] <= 0.0 else np.inf
-        share = float((violation <= 0.0).mean())
-        self.rows.append((float(self.evaluations), best, share, float(self.stage)))
-        if self.listen is not None:
-            spent = self.evaluations / max(1, self.evaluations + self.left)
-            self.listen(Progress(STAGES[self.stage], 0, 1, self.evaluations, spent, best, share))
-
-
-def search_torques(
-    problem: TorqueProblem, *, evaluations: int, seed: int = 0, listen: Listener | None = None
-) -> FoundTorques:
-    """Search with a budget of simulated candidates; the same seed and budget give the same result, bit for bit.
-
-    Check `feasible` of the result: where no candidate keeps every limit, it is the one that violates them least.
-    Ctrl-C ends the search with the best so far.
-    """
-    if evaluations < 1:
-        raise ValueError(f"evaluations is {evaluations}, expected at least 1")
-    ledger = _Ledger(problem, evaluations, listen)
-    random = np.random.default_rng(seed)
-    stopped: Literal["budget spent", "interrupted"] = "budget spent"
-    try:
-        with one_blas_thread():
-            start = _start(ledger, random, int(GENETIC_SHARE * evaluations))
-            _genetic(ledger, random, start, keep=evaluations - int(GENETIC_SHARE * evaluations))
-            _evolution(ledger, random)
-    except KeyboardInterrupt:
-        if not len(ledger.x):
-            raise
-        stopped = "interrupted"
-    history = np.array(ledger.rows)
-    best = decode(problem, ledger.x[None])[0]
-    return FoundTorques(best, ledger.best[1], ledger.g, ledger.evaluations, history, stopped)
-
-
-def _start(ledger: _Ledger, random: np.random.Generator, allowance: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Draw candidates and shrink them into the limits, on at most half of the allowance."""
-    n = max(1, min(POPULATION, ledger.left, allowance // 12))
-    X: FloatArray = random.uniform(-1.0, 1.0, size=(n, ledger.problem.n_design))
-    rounds = max(0, min(12, allowance // (2 * n) - 1))
-    X, F, G = repair(ledger.problem, X, rounds=rounds)
-    ledger.record(X, F, G, min(n * (1 + rounds), ledger.left))
-    return X, F, G
-
-
-def _genetic(
-    ledger: _Ledger, random: np.random.Generator, start: tuple[FloatArray, FloatArray, FloatArray], keep: int
-) -> None:
-    """Run pymoo's genetic algorithm, which prefers feasible candidates, until `keep` evaluations are left."""
-    from pymoo.algorithms.soo.nonconvex.ga import GA
-    from pymoo.core.population import Population
-    from pymoo.operators.crossover.sbx import SBX
-    from pymoo.operators.mutation.pm import PM
-
-    X, F, G = start
-    if len(X) < 4:
-        return
-    first = Population.new("X", X)
-    _tell_values(first, F, G)
-    ga = GA(
-        pop_size=len(X),
-        sampling=first,
-        crossover=SBX(eta=5, prob=0.9),
-        mutation=PM(eta=10, prob_var=0.1),
-        eliminate_duplicates=False,
-    )
-    _run(ledger, ga, random, keep=keep, n_limits=G.shape[1], judge=lambda F, G: (F, G))
-
-
-def _evolution(ledger: _Ledger, random: np.random.Generator) -> None:
-    """Run CMA-ES from the best so far; where it has converged, again and wider."""
-    from pymoo.algorithms.soo.nonconvex.cmaes import CMAES
-
-    def penalised(F: FloatArray, G: FloatArray) -> tuple[FloatArray, FloatArray]:
-        with np.errstate(divide="ignore"):
-            size = np.minimum(np.log(F), _UNBOUNDED)
-        return size + VIOLATION_WEIGHT * np.maximum(G, 0.0).sum(axis=1), np.empty((len(F), 0))
-
-    sigma, ledger.stage = CMA_SIGMA, _EVOLUTION
-    while ledger.left >= CMA_POPULATION:
-        es = CMAES(x0=ledger.x, sigma=sigma, pop_size=CMA_POPULATION, restarts=0, tolfun=1e-4, tolx=1e-6)
-        _run(ledger, es, random, keep=0, n_limits=0, judge=penalised)
-        sigma = min(2.0 * sigma, 0.4)
-
-
-def _run(
-    ledger: _Ledger,
-    algorithm: Any,
-    random: np.random.Generator,
-    *,
-    keep: int,
-    n_limits: int,
-    judge: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]],
-) -> None:
-    """Run a pymoo algorithm's ask-and-tell loop, down to `keep` remaining evaluations."""
-    from pymoo.core.problem import Problem
-    from pymoo.core.termination import NoTermination
-
-    n = ledger.problem.n_design
-    box = Problem(n_var=n, n_obj=1, n_ieq_constr=n_limits, xl=-np.ones(n), xu=np.ones(n))
-    algorithm.setup(box, termination=NoTermination(), seed=int(random.integers(2**31)), verbose=False)
-    while algorithm.has_next():
-        asked = algorithm.ask()
-        known = all("F" in individual.evaluated for individual in asked)  # the repaired start
-        if not known:
-            X = np.asarray(asked.get("X"), dtype=float)
-            if len(X) > ledger.left - keep:
-                return
-            F, G = evaluate(ledger.problem, X)
-            ledger.record(X, F, G, len(X))
-            _tell_values(asked, *judge(F, G))
-        algorithm.tell(infills=asked)
-
-
-def _tell_values(population: Any, F: FloatArray, G: FloatArray) -> None:
-    population.set("F", F[:, None])
-    population.set("G", G)
-    for individual in population:
-        individual.evaluated.update(("F", "G", "H"))
-
-
 FINER = 10  # samples and steps in place of one of the search's
 CONDITION_SAMPLES = 4000  # of the measured part, for the condition number
 SHARP_WIDTH = 0.005  # rad/s over which true signs are smoothed, a tenth of the search's
@@ -528,38 +345,13 @@ WORDING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Robustness:
-    """Share of perturbed models, each parameter off by up to ± spread on its own, whose run keeps the limits."""
-
-    spread: float
-    n_models: int
-    share: float  # of models whose run keeps all limits as stated
-    diverged: float  # share of models whose run runs away
-    breaks: tuple[tuple[str, float], ...]  # what is broken, by how large a share of models, most often first
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class TorqueCertificate:
-    """Simulated margins, condition number and robustness of a torque-mode run, before it is executed."""
-
-    items: tuple[Margin, ...]  # `worst` counts what steps and samples may hide; `proof` says how much that is
-    condition: float  # of the column-normalised base regressor of the measured part, by SVD
-    finest_step: float  # s
-    robustness: Robustness
-    run: SimulatedRuns  # the fine simulation itself, FINER samples for each of the controller's
-    wording: str = WORDING
-
-    @property
-    def ready(self) -> bool:
-        """True if the prior model keeps every limit, numerical errors included."""
-        return all(item.holds for item in self.items)
-
-
 def certify_torques(
     problem: TorqueProblem, trajectory: TorqueTrajectory, *, n_models: int = 40, seed: int = 0
-) -> TorqueCertificate:
-    """Simulate a run ten times finer, with sharper friction, and once more in steps twice as long for the error."""
+) -> tuple[Run, Certificate]:
+    """Simulate a run ten times finer, with sharper friction, and once more in steps twice as long for the error.
+
+    The certificate's values count what steps and samples may hide; `proof` says how much that is.
+    """
     robot = with_friction_width(problem.sharp, SHARP_WIDTH)
     tau = np.repeat(held_torques([trajectory]), FINER, axis=2)[:, :, : FINER * (problem.steps.n_samples - 1) + 1]
     start = posture(problem.excitation.start[None])
@@ -570,20 +362,51 @@ def certify_torques(
     fine = simulate(robot, tau, start=start, steps=steps)
     rough_steps = replace(steps, sample_time=2.0 * h, n_samples=(tau.shape[2] + 1) // 2)
     rough = simulate(robot, np.ascontiguousarray(tau[:, :, ::2]), start=start, steps=rough_steps)
-    return TorqueCertificate(
-        tuple(_margins(problem, robot, fine, rough)),
-        _condition(problem, robot, fine),
-        h / substeps,
-        robustness(problem, trajectory, n_models=n_models, seed=seed),
-        fine,
+    ended, *items = _margins(problem, robot, fine, rough)
+    known = Simulation(h / substeps, robustness(problem, trajectory, n_models=n_models, seed=seed))
+    notes = (WORDING, robustness_sentence(known.robustness), "The run ends where friction stops the arm.")
+    whole = tuple(items) if ended.holds else (ended, *items)  # a simulation that ends well is no limit
+    return _simulated_run(problem, fine), Certificate(whole, notes, simulation=known)
+
+
+def _simulated_run(problem: TorqueProblem, fine: SimulatedRuns) -> Run:
+    """Convert a fine simulation to a run: quintics between its samples."""
+    form, motion = problem.excitation, run_motion(fine)
+    times = {"measured": form.duration, "ramp-out": form.fade, "hold": form.coast}
+    ends = np.rint(np.cumsum([0.0, *times.values()]) / fine.t[1]).astype(int).tolist()
+    parts = [
+        Table(
+            name=name,
+            measured=name == "measured",
+            t=fine.t[: b - a + 1],
+            q=motion.q[a : b + 1],
+            interpolation="quintic",
+            dq=motion.dq[a : b + 1],
+            ddq=motion.ddq[a : b + 1],
+        )
+        for name, a, b in zip(times, ends[:-1], ends[1:], strict=True)
+        if b > a
+    ]
+    return Run(problem.robot.joint_names, form.sample_time, tuple(parts))
+
+
+def simulated_motion(run: Run, most: int) -> Motion:
+    """Sample the measured part of a simulated run evenly, at most about `most` times, its end left out."""
+    n = round(run.segments[0].duration * FINER / run.sample_time)
+    return run.motion(np.arange(0, n, max(1, n // most)) * (run.sample_time / FINER))
+
+
+def robustness_sentence(robust: Robustness) -> str:
+    """Describe how many perturbed models keep the limits, and which limits the others break."""
+    keep = round(robust.share * robust.n_models)
+    text = (
+        f"{keep} of {robust.n_models} models whose parameters are off by up to {robust.spread:.0%} keep every limit "
+        "under these torques"
     )
-
-
-def measured_motion(problem: TorqueProblem, run: SimulatedRuns, most: int) -> Motion:
-    """Sample the measured part of a certificate's run evenly, at most about `most` times, its end left out."""
-    n = FINER * problem.excitation.n_measured
-    thin = max(1, n // most)
-    return Motion(*(x[0, :, :n:thin].T for x in (run.q, run.dq, run.ddq)))
+    if robust.breaks:
+        often = ", ".join(f"{name} ({share:.0%})" for name, share in robust.breaks[:3])
+        text += f"; broken most often: {often}. Smaller percentages in [limits] make more of them keep it"
+    return text + "."
 
 
 def robustness(
@@ -623,13 +446,6 @@ def perturbed_models(robot: Robot, n_models: int, *, spread: float, seed: int) -
         f"{robot.name}: of {50 * n_models} models within {spread:.0%} only {len(found)} have positive inertia "
         "everywhere; choose a smaller spread"
     )
-
-
-def _condition(problem: TorqueProblem, robot: Robot, fine: SimulatedRuns) -> float:
-    if np.isfinite(fine.diverged_at[0]):
-        return float("inf")
-    motion = measured_motion(problem, fine, CONDITION_SAMPLES)
-    return condition_number(stack(regressor(robot, motion)[:, :, problem.columns]))
 
 
 def _margins(problem: TorqueProblem, robot: Robot, fine: SimulatedRuns, rough: SimulatedRuns) -> list[Margin]:

@@ -76,7 +76,7 @@ def run(folder: Path | None, quiet: bool = False) -> Report:
     figures = [
         Figure("demo.base_parameters", float(len(page.base)), "", 60.0, "equal", 60.0),
         Figure("demo.certified", float(designed.ready), "", 1.0, "equal"),
-        Figure("demo.condition", designed.runs[0].condition),
+        Figure("demo.condition", designed.searched[0].condition),
         Figure("demo.heldout_error", error, "of the torque", FLOOR_RATIO * floor, "at most"),
         Figure("demo.noise_floor", floor, "of the torque"),
         Figure("demo.regressor_ratio", ratio, "times plain numpy"),

@@ -11,15 +11,17 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
+from excitor.design.certify.certificate import Robustness, Simulation
 from excitor.design.certify.margin import Margin
 from excitor.design.forecast import forecast_data
 from excitor.design.motion import Excitation, Run, checked, line_run, periodic_run
 from excitor.design.pareto import Front
+from excitor.design.problem import Problem
 from excitor.design.run_data import RunForm, read_run, run_data
 from excitor.design.search import SearchResult
-from excitor.design.torque import FoundTorques, Robustness, torque_phases
+from excitor.design.torque import WORDING, TorqueTrajectory
 from excitor.experiments.files import read_json, write_atomically
-from excitor.experiments.plan import CampaignDesign, DesignedRun, DesignedTorqueRun, SearchedRun
+from excitor.experiments.plan import CampaignDesign, DesignedRun, SearchedRun
 from excitor.robots.arrays import finite
 from excitor.robots.base import regroupings
 from excitor.robots.errors import ExcitorError
@@ -65,9 +67,13 @@ def design_data(designed: CampaignDesign) -> dict[str, Any]:
         },
         "noise": noise_data(setup.noise),
         "order": list(designed.order),
-        "runs": [searched_data(run) for run in designed.runs],
-        "torque_runs": [torque_data(run) for run in designed.torque_runs],
-        "slow_runs": [slow_data(run) for run in designed.slow_runs],
+        "runs": [searched_data(run) for run in designed.searched if run.torques is None],
+        "torque_runs": [
+            torque_data(run, run.torques, run.certificate.simulation)
+            for run in designed.searched
+            if run.torques is not None and run.certificate.simulation is not None
+        ],
+        "slow_runs": [slow_data(run) for run in designed.slow],
         "waiting": [{"name": plan.name, "after": plan.learns_from, "note": plan.note} for plan in designed.waiting],
         "forecast": forecast_of(designed),
         "provenance": {"excitor": version("excitor"), "inputs_sha256": setup.campaign.digest},
@@ -76,6 +82,7 @@ def design_data(designed: CampaignDesign) -> dict[str, Any]:
 
 def searched_data(run: SearchedRun) -> dict[str, Any]:
     """Write one run: coefficients in rad and m, times in s."""
+    assert isinstance(run.problem, Problem)
     plan, series, excitation = run.plan, run.run.periodic, run.problem.excitation
     return {
         "name": plan.name,
@@ -89,24 +96,41 @@ def searched_data(run: SearchedRun) -> dict[str, Any]:
         "sample_time": excitation.sample_time,
         "harmonics": list(excitation.harmonics),
         "moving": [bool(x) for x in excitation.moving],
-        "phases": [{"name": p.name, "start": p.start, "end": p.end} for p in run.run.phases],
+        "phases": phases_data(run.run),
         "warm_up_periods": excitation.warm_up,
         "measured_periods": excitation.measured,
         "center": series.center.tolist(),
         "sines": series.sines.tolist(),
         "cosines": series.cosines.tolist(),
         "criterion": run.problem.criterion.kind,
-        "condition": finite(run.condition),
-        "condition_weighted": finite(run.condition_weighted),
-        "columns": list(run.columns),
-        "singular_values": [float(x) for x in run.spectrum],
+        **conditioning_data(run),
         "front": front_data(run.front),
-        "certificate": [margin_data(item) for item in run.certificate.items],
-        "notes": list(run.certificate.notes),
+        **certificate_data(run),
         "way": way_data(run),
         "search": search_data(run.found),
         "run": run_data(run.run),
     }
+
+
+def phases_data(run: Run) -> list[dict[str, Any]]:
+    """Write the parts of a run."""
+    return [{"name": p.name, "start": p.start, "end": p.end} for p in run.phases]
+
+
+def conditioning_data(run: SearchedRun) -> dict[str, Any]:
+    """Write how well a run's columns can be told apart."""
+    return {
+        "condition": finite(run.condition),
+        "condition_weighted": finite(run.condition_weighted),
+        "columns": list(run.columns),
+        "singular_values": [float(x) for x in run.spectrum],
+    }
+
+
+def certificate_data(run: DesignedRun) -> dict[str, Any]:
+    """Write the margins of a run, and what was not checked."""
+    margins, notes = [margin_data(item) for item in run.certificate.items], list(run.certificate.notes)
+    return {"certificate": margins, "notes": notes}
 
 
 def front_data(front: Front | None) -> dict[str, Any] | None:
@@ -137,15 +161,14 @@ def slow_data(slow: DesignedRun) -> dict[str, Any]:
         "durations": [move.duration for move in run.moves],
         "blends": [move.blend for move in run.moves],
         "measured": [move.measured for move in run.moves],
-        "certificate": [margin_data(item) for item in slow.certificate.items],
-        "notes": list(slow.certificate.notes),
+        **certificate_data(slow),
         "run": run_data(run),
     }
 
 
-def torque_data(run: DesignedTorqueRun) -> dict[str, Any]:
+def torque_data(run: SearchedRun, trajectory: TorqueTrajectory, simulation: Simulation) -> dict[str, Any]:
     """Write a run of torques in N m and N, each held from one sample to the next; waves in rad/s and rad."""
-    plan, trajectory, excitation, proven = run.plan, run.trajectory, run.trajectory.excitation, run.proven
+    plan, excitation = run.plan, trajectory.excitation
     return {
         "name": plan.name,
         "kind": plan.kind,
@@ -158,23 +181,16 @@ def torque_data(run: DesignedTorqueRun) -> dict[str, Any]:
         "duration": excitation.duration,
         "rate": excitation.rate,
         "band": list(excitation.band),
-        "phases": [{"name": p.name, "start": p.start, "end": p.end} for p in torque_phases(excitation)],
+        "phases": phases_data(run.run),
         "torques": {
-            "constant": trajectory.constant.tolist(),
-            "amplitudes": trajectory.amplitudes.tolist(),
-            "frequencies": trajectory.frequencies.tolist(),
-            "phases": trajectory.phases.tolist(),
+            key: getattr(trajectory, key).tolist() for key in ("constant", "amplitudes", "frequencies", "phases")
         },
         "criterion": "condition",
-        "condition": finite(run.condition),
-        "condition_weighted": finite(run.condition_weighted),
-        "columns": list(run.columns),
-        "singular_values": [float(x) for x in run.spectrum],
-        "certificate": [margin_data(item) for item in run.certificate.items],
-        "wording": proven.wording,
-        "finest_step": proven.finest_step,
-        "robustness": robustness_data(proven.robustness),
-        "notes": list(run.certificate.notes),
+        **conditioning_data(run),
+        "wording": WORDING,
+        "finest_step": simulation.finest_step,
+        "robustness": robustness_data(simulation.robustness),
+        **certificate_data(run),
         "search": search_data(run.found),
     }
 
@@ -184,7 +200,7 @@ def robustness_data(robust: Robustness) -> dict[str, Any]:
     return asdict(robust) | {"breaks": [{"name": name, "share": share} for name, share in robust.breaks]}
 
 
-def search_data(found: SearchResult | FoundTorques) -> dict[str, Any]:
+def search_data(found: SearchResult) -> dict[str, Any]:
     """Write a search's settings and progress."""
     return {
         "evaluations": found.evaluations,
@@ -252,9 +268,7 @@ def summary(designed: CampaignDesign) -> dict[str, Any]:
             {"name": run.plan.name, "condition": finite(run.condition), "certified": run.certificate.ready}
             for run in designed.searched
         ]
-        + [
-            {"name": run.plan.name, "condition": None, "certified": run.certificate.ready} for run in designed.slow_runs
-        ],
+        + [{"name": run.plan.name, "condition": None, "certified": run.certificate.ready} for run in designed.slow],
         "forecast": forecast_of(designed),
     }
 

@@ -42,7 +42,17 @@ from excitor.design.schedule import (
     together,
     with_slow_runs,
 )
-from excitor.design.search import Budget, Keeper, Observer, Progress, Search, SearchResult, State, run_search
+from excitor.design.search import (
+    Budget,
+    Keeper,
+    Observer,
+    Progress,
+    Search,
+    Searchable,
+    SearchResult,
+    State,
+    run_search,
+)
 from excitor.design.slow import (
     InfeasibleRun,
     StaticPlan,
@@ -58,22 +68,17 @@ from excitor.design.torque import (
     CONDITION_SAMPLES,
     SEARCH,
     SHARP_WIDTH,
-    FoundTorques,
-    Robustness,
-    TorqueCertificate,
+    WORDING,
     TorqueExcitation,
     TorqueProblem,
     TorqueTrajectory,
     certify_torques,
-    search_torques,
+    robustness_sentence,
+    simulated_motion,
     torque_problem,
+    trajectories,
 )
-from excitor.design.torque import (
-    measured_motion as simulated_motion,
-)
-from excitor.design.torque import (
-    scaled as scaled_amplitude,
-)
+from excitor.design.torque import scaled as scaled_torques
 from excitor.experiments.campaign import FILE, Design, InvalidCampaign, TorqueRuns
 from excitor.experiments.setup import Settings, Setup, is_bodiless, moving_links_without_volume
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
@@ -83,7 +88,7 @@ from excitor.robots.dynamics import regressor
 from excitor.robots.errors import ExcitorError
 from excitor.robots.gram import condition_number, gram, stack
 from excitor.robots.parameters import layout, prior
-from excitor.robots.robot import Motion, Robot, posture
+from excitor.robots.robot import Robot, posture
 from excitor.robots.simulate import with_friction_width
 
 FORECAST_SAMPLES = 600
@@ -104,10 +109,10 @@ class DesignedRun:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SearchedRun(DesignedRun):
-    """A run whose motion was searched, with the value of its criterion."""
+    """A run whose motion, or whose torques, were searched, with the value of its criterion."""
 
     robot: Robot  # with the payload of this run
-    problem: Problem
+    problem: Problem | TorqueProblem
     condition: float  # by SVD on the fine grid, unweighted, column-normalised, this run alone
     condition_weighted: float
     spectrum: FloatArray  # singular values of the column-normalised matrix
@@ -115,32 +120,7 @@ class SearchedRun(DesignedRun):
     columns: tuple[str, ...]
     found: SearchResult
     front: Front | None = None  # that the run was picked from
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class DesignedTorqueRun:
-    """One run of torques: its simulated motion, criterion and certificate."""
-
-    plan: RunPlan
-    trajectory: TorqueTrajectory
-    problem: TorqueProblem
-    found: FoundTorques
-    proven: TorqueCertificate
-    certificate: Certificate  # the same in the form that all runs have; a simulation that ends well is no limit
-    condition_weighted: float
-    spectrum: FloatArray  # singular values of the column-normalised matrix
-    correlation: FloatArray
-    columns: tuple[str, ...]
-
-    @property
-    def condition(self) -> float:
-        """Condition number by SVD of the column-normalised matrix, finely simulated."""
-        return self.proven.condition
-
-    @property
-    def duration(self) -> float:
-        """Duration of the whole run, s."""
-        return float(self.proven.run.t[-1])
+    torques: TorqueTrajectory | None = None  # whose simulated motion the run is
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -149,25 +129,26 @@ class CampaignDesign:
 
     setup: Setup
     settings: Settings
-    runs: tuple[SearchedRun, ...]  # periodic ones
-    slow_runs: tuple[DesignedRun, ...]  # of moves
+    runs: tuple[DesignedRun, ...]
     order: tuple[str, ...]  # in which all are executed
     waiting: tuple[RunPlan, ...]  # to be designed after the results of earlier runs
     forecast: Forecast
     cpu_seconds: float
-    torque_runs: tuple[DesignedTorqueRun, ...] = ()  # instead of periodic ones
 
     @property
-    def searched(self) -> list[SearchedRun | DesignedTorqueRun]:
-        """Runs whose motion was searched."""
-        return [*self.runs, *self.torque_runs]
+    def searched(self) -> list[SearchedRun]:
+        """Runs whose motion, or whose torques, were searched."""
+        return [run for run in self.runs if isinstance(run, SearchedRun)]
+
+    @property
+    def slow(self) -> list[DesignedRun]:
+        """Runs of moves, which are constructed."""
+        return [run for run in self.runs if not isinstance(run, SearchedRun)]
 
     @property
     def certificates(self) -> dict[str, Certificate]:
         """Certificates of all runs, by name."""
-        proven = {run.plan.name: run.certificate for run in self.runs}
-        proven |= {run.plan.name: run.certificate for run in self.torque_runs}
-        return proven | {slow.plan.name: slow.certificate for slow in self.slow_runs}
+        return {run.plan.name: run.certificate for run in (*self.searched, *self.slow)}
 
     @property
     def ready(self) -> bool:
@@ -183,13 +164,14 @@ class CampaignDesign:
     def _taught(self) -> tuple[Check, ...]:
         if not has_torque_model(self.setup.robot) and self.setup.design.schedule != "gentle-first":
             return (*self.forecast.checks, _BLIND)
-        if self.torque_runs:
-            return (*self.forecast.checks, _robust(min(run.proven.robustness.share for run in self.torque_runs)))
+        simulations = [run.simulation for run in self.certificates.values() if run.simulation is not None]
+        if simulations:
+            return (*self.forecast.checks, _robust(min(one.robustness.share for one in simulations)))
         if self.setup.design.schedule == "static-pair":
-            return (_weighs(self.setup, self.slow_runs),)
+            return (_weighs(self.setup, self.slow),)
         if self.setup.design.model != "load":
             return self.forecast.checks
-        value = self.runs[0].condition
+        value = self.searched[0].condition
         holds = value <= CONDITION
         sentence = f"the condition number of the load's matrix is {value:.3g}, at most {CONDITION:g} is required"
         return (Check("condition", value, CONDITION, holds, sentence),)
@@ -209,8 +191,7 @@ class CampaignDesign:
                 listed = ", ".join(failing[:5]) + (" and others" if len(failing) > 5 else "")
                 reasons.insert(0, f"Run {name!r} is not certified: {listed}")
         if not self.finished:
-            again = "begins it again" if self.torque_runs else "goes on with it"
-            reasons.append(f"The search was interrupted; excitor design {again}")
+            reasons.append("The search was interrupted; excitor design goes on with it")
         return tuple(reasons)
 
     @property
@@ -311,8 +292,9 @@ def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> 
     started = time.process_time()
     if settings.fresh:
         forget(setup.campaign.folder)
-    if setup.design.excitation == "torque":
-        return _design_torques(setup, settings, listen, started)
+    problems = list(_conflicts(setup, settings)) if by_torque(setup) else []
+    if problems:
+        raise InvalidCampaign(setup.campaign.folder / FILE, problems)
     plans, waiting = planned_runs(setup)
     runs: list[SearchedRun] = []
     slow: list[DesignedRun] = []
@@ -326,28 +308,24 @@ def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> 
             tell = None if listen is None else _named(plan.name, listen)
             try:
                 runs.append(design_run(setup, settings, index=index, plan=plan, before=runs, listen=tell))
-            except SearchInterrupted:
+            except (SearchInterrupted, KeyboardInterrupt) as stop:
                 if not runs:
-                    raise
-                break  # asked to stop: the runs before are what there is
+                    before = f"run {plan.name!r}: stopped before it was designed; the same command goes on"
+                    raise stop if isinstance(stop, SearchInterrupted) else SearchInterrupted(before) from None
+                break  # the runs before are what there is
             if runs[-1].found.stopped == "interrupted":
                 break
-    return CampaignDesign(
-        setup,
-        settings,
-        tuple(runs),
-        tuple(slow),
-        tuple(plan.name for plan in plans),
-        waiting,
-        forecast_runs(setup, runs, slow),
-        time.process_time() - started,
-    )
+    names = tuple(plan.name for plan in plans)
+    setup = replace(setup, remarks=(*setup.remarks, *_torque_remarks(setup, runs)))
+    foreseen, cpu_seconds = forecast_runs(setup, (*runs, *slow)), time.process_time() - started
+    return CampaignDesign(setup, settings, (*runs, *slow), names, waiting, foreseen, cpu_seconds)
 
 
-def forecast_runs(setup: Setup, runs: Sequence[SearchedRun], slow: Sequence[DesignedRun] = ()) -> Forecast:
+def forecast_runs(setup: Setup, runs: Sequence[DesignedRun]) -> Forecast:
     """Forecast what identification will learn from designed runs."""
     target = setup.design.target_relative_sigma_percent / 100.0
-    return forecast(setup.robot, _planned(runs, slow), setup.noise, target=target)
+    planned = [_planned(run) for run in runs if run.plan.role == "identify"]
+    return forecast(setup.robot, planned, setup.noise, target=target)
 
 
 def design_alone(
@@ -360,37 +338,23 @@ def design_alone(
     found = search_motion(search, settings, where=f"run {plan.name!r}", states={}, observer=observer)
     run = _finished(setup, plan, problem, found)
     predicted, cpu_seconds = forecast_runs(setup, [run]), time.process_time() - started
-    return CampaignDesign(setup, settings, (run,), (), (plan.name,), (), predicted, cpu_seconds)
-
-
-def _design_torques(setup: Setup, settings: Settings, listen: Listener | None, started: float) -> CampaignDesign:
-    """Design a campaign's torque runs, which are all it has; remark on how reliable they are."""
-    setup, plans, runs = design_torque_runs(setup, settings, listen)
-    taught = [planned_torque_run(run, FORECAST_SAMPLES) for run in runs if run.plan.role == "identify"]
-    names = tuple(plan.name for plan in plans)
-    target = setup.design.target_relative_sigma_percent / 100.0
-    predicted = forecast(setup.robot, taught, setup.noise, target=target)
-    cpu_seconds = time.process_time() - started
-    return CampaignDesign(setup, settings, (), (), names, (), predicted, cpu_seconds, torque_runs=runs)
+    return CampaignDesign(setup, settings, (run,), (plan.name,), (), predicted, cpu_seconds)
 
 
 def _named(name: str, listen: Listener) -> Callable[[Progress], None]:
     return lambda progress: listen(name, progress)
 
 
-def _planned(runs: Sequence[SearchedRun], slow: Sequence[DesignedRun]) -> list[PlannedRun]:
-    """Check the forecast of the identification, or the conditioning of a load's held poses."""
-    planned = []
-    for run in runs:
-        if run.plan.role == "identify":
-            series = run.run.periodic
-            motion = series.motion(series.grid(FORECAST_SAMPLES))
-            planned.append(PlannedRun(run.plan.name, motion, series.period, series.periods))
-    for one in slow:
-        if one.plan.role == "identify":
-            motion = measured_motion(one.run, _SLOW_STEP)
-            planned.append(PlannedRun(one.plan.name, motion, measured_duration(one.run), 1))
-    return planned
+def _planned(run: DesignedRun) -> PlannedRun:
+    """Sample what a run measures: a period of its series, its moves, or its simulated motion."""
+    if run.certificate.simulation is not None:
+        duration = run.run.segments[0].duration
+        return PlannedRun(run.plan.name, simulated_motion(run.run, FORECAST_SAMPLES), duration, 1)
+    if run.run.series is None:
+        return PlannedRun(run.plan.name, measured_motion(run.run, _SLOW_STEP), measured_duration(run.run), 1)
+    series = run.run.periodic
+    motion = series.motion(series.grid(FORECAST_SAMPLES))
+    return PlannedRun(run.plan.name, motion, series.period, series.periods)
 
 
 FINE_SAMPLES = 2000  # of a period, for the final score
@@ -411,14 +375,14 @@ def design_run(
     """Search one run's motion, resuming a stopped search of the same inputs."""
     where = f"run {plan.name!r}"
     if setup.design.front and plan.role == "identify" and not before:
-        chosen, problem, found = search_front(
+        chosen, picked, found = search_front(
             setup, settings, plan=plan, problem_of=lambda one, run: run_problem(one, run, ()), listen=listen
         )
         if not found.feasible:
-            raise_infeasible(problem, where, settings.seed)
-        return replace(_finished(setup, plan, problem, found), front=chosen)
-    problem = run_problem(setup, plan, before)
-    budget, folder = _share(settings.budget, plan), setup.campaign.folder
+            raise_infeasible(picked, where, settings.seed)
+        return replace(_finished(setup, plan, picked, found), front=chosen)
+    problem = _torque_problem(setup) if by_torque(setup) else run_problem(setup, plan, before)
+    budget, folder = _share(settings.budget, plan, _FEWEST if by_torque(setup) else 1), setup.campaign.folder
     stated = (setup.campaign.digest, settings.seed, budget, settings.method, index, plan.name)
     key = key_of(*stated, _coefficients(before), _read_elsewhere(setup, problem))
     try:
@@ -429,9 +393,11 @@ def design_run(
             states={} if settings.fresh else recall(folder, index, key),
             observer=Observer(listen, lambda chain, state: keep(folder, index, chain, key=key, state=state)),
         )
-    except InfeasibleDesign:
+    except (InfeasibleDesign, InfeasibleRun):
         forget(folder)  # there is nothing to go on with
         raise
+    if isinstance(problem, TorqueProblem):
+        return _finished_torques(setup, plan, problem, found)
     return _finished(setup, plan, problem, found)
 
 
@@ -557,13 +523,14 @@ def _gram(model: Model, series: Series) -> FloatArray:
 
 
 def _coefficients(before: Sequence[SearchedRun]) -> list[bytes]:
-    return [run.run.periodic.sines.tobytes() + run.run.periodic.cosines.tobytes() for run in before]
+    series = [run.run.series for run in before]
+    return [one.sines.tobytes() + one.cosines.tobytes() for one in series if one is not None]
 
 
-def _read_elsewhere(setup: Setup, problem: Problem) -> list[bytes]:
+def _read_elsewhere(setup: Setup, problem: Problem | TorqueProblem) -> list[bytes]:
     """Collect inputs of a search beyond the campaign's text: an earlier model's parameters and noise, a task."""
-    scale, task = problem.criterion.scale, problem.criterion.task
-    arrays = (setup.robot.chi, setup.noise.sigma, scale, task)
+    criterion = problem.criterion if isinstance(problem, Problem) else Criterion("condition")
+    arrays = (setup.robot.chi, setup.noise.sigma, criterion.scale, criterion.task)
     return [b"" if array is None else array.tobytes() for array in arrays]
 
 
@@ -621,8 +588,6 @@ def _described(
     robot, columns = run_robot(setup, plan), problem.model.columns
     one = Criterion("condition")
     W = model_of(setup, columns, one, plan).observation(motion)
-    norms = np.linalg.norm(W, axis=0)
-    unit = W / np.where(norms > 0.0, norms, 1.0)
     weights = np.where(plan.moving, 1.0 / setup.noise.sigma, 0.0)
     weighted = W if setup.design.model != "dynamic" else DynamicModel(robot, columns, weights).observation(motion)
     return SearchedRun(
@@ -631,13 +596,22 @@ def _described(
         certificate,
         robot=robot,
         problem=problem,
-        condition=condition_number(W),
-        condition_weighted=condition_number(weighted),
-        spectrum=np.linalg.svd(unit, compute_uv=False),
-        correlation=unit.T @ unit,
         columns=_column_names(setup, columns),
         found=found,
+        **_conditioning(W, weighted),
     )
+
+
+def _conditioning(W: FloatArray, weighted: FloatArray) -> dict[str, Any]:
+    """Evaluate how well the columns of an observation matrix can be told apart: fields of a searched run."""
+    norms = np.linalg.norm(W, axis=0)
+    unit = W / np.where(norms > 0.0, norms, 1.0)
+    return {
+        "condition": condition_number(W),
+        "condition_weighted": condition_number(weighted),
+        "spectrum": np.linalg.svd(unit, compute_uv=False),
+        "correlation": unit.T @ unit,
+    }
 
 
 def _column_names(setup: Setup, columns: IntArray) -> tuple[str, ...]:
@@ -648,10 +622,10 @@ def _column_names(setup: Setup, columns: IntArray) -> tuple[str, ...]:
     return tuple(known.get(k) or beyond.get(k) or names[k] for k in columns.tolist())
 
 
-def _share(budget: Budget, plan: RunPlan) -> Budget:
+def _share(budget: Budget, plan: RunPlan, fewest: int = 1) -> Budget:
     share = VALIDATION_SHARE if plan.role == "validate" else 1.0
     if budget.counted:
-        return Budget(evaluations=max(1, round(share * budget.amount)))
+        return Budget(evaluations=min(round(budget.amount), max(fewest, round(share * budget.amount))))
     return Budget(seconds=share * budget.amount)
 
 
@@ -668,19 +642,26 @@ def search_motion(
     """Search a motion, resuming from earlier states; raise InfeasibleDesign where no motion is feasible.
 
     The first stage is run by itself: where it finds no feasible motion, the reasons are found before it continues.
+    Of torques there is InfeasibleRun, with what the best candidate breaks.
     """
     problem, known = search.problem, dict(states)
     found = None
     if 0 not in known:
         found = run_search(search, observer=replace(observer, keep=_both(observer.keep, known)), until_stage=1)
     if 0 in known:
-        known[0] = _helped(problem, known[0], where, settings.seed)
+        if isinstance(problem, Problem):
+            known[0] = _helped(problem, known[0], where, settings.seed)
         found = run_search(search, known, observer=observer, workers=settings.workers)
     assert found is not None
     if not found.feasible:
         if found.stopped == "interrupted":
             raise SearchInterrupted(f"{where}: stopped before a motion was found that fits; the same command goes on")
-        raise_infeasible(problem, where, settings.seed)
+        if isinstance(problem, Problem):
+            raise_infeasible(problem, where, settings.seed)
+        raise InfeasibleRun(
+            f"{where}: no candidate of {found.evaluations} keeps every limit; the best breaks",
+            [*_broken(search.problem, found), "search longer, or widen what is broken most"],
+        )
     return found
 
 
@@ -725,6 +706,8 @@ def raise_infeasible(problem: Problem, where: str, seed: int) -> None:
 def planned_runs(setup: Setup) -> tuple[Schedule, Schedule]:
     """List the runs to design now, and those that wait for the results of earlier ones."""
     design, robot = setup.design, setup.robot
+    if by_torque(setup):
+        return planned_torque_runs(setup), ()
     joints = design.joints or None
     if design.schedule == "payload-pair" and robot.payload is None:
         raise InvalidCampaign(
@@ -989,35 +972,14 @@ _WITHOUT_MEANING = (  # keys of periodic runs
 )
 
 
-def design_torque_runs(
-    setup: Setup, settings: Settings, listen: Callable[[str, Progress], None] | None = None
-) -> tuple[Setup, Schedule, tuple[DesignedTorqueRun, ...]]:
-    """Design all torque runs; the returned setup has remarks on their reliability."""
-    problems = list(_conflicts(setup, settings))
-    if problems:
-        raise InvalidCampaign(setup.campaign.folder / FILE, problems)
-    problem = _problem(setup)
-    plans = planned_torque_runs(setup, problem.excitation.driven)
-    runs: list[DesignedTorqueRun] = []
-    for index, plan in enumerate(plans):
-        tell = None if listen is None else _named_torque_run(plan.name, listen)
-        try:
-            runs.append(_design(setup, settings, problem, plan=plan, index=index, listen=tell))
-        except (KeyboardInterrupt, SearchInterrupted):
-            if not runs:
-                raise SearchInterrupted(
-                    f"run {plan.name!r}: stopped before it was designed; the same command begins again"
-                ) from None
-            break  # asked to stop: the runs before are what there is
-        if runs[-1].found.stopped == "interrupted":
-            break
-    remarks = [f"run {run.plan.name!r}: {robustness_sentence(run.proven.robustness)}" for run in runs]
-    remarks = [*setup.remarks, *_ignored(setup.design), runs[0].proven.wording, *remarks]
-    return replace(setup, remarks=tuple(remarks)), plans, tuple(runs)
+def by_torque(setup: Setup) -> bool:
+    """Return True if the runs are torques, whose motion is simulated."""
+    return setup.design.excitation == "torque"
 
 
-def planned_torque_runs(setup: Setup, driven: BoolArray) -> Schedule:
+def planned_torque_runs(setup: Setup) -> Schedule:
     """Plan an excitation, and a validation unless a single run is requested; undriven joints move passively."""
+    driven = _torque_problem(setup).excitation.driven
     names = [name for name, pushes in zip(setup.robot.joint_names, driven, strict=True) if pushes]
     who = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
     everything = np.ones(driven.size, dtype=bool)
@@ -1029,93 +991,44 @@ def planned_torque_runs(setup: Setup, driven: BoolArray) -> Schedule:
     return checked((first,) if setup.design.schedule == "single" else (first, second))
 
 
-def planned_torque_run(run: DesignedTorqueRun, samples: int) -> PlannedRun:
-    """Describe a run's measured part as simulated, once, for the forecast of the identification."""
-    motion = simulated_motion(run.problem, run.proven.run, samples)
-    return PlannedRun(run.plan.name, motion, run.trajectory.excitation.duration, 1)
+def _torque_remarks(setup: Setup, runs: Sequence[SearchedRun]) -> Iterator[str]:
+    """Remark on how reliable simulated runs are."""
+    if by_torque(setup):
+        yield from _ignored(setup.design)
+        yield WORDING
+    for run in runs:
+        if run.certificate.simulation is not None:
+            yield f"run {run.plan.name!r}: {robustness_sentence(run.certificate.simulation.robustness)}"
 
 
-def robustness_sentence(robust: Robustness) -> str:
-    """Describe how many perturbed models keep the limits, and which limits the others break."""
-    keep = round(robust.share * robust.n_models)
-    text = (
-        f"{keep} of {robust.n_models} models whose parameters are off by up to {robust.spread:.0%} keep every limit "
-        "under these torques"
-    )
-    if robust.breaks:
-        often = ", ".join(f"{name} ({share:.0%})" for name, share in robust.breaks[:3])
-        text += f"; broken most often: {often}. Smaller percentages in [limits] make more of them keep it"
-    return text + "."
-
-
-def _named_torque_run(name: str, listen: Callable[[str, Progress], None]) -> Callable[[Progress], None]:
-    return lambda progress: listen(name, progress)
-
-
-def _design(
-    setup: Setup,
-    settings: Settings,
-    problem: TorqueProblem,
-    *,
-    plan: RunPlan,
-    index: int,
-    listen: Callable[[Progress], None] | None,
-) -> DesignedTorqueRun:
-    """Search one run's torques, and reduce them where the finer simulation breaks a limit."""
-    found = search_torques(
-        problem, evaluations=_evaluations(settings, plan), seed=settings.seed + 1_000_003 * index, listen=listen
-    )
-    if not found.feasible and found.stopped == "interrupted":
-        raise SearchInterrupted(plan.name)
-    if not found.feasible:
-        raise InfeasibleRun(
-            f"run {plan.name!r}: no candidate of {found.evaluations} keeps every limit; the best breaks",
-            [*_broken(problem, found), "search longer, or widen what is broken most"],
-        )
-    best: tuple[TorqueTrajectory, TorqueCertificate] | None = None
+def _finished_torques(setup: Setup, plan: RunPlan, problem: TorqueProblem, found: SearchResult) -> SearchedRun:
+    """Reduce the best torques where the finer simulation breaks a limit, and evaluate what the motion shows."""
+    first = trajectories(problem, found.candidates)[0]
+    best: tuple[TorqueTrajectory, Run, Certificate] | None = None
     for amplitude in _TORQUE_SHRINK:
-        trial = scaled_amplitude(found.trajectory, amplitude)
-        proven = certify_torques(problem, trial)
-        if best is None or proven.ready:
-            best = trial, proven
-        if proven.ready:
+        trial = scaled_torques(first, amplitude)
+        run, certificate = certify_torques(problem, trial)
+        if best is None or certificate.ready:
+            best = trial, run, certificate
+        if certificate.ready:
             break
     assert best is not None
-    return _describe_torque_run(setup, plan, problem, found, *best)
-
-
-def _evaluations(settings: Settings, plan: RunPlan) -> int:
-    """Return a run's share of the budget; a validation gets less, but enough to find a feasible motion."""
-    whole = round(settings.budget.amount)
-    return whole if plan.role != "validate" else min(whole, max(_FEWEST, round(VALIDATION_SHARE * whole)))
-
-
-def _describe_torque_run(
-    setup: Setup,
-    plan: RunPlan,
-    problem: TorqueProblem,
-    found: FoundTorques,
-    trajectory: TorqueTrajectory,
-    proven: TorqueCertificate,
-) -> DesignedTorqueRun:
-    """Evaluate how well the simulated motion shows the base parameters."""
-    motion: Motion = simulated_motion(problem, proven.run, CONDITION_SAMPLES)
+    chosen, run, certificate = best
+    motion = simulated_motion(run, CONDITION_SAMPLES)
     W = regressor(with_friction_width(problem.sharp, SHARP_WIDTH), motion)[:, :, problem.columns]
-    rows = stack(W)
-    norms = np.linalg.norm(rows, axis=0)
-    unit = rows / np.where(norms > 0.0, norms, 1.0)
-    notes = (proven.wording, robustness_sentence(proven.robustness), "The run ends where friction stops the arm.")
-    return DesignedTorqueRun(
+    conditioning = _conditioning(stack(W), stack(W / setup.noise.sigma[:, None]))
+    if certificate.items[0].name == "simulation":  # it diverged
+        conditioning["condition"] = float("inf")
+    return SearchedRun(
         plan,
-        trajectory,
-        problem,
-        found,
-        proven,
-        Certificate(tuple(item for item in proven.items if item.name != "simulation" or not item.holds), notes),
-        condition_number(stack(W / setup.noise.sigma[:, None])),
-        np.linalg.svd(unit, compute_uv=False),
-        unit.T @ unit,
-        base_parameters(problem.robot).names,
+        run,
+        certificate,
+        robot=setup.robot,
+        problem=problem,
+        columns=base_parameters(problem.robot).names,
+        found=found,
+        torques=chosen,
+        **conditioning,
     )
 
 
@@ -1151,7 +1064,7 @@ def _conflicts(setup: Setup, settings: Settings) -> Iterator[str]:
         )
 
 
-def _problem(setup: Setup) -> TorqueProblem:
+def _torque_problem(setup: Setup) -> TorqueProblem:
     """Build the search problem; errors name their key."""
     try:
         excitation = _excitation(setup)
@@ -1198,10 +1111,11 @@ def _ignored(design: Design) -> list[str]:
     return [f'excitation = "torque" makes no periodic run: {", ".join(stated)} of [design] do not count']
 
 
-def _broken(problem: TorqueProblem, found: FoundTorques) -> list[str]:
+def _broken(problem: Searchable, found: SearchResult) -> list[str]:
     """List the constraints that the best candidate violates most, and by how much."""
-    order = [int(k) for k in np.argsort(-found.g, kind="stable") if found.g[k] > 0.0]
-    return [_excess(problem.names[k], float(found.g[k])) for k in order[:_REASONS]]
+    g = problem.evaluate(found.candidates).g[0]
+    order = [int(k) for k in np.argsort(-g, kind="stable") if g[k] > 0.0]
+    return [_excess(problem.names[k], float(g[k])) for k in order[:_REASONS]]
 
 
 def _excess(name: str, g: float) -> str:

@@ -132,7 +132,7 @@ class Design:
 
     @property
     def _run(self) -> SearchedRun:
-        return self.designed.runs[0]
+        return self.designed.searched[0]
 
     def to_frame(self) -> "DataFrame":
         """Write the certificate as a pandas DataFrame: limit, unit, allowed, worst, margin, holds."""
@@ -175,7 +175,7 @@ def solve(problem: Problem, seconds: float | None = None, seed: int = 0, *, eval
         raise ValueError("seconds and evaluations are both given; a budget is one of them")
     settings = settings_of(problem.setup.design, Overrides(seed, evaluations, seconds))
     designed = design_alone(problem.setup, settings, problem.plan, problem.search)
-    found = designed.runs[0]
+    found = designed.searched[0]
     return Design(designed, run_of(problem, found.run, found.certificate, designed.reasons))
 
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from excitor.design.certify.certificate import Certificate
 from excitor.design.search import STAGES
-from excitor.design.torque import torque_phases
-from excitor.experiments.design_json import margin_data
-from excitor.experiments.plan import CampaignDesign, DesignedRun, DesignedTorqueRun, SearchedRun
+from excitor.design.torque import held_torques
+from excitor.experiments.design_json import margin_data, phases_data
+from excitor.experiments.plan import CampaignDesign, DesignedRun, SearchedRun
 from excitor.experiments.report.html import (
     SHARED_SCRIPTS,
     bar,
@@ -246,9 +246,8 @@ def plan_data(designed: CampaignDesign) -> dict[str, Any]:
         ],
         "base_capsules": base_capsules(robot),
         "runs": [
-            *(_run_data(setup, run) for run in designed.runs if run.plan.same_as is None),
-            *(_torque(setup, run) for run in designed.torque_runs),
-            *(_slow(setup, run) for run in designed.slow_runs),
+            *(_run_data(setup, run) for run in designed.searched if run.plan.same_as is None),
+            *(_run_data(setup, run) for run in designed.slow),
         ],
         "forecast": _forecast_data(designed),
         **_pareto(designed),
@@ -263,75 +262,47 @@ def verdict(designed: CampaignDesign) -> dict[str, Any]:
     return {"go": go, "reasons": [*reasons, *designed.setup.remarks, *limits]}
 
 
-def _run_data(setup: Setup, run: SearchedRun) -> dict[str, Any]:
-    robot, motion = run.robot, run.run
-    time = np.linspace(0.0, motion.duration, CHART_SAMPLES)
-    frame_time = np.linspace(0.0, motion.duration, FRAMES)
+def _run_data(setup: Setup, run: DesignedRun) -> dict[str, Any]:
+    """Describe a run, of a slow one its first minutes."""
+    motion, searched = run.run, isinstance(run, SearchedRun)
+    shown = motion.duration if searched else min(motion.duration, _LONGEST_SHOWN)
+    time, frame_time = np.linspace(0.0, shown, CHART_SAMPLES), np.linspace(0.0, shown, FRAMES)
+    short = "" if shown == motion.duration else f" Shown are the first {shown / 60:.0f} minutes."
+    robot = run.robot if isinstance(run, SearchedRun) else setup.robot
     data = {
         "name": run.plan.name,
-        "kind": run.plan.kind if run.plan.role == "identify" else "validation",
-        "note": run.plan.note,
+        "kind": "validation" if searched and run.plan.role != "identify" else run.plan.kind,
+        "note": run.plan.note + short,
         "duration_s": motion.duration,
+        "phases": phases_data(motion) if searched else [],
+        "frames": frames(robot, frame_time, motion.at(frame_time)),
+        **_charts(setup, robot, time, motion.motion(time)),
+        **_proven(robot, run.certificate),
+    }
+    return data | (_searched(run, time) if isinstance(run, SearchedRun) else {})
+
+
+def _searched(run: SearchedRun, time: FloatArray) -> dict[str, Any]:
+    """Describe what a search found: its progress, its columns, its way from home, its torques."""
+    data: dict[str, Any] = {
         "condition": finite(run.condition),
         "condition_weighted": finite(run.condition_weighted),
-        "phases": [{"name": p.name, "start": p.start, "end": p.end} for p in motion.phases],
         "history": _history(run),
         "spectrum": [float(x) for x in run.spectrum],
         "correlation": _correlation(run),
-        "frames": frames(robot, frame_time, motion.at(frame_time)),
     }
-    data |= _charts(setup, robot, time, motion.motion(time)) | _proven(robot, run.certificate)
+    if run.torques is not None:
+        held = np.rint(time / run.run.sample_time).astype(int)
+        data["tau"] = held_torques([run.torques])[0][:, held].tolist()
+        data["note"] = " ".join((run.plan.note, *run.certificate.notes))
     way = run.certificate.way
     if way is not None and way.duration > 0.0:
         t = np.linspace(0.0, way.duration, WAY_FRAMES)
-        data["approach"] = frames(robot, t, way.at(t))
+        data["approach"] = frames(run.robot, t, way.at(t))
     return data
 
 
-def _slow(setup: Setup, slow: DesignedRun) -> dict[str, Any]:
-    run, robot = slow.run, setup.robot
-    shown = min(run.duration, _LONGEST_SHOWN)
-    time, frame_time = np.linspace(0.0, shown, CHART_SAMPLES), np.linspace(0.0, shown, FRAMES)
-    note = (
-        slow.plan.note if shown == run.duration else f"{slow.plan.note} Shown are the first {shown / 60:.0f} minutes."
-    )
-    return {
-        "name": slow.plan.name,
-        "kind": slow.plan.kind,
-        "note": note,
-        "duration_s": run.duration,
-        "phases": [],
-        "frames": frames(robot, frame_time, run.at(frame_time)),
-        **_charts(setup, robot, time, run.motion(time)),
-        **_proven(robot, slow.certificate),
-    }
-
-
-def _torque(setup: Setup, run: DesignedTorqueRun) -> dict[str, Any]:
-    """Describe a torque run as simulated for its certificate, thinned."""
-    robot, simulated = setup.robot, run.proven.run
-    shown = np.linspace(0, simulated.t.size - 1, CHART_SAMPLES).round().astype(int)
-    drawn = np.linspace(0, simulated.t.size - 1, FRAMES).round().astype(int)
-    q, dq, ddq, tau = (x[0][:, shown].T for x in (simulated.q, simulated.dq, simulated.ddq, simulated.tau))
-    return {
-        "name": run.plan.name,
-        "kind": run.plan.kind if run.plan.role == "identify" else "validation",
-        "note": " ".join((run.plan.note, *run.certificate.notes)),
-        "duration_s": run.duration,
-        "condition": finite(run.condition),
-        "condition_weighted": finite(run.condition_weighted),
-        "phases": [{"name": p.name, "start": p.start, "end": p.end} for p in torque_phases(run.trajectory.excitation)],
-        "history": _history(run),
-        "spectrum": [float(x) for x in run.spectrum],
-        "correlation": _correlation(run),
-        "frames": frames(robot, simulated.t[drawn], simulated.q[0][:, drawn].T),
-        **_charts(setup, robot, simulated.t[shown], Motion(q, dq, ddq)),
-        "tau": tau.T.tolist(),
-        **_proven(robot, run.certificate),
-    }
-
-
-def _correlation(run: SearchedRun | DesignedTorqueRun) -> dict[str, Any]:
+def _correlation(run: SearchedRun) -> dict[str, Any]:
     shown = min(len(run.columns), _CORRELATION_MOST)
     return {
         "names": list(run.columns[:shown]),
@@ -365,7 +336,7 @@ def _proven(robot: Robot, certificate: Certificate) -> dict[str, Any]:
     }
 
 
-def _history(run: SearchedRun | DesignedTorqueRun) -> list[dict[str, Any]]:
+def _history(run: SearchedRun) -> list[dict[str, Any]]:
     return [
         {
             "evaluations": row[0],
@@ -411,7 +382,7 @@ def _forecast_data(designed: CampaignDesign) -> dict[str, Any]:
 
 def _pareto(designed: CampaignDesign) -> dict[str, Any]:
     """List the front that the first run was picked from."""
-    front = designed.runs[0].front if designed.runs else None
+    front = designed.searched[0].front if designed.searched else None
     if front is None:
         return {}
     names = {

@@ -92,8 +92,8 @@ def print_designed(designed: CampaignDesign) -> None:
     console.print(_runs(designed))
     for plan in designed.waiting:
         console.print(f"waits: {escape(plan.name)}: {escape(plan.note)}", style="yellow")
-    if designed.runs and designed.runs[0].front is not None:
-        console.print(_front(designed.runs[0].front))
+    if designed.searched and designed.searched[0].front is not None:
+        console.print(_front(designed.searched[0].front))
     console.print(_margins(designed))
     for name, certificate in designed.certificates.items():
         for item in failing(certificate)[:_SHOWN]:
@@ -109,8 +109,7 @@ def print_designed(designed: CampaignDesign) -> None:
         console.print(f"not checked, or not as stated: {escape(note)}", style="yellow")
     console.print("[bold green]Go.[/]" if designed.go else "[bold red]No-go:[/] see above, and plan.html.")
     if not designed.finished:
-        again = "begins again" if designed.torque_runs else "goes on"
-        console.print(f"The search was interrupted: this is the best so far. The same command {again}.", style="yellow")
+        console.print("The search was interrupted: this is the best so far. The same command goes on.", style="yellow")
 
 
 def _runs(designed: CampaignDesign) -> Table:
@@ -121,19 +120,16 @@ def _runs(designed: CampaignDesign) -> Table:
         made.add_row(escape(name), escape(moves), f"{seconds:.0f} s", condition, weighted, certified)
 
     joints = designed.setup.robot.joint_names
-    for run in designed.runs:
-        moving = run.plan.moving
+    for run in designed.searched:
+        moving, mark = run.plan.moving, _mark(run.certificate.ready, " no")
         names = ", ".join(name for name, moves in zip(joints, moving, strict=True) if moves)
-        mark, seconds = _mark(run.certificate.ready, " no"), run.run.duration
-        conditions = f"{run.condition:.3f}", f"{run.condition_weighted:.3g}"
-        add(run.plan.name, "all joints" if moving.all() else names, seconds, mark, *conditions)
-    for pushed in designed.torque_runs:
-        driven, ready = pushed.trajectory.excitation.driven, pushed.certificate.ready
-        names = "torques" if driven.all() else f"torques on {int(driven.sum())} joints"
-        mark = f"{_mark(ready)} simulated" if ready else _mark(ready, " no")
-        conditions = f"{pushed.condition:.3f}", f"{pushed.condition_weighted:.3g}"
-        add(pushed.plan.name, names, pushed.duration, mark, *conditions)
-    for slow in designed.slow_runs:
+        what = "all joints" if moving.all() else names
+        if run.torques is not None:
+            driven = run.torques.excitation.driven
+            what = "torques" if driven.all() else f"torques on {int(driven.sum())} joints"
+            mark += " simulated" if run.certificate.ready else ""
+        add(run.plan.name, what, run.run.duration, mark, f"{run.condition:.3f}", f"{run.condition_weighted:.3g}")
+    for slow in designed.slow:
         add(slow.plan.name, slow.plan.kind, slow.run.duration, _mark(slow.certificate.ready, " no"))
     return made
 
@@ -150,7 +146,7 @@ def _front(front: Front) -> Table:
 
 
 def _margins(designed: CampaignDesign) -> Table:
-    again = {run.plan.name for run in designed.runs if run.plan.same_as is not None}
+    again = {run.plan.name for run in designed.searched if run.plan.same_as is not None}
     lines = [(name, item) for name, c in designed.certificates.items() if name not in again for item in c.items]
     lines.sort(key=lambda line: (line[1].holds, _tightness(line[1])))
     rows = [

@@ -3,8 +3,18 @@
 import numpy as np
 import pytest
 
-from excitor.design.problem import Candidates, constraint_values, decode, evaluate, motions, run_of
-from excitor.design.search import drawn, feasible_start, fitted, violation_of
+from excitor.design.problem import (
+    Candidates,
+    constraint_values,
+    decode,
+    drawn,
+    evaluate,
+    feasible_start,
+    fitted,
+    motions,
+    run_of,
+    violation_of,
+)
 from excitor.robots.cell import clearances, required
 
 

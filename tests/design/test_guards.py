@@ -26,6 +26,7 @@ from excitor.design.problem import (
     decode,
     encode,
     evaluate,
+    fitted,
     motions,
     run_of,
 )
@@ -37,7 +38,6 @@ from excitor.design.search import (
     _best,
     _collected,
     empty_state,
-    fitted,
     merit,
     objective,
     objective_slope,
@@ -344,7 +344,7 @@ def test_a_start_that_breaks_limits_is_no_anchor(monkeypatch):
     problem = small_problem(torque_rms=1e-6 * load("rotradi").limits.torque)
     monkeypatch.setattr(stages, "_run", lambda *given: None)
     ledger = ledger_of(problem)
-    stages.genetic(ledger, np.random.default_rng(0), "hybrid")
+    stages.genetic(ledger, np.random.default_rng(0))
     assert ledger.violation > 0.0
     assert ledger.anchor is None
 

@@ -11,8 +11,7 @@ from excitor.design.constraints.constraints import from_robot
 from excitor.design.criteria import Criterion, DynamicModel
 from excitor.design.explain import HOME, SELF, STILL, InfeasibleDesign, as_data, explain, relaxed, sentences
 from excitor.design.motion import Excitation
-from excitor.design.problem import build_problem, candidates_of
-from excitor.design.search import feasible_start, violation_of
+from excitor.design.problem import build_problem, candidates_of, feasible_start, violation_of
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.cell import Scene, Shape, Zone, clearances, required, row_names
 from excitor.robots.dynamics import frame_pose

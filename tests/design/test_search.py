@@ -18,18 +18,18 @@ from excitor.design.problem import (
     decode,
     encode,
     evaluate,
+    feasible_start,
     run_of,
+    violation_of,
 )
 from excitor.design.search import (
     Budget,
     Observer,
     Search,
     State,
-    feasible_start,
     objective_slope,
     run_search,
     solve,
-    violation_of,
 )
 from excitor.robots.base import base_parameters
 from excitor.robots.cell import clearances, required

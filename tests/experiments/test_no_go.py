@@ -50,7 +50,7 @@ def planned(folder, cell, robot=None, file="mine.toml", design=""):
         (folder / file).write_text(robot)
     (folder / "campaign.toml").write_text(f'robot = "{file}"\n{cell}\n[design]\n{design}')
     setup = set_up(open_campaign(folder, "design"))
-    return CampaignDesign(setup, settings_of(setup.design), (), (), (), (), SimpleNamespace(checks=()), 0.0)
+    return CampaignDesign(setup, settings_of(setup.design), (), (), (), SimpleNamespace(checks=()), 0.0)
 
 
 def test_one_link_with_a_volume_does_not_watch_for_the_others(tmp_path):

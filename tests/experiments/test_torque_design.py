@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from excitor.design.slow import InfeasibleRun
-from excitor.design.torque import FINER, TorqueExcitation, TorqueTrajectory, torques
+from excitor.design.torque import TorqueExcitation, TorqueTrajectory, torques
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.design_json import design_data, summary
 from excitor.experiments.plan import SearchInterrupted, design
@@ -57,22 +57,20 @@ def designed(tmp_path_factory, told):
 
 
 def test_a_campaign_gets_an_excitation_and_a_validation(designed):
-    assert not designed.runs
-    assert not designed.slow_runs
+    assert designed.searched == list(designed.runs)
     assert designed.order == ("excitation", "validation")
-    first, second = designed.torque_runs
+    first, second = designed.runs
     assert (first.plan.role, second.plan.role) == ("identify", "validate")
-    assert not np.array_equal(first.trajectory.amplitudes, second.trajectory.amplitudes)
+    assert not np.array_equal(first.torques.amplitudes, second.torques.amplitudes)
     assert designed.ready
     assert designed.finished
     assert 40 < first.found.evaluations <= 60
-    assert first.certificate.items == first.proven.items[1:]
-    assert first.proven.items[0].name == "simulation"
+    assert "simulation" not in {item.name for item in first.certificate.items}, "one that ends well is no limit"
     assert np.isfinite([first.condition, first.condition_weighted, second.condition]).all()
 
 
 def test_the_spectrum_is_that_of_the_condition(designed):
-    for run in designed.torque_runs:
+    for run in designed.runs:
         assert run.spectrum[0] / run.spectrum[-1] == pytest.approx(run.condition, rel=1e-9)
         assert len(run.columns) == run.spectrum.size == len(run.correlation) == 21
 
@@ -82,14 +80,14 @@ def test_searches_report_progress(designed, told):
     shares = [progress.share for name, progress in told if name == "excitation"]
     assert shares == sorted(shares)
     assert 0.5 < shares[-1] <= 1.0
-    assert designed.torque_runs[0].found.history[-1, 0] == told[len(shares) - 1][1].evaluations
+    assert designed.runs[0].found.history[-1, 0] == told[len(shares) - 1][1].evaluations
 
 
 def test_remarks_say_what_a_simulation_is_worth(designed, capsys):
     text = " ".join(designed.setup.remarks)
     assert "Simulated, not proven" in text
-    for run in designed.torque_runs:
-        keep = round(run.proven.robustness.share * 40)
+    for run in designed.runs:
+        keep = round(run.certificate.simulation.robustness.share * 40)
         assert f"run {run.plan.name!r}: {keep} of 40 models whose parameters are off by up to 20%" in text
     print_designed(designed)
     shown = capsys.readouterr().out
@@ -100,7 +98,7 @@ def test_remarks_say_what_a_simulation_is_worth(designed, capsys):
 def test_the_forecast_looks_at_the_measured_part_once(designed):
     assert designed.forecast.duration == pytest.approx(1.0)
     assert designed.forecast.n_periods == 1
-    assert designed.forecast.condition == pytest.approx(designed.torque_runs[0].condition, rel=0.3)  # true signs
+    assert designed.forecast.condition == pytest.approx(designed.runs[0].condition, rel=0.3)  # true signs
 
 
 @pytest.mark.slow
@@ -121,13 +119,13 @@ def test_the_file_holds_the_torques_that_were_simulated(designed):
     parts = [np.array(run["torques"][key]) for key in ("constant", "amplitudes", "frequencies", "phases")]
     t = np.arange(excitation.n_samples) * excitation.sample_time
     tau = torques(TorqueTrajectory(excitation, *parts), t)
-    fine = designed.torque_runs[0].proven.run
-    assert np.abs(tau - fine.tau[0].T[::FINER]).max() < 1e-9
+    fine = designed.runs[0]
+    assert np.abs(tau - torques(fine.torques, t)).max() < 1e-9
     steps = Steps(excitation.sample_time, excitation.n_samples, substeps=60)
     again = simulate(
         with_friction_width(load("rotradi"), 0.005), tau.T[None], start=posture(excitation.start[None]), steps=steps
     )
-    assert np.abs(again.q[0] - fine.q[0][:, ::FINER]).max() < 1e-4
+    assert np.abs(again.q[0] - fine.run.at(t).T).max() < 1e-4
     assert [part["name"] for part in run["phases"]] == ["measured", "ramp-out", "hold"]
     assert run["robustness"]["n_models"] == 40
     assert 0.0 <= run["robustness"]["share"] <= 1.0
@@ -137,9 +135,9 @@ def test_the_file_holds_the_torques_that_were_simulated(designed):
 
 def test_the_summary_is_as_for_periodic_runs(designed):
     data = json.loads(json.dumps(summary(designed), allow_nan=False))
-    assert data["condition"] == designed.torque_runs[0].condition
+    assert data["condition"] == designed.runs[0].condition
     assert data["certified"] is True
-    assert data["evaluations"] == sum(run.found.evaluations for run in designed.torque_runs)
+    assert data["evaluations"] == sum(run.found.evaluations for run in designed.runs)
     assert data["cpu_s"] > 0.0
     assert {margin["run"] for margin in data["margins"]} == {"excitation", "validation"}
     assert {"velocity elbow", "torque peak shoulder"} <= {margin["name"] for margin in data["margins"]}
@@ -149,16 +147,16 @@ def test_the_summary_is_as_for_periodic_runs(designed):
 
 def test_the_page_shows_the_fine_simulation(designed):
     first = plan_data(designed)["runs"][0]
-    fine = designed.torque_runs[0].proven.run
-    assert len(first["time"]) <= 600
-    assert first["time"][-1] == pytest.approx(2.4)
-    for key, whole in (("q", fine.q), ("dq", fine.dq), ("ddq", fine.ddq), ("tau", fine.tau)):
-        shown = np.array(first[key])
-        assert shown.shape == (3, len(first["time"]))
-        assert np.isin(shown, whole[0]).all()
+    run, time = designed.runs[0], np.array(first["time"])
+    assert len(time) <= 600
+    assert time[-1] == pytest.approx(2.4)
+    motion, step = run.run.motion(time), run.run.sample_time
+    held = torques(run.torques, np.rint(time / step) * step)
+    for key, whole in (("q", motion.q), ("dq", motion.dq), ("ddq", motion.ddq), ("tau", held)):
+        assert np.array(first[key]) == pytest.approx(whole.T, abs=1e-9)
     assert "of 40 models" in first["note"]
     assert any("of 40 models" in note for note in first["notes"])
-    assert len(first["certificate"]) == len(designed.torque_runs[0].certificate.items)
+    assert len(first["certificate"]) == len(designed.runs[0].certificate.items)
     assert first["history"][0]["stage"] == "ga"
 
 
@@ -171,7 +169,7 @@ def test_the_same_seed_and_budget_write_the_same_file(tmp_path, designed):
     assert page.stat().st_size > 10_000
     other = designed_in(campaign(tmp_path / "other", HEAD, NOISE, DESIGN, 'schedule = "single"\n', TORQUE), seed=4)
     assert other.order == ("excitation",)
-    assert not np.array_equal(other.torque_runs[0].trajectory.amplitudes, designed.torque_runs[0].trajectory.amplitudes)
+    assert not np.array_equal(other.runs[0].torques.amplitudes, designed.runs[0].torques.amplitudes)
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
@@ -203,10 +201,11 @@ def test_a_browser_draws_the_page_without_complaint(designed, tmp_path):
 @pytest.mark.slow  # simulates many candidates
 def test_joints_that_are_not_driven_swing_along(tmp_path):
     parts = (HEAD, NOISE, DESIGN, TORQUE, 'driven = ["base_joint", "shoulder"]\n')
-    run = designed_in(campaign(tmp_path, *parts), evaluations=60).torque_runs[0]
+    run = designed_in(campaign(tmp_path, *parts), evaluations=60).runs[0]
     assert "base_joint and shoulder" in run.plan.note
-    assert not run.proven.run.tau[0, 2].any()
-    assert np.abs(run.proven.run.dq[0, 2]).max() > 1e-3
+    t = np.linspace(0.0, 1.0, 100)
+    assert not torques(run.torques, t)[:, 2].any()
+    assert np.abs(run.run.at(t, 1)[:, 2]).max() > 1e-3
 
 
 def test_simulations_are_fewer_where_no_budget_is_stated(tmp_path):
@@ -240,16 +239,37 @@ def test_ctrl_c_keeps_the_best_so_far(tmp_path):
         raise KeyboardInterrupt
 
     stopped = designed_in(campaign(tmp_path, HEAD, NOISE, DESIGN, TORQUE), listen)
-    assert len(stopped.torque_runs) == 1
+    assert len(stopped.runs) == 1
     assert not stopped.finished
     assert design_data(stopped)["torque_runs"][0]["search"]["stopped"] == "interrupted"
+
+
+@pytest.mark.slow  # simulates many candidates
+def test_a_search_of_torques_goes_on_where_it_was_stopped(tmp_path):
+    """Stopped in its second stage, it keeps the first, and ends as one that was never stopped."""
+    told = []
+
+    def listen(name, progress):
+        told.append(progress)
+        if progress.stage != "ga":
+            raise KeyboardInterrupt
+
+    alone = (HEAD, NOISE, DESIGN.replace("60", "150"), 'schedule = "single"\n', TORQUE)
+    folder = campaign(tmp_path / "stopped", *alone)
+    assert not designed_in(folder, listen).finished
+    told.clear()
+    again = designed_in(folder, lambda name, progress: told.append(progress))
+    assert {progress.stage for progress in told} == {"cma-es"}, "the genetic stage is not made again"
+    whole = designed_in(campaign(tmp_path / "whole", *alone))
+    assert again.finished
+    assert design_data(again)["torque_runs"] == design_data(whole)["torque_runs"]
 
 
 def test_ctrl_c_before_anything_is_found_is_reported(tmp_path, monkeypatch):
     def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("excitor.experiments.plan.search_torques", interrupted)
+    monkeypatch.setattr("excitor.experiments.plan.run_search", interrupted)
     with pytest.raises(SearchInterrupted, match="run 'excitation': stopped before it was designed"):
         designed_in(campaign(tmp_path, HEAD, NOISE, DESIGN, TORQUE))
 
@@ -260,7 +280,7 @@ def test_keys_of_periodic_runs_are_reported_not_to_count(tmp_path):
     torque = TORQUE.replace("duration_s = 1.0\nfade_s = 0.4\ncoast_s = 1.0\n", "duration_s = 0.9\n")
     done = designed_in(campaign(tmp_path, HEAD, NOISE, DESIGN, extra, torque), evaluations=60)
     assert any("base_frequency_hz, harmonics of [design] do not count" in remark for remark in done.setup.remarks)
-    assert done.torque_runs[0].trajectory.excitation.fade == pytest.approx(0.999)
+    assert done.runs[0].torques.excitation.fade == pytest.approx(0.999)
 
 
 @pytest.mark.parametrize(
