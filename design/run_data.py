@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from excitor.design.motion import Hold, Interpolation, Move, Run, Segment, Series, Table, checked
+from excitor.design.motion import Interpolation, Move, Run, Segment, Series, Table, checked, hold
 from excitor.robots.files.schema import sentences
 
 _KIND = re.compile(r"^(segments\[\d+\])\.(hold|move|series|ramp|table)\b")  # which is no key of the file
@@ -132,8 +132,8 @@ def read_run(data: Any, where: str = "run") -> Run:
 def _segment_data(segment: Segment, series: list[dict[str, Any]]) -> dict[str, Any]:
     words = {"name": segment.name, "measured": segment.measured}
     match segment:
-        case Hold():
-            return {"kind": "hold", **words, "pose": segment.place.tolist(), "duration": segment.time}
+        case Move(still=True):
+            return {"kind": "hold", **words, "pose": segment.goal.tolist(), "duration": segment.time}
         case Move():
             ends = {"from": segment.origin.tolist(), "to": segment.goal.tolist()}
             return {"kind": "move", **words, **ends, "duration": segment.time, "blend": segment.blend}
@@ -157,7 +157,7 @@ def _segment(entry: _Segment, form: RunForm, n: int) -> Segment:
     words: dict[str, Any] = {"name": entry.name, "measured": entry.measured}
     match entry:
         case _Hold():
-            return Hold(_row(entry.pose, "pose", n), entry.duration, **words)
+            return hold(_row(entry.pose, "pose", n), entry.duration, **words)
         case _Move():
             ends = _row(entry.origin, "from", n), _row(entry.to, "to", n)
             return Move(*ends, entry.duration, entry.blend, **words)
