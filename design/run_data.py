@@ -11,7 +11,7 @@ Positions in rad and m, or in a controller's axes, times in s. A file may be a s
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -127,6 +127,38 @@ def read_run(data: Any, where: str = "run") -> Run:
         return checked(Run(tuple(form.joints), form.sample_time, tuple(segments)))
     except ValueError as error:
         raise ValueError(f"{where}.{error}") from None
+
+
+def old_moves(
+    joints: Sequence[str], sample_time: float, start: list[float], moves: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Write moves of files before runs had one form, each with "to", "duration", "blend" and "measured"."""
+    poses = [start, *(move["to"] for move in moves)]
+    made = [
+        {"kind": "move", "name": "measured" if move["measured"] else "way", "from": pose, **move}
+        for pose, move in zip(poses, moves, strict=False)
+    ]
+    still = {"kind": "hold", "name": "way", "measured": False, "pose": start, "duration": 0.0}
+    return {"joints": joints, "sample_time": sample_time, "series": [], "segments": made or [still]}
+
+
+def old_series(
+    joints: Sequence[str], sample_time: float, period: float, spans: Mapping[str, float], old: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Write a series of files before runs had one form; `spans` are the durations of its rests and ramps."""
+    counts = {"warm-up": old["warm_up_periods"], "measured": old["measured_periods"]}
+    form = {key: (old.get("series") or old)[key] for key in ("harmonics", "center", "sines", "cosines")}
+    segments = []
+    for name in ("settle", "ramp-in", "warm-up", "measured", "ramp-out", "hold"):
+        words = {"name": name, "measured": name == "measured"}
+        if counts.get(name) or name == "measured":
+            segments.append({"kind": "series", **words, "series": 0, "periods": counts[name]})
+        elif spans.get(name) and name.startswith("ramp"):
+            segments.append({"kind": "ramp", **words, "series": 0, "duration": spans[name], "rises": name == "ramp-in"})
+        elif spans.get(name):
+            segments.append({"kind": "hold", **words, "pose": form["center"], "duration": spans[name]})
+    series = [{"period": period, **form}]
+    return {"joints": joints, "sample_time": sample_time, "series": series, "segments": segments}
 
 
 def _segment_data(segment: Segment, series: list[dict[str, Any]]) -> dict[str, Any]:
