@@ -324,6 +324,7 @@ class Series(Segment):
 Interpolation = Literal[
     "lines",
     "cubic",
+    "envelope",
     "quintic",
     "catmull-rom",
     "cubic spline",
@@ -335,7 +336,8 @@ Interpolation = Literal[
 class Table(Segment):
     """Points passed at their times, and how they are joined.
 
-    Between neighbours: lines; cubics from positions and velocities; quintics from accelerations too; cubics whose
+    Between neighbours: lines; cubics from positions and velocities; velocities that follow the envelope of the ramps
+    from one to the next (with positions that do so too); quintics from accelerations as well; cubics whose
     slopes are those of Catmull and Rom, (q[k+1] - q[k-1]) / (t[k+1] - t[k-1]); a C² cubic spline and a C⁴ quintic
     spline, at rest at both ends.
     """
@@ -343,7 +345,7 @@ class Table(Segment):
     t: FloatArray  # (n,), s, rising from 0
     q: FloatArray  # (n, n_joints)
     interpolation: Interpolation
-    dq: FloatArray | None = None  # (n, n_joints), of cubics and quintics
+    dq: FloatArray | None = None  # (n, n_joints), of cubics, envelopes and quintics
     ddq: FloatArray | None = None  # of quintics
     within: int | None = None  # the interval between two points that is meant; None: all of them
 
@@ -354,7 +356,7 @@ class Table(Segment):
         if not (np.diff(self.t) > 0.0).all():
             k = int(np.argmin(np.diff(self.t)))
             raise ValueError(f"times of a table do not rise after {self.t[k]:.6g} s; no motion passes such points")
-        stated = {"dq": self.interpolation in ("cubic", "quintic"), "ddq": self.interpolation == "quintic"}
+        stated = {"dq": self.interpolation in ("cubic", "envelope", "quintic"), "ddq": self.interpolation == "quintic"}
         for name, needed in stated.items():
             if (getattr(self, name) is not None) != needed:
                 raise ValueError(f"{name} of a table belongs to {self.interpolation} {'as well' if needed else 'not'}")
@@ -424,6 +426,16 @@ def _quintic(table: Table) -> PPoly:
     return PPoly(highest_first, t)
 
 
+def _envelope(table: Table) -> PPoly:
+    """Return q + q̇ h s + Δq̇ h E(s) + (Δq - h mean q̇) e(s), with the integral E of the envelope e, s = t / h."""
+    q, dq, h = table.q, np.asarray(table.dq), np.diff(table.t)[:, None]
+    a, g = np.diff(dq, axis=0) * h, np.diff(q, axis=0) - 0.5 * (dq[1:] + dq[:-1]) * h
+    none = np.zeros_like(a)
+    highest_first = [-2.5 * a, 10.0 * a - 20.0 * g, 70.0 * g - 14.0 * a, 7.0 * a - 84.0 * g, 35.0 * g, none, none]
+    c = [x / h**k for x, k in zip([*highest_first, dq[:-1] * h, q[:-1]], range(8, -1, -1), strict=True)]
+    return PPoly(c, table.t)
+
+
 def _catmull_rom(table: Table) -> PPoly:
     t, q = table.t, table.q
     slopes = np.zeros_like(q)
@@ -442,6 +454,7 @@ def _quintic_spline(table: Table) -> PPoly:
 _CURVES: dict[str, Callable[[Table], PPoly]] = {
     "lines": _lines,
     "cubic": lambda table: CubicHermiteSpline(table.t, table.q, np.asarray(table.dq)),
+    "envelope": _envelope,
     "quintic": _quintic,
     "catmull-rom": _catmull_rom,
     "cubic spline": lambda table: CubicSpline(table.t, table.q, bc_type="clamped"),

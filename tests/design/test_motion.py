@@ -31,7 +31,7 @@ SERIES = Series(2.0, (1, 2, 5), A, *_random.uniform(-0.3, 0.3, (2, 3, 3)), name=
 
 
 def table(interpolation):
-    dq = DQ if interpolation in ("cubic", "quintic") else None
+    dq = DQ if interpolation in ("cubic", "envelope", "quintic") else None
     return Table(T, Q, interpolation, dq, DDQ if interpolation == "quintic" else None, name="table")
 
 
@@ -46,7 +46,7 @@ SEGMENTS = {
     **{f"table, {name}": table(name) for name in Interpolation.__args__},
 }
 # how often each table is continuously differentiable; the others are smooth inside
-SMOOTH = {"lines": 0, "cubic": 1, "quintic": 2, "catmull-rom": 1, "cubic spline": 2, "quintic spline": 4}
+SMOOTH = {"lines": 0, "cubic": 1, "envelope": 3, "quintic": 2, "catmull-rom": 1, "cubic spline": 2, "quintic spline": 4}
 
 
 @pytest.fixture(params=SEGMENTS, ids=str)
