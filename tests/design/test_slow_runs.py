@@ -192,7 +192,7 @@ def static_condition(robot, q, columns):
 
 
 def test_chosen_poses_beat_random_ones(robot, runs):
-    q = np.array([segment.place for segment in runs["static"].segments if segment.measured])[::2]
+    q = np.array([segment.goal for segment in runs["static"].segments if segment.measured])[::2]
     rng = np.random.default_rng(0)
     low, high = np.maximum(robot.limits.position.T, [[-np.pi], [-np.inf]])
     columns = static_columns(robot, rng.uniform(low, high, size=(200, 6)))
