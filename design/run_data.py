@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 from excitor.design.motion import Interpolation, Move, Run, Segment, Series, Table, checked, hold
 from excitor.robots.files.schema import sentences
 
-_KIND = re.compile(r"^(segments\[\d+\])\.(hold|move|series|ramp|table)\b")  # which is no key of the file
+_KIND = re.compile(r"(segments\[\d+\])\.(hold|move|series|ramp|table)\b")  # which is no key of the file
 MOST_SEGMENTS = 100_000
 MOST_JOINTS = 100
 
@@ -111,8 +111,7 @@ def read_run(data: Any, where: str = "run") -> Run:
     try:
         form = data if isinstance(data, RunForm) else RunForm.model_validate(data)
     except ValidationError as error:
-        problems = [_KIND.sub(r"\1", told) for told in sentences(list(error.errors(include_url=False)))]
-        raise ValueError("; ".join(f"{where}.{problem}" for problem in problems[:5])) from None
+        raise ValueError("; ".join(f"{where}.{problem}" for problem in problems(error)[:5])) from None
     n = len(form.joints)
     if len(set(form.joints)) < n:
         raise ValueError(f"{where}.joints: two of them have one name")
@@ -127,6 +126,11 @@ def read_run(data: Any, where: str = "run") -> Run:
         return checked(Run(tuple(form.joints), form.sample_time, tuple(segments)))
     except ValueError as error:
         raise ValueError(f"{where}.{error}") from None
+
+
+def problems(error: ValidationError) -> list[str]:
+    """List what is wrong with the form of runs, or with a file that holds some, in sentences."""
+    return [_KIND.sub(r"\1", told) for told in sentences(list(error.errors(include_url=False)))]
 
 
 def old_moves(

@@ -16,7 +16,7 @@ from excitor.design.certify.margin import Margin
 from excitor.design.forecast import forecast_data
 from excitor.design.motion import Run
 from excitor.design.pareto import Front
-from excitor.design.run_data import RunForm, old_moves, old_series, read_run, run_data
+from excitor.design.run_data import RunForm, old_moves, old_series, problems, read_run, run_data
 from excitor.design.search import SearchResult
 from excitor.design.torque import FoundTorques, Robustness, torque_phases
 from excitor.experiments.files import read_json, write_atomically
@@ -24,7 +24,6 @@ from excitor.experiments.plan import CampaignDesign, DesignedRun, DesignedTorque
 from excitor.robots.arrays import finite
 from excitor.robots.base import regroupings
 from excitor.robots.errors import ExcitorError
-from excitor.robots.files.schema import sentences
 from excitor.robots.information import noise_data
 
 FILE = "design.json"
@@ -362,11 +361,10 @@ def parse_design(folder: Path) -> DesignFile:
     try:
         return DesignFile.model_validate(_with_runs(read_design(folder)))
     except ValidationError as error:
-        problems = "; ".join(sentences(list(error.errors(include_url=False)))[:5])
-        problems = re.sub(r"\.stated(\.series\[1\])?", "", problems)
+        found = re.sub(r"\.stated(\.series\[1\])?", "", "; ".join(problems(error)[:5]))
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
-        problems = f"is damaged ({type(error).__name__}: {str(error)[:200]})"
-    raise ExcitorError(f"{folder / FILE}: {problems}; design the campaign again")
+        found = f"is damaged ({type(error).__name__}: {str(error)[:200]})"
+    raise ExcitorError(f"{folder / FILE}: {found}; design the campaign again")
 
 
 def no_go_reasons(design: DesignFile) -> tuple[str, ...]:

@@ -20,11 +20,19 @@ from excitor.design.programs.package import Package, encoded_files
 from excitor.design.programs.package import Program as EmittedProgram
 from excitor.design.programs.plan import Stretches, marks
 from excitor.design.programs.target import axes_of, fitting_steps, units
-from excitor.design.run_data import MOST_JOINTS, MOST_SEGMENTS, RunForm, old_moves, old_series, read_run, run_data
+from excitor.design.run_data import (
+    MOST_JOINTS,
+    MOST_SEGMENTS,
+    RunForm,
+    old_moves,
+    old_series,
+    problems,
+    read_run,
+    run_data,
+)
 from excitor.experiments.align.nouns import ExpectedMotion
 from excitor.robots.arrays import finite
 from excitor.robots.errors import ExcitorError, InvalidLog
-from excitor.robots.files.schema import sentences
 
 FORMAT, VERSION = "excitor-manifest", 2
 PROGRAMS, LOGS, MANIFEST = "programs", "logs", "manifest.json"
@@ -148,8 +156,8 @@ def parse_manifest(content: bytes | str, path: str | Path = "manifest.json") -> 
         old = _of_version_1(content.encode() if isinstance(content, str) else content, path)
         return Manifest.model_validate_json(content) if old is None else Manifest.model_validate(old)
     except ValidationError as error:
-        problems = sentences(list(error.errors(include_url=False)))
-        listed = [*problems[:10], *([f"and {len(problems) - 10} problems more"] if len(problems) > 10 else [])]
+        found = problems(error)
+        listed = [*found[:10], *([f"and {len(found) - 10} problems more"] if len(found) > 10 else [])]
         raise InvalidManifest(path, listed) from None
 
 
