@@ -1,7 +1,7 @@
 """Planned motions: a `Run` of segments, each smooth in time, with all derivatives and bounds of them.
 
-A segment stands still (`Hold`), goes from pose to pose (`Move`), follows a finite Fourier series (`Series`), or passes
-the points of a table (`Table`). A series is that of [Volkmann2020] eq. (6), with amplitudes in rad:
+A segment goes from pose to pose or stands still (`Move`), follows a finite Fourier series (`Series`), or passes the
+points of a table (`Table`). A series is that of [Volkmann2020] eq. (6), with amplitudes in rad:
 
     q(t) = c + e(t) Σ_k a_k sin(kωt) + b_k cos(kωt),   ω = 2π / period,
 
@@ -134,10 +134,6 @@ class Segment(ABC):
         """Map its poses, and differences of poses, linearly."""
 
     @abstractmethod
-    def reversed(self) -> Self:
-        """Return the same way backwards."""
-
-    @abstractmethod
     def pieces(self) -> "tuple[Segment, ...]":
         """Cut into parts that are smooth; none where nothing moves."""
 
@@ -158,75 +154,27 @@ class Segment(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Hold(Segment):
-    """Standing still."""
-
-    place: FloatArray  # (n_joints,)
-    time: float  # s, 0 where a run goes nowhere
-
-    def __post_init__(self) -> None:
-        freeze(self, place="n_joints")
-        _check_time(self.time, "a hold", least=0.0)
-
-    @property
-    def duration(self) -> float:
-        """Duration, s."""
-        return self.time
-
-    @property
-    def origin(self) -> FloatArray:
-        """The pose, (n_joints,)."""
-        return self.place
-
-    @property
-    def goal(self) -> FloatArray:
-        """The pose, (n_joints,)."""
-        return self.place
-
-    @property
-    def blend(self) -> float:
-        """A third, as in moves at a share of the limits, s: programs write stops as moves of no length."""
-        return self.time / 3.0
-
-    def at(self, t: FloatArray, order: int = 0) -> FloatArray:
-        """Evaluate a derivative, (n_t, n_joints)."""
-        return np.tile(self.place if order == 0 else 0.0 * self.place, (np.size(t), 1))
-
-    @cached_property
-    def most(self) -> FloatArray:
-        """Bounds of |q⁽ᵏ⁾|: nothing but the pose, (7, n_joints)."""
-        return np.concatenate([np.abs(self.place)[None], np.zeros((RISE_MOST.size - 1, self.place.size))])
-
-    def mapped(self, change: Change) -> Self:
-        """Map its pose."""
-        return replace(self, place=change(self.place, 0))
-
-    def reversed(self) -> Self:
-        """Return itself."""
-        return self
-
-    def pieces(self) -> tuple[Segment, ...]:
-        """Return nothing: nothing moves."""
-        return ()
-
-
-@dataclass(frozen=True, eq=False)
 class Move(Segment):
-    """A straight line in joint space from rest to rest."""
+    """A straight line in joint space from rest to rest; a stop is one of no length (`hold`)."""
 
     origin: FloatArray  # (n_joints,)
     goal: FloatArray  # (n_joints,)
-    time: float  # s, of the whole move
+    time: float  # s, of the whole move; 0 where a run goes nowhere
     blend: float = 0.0  # s of speeding up, and of slowing down; 0: none, it follows the envelope of the ramps
     within: tuple[float, float] | None = None  # s: the part of the move that is meant; None: all of it
 
     def __post_init__(self) -> None:
         freeze(self, origin="n_joints", goal="n_joints")
-        _check_time(self.time, "a move")
+        _check_time(self.time, "a move", least=0.0 if self.still else None)
         if not 0.0 <= self.blend <= 0.5 * self.time * (1.0 + ROUNDING):
             raise ValueError(
                 f"a move takes {self.time:g} s with blends of {self.blend:g} s, expected blends of at most half of it"
             )
+
+    @cached_property
+    def still(self) -> bool:
+        """Whether it goes nowhere."""
+        return np.array_equal(self.origin, self.goal)
 
     @property
     def duration(self) -> float:
@@ -242,14 +190,14 @@ class Move(Segment):
         """Evaluate a derivative, (n_t, n_joints)."""
         first, last = self.within or (0.0, self.time)
         x = np.clip(first + np.asarray(t), first, last)
-        share = travelled(x, np.full(x.shape, self.time), np.full(x.shape, self.blend), order)[:, None]
+        share = travelled(x, np.full(x.shape, self.time or 1.0), np.full(x.shape, self.blend), order)[:, None]
         return np.asarray(share * (self.goal - self.origin) + (self.origin if order == 0 else 0.0))
 
     @cached_property
     def most(self) -> FloatArray:
         """Bounds of |q⁽ᵏ⁾|, (7, n_joints)."""
         if self.blend == 0.0:
-            rates = RISE_MOST[1:] / self.time ** np.arange(1, RISE_MOST.size)
+            rates = RISE_MOST[1:] / (self.time or 1.0) ** np.arange(1, RISE_MOST.size)
         else:
             rates = RISE_MOST[:-1] * self.blend ** -np.arange(RISE_MOST.size - 1.0) / (self.time - self.blend)
             if self.within is not None and self.within[0] == self.blend < self.within[1] == self.time - self.blend:
@@ -261,15 +209,11 @@ class Move(Segment):
         """Map its poses."""
         return replace(self, origin=change(self.origin, 0), goal=change(self.goal, 0))
 
-    def reversed(self) -> Self:
-        """Return the same line backwards."""
-        return replace(self, origin=self.goal, goal=self.origin)
-
     def pieces(self) -> tuple[Segment, ...]:
         """Cut where speeding up, cruising and slowing down meet."""
         T, B = self.time, self.blend
-        if B == 0.0:
-            return (self,)
+        if self.still or B == 0.0:
+            return () if self.still else (self,)
         parts = {"speeding up": (0.0, B), "cruising": (B, T - B), "slowing down": (T - B, T)}
         if not T - B > B * (1.0 + ROUNDING):
             del parts["cruising"]
@@ -279,7 +223,9 @@ class Move(Segment):
         )
 
 
-Line = Move | Hold  # a stop is a line of no length
+def hold(pose: FloatArray, time: float, *, name: str, measured: bool = False) -> Move:
+    """Build a stop; its blend is a third, as in moves at a share of the limits: programs write stops as moves."""
+    return Move(pose, pose, time, time / 3.0, name=name, measured=measured)
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,11 +316,6 @@ class Series(Segment):
         sines, cosines = (change(x.T, 1).T for x in (self.sines, self.cosines))
         return replace(self, center=change(self.center, 0), sines=sines, cosines=cosines)
 
-    def reversed(self) -> Self:
-        """Return it backwards: q(-t) has the other sign at its sines, and ramps change sides."""
-        sides: dict[str, Literal["none", "rise", "fall"]] = {"none": "none", "rise": "fall", "fall": "rise"}
-        return replace(self, sines=-self.sines, envelope=sides[self.envelope])
-
     def pieces(self) -> tuple[Segment, ...]:
         """Return one of its periods, or the ramp."""
         return (replace(self, periods=1),)
@@ -383,6 +324,7 @@ class Series(Segment):
 Interpolation = Literal[
     "lines",
     "cubic",
+    "envelope",
     "quintic",
     "catmull-rom",
     "cubic spline",
@@ -394,7 +336,8 @@ Interpolation = Literal[
 class Table(Segment):
     """Points passed at their times, and how they are joined.
 
-    Between neighbours: lines; cubics from positions and velocities; quintics from accelerations too; cubics whose
+    Between neighbours: lines; cubics from positions and velocities; velocities that follow the envelope of the ramps
+    from one to the next (with positions that do so too); quintics from accelerations as well; cubics whose
     slopes are those of Catmull and Rom, (q[k+1] - q[k-1]) / (t[k+1] - t[k-1]); a C² cubic spline and a C⁴ quintic
     spline, at rest at both ends.
     """
@@ -402,7 +345,7 @@ class Table(Segment):
     t: FloatArray  # (n,), s, rising from 0
     q: FloatArray  # (n, n_joints)
     interpolation: Interpolation
-    dq: FloatArray | None = None  # (n, n_joints), of cubics and quintics
+    dq: FloatArray | None = None  # (n, n_joints), of cubics, envelopes and quintics
     ddq: FloatArray | None = None  # of quintics
     within: int | None = None  # the interval between two points that is meant; None: all of them
 
@@ -413,7 +356,7 @@ class Table(Segment):
         if not (np.diff(self.t) > 0.0).all():
             k = int(np.argmin(np.diff(self.t)))
             raise ValueError(f"times of a table do not rise after {self.t[k]:.6g} s; no motion passes such points")
-        stated = {"dq": self.interpolation in ("cubic", "quintic"), "ddq": self.interpolation == "quintic"}
+        stated = {"dq": self.interpolation in ("cubic", "envelope", "quintic"), "ddq": self.interpolation == "quintic"}
         for name, needed in stated.items():
             if (getattr(self, name) is not None) != needed:
                 raise ValueError(f"{name} of a table belongs to {self.interpolation} {'as well' if needed else 'not'}")
@@ -455,12 +398,6 @@ class Table(Segment):
         dq, ddq = (None if x is None else change(x, 1) for x in (self.dq, self.ddq))
         return replace(self, q=change(self.q, 0), dq=dq, ddq=ddq)
 
-    def reversed(self) -> Self:
-        """Return it backwards: velocities have the other sign."""
-        dq = None if self.dq is None else -self.dq[::-1]
-        ddq = None if self.ddq is None else self.ddq[::-1]
-        return replace(self, t=self.t[-1] - self.t[::-1], q=self.q[::-1], dq=dq, ddq=ddq)
-
     def pieces(self) -> tuple[Segment, ...]:
         """Cut between its points."""
         return tuple(replace(self, start=self.start + float(t), within=k) for k, t in enumerate(self.t[:-1]))
@@ -489,6 +426,16 @@ def _quintic(table: Table) -> PPoly:
     return PPoly(highest_first, t)
 
 
+def _envelope(table: Table) -> PPoly:
+    """Return q + q̇ h s + Δq̇ h E(s) + (Δq - h mean q̇) e(s), with the integral E of the envelope e, s = t / h."""
+    q, dq, h = table.q, np.asarray(table.dq), np.diff(table.t)[:, None]
+    a, g = np.diff(dq, axis=0) * h, np.diff(q, axis=0) - 0.5 * (dq[1:] + dq[:-1]) * h
+    none = np.zeros_like(a)
+    highest_first = [-2.5 * a, 10.0 * a - 20.0 * g, 70.0 * g - 14.0 * a, 7.0 * a - 84.0 * g, 35.0 * g, none, none]
+    c = [x / h**k for x, k in zip([*highest_first, dq[:-1] * h, q[:-1]], range(8, -1, -1), strict=True)]
+    return PPoly(c, table.t)
+
+
 def _catmull_rom(table: Table) -> PPoly:
     t, q = table.t, table.q
     slopes = np.zeros_like(q)
@@ -507,6 +454,7 @@ def _quintic_spline(table: Table) -> PPoly:
 _CURVES: dict[str, Callable[[Table], PPoly]] = {
     "lines": _lines,
     "cubic": lambda table: CubicHermiteSpline(table.t, table.q, np.asarray(table.dq)),
+    "envelope": _envelope,
     "quintic": _quintic,
     "catmull-rom": _catmull_rom,
     "cubic spline": lambda table: CubicSpline(table.t, table.q, bc_type="clamped"),
@@ -637,8 +585,9 @@ class Run:
         return Run(self.joints if joints is None else tuple(joints), self.sample_time, segments)
 
     def reversed(self) -> "Run":
-        """Return the same way backwards."""
-        return replace(self, segments=tuple(segment.reversed() for segment in self.segments[::-1]))
+        """Return a run of moves backwards."""
+        turned = [replace(one, origin=one.goal, goal=one.origin) for one in self._moves[::-1]]
+        return replace(self, segments=tuple(turned))
 
     def __add__(self, other: "Run") -> "Run":
         """Join another run of the same joints, which begins where this one ends."""
@@ -647,14 +596,18 @@ class Run:
         return checked(replace(self, segments=(*self.segments, *other.segments)))
 
     @property
-    def moves(self) -> "tuple[Line, ...]":
+    def moves(self) -> tuple[Move, ...]:
         """Segments of a run of moves and stops that take time; ValueError where there are others."""
-        found = tuple(one for one in self.segments if isinstance(one, Move | Hold) and one.duration > 0.0)
-        if len(found) < sum(one.duration > 0.0 for one in self.segments):
+        return tuple(one for one in self._moves if one.duration > 0.0)
+
+    @property
+    def _moves(self) -> tuple[Move, ...]:
+        found = tuple(one for one in self.segments if isinstance(one, Move))
+        if len(found) < len(self.segments):
             raise ValueError("the run is a Fourier series or a table; it has no moves")
         return found
 
-    def repeats(self) -> "tuple[tuple[Line, ...], int]":
+    def repeats(self) -> tuple[tuple[Move, ...], int]:
         """Fold repeated moves: one round of them, and how often it is made."""
         moves = self.moves
         n, keys = len(moves), [_key(segment) for segment in moves]
@@ -679,20 +632,17 @@ class Run:
     def measured_spans(self) -> Iterator[tuple[float, float]]:
         """List what is measured, from and to, s: stops, whole periods, and moves while they cruise."""
         for segment, end in zip(self.segments, self.edges[1:].tolist(), strict=True):
-            blend = (segment.blend or 0.5 * segment.time) if isinstance(segment, Move) else 0.0
+            going = isinstance(segment, Move) and not segment.still
+            blend = (segment.blend or 0.5 * segment.time) if isinstance(segment, Move) and going else 0.0
             if segment.measured and segment.duration > 2.0 * blend:
                 yield segment.start + blend, end - blend
 
     @cached_property
     def _lines(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Origins, goals, times and blends of all segments; those of a stop where they are no move."""
-        ends: list[tuple[FloatArray, FloatArray, float, float]] = []
-        for one in self.segments:
-            if isinstance(one, Move) and one.within is None:
-                ends.append((one.origin, one.goal, one.time, one.blend))
-            else:
-                place = one.place if isinstance(one, Hold) else np.zeros(len(self.joints))
-                ends.append((place, place, one.duration or 1.0, 0.0))
+        nowhere = hold(np.zeros(len(self.joints)), 0.0, name="other")
+        lines = [one if isinstance(one, Move) and one.within is None else nowhere for one in self.segments]
+        ends = [(one.origin, one.goal, one.time or 1.0, 0.0 if one.still else one.blend) for one in lines]
         a, b, T, B = (np.array(values) for values in zip(*ends, strict=True))
         return a, b, T, B
 
@@ -704,7 +654,7 @@ class Run:
         """
         found: list[tuple[int, Segment, float]] = []
         for j, one in enumerate(self.segments):
-            if isinstance(one, Hold) or (isinstance(one, Move) and one.within is None):
+            if isinstance(one, Move) and one.within is None:
                 continue
             before = found[-1] if found and found[-1][0] == j - 1 else None
             goes_on = (
@@ -743,7 +693,7 @@ def periodic_run(
     e = excitation
     names = tuple(joints) or tuple(f"joint {j + 1}" for j in range(e.moving.size))
     steady = Series(e.period, e.harmonics, center, sines, cosines, periods=e.measured, name="measured", measured=True)
-    segments: list[Segment] = [Hold(steady.center, e.settle, name="settle")] if e.settle > 0.0 else []
+    segments: list[Segment] = [hold(steady.center, e.settle, name="settle")] if e.settle > 0.0 else []
     still = replace(steady, measured=False, periods=1)
     if e.ramp > 0.0:
         segments.append(replace(still, name="ramp-in").ramped(e.ramp, rises=True))
@@ -753,7 +703,7 @@ def periodic_run(
     if e.ramp > 0.0:
         segments.append(replace(still, name="ramp-out").ramped(e.ramp, rises=False))
     if e.hold > 0.0:
-        segments.append(Hold(steady.center, e.hold, name="hold"))
+        segments.append(hold(steady.center, e.hold, name="hold"))
     return Run(names, e.sample_time, tuple(segments))
 
 
@@ -771,11 +721,11 @@ def line_run(
     if len(poses) != n + 1:
         raise ValueError(f"durations has {n} entries, expected one fewer than the {len(poses)} poses")
     ends = [np.zeros(n) if x is None else np.asarray(x, dtype=float) for x in (durations, blends, measured)]
-    segments: list[Segment] = [] if n else [Hold(poses[0], 0.0, name="way")]
+    segments: list[Segment] = [] if n else [hold(poses[0], 0.0, name="way")]
     for a, b, T, B, counts in zip(poses, poses[1:], *(x.tolist() for x in ends), strict=False):
         words: dict[str, Any] = {"name": "measured" if counts else "way", "measured": bool(counts)}
         stop = np.array_equal(a, b) and B > 0.0
-        segments.append(Hold(a, T, **words) if stop else Move(a, b, T, B, **words))
+        segments.append(hold(a, T, **words) if stop else Move(a, b, T, B, **words))
     return Run(tuple(joints), sample_time, tuple(segments))
 
 

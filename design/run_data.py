@@ -11,16 +11,16 @@ Positions in rad and m, or in a controller's axes, times in s. A file may be a s
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from excitor.design.motion import Hold, Interpolation, Move, Run, Segment, Series, Table, checked
+from excitor.design.motion import Interpolation, Move, Run, Segment, Series, Table, checked, hold
 from excitor.robots.files.schema import sentences
 
-_KIND = re.compile(r"^(segments\[\d+\])\.(hold|move|series|ramp|table)\b")  # which is no key of the file
+_KIND = re.compile(r"(segments\[\d+\])\.(hold|move|series|ramp|table)\b")  # which is no key of the file
 MOST_SEGMENTS = 100_000
 MOST_JOINTS = 100
 
@@ -111,8 +111,7 @@ def read_run(data: Any, where: str = "run") -> Run:
     try:
         form = data if isinstance(data, RunForm) else RunForm.model_validate(data)
     except ValidationError as error:
-        problems = [_KIND.sub(r"\1", told) for told in sentences(list(error.errors(include_url=False)))]
-        raise ValueError("; ".join(f"{where}.{problem}" for problem in problems[:5])) from None
+        raise ValueError("; ".join(f"{where}.{problem}" for problem in problems(error)[:5])) from None
     n = len(form.joints)
     if len(set(form.joints)) < n:
         raise ValueError(f"{where}.joints: two of them have one name")
@@ -129,11 +128,48 @@ def read_run(data: Any, where: str = "run") -> Run:
         raise ValueError(f"{where}.{error}") from None
 
 
+def problems(error: ValidationError) -> list[str]:
+    """List what is wrong with the form of runs, or with a file that holds some, in sentences."""
+    return [_KIND.sub(r"\1", told) for told in sentences(list(error.errors(include_url=False)))]
+
+
+def old_moves(
+    joints: Sequence[str], sample_time: float, start: list[float], moves: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Write moves of files before runs had one form, each with "to", "duration", "blend" and "measured"."""
+    poses = [start, *(move["to"] for move in moves)]
+    made = [
+        {"kind": "move", "name": "measured" if move["measured"] else "way", "from": pose, **move}
+        for pose, move in zip(poses, moves, strict=False)
+    ]
+    still = {"kind": "hold", "name": "way", "measured": False, "pose": start, "duration": 0.0}
+    return {"joints": joints, "sample_time": sample_time, "series": [], "segments": made or [still]}
+
+
+def old_series(
+    joints: Sequence[str], sample_time: float, period: float, spans: Mapping[str, float], old: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Write a series of files before runs had one form; `spans` are the durations of its rests and ramps."""
+    counts = {"warm-up": old["warm_up_periods"], "measured": old["measured_periods"]}
+    form = {key: (old.get("series") or old)[key] for key in ("harmonics", "center", "sines", "cosines")}
+    segments = []
+    for name in ("settle", "ramp-in", "warm-up", "measured", "ramp-out", "hold"):
+        words = {"name": name, "measured": name == "measured"}
+        if counts.get(name) or name == "measured":
+            segments.append({"kind": "series", **words, "series": 0, "periods": counts[name]})
+        elif spans.get(name) and name.startswith("ramp"):
+            segments.append({"kind": "ramp", **words, "series": 0, "duration": spans[name], "rises": name == "ramp-in"})
+        elif spans.get(name):
+            segments.append({"kind": "hold", **words, "pose": form["center"], "duration": spans[name]})
+    series = [{"period": period, **form}]
+    return {"joints": joints, "sample_time": sample_time, "series": series, "segments": segments}
+
+
 def _segment_data(segment: Segment, series: list[dict[str, Any]]) -> dict[str, Any]:
     words = {"name": segment.name, "measured": segment.measured}
     match segment:
-        case Hold():
-            return {"kind": "hold", **words, "pose": segment.place.tolist(), "duration": segment.time}
+        case Move(still=True):
+            return {"kind": "hold", **words, "pose": segment.goal.tolist(), "duration": segment.time}
         case Move():
             ends = {"from": segment.origin.tolist(), "to": segment.goal.tolist()}
             return {"kind": "move", **words, **ends, "duration": segment.time, "blend": segment.blend}
@@ -157,7 +193,7 @@ def _segment(entry: _Segment, form: RunForm, n: int) -> Segment:
     words: dict[str, Any] = {"name": entry.name, "measured": entry.measured}
     match entry:
         case _Hold():
-            return Hold(_row(entry.pose, "pose", n), entry.duration, **words)
+            return hold(_row(entry.pose, "pose", n), entry.duration, **words)
         case _Move():
             ends = _row(entry.origin, "from", n), _row(entry.to, "to", n)
             return Move(*ends, entry.duration, entry.blend, **words)

@@ -5,7 +5,8 @@ D-optimal for the parameters of gravity and offsets (`static_poses`).
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from excitor.design.approach import BlockedPose, NoPath, Sampling, approach, blo
 from excitor.design.constraints.constraint import Trace
 from excitor.design.constraints.constraint import excesses as excessive
 from excitor.design.constraints.constraints import Constraints, pose_deficits, worse, worst_rows
-from excitor.design.motion import RISE_MOST, Run, line_run
+from excitor.design.motion import RISE_MOST, Move, Run, hold
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.dynamics import frame_jacobian, inverse_dynamics, regressor
 from excitor.robots.errors import ExcitorError
@@ -144,51 +145,37 @@ class WarmUpPlan:
             raise ValueError(f"minutes is {self.minutes}, legs {self.legs}, expected more than 0 and at least 1")
 
 
-@dataclass(slots=True)
-class Moves:
-    """A run under construction: where it has come to, and how."""
-
-    constraints: Constraints
-    sample_time: float
-    knots: list[FloatArray]
-    durations: list[float] = field(default_factory=list)
-    blends: list[float] = field(default_factory=list)
-    measured: list[bool] = field(default_factory=list)
-
-    def move(self, pose: FloatArray, duration: float, blend: float, *, measured: bool = False) -> None:
-        """Append a move, or a stop where the pose is that of the last knot."""
-        self.knots.append(np.asarray(pose, dtype=float))
-        self.durations.append(duration)
-        self.blends.append(blend)
-        self.measured.append(measured)
-
-    def go(self, pose: FloatArray, share: float) -> None:
-        """Append a move that takes the time it needs at a share of the limits."""
-        if np.array_equal(pose, self.knots[-1]):
-            return
-        T = move_time(pose - self.knots[-1], self.constraints, share=share, sample_time=self.sample_time)
-        self.move(pose, T, T / 3.0)
-
-    def stop(self, duration: float, *, measured: bool = False) -> None:
-        """Append a stop of at least a duration."""
-        duration = whole(duration, self.sample_time)
-        self.move(self.knots[-1], duration, duration / 3.0, measured=measured)
+def go(here: FloatArray, pose: FloatArray, constraints: Constraints, *, share: float, sample_time: float) -> list[Move]:
+    """Make a move that takes the time it needs at a share of the limits; none where the robot is there."""
+    if np.array_equal(pose, here):
+        return []
+    T = move_time(pose - here, constraints, share=share, sample_time=sample_time)
+    return [Move(here, pose, T, T / 3.0, name="way")]
 
 
-def finished(robot: Robot, moves: Moves, kind: SlowKind) -> Run:
+def finished(
+    robot: Robot,
+    constraints: Constraints,
+    moves: Sequence[Move],
+    kind: SlowKind,
+    *,
+    home: FloatArray,
+    sample_time: float,
+) -> Run:
     """Slow moves that are not measured down until every limit holds; InfeasibleRun names those that never do.
 
     The torques of a move are known only once its speed is chosen.
     """
-    knots, measured, h = np.array(moves.knots), np.array(moves.measured), moves.sample_time
-    free = np.diff(knots, axis=0).any(axis=1) & ~measured
     reasons: tuple[str, ...] = ()
     for slower in _SLOWER ** np.arange(20):
-        stretch = np.where(free, slower, 1.0)
-        durations = np.array([whole(T, h) for T in stretch * moves.durations])
-        blends = stretch * np.array(moves.blends)
-        run = line_run(robot.joint_names, h, knots, durations, blends=blends, measured=measured)
-        reasons = excesses(robot, run, moves.constraints)
+        made = [
+            one
+            if one.still or one.measured
+            else replace(one, time=whole(slower * one.time, sample_time), blend=slower * one.blend)
+            for one in moves
+        ]
+        run = Run(robot.joint_names, sample_time, tuple(made) or (hold(home, 0.0, name="way"),))
+        reasons = excesses(robot, run, constraints)
         if not reasons:
             return run
     raise InfeasibleRun(f"the {kind} run breaks limits however slow its moves are", reasons)
@@ -215,20 +202,20 @@ def friction_sweeps(
     Ranges shrink to what is clear around home.
     """
     home = check_home(robot, constraints, home, "friction")
-    moves, notes = Moves(constraints, plan.sample_time, [home]), []
-    for i in range(robot.n_joints):
-        if i not in robot.locked:
-            notes += _sweep_joint(robot, moves, i, plan)
-    return finished(robot, moves, "friction"), tuple(notes)
+    swept = [_sweep_joint(robot, constraints, home, i, plan) for i in range(robot.n_joints) if i not in robot.locked]
+    moves, notes = (
+        [one for each in some for one in each] for some in (zip(*swept, strict=True) if swept else ((), ()))
+    )
+    run = finished(robot, constraints, moves, "friction", home=home, sample_time=plan.sample_time)
+    return run, tuple(notes)
 
 
 def warm_up(robot: Robot, constraints: Constraints, *, home: FloatArray, plan: WarmUpPlan) -> Run:
     """Move all joints between far poses until the time is over; one round is checked, the others are like it."""
     home = check_home(robot, constraints, home, "warm-up")
-    moves = Moves(constraints, plan.sample_time, [home])
-    for pose in _far_poses(robot, constraints, home, plan):
-        moves.go(pose, plan.share)
-    return _repeated(finished(robot, moves, "warm-up"), plan.minutes)
+    poses, step = [home, *_far_poses(robot, constraints, home, plan)], plan.sample_time
+    moves = [one for a, b in pairwise(poses) for one in go(a, b, constraints, share=plan.share, sample_time=step)]
+    return _repeated(finished(robot, constraints, moves, "warm-up", home=home, sample_time=step), plan.minutes)
 
 
 def clear_range(robot: Robot, constraints: Constraints, home: FloatArray, joint: int) -> tuple[float, float, str]:
@@ -251,14 +238,17 @@ def clear_range(robot: Robot, constraints: Constraints, home: FloatArray, joint:
     return ends[0], ends[1], " and ".join(dict.fromkeys(reasons))
 
 
-def _sweep_joint(robot: Robot, moves: Moves, i: int, plan: SweepPlan) -> list[str]:
-    """Append one joint's sweeps; returns what was left out."""
-    constraints, home, name = moves.constraints, moves.knots[0], robot.joint_names[i]
+def _sweep_joint(
+    robot: Robot, constraints: Constraints, home: FloatArray, i: int, plan: SweepPlan
+) -> tuple[list[Move], list[str]]:
+    """Make one joint's sweeps, from home and back; returns what was left out, too."""
+    name = robot.joint_names[i]
     low, high, reason = clear_range(robot, constraints, home, i)
     unit = "m" if robot.mechanism.prismatic[i] else "rad"
     limit = constraints.limits.velocity[i]
     fastest = min(SHARE * constraints.tool_speed / _lever(robot, home, i, low, high), limit)
-    notes, swept = [], 0
+    notes: list[str] = []
+    moves: list[Move] = []
     for share in sorted(plan.speeds):
         v = share * (limit if np.isfinite(limit) else 1.0)
         if v > fastest:
@@ -271,26 +261,19 @@ def _sweep_joint(robot: Robot, moves: Moves, i: int, plan: SweepPlan) -> list[st
         if way / v - B < _LEAST_CRUISE:
             notes.append(f"{name}: {v:.4g} {unit}/s left out, only {high - low:.3g} {unit} are clear ({reason})")
             continue
-        _sweep(moves, i, (0.5 * (low + high - way), 0.5 * (low + high + way)), timing=(v, B), share=plan.share)
-        swept += 1
-    if not swept:
+        a, b = home.copy(), home.copy()
+        a[i], b[i] = 0.5 * (low + high - way), 0.5 * (low + high + way)
+        T, pause = (whole(time, plan.sample_time) for time in ((b[i] - a[i]) / v + B, _PAUSE))
+        here = moves[-1].goal if moves else home
+        moves += go(here, a, constraints, share=0.5 * plan.share, sample_time=plan.sample_time)
+        for x, y in ((a, b), (b, a)):
+            moves += [Move(x, y, T, B, name="measured", measured=True), hold(y, pause, name="way")]
+    if not moves:
         raise InfeasibleRun(
             f"{name} cannot be swept at any of the speeds; choose slower ones, or another home", [*notes]
         )
-    moves.go(home, 0.5 * plan.share)
-    return notes
-
-
-def _sweep(moves: Moves, i: int, ends: tuple[float, float], *, timing: tuple[float, float], share: float) -> None:
-    """Append a sweep there and back, cruising at timing[0] with blends of timing[1]."""
-    v, B = timing
-    a, b = moves.knots[0].copy(), moves.knots[0].copy()
-    a[i], b[i] = ends
-    T = whole((b[i] - a[i]) / v + B, moves.sample_time)
-    moves.go(a, 0.5 * share)
-    for pose in (b, a):
-        moves.move(pose, T, B, measured=True)
-        moves.stop(_PAUSE)
+    moves += go(moves[-1].goal, home, constraints, share=0.5 * plan.share, sample_time=plan.sample_time)
+    return moves, notes
 
 
 def _blend(constraints: Constraints, i: int, v: float, plan: SweepPlan) -> float:
@@ -544,14 +527,20 @@ def _tour(
 def _run(
     robot: Robot, constraints: Constraints, home: FloatArray, legs: list[list[FloatArray]], plan: StaticPlan
 ) -> Run:
-    moves, step = Moves(constraints, plan.sample_time, [home]), _step(robot, plan)
-    for leg in legs[:-1]:
-        for pose in leg:
-            moves.go(pose, plan.share)
-        moves.stop(plan.dwell, measured=True)
-        moves.go(leg[-1] + step, plan.share)
-        moves.go(leg[-1], plan.share)
-        moves.stop(plan.dwell, measured=True)
-    for pose in legs[-1]:
-        moves.go(pose, plan.share)
-    return finished(robot, moves, "static")
+    moves: list[Move] = []
+    step, here = _step(robot, plan), home
+
+    def lead(*poses: FloatArray) -> None:
+        nonlocal here
+        for pose in poses:
+            moves.extend(go(here, pose, constraints, share=plan.share, sample_time=plan.sample_time))
+            here = pose
+
+    for *way_there, pose in legs[:-1]:
+        dwell = hold(pose, whole(plan.dwell, plan.sample_time), name="measured", measured=True)
+        lead(*way_there, pose)
+        moves.append(dwell)
+        lead(pose + step, pose)
+        moves.append(dwell)
+    lead(*legs[-1])
+    return finished(robot, constraints, moves, "static", home=home, sample_time=plan.sample_time)

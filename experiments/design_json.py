@@ -2,11 +2,12 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
@@ -14,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 from excitor.design.certify.certificate import Robustness, Simulation
 from excitor.design.certify.margin import Margin
 from excitor.design.forecast import forecast_data
-from excitor.design.motion import Excitation, Run, checked, line_run, periodic_run
+from excitor.design.motion import Run
 from excitor.design.pareto import Front
 from excitor.design.problem import Problem
-from excitor.design.run_data import RunForm, read_run, run_data
+from excitor.design.run_data import RunForm, old_moves, old_series, problems, read_run, run_data
 from excitor.design.search import SearchResult
 from excitor.design.torque import WORDING, TorqueTrajectory
 from excitor.experiments.files import read_json, write_atomically
@@ -25,7 +26,6 @@ from excitor.experiments.plan import CampaignDesign, DesignedRun, SearchedRun
 from excitor.robots.arrays import finite
 from excitor.robots.base import regroupings
 from excitor.robots.errors import ExcitorError
-from excitor.robots.files.schema import sentences
 from excitor.robots.information import noise_data
 
 FILE = "design.json"
@@ -280,85 +280,27 @@ Rows = Annotated[list[Row], Field(max_length=200_000)]
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-_SPANS = {"settle": "settle", "ramp": "ramp-in", "hold": "hold"}
-
-
 class _Part(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class Phase(_Part):
-    """A part of a run, in s from its start."""
-
-    name: Literal["settle", "ramp-in", "warm-up", "measured", "ramp-out", "hold"]
-    start: Time
-    end: Time
-
-
-class Way(_Part):
-    """The way from home to the start."""
-
-    waypoints: Rows
-    durations: list[Time]
-
-
-class PeriodicRun(_Part):
-    """A Fourier series; files of before have no `run`."""
+class RunEntry(_Part):
+    """A run of the design, as it is and as its coefficients or knots state it; files of before have these alone."""
 
     name: Text
-    role: Literal["identify", "validate", "none"]
-    payload: str | None
-    ready: bool
-    period: Step
-    sample_time: Step
-    harmonics: Annotated[list[int], Field(max_length=1000)]
-    moving: list[bool]
-    phases: list[Phase]
-    warm_up_periods: Annotated[int, Field(ge=0, le=100_000)]
-    measured_periods: Annotated[int, Field(ge=1, le=100_000)]
-    center: Row
-    sines: Rows
-    cosines: Rows
-    way: Way | None
+    stated: RunForm
     run: RunForm | None = None
+    way: RunForm | None = None  # from home to its start; None: none is certified, or it starts at home
 
     def motion(self, joints: Sequence[str]) -> Run:
-        """Build the run; ValueError where its fields are no run, or not the one that stands beside them."""
-        spans: dict[str, float] = {phase.name: phase.end - phase.start for phase in self.phases}
-        times = {name: _whole(spans.get(key, 0.0), self.sample_time) for name, key in _SPANS.items()}
-        excitation = Excitation(
-            self.period,
-            self.sample_time,
-            tuple(self.harmonics),
-            np.array(self.moving),
-            warm_up=self.warm_up_periods,
-            measured=self.measured_periods,
-            **times,
-        )
-        center, sines, cosines = (np.array(x) for x in (self.center, self.sines, self.cosines))
-        return _agreed(self.run, periodic_run(excitation, center, sines, cosines, joints))
-
-
-class MovesRun(_Part):
-    """Moves from knot to knot; files of before have no `run`."""
-
-    name: Text
-    kind: str
-    role: Literal["identify", "validate", "none"]
-    ready: bool
-    sample_time: Step
-    knots: Rows
-    durations: Annotated[list[Time], Field(max_length=200_000)]
-    blends: Annotated[list[Time], Field(max_length=200_000)]
-    measured: Annotated[list[bool], Field(max_length=200_000)]
-    way: Way | None = None  # it starts at home
-    run: RunForm | None = None
-
-    def motion(self, joints: Sequence[str]) -> Run:
-        """Build the run; ValueError where its fields are no run, or not the one that stands beside them."""
-        knots, blends, measured = np.array(self.knots), self.blends, self.measured
-        made = line_run(joints, self.sample_time, knots, self.durations, blends=blends, measured=measured)
-        return _agreed(self.run, checked(made))
+        """Read the run; ValueError where it is not the one that stands beside it."""
+        stated = read_run(self.stated)
+        run = stated if self.run is None else read_run(self.run)
+        t = np.linspace(0.0, stated.duration, 500)
+        same = stated.joints == run.joints == tuple(joints) and abs(run.duration - stated.duration) < 1e-9
+        if not (same and np.abs(run.at(t) - stated.at(t)).max() < 1e-9):
+            raise ValueError("states one motion in its coefficients or knots, and another in its run")
+        return run
 
 
 class TorqueRun(_Part):
@@ -383,27 +325,34 @@ class DesignFile(_Part):
     reasons: list[str] = []  # why it is a no-go
     home: Row | None
     order: list[str]
-    runs: list[PeriodicRun]
-    slow_runs: list[MovesRun]
+    runs: list[RunEntry]
+    slow_runs: list[RunEntry]
     torque_runs: list[TorqueRun]
     provenance: Provenance
 
 
-def _agreed(form: RunForm | None, stated: Run) -> Run:
-    """Read a run that stands beside the fields that state it too; ValueError where the two are different motions."""
-    if form is None:
-        return stated
-    run = read_run(form)
-    t = np.linspace(0.0, stated.duration, 500)
-    same = run.joints == stated.joints and abs(run.duration - stated.duration) < 1e-9
-    if not (same and np.abs(run.at(t) - stated.at(t)).max() < 1e-9):
-        raise ValueError("states one motion in its coefficients or knots, and another in its run")
-    return run
+def _with_runs(data: dict[str, Any]) -> dict[str, Any]:
+    """Write what coefficients, knots and ways of a design state in the form of runs."""
+    joints = data["joints"]
 
+    def moves(step: float, poses: list[list[float]], *columns: list[Any]) -> dict[str, Any]:
+        keys = ("to", "duration", "blend", "measured")
+        rows = zip(poses[1:], *columns, strict=True)
+        return old_moves(joints, step, poses[0], [dict(zip(keys, row, strict=True)) for row in rows])
 
-def _whole(time: float, step: float) -> float:
-    """Undo the rounding of a difference of times."""
-    return round(time / step) * step
+    def entry(old: dict[str, Any]) -> dict[str, Any]:
+        step, way = old["sample_time"], old.get("way")
+        if "knots" in old:
+            stated = moves(step, old["knots"], old["durations"], old["blends"], old["measured"])
+        else:
+            spans = {one["name"]: round((one["end"] - one["start"]) / step) * step for one in old["phases"]}
+            stated = old_series(joints, step, old["period"], spans, old)
+        if way is not None:
+            n = len(way["durations"])
+            way = moves(step, way["waypoints"], way["durations"], [0.0] * n, [False] * n)
+        return {"name": old["name"], "stated": stated, "run": old.get("run"), "way": way}
+
+    return {**data, **{kind: [entry(old) for old in data[kind]] for kind in ("runs", "slow_runs")}}
 
 
 def open_design(folder: Path, inputs_sha256: str) -> DesignFile:
@@ -424,10 +373,12 @@ def open_design(folder: Path, inputs_sha256: str) -> DesignFile:
 def parse_design(folder: Path) -> DesignFile:
     """Read a campaign's design without checking its inputs; ExcitorError where it is damaged."""
     try:
-        return DesignFile.model_validate(read_design(folder))
+        return DesignFile.model_validate(_with_runs(read_design(folder)))
     except ValidationError as error:
-        problems = "; ".join(sentences(list(error.errors(include_url=False)))[:5])
-        raise ExcitorError(f"{folder / FILE}: {problems}; design the campaign again") from None
+        found = re.sub(r"\.stated(\.series\[1\])?", "", "; ".join(problems(error)[:5]))
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
+        found = f"is damaged ({type(error).__name__}: {str(error)[:200]})"
+    raise ExcitorError(f"{folder / FILE}: {found}; design the campaign again")
 
 
 def no_go_reasons(design: DesignFile) -> tuple[str, ...]:

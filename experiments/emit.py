@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from excitor.design.certify.certify import DRY_RUN, certify
 from excitor.design.criteria import Criterion
 from excitor.design.motion import Run, line_run
@@ -16,9 +14,10 @@ from excitor.design.programs.package import PAGE, Package, package, program_name
 from excitor.design.programs.plan import Plan
 from excitor.design.programs.target import CannotDrive, Target
 from excitor.design.programs.verify import Judge, Verdict, client_text, verify
+from excitor.design.run_data import read_run
 from excitor.design.schedule import RunPlan
 from excitor.experiments.campaign import OpenCampaign, open_campaign
-from excitor.experiments.design_json import FILE, MovesRun, PeriodicRun, Way, design_digest, no_go_reasons, open_design
+from excitor.experiments.design_json import FILE, design_digest, no_go_reasons, open_design
 from excitor.experiments.files import new_folder, swap
 from excitor.experiments.log_formats import refusal
 from excitor.experiments.manifest import MANIFEST, PROGRAMS, changed_files, folder_files
@@ -328,10 +327,7 @@ def plans_of(campaign: OpenCampaign, loss: float | None = None) -> CampaignPlans
     made: list[CheckedPlan] = []
     torques = [run.name for run in design.torque_runs]
     notes = [f"run {name!r} commands torques, which no position program can; it was left out" for name in torques]
-    designed: dict[str, PeriodicRun | MovesRun] = {
-        **{run.name: run for run in design.runs},
-        **{run.name: run for run in design.slow_runs},
-    }
+    designed = {run.name: run for run in (*design.runs, *design.slow_runs)}
     for name in design.order:
         if name in torques:
             continue
@@ -340,8 +336,12 @@ def plans_of(campaign: OpenCampaign, loss: float | None = None) -> CampaignPlans
         run = designed[name]
         with _naming_file(campaign.folder, name):
             body = run.motion(setup.robot.joint_names)
-            make = _moves if body.series is None else _periodic
-            one = make(setup, runs[name], body, run.way)
+            if body.series is None:
+                one = _moves(setup, runs[name], body)
+            elif run.way is None:
+                raise ValueError("has no certified way from home to the start; state home_deg, and design again")
+            else:
+                one = periodic_programs(setup, runs[name], body, read_run(run.way, "way"))
         if len(one) == 1:
             notes.append(f"run {name!r} has no dry run: at small amplitude its moves are not proven to be clear")
         made += [
@@ -354,14 +354,6 @@ def plans_of(campaign: OpenCampaign, loss: float | None = None) -> CampaignPlans
     return CampaignPlans(campaign.folder, tuple(made), no_go, tuple(notes))
 
 
-def _periodic(setup: Setup, run_plan: RunPlan, body: Run, way: Way | None) -> list[CheckedPlan]:
-    """Plan the dry run, then the run."""
-    if way is None:
-        raise ValueError("has no certified way from home to the start; state home_deg, and design again")
-    out = line_run(body.joints, body.sample_time, np.array(way.waypoints), way.durations)
-    return periodic_programs(setup, run_plan, body, out)
-
-
 def periodic_programs(setup: Setup, run_plan: RunPlan, body: Run, way: Run) -> list[CheckedPlan]:
     """Plan the dry run, then the run, on a way that leads from home to its start."""
     plan = _plan(setup, run_plan, way, body)
@@ -370,7 +362,7 @@ def periodic_programs(setup: Setup, run_plan: RunPlan, body: Run, way: Run) -> l
     return [CheckedPlan(replace(plan, body=body.scaled(DRY_RUN), dry=True), judge), CheckedPlan(plan, judge)]
 
 
-def _moves(setup: Setup, run_plan: RunPlan, body: Run, _: Way | None) -> list[CheckedPlan]:
+def _moves(setup: Setup, run_plan: RunPlan, body: Run) -> list[CheckedPlan]:
     """Plan a run of moves; its dry run, which the design did not check, only if it is proven to be clear."""
     constraints = limits_of(setup, run_plan)
     small = body.scaled(DRY_RUN)

@@ -309,25 +309,20 @@ def planned_bands(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
     from excitor.experiments.design_json import FILE as DESIGN
     from excitor.experiments.design_json import parse_design
 
-    series: dict[str, float] = {}
-    moves: dict[str, float] = {}
     if (folder / DESIGN).is_file():
         design = parse_design(folder)
-        series = {run.name: max(run.harmonics) / run.period for run in design.runs if run.harmonics}
-        for slow in design.slow_runs:
-            blends = _travelling(slow.motion(design.joints))
-            moves |= {slow.name: 0.5 / min(blends)} if blends else {}
-        return series, moves
-    manifests = [read_manifest(path) for path in manifests_of(folder).values()]
-    for manifest, entry in ((one, entry) for one in manifests for entry in one.programs):
-        if entry.dry:
-            continue
-        motion = expected_of(manifest, entry.name).run
-        if motion.series is not None:
-            series[entry.run] = motion.series.harmonics[-1] / motion.series.period
-            continue
-        blends = _travelling(motion)
-        moves |= {entry.run: 0.5 / min(blends)} if blends else {}
+        bodies = [(run.name, run.motion(design.joints)) for run in (*design.runs, *design.slow_runs)]
+    else:
+        manifests = [read_manifest(path) for path in manifests_of(folder).values()]
+        programs = ((one, entry) for one in manifests for entry in one.programs if not entry.dry)
+        bodies = [(entry.run, expected_of(one, entry.name).run) for one, entry in programs]
+    series: dict[str, float] = {}
+    moves: dict[str, float] = {}
+    for name, body in bodies:
+        if body.series is not None:
+            series[name] = body.series.harmonics[-1] / body.series.period
+        elif blends := _travelling(body):
+            moves[name] = 0.5 / min(blends)
     return series, moves
 
 

@@ -20,18 +20,25 @@ from excitor.design.programs.package import Package, encoded_files
 from excitor.design.programs.package import Program as EmittedProgram
 from excitor.design.programs.plan import Stretches, marks
 from excitor.design.programs.target import axes_of, fitting_steps, units
-from excitor.design.run_data import MOST_JOINTS, MOST_SEGMENTS, RunForm, read_run, run_data
+from excitor.design.run_data import (
+    MOST_JOINTS,
+    MOST_SEGMENTS,
+    RunForm,
+    old_moves,
+    old_series,
+    problems,
+    read_run,
+    run_data,
+)
 from excitor.experiments.align.nouns import ExpectedMotion
 from excitor.robots.arrays import finite
 from excitor.robots.errors import ExcitorError, InvalidLog
-from excitor.robots.files.schema import sentences
 
 FORMAT, VERSION = "excitor-manifest", 2
 PROGRAMS, LOGS, MANIFEST = "programs", "logs", "manifest.json"
 LARGEST_FILE = 100_000_000  # bytes
 _STEPS = 1_000_000_000  # steps of a period in version 1: every time is a whole number of them, near enough
 _STEP = 1e-6  # s: of moves there
-_COEFFICIENTS = ("harmonics", "center", "sines", "cosines")
 
 Time = Annotated[FiniteFloat, Field(ge=0.0, le=1e6)]
 Size = Annotated[FiniteFloat, Field(ge=-1e6, le=1e6)]
@@ -149,8 +156,8 @@ def parse_manifest(content: bytes | str, path: str | Path = "manifest.json") -> 
         old = _of_version_1(content.encode() if isinstance(content, str) else content, path)
         return Manifest.model_validate_json(content) if old is None else Manifest.model_validate(old)
     except ValidationError as error:
-        problems = sentences(list(error.errors(include_url=False)))
-        listed = [*problems[:10], *([f"and {len(problems) - 10} problems more"] if len(problems) > 10 else [])]
+        found = problems(error)
+        listed = [*found[:10], *([f"and {len(found) - 10} problems more"] if len(found) > 10 else [])]
         raise InvalidManifest(path, listed) from None
 
 
@@ -168,39 +175,15 @@ def _of_version_1(content: bytes, path: str | Path) -> dict[str, Any] | None:
 
 
 def _program_of_version_1(old: dict[str, Any], joints: list[str]) -> dict[str, Any]:
-    """Write one program's motion in the form of runs; moves and stops are lines from pose to pose."""
-
-    def lines(start: list[float], moves: list[dict[str, Any]]) -> dict[str, Any]:
-        poses = [start, *(move["to"] for move in moves)]
-        made = [
-            {"kind": "move", "name": "measured" if move["measured"] else "way", "from": pose, **move}
-            for pose, move in zip(poses, moves, strict=False)
-        ]
-        still = {"kind": "hold", "name": "way", "measured": False, "pose": start, "duration": 0.0}
-        return {"joints": joints, "sample_time": _STEP, "series": [], "segments": made or [still]}
-
-    def main() -> dict[str, Any]:
-        if old["kind"] == "moves":
-            if len(old["moves"]) * old["repeats"] > MOST_SEGMENTS:
-                raise ValueError(f"makes more than {MOST_SEGMENTS} moves")
-            return lines(old["start"], old["moves"] * old["repeats"])
-        series, spans = old["series"], {phase["name"]: phase["end"] - phase["start"] for phase in old["phases"]}
-        counts = {"warm-up": old["warm_up_periods"], "measured": old["measured_periods"]}
-        segments = []
-        for name in (phase["name"] for phase in old["phases"]):
-            words = {"name": name, "measured": name == "measured", "series": 0}
-            if name in counts:
-                segments.append({"kind": "series", **words, "periods": counts[name]})
-            elif name.startswith("ramp"):
-                segments.append({"kind": "ramp", **words, "duration": spans[name], "rises": name == "ramp-in"})
-            else:
-                rest = {"pose": series["center"], "duration": spans[name]}
-                segments.append({"kind": "hold", "name": name, "measured": False, **rest})
-        form = {"period": series["period_s"], **{key: series[key] for key in _COEFFICIENTS}}
-        return {"joints": joints, "sample_time": series["period_s"] / _STEPS, "series": [form], "segments": segments}
-
+    """Write one program's motion in the form of runs."""
     kept = {key: old[key] for key in Program.model_fields if key in old}
-    return {**kept, "out": lines(old["home"], old["out"]), "main": main(), "back": lines(old["start"], old["back"])}
+    ways = {key: old_moves(joints, _STEP, old[at], old[key]) for key, at in (("out", "home"), ("back", "start"))}
+    if old["kind"] == "moves":
+        if len(old["moves"]) * old["repeats"] > MOST_SEGMENTS:
+            raise ValueError(f"makes more than {MOST_SEGMENTS} moves")
+        return {**kept, **ways, "main": old_moves(joints, _STEP, old["start"], old["moves"] * old["repeats"])}
+    period, spans = old["series"]["period_s"], {phase["name"]: phase["end"] - phase["start"] for phase in old["phases"]}
+    return {**kept, **ways, "main": old_series(joints, period / _STEPS, period, spans, old)}
 
 
 def expected_of(manifest: Manifest, program: str, path: str | Path = "manifest.json") -> ExpectedMotion:

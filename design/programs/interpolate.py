@@ -21,7 +21,7 @@ from scipy.signal import savgol_filter
 from excitor.design.certify.margin import Row
 from excitor.design.constraints.constraint import Trace, excesses
 from excitor.design.constraints.constraints import Constraints, worse, worst_rows
-from excitor.design.motion import Interpolation, Run, Table, line_run, rise
+from excitor.design.motion import Interpolation, Run, Table, line_run
 from excitor.design.programs.plan import Plan, Stretches, StretchName, marks
 from excitor.design.programs.target import (
     Execution,
@@ -40,89 +40,66 @@ from excitor.robots.robot import Motion
 SHARES = (0.1, 0.5, 1.0)  # of half segments, over which way-points may be blended
 STRETCH = 1.1  # how much longer blended way-points may take than their program says
 
-Evaluate = Callable[[FloatArray, int], FloatArray]
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Course:
-    """One interpolation of a table, at rest before its first point and after its last."""
+    """One execution of a motion segment: a run on the clock of the points that it joins, and what differs from it."""
 
     name: str
-    knots: FloatArray  # (n,), s: between which it is smooth
-    evaluate: Evaluate  # (t, order) -> (n_t, n_joints)
-    jumps: bool = False  # whether its acceleration jumps from segment to segment
-    slowed: float = 1.0  # how much longer everything takes
-
-    def at(self, t: FloatArray, order: int = 0) -> FloatArray:
-        """Evaluate a derivative at the table's own times, even where execution is slower, (n_t, n_joints)."""
-        return self.evaluate(np.asarray(t, dtype=float), order) / self.slowed**order
-
-    def motion(self, t: FloatArray) -> Motion:
-        """Evaluate the motion as drives, which are slower than a table's steps, follow it.
-
-        An acceleration that jumps is averaged over the time between two points.
-        """
-        return Motion(self.at(t), self.at(t, 1), self.mean_acceleration(t) if self.jumps else self.at(t, 2))
-
-    def mean_acceleration(self, t: FloatArray) -> FloatArray:
-        """Average the acceleration over the time between the two points around t, (n_t, n_joints).
-
-        Where two points are closer than usual, as at the end of a part, it is over the usual time.
-        """
-        gaps = np.diff(self.knots)
-        here = gaps[np.clip(np.searchsorted(self.knots, t, side="right") - 1, 0, len(gaps) - 1)]
-        half = 0.5 * np.maximum(here, np.median(gaps))
-        change = self.at(t + half, 1) - self.at(t - half, 1)
-        return np.asarray(change / (2.0 * half * self.slowed)[:, None])
+    run: Run
+    times: FloatArray  # (n,), s: of the points
+    begin: float = 0.0  # s, of the run on that clock
+    jumps: bool = False  # whether its acceleration jumps from point to point
+    off: FloatArray | None = None  # (4, n, n_joints): differences from the run at the points, and their derivatives
 
 
-def slowed(course: Course, factor: float = STRETCH) -> Course:
-    """Return the course slowed down by a factor along the same path."""
-    return replace(course, name=f"{course.name}, {factor - 1.0:.0%} slower", slowed=factor)
+def evaluate(course: Course, t: FloatArray, order: int = 0) -> FloatArray:
+    """Evaluate a derivative, (n_t, n_joints)."""
+    values, times = course.run.at(t - course.begin, order), course.times
+    if course.off is None:
+        return values
+    k = np.clip(np.searchsorted(times, t) - 1, 0, len(times) - 2)
+    share = np.clip((t - times[k]) / (times[k + 1] - times[k]), 0.0, 1.0)[:, None]
+    return np.asarray(values + (course.off[order][k] * (1.0 - share) + course.off[order][k + 1] * share))
 
 
-def quintic(t: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> Course:
-    """Join points by quintics that have the stated velocities and accelerations."""
-    return _through("quintics through stated velocities and accelerations", t, q, "quintic", dq, ddq)
+def followed(course: Course, t: FloatArray) -> Motion:
+    """Evaluate the motion as drives, which are slower than a table's steps, follow it.
+
+    An acceleration that jumps is averaged over the time between the two points around t. Where two points are closer
+    than usual, as at the end of a part, it is over the usual time.
+    """
+    q, dq = evaluate(course, t), evaluate(course, t, 1)
+    if not course.jumps:
+        return Motion(q, dq, evaluate(course, t, 2))
+    gaps = np.diff(course.times)
+    here = gaps[np.clip(np.searchsorted(course.times, t, side="right") - 1, 0, len(gaps) - 1)]
+    half = 0.5 * np.maximum(here, np.median(gaps))
+    change = evaluate(course, t + half, 1) - evaluate(course, t - half, 1)
+    return Motion(q, dq, np.asarray(change / (2.0 * half)[:, None]))
 
 
-def cubic(t: FloatArray, q: FloatArray, dq: FloatArray) -> Course:
-    """Join points by cubics that have the stated velocities."""
-    return _through("cubics through stated velocities", t, q, "cubic", dq)
+_JOINED: dict[Interpolation, tuple[str, bool]] = {  # in words, and whether accelerations jump
+    "quintic": ("quintics through stated velocities and accelerations", False),
+    "cubic": ("cubics through stated velocities", True),
+    "catmull-rom": ("cubics with Catmull-Rom slopes", True),
+    "cubic spline": ("a C2 cubic spline", False),
+    "quintic spline": ("a C4 quintic spline", False),
+    "lines": ("straight lines", True),
+}
 
 
-def catmull_rom(t: FloatArray, q: FloatArray) -> Course:
-    """Join points by cubics whose slopes are those of the chords around each point."""
-    return _through("cubics with Catmull-Rom slopes", t, q, "catmull-rom")
-
-
-def spline(t: FloatArray, q: FloatArray) -> Course:
-    """Join points by a cubic spline with continuous accelerations."""
-    return _through("a C2 cubic spline", t, q, "cubic spline")
-
-
-def quintic_spline(t: FloatArray, q: FloatArray) -> Course:
-    """Join points by a quintic spline with four continuous derivatives."""
-    return _through("a C4 quintic spline", t, q, "quintic spline")
-
-
-def lines(t: FloatArray, q: FloatArray) -> Course:
-    """Join points by straight lines, each at its own constant velocity."""
-    return _through("straight lines", t, q, "lines")
-
-
-def _through(
-    name: str,
+def joined(
     t: FloatArray,
     q: FloatArray,
     interpolation: Interpolation,
     dq: FloatArray | None = None,
     ddq: FloatArray | None = None,
 ) -> Course:
-    table = Table(t - t[0], q, interpolation, dq, ddq, name="main")
-    run = Run(tuple(f"joint {j + 1}" for j in range(q.shape[1])), float(np.diff(t).min()), (table,))
-    jumps = interpolation in ("lines", "cubic", "catmull-rom")
-    return Course(name, t, lambda at, order: run.at(at - t[0], order), jumps)
+    """Join points as a table does."""
+    return Course(
+        _JOINED[interpolation][0], _table_run(t, q, interpolation, dq, ddq), t, t[0], _JOINED[interpolation][1]
+    )
 
 
 def blended(t: FloatArray, q: FloatArray, share: float, *, smooth: bool = False) -> Course:
@@ -130,48 +107,34 @@ def blended(t: FloatArray, q: FloatArray, share: float, *, smooth: bool = False)
     gaps = np.diff(t)
     rates = np.concatenate([0.0 * q[:1], np.diff(q, axis=0) / gaps[:, None], 0.0 * q[:1]])
     half = 0.5 * share * np.minimum(np.append(gaps, np.inf), np.insert(gaps, 0, np.inf))
-    middles = 0.5 * (t[1:] + t[:-1])
-
-    def evaluate(at: FloatArray, order: int) -> FloatArray:
-        k = np.searchsorted(middles, at, side="right")
-        x, w = at - t[k], half[k]
-        line = np.where((x < 0.0)[:, None], rates[k], rates[k + 1])
-        way = line * x[:, None] + q[k] if order == 0 else line * float(order == 1)
-        inside = np.abs(x) < w
-        blend = _blend((x[inside] + w[inside]) / (2.0 * w[inside]), order, smooth=smooth)[:, None]
-        length = 2.0 * w[inside][:, None]
-        before, change = rates[k][inside], (rates[k + 1] - rates[k])[inside]
-        way[inside] = change * blend * length ** (1 - order)
-        if order == 0:
-            way[inside] += q[k][inside] + before * x[inside][:, None]
-        elif order == 1:
-            way[inside] += before
-        return np.asarray(way)
-
+    dq = np.stack([rates[:-1], rates[1:]], axis=1).reshape(-1, q.shape[1])  # where a blend begins, and where it ends
+    edges = np.stack([t - half, t + half], axis=1).ravel()
+    poses = np.repeat(q, 2, axis=0) + dq * (edges - np.repeat(t, 2))[:, None]
+    apart = np.append(True, np.diff(edges) > _TOUCHING)
+    made = _table_run(edges[apart], poses[apart], "envelope" if smooth else "cubic", dq[apart])
     name = f"lines with {'smooth' if smooth else 'parabolic'} blends over {share:.0%} of half of them"
-    return Course(name, t, evaluate, jumps=True)
+    return Course(name, made, t, edges[0], jumps=True)
+
+
+def _table_run(
+    t: FloatArray, q: FloatArray, interpolation: Interpolation, dq: FloatArray | None, ddq: FloatArray | None = None
+) -> Run:
+    table = Table(t - t[0], q, interpolation, dq, ddq, name="main")
+    return Run(tuple(f"joint {j + 1}" for j in range(q.shape[1])), float(np.diff(t).min()), (table,))
 
 
 def plausible_splines(t: FloatArray, q: FloatArray) -> tuple[Course, ...]:
     """List the splines with which a controller may interpolate positions alone."""
-    return spline(t, q), quintic_spline(t, q), catmull_rom(t, q)
+    return joined(t, q, "cubic spline"), joined(t, q, "quintic spline"), joined(t, q, "catmull-rom")
 
 
 def plausible_blends(t: FloatArray, q: FloatArray) -> tuple[Course, ...]:
-    """List the courses of a controller that blends way-points: in their time, then slower."""
-    nominal = [blended(t, q, share, smooth=smooth) for share in SHARES for smooth in (False, True)]
-    return (*nominal, *(slowed(course) for course in nominal))
-
-
-def _blend(s: FloatArray, order: int, *, smooth: bool) -> FloatArray:
-    """Differentiate the share of a blend's change of velocity that has become way, over s from 0 to 1."""
-    if smooth:
-        whole = (7.0 - (14.0 - (10.0 - 2.5 * s) * s) * s) * s**5
-        return np.asarray(rise(s, order - 1) if order else whole)
-    return np.asarray([0.5 * s**2, s, np.ones_like(s), np.zeros_like(s)][order])
+    """List the courses of a controller that blends way-points, in their time."""
+    return tuple(blended(t, q, share, smooth=smooth) for share in SHARES for smooth in (False, True))
 
 
 _SAME = 2e-6  # rad or m, between poses that are one
+_TOUCHING = 1e-9  # s, between blends without a line between them
 _SERVO = 0.2  # s, over which a servo averages
 
 _SPLINES_TOLD = "points joined by a C2 cubic spline, a C4 quintic spline or cubics with Catmull-Rom slopes"
@@ -207,7 +170,7 @@ def part_of(plan: Plan, target: Target, stretch: Stretch) -> Part:
     if len(t) < 2:
         raise ValueError(f"{stretch.name}: has {len(t)} point; a motion takes two or more")
     if stretch.kind == "commands":
-        return Part(stretch.name, "commands", t, q, wanted, (_followed(plan, stretch.name, t, q - wanted),))
+        return Part(stretch.name, "commands", t, q, wanted, (_commanded(plan, stretch.name, t, q - wanted),))
     courses, assumed = _joined(plan, target, stretch, q)
     return Part(stretch.name, stretch.kind, t, q, wanted, courses, assumed)
 
@@ -235,11 +198,11 @@ def _stopping(plan: Plan, name: StretchName, q: FloatArray) -> Part:
     blends = [*(move.blend for move in moves), *[0.0] * more][: len(q) - 1]
     made = line_run(motion.joints, motion.sample_time, q, times, blends=blends)
     wanted = wanted[np.minimum(np.arange(len(q)), len(wanted) - 1)]
-    course = Course("straight lines from rest to rest", made.edges, made.at)
+    course = Course("straight lines from rest to rest", made, made.edges)
     return Part(name, "stops", made.edges, q, wanted, (course,), _STOPS_TOLD)
 
 
-def _followed(plan: Plan, name: StretchName, t: FloatArray, off: FloatArray) -> Course:
+def _commanded(plan: Plan, name: StretchName, t: FloatArray, off: FloatArray) -> Course:
     """Add to the plan the response of a servo to the commands' differences from it."""
     step = float(np.median(np.diff(t)))
     window = min(2 * max(3, round(0.5 * _SERVO / step)) + 1, len(t) - 1 + len(t) % 2)  # odd
@@ -251,13 +214,7 @@ def _followed(plan: Plan, name: StretchName, t: FloatArray, off: FloatArray) -> 
             for order in range(4)
         ]
 
-    def evaluate(at: FloatArray, order: int) -> FloatArray:
-        k = np.clip(np.searchsorted(t, at) - 1, 0, len(t) - 2)
-        share = np.clip((at - t[k]) / (t[k + 1] - t[k]), 0.0, 1.0)[:, None]
-        between = slopes[order][k] * (1.0 - share) + slopes[order][k + 1] * share
-        return np.asarray(plan.stretch(name).at(at, order) + between)
-
-    return Course("commands", t, evaluate)
+    return Course("commands", plan.stretch(name), t, off=np.array(slopes))
 
 
 def _joined(plan: Plan, target: Target, stretch: Stretch, q: FloatArray) -> tuple[tuple[Course, ...], str]:
@@ -270,17 +227,12 @@ def _joined(plan: Plan, target: Target, stretch: Stretch, q: FloatArray) -> tupl
     if stretch.kind == "way-points" or stretch.interpolation == "blend":
         return plausible_blends(t, q), _BLENDS_TOLD
     if stretch.interpolation == "linear":
-        return (lines(t, q),), ""
+        return (joined(t, q, "lines"),), ""
     if stretch.interpolation != "spline" and rates is not None:
         if accelerations is not None and stretch.interpolation != "cubic":
-            return (quintic(t, q, rates, accelerations),), ""
-        return (cubic(t, q, rates),), ""
+            return (joined(t, q, "quintic", rates, accelerations),), ""
+        return (joined(t, q, "cubic", rates),), ""
     return plausible_splines(t, q), _SPLINES_TOLD
-
-
-def nominal(courses: tuple[Course, ...]) -> tuple[Course, ...]:
-    """Leave out courses that differ from another only by taking longer."""
-    return tuple(course for course in courses if course.slowed == 1.0)
 
 
 Score = Callable[[Motion], float]
@@ -390,9 +342,9 @@ def _errors(plan: Plan, part: Part, t: FloatArray, peak: FloatArray) -> tuple[fl
     """Find the largest error of position, and of acceleration as a share of its peak, between points too."""
     q, ddq = (plan.stretch(part.name).at(t, order) for order in (0, 2))
     position, acceleration = 0.0, 0.0
-    for course in nominal(part.courses):
-        position = max(position, float(np.abs(course.at(t) - q).max()))
-        acceleration = max(acceleration, float((np.abs(course.motion(t).ddq - ddq) / peak).max()))
+    for course in part.courses:
+        position = max(position, float(np.abs(evaluate(course, t) - q).max()))
+        acceleration = max(acceleration, float((np.abs(followed(course, t).ddq - ddq) / peak).max()))
     return position, acceleration
 
 
@@ -408,7 +360,10 @@ def _conditions(plan: Plan, target: Target, parts: list[Part], score: Score | No
     t = start + (count - measured) * period + (np.arange(n * PERIOD_SAMPLES) + 0.5) * (period / PERIOD_SAMPLES)
     exact = series.motion(series.grid(FINE_SAMPLES))
     scale = score(exact) / score(series.motion(t - start))  # so that the choice of samples is no difference
-    values = [scale * score(course.motion(t)) for course in main.courses]
+    motions = [followed(course, t) for course in main.courses]
+    if main.assumed == _BLENDS_TOLD:
+        motions += [Motion(m.q, m.dq / STRETCH, m.ddq / STRETCH**2) for m in motions]
+    values = [scale * score(motion) for motion in motions]
     return min(values), max(values)
 
 
@@ -422,12 +377,12 @@ _CLOCK = 1e-6  # s: rounding of times
 
 def broken_limits(plan: Plan, target: Target, part: Part, constraints: Constraints) -> Iterator[str]:
     """Name every constraint that a part breaks, with its limit and its worst value over all interpolations."""
-    times, courses = looked_at(plan, target, part), nominal(part.courses)
-    judged = [_worst(plan, constraints, course, times) for course in courses]
+    times = looked_at(plan, target, part)
+    judged = [_worst(plan, constraints, course, times) for course in part.courses]
     rows, side = judged[0][0], np.array([-1.0 if row.lower else 1.0 for row in judged[0][0]])
     found = side * np.array([worst for _, worst in judged])
     for k, sentence in excesses(rows, side * found.max(axis=0), _allowed(plan, target, part, rows)).items():
-        course = courses[int(np.argmax(found[:, k]))]
+        course = part.courses[int(np.argmax(found[:, k]))]
         yield f"{part.name}: {sentence}" + (f", as {course.name}" if part.assumed else "")
     if part.name == "main" and np.isfinite(constraints.torque_rms).any():
         yield from _broken_means(plan, part, constraints)
@@ -484,8 +439,8 @@ def _worst(
     worst: FloatArray = np.empty(0)
     for first in range(0, len(times), _CHUNK):
         t = times[first : first + _CHUNK]
-        jerk = None if course.jumps else course.at(t, 3)
-        rows, values = worst_rows(plan.robot, constraints, Trace(plan.robot, course.motion(t), jerk))
+        jerk = None if course.jumps else evaluate(course, t, 3)
+        rows, values = worst_rows(plan.robot, constraints, Trace(plan.robot, followed(course, t), jerk))
         worst = worse(rows, worst, values) if first else values
     return rows, worst
 
@@ -494,7 +449,7 @@ def _broken_means(plan: Plan, part: Part, constraints: Constraints) -> Iterator[
     """Check the root mean square of a period's torques against its limits."""
     start, period, _ = repeats(plan)
     n = max(PERIOD_SAMPLES, round(period / _STEP))
-    motions = [course.motion(start + (np.arange(n) + 0.5) * (period / n)) for course in nominal(part.courses)]
+    motions = [followed(course, start + (np.arange(n) + 0.5) * (period / n)) for course in part.courses]
     squares = [np.square(inverse_dynamics(plan.robot, motion)).mean(axis=0) for motion in motions]
     rms = np.sqrt(np.array(squares).max(axis=0))
     for name, value, limit in zip(plan.robot.joint_names, rms, constraints.torque_rms, strict=True):

@@ -9,13 +9,13 @@ import pytest
 
 from excitor.design.motion import (
     Excitation,
-    Hold,
     Interpolation,
     Move,
     Run,
     Series,
     Table,
     checked,
+    hold,
     line_run,
     periodic_run,
 )
@@ -31,12 +31,12 @@ SERIES = Series(2.0, (1, 2, 5), A, *_random.uniform(-0.3, 0.3, (2, 3, 3)), name=
 
 
 def table(interpolation):
-    dq = DQ if interpolation in ("cubic", "quintic") else None
+    dq = DQ if interpolation in ("cubic", "envelope", "quintic") else None
     return Table(T, Q, interpolation, dq, DDQ if interpolation == "quintic" else None, name="table")
 
 
 SEGMENTS = {
-    "hold": Hold(A, 0.7, name="settle"),
+    "hold": hold(A, 0.7, name="settle"),
     "move": Move(A, B, 1.3, name="way"),
     "blended move": Move(A, B, 1.3, 0.4, name="measured", measured=True),
     "move of blends alone": Move(A, B, 1.2, 0.6, name="way"),
@@ -46,7 +46,7 @@ SEGMENTS = {
     **{f"table, {name}": table(name) for name in Interpolation.__args__},
 }
 # how often each table is continuously differentiable; the others are smooth inside
-SMOOTH = {"lines": 0, "cubic": 1, "quintic": 2, "catmull-rom": 1, "cubic spline": 2, "quintic spline": 4}
+SMOOTH = {"lines": 0, "cubic": 1, "envelope": 3, "quintic": 2, "catmull-rom": 1, "cubic spline": 2, "quintic spline": 4}
 
 
 @pytest.fixture(params=SEGMENTS, ids=str)
@@ -95,7 +95,7 @@ def test_bounds_are_of_use(name):
 
 def test_pieces_are_the_segment(segment):
     pieces = run_of(segment).pieces()
-    assert bool(pieces) == (not isinstance(segment, Hold))
+    assert bool(pieces) == (segment is not SEGMENTS["hold"])
     for piece in pieces:
         t = np.linspace(0.0, piece.duration, 50)[1:-1]
         for order in range(4):
@@ -113,12 +113,18 @@ def test_tables_are_as_smooth_as_their_interpolation(name):
     assert np.abs(table(name).at(T) - Q).max() < 1e-12
 
 
-def test_backwards_is_the_same_way(segment):
-    t = np.linspace(0.0, segment.duration, 101)[1:-1]
-    back = segment.reversed()
+@pytest.mark.parametrize("name", ["hold", "move", "blended move", "move of blends alone"])
+def test_backwards_is_the_same_way(name):
+    run = run_of(SEGMENTS[name])
+    t = np.linspace(0.0, run.duration, 101)[1:-1]
     for order in range(3):
-        theirs = (-1.0) ** order * segment.at(segment.duration - t, order)
-        assert np.abs(back.at(t, order) - theirs).max() < 1e-9 * max(1.0, np.abs(theirs).max())
+        theirs = (-1.0) ** order * run.at(run.duration - t, order)
+        assert np.abs(run.reversed().at(t, order) - theirs).max() < 1e-9 * max(1.0, np.abs(theirs).max())
+
+
+def test_a_series_is_not_turned_round():
+    with pytest.raises(ValueError, match="it has no moves"):
+        run_of(SERIES).reversed()
 
 
 def test_maps_are_those_of_the_positions(segment):
@@ -155,13 +161,12 @@ def test_a_run_is_its_segments_one_after_the_other():
     assert not run.at(outside, 1).any()
 
 
-def test_a_run_is_bounded_scaled_and_reversed_as_a_whole():
+def test_a_run_is_bounded_and_scaled_as_a_whole():
     run = a_run()
     t = np.linspace(0.0, run.duration, 20_001)
     for order in range(4):
         assert (np.abs(run.at(t, order)).max(axis=0) <= run.bounds(order) * (1.0 + 1e-9)).all()
     assert np.abs(run.scaled(0.15).at(t) - (B + 0.15 * (run.at(t) - B))).max() < 1e-12
-    assert np.abs(run.reversed().at(t) - run.at(run.duration - t)).max() < 1e-9
     assert run.excitation.measured == 2
     assert run.excitation.warm_up == 1
     assert list(run.measured_spans()) == [(run.series.start, run.series.start + 4.0)]
@@ -237,10 +242,10 @@ def test_runs_that_do_not_meet_are_not_joined():
     ("make", "told"),
     [
         (lambda: Run(JOINTS, H, ()), "has no segments"),
-        (lambda: Run(JOINTS, 0.0, (Hold(A, 1.0, name="x"),)), "sample_time is 0.0"),
+        (lambda: Run(JOINTS, 0.0, (hold(A, 1.0, name="x"),)), "sample_time is 0.0"),
         (lambda: Move(A, B, 0.0, name="x"), "a move is 0.0 s"),
-        (lambda: Hold(A, -1.0, name="x"), "a hold is -1.0 s"),
-        (lambda: Hold(np.array([np.nan]), 1.0, name="x"), r"Hold.place\[0\] is nan"),
+        (lambda: hold(A, -1.0, name="x"), "a move is -1.0 s"),
+        (lambda: hold(np.array([np.nan]), 1.0, name="x"), r"Move.origin\[0\] is nan"),
         (lambda: SERIES.repeated(0), "periods are 0"),
         (lambda: SERIES.ramped(0.0, rises=True), "a ramp is 0.0 s"),
         (lambda: Table(T[::-1], Q, "lines", name="x"), "the first at 0 s"),

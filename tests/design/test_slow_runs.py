@@ -9,7 +9,6 @@ import pytest
 from excitor.design.constraints.clearance import Clearance
 from excitor.design.constraints.constraints import Margins, from_robot
 from excitor.design.constraints.joint_limits import JointLimits
-from excitor.design.motion import Hold
 from excitor.design.slow import (
     InfeasibleRun,
     StaticPlan,
@@ -177,7 +176,7 @@ def test_static_poses_are_approached_from_both_sides(runs):
     run = runs["static"]
     held = [k for k, segment in enumerate(run.segments) if segment.measured]
     assert len(held) == 16
-    assert all(isinstance(run.segments[k], Hold) for k in held)
+    assert all(run.segments[k].still for k in held)
     arrivals = np.sign([run.knots[k] - run.knots[k - 1] for k in held])
     assert (arrivals[::2] == 1.0).all()
     assert (arrivals[1::2] == -1.0).all()
@@ -193,7 +192,7 @@ def static_condition(robot, q, columns):
 
 
 def test_chosen_poses_beat_random_ones(robot, runs):
-    q = np.array([segment.place for segment in runs["static"].segments if segment.measured])[::2]
+    q = np.array([segment.goal for segment in runs["static"].segments if segment.measured])[::2]
     rng = np.random.default_rng(0)
     low, high = np.maximum(robot.limits.position.T, [[-np.pi], [-np.inf]])
     columns = static_columns(robot, rng.uniform(low, high, size=(200, 6)))

@@ -196,7 +196,6 @@ SPOILT = [
     ("measured_periods", 0),
     ("name", "../../x"),
     ("sample_time", 0.0),
-    ("moving", []),
 ]
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from excitor.design.motion import Line
+from excitor.design.motion import Move
 from excitor.design.programs.plan import Plan, StretchName
 from excitor.design.programs.target import Target, comment, fixed, in_axes, no_go_lines, to_axes
 from excitor.robots.arrays import FloatArray
@@ -105,7 +105,7 @@ def pose(axes: FloatArray) -> str:
     return "{" + ",".join(f"A{k} {fixed(float(x), 6)}" for k, x in enumerate(axes, start=1)) + "}"
 
 
-def _percentages(plan: Plan, move: Line) -> tuple[int, int]:
+def _percentages(plan: Plan, move: Move) -> tuple[int, int]:
     """Choose per cent of speed and acceleration: a move takes no less time, and bends no harder, than planned.
 
     All axes travel together: the one with the longest way for its limit sets the pace. Limits are the robot file's.

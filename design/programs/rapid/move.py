@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.design.motion import Line
+from excitor.design.motion import Move
 from excitor.design.programs.plan import (
     BACK,
     END,
@@ -134,7 +134,7 @@ def _module(plan: Plan, axes: Plan, name: str, spacing: float) -> Iterator[str]:
     yield "ENDMODULE"
 
 
-def _way(moves: Sequence[Line]) -> Iterator[str]:
+def _way(moves: Sequence[Move]) -> Iterator[str]:
     for move in moves:
         yield _move(jointtarget(move.goal), move.duration, "fine")
 

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from excitor.design.motion import Line
+from excitor.design.motion import Move
 from excitor.design.programs.plan import Plan, Stretches, StretchName, marks
 from excitor.design.programs.target import (
     CannotDrive,
@@ -120,7 +120,7 @@ def fitting_spacing(plan: Plan, stretch: StretchName) -> float:
     return min(needs)
 
 
-def _need(move: Line) -> float:
+def _need(move: Move) -> float:
     return move.blend / _PER_BLEND if move.blend > 0.0 else move.duration / _PER_MOVE
 
 

@@ -5,7 +5,7 @@ Moves are evaluated by their share of the way, the series by one sine and one co
 
 import numpy as np
 
-from excitor.design.motion import Excitation, Line, Move, Series
+from excitor.design.motion import Excitation, Move, Series
 from excitor.design.programs.plan import (
     BACK,
     END,
@@ -103,7 +103,7 @@ def _block(plan: Plan, name: str) -> list[str]:
     ]
 
 
-def _constants(plan: Plan, moves: list[Line]) -> list[str]:
+def _constants(plan: Plan, moves: list[Move]) -> list[str]:
     step, series = plan.sample_time, plan.body.series
     return [
         "VAR CONSTANT",
@@ -450,17 +450,17 @@ IF bSeries THEN
 END_IF;"""
 
 
-def all_moves(plan: Plan, catch_up: Move) -> tuple[list[Line], dict[str, tuple[int, int]]]:
+def all_moves(plan: Plan, catch_up: Move) -> tuple[list[Move], dict[str, tuple[int, int]]]:
     """List the moves of a program, and the first and last of each segment; a move to home comes first."""
     body = plan.body.repeats()[0] if plan.body.series is None else ()
-    parts: tuple[tuple[Line, ...], ...] = ((catch_up,), plan.out.moves, body, plan.back.moves)
+    parts: tuple[tuple[Move, ...], ...] = ((catch_up,), plan.out.moves, body, plan.back.moves)
     moves = [move for part in parts for move in part]
     edges = np.cumsum([0, *map(len, parts)])
     names = ("home", "out", "main", "back")
     return moves, {name: (int(edges[k]) + 1, int(edges[k + 1])) for k, name in enumerate(names)}
 
 
-def move_constants(moves: list[Line], step: float, measured: bool) -> list[str]:
+def move_constants(moves: list[Move], step: float, measured: bool) -> list[str]:
     """Declare the moves' goals, steps and blends."""
     return [
         *reals("aTo 2", np.array([move.goal for move in moves]), "where each move leads"),

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from excitor.design.motion import Excitation, Line, Series
+from excitor.design.motion import Excitation, Move, Series
 from excitor.design.programs.plan import (
     BACK,
     END,
@@ -220,7 +220,7 @@ def _blends(axes: Plan) -> bool:
     return any(move.blend > 0.0 for move in (*axes.out.moves, *_round(axes)[0]))
 
 
-def _round(axes: Plan) -> tuple[tuple[Line, ...], int]:
+def _round(axes: Plan) -> tuple[tuple[Move, ...], int]:
     """Return the moves of one round, and their number of rounds; none of a series."""
     return axes.body.repeats() if axes.body.series is None else ((), 1)
 
@@ -327,7 +327,7 @@ def _phases(axes: Plan) -> list[str]:
     ]
 
 
-def _move(axes: Plan, move: Line) -> str:
+def _move(axes: Plan, move: Move) -> str:
     blend = f", {_real(move.blend)}" if _blends(axes) else ""
     to = "ex_h" if np.array_equal(move.goal, axes.home) else _list(move.goal)
     return f"ex_move({to}, {_real(move.duration)}{blend})"

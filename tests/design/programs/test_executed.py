@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from excitor.design.constraints.constraints import Constraints
-from excitor.design.programs.interpolate import alike, executed, looked_at, part_of, spacing_for
+from excitor.design.programs.interpolate import alike, evaluate, executed, looked_at, part_of, spacing_for
 from excitor.design.programs.plan import Stretches
 from excitor.design.programs.target import Execution, Stretch, Target, rounded, table_times, to_axes
 from excitor.robots.base import base_parameters
@@ -272,7 +272,7 @@ def test_between_commands_the_motion_goes_on(plan):
     wrong = bumped(plan, main, 20.0)
     course = part_of(plan, SERVO, wrong).courses[0]
     middle = 0.5 * (main.t[1:] + main.t[:-1])
-    off = [course.at(t) - plan.body.at(t) for t in (main.t, middle)]
+    off = [evaluate(course, t) - plan.body.at(t) for t in (main.t, middle)]
     np.testing.assert_allclose(off[1], 0.5 * (off[0][1:] + off[0][:-1]), atol=1e-12)
     np.testing.assert_allclose(off[0], wrong.axes - main.axes, atol=1e-12)
 
@@ -325,7 +325,7 @@ def test_corners_alone_are_lines_from_rest_to_rest(plan_of):
         course = part_of(plan, BLEND, made[-1]).courses[0]
         at = np.linspace(0.0, plan.stretch(name).duration, 501)
         for order in range(3):
-            np.testing.assert_allclose(course.at(at, order), plan.stretch(name).at(at, order), atol=1e-9)
+            np.testing.assert_allclose(evaluate(course, at, order), plan.stretch(name).at(at, order), atol=1e-9)
     found = executed(plan, BLEND, Execution(tuple(made)), constraints=None, score=None)
     assert found.max_position_error < 1e-9
     assert found.assumed.startswith("out, main, back: straight lines")

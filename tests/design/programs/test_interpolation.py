@@ -5,17 +5,12 @@ import pytest
 
 from excitor.design.programs.interpolate import (
     SHARES,
-    STRETCH,
     blended,
-    catmull_rom,
-    cubic,
-    lines,
+    evaluate,
+    followed,
+    joined,
     plausible_blends,
     plausible_splines,
-    quintic,
-    quintic_spline,
-    slowed,
-    spline,
 )
 
 PERIOD = 20.0
@@ -31,7 +26,8 @@ def signal(t, order=0):
 
 def courses_through(t, q, dq, ddq):
     return [
-        quintic(t, q, dq, ddq), cubic(t, q, dq), spline(t, q), quintic_spline(t, q), catmull_rom(t, q), lines(t, q),
+        joined(t, q, "quintic", dq, ddq), joined(t, q, "cubic", dq), joined(t, q, "cubic spline"),
+        joined(t, q, "quintic spline"), joined(t, q, "catmull-rom"), joined(t, q, "lines"),
         *(blended(t, q, share, smooth=smooth) for share in SHARES for smooth in (False, True)),
     ]  # fmt: skip
 
@@ -62,21 +58,21 @@ def test_the_table_of_the_fact_sheet_is_reproduced(spacing, linear, cubic_errors
     q, dq, ddq = (signal(t, order) for order in range(3))
 
     def errors(course):
-        return [np.abs(course.at(at, m) - signal(at, m)).max() / np.abs(signal(at, m)).max() for m in (0, 2)]
+        return [np.abs(evaluate(course, at, m) - signal(at, m)).max() / np.abs(signal(at, m)).max() for m in (0, 2)]
 
     factor = 2.0  # the fact sheet does not tell the phases of its harmonics
-    assert linear / factor < errors(lines(t, q))[0] < linear * factor
-    for course in (cubic(t, q, dq), spline(t, q)):
+    assert linear / factor < errors(joined(t, q, "lines"))[0] < linear * factor
+    for course in (joined(t, q, "cubic", dq), joined(t, q, "cubic spline")):
         for found, printed in zip(errors(course), cubic_errors, strict=True):
             assert printed / factor < found < printed * factor
-    for found, printed in zip(errors(quintic(t, q, dq, ddq)), quintic_errors, strict=True):
+    for found, printed in zip(errors(joined(t, q, "quintic", dq, ddq)), quintic_errors, strict=True):
         assert printed / 3.0 < found < printed * 3.0  # the last is rounding
 
 
 def test_points_are_passed_but_by_blends(resting):
     t, q, dq, ddq = resting
     for course in courses_through(t, q, dq, ddq):
-        off = np.abs(course.at(t) - q).max()
+        off = np.abs(evaluate(course, t) - q).max()
         assert (off > 1e-4) if "blends" in course.name else (off < 1e-12)
 
 
@@ -86,10 +82,13 @@ def test_derivatives_agree_with_finite_differences(resting):
     at = np.random.default_rng(2).uniform(t[0], t[-1], 300)
     for course in courses_through(t, q, dq, ddq):
         for order in (1, 2, 3):
-            values = course.at(at, order)
-            slope = (course.at(at + step, order - 1) - course.at(at - step, order - 1)) / (2.0 * step)
+            values = evaluate(course, at, order)
+            slope = (evaluate(course, at + step, order - 1) - evaluate(course, at - step, order - 1)) / (2.0 * step)
             peak = max(1.0, np.abs(values).max())
-            smooth = np.abs(course.at(at + step, order) - course.at(at - step, order)).max(axis=1) < 1e-3 * peak
+            smooth = (
+                np.abs(evaluate(course, at + step, order) - evaluate(course, at - step, order)).max(axis=1)
+                < 1e-3 * peak
+            )
             assert smooth.mean() > 0.98  # the others have two pieces within the step
             np.testing.assert_allclose(values[smooth], slope[smooth], atol=1e-3 * peak)
 
@@ -98,24 +97,30 @@ def test_courses_rest_before_and_after(resting):
     t, q, dq, ddq = resting
     outside = np.array([t[0] - 1.0, t[-1] + 1.0])
     for course in courses_through(t, q, dq, ddq):
-        np.testing.assert_allclose(course.at(outside), q[[0, -1]], atol=1e-12)
+        np.testing.assert_allclose(evaluate(course, outside), q[[0, -1]], atol=1e-12)
         for order in (1, 2, 3):
-            np.testing.assert_array_equal(course.at(outside, order), 0.0)
+            np.testing.assert_array_equal(evaluate(course, outside, order), 0.0)
     ends = t[[0, -1]]
-    for course in (spline(t, q), quintic_spline(t, q), catmull_rom(t, q), quintic(t, q, dq, ddq)):
-        np.testing.assert_allclose(course.at(ends, 1), 0.0, atol=1e-12)
-    np.testing.assert_allclose(quintic_spline(t, q).at(ends, 2), 0.0, atol=1e-10)
+    for course in (
+        joined(t, q, "cubic spline"),
+        joined(t, q, "quintic spline"),
+        joined(t, q, "catmull-rom"),
+        joined(t, q, "quintic", dq, ddq),
+    ):
+        np.testing.assert_allclose(evaluate(course, ends, 1), 0.0, atol=1e-12)
+    np.testing.assert_allclose(evaluate(joined(t, q, "quintic spline"), ends, 2), 0.0, atol=1e-10)
 
 
 def test_each_reproduces_its_own_polynomials():
     t = np.array([0.0, 0.3, 0.5, 1.1, 1.4])
     at = np.linspace(0.0, 1.4, 57)
-    for degree, join in ((5, quintic), (3, lambda t, q, dq, ddq: cubic(t, q, dq)), (1, lambda t, q, *_: lines(t, q))):
+    for degree, name in ((5, "quintic"), (3, "cubic"), (1, "lines")):
         p = np.polynomial.Polynomial(np.random.default_rng(3).normal(size=degree + 1))
         values = [(p.deriv(m) if m else p)(t)[:, None] for m in range(3)]
+        course = joined(t, values[0], name, *values[1 : 1 + degree // 2])
         for order in range(3):
             wanted = (p.deriv(order) if order else p)(at)
-            np.testing.assert_allclose(join(t, *values).at(at, order)[:, 0], wanted, atol=1e-11)
+            np.testing.assert_allclose(evaluate(course, at, order)[:, 0], wanted, atol=1e-11)
 
 
 @pytest.mark.parametrize("smooth", [False, True])
@@ -128,38 +133,32 @@ def test_blends_leave_their_lines_smoothly(share, smooth):
     for k in range(4):
         edges = t[k] + half[k] * np.array([-1.0, 1.0])
         for side in (-1e-9, 1e-9):
-            np.testing.assert_allclose(course.at(edges + side, 1)[:, 0], rates[k : k + 2], atol=1e-6)
+            np.testing.assert_allclose(evaluate(course, edges + side, 1)[:, 0], rates[k : k + 2], atol=1e-6)
             line = q[k, 0] + rates[k : k + 2] * half[k] * np.array([-1.0, 1.0])
-            np.testing.assert_allclose(course.at(edges + side)[:, 0], line, atol=1e-8)
+            np.testing.assert_allclose(evaluate(course, edges + side)[:, 0], line, atol=1e-8)
     cut = (rates[2] - rates[1]) * half[1]
     if smooth:
-        np.testing.assert_allclose(course.at(t[1:2], 2)[0, 0], 2.1875 * cut / half[1] / (2 * half[1]))
+        np.testing.assert_allclose(evaluate(course, t[1:2], 2)[0, 0], 2.1875 * cut / half[1] / (2 * half[1]))
     else:
-        np.testing.assert_allclose(course.at(t[1:2])[0, 0], 1.0 + cut / 4.0)
-        np.testing.assert_allclose(course.at(t[1:2], 2)[0, 0], cut / half[1] / (2 * half[1]))
-
-
-def test_taking_longer_changes_rates_alone(resting):
-    t, q, *_ = resting
-    course, at = blended(t, q, 0.5), np.linspace(0.0, t[-1], 301)
-    slow = slowed(course)
-    for order in range(4):
-        np.testing.assert_allclose(slow.at(at, order), course.at(at, order) / STRETCH**order)
-    np.testing.assert_allclose(slow.mean_acceleration(at), course.mean_acceleration(at) / STRETCH**2)
-    assert "10% slower" in slow.name
+        np.testing.assert_allclose(evaluate(course, t[1:2])[0, 0], 1.0 + cut / 4.0)
+        np.testing.assert_allclose(evaluate(course, t[1:2], 2)[0, 0], cut / half[1] / (2 * half[1]))
 
 
 def test_an_acceleration_that_jumps_is_averaged_between_points():
     t = np.arange(-200, 401) * 0.1
     at = np.linspace(0.0, PERIOD, 5001) + 0.0123
     true = signal(at, 2)
-    for course in (catmull_rom(t, signal(t)), blended(t, signal(t), 0.1), blended(t, signal(t), 0.5, smooth=True)):
-        raw = np.abs(course.at(at, 2) - true).max() / np.abs(true).max()
-        mean = np.abs(course.motion(at).ddq - true).max() / np.abs(true).max()
+    for course in (
+        joined(t, signal(t), "catmull-rom"),
+        blended(t, signal(t), 0.1),
+        blended(t, signal(t), 0.5, smooth=True),
+    ):
+        raw = np.abs(evaluate(course, at, 2) - true).max() / np.abs(true).max()
+        mean = np.abs(followed(course, at).ddq - true).max() / np.abs(true).max()
         assert raw > 0.2  # 20 points a cycle of the highest harmonic
         assert mean < 0.12  # which is the sine's own change from point to point
-    smooth = spline(t, signal(t))
-    np.testing.assert_array_equal(smooth.motion(at).ddq, smooth.at(at, 2))
+    smooth = joined(t, signal(t), "cubic spline")
+    np.testing.assert_array_equal(followed(smooth, at).ddq, evaluate(smooth, at, 2))
 
 
 def test_a_point_too_close_to_another_makes_no_peak():
@@ -168,16 +167,14 @@ def test_a_point_too_close_to_another_makes_no_peak():
     q = 1.0 - np.cos(np.pi * t / 2.0)
     t, q = np.insert(t, 21, 1.001), np.insert(q, 21, q[20])[:, None]
     course, at = blended(t, q, 0.1), np.linspace(0.0, 2.0, 20_001)
-    assert np.abs(course.at(at, 2)).max() > 1000.0
-    assert np.abs(course.motion(at).ddq).max() < 40.0  # the stop is there, but no longer than 1 ms
+    assert np.abs(evaluate(course, at, 2)).max() > 1000.0
+    assert np.abs(followed(course, at).ddq).max() < 40.0  # the stop is there, but no longer than 1 ms
     near = np.abs(at - 1.0005) < 0.0005
-    assert np.abs(course.motion(at[near]).ddq).max() < 3.0  # π² / 4 is the peak
+    assert np.abs(followed(course, at[near]).ddq).max() < 3.0  # π² / 4 is the peak
 
 
 def test_plausible_courses_bracket_the_truth(resting):
     t, q, *_ = resting
     assert [course.jumps for course in plausible_splines(t, q)] == [False, False, True]
     blends = plausible_blends(t, q)
-    assert len(blends) == 12
-    assert sorted({course.slowed for course in blends}) == [1.0, STRETCH]
-    assert len({course.name for course in blends}) == 12
+    assert len({course.name for course in blends}) == len(blends) == 6
