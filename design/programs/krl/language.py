@@ -148,6 +148,7 @@ def _sentence(error: Exception) -> str:
     return "expressions nest too deep" if isinstance(error, RecursionError) else str(error)
 
 
+_CODE = re.compile(r"""(?:[^";]|"[^"]*(?:"|$))*""")
 _FIRST = re.compile(r"\s*([A-Za-z_$][\w$]*)")
 TYPES = {"INT", "REAL", "BOOL", "CHAR", "AXIS", "E6AXIS", "POS", "E6POS", "FRAME"}
 ENDS = {
@@ -172,13 +173,7 @@ _NUMBER = re.compile(r"\s*=\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*")
 
 def uncommented(line: str) -> str:
     """Remove a comment; a semicolon in a string begins none."""
-    quoted = False
-    for k, letter in enumerate(line):
-        if letter == '"':
-            quoted = not quoted
-        elif letter == ";" and not quoted:
-            return line[:k].strip()
-    return line.strip()
+    return _CODE.match(line)[0].strip()  # type: ignore[index]  # it always matches
 
 
 def first_word(text: str) -> str:

@@ -28,7 +28,7 @@ from excitor.design.programs.rapid.parse import (
     initial,
     tokens,
 )
-from excitor.design.programs.runtime import ORDER, Fault, Guard, Level, Operators, Passes, Reader, Token, single
+from excitor.design.programs.runtime import LOGIC, ORDER, Fault, Guard, Level, Operators, Passes, Reader, Token, single
 from excitor.design.programs.target import ProgramError
 
 MOST_IDLE = 200_000  # passes of loops in which no time goes by
@@ -44,11 +44,6 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {"=": operator.eq, "<>": opera
 _JOIN: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
 }  # fmt: skip
-_LOGIC: dict[str, Callable[[Evaluate, Evaluate], Evaluate]] = {
-    "AND": lambda a, b: lambda frame: a(frame) and b(frame),
-    "OR": lambda a, b: lambda frame: a(frame) or b(frame),
-    "XOR": lambda a, b: lambda frame: a(frame) != b(frame),
-}
 
 
 _UNKNOWN = Type("")
@@ -633,8 +628,8 @@ class _Text(Reader):
             if kind not in (NUM, DNUM):
                 raise Fault(f"- before {kind}", line)
             return Expression(line, kind, lambda frame: -number(frame))
-        if key in _LOGIC:
-            return Expression(line, BOOL, _LOGIC[key](self.of(BOOL, left), self.of(BOOL, right)))
+        if key in ("AND", "OR", "XOR"):
+            return Expression(line, BOOL, LOGIC[key.lower()](self.of(BOOL, left), self.of(BOOL, right)))
         # Both sides are of one type; a literal becomes a dnum beside one.
         kind = self.typed(right if left.literal is not None and right.literal is None else left).type
         a, b = self.of(kind, left), self.of(kind, right)
