@@ -17,6 +17,11 @@ Run = Callable[[Any], Any]  # of a frame
 ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
 }  # fmt: skip
+LOGIC: dict[str, Callable[[Run, Run], Run]] = {  # of True and False; the right side only where it matters
+    "and": lambda a, b: lambda frame: a(frame) and b(frame),
+    "or": lambda a, b: lambda frame: a(frame) or b(frame),
+    "xor": lambda a, b: lambda frame: a(frame) != b(frame),
+}
 _SINGLE = struct.Struct("<f")
 BREAK, CONTINUE, RETURN = "break", "continue", "return"  # how a block is left
 

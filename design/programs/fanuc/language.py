@@ -1,15 +1,18 @@
 """FANUC TP programs as ASCII: text -> statements, positions and labels, checked.
 
-`Runner` executes a TP program, line by line, on a `Controller`; registers are float32.
+What a line computes becomes closures on the `Runner`, which executes a program, line by line, on a `Controller`;
+registers are float32.
 """
 
+import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
+from excitor.design.programs.runtime import ORDER, Fault, Level, Operators, Reader, Run, Token, scan
 from excitor.design.programs.target import ProgramError
 from excitor.robots.arrays import FloatArray
 
@@ -68,6 +71,7 @@ class Statement:
     line: int  # of the file
     parts: Mapping[str, str]
     text: str
+    values: Mapping[str, Run]  # of the parts that are computed, in a Runner
 
 
 @dataclass(slots=True)
@@ -78,7 +82,7 @@ class Program:
     file: str
     statements: list[Statement]
     positions: dict[int, FloatArray]
-    labels: dict[int, int] = field(default_factory=dict)  # label -> index of its statement
+    targets: dict[int, int] = field(default_factory=dict)  # index of a JMP, IF, ELSE or FOR -> where it leads
 
     def error(self, statement: Statement, sentence: str) -> ProgramError:
         """Build the error of a statement."""
@@ -121,7 +125,12 @@ def _statement(text: str, line: int, file: str) -> Statement | None:
     for kind, pattern in _PATTERNS.items():
         match = pattern.fullmatch(body)
         if match:
-            return Statement(kind, line, {k: v for k, v in match.groupdict().items() if v is not None}, body)
+            parts = {k: v for k, v in match.groupdict().items() if v is not None}
+            try:
+                values = {k: _Words(parts[k]).expression() for k in _COMPUTED if k in parts}
+            except Fault as fault:
+                raise ProgramError(file, line, f"{fault.sentence}: {body!r}") from None
+            return Statement(kind, line, parts, body, values)
     raise ProgramError(file, line, f"unknown instruction: {body!r}")
 
 
@@ -144,16 +153,15 @@ def _positions(text: str, first: int, file: str) -> dict[int, FloatArray]:
 def _check(program: Program) -> None:
     if len(program.statements) > MOST_LINES:
         raise ProgramError(program.file, None, f"the program has {len(program.statements)} lines")
+    labels: dict[int, int] = {}
     for k, statement in enumerate(program.statements):
-        if statement.kind == "label":
-            label = int(statement.parts["label"])
-            if label in program.labels:
-                raise program.error(statement, "the label is there twice")
-            program.labels[label] = k
-    for statement in program.statements:
-        label_text = statement.parts.get("label")
-        if label_text and int(label_text) not in program.labels:
-            raise program.error(statement, "there is no such label")
+        if statement.kind == "label" and labels.setdefault(int(statement.parts["label"]), k) != k:
+            raise program.error(statement, "the label is there twice")
+    for k, statement in enumerate(program.statements):
+        if "label" in statement.parts:
+            if int(statement.parts["label"]) not in labels:
+                raise program.error(statement, "there is no such label")
+            program.targets[k] = labels[int(statement.parts["label"])]
         to = statement.parts.get("to", "")
         if to.startswith("P[") and number_in(to) not in program.positions:
             raise program.error(statement, "there is no such position")
@@ -165,18 +173,19 @@ def _check(program: Program) -> None:
 
 
 def _check_blocks(program: Program) -> None:
-    opened: list[Statement] = []
-    pairs = {"endif": "if", "endfor": "for", "else": "if"}
-    for statement in program.statements:
-        if statement.kind in ("if", "for"):
-            opened.append(statement)
+    opened: list[int] = []
+    pairs = {"endif": ("if", "else"), "endfor": ("for",), "else": ("if",)}
+    for k, statement in enumerate(program.statements):
         if statement.kind in pairs:
-            if not opened or opened[-1].kind != pairs[statement.kind]:
-                raise program.error(statement, f"there is no {pairs[statement.kind].upper()} for it")
-            if statement.kind != "else":
-                opened.pop()
+            wanted = pairs[statement.kind]
+            if not opened or program.statements[opened[-1]].kind not in wanted:
+                raise program.error(statement, f"there is no {wanted[0].upper()} for it")
+            program.targets[opened.pop()] = k + 1
+        if statement.kind in ("if", "for", "else"):
+            opened.append(k)
     if opened:
-        raise program.error(opened[-1], f"there is no END{opened[-1].kind.upper()} for it")
+        last = program.statements[opened[-1]]
+        raise program.error(last, f"there is no END{'FOR' if last.kind == 'for' else 'IF'} for it")
 
 
 def number_in(text: str) -> int:
@@ -187,10 +196,60 @@ def number_in(text: str) -> int:
 
 
 _ENDLESS = 100_000  # lines in a row without a motion or a wait
-_TERM = re.compile(
-    r"(PR\[\d+[^\]]*\]|[A-Z]+\[[^\[\]]*(?:\[[^\]]*\])?[^\[\]]*\]|\$[\w.$\[\]]+|[\d.]+|ON|OFF|MOD|DIV|[-+*/()])\s*"
+_COMPUTED = ("tests", "terms", "first", "last", "counter")
+_WORD = re.compile(
+    r"(?P<blank>\s+)|(?P<datum>PR\[\d+[^\]]*\]|[A-Z]+\[[^\[\]]*(?:\[[^\]]*\])?[^\[\]]*\]|\$[\w.$\[\]]+)"
+    r"|(?P<number>[\d.]+)|(?P<sign>ON|OFF|MOD|DIV|AND|OR|<>|<=|>=|[-+*/()=<>])"
 )
 _COMMENT = re.compile(r"\[\d+:([^\],]*)")
+
+
+_JOIN: dict[str, Callable[[Any, Any], Any]] = {
+    "OR": max, "AND": min, "=": operator.eq, "<>": operator.ne, **ORDER, "+": operator.add, "-": operator.sub,
+    "*": operator.mul, "/": operator.truediv, "MOD": operator.mod, "DIV": operator.floordiv,
+}  # fmt: skip
+
+
+def _real(value: float) -> float:
+    return float(np.float32(value))
+
+
+class _Words(Reader):
+    """Reads what a line computes to a function of a Runner."""
+
+    operators = Operators(
+        Level(("OR", "AND")), Level(("=", "<>", "<", ">", "<=", ">=")), Level(("+", "-")),
+        Level(("*", "/", "MOD", "DIV")), Level(prefix=("-",)),
+    )  # fmt: skip
+
+    def __init__(self, text: str) -> None:
+        found = scan(_WORD, text, 0, lambda rest: f"{rest[:20]!r} is no value")
+        super().__init__([Token(kind, part, 0, part if kind == "sign" else "") for kind, part, _ in found])
+        self.tokens.append(Token("end", "the end", 0, ""))
+        if {"AND", "OR"} <= {token.key for token in self.tokens}:
+            raise Fault("AND and OR do not mix")
+
+    def missing(self, *keys: str) -> str:
+        return f"found {self.next.text}, expected {keys[0]}"
+
+    def operand(self) -> Run:
+        token = self.take()
+        if token.key == "(":
+            inner: Run = self.expression()
+            self.expect(")")
+            return inner
+        if token.kind == "datum":
+            return lambda runner: runner.value(token.text)
+        if token.key not in ("ON", "OFF") and token.kind != "number":
+            raise Fault(f"found {token.text}, expected a value")
+        value = _real(float(token.text) if token.kind == "number" else token.key == "ON")
+        return lambda runner: value
+
+    def joined(self, sign: Token, left: Run | None, right: Run) -> Run:
+        if left is None:
+            return lambda runner: -right(runner)
+        join = _JOIN[sign.key]
+        return lambda runner: _real(join(left(runner), right(runner)))
 
 
 class Controller(Protocol):
@@ -232,16 +291,20 @@ class Runner:
         self.values: dict[str, float] = {}
         self.registers: dict[int, FloatArray] = {}
         self.next = 0
-        self.loops: list[tuple[int, str, float, int]] = []  # of FOR: its line, counter, last value, direction
-        self.acts: dict[str, Callable[[Statement], None]] = {
-            "joint": self._move, "jump": self._jump, "branch": self._branch, "if": self._if, "else": self._else,
-            "for": self._for, "endfor": self._endfor, "here": self._here, "set": self._set, "await": self._await,
+        self.loops: list[tuple[int, Statement, float, int]] = []  # of FOR: where, it, last value, way
+        self.acts: dict[str, Callable[[Statement], Any]] = {
+            "joint": self._move, "jump": self._jump, "else": self._jump,
+            "branch": lambda x: x.values["tests"](self) and self._jump(x),
+            "if": lambda x: x.values["tests"](self) or self._jump(x),
+            "for": self._for, "endfor": self._endfor, "here": self._here,
+            "set": lambda x: self._store(x.parts["place"], x.values["terms"](self)),
+            "await": lambda x: x.values["tests"](self) or _fail("this condition never becomes true"),
             "wait": lambda x: controller.wait(float(x.parts["seconds"])),
             "pause": lambda x: controller.pause(),
             "message": lambda x: controller.message(x.parts["text"]),
             "stream": lambda x: controller.stream(x.parts["which"]),
             "remark": lambda x: controller.remark(x.text),
-            "override": lambda x: self._fail(x, "a program must not change the override"),
+            "override": lambda x: _fail("a program must not change the override"),
         }  # fmt: skip
 
     def run(self) -> bool:
@@ -253,155 +316,78 @@ class Runner:
             if statement.kind in ("end", "abort", "alarm"):
                 return statement.kind == "end"
             idle = 0 if statement.kind in ("joint", "wait") else idle + 1
-            if idle > _ENDLESS:
-                raise self.program.error(statement, "the program does not end")
-            act = self.acts.get(statement.kind)
-            if act:
-                try:
-                    act(statement)
-                except ValueError as error:
-                    raise self.program.error(statement, str(error)) from None
+            try:
+                if idle > _ENDLESS:
+                    _fail("the program does not end")
+                if statement.kind in self.acts:
+                    self.acts[statement.kind](statement)
+            except ZeroDivisionError:
+                raise self.program.error(statement, "division by zero") from None
+            except ValueError as error:
+                raise self.program.error(statement, str(error)) from None
         return True
-
-    def _fail(self, statement: Statement, sentence: str) -> None:
-        raise self.program.error(statement, sentence)
 
     def _move(self, statement: Statement) -> None:
         to, parts = statement.parts["to"], statement.parts
         speed = float(parts["speed"])
         if parts["unit"] == "%" and not 0.0 < speed <= 100.0:
-            self._fail(statement, "speeds are 1 to 100 %")
+            _fail("speeds are 1 to 100 %")
         if to.startswith("PR") and number_in(to) not in self.registers:
-            self._fail(statement, "the position register was never set")
+            _fail("the position register was never set")
         pose = self.registers[number_in(to)] if to.startswith("PR") else self.program.positions[number_in(to)]
         self.controller.move(pose, speed, parts["unit"], parts["end"] in ("FINE", "CNT0"))
 
-    def _jump(self, statement: Statement) -> None:
-        self.next = self.program.labels[int(statement.parts["label"])]
-
-    def _branch(self, statement: Statement) -> None:
-        if self._test(statement):
-            self._jump(statement)
-
-    def _if(self, statement: Statement) -> None:
-        if not self._test(statement):
-            self._skip(("else", "endif"))
-
-    def _else(self, statement: Statement) -> None:
-        self._skip(("endif",))
-
-    def _skip(self, closers: tuple[str, ...]) -> None:
-        """Continue after the end of the current block."""
-        depth = 0
-        while True:
-            kind = self.program.statements[self.next].kind
-            self.next += 1
-            if depth == 0 and kind in closers:
-                return
-            depth += (kind in ("if", "for")) - (kind in ("endif", "endfor"))
+    def _jump(self, statement: Statement) -> Any:
+        self.next = self.program.targets[self.next - 1]
 
     def _for(self, statement: Statement) -> None:
-        parts = statement.parts
-        way = 1 if parts["way"] == "TO" else -1
-        first, last = self._value(parts["first"], statement), self._value(parts["last"], statement)
+        way = 1 if statement.parts["way"] == "TO" else -1
+        first, last = statement.values["first"](self), statement.values["last"](self)
         if way * (last - first) < 0.0:
-            self._skip(("endfor",))
+            self._jump(statement)
             return
-        self._store(parts["counter"], first)
-        self.loops.append((self.next, parts["counter"], last, way))
+        self._store(statement.parts["counter"], first)
+        self.loops.append((self.next, statement, last, way))
 
     def _endfor(self, statement: Statement) -> None:
         if not self.loops:
-            self._fail(statement, "the loop was entered from its side")
-        line, counter, last, way = self.loops[-1]
-        value = self._value(counter, statement) + way
+            _fail("the loop was entered from its side")
+        line, begun, last, way = self.loops[-1]
+        value = begun.values["counter"](self) + way
         if way * (last - value) < 0.0:
             self.loops.pop()
             return
-        self._store(counter, value)
+        self._store(begun.parts["counter"], value)
         self.next = line
 
     def _here(self, statement: Statement) -> None:
         if statement.parts["form"] != "JPOS":
-            self._fail(statement, "only joint positions are followed")
+            _fail("only joint positions are followed")
         self.registers[int(statement.parts["register"])] = self.controller.here()
-
-    def _await(self, statement: Statement) -> None:
-        if not self._test(statement):
-            self._fail(statement, "this condition never becomes true")
-
-    def _set(self, statement: Statement) -> None:
-        self._store(statement.parts["place"], self._sum(statement))
 
     def _store(self, place: str, value: float) -> None:
         comment = _COMMENT.search(place)
         name = _plain(place)
-        self.values[name] = float(np.float32(value))
+        self.values[name] = _real(value)
         self.controller.write(name, comment.group(1) if comment else "", self.values[name])
 
-    def _sum(self, statement: Statement) -> float:
-        """Evaluate a sum from left to right, multiplication first, as the controller does."""
-        terms = _TERM.findall(statement.parts["terms"])
-        values: list[float] = []
-        ops: list[str] = []
-        sign = 1.0
-        for term in terms:
-            if term in "()":
-                continue
-            if term in ("+", "-", "*", "/", "MOD", "DIV"):
-                if term == "-" and len(values) == len(ops):
-                    sign = -sign
-                else:
-                    ops.append(term)
-                continue
-            value, sign = sign * self._value(term, statement), 1.0
-            if ops and ops[-1] not in "+-" and len(values) == len(ops):
-                values[-1] = self._product(ops.pop(), values[-1], value, statement)
-            else:
-                values.append(value)
-        total = values[0]
-        for op, value in zip(ops, values[1:], strict=True):
-            total = float(np.float32(total + value if op == "+" else total - value))
-        return total
-
-    def _product(self, op: str, a: float, b: float, statement: Statement) -> float:
-        if op != "*" and b == 0.0:
-            self._fail(statement, "division by zero")
-        made = {"*": lambda: a * b, "/": lambda: a / b, "MOD": lambda: a % b, "DIV": lambda: float(a // b)}[op]()
-        return float(np.float32(made))
-
-    def _test(self, statement: Statement) -> bool:
-        """Evaluate comparisons joined by AND, or by OR: a line may not mix them."""
-        pieces = re.split(r"\s+(AND|OR)\s+", statement.parts["tests"])
-        if len(set(pieces[1::2])) > 1:
-            self._fail(statement, "AND and OR do not mix")
-        results = [self._compare(piece, statement) for piece in pieces[::2]]
-        return any(results) if "OR" in pieces[1::2] else all(results)
-
-    def _compare(self, text: str, statement: Statement) -> bool:
-        left, op, right = re.split(r"(<>|<=|>=|=|<|>)", text, maxsplit=1)
-        a, b = (float(np.float32(self._value(x.strip(), statement))) for x in (left, right))
-        return {"=": a == b, "<>": a != b, "<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b}[op]
-
-    def _value(self, text: str, statement: Statement) -> float:
-        text = text.strip().removeprefix("(").removesuffix(")")
-        if text in ("ON", "OFF"):
-            return float(text == "ON")
-        if re.fullmatch(r"[-\d.]+", text):
-            return float(text)
+    def value(self, text: str) -> float:
+        """Return the value of a register, signal or system variable."""
         if text.startswith("PR["):
             number, axis = number_in(text), int(text.rstrip("]").split(",")[1])
             if number not in self.registers or not 1 <= axis <= 6:
-                self._fail(statement, f"{text} was never set")
+                _fail(f"{text} was never set")
             return float(self.registers[number][axis - 1])
         name = _plain(text)
         value = self.values.get(name)
         found = self.controller.read(name) if value is None else value
-        if found is None and name.startswith(("R[", "F[", "M[", "TIMER[")):
-            found = 0.0  # what nobody has set
-        if found is None:
-            raise ProgramError(self.program.file, statement.line, f"there is no {name}: {statement.text!r}")
-        return found
+        if found is None and not name.startswith(("R[", "F[", "M[", "TIMER[")):
+            _fail(f"there is no {name}")
+        return _real(found or 0.0)  # what nobody has set
+
+
+def _fail(sentence: str) -> NoReturn:
+    raise ValueError(sentence)
 
 
 def _plain(name: str) -> str:

@@ -3,7 +3,6 @@
 `J519Robot` is the FANUC controller's side of Stream Motion on a virtual clock.
 """
 
-import json
 import socket
 import struct
 from collections.abc import Callable, Mapping
@@ -12,12 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from excitor.design.programs.clients.j519_client import STEP, J519Client
-from excitor.design.programs.clients.run_motion import Run
 from excitor.design.programs.fanuc.language import Program, Runner
 from excitor.design.programs.fanuc.tp_controller import Arm, program_of
-from excitor.design.programs.loopback import socket_pair
-from excitor.design.programs.plan import Stretches
-from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, file_in
+from excitor.design.programs.streams import client_of, socket_pair, streamed
+from excitor.design.programs.target import Execution, Machine, ProgramError
 from excitor.robots.arrays import FloatArray
 
 Fault = Callable[[int], str]  # number of a status packet -> "", "lost" or "late"
@@ -28,7 +25,7 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     if machine.step != STEP:
         raise ProgramError(f"{name}.json", None, f"the stream runs at {1e3 * STEP:g} ms, not at {1e3 * machine.step:g}")
     program = program_of(files, name)
-    client = client_of(files, name)
+    client = client_of(files, name, J519Client)
     arm = _Streaming(program, machine, client)
     Runner(program, arm).run()
     if arm.begun != arm.ended:
@@ -36,16 +33,6 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     if arm.robot is None or client.state == "refused":
         return Execution((), halted=client.message or (arm.recorder.messages or [""])[-1])
     return _execution(client, arm.robot, program)
-
-
-def client_of(files: Mapping[str, str], name: str) -> J519Client:
-    """Read the run, and make the client that streams it."""
-    file = f"{name}.json"
-    text = file_in(files, file)
-    try:
-        return J519Client(Run(json.loads(text)))
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
-        raise ProgramError(file, getattr(error, "lineno", None), f"it is no run: {error}") from None
 
 
 class _Streaming(Arm):
@@ -205,22 +192,13 @@ def _execution(client: J519Client, robot: J519Robot, program: Program) -> Execut
         raise ProgramError(program.file, None, f"the client gave up: {client.message}")
     if len(client.rows) != len(robot.commands):
         raise ProgramError(program.file, None, "the client's log and the controller's packets differ in number")
-    told = np.array([command[2] for command in robot.commands])
-    labels = np.array([str(row[2]) for row in client.rows])
-    parts = np.array([int(str(row[3])) for row in client.rows])
-    stretches: list[Stretch] = []
-    marks: list[tuple[float, int]] = []
-    events: list[str] = []
-    for name in Stretches:
-        at = np.flatnonzero(labels == name)
-        if not at.size:
-            continue
-        events += ["log on", name, "log off"] if name == "main" else [name]
-        stretches.append(Stretch(name, "commands", np.arange(at.size) * STEP, told[at]))
-        if name == "main":
-            changes = np.flatnonzero(np.diff(parts[at], prepend=0))
-            marks = [(float(k * STEP), int(str(client.rows[at[k]][4]))) for k in changes]
-    return Execution(tuple(stretches), tuple(marks), tuple(events))
+    told = (command[2] for command in robot.commands)
+    steps = enumerate(zip(client.rows, told, strict=True))
+    rows = ((str(row[2]), int(str(row[3])), int(str(row[4])), k, q) for k, (row, q) in steps)
+    stretches, marks = streamed(rows, STEP)
+    names = [one.name for one in stretches]
+    events = [word for name in names for word in (("log on", name, "log off") if name == "main" else (name,))]
+    return Execution(stretches, marks, tuple(events))
 
 
 _COMMAND = struct.Struct(">IIIBBH9d256x")

@@ -5,8 +5,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from excitor.design.programs.clients.franka_client import COLUMNS, Log, Refused,
 from excitor.design.programs.clients.run_motion import Run
 from excitor.design.programs.plan import StretchName
 from excitor.design.programs.run_json import read_program
+from excitor.design.programs.streams import check_clients
 from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, file_in
 
 CLIENTS = ("franka_client.py", "run_motion.py")
@@ -26,9 +25,7 @@ _REST = 1.0  # s
 
 def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     """Run the client on the run's file and a robot that follows it."""
-    for client in CLIENTS:
-        if client in files and files[client] != _client_text(client):
-            raise ProgramError(client, None, "is not the client as it is given out; emit the programs again")
+    check_clients(files, CLIENTS)
     file = f"{name}.json"
     text = file_in(files, file)
     run = Run(read_program(file, text, longest=machine.longest))
@@ -56,11 +53,6 @@ def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     except (Stopped, RuntimeError, TypeError) as error:
         raise ProgramError(file, None, str(error)) from error
     return witness.execution(file, run)
-
-
-@cache
-def _client_text(client: str) -> str:
-    return resources.files("excitor.design.programs.clients").joinpath(client).read_text("utf-8")
 
 
 class JointPositions:

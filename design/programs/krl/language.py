@@ -1,4 +1,4 @@
-"""Interpreter of KRL modules: text -> routines, which run on a `Robot` that the caller provides.
+"""Interpreter of KRL modules: text -> routines, which run on a robot that the caller provides.
 
 A subset: declarations, IF, SWITCH, the loops, RETURN, HALT, WAIT, axis motions, spline blocks with time blocks,
 routines of the module with IN and OUT parameters. What needs the robot's geometry, or other files, is refused by name.
@@ -13,10 +13,23 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any, Protocol
+from typing import Any
 
 from excitor.design.programs import runtime
-from excitor.design.programs.runtime import BREAK, RETURN, Fault, Level, Operators, Reader, Run, Token, choice, scan
+from excitor.design.programs.runtime import (
+    BREAK,
+    RETURN,
+    Fault,
+    Guard,
+    Level,
+    Operators,
+    Passes,
+    Reader,
+    Run,
+    Token,
+    choice,
+    scan,
+)
 from excitor.design.programs.target import ProgramError
 
 PASSES = 100_000  # of loops in which no time goes by
@@ -30,14 +43,13 @@ Value = Any  # int, float (of 24 bits), bool, str, Word, or a structure: dict of
 class State:
     """A running program: its variables, and the robot that it moves."""
 
-    robot: Any  # excitor.design.programs.krl.language.Robot
+    robot: Any  # KrlRobot; raises Fault for unsupported requests
     routines: Mapping[str, Any]
-    variables: dict[str, Value] = field(default_factory=dict)
-    types: Mapping[str, str] = field(default_factory=dict)
-    line: int = 0
-    passes: int = 0  # of loops since time last went by
-    result: Value = None
+    types: Mapping[str, str]
+    passes: Passes  # of loops since time last went by
     depth: int = 0
+    variables: dict[str, Value] = field(default_factory=dict)
+    result: Value = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,34 +90,6 @@ class Argument:
     write: Callable[[Value], None] | None
 
 
-class Robot(Protocol):
-    """Robot interface that a program needs; raises Fault for unsupported requests."""
-
-    known: Mapping[str, Value]  # constants of the controller's own modules
-    routines: frozenset[str]  # names of the controller's own
-
-    def read(self, name: str) -> Value:
-        """Read a system variable."""
-
-    def write(self, path: tuple[str, ...], value: Value) -> None:
-        """Write a system variable or a member of one."""
-
-    def call(self, name: str, arguments: Sequence[Argument]) -> Value:
-        """Call a routine of the controller."""
-
-    def move(self, kind: str, target: Value, rounded: bool) -> None:
-        """Move to a pose."""
-
-    def spline(self, block: Spline) -> None:
-        """Run a spline block."""
-
-    def wait(self, seconds: float | None) -> None:
-        """Stand still for a time; None: until a condition that holds."""
-
-    def halt(self) -> None:
-        """Stop until somebody presses start."""
-
-
 @dataclass(slots=True)
 class Routine:
     """DEF or DEFFCT."""
@@ -123,7 +107,7 @@ class Routine:
             raise Fault(f"{self.name} takes {len(self.parameters)} arguments, not {len(given)}")
         if caller.depth >= DEPTH:
             raise Fault(f"calls nest deeper than {DEPTH}")
-        state = State(caller.robot, caller.routines, {}, self.types, self.line, caller.passes, None, caller.depth + 1)
+        state = State(caller.robot, caller.routines, self.types, caller.passes, caller.depth + 1)
         for (name, out), argument in zip(self.parameters, given, strict=True):
             if out and argument.write is None:
                 raise Fault(f"{name} of {self.name} is OUT and needs a variable")
@@ -134,11 +118,7 @@ class Routine:
                     raise
                 continue  # an OUT parameter may come without a value
             state.variables[name] = stored(self.types[name], value)
-        try:
-            self.body(state)
-        except Fault as fault:
-            fault.line = fault.line or state.line
-            raise
+        self.body(state)
         for (name, out), argument in zip(self.parameters, given, strict=True):
             if out and argument.write is not None and name in state.variables:
                 argument.write(state.variables[name])
@@ -158,37 +138,17 @@ class Module:
 
 def run(module: Module, robot: Any) -> None:
     """Run a module's program to its end."""
-    state = State(robot, module.routines, {}, module.main.types, module.main.line)
     if module.main.parameters:
         raise ProgramError(module.file, module.main.line, "a program takes no parameters; call it from another one")
-    try:
-        module.main.body(state)
-    except Fault as fault:
-        raise ProgramError(module.file, fault.line or state.line, fault.sentence) from None
-    except RecursionError:
-        raise ProgramError(module.file, state.line, "expressions nest too deep") from None
+    passes = Passes(PASSES, f"a loop made {PASSES} passes without waiting or moving")
+    module.main.body(State(robot, module.routines, module.main.types, passes))
 
 
-def passed(state: State) -> None:
-    """Count a pass of a loop; raise an error for an endless loop in which no time passes."""
-    state.passes += 1
-    if state.passes > PASSES:
-        raise Fault(f"a loop made {PASSES} passes without waiting or moving")
+def _sentence(error: Exception) -> str:
+    return "expressions nest too deep" if isinstance(error, RecursionError) else str(error)
 
 
-def sequence(made: list[tuple[int, Run]]) -> Run:
-    """Run statements one after the other, each with its line."""
-
-    def run(state: State) -> Any:
-        for line, statement in made:
-            state.line = line
-            if left := statement(state):
-                return left
-        return None
-
-    return run
-
-
+_CODE = re.compile(r"""(?:[^";]|"[^"]*(?:"|$))*""")
 _FIRST = re.compile(r"\s*([A-Za-z_$][\w$]*)")
 TYPES = {"INT", "REAL", "BOOL", "CHAR", "AXIS", "E6AXIS", "POS", "E6POS", "FRAME"}
 ENDS = {
@@ -213,13 +173,7 @@ _NUMBER = re.compile(r"\s*=\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*")
 
 def uncommented(line: str) -> str:
     """Remove a comment; a semicolon in a string begins none."""
-    quoted = False
-    for k, letter in enumerate(line):
-        if letter == '"':
-            quoted = not quoted
-        elif letter == ";" and not quoted:
-            return line[:k].strip()
-    return line.strip()
+    return _CODE.match(line)[0].strip()  # type: ignore[index]  # it always matches
 
 
 def first_word(text: str) -> str:
@@ -547,7 +501,8 @@ class _Lines:
     """Reads a module's lines from the first to the last."""
 
     def __init__(self, text: str, file: str, known: Mapping[str, Value], calls: frozenset[str]) -> None:
-        self.file, self.known, self.calls = file, known, calls
+        self.known, self.calls = known, calls
+        self.guard = Guard(file, (Fault, RecursionError), _sentence)
         lines = ((k, uncommented(line)) for k, line in enumerate(text.split("\n"), start=1))
         self.lines = [(k, line) for k, line in lines if line and not line.startswith("&")]
         self.at = 0
@@ -612,12 +567,12 @@ class _Lines:
 
     def block(self, *ends: str, begun: str, line: int) -> tuple[Run, str]:
         """Read statements up to one of the ends; return them, and the line that ends them."""
-        made: list[tuple[int, Run]] = []
+        made: list[tuple[int | None, Run]] = []
         while self.at < len(self.lines):
             text = self.next()
             word = first_word(text)
             if word in ends:
-                return sequence(made), text
+                return self.guard.sequence(made), text
             if word in ENDS or word in ("DEF", "DEFFCT"):
                 raise Fault(f"{word} stands where {' or '.join(ends)} of {begun} in line {line} is expected")
             number = self.number
@@ -684,7 +639,7 @@ class _Lines:
             raise Fault("FOR counts an INT: FOR I=1 TO 10 STEP 2")
         name, first, last = head[1].upper(), self.expression(head[2]), self.expression(head[3])
         step = self.expression(head[4] or "1")
-        body, _ = self.cycle("ENDFOR", "FOR", begun)
+        body, turn, _ = self.cycle("ENDFOR", "FOR", begun)
 
         def bounds(state: State) -> tuple[int, int, int]:
             k, end, by = integer(first(state)), integer(last(state)), integer(step(state))
@@ -695,33 +650,33 @@ class _Lines:
         def store(state: State, k: int) -> None:
             state.variables[name] = stored("INT", k)
 
-        return runtime.count(bounds, store, body, passed, lambda state: state.variables[name])
+        return runtime.count(bounds, store, body, turn, lambda state: state.variables[name])
 
     def whilst(self, rest: str) -> Run:
         """WHILE ... ENDWHILE."""
         begun, condition = self.number, self.expression(rest)
-        body, _ = self.cycle("ENDWHILE", "WHILE", begun)
-        return runtime.loop(lambda state: truth(condition(state)), body, passed)
+        body, turn, _ = self.cycle("ENDWHILE", "WHILE", begun)
+        return runtime.loop(lambda state: truth(condition(state)), body, turn)
 
     def loop(self, rest: str) -> Run:
         """LOOP ... ENDLOOP."""
         if rest:
             raise Fault(f"{rest[:30]!r} is too much")
-        body, _ = self.cycle("ENDLOOP", "LOOP", self.number)
-        return runtime.loop(lambda state: True, body, passed)
+        body, turn, _ = self.cycle("ENDLOOP", "LOOP", self.number)
+        return runtime.loop(lambda state: True, body, turn)
 
     def repeat(self, rest: str) -> Run:
         """REPEAT ... UNTIL."""
-        body, text = self.cycle("UNTIL", "REPEAT", self.number)
+        body, turn, text = self.cycle("UNTIL", "REPEAT", self.number)
         condition = self.expression(text[5:])
-        return runtime.loop(lambda state: not truth(condition(state)), body, passed, first=False)
+        return runtime.loop(lambda state: not truth(condition(state)), body, turn, first=False)
 
-    def cycle(self, end: str, begun: str, line: int) -> tuple[Run, str]:
-        """Read a loop's statements."""
+    def cycle(self, end: str, begun: str, line: int) -> tuple[Run, Run, str]:
+        """Read a loop's statements; return them, what counts their passes, and the line that ends them."""
         self.loops += 1
         body, text = self.block(end, begun=begun, line=line)
         self.loops -= 1
-        return body, text
+        return body, self.guard(self.lines[self.at - 2][0], lambda state: state.passes.spend()), text
 
     def leave(self, rest: str) -> Run:
         """EXIT."""
@@ -756,7 +711,7 @@ class _Lines:
             if word == "FOR" and not truth(value(state)):
                 raise Fault("waits for what does not come")
             state.robot.wait(float(number(value(state))) if word == "SEC" else None)
-            state.passes = 0
+            state.passes.count = 0
 
         return waited
 
@@ -768,7 +723,7 @@ class _Lines:
 
         def moved(state: State) -> None:
             state.robot.move(kind, target[0](state), rounded)
-            state.passes = 0
+            state.passes.count = 0
 
         return moved
 
@@ -846,7 +801,7 @@ def _splined(kind: str, segments: list[tuple[str, Run, bool, int]], times: TimeB
     def run(state: State) -> None:
         made = tuple(Segment(word, target(state), constant, k) for word, target, constant, k in segments)
         state.robot.spline(Spline(kind, made, times, line))
-        state.passes = 0
+        state.passes.count = 0
 
     return run
 

@@ -3,7 +3,6 @@
 `RsiRobot` is a fake KUKA controller with RSI: it reads its configuration, sends packets and follows the answers.
 """
 
-import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
@@ -12,13 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from excitor.design.programs.clients.rsi_server import RsiServer
-from excitor.design.programs.clients.run_motion import Run
 from excitor.design.programs.krl.language import Argument, Value, Word
 from excitor.design.programs.krl.spline_controller import NEAR, KrlRobot, drive, read
-from excitor.design.programs.loopback import socket_pair
 from excitor.design.programs.plan import Stretches, StretchName
 from excitor.design.programs.runtime import Fault
-from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, file_in
+from excitor.design.programs.streams import client_of, socket_pair, streamed
+from excitor.design.programs.target import Execution, Machine, ProgramError, file_in
 
 MARGIN = 2.0  # deg by which limits of corrections may be wider than the motion
 _CYCLES = {(): 0.004, ("#IPO_FAST",): 0.004}  # s; at 12 ms (#IPO) not every version corrects axes
@@ -75,18 +73,9 @@ class RsiKrlRobot(KrlRobot):
 
     def execution(self) -> Execution:
         """Return the execution."""
-        made = []
-        for stretch in Stretches:
-            poses = np.array([pose for name, _, pose in self.rows if name == stretch])
-            if len(poses):
-                t = np.arange(len(poses)) * self.step
-                made.append(Stretch(stretch, "commands", t, poses))
-        events = tuple(self.events)
-        return Execution(tuple(made), tuple(self._marks()), events, self.halted)
-
-    def _marks(self) -> list[tuple[float, int]]:
-        marks = [mark for name, mark, _ in self.rows if name == "main"]
-        return [(k * self.step, m) for k, m in enumerate(marks) if k == 0 or m != marks[k - 1]]
+        rows = ((name, mark, mark, k, pose) for k, (name, mark, pose) in enumerate(self.rows))
+        stretches, marks = streamed(rows, self.step)
+        return Execution(stretches, marks, tuple(self.events), self.halted)
 
     def _create(self, given: list[Argument]) -> None:
         if len(given) != 3 or given[1].write is None or given[2].read() is not True:
@@ -111,7 +100,7 @@ class RsiKrlRobot(KrlRobot):
     def _correct(self, given: list[Argument]) -> None:
         if given or not self.on or self.rows:
             raise Fault("RSI_MOVECORR() comes once, after RSI_ON")
-        robot, server = RsiRobot(self.flow, self.pose, self.step), self._server()
+        robot, server = RsiRobot(self.flow, self.pose, self.step), client_of(self.files, self.name, RsiServer)
         self.events.append("log on")
         try:
             self.rows = _converse(robot, server, self.machine.longest)
@@ -121,14 +110,6 @@ class RsiKrlRobot(KrlRobot):
         passed: list[StretchName] = [name for name in Stretches if any(row[0] == name for row in self.rows)]
         self.events += [*passed, "log off"]
         self._moved(robot.pose)
-
-    def _server(self) -> RsiServer:
-        file = f"{self.name}.json"
-        text = file_in(self.files, file)
-        try:
-            return RsiServer(Run(json.loads(text)))
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-            raise ProgramError(file, None, f"is no run: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

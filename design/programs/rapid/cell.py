@@ -5,7 +5,6 @@ from typing import NoReturn
 
 import numpy as np
 
-from excitor.design.programs.rapid.parse import parse
 from excitor.design.programs.rapid.run import Controller, Program
 from excitor.design.programs.target import Machine, ProgramError, file_in
 
@@ -48,6 +47,4 @@ class Cell(Controller):
 
 def run_module(files: Mapping[str, str], cell: Cell) -> None:
     """Run the module in a controller's file."""
-    program = Program(cell.file, parse(cell.file, file_in(files, cell.file)), cell)
-    program.check()
-    program.run(ENTRY)
+    Program(cell.file, file_in(files, cell.file), cell).run(ENTRY)

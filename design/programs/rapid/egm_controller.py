@@ -3,23 +3,21 @@
 `FakeController` is a controller guided by EGM: it sends packets by its own clock and follows the answers.
 """
 
-import json
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from excitor.design.programs.clients.egm_client import EgmClient, receive
-from excitor.design.programs.clients.run_motion import Run
-from excitor.design.programs.loopback import socket_pair
 from excitor.design.programs.plan import Stretches
 from excitor.design.programs.rapid.cell import Cell, run_module
 from excitor.design.programs.rapid.parse import ERR_UDPUC_COMM
 from excitor.design.programs.rapid.run import RapidError
-from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch, file_in
+from excitor.design.programs.streams import client_of, socket_pair, streamed
+from excitor.design.programs.target import Execution, Machine
 
 _STANDS = 0.01  # deg: a move to where the robot is
 _DEFAULTS = {"commtimeout": 1.0, "condtime": 1.0, "maxspeeddeviation": 1.0, "samplerate": 4.0}  # RobotWare's own
@@ -27,22 +25,9 @@ _DEFAULTS = {"commtimeout": 1.0, "condtime": 1.0, "maxspeeddeviation": 1.0, "sam
 
 def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     """Run a module and, where it requests guided motion, the client with its run."""
-    cell = GuidedCell(f"{name}.mod", machine, lambda: client_of(files, f"{name}.json"))
+    cell = GuidedCell(f"{name}.mod", machine, lambda: client_of(files, name, EgmClient))
     run_module(files, cell)
     return cell.execution()
-
-
-def client_of(files: Mapping[str, str], file: str) -> EgmClient:
-    """Build the client that streams a run."""
-    text = file_in(files, file)
-    try:
-        return EgmClient(Run(json.loads(text, parse_constant=_no_number)))
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
-        raise ProgramError(file, None, f"this is no run that can be streamed: {error!r}") from None
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
 
 
 class GuidedCell(Cell):
@@ -133,25 +118,13 @@ class GuidedCell(Cell):
         if client is None:
             return Execution((), halted=" ".join(self.texts))
         halted = "" if client.state == "done" else " ".join(filter(None, [client.reason, *self.texts])) or "stopped"
-        stretches, marks = [], []
-        events = ["log on"]
         if len(client.rows) != len(self.told):
             self.fail("the client's log and what the controller got differ")
-        for name in Stretches:
-            found = [(row, joints) for row, (_, joints) in zip(client.rows, self.told, strict=True) if row[2] == name]
-            if not found:
-                continue
-            first = found[0][0][0]
-            t = np.array([(row[0] - first) * 1e-3 * self.asked["samplerate"] for row, _ in found])
-            stretches.append(Stretch(name, "commands", t, np.array([joints for _, joints in found])))
-            events.append(name)
-            if name == "main":
-                marks = [(float(x), row[3]) for x, (row, _) in zip(t, found, strict=True)]
-        return Execution(tuple(stretches), _changes(marks), (*events, "log off"), halted)
-
-
-def _changes(given: list[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
-    return tuple(pair for k, pair in enumerate(given) if k == 0 or pair[1] != given[k - 1][1])
+        rows = (
+            (row[2], row[3], row[3], row[0], joints) for row, (_, joints) in zip(client.rows, self.told, strict=True)
+        )
+        stretches, marks = streamed(rows, 1e-3 * self.asked["samplerate"])
+        return Execution(stretches, marks, ("log on", *(one.name for one in stretches), "log off"), halted)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from excitor.design.programs.clients.ros2_program import Program, Reading, Refus
 from excitor.design.programs.plan import Stretches, StretchName
 from excitor.design.programs.ros2.language import read_yaml
 from excitor.design.programs.run_json import read_json
+from excitor.design.programs.streams import check_clients
 from excitor.design.programs.target import Execution, Machine, ProgramError, Stretch
 from excitor.robots.arrays import FloatArray
 
@@ -29,7 +29,7 @@ _FAR = 0.02  # rad or m: what the client makes to reach home itself
 
 def execute(files: Mapping[str, str], name: str, machine: Machine) -> Execution:
     """Run the client on the program's tables and a robot that follows them."""
-    _own_client(files)
+    check_clients(files, CLIENTS)
     data = read_json(f"{name}.json", _text(files, f"{name}.json"))
     check_program(f"{name}.json", data)
     tables = {}
@@ -196,20 +196,9 @@ def _text(files: Mapping[str, str], file: str) -> str:
     return files[file]
 
 
-def _own_client(files: Mapping[str, str]) -> None:
-    for client in CLIENTS:
-        if client in files and files[client] != _client_text(client):
-            raise ProgramError(client, None, "is not the client as it is given out; emit the programs again")
-
-
 @cache
 def _store() -> Any:
     return get_typestore(Stores.ROS2_JAZZY)
-
-
-@cache
-def _client_text(client: str) -> str:
-    return resources.files("excitor.design.programs.clients").joinpath(client).read_text("utf-8")
 
 
 class _Robot:

@@ -4,7 +4,7 @@ import math
 import operator
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,11 @@ _JOINTS = ("j1", "j2", "j3", "j4", "j5", "j6")
 _DESCRIPTOR: dict[str, float | str] = {
     "accel": 100.0, "vel": 100.0, "decel": 100.0, "tmax": 99999.0, "rmax": 99999.0, "tvel": 99999.0, "rvel": 99999.0,
     "blend": "joint", "leave": 50.0, "reach": 50.0,
+}  # fmt: skip
+
+
+_NAMED: dict[str, tuple[str, Collection[str]]] = {
+    "jointRx": ("joint", _JOINTS), "mdesc": ("motion descriptor", _DESCRIPTOR),
 }  # fmt: skip
 
 
@@ -151,15 +156,12 @@ def default(kind: str) -> Value:
 
 def _value(kind: str, element: ET.Element, where: str, file: str) -> Value:
     given = {key: text for key, text in element.attrib.items() if key != "key"}
-    if kind in ("jointRx", "joint"):
-        unknown = set(given) - set(_JOINTS)
-        if unknown:
-            raise ProgramError(file, None, f"{where} is a joint and has no {', '.join(sorted(unknown))}")
+    what, names = _NAMED.get(_plain(kind), ("", given))
+    if unknown := set(given) - set(names):
+        raise ProgramError(file, None, f"{where} is a {what} and has no {', '.join(sorted(unknown))}")
+    if what == "joint":
         return [_number(given.get(axis, "0"), where, file) for axis in _JOINTS]
     if kind == "mdesc":
-        unknown = set(given) - set(_DESCRIPTOR)
-        if unknown:
-            raise ProgramError(file, None, f"{where} is a motion descriptor and has no {', '.join(sorted(unknown))}")
         numbers = {key: _number(text, where, file) for key, text in given.items() if key != "blend"}
         return {**_DESCRIPTOR, **numbers, "blend": given.get("blend", "joint").lower()}
     if kind == "num":
@@ -502,14 +504,8 @@ class _Program(Reader):
             inner = self.of("num" if op == "-" else "bool", right)
             return right[0], (lambda frame: -inner(frame)) if op == "-" else (lambda frame: not inner(frame))
         kind, x = left
-        if op in ("and", "or", "xor"):
-            self.of("bool", left)
-            y = self.of("bool", right)
-            if op == "and":
-                return "bool", lambda frame: x(frame) and y(frame)
-            if op == "or":
-                return "bool", lambda frame: x(frame) or y(frame)
-            return "bool", lambda frame: x(frame) != y(frame)
+        if op in runtime.LOGIC:
+            return "bool", runtime.LOGIC[op](self.of("bool", left), self.of("bool", right))
         if kind not in ("num", "string", "bool", ANY) or (op not in ("==", "!=", "+") and kind not in ("num", ANY)):
             self.wrong(f"{op} does not work with {kind or 'nothing'}")
         y, act = self.of(kind, right), _OPERATORS[op]

@@ -260,8 +260,8 @@ def test_coefficients_are_checked_for_their_count(plan_of):
     files = fanuc_j519.emit(planning(plan_of), "p", None)
     run = json.loads(files["p.json"])
     run["out"]["segments"][0]["from"].pop()
-    with pytest.raises(ProgramError, match="it is no run"):
-        check.client_of({"p.json": json.dumps(run)}, "p")
+    with pytest.raises(ProgramError, match="this is no run"):
+        check.client_of({"p.json": json.dumps(run)}, "p", check.J519Client)
 
 
 def test_a_packet_takes_less_than_100_us(plan_of):

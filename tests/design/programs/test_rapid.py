@@ -9,7 +9,7 @@ from excitor.design.programs.interpolate import differences, worst_position
 from excitor.design.programs.rapid import egm_controller as check
 from excitor.design.programs.rapid import move
 from excitor.design.programs.rapid.egm import TARGET, emit
-from excitor.design.programs.rapid.parse import parse
+from excitor.design.programs.rapid.run import Program
 from excitor.design.programs.target import CannotDrive, Machine, ProgramError, in_axes, program_names, to_axes
 from excitor.design.programs.target import check as check_target
 from excitor.design.programs.verify import Judge, verify
@@ -126,7 +126,7 @@ def test_names_of_people_cannot_say_anything_in_the_language(plan_of):
         assert [line for line in text.split("\n") if not line.strip().startswith("!")] == [
             line for line in bare.split("\n") if not line.strip().startswith("!")
         ]
-        parse(f"{name}.mod", text)
+        assert Program(f"{name}.mod", text, None).routines
         assert all(len(word) <= 32 for word in (name + "_run",))
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from excitor.design.programs.rapid.parse import parse
 from excitor.design.programs.rapid.run import Program
 from excitor.design.programs.target import ProgramError
 
@@ -51,9 +50,7 @@ class Recorder:
 
 def program(text, file="x.mod"):
     cell = Recorder()
-    made = Program(file, parse(file, text), cell)
-    made.check()
-    return made, cell
+    return Program(file, text, cell), cell
 
 
 def run(name, entry="main"):
@@ -118,8 +115,7 @@ def test_a_foreign_series_is_evaluated_in_single_precision():
         ("tools.sys", "there is no procedure main"),
     ],
 )
-def test_foreign_programs_are_parsed_and_refused_with_a_reason(name, sentence):
-    parse(name, (FOREIGN / name).read_text())
+def test_foreign_programs_are_refused_with_a_reason(name, sentence):
     if name == "egm_sample.mod":  # runs for ever, and time goes by: only a controller can end it
         made, cell = program((FOREIGN / name).read_text())
         cell.wait = lambda seconds, standing: (_ for _ in ()).throw(ProgramError("x", None, "enough"))
@@ -178,7 +174,7 @@ def test_foreign_programs_are_parsed_and_refused_with_a_reason(name, sentence):
 )
 def test_what_is_wrong_is_reported_with_its_line(text, sentence):
     if sentence is None:
-        parse("x.mod", text)
+        program(text)
         return
     with pytest.raises(ProgramError, match=sentence):
         program(text)[0].run("main")
