@@ -12,7 +12,7 @@ from excitor.experiments.plan import wrist_and_elbow
 from excitor.experiments.setup import assumed_noise, si_to_pendant
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import random_motion
-from excitor.robots.cell import Scene, clearances, required
+from excitor.robots.cell import Scene, clearances, required, volumes_sentence
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.errors import ExcitorError
 from excitor.robots.load import catalog_names, load
@@ -46,7 +46,7 @@ torque_percent = 80.0                       # of the prior model's torque, frict
 self_collision = true
 clearance_m = 0.02                          # between surfaces
 tool_radius_m = 0.05                        # of a ball about the tool point that holds the tool
-# [[cell.zone]]                             # what stands around the robot, in its base frame
+{volumes}# [[cell.zone]]                             # what stands around the robot, in its base frame
 # name = "table"
 # keep = "out"                              # or "in": stay inside
 # shape = "box"                             # box: low, high, or center, size, rpy_deg; sphere: center, radius;
@@ -104,6 +104,8 @@ def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", pr
             if copy.exists() and copy.read_bytes() != content:
                 raise ExcitorError(f"{copy}: exists already, and is not {source}; rename one")
             write_bytes_atomically(copy, content)
+            if copy.suffix.lower() in (".urdf", ".xml"):
+                _copy_companions(Path(source), folder)
     except OSError as error:
         raise ExcitorError(f"{folder}: cannot be written: {error.strerror or error}") from None
     path = folder / FILE
@@ -115,6 +117,18 @@ def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", pr
     return path
 
 
+def _copy_companions(source: Path, folder: Path) -> None:
+    """Copy the collision meshes and the SRDF of a URDF to where its copy in the folder finds them."""
+    from excitor.robots.files.urdf import companions
+
+    for path, place in companions(source):
+        copy = folder / place
+        if copy.exists() and copy.read_bytes() != path.read_bytes():
+            raise ExcitorError(f"{copy}: exists already, and is not {path}; rename one")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes_atomically(copy, path.read_bytes())
+
+
 def campaign_text(robot: Robot, source: str) -> str:
     """Fill the template for a robot."""
     sigma = assumed_noise(robot, 100.0, 1.0).sigma
@@ -124,7 +138,17 @@ def campaign_text(robot: Robot, source: str) -> str:
         home=numbers(si_to_pendant(robot, home_pose(robot))),
         first=key_of(robot.joint_names[0]),
         noise=numbers(sigma),
+        volumes=volumes_comment(robot),
     )
+
+
+def volumes_comment(robot: Robot) -> str:
+    """Say where the links' volumes come from, as comments of campaign.toml; nothing where all are stated."""
+    origins = {capsule.origin for capsule in robot.capsules}
+    if origins <= {"stated"}:
+        return ""
+    asked = "# assumed_volumes = true                    # rely on those that are assumed\n" * ("assumed" in origins)
+    return f"# {volumes_sentence(robot)}\n{asked}"
 
 
 def home_pose(robot: Robot) -> FloatArray:

@@ -70,14 +70,16 @@ def hull_gap(a: FloatArray, b: FloatArray, T_a_b: FloatArray, least: float) -> f
         else:
             n = T_a_b[:, :3, :3] @ n_b[gap_b.argmax()]  # in a
             gaps = (a @ n.T).min(axis=0) - (n * T_a_b[:, :3, 3]).sum(axis=1) - (b @ n_b[gap_b.argmax()]).max()
-        apart = min(apart, float(gaps[gaps >= least].min()))
-        T_a_b = T_a_b[gaps < least]
+        done = gaps >= least
+        done[0] = True  # up to rounding
+        apart = min(apart, float(gaps[done].min()))
+        T_a_b = T_a_b[~done]
     return apart
 
 
 def _cover(triangles: FloatArray) -> tuple[Cover, ...]:
     axes = _box_axes(triangles.reshape(-1, 3))
-    local = triangles @ axes
+    local: FloatArray = triangles @ axes
     planes = [_planes(local[:, :, axis].ravel()) for axis in range(3)]
     for axis in range(3):
         for value in planes[axis]:
@@ -88,7 +90,8 @@ def _cover(triangles: FloatArray) -> tuple[Cover, ...]:
     for members in _divide(search):
         points = _corners(local[members[search.places]].reshape(-1, 3))
         best = _fit(points, rounds=30)
-        found.append(Cover(axes @ best.start, axes @ best.end, best.radius + _MARGIN, points @ axes.T))
+        radius = max(best.radius, float(distances(points, best).max())) + _MARGIN
+        found.append(Cover(axes @ best.start, axes @ best.end, radius, points @ axes.T))
     return tuple(found)
 
 
@@ -145,7 +148,7 @@ class _Search:
     """Capsules about sets of cells, fitted to each set's extreme points in 200 directions."""
 
     def __init__(self, triangles: FloatArray, cells: IntArray) -> None:
-        number, self.places = np.unique(cells @ [_CELLS**2, _CELLS, 1], return_inverse=True)
+        number, self.places = np.unique(np.ravel_multi_index(tuple(cells.T), (_CELLS,) * 3), return_inverse=True)
         self.at = np.stack(np.unravel_index(number, (_CELLS,) * 3), axis=1)  # occupied cells
         self.values = np.zeros((len(number), _DIRECTIONS))
         self.points = np.zeros((len(number), _DIRECTIONS, 3))
@@ -231,7 +234,7 @@ def distances(points: FloatArray, capsule: Cover) -> FloatArray:
 
 
 def _fit(points: FloatArray, rounds: int) -> Cover:
-    """Fit a capsule of little volume that contains points (n, 3): random steps from several axes, the same each time."""
+    """Fit a capsule of little volume that contains points (n, 3): random steps, the same each time."""
     rng = np.random.default_rng(0)
     middle = 0.5 * (points.min(axis=0) + points.max(axis=0))
     size = float(np.ptp(points, axis=0).max()) or 1e-6

@@ -28,19 +28,16 @@ _FOLDERS = {"urdf", "robots", "xacro", "model", "models"}  # of a package that h
 def find_mesh(name: str, urdf: Path) -> Path:
     """Find the file of a mesh's name; ValueError, a sentence, where there is none or it lies outside the package.
 
-    The names `package://p/a/b.stl`, `model://…`, `file://…` and `a/b.stl` are sought beside the URDF and in the folders
-    above it, up to the one that holds its package: p/a/b.stl, then a/b.stl, then what is left of it in a folder.
+    A path is sought from the URDF's folder. The name `package://p/a/b.stl` (or `model://`, `file://`) is sought beside
+    the URDF and in the folders above it, up to the one that holds its package: p/a/b.stl, then a/b.stl.
     """
-    scheme, mark, rest = name.partition("://")
-    rest = unquote(rest) if mark else name
-    if (mark and scheme not in ("package", "model", "file")) or "\0" in name or "\\" in name or not rest:
-        raise ValueError("is no path that is read; expected package://…, or a path relative to the URDF with /")
-    parts = PurePosixPath(rest).parts
-    folders = _package_folders(urdf.parent.resolve(), parts)
-    if mark and scheme != "file":
-        tries = [folder.joinpath(*parts[k:]) for folder in folders for k in range(max(len(parts) - 1, 1))]
-    else:
-        tries = [folders[0] / rest]
+    place = mesh_place(name)
+    named = place.parts if name.startswith(("package://", "model://")) else ()
+    folders = _package_folders(urdf.parent.resolve(), named)
+    relative = "://" not in name
+    tries = [folders[0] / name] if relative else []
+    starts = 1 if relative else max(len(place.parts) - 1, 1)
+    tries += [folder.joinpath(*place.parts[k:]) for folder in folders for k in range(starts)]
     outside = False
     for path in tries:
         whole = path.resolve()
@@ -48,9 +45,18 @@ def find_mesh(name: str, urdf: Path) -> Path:
             outside = True
         elif whole.is_file():
             return whole
-    if outside and not mark:
+    if outside and relative:
         raise ValueError(f"lies outside {folders[-1]}; copy it beside the URDF")
     raise ValueError(f"is not found beside the URDF or in the folders up to {folders[-1]}; copy it there")
+
+
+def mesh_place(name: str) -> PurePosixPath:
+    """Return where a mesh is found beside a copy of its URDF; ValueError, a sentence, if that is no path."""
+    scheme, mark, rest = name.partition("://")
+    parts = [part for part in PurePosixPath(unquote(rest) if mark else name).parts if part not in ("/", "..", ".")]
+    if (mark and scheme not in ("package", "model", "file")) or set(name) & set("\0\\") or not parts:
+        raise ValueError("is no path that is read; expected package://…, or a path relative to the URDF with /")
+    return PurePosixPath(*parts)
 
 
 def _package_folders(folder: Path, parts: Sequence[str]) -> list[Path]:
@@ -287,7 +293,7 @@ def _soup(points: FloatArray, faces: IntArray) -> FloatArray:
     if len(faces) and not (faces.min() >= 0 and faces.max() < len(points)):
         raise ValueError(f"is damaged: a face refers to a vertex that is not among the {len(points)}; export it again")
     alone = np.setdiff1d(np.arange(len(points)), faces)
-    return points[np.concatenate([faces, np.repeat(alone[:, None], 3, axis=1)])]
+    return np.asarray(points[np.concatenate([faces, np.repeat(alone[:, None], 3, axis=1)])])
 
 
 def _numbers(words: Sequence[str | bytes]) -> FloatArray:

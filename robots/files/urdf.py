@@ -8,9 +8,10 @@ inertials to the byte.
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 from xml.etree.ElementTree import Element
 from xml.parsers import expat
@@ -19,7 +20,7 @@ import numpy as np
 
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError, InvalidRobot
-from excitor.robots.files.meshes import check_size, find_mesh, read_mesh
+from excitor.robots.files.meshes import check_size, find_mesh, mesh_place, read_mesh
 from excitor.robots.files.schema import LARGEST, MOST_JOINTS
 from excitor.robots.files.toml import robot_from_data
 from excitor.robots.files.xml import parse_xml
@@ -402,7 +403,9 @@ _LEAST_RADIUS = 0.06  # m: an assumed one
 def _shapes(name: str, link: Element, reader: Reader) -> tuple[list[tuple[FloatArray, float]], list[FloatArray], bool]:
     """Collect a link's collision shapes: capsules (ends, radius), triangles, and False if a mesh could not be read."""
     where = f"{label('link', name)} collision"
-    capsules, triangles, whole = [], [], True
+    capsules: list[tuple[FloatArray, float]] = []
+    triangles: list[FloatArray] = []
+    whole = True
     for collision in link.findall("collision"):
         geometry = collision.find("geometry")
         shape = geometry[0] if geometry is not None and len(geometry) else Element("mesh")
@@ -413,7 +416,7 @@ def _shapes(name: str, link: Element, reader: Reader) -> tuple[list[tuple[FloatA
             triangles += [] if found is None else [found @ T[:3, :3].T + T[:3, 3]]
             continue
         axis, half, radius = _cover(shape, f"{where} {shape.tag[:60]}", reader)
-        capsules.append((T[:3, 3] + np.outer([-half, half], T[:3, axis]), radius))
+        capsules.append((T[:3, 3] + np.outer([-1.0, 1.0], half * T[:3, axis]), radius))
     return capsules, triangles, whole
 
 
@@ -509,6 +512,20 @@ def _ignored_pairs(data: Table, links: Mapping[str, Element], reader: Reader) ->
             pairs.append({"parts": parts, "reason": f"{where} disables it: {reason}"})
     reader.notes.append((where, f"disables the collisions of {len(pairs)} pairs of links: these are not watched"))
     return {"ignored_pair": pairs}
+
+
+def companions(source: Path) -> list[tuple[Path, PurePosixPath]]:
+    """List the files that a URDF reads, and where they are found beside a copy of it: collision meshes and SRDF."""
+    root = parse_xml(source.read_text("utf-8-sig"), source)
+    found = {}
+    for shape in root.iterfind("link/collision/geometry/mesh"):
+        name = shape.get("filename", "").strip()
+        with suppress(ValueError):
+            found[mesh_place(name)] = find_mesh(name, source)
+    srdf = _srdf(source, (root.get("name") or "robot")[:80])
+    if srdf is not None:
+        found[PurePosixPath(srdf.name)] = srdf
+    return [(path, place) for place, path in found.items()]
 
 
 _LARGEST_SRDF = 2_000_000

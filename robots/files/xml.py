@@ -39,6 +39,7 @@ def parse_xml(text: str, source: str | Path) -> Element:
     parser.XmlDeclHandler = declared
     parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = document_type
     parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler, parser.buffer_text = tree.data, True
     try:
         parser.Parse(text, True)
     except expat.ExpatError as error:
