@@ -2,57 +2,37 @@
 
 import struct
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
+from excitor.design.motion import executed
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.init import begin
+from excitor.experiments.plan import design
+from excitor.experiments.setup import set_up, settings_of
 from excitor.robots import cell
 from excitor.robots.base import random_motion
 from excitor.robots.cell import Scene, clearances, scene_rows, unchecked_pairs
 from excitor.robots.files.meshes import LARGEST_MESH, find_mesh, read_mesh
 from excitor.robots.load import load, load_with_notes
-from excitor.robots.volumes import cover_triangles, distances, hull_gap
+from excitor.robots.volumes import cover_triangles, hull_gap
+from tests.meshes import (
+    PANDA,
+    PUBLIC,
+    UR5,
+    Meshes,
+    bent_tube,
+    box,
+    cylinder,
+    deepest,
+    mesh_arm,
+    volume_ratio,
+    write_stl,
+)
 
-PUBLIC = Path("/work/shared/data/urdf")
 public = pytest.mark.skipif(not PUBLIC.is_dir(), reason=f"the public robot files are not in {PUBLIC}")
-UR5 = PUBLIC / "ur_description/urdf/ur5_robot.urdf"
-PANDA = PUBLIC / "panda_description/urdf/panda.urdf"
-
-
-def grid(surface, n=24, m=12):
-    """Triangles of a surface over the unit square."""
-    u, v = np.meshgrid(np.linspace(0, 1, n + 1), np.linspace(0, 1, m + 1), indexing="ij")
-    p = np.stack(surface(u, v), axis=-1)
-    a, b, c, d = p[:-1, :-1], p[1:, :-1], p[1:, 1:], p[:-1, 1:]
-    return np.concatenate([np.stack(t, axis=2).reshape(-1, 3, 3) for t in ((a, b, c), (a, c, d))])
-
-
-def box(x, y, z):
-    corners = np.array([[i, j, k] for i in (-0.5, 0.5) for j in (-0.5, 0.5) for k in (-0.5, 0.5)]) * [x, y, z]
-    return corners[ConvexHull(corners).simplices]
-
-
-def cylinder(r, h):
-    def side(u, v):
-        return r * np.cos(2 * np.pi * u), r * np.sin(2 * np.pi * u), h * (v - 0.5)
-
-    def cap(z):
-        return lambda u, v: (r * v * np.cos(2 * np.pi * u), r * v * np.sin(2 * np.pi * u), z + 0 * u)
-
-    return np.concatenate([grid(side), grid(cap(-h / 2)), grid(cap(h / 2))])
-
-
-def bent_tube(r=0.05, bend=0.3):
-    def surface(u, v):
-        turn, round_ = 1.6 * u, 2 * np.pi * v
-        out = bend + r * np.cos(round_)
-        return out * np.cos(turn), out * np.sin(turn), r * np.sin(round_)
-
-    return grid(surface)
 
 
 SHAPES = {
@@ -64,20 +44,6 @@ SHAPES = {
     "turned": box(0.5, 0.1, 0.1) @ np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0],
     "l": np.concatenate([box(0.4, 0.1, 0.1), np.add(box(0.1, 0.1, 0.4), [0.2, 0.0, 0.2])]),
 }
-
-
-def volume_ratio(triangles, capsules, n=40_000):
-    """Volume of the union of capsules over that of the convex hull."""
-    low = np.min([np.minimum(c.start, c.end) - c.radius for c in capsules], axis=0)
-    high = np.max([np.maximum(c.start, c.end) + c.radius for c in capsules], axis=0)
-    points = np.random.default_rng(0).uniform(low, high, (n, 3))
-    inside = np.any([distances(points, c) < c.radius for c in capsules], axis=0).mean()
-    return inside * np.prod(high - low) / ConvexHull(triangles.reshape(-1, 3)).volume
-
-
-def deepest(points, capsules):
-    """How far the worst point lies outside of every capsule: negative if all are inside."""
-    return np.min([distances(points, c) - c.radius for c in capsules], axis=0).max()
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
@@ -117,12 +83,6 @@ def test_hulls_that_stay_apart_and_hulls_that_meet():
     assert hull_gap(a, b, T, 0.002) == 0.0
     T[17, :3, 3] = [0.0, 0.0, 0.2015]  # apart, but by less than what counts
     assert hull_gap(a, b, T, 0.002) == 0.0
-
-
-def write_stl(path, triangles):
-    rows = np.zeros(len(triangles), [("normal", "<f4", 3), ("vertex", "<f4", (3, 3)), ("attribute", "<u2")])
-    rows["vertex"] = triangles
-    path.write_bytes(b"made".ljust(80) + struct.pack("<I", len(rows)) + rows.tobytes())
 
 
 def write_ascii(path, triangles):
@@ -410,48 +370,6 @@ def test_public_meshes_lie_in_capsules_of_little_volume(source):
     assert max(ratios) <= 4.0
 
 
-class Meshes:
-    """A URDF's collision meshes in coal: poses are judged by pairs that no single joint connects."""
-
-    def __init__(self, source, robot, folder):
-        pin = pytest.importorskip("pinocchio")
-        pytest.importorskip("coal")
-        text = source.read_text().replace("package://example-robot-data/robots/", f"{PUBLIC}/")
-        path = folder / "plain.urdf"
-        path.write_text(text)
-        self.pin, self.model = pin, pin.buildModelFromXML(text)
-        self.shapes = pin.buildGeomFromUrdf(self.model, str(path), pin.GeometryType.COLLISION, package_dirs=[])
-        self.shapes.addAllCollisionPairs()
-        joint = [shape.parentJoint for shape in self.shapes.geometryObjects]
-        parents = list(self.model.parents)
-        for pair in list(self.shapes.collisionPairs):
-            a, b = joint[pair.first], joint[pair.second]
-            if a == b or parents[a] == b or parents[b] == a:
-                self.shapes.removeCollisionPair(pair)
-        self.data, self.found = self.model.createData(), self.shapes.createData()
-        # joints that follow another come after it in the public files
-        self.order = [robot.joint_names.index(n) if n in robot.joint_names else -1 for n in list(self.model.names)[1:]]
-
-    def collide(self, q):
-        return np.array([self._collides(one[self.order]) for one in q])
-
-    def _collides(self, q):
-        self.pin.computeCollisions(self.model, self.data, self.shapes, self.found, q, False)
-        return any(result.isCollision() for result in self.found.collisionResults)
-
-    def lowest(self, q, shapes):
-        """Lowest vertex of some shapes, m, by pose."""
-        points = [(shape, np.array(shape.geometry.vertices())) for shape in shapes]
-        found = []
-        for one in q:
-            self.pin.forwardKinematics(self.model, self.data, one[self.order])
-            T = [self.data.oMi[shape.parentJoint] * shape.placement for shape, _ in points]
-            found.append(
-                min((t.rotation @ p.T).T[:, 2].min() + t.translation[2] for t, (_, p) in zip(T, points, strict=True))
-            )
-        return np.array(found)
-
-
 @public
 @pytest.mark.parametrize("source", [UR5, PANDA], ids=["ur5", "panda"])
 def test_half_of_the_free_poses_are_free_and_no_collision_of_meshes_is_missed(source, tmp_path):
@@ -493,6 +411,58 @@ def test_fitting_a_robot_takes_little_time():
     start = time.process_time()
     load(UR5)
     assert time.process_time() - start < 1.5  # fitted already
+
+
+def test_a_made_arm_is_as_free_and_as_safe(tmp_path):
+    source = mesh_arm(tmp_path)
+    robot = load(source)
+    assert {capsule.origin for capsule in robot.capsules} == {"mesh"}
+    q = random_motion(robot, 2000, seed=3).q
+    free = ~Meshes(source, robot, tmp_path).collide(q)
+    ours = (clearances(robot, Scene(), q) >= 0.0).all(axis=1)
+    assert 0.3 < free.mean() < 1.0
+    assert ours[free].mean() >= 0.5
+    assert not (ours & ~free).any()
+
+
+TABLE = ((0.35, -0.6, -0.6), (1.2, 0.6, 0.1))
+
+
+def design_beside_a_table(folder, seed):
+    """Design a UR5's motion beside a table; return the robot, the design and its executed poses on a fine grid."""
+    path = begin(folder / "cell", str(UR5))
+    text = path.read_text().replace("home_deg = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]", "home_deg = [0, -90, 0, -90, 0, 0]")
+    text = text.replace("evaluations = 20000", "evaluations = 60").replace("seed = 0", f"seed = {seed}")
+    low, high = map(list, TABLE)
+    text += f'\n[[cell.zone]]\nname = "table"\nkeep = "out"\nshape = "box"\nlow = {low}\nhigh = {high}\n'
+    path.write_text(text)
+    setup = set_up(open_campaign(path.parent, "design"))
+    made = design(setup, settings_of(setup.design))
+    run = made.runs[0].trajectory
+    period = run.excitation.settle + run.excitation.ramp + np.linspace(0.0, run.excitation.period, 20_000)
+    ways = np.linspace(0.0, run.excitation.duration, 5_000)
+    return setup.robot, made, executed(run, np.concatenate([period, ways]))
+
+
+def check_design(folder, seed):
+    robot, made, q = design_beside_a_table(folder, seed)
+    assert made.go, made.reasons
+    meshes = Meshes(UR5, robot, folder, boxes=[TABLE], margin=0.0199)  # of the 20 mm that the cell asks for
+    assert not meshes.collide(q).any()
+    over = np.array([[0.0, 0.9, 0.0, 0.0, 0.0, 0.0]])
+    assert meshes.collide(over).all()  # the table is there
+
+
+@public
+def test_a_certified_design_keeps_the_meshes_clear_on_a_fine_grid(tmp_path):
+    check_design(tmp_path, 0)
+
+
+@public
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 21))
+def test_certified_designs_keep_the_meshes_clear_on_a_fine_grid(tmp_path, seed):
+    check_design(tmp_path, seed)
 
 
 def test_pairs_of_stated_capsules_are_judged_as_before():
