@@ -14,6 +14,7 @@ MOST = 4  # capsules of a mesh
 _CELLS = 10  # along each axis: where a mesh may be divided
 _WORTH = 0.06  # of the cost: what one more capsule must save
 _MARGIN = 1e-7  # m, added to each radius: rounding
+_MOST_PARTS = 600_000  # of a mesh's triangles, cut
 _DIRECTIONS, _SAMPLES, _LEAVES = 120, 3000, 10
 _BULGE = 0.05  # of the hull's size: what lies that far outside counts twice
 _KEPT: dict[bytes, tuple["Cover", ...]] = {}  # by the triangles' digest: a campaign reads its robot several times
@@ -107,13 +108,10 @@ def _box_axes(points: FloatArray) -> FloatArray:
 
 def _corners(points: FloatArray) -> FloatArray:
     """Keep the corners of the convex hull."""
-    points = np.unique(points, axis=0)
-    if len(points) < 20:
-        return points
     try:
         return np.asarray(points[ConvexHull(points).vertices])
-    except QhullError:  # all in a plane, or on a line
-        return points
+    except (QhullError, ValueError):  # all in a plane, or on a line
+        return np.unique(points, axis=0)
 
 
 def _planes(heights: FloatArray) -> FloatArray:
@@ -128,10 +126,10 @@ def _planes(heights: FloatArray) -> FloatArray:
 
 
 def _cut(triangles: FloatArray, axis: int, value: float) -> FloatArray:
-    """Cut triangles at a plane, so that none has corners on both sides."""
+    """Cut triangles at a plane, so that none has corners on both sides; as they are where that makes too many."""
     d = triangles[:, :, axis] - value
     crossing = (d.max(axis=1) > 1e-12) & (d.min(axis=1) < -1e-12)
-    if not crossing.any():
+    if not crossing.any() or len(triangles) + 2 * crossing.sum() > _MOST_PARTS:
         return triangles
     whole, d = triangles[crossing], d[crossing]
     above = d > 0.0

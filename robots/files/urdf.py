@@ -382,7 +382,7 @@ def _capsules(links: Mapping[str, Element], joints: Sequence[_Joint], reader: Re
             add(name, ends, radius, "stated")
         if not whole:
             unread.append(name)
-        elif triangles:
+        if triangles:
             for start, end, radius, corners in cover_triangles(np.concatenate(triangles)):
                 add(name, np.array([start, end]), radius, "mesh")
                 capsules[-1]["corners"] = corners.tolist()
@@ -440,30 +440,39 @@ def _mesh(shape: Element, where: str, reader: Reader) -> FloatArray | None:
 
 
 def _bare_links(links: Mapping[str, Element], joints: Sequence[_Joint], covered: set[str]) -> list[str]:
-    """List the links that move with a body and without a volume, on them or on what is fixed to them.
+    """List the links that move with a body and without a volume.
 
-    A massless link without a look, whose joints meet in a point, is only a frame between axes.
+    What is fixed to a link covers it only if the link itself is not seen and weighs nothing; a link without a look or a
+    mass, whose joints meet in a point, is only a frame between axes.
     """
-    groups: dict[str, list[str]] = {}
-    of: dict[str, str] = {}  # link -> the moving link that it is fixed to
+    groups: dict[str, list[str]] = {}  # of links that are fixed to each other, by the one that a joint moves
+    of: dict[str, str] = {}
     for joint in joints:
         of[joint.child] = joint.child if joint.kind != "fixed" else of.get(joint.parent, "")
         groups.setdefault(of[joint.child], []).append(joint.child)
     groups.pop("", None)  # what is fixed to the base
     bare = []
-    for members in groups.values():
-        if covered.intersection(members):
+    for mover, members in groups.items():
+        has_body = [name for name in members if _has_body(links[name])]
+        if mover in covered or (mover not in has_body and covered.intersection(members)):
             continue
         outward = [joint for joint in joints if joint.parent in members]
-        lengths = [
-            x for joint in outward if (o := joint.element.find("origin")) is not None for x in o.get("xyz", "").split()
-        ]
-        looks = any(links[name].find(tag) is not None for name in members for tag in ("visual", "inertial"))
+        origins = [joint.element.find("origin") for joint in outward]
+        lengths = [x for o in origins if o is not None for x in o.get("xyz", "").split()]
         carries = any(joint.kind in ("revolute", "continuous") for joint in outward)
-        if looks or not carries or any(x.strip("+-.0eE") for x in lengths):
+        if has_body or not carries or any(map(_is_not_zero, lengths)):
             inner = {joint.parent for joint in outward}
-            bare += [name for name in members if name in inner] or members[:1]
+            bare += [name for name in members if name in inner and name not in covered] or [mover]
     return bare
+
+
+def _has_body(link: Element) -> bool:
+    mass = link.find("inertial/mass")
+    return link.find("visual") is not None or (mass is not None and _is_not_zero(mass.get("value", "")))
+
+
+def _is_not_zero(text: str) -> bool:
+    return bool(text.strip("+-.0"))
 
 
 def _reach(joints: Sequence[_Joint], reader: Reader) -> float:

@@ -312,6 +312,32 @@ def test_a_link_without_any_shape_has_a_volume_along_it(tmp_path):
     assert any("is not given for fore" in sentence for _, sentence in notes)
 
 
+def test_what_is_fixed_to_a_link_does_not_cover_it_and_frames_between_axes_need_no_volume(tmp_path):
+    write_stl(tmp_path / "m.stl", box(0.1, 0.1, 0.9))
+    tip = (
+        '<link name="tip"><collision><geometry><box size="0.01 0.01 0.01"/></geometry></collision></link>'
+        '<joint name="t" type="fixed"><parent link="fore"/><child link="tip"/></joint></robot>'
+    )
+    text = urdf("m.stl").replace("</robot>", tip)
+    (tmp_path / "r.urdf").write_text(text)
+    assert ("fore", "assumed") in {(c.part, c.origin) for c in load(tmp_path / "r.urdf").capsules}
+    frame = (
+        '<link name="cross"/><joint name="x" type="revolute"><parent link="cross"/><child link="fore"/>'
+        '<axis xyz="1 0 0"/><limit lower="-1" upper="1" velocity="1" effort="1"/></joint></robot>'
+    )
+    (tmp_path / "r.urdf").write_text(
+        urdf("m.stl").replace('<child link="fore"/>', '<child link="cross"/>').replace("</robot>", frame)
+    )
+    assert {c.part for c in load(tmp_path / "r.urdf").capsules} == {"upper", "fore"}
+
+
+def test_a_link_keeps_the_capsules_of_meshes_that_can_be_read_beside_one_that_cannot(tmp_path):
+    write_stl(tmp_path / "m.stl", box(0.1, 0.1, 0.9))
+    more = '<collision><geometry><mesh filename="lost.stl"/></geometry></collision>'
+    (tmp_path / "r.urdf").write_text(urdf("m.stl", more=more))
+    assert {c.origin for c in load(tmp_path / "r.urdf").capsules if c.part == "upper"} == {"mesh", "assumed"}
+
+
 def test_a_campaign_takes_the_meshes_along_and_notices_when_they_change(tmp_path):
     package = tmp_path / "pkg"
     (package / "urdf").mkdir(parents=True)
