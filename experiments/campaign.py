@@ -5,8 +5,9 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
 from excitor.design.programs.registry import NAMES as TARGETS
@@ -142,6 +143,7 @@ class Cell(Table):
     self_collision: bool = True
     clearance_m: NotNegative = 0.02  # between surfaces, where a zone states no other
     tool_radius_m: NotNegative = 0.0  # of a ball about the tool point that holds the tool
+    assumed_volumes: bool = False  # links whose shape is not known may move, in capsules of an assumed radius
     zone: Annotated[list[Zone], Field(max_length=200)] = []
 
 
@@ -348,13 +350,24 @@ class OpenCampaign:
     @property
     def digest(self) -> str:
         """Digest what a design is made from: the texts of the robot, and the campaign without what is about logs."""
-        about_logs = {"run", "log", "matlab", "processing", "identify", "locked", "targets", "rated", "arm"}
+        left: dict[str, Any] = dict.fromkeys(_ABOUT_LOGS, True)
         if self.content.task == "arm":
-            about_logs.add("task")
+            left["task"] = True
         if not self.content.constraint:  # as in campaigns from before there were any
-            about_logs.add("constraint")
-        asked = self.content.model_dump_json(exclude=about_logs)
-        return hashlib.sha256((asked + "\0" + read_content(self.robot_source).text).encode()).hexdigest()
+            left["constraint"] = True
+        if not self.content.cell.assumed_volumes:
+            left["cell"] = {"assumed_volumes"}
+        inputs = self.content.model_dump_json(exclude=left) + "\0" + read_content(self.robot_source).text
+        digest = hashlib.sha256(inputs.encode())
+        for capsule in self.robot.capsules:
+            if capsule.origin == "mesh":  # which the robot's text does not show
+                digest.update(np.round([*capsule.start, *capsule.end, capsule.radius], 6).tobytes())
+        for parts, reason in sorted((sorted(parts), reason) for parts, reason in self.robot.ignored_pairs.items()):
+            digest.update("\0".join([*parts, reason]).encode())
+        return digest.hexdigest()
+
+
+_ABOUT_LOGS = ("run", "log", "matlab", "processing", "identify", "locked", "targets", "rated", "arm")
 
 
 def in_memory(robot: Robot, content: Campaign) -> OpenCampaign:

@@ -12,7 +12,7 @@ from excitor.experiments.plan import wrist_and_elbow
 from excitor.experiments.setup import assumed_noise, si_to_pendant
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import random_motion
-from excitor.robots.cell import Scene, clearances, required
+from excitor.robots.cell import Scene, clearances, required, volumes_sentence
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.errors import ExcitorError
 from excitor.robots.files.write import key_of, quoted
@@ -47,7 +47,7 @@ torque_percent = 80.0                       # of the prior model's torque, frict
 self_collision = true
 clearance_m = 0.02                          # between surfaces
 tool_radius_m = 0.05                        # of a ball about the tool point that holds the tool
-# [[cell.zone]]                             # what stands around the robot, in its base frame
+{volumes}# [[cell.zone]]                             # what stands around the robot, in its base frame
 # name = "table"
 # keep = "out"                              # or "in": stay inside
 # shape = "box"                             # box: low, high, or center, size, rpy_deg; sphere: center, radius;
@@ -100,13 +100,9 @@ def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", pr
         folder.mkdir(parents=True, exist_ok=True)
         mend(folder)
         for file in read_content(source).files if own else ():  # and what the robot's file is based on
-            copy = folder / file.relative_to(Path(source).parent)
-            if copy.resolve() != file.resolve():
-                content = file.read_bytes()
-                if copy.exists() and copy.read_bytes() != content:
-                    raise ExcitorError(f"{copy}: exists already, and is not {file}; rename one")
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                write_bytes_atomically(copy, content)
+            _copy(file, folder / file.relative_to(Path(source).parent))
+            if file.suffix.lower() in (".urdf", ".xml"):
+                _copy_companions(file, (folder / file.relative_to(Path(source).parent)).parent)
     except OSError as error:
         raise ExcitorError(f"{folder}: cannot be written: {error.strerror or error}") from None
     path = folder / FILE
@@ -118,6 +114,25 @@ def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", pr
     return path
 
 
+def _copy_companions(source: Path, folder: Path) -> None:
+    """Copy the collision meshes and the SRDF of a URDF to where its copy in the folder finds them."""
+    from excitor.robots.files.urdf import companions
+
+    for path, place in companions(source):
+        _copy(path, folder / place)
+
+
+def _copy(source: Path, copy: Path) -> None:
+    """Copy a file, unless it is there already; another one of its name is never lost."""
+    if copy.resolve() == source.resolve():
+        return
+    content = source.read_bytes()
+    if copy.exists() and copy.read_bytes() != content:
+        raise ExcitorError(f"{copy}: exists already, and is not {source}; rename one")
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes_atomically(copy, content)
+
+
 def campaign_text(robot: Robot, source: str) -> str:
     """Fill the template for a robot."""
     sigma = assumed_noise(robot, 100.0, 1.0).sigma
@@ -127,7 +142,17 @@ def campaign_text(robot: Robot, source: str) -> str:
         home=numbers(si_to_pendant(robot, home_pose(robot))),
         first=key_of(robot.joint_names[0]),
         noise=numbers(sigma),
+        volumes=volumes_comment(robot),
     )
+
+
+def volumes_comment(robot: Robot) -> str:
+    """Say where the links' volumes come from, as comments of campaign.toml; nothing where all are stated."""
+    origins = {capsule.origin for capsule in robot.capsules}
+    if origins <= {"stated"}:
+        return ""
+    asked = "# assumed_volumes = true                    # rely on those that are assumed\n" * ("assumed" in origins)
+    return f"# {volumes_sentence(robot)}\n{asked}"
 
 
 def home_pose(robot: Robot) -> FloatArray:

@@ -211,10 +211,11 @@ def volume_checks(setup: Setup) -> tuple[Check, ...]:
     robot, scene = setup.robot, setup.constraints.scene
     moving = _can_move(setup)
     bare = [j for j in moving_links_without_volume(robot, moving) if not is_bodiless(setup.campaign.robot, j)]
+    rough = assumed_check(setup)
     zones = [zone.name for zone in (scene.zones if scene is not None else ()) if zone.bodies != "tool"]
     itself = setup.campaign.content.cell.self_collision and _may_meet_itself(robot, bare)
     if not bare or not (zones or itself):
-        return ()
+        return rough
     listed = [robot.mechanism.link_names[j] for j in bare]
     total = len(moving_links_without_volume(replace(robot, capsules=()), moving))
     constraints = [*(f"zone {name!r}" for name in zones), *(["[cell] self_collision"] if itself else [])]
@@ -227,7 +228,28 @@ def volume_checks(setup: Setup) -> tuple[Check, ...]:
         f"{_how_to_add_volumes(setup)}; or state {' and '.join(less)} in campaign.toml, and keep the links clear "
         "yourself"
     )
-    return (Check("collision volumes", float(total - len(bare)), float(total), False, sentence),)
+    return (Check("collision volumes", float(total - len(bare)), float(total), False, sentence), *rough)
+
+
+def assumed_check(setup: Setup) -> tuple[Check, ...]:
+    """Check that volumes of assumed radius are relied on only where campaign.toml says so."""
+    robot, cell = setup.robot, setup.campaign.content.cell
+    watched = cell.self_collision or any(zone.bodies != "tool" for zone in cell.zone)
+    assumed = [capsule for capsule in robot.capsules if capsule.origin == "assumed"]
+    if not (assumed and watched):
+        return ()
+    parts = ", ".join(dict.fromkeys(capsule.part for capsule in assumed))
+    allowed, radius = cell.assumed_volumes, 1e3 * assumed[0].radius
+    sentence = f"The shape of {parts} is not known: a volume of {radius:.0f} mm about each is assumed; " + (
+        "see that it contains them" if allowed else _ALLOW_ASSUMED.format(source=setup.campaign.robot_source)
+    )
+    return (Check("assumed volumes", float(allowed), 1.0, allowed, sentence),)
+
+
+_ALLOW_ASSUMED = (
+    "give each a <collision> mesh beside {source}, a box, cylinder or sphere (excitor robots lists the meshes that are "
+    "not read), or see that it contains them and write assumed_volumes = true under [cell] of campaign.toml"
+)
 
 
 def _can_move(setup: Setup) -> BoolArray:
@@ -253,8 +275,8 @@ def _how_to_add_volumes(setup: Setup) -> str:
     if Path(source).suffix.lower() in (".urdf", ".xml"):
         name = Path(source).name
         return (
-            f"give each a <collision> of box, cylinder or sphere in {source} (meshes are not read), or a {table} in a "
-            f'robot file with base = "{name}"'
+            f"give each a <collision> of box, cylinder, sphere or mesh in {source}, or a {table} in a robot file with "
+            f'base = "{name}"'
         )
     if Path(source).suffix.lower() == ".toml":
         return f"give each a {table} in {source}"

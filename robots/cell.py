@@ -14,6 +14,7 @@ from excitor.robots.inertia import inverse
 from excitor.robots.kernel.compile import Chain
 from excitor.robots.robot import Capsule, Motion, Robot
 from excitor.robots.tree import Tree, chain
+from excitor.robots.volumes import hull_gap
 
 if TYPE_CHECKING:
     from excitor.robots.kernel.distances import Volumes
@@ -25,6 +26,9 @@ Bodies = Literal["tool", "links", "all"]
 
 _TOUCHING = 0.002  # m: capsules that are usually this close say nothing about a collision
 N_POSTURES = 200  # random ones, to find which capsules of a robot can approach each other at all
+N_MANY = 100_000  # random ones, to find which fitted capsules make no constraint
+_SELDOM, _NEARLY_ALL = 0.01, 0.99  # shares of postures
+_APART = 0.002  # m: meshes that stay that far apart at random postures do not meet
 _SIZES: dict[str, tuple[str, ...]] = {
     "box": ("half extent along x", "half extent along y", "half extent along z"),
     "sphere": ("radius",),
@@ -129,6 +133,21 @@ def bodies_without_volume(robot: Robot) -> tuple[str, ...]:
     """Name the links that have no capsule, whose collisions are not checked."""
     covered = {capsule.link for capsule in robot.capsules}
     return tuple(name for j, name in enumerate(robot.mechanism.link_names) if j not in covered)
+
+
+def volumes_sentence(robot: Robot) -> str:
+    """Say where the volumes of the links come from."""
+    words = {"stated": "stated", "mesh": "fitted to collision meshes", "assumed": "of assumed radius"}
+    names = ("base", *robot.mechanism.link_names)
+    told = []
+    for origin, said in words.items():
+        links = dict.fromkeys(names[c.link + 1] for c in robot.capsules if c.origin == origin)
+        count = sum(capsule.origin == origin for capsule in robot.capsules)
+        if links:
+            told.append(f"{count} {said}" + (f" ({', '.join(links)})" if origin == "assumed" else ""))
+    bare = bodies_without_volume(robot)
+    told += [f"none of {', '.join(bare)}"] if bare else []
+    return f"volumes of links: {', '.join(told) or 'none'}"
 
 
 def clearances(robot: Robot, scene: Scene, q: FloatArray) -> FloatArray:
@@ -337,20 +356,80 @@ def _pairs(robot: Robot, scene: Scene) -> tuple[list[tuple[int, int]], list[floa
     gaps = _clearances(robot, _volumes(robot, scene, [], candidates), random_motion(robot, N_POSTURES).q)
     names, kept, unchecked = _body_names(robot), [], []
     needed: list[float] = []
+    fitted = _fitted_reasons(robot)
     for (a, b), gap in zip(candidates, gaps.T, strict=True):
-        reason = _why_unchecked(gap)
+        parts = frozenset((robot.capsules[a].part, robot.capsules[b].part))
+        reason = robot.ignored_pairs.get(parts, "") or fitted.get((a, b), "") or _why_unchecked(gap, (a, b) in fitted)
         if reason:
             unchecked.append(SkippedPair(f"{names[a]} / {names[b]}", reason))
         else:
             kept.append((a, b))
-            needed.append(min(scene.self_clearance, 0.5 * float(np.median(gap))))
+            needed.append(min(scene.self_clearance, 0.5 * max(float(np.median(gap)), 0.0)))
     return kept, needed, unchecked
 
 
-def _why_unchecked(gap: FloatArray) -> str:
+_FITTED: dict[tuple[object, ...], dict[tuple[int, int], str]] = {}
+
+
+def _fitted_reasons(robot: Robot) -> dict[tuple[int, int], str]:
+    """Return why pairs with a capsule that was fitted or assumed are not checked, "" where they are.
+
+    People draw capsules so that neighbours are clear of each other; fitted ones bulge. A pair is left out if it touches
+    in nearly all of many random postures, or if the parts of the meshes in it never meet there, a joint or two apart.
+    """
+    key = robot.mechanism, robot.capsules, robot.limits
+    if key not in _FITTED:
+        pairs = [
+            (a, b)
+            for b, two in enumerate(robot.capsules)
+            for a, one in enumerate(robot.capsules[:b])
+            if one.link != two.link and {one.origin, two.origin} != {"stated"}
+        ]
+        if len(_FITTED) > 20:
+            _FITTED.clear()
+        _FITTED[key] = _reasons(robot, pairs) if pairs else {}
+    return _FITTED[key]
+
+
+def _reasons(robot: Robot, pairs: list[tuple[int, int]]) -> dict[tuple[int, int], str]:
+    found = dict.fromkeys(pairs, "")
+    shares = (_clearances(robot, _volumes(robot, Scene(), [], pairs), random_motion(robot, N_POSTURES).q) < 0.0).mean(
+        axis=0
+    )
+    often = [pair for pair, share in zip(pairs, shares, strict=True) if share > _SELDOM]
+    if not often:
+        return found
+    q, volumes = random_motion(robot, N_MANY).q, _volumes(robot, Scene(), [], often)
+    touching = np.concatenate([_clearances(robot, volumes, part) < 0.0 for part in np.array_split(q, 20)])
+    near = adjacent_links(robot)
+    poses = np.concatenate([robot.mechanism.poses(q), np.broadcast_to(np.eye(4), (len(q), 1, 4, 4))], axis=1)
+    for pair, touch in zip(often, touching.T, strict=True):
+        one, two = (robot.capsules[k] for k in pair)
+        if touch.mean() > _NEARLY_ALL:
+            found[pair] = f"it touches in {touch.mean():.1%} of {N_MANY} random postures, as neighbours at joints do"
+        elif len(one.corners) and len(two.corners) and _is_near(one.link, two.link, near):
+            T = np.linalg.inv(poses[touch, one.link]) @ poses[touch, two.link]
+            apart = hull_gap(one.corners, two.corners, T, _APART)
+            if apart >= _APART:
+                said = (
+                    f"the parts of the meshes in it stay {1e3 * apart:.0f} mm apart or more in {N_MANY} random postures"
+                )
+                found[pair] = said
+    return found
+
+
+def _is_near(a: int, b: int, adjacent: set[frozenset[int]]) -> bool:
+    """Return True if at most two joints lie between two links."""
+    around = [{k for pair in adjacent if link in pair for k in pair} | {link} for link in (a, b)]
+    return bool(around[0] & around[1])
+
+
+def _why_unchecked(gap: FloatArray, fitted: bool) -> str:
     """Return why a pair's clearances at random postures make no constraint; empty where they make one."""
     if np.ptp(gap) < 1e-9:
         return f"its clearance never changes, it is {gap[0] * 1e3:.1f} mm"
+    if fitted:
+        return ""
     if gap.max() < 0.0:
         return f"it overlaps in all of {len(gap)} random postures, by {-gap.max() * 1e3:.1f} mm at least"
     usual = float(np.median(gap))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -110,6 +110,9 @@ class Payload:
         freeze(self, phi="10")
 
 
+Origin = Literal["stated", "mesh", "assumed"]
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Capsule:
     """A collision volume: all points within `radius` of the segment from `start` to `end`, in the link's frame."""
@@ -118,9 +121,12 @@ class Capsule:
     start: FloatArray
     end: FloatArray
     radius: float
+    origin: Origin = "stated"  # "mesh": it contains one; "assumed": nothing is known of the link's shape
+    part: str = ""  # what it is of, where several bodies make a link
+    corners: FloatArray = field(default_factory=lambda: np.zeros((0, 3)))  # of the hull of what it contains, if known
 
     def __post_init__(self) -> None:
-        freeze(self, start="3", end="3")
+        freeze(self, start="3", end="3", corners="n_corners 3")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -236,6 +242,7 @@ class Robot:
     assumed_zero: BoolArray
     frames: tuple[Frame, ...] = ()
     capsules: tuple[Capsule, ...] = ()
+    ignored_pairs: Mapping[frozenset[str], str] = field(default_factory=dict)  # parts not kept apart, and the reason
     controllers: Mapping[str, ControllerAxes] = field(default_factory=dict)
     declared_base: DeclaredBase | None = None
     lengths: Mapping[str, float] = field(default_factory=dict)  # named constants of the geometry, m

@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.dynamics import frame_pose, link_poses
-from excitor.robots.robot import Robot
+from excitor.robots.robot import Capsule, Robot
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -109,7 +109,7 @@ STICK = 0.02  # m: radius that links are drawn with where a robot states no caps
 def base_capsules(robot: Robot) -> list[dict[str, Any]]:
     """List the capsules that stand still."""
     return [
-        {"start": capsule.start.tolist(), "end": capsule.end.tolist(), "radius": capsule.radius}
+        {"start": capsule.start.tolist(), "end": capsule.end.tolist(), "radius": capsule.radius} | _origin(capsule)
         for capsule in robot.capsules
         if capsule.link < 0
     ]
@@ -118,10 +118,14 @@ def base_capsules(robot: Robot) -> list[dict[str, Any]]:
 def moving_capsules(robot: Robot) -> list[dict[str, Any]]:
     """List the capsules that move, or sticks where a robot states none, in the order of `frames`."""
     return [
-        {"link": robot.mechanism.link_names[capsule.link], "radius": capsule.radius}
+        {"link": robot.mechanism.link_names[capsule.link], "radius": capsule.radius} | _origin(capsule)
         for capsule in robot.capsules
         if capsule.link >= 0
     ] or [{"link": name, "radius": STICK} for name in robot.mechanism.link_names]
+
+
+def _origin(capsule: Capsule) -> dict[str, bool]:
+    return {"assumed": True} if capsule.origin == "assumed" else {}
 
 
 def frames(robot: Robot, time: FloatArray, q: FloatArray) -> dict[str, Any]:

@@ -71,7 +71,10 @@ def _head(plan: Mapping[str, Any]) -> dict[str, Any]:
         "robot": _string(robot.get("title")) or _string(robot.get("name")) or UNTITLED,
         "n_joints": len(entries(robot, "joints")),
         "go": verdict.get("go"),
-        "reasons": [_sentence(_string(reason), names) for reason in entries(verdict, "reasons")],
+        **{
+            key: [_sentence(_string(reason), names) for reason in entries(verdict, key)]
+            for key in ("reasons", "assumed", "unwatched")
+        },
     }
 
 
@@ -257,9 +260,11 @@ def plan_data(designed: CampaignDesign) -> dict[str, Any]:
 def verdict(designed: CampaignDesign) -> dict[str, Any]:
     """Return go or no-go, and the reasons."""
     go = designed.go
+    assumed = [check.sentence for check in designed.checks if check.name == "assumed volumes" and check.holds]
     reasons = [check.sentence for check in designed.checks] if go else list(designed.reasons)
+    reasons = [reason for reason in reasons if reason not in assumed]
     limits = [f"Not checked, or not as stated: {note}" for note in designed.notes]
-    return {"go": go, "reasons": [*reasons, *designed.setup.remarks, *limits]}
+    return {"go": go, "reasons": [*reasons, *designed.setup.remarks], "assumed": assumed, "unwatched": limits}
 
 
 def _run_data(setup: Setup, run: DesignedRun) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from rich.table import Table
 from excitor.experiments.verbs.printing import echo_json, echo_progress, table
 from excitor.robots.arrays import finite
 from excitor.robots.base import Base, LockedLoss, base_parameters, declared_transform, lost_when_locked, regroupings
+from excitor.robots.cell import volumes_sentence
 from excitor.robots.errors import ExcitorError, RankDeficient
 from excitor.robots.lint import Finding, lint
 from excitor.robots.load import load_with_notes, read_content, with_random_lengths
@@ -163,6 +164,7 @@ def as_data(page: RobotPage) -> dict[str, Any]:
             "first_dropped": base.gap[1],
             "tolerance": base.tolerance,
         },
+        "volumes": [{"link": c.link, "part": c.part, "origin": c.origin, "radius": c.radius} for c in robot.capsules],
         "findings": [{"level": f.level, "where": f.where, "sentence": f.sentence} for f in page.findings],
     }
     if page.locked is not None:
@@ -225,6 +227,8 @@ def print_page(page: RobotPage) -> None:
         console.print(f"Unidentifiable: {', '.join(base.without_effect)}")
     if base.only_combined:
         console.print(f"Identifiable only in combinations: {', '.join(base.only_combined)}")
+    volumes = volumes_sentence(robot)
+    console.print(escape(volumes[0].upper() + volumes[1:]))
     if page.declared is not None:
         console.print(escape(page.declared))
     if page.locked is not None:

@@ -262,6 +262,16 @@ class Capsule(Table):
     start: Vector
     end: Vector
     radius: Positive
+    origin: Literal["stated", "mesh", "assumed"] = "stated"
+    part: str = ""  # what it is of, where several bodies make a link
+    corners: list[Vector] = []  # of the convex hull of what it contains, if known
+
+
+class IgnoredPair(Table):
+    """Two parts that are not kept apart."""
+
+    parts: Annotated[list[str], Field(min_length=2, max_length=2)]
+    reason: str = "left out by the robot file"
 
 
 class Pose(Table):
@@ -310,6 +320,7 @@ class Description(Table):
     payload: Payload | None = None
     frame: list[NamedFrame] = []
     capsule: list[Capsule] = []
+    ignored_pair: list[IgnoredPair] = []
     controllers: dict[Name, Controller] = {}
     declared_base: PublishedParameters | None = None
 

@@ -110,6 +110,7 @@ def assemble(reading: Reading) -> Robot | None:
         assumed_zero=zeros_by_symmetry(params, reading),
         frames=build_frames(skeleton, reading),
         capsules=build_capsules(skeleton, reading),
+        ignored_pairs={frozenset(pair.parts): pair.reason for pair in description.ignored_pair},
         controllers=build_controllers(mechanism, reading),
         declared_base=build_declared_base(skeleton, params, reading),
         lengths=dict(description.lengths),
@@ -307,7 +308,9 @@ def build_capsules(skeleton: Skeleton, reading: Reading) -> tuple[Capsule, ...]:
         path = f"capsule[{k + 1}]"
         link, T = skeleton.frame(entry.link, reading, f"{path}.link")
         start, end = (reading.vector(point, path) @ T[:3, :3].T + T[:3, 3] for point in (entry.start, entry.end))
-        capsules.append(Capsule(link, start, end, entry.radius))
+        corners = np.array([reading.vector(point, path) for point in entry.corners]).reshape(-1, 3) @ T[:3, :3].T
+        part = entry.part or entry.link
+        capsules.append(Capsule(link, start, end, entry.radius, entry.origin, part, corners + T[:3, 3]))
     return tuple(capsules)
 
 

@@ -1,25 +1,29 @@
 """URDF files to robots, by translation to the content of a robot file; and a robot's own URDF with inertials filled in.
 
-XML is parsed without document types and entities. Meshes are never opened, and xacro is never run. A filled URDF keeps
-everything but its inertials to the byte.
+XML is parsed without document types and entities, and xacro is never run. Collision meshes beside the file become
+capsules that contain them; SRDF beside it says which pairs are not watched. A filled URDF keeps everything but its
+inertials to the byte.
 """
 
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
-from xml.etree.ElementTree import Element, TreeBuilder
+from xml.etree.ElementTree import Element
 from xml.parsers import expat
 
 import numpy as np
 
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError, InvalidRobot
+from excitor.robots.files.meshes import check_size, find_mesh, mesh_place, read_mesh
 from excitor.robots.files.schema import LARGEST, MOST_JOINTS
 from excitor.robots.files.toml import robot_from_data
+from excitor.robots.files.xml import parse_xml
 from excitor.robots.friction import friction_model
 from excitor.robots.inertia import (
     about_center_of_mass,
@@ -30,6 +34,7 @@ from excitor.robots.inertia import (
 )
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
+from excitor.robots.volumes import cover_triangles
 
 SNAP = 1e-5  # rad: π at four decimals is off by 7e-6
 _STEP = math.pi / 12
@@ -235,11 +240,11 @@ def _translate(root: Element, links: Mapping[str, Element], joints: Sequence[_Jo
     for joint, table in zip(joints, tables, strict=True):
         body = _body(links[joint.child], label("link", joint.child), reader)
         table |= {"link": body} if body else {}
-    capsules, shaped = _capsules(links, mover, reader)
+    capsules, shaped = _capsules(links, joints, reader)
     fixed = [joint for joint in joints if joint.kind == "fixed" and joint.child not in {"base", *mover.values()}]
     frames = [{"name": joint.child, "link": joint.name} for joint in fixed]
     data = {"name": (root.get("name") or "robot")[:80], "joint": tables, "capsule": capsules, "frame": frames}
-    data |= _drives(joints, reader) | _tool(mover, reader)
+    data |= _drives(joints, reader) | _tool(mover, reader) | _ignored_pairs(data, links, reader)
     reader.stop_if_refused()
     labels = {f"joint[{k + 1}]": joint.where for k, joint in enumerate(joints)}
     labels |= {f"capsule[{k + 1}]": where for k, where in enumerate(shaped)}
@@ -356,29 +361,195 @@ def _body(link: Element, where: str, reader: Reader) -> Table | None:
     return {"mass": mass, "center": [float(x) for x in T[:3, 3]], "inertia": [float(x) for x in upper]}
 
 
-def _capsules(links: Mapping[str, Element], mover: Mapping[str, str], reader: Reader) -> tuple[list[Table], list[str]]:
-    """Cover collision shapes by capsules: (capsules, where each comes from)."""
+def _capsules(links: Mapping[str, Element], joints: Sequence[_Joint], reader: Reader) -> tuple[list[Table], list[str]]:
+    """Cover collision shapes and meshes by capsules: (capsules, where each comes from).
+
+    A link whose mesh cannot be read gets capsules of assumed radius, and so does one with a body and no shape at all.
+    """
+    mover = {joint.child: joint.name for joint in joints}
     capsules: list[Table] = []
     shaped: list[str] = []
-    meshes = []
+
+    def add(link: str, ends: FloatArray, radius: float, origin: str) -> None:
+        start, end = ([float(x) for x in point] for point in ends)
+        capsules.append({"link": mover.get(link, "base"), "start": start, "end": end, "radius": float(radius)})
+        if origin != "stated":
+            capsules[-1]["origin"] = origin
+        capsules[-1]["part"] = link
+        shaped.append(f"{label('link', link)} collision")
+
+    unread = []
     for name, link in links.items():
-        where = f"{label('link', name)} collision"
-        for collision in link.findall("collision"):
-            geometry = collision.find("geometry")
-            shape = geometry[0] if geometry is not None and len(geometry) else Element("mesh")
-            if shape.tag == "mesh":
-                meshes.append(name)
-                continue
-            T = reader.pose(collision, where)
-            axis, half, radius = _cover(shape, f"{where} {shape.tag[:60]}", reader)
-            start, end = (T[:3, 3] + sign * half * T[:3, axis] for sign in (-1.0, 1.0))
-            ends = {"start": [float(x) for x in start], "end": [float(x) for x in end]}
-            capsules.append({"link": mover.get(name, "base"), **ends, "radius": radius})
-            shaped.append(where)
-    if meshes:
-        listed = ", ".join(dict.fromkeys(meshes))
-        reader.notes.append(("collision", f"meshes are not read: {listed} have no capsules for them"))
+        shapes, triangles, whole = _shapes(name, link, reader)
+        for ends, radius in shapes:
+            add(name, ends, radius, "stated")
+        if not whole:
+            unread.append(name)
+        if triangles:
+            for start, end, radius, corners in cover_triangles(np.concatenate(triangles)):
+                add(name, np.array([start, end]), radius, "mesh")
+                capsules[-1]["corners"] = corners.tolist()
+    bare = _bare_links(links, joints, {capsule["part"] for capsule in capsules} | set(unread))
+    radius = max(_LEAST_RADIUS, 0.1 * _reach(joints, reader))
+    for name in (*unread, *bare):
+        for end in _ends(name, links[name], joints, reader):
+            add(name, np.array([np.zeros(3), end]), radius, "assumed")
+    if bare:
+        sentence = f"is not given for {', '.join(bare)}: a radius of {1e3 * radius:.0f} mm along each is assumed"
+        reader.notes.append(("collision", sentence))
     return capsules, shaped
+
+
+_LEAST_RADIUS = 0.06  # m: an assumed one
+
+
+def _shapes(name: str, link: Element, reader: Reader) -> tuple[list[tuple[FloatArray, float]], list[FloatArray], bool]:
+    """Collect a link's collision shapes: capsules (ends, radius), triangles, and False if a mesh could not be read."""
+    where = f"{label('link', name)} collision"
+    capsules: list[tuple[FloatArray, float]] = []
+    triangles: list[FloatArray] = []
+    whole = True
+    for collision in link.findall("collision"):
+        geometry = collision.find("geometry")
+        shape = geometry[0] if geometry is not None and len(geometry) else Element("mesh")
+        T = reader.pose(collision, where)
+        if shape.tag == "mesh":
+            found = _mesh(shape, where, reader)
+            whole = whole and found is not None
+            triangles += [] if found is None else [found @ T[:3, :3].T + T[:3, 3]]
+            continue
+        axis, half, radius = _cover(shape, f"{where} {shape.tag[:60]}", reader)
+        capsules.append((T[:3, 3] + np.outer([-1.0, 1.0], half * T[:3, axis]), radius))
+    return capsules, triangles, whole
+
+
+def _mesh(shape: Element, where: str, reader: Reader) -> FloatArray | None:
+    """Read a mesh's triangles, (n, 3, 3); None, and a note, where that fails."""
+    name = shape.get("filename", "").strip()
+    scale = reader.numbers(shape, "scale", f"{where} mesh", default="1 1 1", count=3)
+    shown = name if len(name) <= 80 else "…" + name[-79:]
+    try:
+        if not name:
+            raise ValueError("is not named; give it a filename")
+        triangles, remark = read_mesh(find_mesh(name, Path(reader.source)))
+        triangles = triangles * scale
+        check_size(triangles)
+    except ValueError as error:
+        reader.notes.append((where, f"mesh {shown!r} {error}; until then a volume along the link is assumed"))
+        return None
+    if remark:
+        reader.notes.append((where, f"mesh {shown!r}: {remark}"))
+    return np.asarray(triangles)
+
+
+def _bare_links(links: Mapping[str, Element], joints: Sequence[_Joint], covered: set[str]) -> list[str]:
+    """List the links that move with a body and without a volume.
+
+    What is fixed to a link covers it only if the link itself is not seen and weighs nothing; a link without a look or a
+    mass, whose joints meet in a point, is only a frame between axes.
+    """
+    groups: dict[str, list[str]] = {}  # of links that are fixed to each other, by the one that a joint moves
+    of: dict[str, str] = {}
+    for joint in joints:
+        of[joint.child] = joint.child if joint.kind != "fixed" else of.get(joint.parent, "")
+        groups.setdefault(of[joint.child], []).append(joint.child)
+    groups.pop("", None)  # what is fixed to the base
+    bare = []
+    for mover, members in groups.items():
+        has_body = [name for name in members if _has_body(links[name])]
+        if mover in covered or (mover not in has_body and covered.intersection(members)):
+            continue
+        outward = [joint for joint in joints if joint.parent in members]
+        origins = [joint.element.find("origin") for joint in outward]
+        lengths = [x for o in origins if o is not None for x in o.get("xyz", "").split()]
+        carries = any(joint.kind in ("revolute", "continuous") for joint in outward)
+        if has_body or not carries or any(map(_is_not_zero, lengths)):
+            inner = {joint.parent for joint in outward}
+            bare += [name for name in members if name in inner and name not in covered] or [mover]
+    return bare
+
+
+def _has_body(link: Element) -> bool:
+    mass = link.find("inertial/mass")
+    return link.find("visual") is not None or (mass is not None and _is_not_zero(mass.get("value", "")))
+
+
+def _is_not_zero(text: str) -> bool:
+    return bool(text.strip("+-.0"))
+
+
+def _reach(joints: Sequence[_Joint], reader: Reader) -> float:
+    """Length of the longest chain of joints, from the first that moves, m."""
+    reach: dict[str, float] = {}
+    for joint in joints:
+        step = float(np.linalg.norm(reader.pose(joint.element, joint.where)[:3, 3]))
+        if joint.parent in reach or joint.kind != "fixed":
+            reach[joint.child] = reach[joint.parent] + step if joint.parent in reach else 0.0
+    return max(reach.values(), default=0.0)
+
+
+def _ends(name: str, link: Element, joints: Sequence[_Joint], reader: Reader) -> list[FloatArray]:
+    """List where a link leads from its frame: to the joints that it carries, else to its centre of mass."""
+    ends = [reader.pose(joint.element, joint.where)[:3, 3] for joint in joints if joint.parent == name]
+    inertial = link.find("inertial")
+    if not ends and inertial is not None:
+        ends = [reader.pose(inertial, f"{label('link', name)} inertial")[:3, 3]]
+    return [end for end in ends if np.any(end)] or [np.zeros(3)]
+
+
+def _ignored_pairs(data: Table, links: Mapping[str, Element], reader: Reader) -> Table:
+    """Read the pairs of links that an SRDF beside the URDF does not watch."""
+    path = _srdf(Path(reader.source), data["name"])
+    if path is None:
+        return {}
+    where = f"SRDF {path.name}"
+    try:
+        if path.stat().st_size > _LARGEST_SRDF:
+            raise InvalidRobot(path, [f"has more than {_LARGEST_SRDF / 1e6:.0f} MB"])
+        root = parse_xml(path.read_bytes().decode("utf-8-sig"), path)
+    except InvalidRobot as error:
+        reader.notes.append((where, f"is not used: it {'; '.join(error.problems)}"))
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        reader.notes.append((where, f"is not used: it cannot be read as UTF-8 text: {str(error)[:100]}"))
+        return {}
+    if root.get("name", data["name"]) != data["name"]:
+        reader.notes.append((where, f"is not used: it is of the robot {root.get('name', '')[:60]!r}"))
+        return {}
+    pairs = []
+    for element in root.findall("disable_collisions")[:_MOST_PAIRS]:
+        parts = [element.get("link1", ""), element.get("link2", "")]
+        if all(part in links for part in parts) and parts[0] != parts[1]:
+            reason = element.get("reason", "")[:60] or "no reason given"
+            pairs.append({"parts": parts, "reason": f"{where} disables it: {reason}"})
+    reader.notes.append((where, f"disables the collisions of {len(pairs)} pairs of links: these are not watched"))
+    return {"ignored_pair": pairs}
+
+
+def companions(source: Path) -> list[tuple[Path, PurePosixPath]]:
+    """List the files that a URDF reads, and where they are found beside a copy of it: collision meshes and SRDF."""
+    root = parse_xml(source.read_text("utf-8-sig"), source)
+    found = {}
+    for shape in root.iterfind("link/collision/geometry/mesh"):
+        name = shape.get("filename", "").strip()
+        with suppress(ValueError):
+            found[mesh_place(name)] = find_mesh(name, source)
+    srdf = _srdf(source, (root.get("name") or "robot")[:80])
+    if srdf is not None:
+        found[PurePosixPath(srdf.name)] = srdf
+    return [(path, place) for place, path in found.items()]
+
+
+_LARGEST_SRDF = 2_000_000
+_MOST_PAIRS = 10_000
+
+
+def _srdf(urdf: Path, name: str) -> Path | None:
+    """Find the SRDF of a URDF: of its stem or the robot's name, beside it, in ../srdf or in ../config."""
+    folders = (urdf.parent, urdf.parent.parent / "srdf", urdf.parent.parent / "config")
+    names = [one for one in (urdf.stem, name) if one and not set(one) & set("/\\\0")]
+    tries = [folder / f"{one}.srdf" for folder in folders for one in names]
+    return next((path for path in tries if urdf.is_file() and path.is_file()), None)
 
 
 def _cover(shape: Element, where: str, reader: Reader) -> tuple[int, float, float]:
@@ -433,47 +604,7 @@ def _tool(mover: Mapping[str, str], reader: Reader) -> Table:
     return {}
 
 
-_DEEPEST = 40
 _MOST_NUMBERS = 3
-
-
-def parse_xml(text: str, source: str | Path) -> Element:
-    """Parse XML without document types, entities or deep nesting: nothing to expand, fetch or overflow."""
-    tree, parser = TreeBuilder(), expat.ParserCreate()
-    depth = 0
-
-    def refuse(sentence: str) -> InvalidRobot:
-        return InvalidRobot(source, [f"line {parser.CurrentLineNumber}: {sentence}"])
-
-    def declared(_version: str, encoding: str | None, _standalone: int) -> None:
-        if encoding and encoding.lower() not in ("utf-8", "us-ascii", "ascii") and not text.isascii():
-            raise refuse(f"declares the encoding {encoding[:40]!r}, but the file is UTF-8; save it as what it says")
-
-    def document_type(*_: object) -> None:
-        raise refuse("declares a document type or entities, which a robot does not need; remove <!DOCTYPE …>")
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal depth
-        depth += 1
-        if depth > _DEEPEST:
-            raise refuse(f"elements nest deeper than {_DEEPEST}; a URDF needs five levels")
-        tree.start(tag, attributes)
-
-    def end(tag: str) -> None:
-        nonlocal depth
-        depth -= 1
-        tree.end(tag)
-
-    parser.XmlDeclHandler = declared
-    parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = document_type
-    parser.StartElementHandler, parser.EndElementHandler = start, end
-    try:
-        parser.Parse(text, True)
-    except expat.ExpatError as error:
-        raise InvalidRobot(source, [f"is not XML: {error}"]) from None
-    except UnicodeError as error:
-        raise InvalidRobot(source, [f"is not text that XML can hold: {error}"]) from None
-    return tree.close()
 
 
 def label(tag: str, name: str) -> str:

@@ -11,6 +11,7 @@ from excitor.experiments.cli import app
 from excitor.experiments.emit import Request, emit
 from excitor.experiments.init import begin
 from excitor.experiments.plan import CampaignDesign, volume_checks
+from excitor.experiments.report.plan import plan_page, verdict
 from excitor.experiments.setup import set_up, settings_of
 from excitor.robots.errors import ExcitorError
 from excitor.robots.load import catalog_names
@@ -115,11 +116,47 @@ def test_a_link_that_cannot_move_needs_no_volume(tmp_path):
 
 
 def test_a_box_on_the_flange_covers_no_elbow(tmp_path):
-    """As in public files of UR arms: meshes on all links, and one small box on the last."""
+    """As in public files of UR arms: meshes on all links, here not beside the file, and one small box on the last."""
     made = planned(tmp_path, TABLE, URDF, "mine.urdf")
     assert not made.go
-    assert "waist (" in made.reasons[0]
-    assert f"<collision> of box, cylinder or sphere in {tmp_path / 'mine.urdf'}" in made.reasons[0]
+    for words in (
+        "The shape of upper, fore is not known",
+        "60 mm",
+        str(tmp_path / "mine.urdf"),
+        "assumed_volumes = true",
+    ):
+        assert words in made.reasons[0]
+    assert {capsule.part: capsule.origin for capsule in made.setup.robot.capsules} == {
+        "upper": "assumed",
+        "fore": "assumed",
+        "hand": "stated",
+    }
+
+
+def test_assumed_volumes_are_relied_on_only_where_the_campaign_says_so(tmp_path):
+    made = planned(tmp_path, "[cell]\nassumed_volumes = true\n" + TABLE, URDF, "mine.urdf")
+    assert made.go
+    page = plan_page({"verdict": verdict(made)})
+    amber = page.partition('id="assumed" class="banner care"')[2].partition("</section>")[0]
+    assert "The shape of upper, fore is not known" in amber
+    green = page.partition('class="banner go"')[2].partition("</section>")[0]
+    assert "not known" not in green
+
+
+def test_what_is_not_watched_stands_outside_the_green_box(tmp_path):
+    made = planned(tmp_path, TABLE, arm(covered="abc"))
+    page = plan_page({"verdict": {**verdict(made), "unwatched": ["Not checked: link x"]}})
+    red = page.partition('id="unwatched" class="banner no-go"')[2].partition("</section>")[0]
+    green = page.partition('class="banner go"')[2].partition("</section>")[0]
+    assert "Not checked: link x" in red
+    assert "Not checked" not in green
+
+
+@pytest.mark.parametrize(
+    "cell", ["[cell]\nself_collision = false", "[cell]\nself_collision = false\n" + TABLE + 'bodies = "tool"']
+)
+def test_assumed_volumes_that_nothing_is_about_need_no_word(tmp_path, cell):
+    assert planned(tmp_path, cell, URDF, "mine.urdf").go
 
 
 @pytest.mark.parametrize("name", catalog_names())

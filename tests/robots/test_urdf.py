@@ -13,7 +13,7 @@ from excitor.robots.dynamics import frame_pose, inverse_dynamics, link_poses, re
 from excitor.robots.errors import RankDeficient
 from excitor.robots.files.urdf import read_urdf, robot_from_urdf
 from excitor.robots.inertia import about_center_of_mass, change_frame
-from excitor.robots.load import load, load_with_notes
+from excitor.robots.load import load
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.tree import Tree
@@ -280,15 +280,6 @@ def test_a_capsule_covers_its_shape(geometry: str) -> None:
     share = np.clip((points - capsule.start) @ along / (along @ along), 0.0, 1.0)
     distance = np.linalg.norm(points - capsule.start - share[:, None] * along, axis=1)
     assert distance.max() <= capsule.radius * (1 + 1e-12)
-
-
-def test_meshes_are_not_opened(tmp_path: Path) -> None:
-    text = arm(link=f'<collision><geometry><mesh filename="{tmp_path}/none.stl"/></geometry></collision>')
-    path = tmp_path / "arm.urdf"
-    path.write_text(text)
-    robot, notes = load_with_notes(path)
-    assert not robot.capsules
-    assert ("collision", "meshes are not read: boom have no capsules for them") in notes
 
 
 def test_fixed_joints_name_frames_and_tool0_is_the_tool() -> None:

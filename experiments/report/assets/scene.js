@@ -3,6 +3,7 @@ const Scene = (() => {
   const GRID = 1e-4; // positions arrive in tenths of a millimetre
   const BODY = [[240, 158, 56], [226, 229, 233]];
   const BASE = [112, 121, 133];
+  const ASSUMED = [255, 205, 0]; // volumes of links whose shape is not known
   const SMOOTH = 4; // segments of the tool's path between two frames
   const GLASS = 0.36; // how much is seen of the robot where something inside it is shown
 
@@ -90,13 +91,13 @@ const Scene = (() => {
   // Capsules at time t, between two frames: straight.
   function bodies(scene, t) {
     const frames = scene.frames, n = frames.time.length;
-    const found = scene.base.map(c => ({ start: c.start, end: c.end, radius: c.radius, color: BASE }));
+    const found = scene.base.map(c => ({ start: c.start, end: c.end, radius: c.radius, color: c.assumed ? ASSUMED : BASE }));
     if (!n) return found;
     const [i, s] = between(frames.time, t);
     const a = frames.capsules[i] || [], b = frames.capsules[Math.min(i + 1, n - 1)] || a;
     scene.capsules.forEach((c, k) => {
       const p = [0, 1, 2, 3, 4, 5].map(m => GRID * (a[6 * k + m] + s * (b[6 * k + m] - a[6 * k + m])));
-      const color = c.link === -1 || c.link === 'base' ? BASE : BODY[scene.order.get(c.link) % 2];
+      const color = c.assumed ? ASSUMED : c.link === -1 || c.link === 'base' ? BASE : BODY[scene.order.get(c.link) % 2];
       found.push({ start: p.slice(0, 3), end: p.slice(3), radius: c.radius, color });
     });
     return found;
