@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from excitor.design.motion import executed
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.init import begin
 from excitor.experiments.plan import design
@@ -464,10 +463,10 @@ def design_beside_a_table(folder, seed):
     path.write_text(text)
     setup = set_up(open_campaign(path.parent, "design"))
     made = design(setup, settings_of(setup.design))
-    run = made.runs[0].trajectory
-    period = run.excitation.settle + run.excitation.ramp + np.linspace(0.0, run.excitation.period, 20_000)
-    ways = np.linspace(0.0, run.excitation.duration, 5_000)
-    return setup.robot, made, executed(run, np.concatenate([period, ways]))
+    run = made.runs[0].run
+    phase = next(phase for phase in run.phases if phase.name == "measured")
+    period = phase.start + np.linspace(0.0, run.periodic.period, 20_000)
+    return setup.robot, made, run.at(np.concatenate([period, np.linspace(0.0, run.duration, 5_000)]))
 
 
 def check_design(folder, seed):
