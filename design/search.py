@@ -91,7 +91,7 @@ class Tuning:
 
     shares: tuple[float, float, float]  # of a chain's budget
     plain: bool = False  # without repair
-    sparing: bool = False  # no start is evaluated twice, and no population that exceeds the allowance
+    sparing: bool = False  # start known, offspring as drawn, and no population that exceeds the allowance
     population: int = 200
     mutation: float = 1.0 / 20.0  # probability of a variable
     cma_population: int = 24
@@ -488,7 +488,7 @@ def genetic(ledger: Ledger, random: np.random.Generator) -> None:
         sampling=X,
         crossover=SBX(eta=5, prob=0.9),
         mutation=PM(eta=10, prob_var=tuning.mutation),
-        repair=Scale(),
+        repair=None if tuning.sparing else Scale(),
         eliminate_duplicates=False,
     )
     _run(ledger, ga, random, _repaired)

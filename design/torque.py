@@ -239,11 +239,8 @@ def violations(problem: TorqueProblem, runs: SimulatedRuns, *, reserve: Reserve 
     """Evaluate g ≤ 0 of every constraint in shares of its limit, (n_runs, n_names), less a reserve."""
     population = Population(problem.robot, (runs.q, runs.dq, runs.ddq), problem.excitation.n_measured, list)
     population.reserve = reserve
-    tau = runs.tau
-    population.torques = (
-        np.abs(tau).max(axis=2),
-        np.square(tau[:, :, : problem.excitation.n_measured]).mean(axis=2),
-    )
+    measured = runs.tau[:, :, : problem.excitation.n_measured]
+    population.torques = np.abs(runs.tau).max(axis=2), np.square(measured).mean(axis=2)
     diverged = np.where(np.isinf(runs.diverged_at), -1.0, 1.0 - runs.diverged_at / runs.t[-1])[:, None]
     parts = [item.population(population) for item in _items(problem.robot, problem.constraints)]
     return np.concatenate([diverged, *parts, np.abs(runs.dq[:, :, -1]) / REST_SPEED - 1.0], axis=1)
@@ -414,9 +411,7 @@ def robustness(
 ) -> Robustness:
     """Simulate a run with models whose parameters are drawn within ± spread of the prior's."""
     chi = perturbed_models(problem.robot, n_models, spread=spread, seed=seed)
-    tau = np.repeat(held_torques([trajectory]), n_models, axis=0)
-    start = posture(np.tile(problem.excitation.start, (n_models, 1)))
-    runs = simulate(problem.robot, tau, start=start, steps=problem.steps, chi=chi)
+    runs = perform(problem, np.repeat(held_torques([trajectory]), n_models, axis=0), chi)
     broken = violations(problem, runs, reserve=STATED) > 0.0
     often = broken.mean(axis=0)
     order = [int(k) for k in np.argsort(-often, kind="stable") if often[k] > 0.0]
