@@ -177,6 +177,11 @@ class Move(Segment):
         return np.array_equal(self.origin, self.goal)
 
     @property
+    def edge(self) -> float:
+        """Time of speeding up, and of slowing down, s; none of a stop."""
+        return 0.0 if self.still else self.blend or 0.5 * self.time
+
+    @property
     def duration(self) -> float:
         """Duration of the part that is meant, s."""
         return self.time if self.within is None else self.within[1] - self.within[0]
@@ -266,6 +271,11 @@ class Series(Segment):
     def degree(self) -> int:
         """Degree of the trigonometric polynomial of one period; 0 for ramps."""
         return self.harmonics[-1] if self.envelope == "none" else 0
+
+    @property
+    def rises(self) -> bool:
+        """Whether it is a ramp into the series."""
+        return self.envelope == "rise"
 
     @property
     def omega(self) -> float:
@@ -632,10 +642,9 @@ class Run:
     def measured_spans(self) -> Iterator[tuple[float, float]]:
         """List what is measured, from and to, s: stops, whole periods, and moves while they cruise."""
         for segment, end in zip(self.segments, self.edges[1:].tolist(), strict=True):
-            going = isinstance(segment, Move) and not segment.still
-            blend = (segment.blend or 0.5 * segment.time) if isinstance(segment, Move) and going else 0.0
-            if segment.measured and segment.duration > 2.0 * blend:
-                yield segment.start + blend, end - blend
+            edge = segment.edge if isinstance(segment, Move) else 0.0
+            if segment.measured and segment.duration > 2.0 * edge:
+                yield segment.start + edge, end - edge
 
     @cached_property
     def _lines(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -653,16 +662,14 @@ class Run:
         A series goes on counting where the one before has the same coefficients.
         """
         found: list[tuple[int, Segment, float]] = []
+        last: tuple[object, ...] = ()
         for j, one in enumerate(self.segments):
             if isinstance(one, Move) and one.within is None:
                 continue
-            before = found[-1] if found and found[-1][0] == j - 1 else None
-            goes_on = (
-                before is not None
-                and one.degree > 0
-                and _key(before[1].pieces()[0], measured=False) == _key(one.pieces()[0], measured=False)
-            )
-            found.append((j, one, before[2] if before is not None and goes_on else one.start))
+            key = _key(one.pieces()[0], measured=False) if one.degree else ()
+            goes_on = one.degree > 0 and found and found[-1][0] == j - 1 and key == last
+            found.append((j, one, found[-1][2] if goes_on else one.start))
+            last = key
         return tuple(found)
 
 

@@ -259,10 +259,7 @@ def summary(designed: CampaignDesign) -> dict[str, Any]:
     }
 
 
-Time = Annotated[FiniteFloat, Field(ge=0.0, le=1e6)]
-Step = Annotated[FiniteFloat, Field(gt=0.0, le=1e6)]
 Row = Annotated[list[FiniteFloat], Field(max_length=100)]
-Rows = Annotated[list[Row], Field(max_length=200_000)]
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 
 

@@ -328,8 +328,7 @@ def planned_bands(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
 
 def _travelling(run: Motions) -> list[float]:
     """List the blends of measured moves with a displacement."""
-    moves = (move for move in run.moves if move.measured and (move.origin != move.goal).any())
-    return [move.blend or 0.5 * move.duration for move in moves]
+    return [move.edge for move in run.moves if move.measured and not move.still]
 
 
 def power_band(run: Run, q: FloatArray, rate: float) -> float:

@@ -190,7 +190,7 @@ def _stopping(plan: Plan, name: StretchName, q: FloatArray) -> Part:
     motion = plan.stretch(name)
     moves = motion.moves
     if len(q) != len(moves) + 1:
-        moves = tuple(move for move in moves if (move.goal != move.origin).any())
+        moves = tuple(move for move in moves if not move.still)
         q = q[np.append(True, np.abs(np.diff(q, axis=0)).max(axis=1) > _SAME)]
     wanted = np.array([motion.start, *(move.goal for move in moves)])
     more = len(q) - 1 - len(moves)  # than were planned
