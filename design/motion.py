@@ -116,6 +116,11 @@ class Segment(ABC):
         return 0
 
     @property
+    def kind(self) -> str:
+        """Its name in files."""
+        return type(self).__name__.lower()
+
+    @property
     @abstractmethod
     def duration(self) -> float:
         """Duration, s."""
@@ -175,6 +180,11 @@ class Move(Segment):
     def still(self) -> bool:
         """Whether it goes nowhere."""
         return np.array_equal(self.origin, self.goal)
+
+    @property
+    def kind(self) -> str:
+        """Its name in files."""
+        return "hold" if self.still else "move"
 
     @property
     def edge(self) -> float:
@@ -271,6 +281,11 @@ class Series(Segment):
     def degree(self) -> int:
         """Degree of the trigonometric polynomial of one period; 0 for ramps."""
         return self.harmonics[-1] if self.envelope == "none" else 0
+
+    @property
+    def kind(self) -> str:
+        """Its name in files."""
+        return "series" if self.envelope == "none" else "ramp"
 
     @property
     def rises(self) -> bool:

@@ -166,18 +166,14 @@ def old_series(
 
 
 def _segment_data(segment: Segment, series: list[dict[str, Any]]) -> dict[str, Any]:
-    kind = "table"
     more: dict[str, Any] = {}
-    if isinstance(segment, Move):
-        kind = "hold" if segment.still else "move"
-    elif isinstance(segment, Series):
-        kind = "series" if segment.envelope == "none" else "ramp"
+    if segment.kind in ("series", "ramp"):
         form = {name: _plain(getattr(segment, name)) for name in _Series.model_fields}
         if form not in series:
             series.append(form)
         more["series"] = series.index(form)
-    more |= {key: _plain(getattr(segment, name)) for key, name in _FIELDS[kind].items()}
-    return {"kind": kind, "name": segment.name, "measured": segment.measured, **more}
+    more |= {key: _plain(getattr(segment, name)) for key, name in _FIELDS[segment.kind].items()}
+    return {"kind": segment.kind, "name": segment.name, "measured": segment.measured, **more}
 
 
 _FIELDS = {
