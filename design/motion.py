@@ -328,14 +328,6 @@ class Series(Segment):
         amplitudes = np.hypot(self.sines, self.cosines)
         return np.stack([amplitudes @ omegas**order for order in range(RISE_MOST.size)])
 
-    def repeated(self, periods: int) -> Self:
-        """Return whole periods."""
-        return replace(self, periods=periods)
-
-    def ramped(self, ramp: float, *, rises: bool) -> Self:
-        """Return a ramp into the series, or out of it."""
-        return replace(self, ramp=ramp, envelope="rise" if rises else "fall")
-
     def mapped(self, change: Change) -> Self:
         """Map its centre and its coefficients."""
         sines, cosines = (change(x.T, 1).T for x in (self.sines, self.cosines))
@@ -716,14 +708,14 @@ def periodic_run(
     names = tuple(joints) or tuple(f"joint {j + 1}" for j in range(e.moving.size))
     steady = Series(e.period, e.harmonics, center, sines, cosines, periods=e.measured, name="measured", measured=True)
     segments: list[Segment] = [hold(steady.center, e.settle, name="settle")] if e.settle > 0.0 else []
-    still = replace(steady, measured=False, periods=1)
+    ramp = replace(steady, measured=False, periods=1, ramp=e.ramp)
     if e.ramp > 0.0:
-        segments.append(replace(still, name="ramp-in").ramped(e.ramp, rises=True))
+        segments.append(replace(ramp, name="ramp-in", envelope="rise"))
     if e.warm_up:
-        segments.append(replace(still, name="warm-up").repeated(e.warm_up))
+        segments.append(replace(steady, measured=False, name="warm-up", periods=e.warm_up))
     segments.append(steady)
     if e.ramp > 0.0:
-        segments.append(replace(still, name="ramp-out").ramped(e.ramp, rises=False))
+        segments.append(replace(ramp, name="ramp-out", envelope="fall"))
     if e.hold > 0.0:
         segments.append(hold(steady.center, e.hold, name="hold"))
     return Run(names, e.sample_time, tuple(segments))

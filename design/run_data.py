@@ -204,10 +204,11 @@ def _segment(entry: _Segment, form: RunForm, n: int) -> Segment:
                 raise ValueError(f"series is {entry.series}, expected one of the run's {len(form.series)}, from 0")
             one = form.series[entry.series]
             center = _row(one.center, f"series[{entry.series + 1}].center", n)
-            series = Series(one.period, tuple(one.harmonics), center, _rows(one.sines), _rows(one.cosines), **words)
             if isinstance(entry, _Periods):
-                return series.repeated(entry.periods)
-            return series.ramped(entry.duration, rises=entry.rises)
+                words["periods"] = entry.periods
+            else:
+                words |= {"ramp": entry.duration, "envelope": "rise" if entry.rises else "fall"}
+            return Series(one.period, tuple(one.harmonics), center, _rows(one.sines), _rows(one.cosines), **words)
         case _Table():
             for k, row in enumerate(entry.q, start=1):
                 _row(row, f"q[{k}]", n)

@@ -313,7 +313,7 @@ def check_friction_drift(expected: ExpectedMotion, periods: AlignedPeriods) -> l
         size = float(np.sqrt(np.mean(periods.tau[:, :, j] ** 2))) or 1.0
         share = slope * (len(parts) - 1) / size
         holds = abs(share) <= DRIFT or not _trend(k, parts)
-        name = expected.joints[j]
+        name = expected.run.joints[j]
         told = (
             f"friction of joint {name} changes by {100 * share:.3g} % of its torque (rms) from the first measured "
             "period to the last"
