@@ -99,6 +99,7 @@ def run(full: bool = False) -> Report:
         "what": "the product's rooms; `__init__.py` files count in lines and cycles only",
         "places": places,
         "motion types": motion_types(modules),
+        "no motion types": NO_MOTION_TYPE,
         "design_modules_walked": walked,
         "cycles": [sorted(cycle) for cycle in find_cycles(import_graph(modules))],
         "folders": {str(folder): n for folder, n in folders.most_common(5)},
@@ -109,12 +110,20 @@ def run(full: bool = False) -> Report:
 # What a class that holds the coefficients or the points of a motion calls them, and what evaluates it.
 MOTION_FIELDS = ({"sines"}, {"knots"}, {"waypoints"}, {"amplitudes"}, {"evaluate"}, {"to", "duration"})
 EVALUATE = ("at", "planned", "motion", "evaluate")
+# Classes that look like a motion type and mean none of their own.
+NO_MOTION_TYPE = {
+    "design/motion.py:Segment": "the protocol of a run's segments, of which there are no objects",
+    "design/run_data.py:_Move": "a part of the one form in which files hold a run",
+    "design/run_data.py:_Series": "a part of the one form in which files hold a run",
+    "design/programs/clients/run_motion.py:Run": "given out beside programs: it reads that form without the product",
+    "design/torque.py:TorqueTrajectory": "torques over time, commanded whatever the joints do",
+}
 
 
 def motion_types(modules: Sequence[Module]) -> list[str]:
     """Name the classes of design and experiments that mean a planned motion: they hold one, or evaluate one at `t`.
 
-    Forms of files count as well; what is measured, and the published studies, do not.
+    Forms of files count as well; what is measured, the published studies, and `NO_MOTION_TYPE` do not.
     """
     found = []
     for module in modules:
@@ -126,7 +135,7 @@ def motion_types(modules: Sequence[Module]) -> list[str]:
             evaluates = any("t" in [argument.arg for argument in method.args.args] for method in methods)
             if evaluates or any(names <= fields for names in MOTION_FIELDS):
                 found.append(f"{module.path.as_posix()}:{node.name}")
-    return found
+    return [name for name in found if name not in NO_MOTION_TYPE]
 
 
 def read_modules(root: Path = ROOT) -> list[Module]:

@@ -116,6 +116,11 @@ class Segment(ABC):
         return 0
 
     @property
+    def kind(self) -> str:
+        """Its name in files."""
+        return type(self).__name__.lower()
+
+    @property
     @abstractmethod
     def duration(self) -> float:
         """Duration, s."""
@@ -175,6 +180,16 @@ class Move(Segment):
     def still(self) -> bool:
         """Whether it goes nowhere."""
         return np.array_equal(self.origin, self.goal)
+
+    @property
+    def kind(self) -> str:
+        """Its name in files."""
+        return "hold" if self.still else "move"
+
+    @property
+    def edge(self) -> float:
+        """Time of speeding up, and of slowing down, s; none of a stop."""
+        return 0.0 if self.still else self.blend or 0.5 * self.time
 
     @property
     def duration(self) -> float:
@@ -268,6 +283,16 @@ class Series(Segment):
         return self.harmonics[-1] if self.envelope == "none" else 0
 
     @property
+    def kind(self) -> str:
+        """Its name in files."""
+        return "series" if self.envelope == "none" else "ramp"
+
+    @property
+    def rises(self) -> bool:
+        """Whether it is a ramp into the series."""
+        return self.envelope == "rise"
+
+    @property
     def omega(self) -> float:
         """Angular frequency of the first harmonic, rad/s."""
         return 2.0 * np.pi / self.period
@@ -302,14 +327,6 @@ class Series(Segment):
         omegas = self.omega * np.asarray(self.harmonics, dtype=float)
         amplitudes = np.hypot(self.sines, self.cosines)
         return np.stack([amplitudes @ omegas**order for order in range(RISE_MOST.size)])
-
-    def repeated(self, periods: int) -> Self:
-        """Return whole periods."""
-        return replace(self, periods=periods)
-
-    def ramped(self, ramp: float, *, rises: bool) -> Self:
-        """Return a ramp into the series, or out of it."""
-        return replace(self, ramp=ramp, envelope="rise" if rises else "fall")
 
     def mapped(self, change: Change) -> Self:
         """Map its centre and its coefficients."""
@@ -632,10 +649,9 @@ class Run:
     def measured_spans(self) -> Iterator[tuple[float, float]]:
         """List what is measured, from and to, s: stops, whole periods, and moves while they cruise."""
         for segment, end in zip(self.segments, self.edges[1:].tolist(), strict=True):
-            going = isinstance(segment, Move) and not segment.still
-            blend = (segment.blend or 0.5 * segment.time) if isinstance(segment, Move) and going else 0.0
-            if segment.measured and segment.duration > 2.0 * blend:
-                yield segment.start + blend, end - blend
+            edge = segment.edge if isinstance(segment, Move) else 0.0
+            if segment.measured and segment.duration > 2.0 * edge:
+                yield segment.start + edge, end - edge
 
     @cached_property
     def _lines(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -653,16 +669,14 @@ class Run:
         A series goes on counting where the one before has the same coefficients.
         """
         found: list[tuple[int, Segment, float]] = []
+        last: tuple[object, ...] = ()
         for j, one in enumerate(self.segments):
             if isinstance(one, Move) and one.within is None:
                 continue
-            before = found[-1] if found and found[-1][0] == j - 1 else None
-            goes_on = (
-                before is not None
-                and one.degree > 0
-                and _key(before[1].pieces()[0], measured=False) == _key(one.pieces()[0], measured=False)
-            )
-            found.append((j, one, before[2] if before is not None and goes_on else one.start))
+            key = _key(one.pieces()[0], measured=False) if one.degree else ()
+            goes_on = one.degree > 0 and found and found[-1][0] == j - 1 and key == last
+            found.append((j, one, found[-1][2] if goes_on else one.start))
+            last = key
         return tuple(found)
 
 
@@ -694,14 +708,14 @@ def periodic_run(
     names = tuple(joints) or tuple(f"joint {j + 1}" for j in range(e.moving.size))
     steady = Series(e.period, e.harmonics, center, sines, cosines, periods=e.measured, name="measured", measured=True)
     segments: list[Segment] = [hold(steady.center, e.settle, name="settle")] if e.settle > 0.0 else []
-    still = replace(steady, measured=False, periods=1)
+    ramp = replace(steady, measured=False, periods=1, ramp=e.ramp)
     if e.ramp > 0.0:
-        segments.append(replace(still, name="ramp-in").ramped(e.ramp, rises=True))
+        segments.append(replace(ramp, name="ramp-in", envelope="rise"))
     if e.warm_up:
-        segments.append(replace(still, name="warm-up").repeated(e.warm_up))
+        segments.append(replace(steady, measured=False, name="warm-up", periods=e.warm_up))
     segments.append(steady)
     if e.ramp > 0.0:
-        segments.append(replace(still, name="ramp-out").ramped(e.ramp, rises=False))
+        segments.append(replace(ramp, name="ramp-out", envelope="fall"))
     if e.hold > 0.0:
         segments.append(hold(steady.center, e.hold, name="hold"))
     return Run(names, e.sample_time, tuple(segments))

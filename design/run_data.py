@@ -166,27 +166,29 @@ def old_series(
 
 
 def _segment_data(segment: Segment, series: list[dict[str, Any]]) -> dict[str, Any]:
-    words = {"name": segment.name, "measured": segment.measured}
-    match segment:
-        case Move(still=True):
-            return {"kind": "hold", **words, "pose": segment.goal.tolist(), "duration": segment.time}
-        case Move():
-            ends = {"from": segment.origin.tolist(), "to": segment.goal.tolist()}
-            return {"kind": "move", **words, **ends, "duration": segment.time, "blend": segment.blend}
-        case Series():
-            data = {"period": segment.period, "harmonics": list(segment.harmonics)}
-            data |= {name: getattr(segment, name).tolist() for name in ("center", "sines", "cosines")}
-            if data not in series:
-                series.append(data)
-            words["series"] = series.index(data)
-            if segment.envelope == "none":
-                return {"kind": "series", **words, "periods": segment.periods}
-            return {"kind": "ramp", **words, "duration": segment.ramp, "rises": segment.envelope == "rise"}
-        case Table():
-            rates = {name: None if x is None else x.tolist() for name, x in (("dq", segment.dq), ("ddq", segment.ddq))}
-            points = {"t": segment.t.tolist(), "q": segment.q.tolist(), "joined": segment.interpolation}
-            return {"kind": "table", **words, **points, **rates}
-    raise TypeError(f"no form is known for {segment}")
+    more: dict[str, Any] = {}
+    if segment.kind in ("series", "ramp"):
+        form = {name: _plain(getattr(segment, name)) for name in _Series.model_fields}
+        if form not in series:
+            series.append(form)
+        more["series"] = series.index(form)
+    more |= {key: _plain(getattr(segment, name)) for key, name in _FIELDS[segment.kind].items()}
+    return {"kind": segment.kind, "name": segment.name, "measured": segment.measured, **more}
+
+
+_FIELDS = {
+    "hold": {"pose": "goal", "duration": "time"},
+    "move": {"from": "origin", "to": "goal", "duration": "time", "blend": "blend"},
+    "series": {"periods": "periods"},
+    "ramp": {"duration": "ramp", "rises": "rises"},
+    "table": {"t": "t", "q": "q", "joined": "interpolation", "dq": "dq", "ddq": "ddq"},
+}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _segment(entry: _Segment, form: RunForm, n: int) -> Segment:
@@ -202,10 +204,11 @@ def _segment(entry: _Segment, form: RunForm, n: int) -> Segment:
                 raise ValueError(f"series is {entry.series}, expected one of the run's {len(form.series)}, from 0")
             one = form.series[entry.series]
             center = _row(one.center, f"series[{entry.series + 1}].center", n)
-            series = Series(one.period, tuple(one.harmonics), center, _rows(one.sines), _rows(one.cosines), **words)
             if isinstance(entry, _Periods):
-                return series.repeated(entry.periods)
-            return series.ramped(entry.duration, rises=entry.rises)
+                words["periods"] = entry.periods
+            else:
+                words |= {"ramp": entry.duration, "envelope": "rise" if entry.rises else "fall"}
+            return Series(one.period, tuple(one.harmonics), center, _rows(one.sines), _rows(one.cosines), **words)
         case _Table():
             for k, row in enumerate(entry.q, start=1):
                 _row(row, f"q[{k}]", n)

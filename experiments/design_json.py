@@ -273,10 +273,7 @@ def summary(designed: CampaignDesign) -> dict[str, Any]:
     }
 
 
-Time = Annotated[FiniteFloat, Field(ge=0.0, le=1e6)]
-Step = Annotated[FiniteFloat, Field(gt=0.0, le=1e6)]
 Row = Annotated[list[FiniteFloat], Field(max_length=100)]
-Rows = Annotated[list[Row], Field(max_length=200_000)]
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -352,7 +349,17 @@ def _with_runs(data: dict[str, Any]) -> dict[str, Any]:
             way = moves(step, way["waypoints"], way["durations"], [0.0] * n, [False] * n)
         return {"name": old["name"], "stated": stated, "run": old.get("run"), "way": way}
 
-    return {**data, **{kind: [entry(old) for old in data[kind]] for kind in ("runs", "slow_runs")}}
+    found: dict[str, list[dict[str, Any]]] = {"runs": [], "slow_runs": []}
+    for kind, entries in found.items():
+        for k, old in enumerate(data[kind], start=1):
+            try:
+                entries.append(entry(old))
+            except KeyError as error:
+                raise ValueError(f"{kind}[{k}].{error.args[0]}: is missing") from None
+            except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
+                told = f"{kind}[{k}]: times, poses or coefficients are no numbers, or not as many as expected ({error})"
+                raise ValueError(told) from None
+    return data | found
 
 
 def open_design(folder: Path, inputs_sha256: str) -> DesignFile:
@@ -372,12 +379,15 @@ def open_design(folder: Path, inputs_sha256: str) -> DesignFile:
 
 def parse_design(folder: Path) -> DesignFile:
     """Read a campaign's design without checking its inputs; ExcitorError where it is damaged."""
+    data = read_design(folder)
     try:
-        return DesignFile.model_validate(_with_runs(read_design(folder)))
+        return DesignFile.model_validate(_with_runs(data))
     except ValidationError as error:
         found = re.sub(r"\.stated(\.series\[1\])?", "", "; ".join(problems(error)[:5]))
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
-        found = f"is damaged ({type(error).__name__}: {str(error)[:200]})"
+    except KeyError as error:
+        found = f"{error.args[0]}: is missing"
+    except (ValueError, TypeError) as error:
+        found = str(error)[:300]
     raise ExcitorError(f"{folder / FILE}: {found}; design the campaign again")
 
 

@@ -311,7 +311,10 @@ def planned_bands(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
 
     if (folder / DESIGN).is_file():
         design = parse_design(folder)
-        bodies = [(run.name, run.motion(design.joints)) for run in (*design.runs, *design.slow_runs)]
+        try:
+            bodies = [(run.name, run.motion(design.joints)) for run in (*design.runs, *design.slow_runs)]
+        except ValueError as error:
+            raise ExcitorError(f"{folder / DESIGN}: {error}; design the campaign again") from None
     else:
         manifests = [read_manifest(path) for path in manifests_of(folder).values()]
         programs = ((one, entry) for one in manifests for entry in one.programs if not entry.dry)
@@ -328,8 +331,7 @@ def planned_bands(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
 
 def _travelling(run: Motions) -> list[float]:
     """List the blends of measured moves with a displacement."""
-    moves = (move for move in run.moves if move.measured and (move.origin != move.goal).any())
-    return [move.blend or 0.5 * move.duration for move in moves]
+    return [move.edge for move in run.moves if move.measured and not move.still]
 
 
 def power_band(run: Run, q: FloatArray, rate: float) -> float:

@@ -222,10 +222,10 @@ def _check_sizes(manifest: Manifest, entry: Program, n: int) -> None:
 
 
 def _check_times(entry: Program, made: ExpectedMotion) -> None:
-    if abs(entry.durations_s.main - made.duration) > 1e-6 * max(1.0, made.duration):
-        raise ValueError(f"takes {entry.durations_s.main:g} s as durations_s says, its parts {made.duration:g} s")
+    if abs(entry.durations_s.main - made.run.duration) > 1e-6 * max(1.0, made.run.duration):
+        raise ValueError(f"takes {entry.durations_s.main:g} s as durations_s says, its parts {made.run.duration:g} s")
     times = [mark.t for mark in entry.marks]
-    if times != sorted(times) or (times and times[-1] > made.duration + 1e-6):
+    if times != sorted(times) or (times and times[-1] > made.run.duration + 1e-6):
         raise ValueError("its marks are not in the order of time, or beyond its end")
     if np.abs(made.run.end - made.run.start).max() > 1e-6:
         raise ValueError("its motion does not end where it begins")

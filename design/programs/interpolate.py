@@ -190,7 +190,7 @@ def _stopping(plan: Plan, name: StretchName, q: FloatArray) -> Part:
     motion = plan.stretch(name)
     moves = motion.moves
     if len(q) != len(moves) + 1:
-        moves = tuple(move for move in moves if (move.goal != move.origin).any())
+        moves = tuple(move for move in moves if not move.still)
         q = q[np.append(True, np.abs(np.diff(q, axis=0)).max(axis=1) > _SAME)]
     wanted = np.array([motion.start, *(move.goal for move in moves)])
     more = len(q) - 1 - len(moves)  # than were planned
@@ -295,7 +295,11 @@ def spacing_for(
     series = plan.body.series
     if series is None:
         raise ValueError("a run of moves has no condition number; only tables of a series can be too coarse")
-    once = [one.repeated(1) if one is series else one for one in plan.body.segments if one.measured or not one.degree]
+    once = [
+        replace(one, periods=1) if one is series else one
+        for one in plan.body.segments
+        if one.measured or not one.degree
+    ]
     here = line_run(plan.body.joints, plan.sample_time, plan.start[None], ())
     short = replace(plan, out=here, body=replace(plan.body, segments=tuple(once)))
     most = (1.0 + wanted_loss) * score(series.motion(series.grid(PERIOD_SAMPLES)))

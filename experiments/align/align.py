@@ -65,7 +65,7 @@ def align(expected: ExpectedMotion, measured: MeasuredRun, robot: Robot) -> Alig
     checks += channels.checks
     tracking = check_tracking(expected, channels, run, timing)
     slow = {check.joint for check in tracking if not check.holds}
-    channels = replace(channels, strays=channels.strays | np.isin(expected.joints, list(slow)))
+    channels = replace(channels, strays=channels.strays | np.isin(expected.run.joints, list(slow)))
     checks += tracking
     checks += check_lag(expected, run, timing, clock.interval)
     checks += _jumps(expected, run, timing, channels, clock.interval)
@@ -236,9 +236,9 @@ def _unlike(expected: ExpectedMotion, timing: Timing) -> Check:
 
 
 def _check_fits(expected: ExpectedMotion, run: MeasuredRun, robot: Robot) -> None:
-    if robot.joint_names != expected.joints:
+    if robot.joint_names != expected.run.joints:
         raise ExcitorError(
-            f"program {expected.program!r} is of joints {', '.join(expected.joints)}, and {robot.name} has "
+            f"program {expected.program!r} is of joints {', '.join(expected.run.joints)}, and {robot.name} has "
             f"{', '.join(robot.joint_names)}; give the robot that the program was made for"
         )
     for name, values in (("positions", run.q), ("torques", run.tau)):

@@ -89,7 +89,7 @@ def check_positions(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, 
         if own:
             fixed[:, j] = (x[:, i] - fit.offset * away) / (fit.factor if away else 1.0)
         else:
-            fixed[:, j] = expected.run.at(np.clip(u, 0.0, expected.duration)) @ side[j]
+            fixed[:, j] = expected.run.at(np.clip(u, 0.0, expected.run.duration)) @ side[j]
     q = np.linalg.solve(side, fixed.T).T
     return Channels(tuple(checks), q, sound, strays)
 
@@ -103,7 +103,7 @@ def check_tracking(expected: ExpectedMotion, channels: Channels, run: MeasuredRu
     for j in np.flatnonzero(expected.moving() & channels.sound):
         e = channels.q[inside, j] - plan[:, j]
         error, size = float(np.sqrt(np.mean(e**2))), float(plan[:, j].std())
-        name, unit = expected.joints[j], "m" if expected.prismatic[j] else "rad"
+        name, unit = expected.run.joints[j], "m" if expected.prismatic[j] else "rad"
         tolerance = max(TRACKING * size, FOLLOWS)
         holds = error <= tolerance
         told = f"joint {name} is {error:.3g} {unit} from the plan (rms), {100 * error / size:.3g} % of its motion"
@@ -178,8 +178,8 @@ def _order_checks(what: str, whose: str, expected: ExpectedMotion, order: IntArr
     wrong = np.flatnonzero(order != np.arange(len(order)))
     told = f"{what} channels are in the {whose}'s order"
     if wrong.size:
-        shown = [f"{expected.joints[int(order[j])]} shows {expected.joints[j]}" for j in wrong]
-        names = several([expected.joints[j] for j in wrong])
+        shown = [f"{expected.run.joints[int(order[j])]} shows {expected.run.joints[j]}" for j in wrong]
+        names = several([expected.run.joints[j] for j in wrong])
         told = f"{what}s of joints {names} are exchanged: the channel of {several(shown)}"
     figure, remedy = float(wrong.size), "correct the order of columns"
     return [Check(f"order of {what}s", figure, "1", 0.0, not figure, told, "", "unusable", "swapped axes", remedy)]
@@ -190,7 +190,7 @@ def _still(expected: ExpectedMotion, j: int, x: FloatArray) -> list[Check]:
     travel = float(np.ptp(x))
     if travel <= ZERO:
         return []
-    name = expected.joints[j]
+    name = expected.run.joints[j]
     sentence = f"joint {name} moves by {travel:.3g} where the plan lets it stand still"
     remedy = "check which program ran, and the order of columns"
     return [Check("standing still", travel, "", ZERO, False, sentence, name, "doubtful", "another program", remedy)]
@@ -198,7 +198,7 @@ def _still(expected: ExpectedMotion, j: int, x: FloatArray) -> list[Check]:
 
 def _stuck(expected: ExpectedMotion, j: int, plan: FloatArray, x: FloatArray, fit: _Fit) -> Check:
     """Compute the least share of the planned motion that a joint makes in any part; a clean copy of any size moves."""
-    name, share = expected.joints[j], 1.0
+    name, share = expected.run.joints[j], 1.0
     if fit.alike < 0.999:
         moved = [
             float(np.std(b) / np.std(a))
@@ -222,7 +222,7 @@ def _stays(plan: FloatArray, x: FloatArray) -> bool:
 
 
 def _channel_checks(expected: ExpectedMotion, robot: Robot, run: MeasuredRun, j: int, fit: _Fit) -> list[Check]:
-    name = expected.joints[j]
+    name = expected.run.joints[j]
     if fit.alike < ALIKE:
         sentence = f"positions of joint {name} are unlike the plan: correlation {np.sqrt(max(fit.alike, 0.0)):.3f}"
         remedy = "check which channel this is, and that this program ran"
@@ -374,7 +374,7 @@ def _checked(
         for joint, f in dead.items()
     ]
     moving = expected.moving() & sound
-    judged = moving & np.array([name not in dead for name in expected.joints])
+    judged = moving & np.array([name not in dead for name in expected.run.joints])
     model, tau = _model(robot, run, samples), on_side(robot, run.effort_side, samples.tau)
     gains = np.ones(robot.n_joints) if run.gains is None else run.gains
     order, gain = _torque_order(_cross_fits(model, tau, gains, run.effort == "torque"), judged)
@@ -449,7 +449,7 @@ def _torque_order(misfit: FloatArray, judged: BoolArray) -> tuple[IntArray, floa
 def _sign_and_scale(
     expected: ExpectedMotion, robot: Robot, run: MeasuredRun, j: int, model: _Model, tau: FloatArray
 ) -> Check:
-    name = expected.joints[j]
+    name = expected.run.joints[j]
     factor, sign, doubt = _factor(model, j, tau)
     cause = meaning = remedy = ""
     if run.effort == "torque" and (abs(factor) + doubt < SCALES[0] or abs(factor) - doubt > SCALES[1]):
@@ -539,7 +539,7 @@ def check_saturation(found: Alignment, run: MeasuredRun, robot: Robot, channels:
     clearest = max((cut.saved for cut in cuts.values()), default=0.0)
     checks = []
     for j, cut in cuts.items():
-        name = found.expected.joints[j]
+        name = found.expected.run.joints[j]
         ends = _sure(cut, int(turns[:, j].sum()), series) and cut.saved > AFFECTED * clearest
         if not ends and channels.strays[j]:
             cut, ends = _stays_at_end(on_side(robot, "motor", run.tau)[:, j])

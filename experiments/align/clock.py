@@ -138,7 +138,7 @@ def check_periods(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) ->
     """Check that the log holds all measured periods; return also the first complete one and their number."""
     series = expected.run.series
     if series is None:
-        begin, end = timing.start, timing.start + timing.stretch * expected.duration
+        begin, end = timing.start, timing.start + timing.stretch * expected.run.duration
         slack = 2e-2 * (end - begin)
         whole = run.t[0] <= begin + slack and run.t[-1] >= end - slack
         return [_complete("program", float(whole), 1.0, whole)], 0, 0
@@ -324,7 +324,7 @@ def _refined(expected: ExpectedMotion, t: FloatArray, x: FloatArray, timing: Tim
     moving = expected.moving()
     for _ in range(12):
         u = (t - timing.start) / timing.stretch
-        inside = (u >= 0.0) & (u <= expected.duration)
+        inside = (u >= 0.0) & (u <= expected.run.duration)
         if np.count_nonzero(inside) < 20:
             return Timing(timing.start, timing.stretch, 0.0)
         p, v = expected.run.at(u[inside]), expected.run.at(u[inside], 1) / timing.stretch

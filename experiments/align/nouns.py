@@ -30,27 +30,17 @@ class ExpectedMotion:
         freeze(self, prismatic=f"bool: {n}", axes=f"{n} {n}")
 
     @property
-    def joints(self) -> tuple[str, ...]:
-        """Names of the joints."""
-        return self.run.joints
-
-    @property
-    def duration(self) -> float:
-        """Duration of the main segment, s."""
-        return self.run.duration
-
-    @property
     def moving_span(self) -> tuple[float, float]:
         """Time span of a series' motion, s, without its rests before and after; the whole segment for moves."""
         if self.run.series is None:
-            return 0.0, self.duration
-        return self.run.excitation.settle, self.duration - self.run.excitation.hold
+            return 0.0, self.run.duration
+        return self.run.excitation.settle, self.run.duration - self.run.excitation.hold
 
     @property
     def steady_span(self) -> tuple[float, float]:
         """Time span of a series at its full amplitude, s; the whole segment for moves."""
         if self.run.series is None:
-            return 0.0, self.duration
+            return 0.0, self.run.duration
         steady = [one for one in self.run.segments if one.degree]
         return steady[0].start, steady[-1].start + steady[-1].duration
 

@@ -143,11 +143,10 @@ def planned_windows(expected: ExpectedMotion) -> list[tuple[Literal["stop", "cru
     found: list[tuple[Literal["stop", "cruise"], float, float, int]] = []
     for number, move in enumerate(expected.run.moves):
         if move.measured:
-            stop = bool(np.array_equal(move.goal, move.origin))
-            edge = min(SETTLE, 0.25 * move.duration) if stop else (move.blend or 0.5 * move.duration)
+            edge = min(SETTLE, 0.25 * move.duration) if move.still else move.edge
             if move.duration > 2.0 * edge:
                 end = move.start + move.duration - edge
-                found.append(("stop" if stop else "cruise", move.start + edge, end, number))
+                found.append(("stop" if move.still else "cruise", move.start + edge, end, number))
     return found
 
 
@@ -314,7 +313,7 @@ def check_friction_drift(expected: ExpectedMotion, periods: AlignedPeriods) -> l
         size = float(np.sqrt(np.mean(periods.tau[:, :, j] ** 2))) or 1.0
         share = slope * (len(parts) - 1) / size
         holds = abs(share) <= DRIFT or not _trend(k, parts)
-        name = expected.joints[j]
+        name = expected.run.joints[j]
         told = (
             f"friction of joint {name} changes by {100 * share:.3g} % of its torque (rms) from the first measured "
             "period to the last"

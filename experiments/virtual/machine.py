@@ -6,7 +6,6 @@ that can be injected with a given joint and size.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.signal
@@ -28,9 +27,6 @@ from excitor.robots.inertia import change_frame, from_center_of_mass
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot, posture
 from excitor.robots.simulate import run_controlled, with_friction_width
-
-if TYPE_CHECKING:
-    pass
 
 LEAD = 0.5  # s
 

@@ -40,9 +40,9 @@ SEGMENTS = {
     "move": Move(A, B, 1.3, name="way"),
     "blended move": Move(A, B, 1.3, 0.4, name="measured", measured=True),
     "move of blends alone": Move(A, B, 1.2, 0.6, name="way"),
-    "periods": SERIES.repeated(3),
-    "ramp-in": SERIES.ramped(1.5, rises=True),
-    "ramp-out": SERIES.ramped(1.5, rises=False),
+    "periods": replace(SERIES, periods=3),
+    "ramp-in": replace(SERIES, ramp=1.5, envelope="rise"),
+    "ramp-out": replace(SERIES, ramp=1.5, envelope="fall"),
     **{f"table, {name}": table(name) for name in Interpolation.__args__},
 }
 # how often each table is continuously differentiable; the others are smooth inside
@@ -246,8 +246,8 @@ def test_runs_that_do_not_meet_are_not_joined():
         (lambda: Move(A, B, 0.0, name="x"), "a move is 0.0 s"),
         (lambda: hold(A, -1.0, name="x"), "a move is -1.0 s"),
         (lambda: hold(np.array([np.nan]), 1.0, name="x"), r"Move.origin\[0\] is nan"),
-        (lambda: SERIES.repeated(0), "periods are 0"),
-        (lambda: SERIES.ramped(0.0, rises=True), "a ramp is 0.0 s"),
+        (lambda: replace(SERIES, periods=0), "periods are 0"),
+        (lambda: replace(SERIES, ramp=0.0, envelope="rise"), "a ramp is 0.0 s"),
         (lambda: Table(T[::-1], Q, "lines", name="x"), "the first at 0 s"),
         (lambda: line_run(JOINTS, H, np.zeros((2, 3)), [1.0]).periodic, "it has no Fourier series"),
         (lambda: run_of(SERIES).moves, "it has no moves"),

@@ -440,7 +440,7 @@ def test_manifests_are_read_strictly(tmp_path):
     name = good["programs"][0]["name"]
     path = tmp_path / "manifest.json"
     path.write_text(json.dumps(good))
-    assert expected_of(read_manifest(path), name).duration == plan.body.duration
+    assert expected_of(read_manifest(path), name).run.duration == plan.body.duration
     for where, value, told in (
         (("version",), 3, "version"),
         (("joints",), ["a"], "one for each of"),

@@ -10,6 +10,7 @@ from excitor.design.programs.clients.run_motion import Run
 from excitor.design.run_data import run_data
 from excitor.experiments.design_json import parse_design
 from excitor.experiments.manifest import InvalidManifest, expected_of, parse_manifest, read_manifest
+from excitor.robots.errors import ExcitorError
 
 HERE = Path(__file__).parent / "version_1"  # written by the version that had it, with the motion it evaluated
 STRETCHES = ("out", "main", "back")
@@ -76,3 +77,22 @@ def test_a_damaged_manifest_of_before_is_refused(change, told):
     change(data["programs"][0])
     with pytest.raises(InvalidManifest, match=told):
         expected_of(parse_manifest(json.dumps(data)), data["programs"][0]["name"])
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda run: run.pop("period"), r"runs\[1\]\.period: is missing"),
+        (lambda run: run.update(period=-1.0), r"runs\[1\]\.period: is -1\.0, expected greater than 0"),
+        (lambda run: run.update(sample_time="x"), r"runs\[1\]: times, poses or coefficients are no numbers"),
+        (lambda run: run.update(phases=5), r"runs\[1\]: times, poses"),
+        (lambda run: run["way"]["durations"].append(1.0), r"runs\[1\]: .* not as many as expected"),
+        (lambda run: run.update(measured_periods=0), r"runs\[1\]\..*periods: is 0"),
+    ],
+)
+def test_a_damaged_design_of_before_is_refused(tmp_path, change, told):
+    data = json.loads((HERE / "design.json").read_text())
+    change(data["runs"][0])
+    (tmp_path / "design.json").write_text(json.dumps(data))
+    with pytest.raises(ExcitorError, match=told):
+        parse_design(tmp_path)

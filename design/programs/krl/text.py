@@ -94,7 +94,7 @@ def refuse(lines: Lines, condition: str, text: str, name: str) -> None:
 def way(lines: Lines, plan: Plan, target: Target, stretch: StretchName) -> None:
     """Write the slow moves out or back, each no faster than it was certified."""
     for move in plan.stretch(stretch).moves:
-        if not np.array_equal(move.origin, move.goal):
+        if not move.still:
             speed, acceleration = _percentages(plan, move)
             lines += [f"BAS (#VEL_PTP,{speed})", f"BAS (#ACC_PTP,{acceleration})"]
             lines += [f"PTP {pose(to_axes(plan.robot, target, move.goal))}"]

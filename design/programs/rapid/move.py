@@ -211,7 +211,7 @@ def _rounds(axes: Plan, spacing: float) -> tuple[list[_Table], list[str]]:
     for move in moves:
         count += move.measured
         body += _mark(f"{MEASURED - each + count} + {each} * k" if move.measured else str(SETTLE), 12)
-        if np.array_equal(move.origin, move.goal):
+        if move.still:
             body += _wait(move.duration, 12)
             continue
         n = max(1, math.ceil(move.duration / spacing - 1e-9))
