@@ -291,6 +291,8 @@ def feasible_start(problem: Problem, n: int, random: np.random.Generator) -> Can
         fresh = decode(problem, random.uniform(-1.0, 1.0, (open_.size, problem.n_design)))
         center[open_], swing[open_] = fresh.center, fresh.swing
         _gather(problem, center, open_, solved, random)
+        inside = decode(problem, encode(problem, Candidates(center[open_], swing[open_])))
+        center[open_], swing[open_] = inside.center, inside.swing
     return Candidates(center, swing)
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from excitor.design import problem as problem_file
 from excitor.design.constraints.constraint import CLEARANCE_SCALE, SEARCH
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, DynamicModel, PowerModel
@@ -19,6 +20,7 @@ from excitor.design.problem import (
     encode,
     evaluate,
     feasible_start,
+    motions,
     run_of,
     violation_of,
 )
@@ -265,3 +267,11 @@ def test_trajectories_become_candidates_again(problem):
 def test_budgets_that_make_no_sense(budget, sentence):
     with pytest.raises(ValueError, match=sentence):
         Budget(**budget)
+
+
+def test_first_motions_keep_position_limits_wherever_they_are_gathered(problem, monkeypatch):
+    """Centres that are moved near home may not carry their swing beyond a joint's range."""
+    monkeypatch.setattr(problem_file, "violation_of", lambda _, candidates: np.ones(len(candidates.center)))
+    q = motions(problem, feasible_start(problem, 50, np.random.default_rng(0)))[0]
+    over = np.maximum(q.max(axis=2) - problem.position[:, 1], problem.position[:, 0] - q.min(axis=2))
+    assert over.max() <= 1e-9

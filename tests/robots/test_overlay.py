@@ -101,7 +101,8 @@ def test_every_table_is_put_over_a_urdf(put):
     np.testing.assert_allclose(robot.tool.T_link_frame[:3, 3], [0.3, 0.0, 0.1])
     assert robot.payload.phi[9] == 2.0
     assert {frame.name: frame.link for frame in robot.frames} == {"mount": 1, "flange": 1, "camera": 1}
-    assert [(capsule.link, capsule.radius) for capsule in robot.capsules] == [(1, 0.05)]
+    volumes = {capsule.link: (capsule.radius, capsule.origin) for capsule in robot.capsules}
+    assert volumes == {0: (0.06, "assumed"), 1: (0.05, "stated")}
     np.testing.assert_array_equal(robot.controllers["csv"].matrix, np.diag([-1, 1]))
 
 
