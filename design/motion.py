@@ -738,6 +738,7 @@ def line_run(
     segments: list[Segment] = [] if n else [hold(poses[0], 0.0, name="way")]
     for a, b, T, B, counts in zip(poses, poses[1:], *(x.tolist() for x in ends), strict=False):
         words: dict[str, Any] = {"name": "measured" if counts else "way", "measured": bool(counts)}
+        _check_time(T, "a move")
         stop = np.array_equal(a, b) and B > 0.0
         segments.append(hold(a, T, **words) if stop else Move(a, b, T, B, **words))
     return Run(tuple(joints), sample_time, tuple(segments))
