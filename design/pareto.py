@@ -14,7 +14,7 @@ import numpy as np
 from excitor.design.constraints.constraint import SEARCH
 from excitor.design.motion import Run
 from excitor.design.problem import Candidates, Problem, decode, encode, evaluate, feasible_start, motions, run_of
-from excitor.design.search import Budget, Listener, Progress, SearchResult, solve
+from excitor.design.search import Budget, Listener, Progress, SearchResult, solve, with_values
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.population import population_tool_speeds
 
@@ -228,10 +228,7 @@ def _genetic(archive: _Archive, random: np.random.Generator, extremes: list[Cand
     algorithm.setup(shape, termination=NoTermination(), seed=int(random.integers(2**31)), verbose=False)
     while algorithm.has_next() and archive.spent() < 1.0:
         offspring = algorithm.ask()
-        for key, values in _judge(archive, np.asarray(offspring.get("X"), dtype=float)).items():
-            offspring.set(key, values)
-        for individual in offspring:
-            individual.evaluated.update(("F", "G", "H"))
+        with_values(offspring, _judge(archive, np.asarray(offspring.get("X"), dtype=float)))
         algorithm.evaluator.n_eval += len(offspring)
         algorithm.tell(infills=offspring)
 

@@ -482,7 +482,7 @@ def genetic(ledger: Ledger, random: np.random.Generator) -> None:
         return
     X: Any = np.clip(problem.encode(start), -1.0, 1.0)
     if tuning.sparing:
-        X = _told(Population.new("X", X), {"F": first.value[:, None], "G": first.g})
+        X = with_values(Population.new("X", X), {"F": first.value[:, None], "G": first.g})
     ga = GA(
         pop_size=len(X),
         sampling=X,
@@ -591,14 +591,14 @@ def _run(
         if not all("F" in individual.evaluated for individual in offspring):
             if ledger.tuning.sparing:
                 ledger.check(len(offspring))
-            _told(offspring, judge(ledger, np.asarray(offspring.get("X"), dtype=float)))
+            with_values(offspring, judge(ledger, np.asarray(offspring.get("X"), dtype=float)))
         algorithm.evaluator.n_eval += len(offspring)
         algorithm.tell(infills=offspring)
         if ledger.spent() >= ledger.allowance:
             break
 
 
-def _told(population: Any, found: Mapping[str, FloatArray]) -> Any:
+def with_values(population: Any, found: Mapping[str, FloatArray]) -> Any:
     """Put values into a population, as evaluated."""
     for key, value in found.items():
         population.set(key, value)
