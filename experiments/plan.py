@@ -346,8 +346,7 @@ def design(setup: Setup, settings: Settings, listen: Listener | None = None) -> 
 def forecast_runs(setup: Setup, runs: Sequence[DesignedRun]) -> Forecast:
     """Forecast what identification will learn from designed runs."""
     target = setup.design.target_relative_sigma_percent / 100.0
-    planned = [_planned(run) for run in runs if run.plan.role == "identify"]
-    return forecast(setup.robot, planned, setup.noise, target=target)
+    return forecast(setup.robot, planned_of(runs), setup.noise, target=target)
 
 
 def design_alone(
@@ -365,6 +364,11 @@ def design_alone(
 
 def _named(name: str, listen: Listener) -> Callable[[Progress], None]:
     return lambda progress: listen(name, progress)
+
+
+def planned_of(runs: Sequence[DesignedRun]) -> list[PlannedRun]:
+    """Sample the runs that identification learns from."""
+    return [_planned(run) for run in runs if run.plan.role == "identify"]
 
 
 def _planned(run: DesignedRun) -> PlannedRun:

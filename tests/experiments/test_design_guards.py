@@ -408,11 +408,9 @@ def test_a_design_that_lacks_a_run_is_not_finished(small):
 
 
 def test_the_forecast_counts_runs_that_teach_only(small):
-    from excitor.experiments.plan import _planned
-
     run = small.runs[0]
     validation = replace(run, plan=replace(run.plan, name="validation", role="validate"))
-    assert [one.name for one in _planned([run, validation], [])] == ["excitation"]
+    assert [one.name for one in planning.planned_of([run, validation])] == ["excitation"]
 
 
 def test_the_way_that_is_written_leads_from_home_to_the_start(small):
