@@ -17,7 +17,7 @@ from excitor.robots.friction import element_rows, friction_model
 from excitor.robots.inertia import about_center_of_mass, change_frame, inverse, rotation
 from excitor.robots.load import Content, read_content, robot_from_toml, robot_of
 from excitor.robots.parameters import layout
-from excitor.robots.robot import ControllerAxes, Robot
+from excitor.robots.robot import Capsule, ControllerAxes, Robot
 from excitor.robots.tree import Tree
 
 SAME = 1e-12  # relative and absolute: angles go through sines, bodies through their centres of mass
@@ -185,9 +185,9 @@ def robot_data(robot: Robot) -> Table:
         if robot.payload.link != robot.tool.link:
             raise ExcitorError(f"{robot.name}: the payload hangs on another link than the tool; a file cannot state it")
         data["payload"] = _body(change_frame(robot.payload.phi, inverse(robot.tool.T_link_frame)))
-    data["capsule"] = [
-        {"link": _link(c.link, names), "start": _list(c.start), "end": _list(c.end), "radius": float(c.radius)}
-        for c in robot.capsules
+    data["capsule"] = [_capsule(capsule, _link(capsule.link, names)) for capsule in robot.capsules]
+    data["ignored_pair"] = [
+        {"parts": sorted(parts), "reason": reason} for parts, reason in sorted(robot.ignored_pairs.items(), key=str)
     ]
     data["controllers"] = {name: _controller(axes, robot) for name, axes in robot.controllers.items()}
     if robot.declared_base is not None:
@@ -197,6 +197,19 @@ def robot_data(robot: Robot) -> Table:
         }
         data["declared_base"] = {"source": robot.declared_base.source, "parameters": forms}
     return {key: value for key, value in data.items() if value not in ({}, [], "")}
+
+
+def _capsule(capsule: Capsule, link: str) -> Table:
+    """Write a volume, and where it comes from unless it was stated."""
+    data: Table = {"link": link, "start": _list(capsule.start), "end": _list(capsule.end)}
+    data["radius"] = float(capsule.radius)
+    if capsule.origin != "stated":
+        data["origin"] = capsule.origin
+    if capsule.part not in ("", link):
+        data["part"] = capsule.part
+    if len(capsule.corners):
+        data["corners"] = [_list(corner) for corner in capsule.corners]
+    return data
 
 
 def _links_of(robot: Robot, tree: Tree) -> list[int]:
