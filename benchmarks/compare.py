@@ -98,7 +98,7 @@ def run(full: bool = False, data: Path | None = None) -> Report:
     folder = BESIDE if data is None else data
     figures: list[Figure] = []
     context: dict[str, Any] = {
-        "what": "all methods, their judgement and the page, in a process whose kernel is compiled; CPU time",
+        "what": "all methods, their judgement and the page, in a process whose kernel is compiled; CPU time"
     }
     for name, recorded in RECORDINGS.items():
         missing = [file for file in recorded.files if not (folder / name / file).is_file()]

@@ -85,13 +85,7 @@ def design_sequence(robot: Robot, evaluations: int) -> Designed:
     for period, plan in zip(PERIODS, plans, strict=True):
         harmonics = tuple(range(1, round(HIGHEST_HZ * period) + 1))
         excitation = Excitation(period, 1.0 / study.VIRTUAL_RATE, harmonics, plan.moving, ramp=RAMP)
-        problem = build_problem(
-            robot,
-            excitation,
-            constraints=constraints,
-            criterion=criterion,
-            model=model,
-        )
+        problem = build_problem(robot, excitation, constraints=constraints, criterion=criterion, model=model)
         share = period * ROWS_HZ / problem.n_period
         problem = replace(problem, earlier=earlier_gram(columns, runs), share=share)
         found = solve(problem, Budget(evaluations=evaluations), seed=plan.seed_offset)
@@ -369,12 +363,8 @@ _ZONES = {
         ("table", "out", "all", 'shape = "box"\nlow = [0.35, -0.6, -0.1]\nhigh = [1.0, 0.6, 0.1]'),
         ("wall", "out", "all", 'shape = "half-space"\npoint = [-0.5, 0, 0]\nnormal = [1, 0, 0]'),
     ],
-    ("tx40", "narrow"): [
-        ("slot", "in", "tool", 'shape = "box"\nlow = [0.15, -0.15, 0.35]\nhigh = [0.45, 0.2, 0.65]'),
-    ],
-    ("iiwa", "narrow"): [
-        ("slot", "in", "tool", 'shape = "box"\nlow = [0.4, -0.2, 0.2]\nhigh = [0.75, 0.2, 0.6]'),
-    ],
+    ("tx40", "narrow"): [("slot", "in", "tool", 'shape = "box"\nlow = [0.15, -0.15, 0.35]\nhigh = [0.45, 0.2, 0.65]')],
+    ("iiwa", "narrow"): [("slot", "in", "tool", 'shape = "box"\nlow = [0.4, -0.2, 0.2]\nhigh = [0.75, 0.2, 0.6]')],
 }
 _CAGE = {  # about the tool at home: a pose fits, a motion does not
     "tx40": ("cage", "in", "tool", 'shape = "sphere"\ncenter = [0.271, 0.035, 0.499]\nradius = 0.075'),

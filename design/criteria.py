@@ -384,12 +384,7 @@ class LoadModel:
 
 
 def load_model(
-    robot: Robot,
-    link: int,
-    *,
-    moving: BoolArray,
-    weights: FloatArray | None = None,
-    efficiencies: bool = True,
+    robot: Robot, link: int, *, moving: BoolArray, weights: FloatArray | None = None, efficiencies: bool = True
 ) -> LoadModel:
     """Build the model of a load on a link; friction of the moving axes and, by choice, efficiencies are unknowns.
 

@@ -338,15 +338,7 @@ class Series(Segment):
         return (replace(self, periods=1),)
 
 
-Interpolation = Literal[
-    "lines",
-    "cubic",
-    "envelope",
-    "quintic",
-    "catmull-rom",
-    "cubic spline",
-    "quintic spline",
-]
+Interpolation = Literal["lines", "cubic", "envelope", "quintic", "catmull-rom", "cubic spline", "quintic spline"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -118,16 +118,7 @@ def gentle_first(robot: Robot, joints: Sequence[str] | None = None) -> Schedule:
             else f"Designed with the model identified from {before!r}, which predicts the torques."
         )
         runs.append(
-            RunPlan(
-                name,
-                "excitation",
-                moving,
-                "identify",
-                why,
-                learns_from=before,
-                seed_offset=len(runs),
-                share=share,
-            )
+            RunPlan(name, "excitation", moving, "identify", why, learns_from=before, seed_offset=len(runs), share=share)
         )
     return checked((_warm_up(moving, GENTLE[0]), *runs, _validation(moving), _again(runs[0])))
 
@@ -150,12 +141,7 @@ def plan_runs(
 
 
 def with_slow_runs(
-    robot: Robot,
-    schedule: Schedule,
-    *,
-    static: bool = False,
-    sweeps: bool = False,
-    joints: Sequence[str] | None = None,
+    robot: Robot, schedule: Schedule, *, static: bool = False, sweeps: bool = False, joints: Sequence[str] | None = None
 ) -> Schedule:
     """Add static poses and sweeps at constant speeds, of all joints or those named, before what teaches first."""
     first = next((k for k, run in enumerate(schedule) if run.role != "none"), 0)

@@ -383,12 +383,7 @@ class StaticPlan:
 
 
 def static_poses(
-    robot: Robot,
-    constraints: Constraints,
-    *,
-    home: FloatArray,
-    plan: StaticPlan,
-    weights: FloatArray | None = None,
+    robot: Robot, constraints: Constraints, *, home: FloatArray, plan: StaticPlan, weights: FloatArray | None = None
 ) -> Run:
     """Choose poses, and the moves between them; rows of joint i weigh weights[i]."""
     home = check_home(robot, constraints, home, "static")

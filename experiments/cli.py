@@ -258,8 +258,7 @@ def emit(
 
 @app.command()
 def verify(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with programs/.")],
-    as_json: Json = False,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with programs/.")], as_json: Json = False
 ) -> None:
     """Verify emitted programs on a virtual clock against the plan.
 
@@ -333,8 +332,7 @@ def simulate(
 
 @app.command()
 def status(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml.")],
-    as_json: Json = False,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml.")], as_json: Json = False
 ) -> None:
     """List a campaign's results, stale ones, and the next step.
 

@@ -324,10 +324,7 @@ def manifest_data(made: Package, inputs: Mapping[str, str]) -> dict[str, Any]:
         "spacing_s": made.spacing or target.spacing,
         "robot": robot.name,
         "joints": list(robot.joint_names),
-        "units": {
-            "position": ["m" if slides else "rad" for slides in robot.mechanism.prismatic],
-            "time": "s",
-        },
+        "units": {"position": ["m" if slides else "rad" for slides in robot.mechanism.prismatic], "time": "s"},
         "axes": {
             "names": list(axes.names),
             "matrix": axes.matrix.tolist(),

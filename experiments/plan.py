@@ -464,12 +464,7 @@ def run_problem(setup: Setup, plan: RunPlan, before: Sequence[SearchedRun]) -> P
     model = model_of(setup, columns, criterion, plan)
     columns = model.columns
     problem = build_problem(
-        robot,
-        excitation,
-        constraints=limits_of(setup, plan),
-        criterion=criterion,
-        model=model,
-        pose=pose,
+        robot, excitation, constraints=limits_of(setup, plan), criterion=criterion, model=model, pose=pose
     )
     earlier = np.zeros((columns.size, columns.size))
     for run in before if plan.role == "identify" else ():
@@ -951,12 +946,7 @@ def payload_runs(robot: Robot, joints: Sequence[str] | None, *, dynamic: bool, s
         back = "Take the load off first. Without it again: what drifted meanwhile cancels."
         runs += [
             replace(
-                loaded,
-                name="validation",
-                role="validate",
-                same_as=None,
-                note=another,
-                seed_offset=VALIDATION_SEED,
+                loaded, name="validation", role="validate", same_as=None, note=another, seed_offset=VALIDATION_SEED
             ),
             replace(bare, name="bare again", same_as="bare", note=back),
         ]

@@ -314,12 +314,7 @@ class Campaign:
         return found
 
     def simulate(
-        self,
-        *targets: str,
-        faults: Sequence[str] = (),
-        seed: int = 0,
-        dry: bool = False,
-        fresh: bool = False,
+        self, *targets: str, faults: Sequence[str] = (), seed: int = 0, dry: bool = False, fresh: bool = False
     ) -> "Campaign":
         """Run the emitted programs on a virtual robot: logs in the vendors' formats, and truth.json apart."""
         from excitor.experiments.simulate import SimulationOptions, simulate

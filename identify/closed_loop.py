@@ -320,11 +320,7 @@ SETTLED = 0.02  # of a standard deviation: simulated sensitivities know no more 
 
 
 def input_error(
-    replay: Replay,
-    *,
-    start: FloatArray | None = None,
-    sensitivity: Sensitivity = "simulated",
-    max_iterations: int = 20,
+    replay: Replay, *, start: FloatArray | None = None, sensitivity: Sensitivity = "simulated", max_iterations: int = 20
 ) -> DidimResult:
     """Fit parameters to torques by simulating the closed loop, from ordinary least squares where no start is given.
 

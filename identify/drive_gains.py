@@ -580,11 +580,7 @@ def assembled(system: GainSystem) -> FloatArray:
 def only_drives(system: GainSystem, drives: Sequence[int]) -> GainSystem:
     """Select the rows of some drives, and the parameters that these rows still separate."""
     rows = np.isin(system.drive, drives)
-    part = replace(
-        system,
-        drives=tuple(drives),
-        **{name: getattr(system, name)[rows] for name in ROW_FIELDS},
-    )
+    part = replace(system, drives=tuple(drives), **{name: getattr(system, name)[rows] for name in ROW_FIELDS})
     return independent(part)
 
 

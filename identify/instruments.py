@@ -84,11 +84,7 @@ class InstrumentalFit:
 
 @one_blas_thread()
 def instrumental_variables(
-    regression: Regression,
-    instruments: Instruments,
-    *,
-    start: Estimate,
-    max_iterations: int = MAX_ITERATIONS,
+    regression: Regression, instruments: Instruments, *, start: Estimate, max_iterations: int = MAX_ITERATIONS
 ) -> InstrumentalFit:
     """Iterate: instruments of the model found last, weights by joint from its residuals, until it settles.
 

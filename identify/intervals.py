@@ -243,11 +243,7 @@ CHANCE = 0.95  # up to here residuals that are larger than the noise of repetiti
 
 @one_blas_thread()
 def spectral_intervals(
-    regression: Regression,
-    estimate: Estimate,
-    runs: Sequence[Samples] = (),
-    *,
-    system: WhitenedSystem | None = None,
+    regression: Regression, estimate: Estimate, runs: Sequence[Samples] = (), *, system: WhitenedSystem | None = None
 ) -> Intervals:
     """Find intervals by the residuals' density in each band, joint by joint: A⁻¹ (Σ_b s_b² A_b) A⁻¹.
 

@@ -338,11 +338,7 @@ _LIST = (
         "Assumes exact motion and errors alike in every row; for data whose joints are equally large and noisy.",
         ols_answer,
     ),
-    Method(
-        "wls",
-        "Assumes exact motion and errors alike within each joint; the usual choice.",
-        wls_answer,
-    ),
+    Method("wls", "Assumes exact motion and errors alike within each joint; the usual choice.", wls_answer),
     Method(
         "irls",
         "Assumes exact motion and errors with outliers; for collisions, stiction or a log with bad stretches.",
@@ -360,11 +356,7 @@ _LIST = (
         "controller to simulate.",
         tls_answer,
     ),
-    Method(
-        "rls",
-        "Assumes what wls does, row after row; for following a robot while it moves.",
-        rls_answer,
-    ),
+    Method("rls", "Assumes what wls does, row after row; for following a robot while it moves.", rls_answer),
     Method(
         "ml",
         "Assumes exact motion and Gaussian errors that are coloured in time and shared between joints; for drift, "

@@ -98,12 +98,7 @@ def settled(regression: Regression, robot: Robot, runs: Sequence[Samples], rows:
 
 def combine(regression: Regression, T: FloatArray, names: Sequence[str], units: Sequence[str]) -> Regression:
     """Write the equations in other parameters β' = T β, such as a paper's declared ones: W' = W T⁻¹."""
-    return replace(
-        regression,
-        names=tuple(names),
-        units=tuple(units),
-        W=np.linalg.solve(T.T, regression.W.T).T,
-    )
+    return replace(regression, names=tuple(names), units=tuple(units), W=np.linalg.solve(T.T, regression.W.T).T)
 
 
 def dynamic_regression(

@@ -82,12 +82,7 @@ class Scheme:
 
 
 def scheme_regression(
-    robot: Robot,
-    runs: Sequence[Samples],
-    scheme: Scheme,
-    *,
-    columns: IntArray | None = None,
-    rows: Rows | None = None,
+    robot: Robot, runs: Sequence[Samples], scheme: Scheme, *, columns: IntArray | None = None, rows: Rows | None = None
 ) -> Regression:
     """Build y = W β of runs by a scheme, columns of the base parameters unless others are chosen.
 
@@ -185,8 +180,7 @@ def filtered_momentum(robot: Robot, motion: Motion, scheme: Scheme, columns: Int
     """Write s F (A - A₀) + F B, joint by joint, (n_samples, n_joints, n_columns)."""
     form = momentum_form(robot, motion, columns=columns)
     return np.stack(
-        [_through(form.A[:, j] - form.A[0, j], form.B[:, j], scheme, interval) for j in range(robot.n_joints)],
-        axis=1,
+        [_through(form.A[:, j] - form.A[0, j], form.B[:, j], scheme, interval) for j in range(robot.n_joints)], axis=1
     )
 
 

@@ -28,12 +28,7 @@ def robot_plan(source="tx40", *, frames=200, samples=500):
         "name": "my-cell",
         "version": "0.1.0",
         "campaign_text": f'# What a person writes\n[robot]\nname = "{source}"\n\n[excitation]\nperiod = 10.0 # s\n',
-        "robot": {
-            "name": robot.name,
-            "title": robot.title,
-            "joints": list(robot.joint_names),
-            "units": units,
-        },
+        "robot": {"name": robot.name, "title": robot.title, "joints": list(robot.joint_names), "units": units},
         "verdict": {
             "go": True,
             "reasons": [

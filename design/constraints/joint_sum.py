@@ -156,9 +156,5 @@ def _example(robot: Robot) -> Mapping[str, Any]:
 
 
 KIND = ConstraintKind(
-    "joint-sum",
-    "A weighted sum of joint positions stays within a range.",
-    JointSumTable,
-    _build,
-    _example,
+    "joint-sum", "A weighted sum of joint positions stays within a range.", JointSumTable, _build, _example
 )

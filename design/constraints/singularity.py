@@ -7,15 +7,7 @@ import numpy as np
 
 from excitor.design.certify.bounds import Effort, Worst, singularity_bounds
 from excitor.design.certify.margin import Row
-from excitor.design.constraints.constraint import (
-    SEARCH,
-    Compromise,
-    Constraint,
-    Population,
-    Relaxation,
-    Reserve,
-    Trace,
-)
+from excitor.design.constraints.constraint import SEARCH, Compromise, Constraint, Population, Relaxation, Reserve, Trace
 from excitor.design.motion import Spans
 from excitor.robots.arrays import FloatArray
 from excitor.robots.closed_chain import ClosedLoop

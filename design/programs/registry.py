@@ -48,7 +48,7 @@ _MODULES = {
 }
 NAMES = tuple(_MODULES)
 _REMOVED = {
-    "twincat-cam": "twincat-cam was removed; twincat commands the same motion at every cycle: use --target twincat",
+    "twincat-cam": "twincat-cam was removed; twincat commands the same motion at every cycle: use --target twincat"
 }
 
 

@@ -479,10 +479,7 @@ def _torque_meaning(robot: Robot, run: MeasuredRun, j: int, factor: float, doubt
     """Classify a torque channel's factor: cause, description, remedy."""
     gears = robot.drive.motor_from_joint[j]
     gear, limit = abs(float(gears[j] or gears[np.argmax(np.abs(gears))])), float(robot.limits.torque[j])
-    known = {
-        1e3: ("scale", "it is in N mm", "divide by 1000"),
-        1e-3: ("scale", "it is in kN m", "multiply by 1000"),
-    }
+    known = {1e3: ("scale", "it is in N mm", "divide by 1000"), 1e-3: ("scale", "it is in kN m", "multiply by 1000")}
     if np.isfinite(limit) and run.effort_side == "joint":
         known[100.0 / limit] = ("scale", "it is in percent of the limit", "multiply by the limit / 100")
         known[1.0 / limit] = ("scale", "it is a share of the limit", "multiply by the limit")

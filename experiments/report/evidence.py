@@ -245,10 +245,7 @@ def curve(values: FloatArray, size: int) -> dict[str, Any]:
     if len(values) <= size:
         return {"value": compact(values)}
     starts = _starts(len(values), size)
-    return {
-        "low": compact(np.minimum.reduceat(values, starts)),
-        "high": compact(np.maximum.reduceat(values, starts)),
-    }
+    return {"low": compact(np.minimum.reduceat(values, starts)), "high": compact(np.maximum.reduceat(values, starts))}
 
 
 def stretch_means(time: FloatArray, size: int) -> FloatArray:
@@ -311,11 +308,7 @@ def processing_data(evidence: Evidence) -> dict[str, Any]:
             {"name": f"intervals by {fitted.intervals}", "settings": dict(fitted.interval_settings)},
         ],
         "weights": [
-            {
-                "joint": weight.joint,
-                "run": evidence.training.regression.runs[weight.run],
-                "sigma": finite(weight.sigma),
-            }
+            {"joint": weight.joint, "run": evidence.training.regression.runs[weight.run], "sigma": finite(weight.sigma)}
             for weight in sorted(model.weights, key=lambda weight: (weight.run, joints.index(weight.joint)))
         ],
         "locked": [joints[i] for i in sorted(evidence.robot.locked)],

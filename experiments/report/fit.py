@@ -104,11 +104,7 @@ def _lag(evidence: Evidence) -> float | None:
     return float(np.median(steps)) if alike else None
 
 
-BASELINES = {
-    "zero": "without any model",
-    "gravity only": "with gravity only",
-    "prior model": "with the prior model",
-}
+BASELINES = {"zero": "without any model", "gravity only": "with gravity only", "prior model": "with the prior model"}
 
 
 def errors_context(data: Mapping[str, Any]) -> dict[str, Any] | None:

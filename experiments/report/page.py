@@ -79,9 +79,7 @@ BUILT_IN = (
     _built_in("provenance", "provenance", "Provenance", provenance_context),
 )
 SECTIONS: Members[Section] = Members(
-    "excitor.report_sections",
-    {section.name: section for section in BUILT_IN},
-    lambda section: check_section(section),
+    "excitor.report_sections", {section.name: section for section in BUILT_IN}, lambda section: check_section(section)
 )
 
 

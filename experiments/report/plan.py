@@ -309,10 +309,7 @@ def _searched(run: SearchedRun, time: FloatArray) -> dict[str, Any]:
 
 def _correlation(run: SearchedRun) -> dict[str, Any]:
     shown = min(len(run.columns), _CORRELATION_MOST)
-    return {
-        "names": list(run.columns[:shown]),
-        "matrix": np.round(run.correlation[:shown, :shown], 3).tolist(),
-    }
+    return {"names": list(run.columns[:shown]), "matrix": np.round(run.correlation[:shown, :shown], 3).tolist()}
 
 
 def _charts(setup: Setup, robot: Robot, time: FloatArray, motion: Motion) -> dict[str, Any]:
@@ -343,12 +340,7 @@ def _proven(robot: Robot, certificate: Certificate) -> dict[str, Any]:
 
 def _history(run: SearchedRun) -> list[dict[str, Any]]:
     return [
-        {
-            "evaluations": row[0],
-            "best": finite(row[1]),
-            "feasible_share": float(row[2]),
-            "stage": STAGES[int(row[3])],
-        }
+        {"evaluations": row[0], "best": finite(row[1]), "feasible_share": float(row[2]), "stage": STAGES[int(row[3])]}
         for row in run.found.history
     ]
 
@@ -373,11 +365,7 @@ def _forecast_data(designed: CampaignDesign) -> dict[str, Any]:
             for p in foreseen.parameters
         ],
         "torque_error": [
-            {
-                "joint": t.joint,
-                "sigma": finite(t.error_inflated),
-                "relative": finite(_share(t.error_inflated, t.rms)),
-            }
+            {"joint": t.joint, "sigma": finite(t.error_inflated), "relative": finite(_share(t.error_inflated, t.rms))}
             for t in foreseen.torques
         ],
         "sentences": list(sentences),

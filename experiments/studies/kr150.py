@@ -28,13 +28,7 @@ from excitor.identify.load.equations import (
     motor_torque,
     run_from_currents,
 )
-from excitor.identify.load.fit import (
-    identify_consistent_load,
-    identify_load,
-    load_from_base,
-    load_rank,
-    rank_sentence,
-)
+from excitor.identify.load.fit import identify_consistent_load, identify_load, load_from_base, load_rank, rank_sentence
 from excitor.robots.arrays import FloatArray
 from excitor.robots.inertia import about_center_of_mass, from_center_of_mass
 from excitor.robots.load import load
@@ -418,11 +412,7 @@ def draw_all(robot: Robot, printed: dict[str, Any], draws: "list[dict[str, Outco
     """Draw all plots into a folder."""
     out.mkdir(parents=True, exist_ok=True)
     experiment = experiments(robot, printed, seed=0, count=1)[0]
-    return [
-        _motion(experiment, out),
-        _torques(robot, experiment, out),
-        _errors(printed, draws, out),
-    ]
+    return [_motion(experiment, out), _torques(robot, experiment, out), _errors(printed, draws, out)]
 
 
 def _motion(experiment: Experiment, out: Path) -> Path:

@@ -193,11 +193,7 @@ def compute(recordings: Recordings, printed: Mapping[str, Any], *, full: bool = 
         paper_on_C=absolute_errors(recordings.equations["C"], models.A.values)[1],
         harmonic=harmonic(recordings),
         vibrating=vibrating(recordings),
-        designs=design(
-            recordings,
-            {"A": models.A.values, "B": models.B.values},
-            FULL if full else QUICK,
-        ),
+        designs=design(recordings, {"A": models.A.values, "B": models.B.values}, FULL if full else QUICK),
     )
 
 
@@ -1072,8 +1068,7 @@ def tables(recordings: Recordings, models: Models) -> Columns:
         },
         "V": _errors(recordings, _on_own_process(models, models.process2)),
         "VI": _errors(
-            recordings,
-            {"A on process 1": ("process 1 validation", A), "A on process 2": ("process 2 validation", A)},
+            recordings, {"A on process 1": ("process 1 validation", A), "A on process 2": ("process 2 validation", A)}
         ),
         "VII": {f"{title} deg": [*rms] for title, rms in tracking_rms_deg(recordings.folder, 1).items()},
     }

@@ -69,10 +69,7 @@ class Outcome:
 def figures(data: Path | None, context: dict[str, Any], *, full: bool = False) -> list[Figure]:
     """Run all schemes on both virtual robots and, where its folder is given, on the recording."""
     seeds = range(SEEDS if full else 2)
-    found = [
-        *virtual_figures("tx40", tx40_case, seeds, context),
-        *virtual_figures("delta", delta_case, seeds, context),
-    ]
+    found = [*virtual_figures("tx40", tx40_case, seeds, context), *virtual_figures("delta", delta_case, seeds, context)]
     return found if data is None else [*found, *recorded_figures(data, context)]
 
 

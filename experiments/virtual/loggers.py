@@ -200,11 +200,7 @@ def measured(recorded: RecordedRun, kind: Effort) -> FloatArray:
     """Return the drives' signals, (n, n_joints), A or N m (N), along joints or motors; NaN where not available."""
     if kind == "joint torque":
         return joint_torques(recorded.robot, recorded.torque_motor)
-    known = {
-        "current": recorded.current,
-        "motor torque": recorded.torque_motor,
-        "torque sensor": recorded.torque_joint,
-    }
+    known = {"current": recorded.current, "motor torque": recorded.torque_motor, "torque sensor": recorded.torque_joint}
     return known[kind]
 
 

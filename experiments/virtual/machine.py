@@ -12,13 +12,7 @@ import scipy.signal
 
 from excitor.design.programs.plan import BACK, END, MEASURED, OUT, Plan, Stretches, StretchName, marks
 from excitor.experiments.log_formats import motor_torque_scale, torque_scale
-from excitor.experiments.virtual.robot import (
-    Settings,
-    Truth,
-    controller_of,
-    encoder_steps,
-    plant_of,
-)
+from excitor.experiments.virtual.robot import Settings, Truth, controller_of, encoder_steps, plant_of
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.dynamics import frame_jacobian, inverse_dynamics, rigid_torque
 from excitor.robots.errors import ExcitorError

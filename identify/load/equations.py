@@ -410,11 +410,9 @@ def load_task(
 def unknowns(task: LoadTask, runs: Sequence[LoadRun], n_arm: int) -> Unknowns:
     """Name what is unknown; `n_arm` deviations of the arm, if it may be corrected."""
     params, names, units = layout(task.robot), list(LOAD_NAMES), list(LINK_UNITS)
-    suffixes = {
-        "none": ("",),
-        "linear": ("", " drift"),
-        "each run": tuple(f" in {run.run}" for run in runs),
-    }[task.drift]
+    suffixes = {"none": ("",), "linear": ("", " drift"), "each run": tuple(f" in {run.run}" for run in runs)}[
+        task.drift
+    ]
     for column in task.friction:
         names += [params.names[column] + suffix for suffix in suffixes]
         units += [params.units[column] + ("/time" if suffix == " drift" else "") for suffix in suffixes]

@@ -191,8 +191,7 @@ def read_csv(path: Path, columns: ColumnMap) -> Log:
         table = tables[entry.file or ""]
         if len(table.values) != len(main.values):
             raise InvalidLog(
-                path,
-                f"{entry.file} has {len(table.values)} rows, expected {len(main.values)}: sample both together",
+                path, f"{entry.file} has {len(table.values)} rows, expected {len(main.values)}: sample both together"
             )
         if entry.side is None or entry.unit is None:
             raise InvalidLog(path, f"a table of numbers does not define side and unit of {entry.kind}; declare both")

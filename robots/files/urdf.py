@@ -25,13 +25,7 @@ from excitor.robots.files.schema import LARGEST, MOST_JOINTS
 from excitor.robots.files.toml import robot_from_data
 from excitor.robots.files.xml import parse_xml
 from excitor.robots.friction import friction_model
-from excitor.robots.inertia import (
-    about_center_of_mass,
-    change_frame,
-    from_center_of_mass,
-    roll_pitch_yaw,
-    translation,
-)
+from excitor.robots.inertia import about_center_of_mass, change_frame, from_center_of_mass, roll_pitch_yaw, translation
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
 from excitor.robots.volumes import cover_triangles

@@ -46,15 +46,7 @@ from excitor.robots.kernel.compile import (
     inner_sums,
 )
 from excitor.robots.kernel.drive import Elements, add_memory_and_load, element_values
-from excitor.robots.kernel.recursion import (
-    add_scaled,
-    drive_joint,
-    move,
-    place,
-    recursion,
-    sine_cosine,
-    start_at_base,
-)
+from excitor.robots.kernel.recursion import add_scaled, drive_joint, move, place, recursion, sine_cosine, start_at_base
 
 TILE = 4
 

@@ -5,14 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.approach import (
-    BlockedPose,
-    NoPath,
-    Sampling,
-    approach,
-    blocked,
-    is_clear,
-)
+from excitor.design.approach import BlockedPose, NoPath, Sampling, approach, blocked, is_clear
 from excitor.design.certify.certificate import failing
 from excitor.design.certify.certify import certify
 from excitor.design.constraints import clearance as clearance_file

@@ -15,16 +15,7 @@ from excitor.design.constraints.constraints import Constraints, from_robot
 from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.constraints.tool_speed import ToolSpeed
 from excitor.design.constraints.torque import TorquePeak, TorqueRms, largest_torques
-from excitor.design.motion import (
-    RISE_MOST,
-    Excitation,
-    Move,
-    Run,
-    Table,
-    even_spans,
-    periodic_run,
-    rise,
-)
+from excitor.design.motion import RISE_MOST, Excitation, Move, Run, Table, even_spans, periodic_run, rise
 from excitor.robots.cell import Scene, Shape, Zone, clearances, required
 from excitor.robots.dynamics import frame_pose, inverse_dynamics, rigid_torque
 from excitor.robots.load import load

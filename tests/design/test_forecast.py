@@ -7,18 +7,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from benchmarks.design import (
-    N_PERIODS,
-    RATE,
-    campaign_factors,
-    equations,
-    observed_sigma,
-    plan,
-    random_series,
-)
-from benchmarks.design import (
-    measure_forecast as measure,
-)
+from benchmarks.design import N_PERIODS, RATE, campaign_factors, equations, observed_sigma, plan, random_series
+from benchmarks.design import measure_forecast as measure
 from excitor.design.forecast import PlannedRun, forecast, forecast_data, periods_needed, reversals
 from excitor.identify.estimate import compress, wls
 from excitor.robots.base import base_parameters

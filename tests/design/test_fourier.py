@@ -1,10 +1,7 @@
 import numpy as np
 import pytest
 
-from excitor.design.motion import (
-    Excitation,
-    periodic_run,
-)
+from excitor.design.motion import Excitation, periodic_run
 
 
 def excitation(**changed):
@@ -88,10 +85,7 @@ def test_joints_that_stand_still_do():
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        (
-            {"period": 10.001},
-            "period is 10.001 s, which is no whole number of controller samples of 0.004 s; 10 s",
-        ),
+        ({"period": 10.001}, "period is 10.001 s, which is no whole number of controller samples of 0.004 s; 10 s"),
         ({"ramp": 4.001}, "ramp is 4.001 s"),
         ({"harmonics": ()}, "expected rising numbers from 1"),
         ({"harmonics": (2, 1)}, "expected rising numbers from 1"),

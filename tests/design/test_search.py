@@ -24,15 +24,7 @@ from excitor.design.problem import (
     run_of,
     violation_of,
 )
-from excitor.design.search import (
-    Budget,
-    Observer,
-    Search,
-    State,
-    objective_slope,
-    run_search,
-    solve,
-)
+from excitor.design.search import Budget, Observer, Search, State, objective_slope, run_search, solve
 from excitor.robots.base import base_parameters
 from excitor.robots.cell import clearances, required
 from excitor.robots.dynamics import frame_pose, inverse_dynamics

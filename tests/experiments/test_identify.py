@@ -238,11 +238,7 @@ def test_bad_campaigns_are_sentences(folder, case):
 
 
 @pytest.mark.parametrize(
-    ("locked", "words"),
-    [
-        ('["shoulder"]', "'shoulder' moves by"),
-        ('["elbo"]', "no joint is named 'elbo'"),
-    ],
+    ("locked", "words"), [('["shoulder"]', "'shoulder' moves by"), ('["elbo"]', "no joint is named 'elbo'")]
 )
 def test_joints_are_only_locked_where_they_stand_still(folder, locked, words):
     text = CAMPAIGN.replace('robot = "rotradi"', f'robot = "rotradi"\nlocked = {locked}')

@@ -46,11 +46,7 @@ STAGES = {
     "report": (["report", "{folder}", "--json"], ("report.json", "report.html")),
     "export": (["export", "{folder}", "--format", "c", "--format", "mjcf", "--format", "parquet"], ("exports/",)),
 }
-TOLD_BY = {
-    "design.json": ("plan.html",),
-    "model.json": ("model.c", "model.py"),
-    "report.json": ("report.html",),
-}
+TOLD_BY = {"design.json": ("plan.html",), "model.json": ("model.c", "model.py"), "report.json": ("report.html",)}
 AGAIN = ("design", "emit", "simulate", "identify", "report", "export")  # whose files are replaced by the next run
 CLOCK = re.compile(rb'"(?:cpu_s|seconds|search_s)": ?[0-9.e-]+')
 

@@ -20,19 +20,7 @@ from excitor.experiments.report.page import report_page
 from excitor.experiments.report.plan import plan_page
 from excitor.robots.load import load
 from tests import campaigns
-from tests.browser import (
-    ATTACK,
-    ATTACKS,
-    DESK,
-    LARGEST,
-    PHONE,
-    TURN,
-    Browser,
-    check,
-    dirty,
-    in_browser,
-    visit,
-)
+from tests.browser import ATTACK, ATTACKS, DESK, LARGEST, PHONE, TURN, Browser, check, dirty, in_browser, visit
 from tests.pages import robot_plan
 
 # --- a browser that tells everything

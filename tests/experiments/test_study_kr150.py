@@ -7,10 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from excitor.experiments.studies import (
-    find,
-    kr150,
-)
+from excitor.experiments.studies import find, kr150
 from excitor.experiments.studies.kr150 import Body, coupling, currents, motor_torques, newton_euler
 from excitor.identify.load.equations import LoadRun, exact_arm, load_task
 from excitor.identify.load.fit import identify_load

@@ -8,10 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from excitor.experiments.cli import app
-from excitor.experiments.studies import (
-    paper,
-    qrc350,
-)
+from excitor.experiments.studies import paper, qrc350
 from excitor.identify.samples import Samples
 from excitor.robots.base import random_motion
 from excitor.robots.dynamics import regressor

@@ -22,13 +22,7 @@ from excitor.experiments.virtual.machine import (
     run_program,
 )
 from excitor.experiments.virtual.robot import QUIET as QUIET_RUN
-from excitor.experiments.virtual.robot import (
-    Settings,
-    draw_truth,
-    encoder_steps,
-    true_parameters,
-    truth_data,
-)
+from excitor.experiments.virtual.robot import Settings, draw_truth, encoder_steps, true_parameters, truth_data
 from excitor.identify.estimate import compress, wls
 from excitor.identify.periods import average_periods, periodic_lowpass
 from excitor.identify.regression import Rows, dynamic_regression, pick_rows

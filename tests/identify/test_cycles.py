@@ -22,11 +22,7 @@ def pick_and_place(rng: np.random.Generator) -> FloatArray:
 
 
 def log(
-    seed: int,
-    n_cycles: int = 15,
-    bumped: tuple[int, ...] = (),
-    drift: float = 0.05,
-    longest_wait: int = 8,
+    seed: int, n_cycles: int = 15, bumped: tuple[int, ...] = (), drift: float = 0.05, longest_wait: int = 8
 ) -> tuple[FloatArray, IntArray]:
     """Repeat a cycle with random waits between, slow drift and noise; tell where each cycle begins."""
     rng = np.random.default_rng(seed)

@@ -337,10 +337,7 @@ def test_speed_and_travel_beyond_limits(robot, healthy):
 def test_rank_deficient_columns_by_name(robot, healthy):
     run = healthy(robot)
     tied = moved(
-        run,
-        q=(5, 0.5 * run.motion.q[:, 4]),
-        dq=(5, 0.5 * run.motion.dq[:, 4]),
-        ddq=(5, 0.5 * run.motion.ddq[:, 4]),
+        run, q=(5, 0.5 * run.motion.q[:, 4]), dq=(5, 0.5 * run.motion.dq[:, 4]), ddq=(5, 0.5 * run.motion.ddq[:, 4])
     )
     from excitor.robots.dynamics import inverse_dynamics
 

@@ -82,10 +82,7 @@ def test_coloured_residuals_need_robust_intervals(equations, truth):
         regression = noisy(equations, rng, rho=0.9)
         estimate = wls(compress(regression))
         shares.append(
-            [
-                covers(white_intervals(estimate), truth),
-                covers(block_bootstrap(regression, estimate, draws=200), truth),
-            ]
+            [covers(white_intervals(estimate), truth), covers(block_bootstrap(regression, estimate, draws=200), truth)]
         )
     white, bootstrap = np.mean(shares, axis=0)
     assert white < 0.6

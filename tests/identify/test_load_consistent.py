@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from excitor.identify.load.equations import (
-    LoadRun,
-    equations,
-    load_task,
-    motor_torque,
-)
+from excitor.identify.load.equations import LoadRun, equations, load_task, motor_torque
 from excitor.identify.load.fit import identify_consistent_load, identify_load, nearest_body
 from excitor.robots.dynamics import regressor
 from excitor.robots.inertia import check_consistency, from_center_of_mass, pseudo_inertia

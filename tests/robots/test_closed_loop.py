@@ -128,10 +128,7 @@ def test_links_behind_closed_brakes_swing_in_their_modes():
     weights = inverse_dynamics(robot, around, friction_free(robot, chi))
     K = np.diag(truth.stiffness) + (weights[:6] - weights[6:]).T / 2e-5
     system = np.block(
-        [
-            [np.zeros((6, 6)), np.eye(6)],
-            [-np.linalg.solve(M, K), -np.linalg.solve(M, np.diag(truth.damping))],
-        ]
+        [[np.zeros((6, 6)), np.eye(6)], [-np.linalg.solve(M, K), -np.linalg.solve(M, np.diag(truth.damping))]]
     )
     shapes = np.exp(np.outer(STEP * np.arange(2000), np.linalg.eigvals(system)))
     fit = shapes @ np.linalg.lstsq(shapes, swing.astype(complex), rcond=None)[0]

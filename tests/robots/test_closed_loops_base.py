@@ -70,12 +70,7 @@ FIVE_BAR = {
     "MY4": "MY4",
     "M5R": "M5 + (ZZ2 + ZZ4)/L2^2",
 }
-VERTICAL = {
-    "MX1R": "MX1 + L1 M2 - L1/L2^2 ZZ2",
-    "MX3R": "MX3 + L1 M4 - L1/L2^2 ZZ4",
-    "MY1": "MY1",
-    "MY3": "MY3",
-}
+VERTICAL = {"MX1R": "MX1 + L1 M2 - L1/L2^2 ZZ2", "MX3R": "MX3 + L1 M4 - L1/L2^2 ZZ4", "MY1": "MY1", "MY3": "MY3"}
 
 
 def full_leg(first):

@@ -89,10 +89,7 @@ def term(parameter: str, model: str, senses: FloatArray, **more: float) -> Frict
 
 def planar() -> Robot:
     """Rotradi's geometry, and one of every friction that one instant's motion decides."""
-    tree = arm(
-        [mdh(0, 0, 0), mdh(np.pi / 2, 0, 0), mdh(0, 0.45, 0)],
-        offset=[0.0, -np.pi / 2, 0.0],
-    )
+    tree = arm([mdh(0, 0, 0), mdh(np.pi / 2, 0, 0), mdh(0, 0.45, 0)], offset=[0.0, -np.pi / 2, 0.0])
     e = np.eye(3)
     friction = (
         *(term(f"Fv{i + 1}", "viscous", e[i]) for i in range(3)),
@@ -114,10 +111,7 @@ def tx40_like() -> Robot:
     geometry = [(0, 0, 0), (-h, 0, 0), (0, 0.225, 0.035), (h, 0, 0.225), (-h, 0, 0), (h, 0, 0)]
     e = np.eye(6)
     wrist = e[4] + e[5]
-    rotors = (
-        *(RotorInertia(f"Ia{i + 1}", e[i], e[i]) for i in range(2, 5)),
-        RotorInertia("Ia6", wrist, wrist),
-    )
+    rotors = (*(RotorInertia(f"Ia{i + 1}", e[i], e[i]) for i in range(2, 5)), RotorInertia("Ia6", wrist, wrist))
     friction = (
         *(term(f"Fv{i + 1}", "viscous", e[i]) for i in range(6)),
         *(term(f"Fs{i + 1}", "coulomb", e[i], width=0.01) for i in range(6)),

@@ -202,11 +202,7 @@ def test_a_coupled_controller_is_a_matrix() -> None:
 
 
 @pytest.mark.parametrize(
-    "drive",
-    [
-        {"motor_from_joint": [[10, 0], [5, 20]]},
-        {"joint_from_motor": [["1/10", 0], ["-1/40", "1/20"]]},
-    ],
+    "drive", [{"motor_from_joint": [[10, 0], [5, 20]]}, {"joint_from_motor": [["1/10", 0], ["-1/40", "1/20"]]}]
 )
 def test_gears_are_matrices_either_way_round(drive: dict[str, Any]) -> None:
     robot = arm({"mdh": {}}, {"mdh": {}}, drive={**drive, "rotors": "motors"})

@@ -8,13 +8,7 @@ import pytest
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.belief import Prior, coordinates
 from excitor.robots.codegen import start_trace
-from excitor.robots.dynamics import (
-    forward_dynamics,
-    inverse_dynamics,
-    momentum_form,
-    power_regressor,
-    regressor,
-)
+from excitor.robots.dynamics import forward_dynamics, inverse_dynamics, momentum_form, power_regressor, regressor
 from excitor.robots.errors import ExcitorError, InvalidRobot
 from excitor.robots.friction import (
     TABLE,

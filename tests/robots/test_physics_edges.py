@@ -509,10 +509,7 @@ def test_a_tilted_axis_keeps_its_own_inertia(tilt):
     from excitor.robots.files.toml import robot_from_data
 
     axis = [float(np.sin(tilt)), 0.0, float(np.cos(tilt))]
-    joints = [
-        {"name": "a", "placement": {"axis": axis}},
-        {"name": "b", "mdh": {"alpha_deg": 90, "d": 0.1, "r": 0.2}},
-    ]
+    joints = [{"name": "a", "placement": {"axis": axis}}, {"name": "b", "mdh": {"alpha_deg": 90, "d": 0.1, "r": 0.2}}]
     base = base_parameters(robot_from_data({"name": "tilted", "joint": joints}, "tilted"))
     assert "ZZ1R" in base.names
     row = base.regrouping[base.names.index("ZZ1R")]

@@ -98,10 +98,7 @@ def test_tx40_friction_as_printed_needs_no_code():
     robot = load("tx40")
     e = np.eye(6)
     kept = tuple(term for term in robot.drive.friction if term.parameter != "Fsm6")
-    printed = (
-        FrictionTerm("Fsm6", "coulomb", e[5], e[4] - e[5]),
-        FrictionTerm("Fsm6", "coulomb", e[4] + e[5], e[5]),
-    )
+    printed = (FrictionTerm("Fsm6", "coulomb", e[5], e[4] - e[5]), FrictionTerm("Fsm6", "coulomb", e[4] + e[5], e[5]))
     other = replace(robot, drive=replace(robot.drive, friction=(*kept, *printed)))
     values = {
         "Fv1": 7.9922, "Fs1": 7.3409, "Fv2": 5.4347, "Fs2": 8.4293, "Fv3": 1.9513, "Fs3": 6.4546, "Fv4": 1.0985,

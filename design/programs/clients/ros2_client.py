@@ -22,14 +22,7 @@ from typing import Any, Protocol
 try:
     from ros2_program import Program, Reading, Recorder, Refused, load_program, whole
 except ImportError:  # inside the package
-    from excitor.design.programs.clients.ros2_program import (
-        Program,
-        Reading,
-        Recorder,
-        Refused,
-        load_program,
-        whole,
-    )
+    from excitor.design.programs.clients.ros2_program import Program, Reading, Recorder, Refused, load_program, whole
 
 SETTLING = 0.5  # s in which a robot comes to rest after a stretch
 AT_REST = 0.005  # rad/s or m/s

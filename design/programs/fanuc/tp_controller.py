@@ -100,10 +100,7 @@ class Arm:
 
     def read(self, name: str) -> float | None:
         """Return the override or the teach pendant's switch."""
-        known = {
-            "$MCR.$GENOVERRIDE": 100.0 * self.machine.override,
-            "UO[8]": 0.0 if self.machine.automatic else 1.0,
-        }
+        known = {"$MCR.$GENOVERRIDE": 100.0 * self.machine.override, "UO[8]": 0.0 if self.machine.automatic else 1.0}
         if name in known:
             return known[name]
         return 0.0 if name.startswith(("DI[", "DO[", "RI[", "RO[", "GI[", "GO[")) else None

@@ -7,18 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from excitor.design.motion import Move
-from excitor.design.programs.plan import (
-    BACK,
-    END,
-    HOLD,
-    MEASURED,
-    OUT,
-    RAMP_IN,
-    RAMP_OUT,
-    SETTLE,
-    WARM_UP,
-    Plan,
-)
+from excitor.design.programs.plan import BACK, END, HOLD, MEASURED, OUT, RAMP_IN, RAMP_OUT, SETTLE, WARM_UP, Plan
 from excitor.design.programs.rapid.text import (
     AFTER_A_STOP,
     DECIMALS,

@@ -10,13 +10,7 @@ from collections.abc import Iterator
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
-from ruamel.yaml.events import (
-    CollectionEndEvent,
-    Event,
-    MappingStartEvent,
-    NodeEvent,
-    ScalarEvent,
-)
+from ruamel.yaml.events import CollectionEndEvent, Event, MappingStartEvent, NodeEvent, ScalarEvent
 
 from excitor.design.programs.target import ProgramError
 

@@ -6,18 +6,7 @@ Moves are evaluated by their share of the way, the series by one sine and one co
 import numpy as np
 
 from excitor.design.motion import Excitation, Move, Series
-from excitor.design.programs.plan import (
-    BACK,
-    END,
-    HOLD,
-    MEASURED,
-    OUT,
-    RAMP_IN,
-    RAMP_OUT,
-    SETTLE,
-    WARM_UP,
-    Plan,
-)
+from excitor.design.programs.plan import BACK, END, HOLD, MEASURED, OUT, RAMP_IN, RAMP_OUT, SETTLE, WARM_UP, Plan
 from excitor.design.programs.target import Target, in_axes, precise
 from excitor.design.programs.twincat import text
 from excitor.design.programs.twincat.text import constants, reals
@@ -576,11 +565,7 @@ def way_state(plan: Plan, stretch: str, span: tuple[int, int], next_state: int) 
 
 
 def _next_from(plan: Plan, indent: int) -> list[str]:
-    lines = [
-        f"FOR iAxis := 1 TO {plan.robot.n_joints} DO",
-        "  aFrom[iAxis] := aTo[iMove, iAxis];",
-        "END_FOR;",
-    ]
+    lines = [f"FOR iAxis := 1 TO {plan.robot.n_joints} DO", "  aFrom[iAxis] := aTo[iMove, iAxis];", "END_FOR;"]
     return [" " * indent + line for line in lines]
 
 

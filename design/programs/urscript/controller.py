@@ -266,11 +266,7 @@ def _told(file: str, controller: Controller, halted: bool) -> Execution:
             file, None, "the program does not halt at its end; a robot program that loops would repeat it"
         )
     if halted and controller.register not in (None, END, ABORTED):
-        raise ProgramError(
-            file,
-            None,
-            f"gives up and leaves {controller.register} in register 24, expected {ABORTED}",
-        )
+        raise ProgramError(file, None, f"gives up and leaves {controller.register} in register 24, expected {ABORTED}")
     message = "" if over or not halted else controller.message or "halt"
     stretches = tuple(stretch for name in Stretches if (stretch := _stretch(controller, name)) is not None)
     begin = controller.begins.get("main", 0)
