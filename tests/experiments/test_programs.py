@@ -271,7 +271,7 @@ def test_names_from_people_stay_harmless(tmp_path):
 @pytest.mark.slow
 def test_slow_runs_become_moves(tmp_path):
     text = SMALL.format(schedule="together").replace("rotradi", "tx40").replace("home_deg = [10, 20, 30]\n", "")
-    text += 'joints = ["j5", "j6"]\nstatic_poses = 2\nfriction_sweeps = true\nwarm_up_minutes = 0.2\n'
+    text += 'joints = ["j5", "j6"]\nstatic_poses = 2\nfriction_sweeps = true\nwarm_up_minutes = 0.6\n'
     folder = designed_campaign(tmp_path / "cell", text)
     told = json.loads(call("emit", folder, "--target", "csv", "--allow", "no-go", "--json"))
     runs = {entry["run"] for entry in told["files"]}
