@@ -63,12 +63,11 @@ def coarse_steps():
         yield
 
 
-# The first is the longest to compile: the other worker goes on meanwhile. The others take long and stand at the end.
-FIRST = ("test_closed_loop.py", "test_closed_loop_campaign.py", "test_end_to_end.py", "test_volumes.py")
+FIRST = ("test_closed_loop.py",)  # the longest to compile: the other worker goes on meanwhile
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that would otherwise keep one worker busy alone in the end."""
+    """Begin with the file that would otherwise keep one worker busy alone in the end."""
     items.sort(key=lambda item: item.path.name not in FIRST)
 
 
