@@ -35,7 +35,7 @@ from excitor.robots.kernel.drive import Elements, fill_drive
 from excitor.robots.kernel.plant import LoopClosure
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import CanBeSingular, FrictionTerm, Motion, Robot
-from excitor.robots.tree import Tree, chain
+from excitor.robots.tree import Tree, chain, locked
 
 if TYPE_CHECKING:
     from excitor.robots.kernel.plant import Plant
@@ -267,15 +267,17 @@ def _of_trees(robot: Robot, chi: FloatArray, n_runs: int) -> _Accelerations:
     assert isinstance(robot.mechanism, Tree)
     n, n_links = robot.n_joints, layout(robot).n_link_params
     packed, elements = chain(robot.mechanism), drive_elements(robot)
-    phi = np.ascontiguousarray(chi[..., :n_links]).reshape(*chi.shape[:-1], -1, 10)
+    phi = _own(chi[..., :n_links]).reshape(*chi.shape[:-1], -1, 10)
     rotors = np.array([rotor_matrix(robot, one) for one in np.atleast_2d(chi)])
     friction = np.array([friction_only(robot, one)[n_links:] for one in np.atleast_2d(chi)])
     friction = friction.T[:, None, :] if chi.ndim == 2 else friction[0]
-    still, nothing, no_states = np.zeros((n, n_runs)), np.empty((0, n)), np.empty((0, 0))
+    (still,) = locked(np.zeros((n, n_runs)))
+    nothing, no_states = np.empty((0, n)), np.empty((0, 0))
     bias, M = np.empty((n_runs, n)), np.empty((n_runs, n, n))
     columns = np.empty((len(layout(robot)) - n_links, n, n_runs))
 
     def accelerations(q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
+        q, dq = locked(q, dq)
         if chi.ndim == 2:
             fill_each(packed, (q, dq, still), phi, bias, M)
         else:

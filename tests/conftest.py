@@ -71,7 +71,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in FIRST)
 
 
+gc.set_threshold(50_000, 20, 20)  # imports, syntax trees and compilation make many objects that stay
+
+
 def pytest_collection_finish() -> None:
     """Spare what collection has made from garbage collection, which would look through it again and again."""
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
