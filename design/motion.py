@@ -678,8 +678,8 @@ def checked(run: Run) -> Run:
     for k, segment in enumerate(run.segments, start=1):
         for span in set(segment.turns) if not isinstance(segment, Table) else ():
             if abs(span / h - round(span / h)) > 1e-6 * max(1.0, span / h):
-                told = f"segments[{k}] takes {span:g} s, expected whole numbers of controller samples of {h:g} s"
-                raise ValueError(told)
+                sentence = f"segments[{k}] takes {span:g} s, expected whole numbers of controller samples of {h:g} s"
+                raise ValueError(sentence)
     for k, (before, segment) in enumerate(zip(run.segments, run.segments[1:], strict=False), start=1):
         end, begin = before.ends[1], segment.ends[0]
         off = np.abs(begin - end)

@@ -305,7 +305,7 @@ def compare_prepared(
 ) -> Comparison:
     """Run methods, all of them unless some are named, on one problem."""
     chosen = named(methods)
-    answers = tuple(told(answered(name, prepared, requested=bool(methods)), prepared, tell) for name in chosen)
+    answers = tuple(reported(answered(name, prepared, requested=bool(methods)), prepared, tell) for name in chosen)
     check_friction(prepared, answers)
     judged = [found for entry in answers if (found := judge_answer(prepared, entry)) is not None]
     if not judged:
@@ -338,7 +338,7 @@ def answered(method: str, prepared: ComparisonProblem, *, requested: bool) -> An
     return found
 
 
-def told(found: Answer, prepared: ComparisonProblem, tell: Tell) -> Answer:
+def reported(found: Answer, prepared: ComparisonProblem, tell: Tell) -> Answer:
     """Report a method's result."""
     judged = judge_answer(prepared, found)
     said = f"refused: {found.refused}" if judged is None else f"{error_words(judged.error)} held out"
@@ -561,8 +561,8 @@ def in_open_loop(
         for (role, measured), run in zip(runs.items(), found.runs, strict=True):
             whole = len(measured) / measured.sample_rate_hz
             errors, lost = (mean_square(run.rms), mean_square(run.first_rms)), run.diverged_at
-            told = f"lost after {lost:.2g} s" if lost < np.inf else ""
-            rows.append(SimulatedRun(entry.name, run.run, role, *errors, min(lost, whole), told))
+            sentence = f"lost after {lost:.2g} s" if lost < np.inf else ""
+            rows.append(SimulatedRun(entry.name, run.run, role, *errors, min(lost, whole), sentence))
     said = (
         f"From the measured state at its start, up to {SPAN_S:g} s of a run were integrated under the measured torques "
         "alone. Nothing corrects such a simulation: the smallest bias grows, and the first second says more of a model "
@@ -753,10 +753,12 @@ def _doubts(
     """List remaining doubts about the chosen method."""
     said = []
     if not chosen.possible:
-        told = f"Use it for torques of motions like these, not for simulation: {impossible(chosen)}."
+        sentence = f"Use it for torques of motions like these, not for simulation: {impossible(chosen)}."
         if chosen.name in bodies:
-            told += f" Its physically consistent version, which leaves {error_words(bodies[chosen.name])}, is for that."
-        said.append(told)
+            sentence += (
+                f" Its physically consistent version, which leaves {error_words(bodies[chosen.name])}, is for that."
+            )
+        said.append(sentence)
     if chosen.error > POOR:
         said.append(
             f"{percent(chosen.error)} is large: it is the best of poor models. Check the data first (rate, filter of "

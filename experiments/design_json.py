@@ -357,8 +357,10 @@ def _with_runs(data: dict[str, Any]) -> dict[str, Any]:
             except KeyError as error:
                 raise ValueError(f"{kind}[{k}].{error.args[0]}: is missing") from None
             except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
-                told = f"{kind}[{k}]: times, poses or coefficients are no numbers, or not as many as expected ({error})"
-                raise ValueError(told) from None
+                sentence = (
+                    f"{kind}[{k}]: times, poses or coefficients are no numbers, or not as many as expected ({error})"
+                )
+                raise ValueError(sentence) from None
     return data | found
 
 

@@ -146,8 +146,8 @@ def lacking_effort(target: str, form: Format, robot: Robot) -> CannotLog:
     """Describe the drive signal that a format needs and a robot does not have."""
     others = "choose another target, such as csv"
     if not form.efforts:
-        told = f"{target}: {form.title} writes positions only, which give no model; use another of its logs"
-        return CannotLog(f"{told} ({', '.join(target_of(target).logs)}), or {others}")
+        sentence = f"{target}: {form.title} writes positions only, which give no model; use another of its logs"
+        return CannotLog(f"{sentence} ({', '.join(target_of(target).logs)}), or {others}")
     if "current" in form.efforts:
         return CannotLog(
             f"{target} logs motor currents; {robot.name}'s file has no current law, so they give no torque; "

@@ -170,8 +170,8 @@ def _of_version_1(content: bytes, path: str | Path) -> dict[str, Any] | None:
         programs = [_program_of_version_1(program, data["joints"]) for program in data["programs"]]
         return {**data, "version": VERSION, "programs": programs}
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        told = f"is a damaged manifest of version 1 ({type(error).__name__}: {error}); emit the programs again"
-        raise InvalidManifest(path, [told[:500]]) from None
+        sentence = f"is a damaged manifest of version 1 ({type(error).__name__}: {error}); emit the programs again"
+        raise InvalidManifest(path, [sentence[:500]]) from None
 
 
 def _program_of_version_1(old: dict[str, Any], joints: list[str]) -> dict[str, Any]:

@@ -509,8 +509,8 @@ def assumed_noise(robot: Robot, rate_hz: float, inflation: float) -> Noise:
     taken = np.sqrt(np.mean(tau**2, axis=0))
     size = np.where(np.isfinite(robot.limits.torque), robot.limits.torque, taken)
     sigma = ASSUMED_SHARE * np.where(size > 0.0, size, 1.0)
-    told = f"assumed: {100 * ASSUMED_SHARE:g} % of each joint's torque limit"
-    return Noise(sigma, rate_hz, inflation, source=told)
+    sentence = f"assumed: {100 * ASSUMED_SHARE:g} % of each joint's torque limit"
+    return Noise(sigma, rate_hz, inflation, source=sentence)
 
 
 def noise_of_model(folder: Path, given: campaign.Noise, robot: Robot) -> Noise:
@@ -593,8 +593,8 @@ def task_motion(setup: Setup) -> Motion:
             raise ExcitorError("leaves the folder of the campaign")
         return _read(setup, name)
     except (OSError, ValueError, ExcitorError) as error:
-        told = error.strerror if isinstance(error, OSError) else str(error)
-        raise InvalidCampaign(folder / FILE, [f"design.task: {name!r} {told}"]) from None
+        sentence = error.strerror if isinstance(error, OSError) else str(error)
+        raise InvalidCampaign(folder / FILE, [f"design.task: {name!r} {sentence}"]) from None
 
 
 def _read(setup: Setup, name: str) -> Motion:

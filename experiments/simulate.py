@@ -93,18 +93,22 @@ def simulate(folder: Path, targets: Sequence[str], asked: SimulationOptions, lis
         registry.target(name)
         problems = stale_programs(campaign, name)
         if problems:
-            told = "; ".join(problems)
-            raise ExcitorError(told if told.startswith(str(campaign.folder)) else f"programs/{name}: {told}")
+            sentence = "; ".join(problems)
+            raise ExcitorError(
+                sentence if sentence.startswith(str(campaign.folder)) else f"programs/{name}: {sentence}"
+            )
     refused = {name: refusal(name, plans[0].robot, _form(name, asked, names)) for name in names}
     for name in names:
         if not refused[name]:
             check_free(campaign.folder, name, asked.fresh)
     faults = [aim(fault_of(text, plans[0].robot), plans, asked.seed) for text in asked.faults]
     truth = true_robot(campaign, plans, asked)
-    told = json.dumps({**truth_data(truth), "faults": [_said(fault, plans[0]) for fault in faults]}, indent=1) + "\n"
+    sentence = (
+        json.dumps({**truth_data(truth), "faults": [_said(fault, plans[0]) for fault in faults]}, indent=1) + "\n"
+    )
     if not all(refused.values()):
-        write_atomically(campaign.folder / TRUTH, told)
-    digest = hashlib.sha256(told.encode()).hexdigest()
+        write_atomically(campaign.folder / TRUTH, sentence)
+    digest = hashlib.sha256(sentence.encode()).hexdigest()
     return [
         SimulationResult(name, None, {}, refused[name])
         if refused[name]
@@ -357,13 +361,13 @@ def fault_of(text: str, robot: Robot) -> Fault:
 
 def aim(fault: Fault, plans: Sequence[Plan], seed: int) -> Fault:
     """Choose joints and size once, in the first program where the fault can show; all programs use the same."""
-    told = ""
+    sentence = ""
     for plan in sorted(plans, key=lambda plan: plan.dry):
         try:
             return aimed(fault, plan, seed)
         except ValueError as error:
-            told = told or str(error)
-    raise ExcitorError(f"{told}, nor in any other; choose another fault")
+            sentence = sentence or str(error)
+    raise ExcitorError(f"{sentence}, nor in any other; choose another fault")
 
 
 def _joint(text: str, word: str, robot: Robot) -> int:

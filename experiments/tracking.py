@@ -60,7 +60,7 @@ def tracking_data(
 def _tracked(campaign: OpenCampaign, fitted: FittedModel, runs: Sequence[Samples], seed: int) -> dict[str, Any]:
     reference = _reference(campaign, runs)
     known = loaded(learned_robot(campaign.folder, campaign.content.prior, campaign.robot), campaign.content.payload)
-    follower, told = _follower(campaign, known, fitted, seed)
+    follower, robot_words = _follower(campaign, known, fitted, seed)
     identified = _standard(fitted)
     controllers: dict[str, FloatArray] = {PD: np.zeros((len(reference.motion), known.n_joints))}
     believed = prior(known) if has_torque_model(known) else None
@@ -78,7 +78,7 @@ def _tracked(campaign: OpenCampaign, fitted: FittedModel, runs: Sequence[Samples
         "motion": reference.name,
         "seconds": reference.seconds,
         "cut_after_s": reference.cut,
-        "robot": told,
+        "robot": robot_words,
         "seed": seed,
         "bandwidth_hz": follower.truth.settings.bandwidth_hz,
         "joints": list(known.joint_names),
@@ -122,18 +122,18 @@ def _follower(campaign: OpenCampaign, known: Robot, fitted: FittedModel, seed: i
     covariance: FloatArray = np.zeros((len(base), len(base)))
     covariance[np.ix_(place, place)] = fitted.covariance
     body = replace(fitted.robot, chi=_standard(fitted), payload=None, declared_base=None)
-    told = "a virtual robot drawn from what the identified model leaves open, with ripple that no model has"
+    sentence = "a virtual robot drawn from what the identified model leaves open, with ripple that no model has"
     try:
-        return drawn_robot(body, base.values(body.chi), covariance, seed=seed), told
+        return drawn_robot(body, base.values(body.chi), covariance, seed=seed), sentence
     except ImpossibleMasses:
         if fitted.consistent is None:
             raise
     body = replace(body, chi=fitted.consistent)
-    told = (
+    sentence = (
         "a virtual robot drawn about the physically consistent model, with ripple that no model has: the estimate's "
         "own masses are none that a robot can have"
     )
-    return drawn_robot(body, base.values(fitted.consistent), covariance, seed=seed), told
+    return drawn_robot(body, base.values(fitted.consistent), covariance, seed=seed), sentence
 
 
 def _standard(fitted: FittedModel) -> FloatArray:

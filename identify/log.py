@@ -324,8 +324,8 @@ def check_stamps(path: str, name: str, clock: Clock) -> tuple[Stamps, list[str]]
     kept = np.concatenate([[True], np.diff(t) != 0.0]) if len(t) else np.zeros(0, dtype=bool)
     if not kept.all():
         first = rows[int(np.flatnonzero(~kept)[0])]
-        told = f"{np.count_nonzero(~kept)} rows repeat the time of the row before (first: row {first})"
-        notes.append(f"{name}: {told}; they are left out")
+        sentence = f"{np.count_nonzero(~kept)} rows repeat the time of the row before (first: row {first})"
+        notes.append(f"{name}: {sentence}; they are left out")
         t, rows = t[kept], rows[kept]
     if len(t) < 3:
         raise InvalidLog(path, f"{name} has {len(t)} samples, expected at least 3")
@@ -337,8 +337,12 @@ def check_stamps(path: str, name: str, clock: Clock) -> tuple[Stamps, list[str]]
     missing = int(np.sum(np.round(step / interval) - 1.0).clip(0))
     longest = int(np.argmax(step))
     if step[longest] > LONGEST_GAP * interval or missing > MOST_MISSING * len(t):
-        told = f"{step[longest]:g} s are missing in {name} before this row ({missing} samples in all, the interval is"
-        raise InvalidLog(path, f"{told} {interval:g} s); cut the run there, or record it again", int(rows[longest + 1]))
+        sentence = (
+            f"{step[longest]:g} s are missing in {name} before this row ({missing} samples in all, the interval is"
+        )
+        raise InvalidLog(
+            path, f"{sentence} {interval:g} s); cut the run there, or record it again", int(rows[longest + 1])
+        )
     even_t = t[0] + (t[-1] - t[0]) / (len(t) - 1) * np.arange(len(t))
     even = bool(np.abs(t - even_t).max() <= EVEN * interval)
     if missing:
@@ -364,8 +368,8 @@ def common_grid(path: str, clocks: Sequence[Stamps], rate: float | None) -> Grid
         raise InvalidLog(path, f"would have {count} samples at {1.0 / interval:g} Hz; check its time and its unit")
     rates = sorted({f"{1.0 / c.interval:.6g} Hz" for c in clocks})
     before, after = " and ".join(rates), f"{1.0 / interval:.6g} Hz"
-    told = f"recorded at {before}, resampled to {after} by cubic splines through the time stamps"
-    return Grid(start + interval * np.arange(count), 1.0 / interval, False, (told,))
+    sentence = f"recorded at {before}, resampled to {after} by cubic splines through the time stamps"
+    return Grid(start + interval * np.arange(count), 1.0 / interval, False, (sentence,))
 
 
 def on_grid(stamps: Stamps, values: FloatArray, grid: Grid) -> FloatArray:
@@ -400,8 +404,8 @@ def log_from_frame(
         start = float(time[0])
     widths = {entry.kind: len(entry.columns) for entry in declared.signals}
     if len(set(widths.values())) > 1:
-        told = ", ".join(f"{count} of {kind}" for kind, count in widths.items())
-        raise InvalidLog(name, f"has columns of different numbers of joints ({told}); name one a joint in each")
+        sentence = ", ".join(f"{count} of {kind}" for kind, count in widths.items())
+        raise InvalidLog(name, f"has columns of different numbers of joints ({sentence}); name one a joint in each")
     signals = tuple(_signal(frame, entry, name, kept) for entry in declared.signals)
     return Log(name, rate, start, signals, tuple(notes))
 
@@ -432,8 +436,8 @@ def _check_index(frame: "DataFrame", name: str) -> None:
         raise InvalidLog(name, f"has {len(frame)} rows, expected at least 3")
     if not frame.index.is_unique:
         row = int(np.argmax(frame.index.duplicated()))
-        told = f"its index has {frame.index[row]!r} twice, for the second time at this row"
-        raise InvalidLog(name, f"{told}; use reset_index(drop=True), or leave out the repeated rows", row)
+        sentence = f"its index has {frame.index[row]!r} twice, for the second time at this row"
+        raise InvalidLog(name, f"{sentence}; use reset_index(drop=True), or leave out the repeated rows", row)
 
 
 def _signal(frame: "DataFrame", entry: Columns, name: str, kept: Any) -> Signal:
@@ -461,8 +465,8 @@ def _fill(out: FloatArray, frame: "DataFrame", column: str | int, name: str) -> 
     found = _columns_of(frame, column)
     if len(found) != 1:
         shown = ", ".join(map(str, frame.columns[:24]))
-        told = f"has no column {column!r}" if not found else f"has {len(found)} columns {column!r}"
-        raise InvalidLog(name, f"{told}; its columns are {shown}")
+        sentence = f"has no column {column!r}" if not found else f"has {len(found)} columns {column!r}"
+        raise InvalidLog(name, f"{sentence}; its columns are {shown}")
     series = frame.iloc[:, found[0]]
     try:
         out[:] = series.to_numpy()

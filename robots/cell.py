@@ -139,15 +139,15 @@ def volumes_sentence(robot: Robot) -> str:
     """Say where the volumes of the links come from."""
     words = {"stated": "stated", "mesh": "fitted to collision meshes", "assumed": "of assumed radius"}
     names = ("base", *robot.mechanism.link_names)
-    told = []
-    for origin, said in words.items():
+    parts = []
+    for origin, origin_words in words.items():
         links = dict.fromkeys(names[c.link + 1] for c in robot.capsules if c.origin == origin)
         count = sum(capsule.origin == origin for capsule in robot.capsules)
         if links:
-            told.append(f"{count} {said}" + (f" ({', '.join(links)})" if origin == "assumed" else ""))
+            parts.append(f"{count} {origin_words}" + (f" ({', '.join(links)})" if origin == "assumed" else ""))
     bare = bodies_without_volume(robot)
-    told += [f"none of {', '.join(bare)}"] if bare else []
-    return f"volumes of links: {', '.join(told) or 'none'}"
+    parts += [f"none of {', '.join(bare)}"] if bare else []
+    return f"volumes of links: {', '.join(parts) or 'none'}"
 
 
 def clearances(robot: Robot, scene: Scene, q: FloatArray) -> FloatArray:

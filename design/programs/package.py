@@ -138,8 +138,8 @@ def _no_go(plan: Plan) -> str:
     if not plan.no_go:
         return ""
     reasons = (re.sub(r"([\\`*_<>\[\]|])", r"\\\1", " ".join(reason.split())) for reason in plan.no_go)
-    told = f"**{NO_GO} (`--allow no-go`). Whoever emitted these programs answers for them. The design is a no-go:**"
-    return "\n".join([told, "", *(f"* {reason}" for reason in reasons)])
+    sentence = f"**{NO_GO} (`--allow no-go`). Whoever emitted these programs answers for them. The design is a no-go:**"
+    return "\n".join([sentence, "", *(f"* {reason}" for reason in reasons)])
 
 
 def check_poses(plan: Plan) -> FloatArray:
@@ -206,11 +206,11 @@ def _motions(made: "Package") -> str:
             for low, high in zip(reach.min(axis=0), reach.max(axis=0), strict=True)
         ]
         rows.append([f"`{program.name}`", f"{total:.0f} s", *ranges])
-    told = "Ranges from the home pose through the run and back; keep people and things out of all of it."
+    sentence = "Ranges from the home pose through the run and back; keep people and things out of all of it."
     steps = fitting_steps(made.programs[0].plan, made.target) if made.target.spacing is None else ()
     if steps:
-        told += " Control steps: " + ", ".join(f"{1e3 * step:g} ms" for step in steps) + "."
-    return "\n".join(["## What will move, and how far", "", told, "", *_table(["program", "takes", *names], rows)])
+        sentence += " Control steps: " + ", ".join(f"{1e3 * step:g} ms" for step in steps) + "."
+    return "\n".join(["## What will move, and how far", "", sentence, "", *_table(["program", "takes", *names], rows)])
 
 
 def _order(made: "Package") -> tuple[str, ...]:

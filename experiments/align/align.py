@@ -118,9 +118,11 @@ def _drift(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, steady: B
         return []
     halves = [period_stretch(expected, t[part], q[part], timing.stretch) for part in (t < middle, t >= middle)]
     drift = halves[1] / halves[0] - 1.0
-    told = f"the period of the second half is {1.0 + drift:.7g} times that of the first"
+    sentence = f"the period of the second half is {1.0 + drift:.7g} times that of the first"
     remedy = "log with the controller's own clock"
-    return [Check("clock drift", drift, "1", DRIFT, abs(drift) <= DRIFT, told, "", "doubtful", "clock drift", remedy)]
+    return [
+        Check("clock drift", drift, "1", DRIFT, abs(drift) <= DRIFT, sentence, "", "doubtful", "clock drift", remedy)
+    ]
 
 
 def _jumps(
@@ -138,9 +140,9 @@ def _jumps(
         return []
     jump = float(np.abs(late - np.median(late)).max())
     limit = max(JUMP * interval, 0.005)
-    told = f"parts of the motion are up to {1e3 * jump:.3g} ms apart from where the log's clock puts them"
+    sentence = f"parts of the motion are up to {1e3 * jump:.3g} ms apart from where the log's clock puts them"
     remedy = "check whether the log lost rows that its stamps don't show, or the clock drifts"
-    return [Check("clock jumps", jump, "s", limit, jump <= limit, told, "", "doubtful", "lost rows", remedy)]
+    return [Check("clock jumps", jump, "s", limit, jump <= limit, sentence, "", "doubtful", "lost rows", remedy)]
 
 
 def _with_torques(found: Alignment, run: MeasuredRun, robot: Robot, channels: Channels) -> Alignment:
@@ -156,8 +158,8 @@ def _with_torques(found: Alignment, run: MeasuredRun, robot: Robot, channels: Ch
         found = replace(found, checks=(*found.checks, *sensed, *torques))
         right = right and all(check.holds for check in torques)
     if series and view is not None and right:
-        late, told = _delay(robot, view)
-        found = replace(found, delay=late, checks=(*found.checks, *told))
+        late, checks = _delay(robot, view)
+        found = replace(found, delay=late, checks=(*found.checks, *checks))
         view = seen(found, run, channels.q) if late else view
         assert view.periods is not None
         found = replace(found, checks=(*found.checks, *check_friction_drift(found.expected, view.periods)))
@@ -195,9 +197,9 @@ def _repeating(found: Alignment, run: MeasuredRun, channels: Channels) -> Alignm
     """Keep the periods that repeat; missing samples are the stated reason for the others."""
     periods = seen(found, run, channels.q).periods
     assert periods is not None
-    kept, told = repeating(periods, found.periods)
+    kept, repeats = repeating(periods, found.periods)
     complete = all(check.holds for check in found.checks if check.what == "samples")
-    checks = (*found.checks, *(told if complete else []))
+    checks = (*found.checks, *(repeats if complete else []))
     return replace(found, first_period=found.first_period + kept.first, periods=kept.count, checks=checks)
 
 
@@ -225,14 +227,16 @@ def _delay(robot: Robot, view: ObservedLog) -> tuple[float, list[Check]]:
     late = found.late if found.sharp and not chance else 0.0
     holds, remedy = abs(late) <= LATE, "log torques and positions on one clock"
     when = "before" if late < 0.0 else "after"
-    told = f"torques come {1e3 * abs(late):.3g} ms {when} the motion that they belong to"
-    return late, [Check("torque delay", late, "s", LATE, holds, told, "", "unusable", "torque delay", remedy)]
+    sentence = f"torques come {1e3 * abs(late):.3g} ms {when} the motion that they belong to"
+    return late, [Check("torque delay", late, "s", LATE, holds, sentence, "", "unusable", "torque delay", remedy)]
 
 
 def _unlike(expected: ExpectedMotion, timing: Timing) -> Check:
-    told = f"no part of the log looks like program {expected.program!r}: mean squared correlation {timing.likeness:.2f}"
+    sentence = (
+        f"no part of the log looks like program {expected.program!r}: mean squared correlation {timing.likeness:.2f}"
+    )
     remedy = "check that this log is of this program, and that positions were logged"
-    return Check("likeness", timing.likeness, "1", LIKE, False, told, "", "unusable", "another program", remedy)
+    return Check("likeness", timing.likeness, "1", LIKE, False, sentence, "", "unusable", "another program", remedy)
 
 
 def _check_fits(expected: ExpectedMotion, run: MeasuredRun, robot: Robot) -> None:

@@ -80,12 +80,12 @@ def check_positions(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, 
         if not stuck.holds:
             strays[j] = not _stays(plan @ side[j], x[inside, i])
             continue
-        told = _channel_checks(expected, robot, run, j, fit)
-        checks += told
+        of_joint = _channel_checks(expected, robot, run, j, fit)
+        checks += of_joint
         sound[j] = fit.alike > ALIKE
         strays[j] = not sound[j]
         own = fit.kind == "joint"
-        away = told[0].cause not in ("", "scale", "unlike the plan")
+        away = of_joint[0].cause not in ("", "scale", "unlike the plan")
         if own:
             fixed[:, j] = (x[:, i] - fit.offset * away) / (fit.factor if away else 1.0)
         else:
@@ -106,9 +106,9 @@ def check_tracking(expected: ExpectedMotion, channels: Channels, run: MeasuredRu
         name, unit = expected.run.joints[j], "m" if expected.prismatic[j] else "rad"
         tolerance = max(TRACKING * size, FOLLOWS)
         holds = error <= tolerance
-        told = f"joint {name} is {error:.3g} {unit} from the plan (rms), {100 * error / size:.3g} % of its motion"
+        sentence = f"joint {name} is {error:.3g} {unit} from the plan (rms), {100 * error / size:.3g} % of its motion"
         checks.append(
-            Check("tracking error", error, unit, tolerance, holds, told, name, "doubtful", "poor tracking", remedy)
+            Check("tracking error", error, unit, tolerance, holds, sentence, name, "doubtful", "poor tracking", remedy)
         )
     return checks
 
@@ -122,11 +122,11 @@ def check_lag(expected: ExpectedMotion, run: MeasuredRun, timing: Timing, interv
     plan = expected.run.at(u[inside])[:, moving]
     error = run.q_reference[inside][:, moving] - plan
     if (error.std(axis=0) > TRACKING * plan.std(axis=0) + FOLLOWS).any():
-        told = "commanded positions are not the plan's: the fault is before the robot, or in the conversion of both"
-        return [Check("command", float(np.abs(error).max()), "", TRACKING, True, told)]
+        sentence = "commanded positions are not the plan's: the fault is before the robot, or in the conversion of both"
+        return [Check("command", float(np.abs(error).max()), "", TRACKING, True, sentence)]
     lag = -float(shifts(expected, timing, run.t, run.q_reference, np.array(expected.moving_span))[0])
-    told = f"joints follow the commanded positions {1e3 * lag:.3g} ms later, {lag / interval:.2g} samples"
-    return [Check("lag", lag, "s", np.inf, True, told)]
+    sentence = f"joints follow the commanded positions {1e3 * lag:.3g} ms later, {lag / interval:.2g} samples"
+    return [Check("lag", lag, "s", np.inf, True, sentence)]
 
 
 def _candidates(expected: ExpectedMotion, robot: Robot, side: FloatArray) -> dict[str, FloatArray]:
@@ -176,13 +176,13 @@ def _order(fits: list[list[_Fit]], moving: BoolArray) -> IntArray:
 def _order_checks(what: str, whose: str, expected: ExpectedMotion, order: IntArray) -> list[Check]:
     """Check that channels of `what` ("position") are in the order of `whose` ("plan"): each shows its own joint."""
     wrong = np.flatnonzero(order != np.arange(len(order)))
-    told = f"{what} channels are in the {whose}'s order"
+    sentence = f"{what} channels are in the {whose}'s order"
     if wrong.size:
         shown = [f"{expected.run.joints[int(order[j])]} shows {expected.run.joints[j]}" for j in wrong]
         names = several([expected.run.joints[j] for j in wrong])
-        told = f"{what}s of joints {names} are exchanged: the channel of {several(shown)}"
+        sentence = f"{what}s of joints {names} are exchanged: the channel of {several(shown)}"
     figure, remedy = float(wrong.size), "correct the order of columns"
-    return [Check(f"order of {what}s", figure, "1", 0.0, not figure, told, "", "unusable", "swapped axes", remedy)]
+    return [Check(f"order of {what}s", figure, "1", 0.0, not figure, sentence, "", "unusable", "swapped axes", remedy)]
 
 
 def _still(expected: ExpectedMotion, j: int, x: FloatArray) -> list[Check]:
@@ -210,9 +210,9 @@ def _stuck(expected: ExpectedMotion, j: int, plan: FloatArray, x: FloatArray, fi
     elif float(np.ptp(x)) == 0.0:
         share = 0.0
     holds = share >= STUCK
-    told = f"joint {name} makes {100 * share:.3g} % of its planned motion" + ("" if holds else ": it is stuck")
+    sentence = f"joint {name} makes {100 * share:.3g} % of its planned motion" + ("" if holds else ": it is stuck")
     remedy = "check its brake and its enable signal, and that its position was logged"
-    return Check("motion", share, "1", STUCK, holds, told, name, "unusable", "stuck joint", remedy)
+    return Check("motion", share, "1", STUCK, holds, sentence, name, "unusable", "stuck joint", remedy)
 
 
 def _stays(plan: FloatArray, x: FloatArray) -> bool:
@@ -235,10 +235,10 @@ def _channel_checks(expected: ExpectedMotion, robot: Robot, run: MeasuredRun, j:
         off = abs(fit.zero)
         unit = "m" if expected.prismatic[j] else "rad"
         limit = ZERO * (abs(robot.drive.motor_from_joint[j, j]) or 1.0 if run.position_side == "motor" else 1.0)
-        told = f"positions of joint {name} are {fit.zero:.3g} {unit} off the plan"
+        text = f"positions of joint {name} are {fit.zero:.3g} {unit} off the plan"
         remedy = "calibrate the joint's zero, or correct it in the robot's description"
         checks.append(
-            Check("position zero", fit.zero, unit, limit, off <= limit, told, name, "doubtful", "zero", remedy)
+            Check("position zero", fit.zero, unit, limit, off <= limit, text, name, "doubtful", "zero", remedy)
         )
     return checks
 
@@ -270,11 +270,11 @@ def _meaning(expected: ExpectedMotion, robot: Robot, run: MeasuredRun, j: int, f
     if abs(gear - 1.0) < SCALE and fit.kind != "motor":
         known = known[4:]
     for sign in (1.0, -1.0):
-        for factor, cause, told, remedy in known:
+        for factor, cause, sentence, remedy in known:
             if abs(f / (sign * factor) - 1.0) <= _NEAR:
                 flipped = sign < 0.0
                 also = ", and of the wrong sign" if flipped else ""
-                return cause, f": {told}{also}", remedy + (", and reverse the sign" if flipped else "")
+                return cause, f": {sentence}{also}", remedy + (", and reverse the sign" if flipped else "")
     if abs(f + 1.0) <= SCALE:
         return "flipped sign", ": the sign is reversed", "reverse the sign of this channel"
     return "scale", ", which no unit explains", "check the conversion of this channel"
@@ -341,8 +341,10 @@ def felt(
     better = float(np.median(np.log(np.maximum(left[0], 1e-300) / np.maximum(left[1], 1e-300))))
     if better < np.log(SENSED):
         return robot, []
-    told = "torques are those of links alone, as sensors at the joints measure them: no rotors, no friction of motors"
-    return links, [Check("torque sensors", better, "1", np.inf, True, told)]
+    sentence = (
+        "torques are those of links alone, as sensors at the joints measure them: no rotors, no friction of motors"
+    )
+    return links, [Check("torque sensors", better, "1", np.inf, True, sentence)]
 
 
 def check_torques(
@@ -457,8 +459,8 @@ def _sign_and_scale(
     if sign < 0.0:
         meaning = f"{meaning}; its sign is reversed" if meaning else ": its sign is reversed"
         cause, remedy = cause or "flipped sign", f"{remedy}, and reverse the sign" if remedy else "reverse its sign"
-    told = f"torque of joint {name} is {factor:.3g} times what the prior model expects{meaning}"
-    return Check("torque scale", factor, "1", SCALES[1], not cause, told, name, "unusable", cause, remedy)
+    sentence = f"torque of joint {name} is {factor:.3g} times what the prior model expects{meaning}"
+    return Check("torque scale", factor, "1", SCALES[1], not cause, sentence, name, "unusable", cause, remedy)
 
 
 def _factor(model: _Model, j: int, tau: FloatArray) -> tuple[float, float, float]:
@@ -489,8 +491,8 @@ def _torque_meaning(robot: Robot, run: MeasuredRun, j: int, factor: float, doubt
     nearest = min(known, key=lambda scale: abs(np.log(factor / scale)) if factor > 0.0 else np.inf)
     if factor <= 0.0 or abs(np.log(factor / nearest)) > max(_TORQUE_NEAR, np.log1p(doubt / factor)):
         return "scale", ", which no unit explains: is it a current?", "check unit and prior masses"
-    cause, told, remedy = known[nearest]
-    return cause, f": {told}", remedy
+    cause, sentence, remedy = known[nearest]
+    return cause, f": {sentence}", remedy
 
 
 EVIDENCE = 15.0  # logarithm of the residual's power that an end must save, times the samples: chance saves 9
@@ -522,14 +524,14 @@ class _Cut:
 
 def check_saturation(found: Alignment, run: MeasuredRun, robot: Robot, channels: Channels) -> list[Check]:
     """Detect saturation of every motor's torque; a blocked joint saturates its drive for another reason."""
-    told = followed(found, run, channels.q)
-    tau = on_side(robot, "motor", told.tau)
-    asked, held = _asked(robot, told), _held(robot, run)
+    tracking = followed(found, run, channels.q)
+    tau = on_side(robot, "motor", tracking.tau)
+    asked, held = _asked(robot, tracking), _held(robot, run)
     series = found.expected.run.series is not None
     moving = found.expected.moving() & (channels.sound | channels.strays)
-    turns = _turning(robot, told)
+    turns = _turning(robot, tracking)
     cuts = {
-        j: _cut(asked[j][0][on], asked[j][1][on], tau[on, j], told.error[on, j])
+        j: _cut(asked[j][0][on], asked[j][1][on], tau[on, j], tracking.error[on, j])
         for j in np.flatnonzero(moving)
         for on in [turns[:, j]]
     }
@@ -544,23 +546,23 @@ def check_saturation(found: Alignment, run: MeasuredRun, robot: Robot, channels:
     return checks
 
 
-def _asked(robot: Robot, told: TrackingSummary) -> list[tuple[FloatArray, FloatArray]]:
+def _asked(robot: Robot, tracking: TrackingSummary) -> list[tuple[FloatArray, FloatArray]]:
     """Build each motor's possible command: the plan's columns, and tracking errors of the joints that it moves.
 
     Errors have the sense in which a controller asks for more.
     """
     ungeared = np.linalg.inv(robot.drive.motor_from_joint.T)
-    W = regressor(robot, told.motion)[:, :, list(base_parameters(robot).kept)]
+    W = regressor(robot, tracking.motion)[:, :, list(base_parameters(robot).kept)]
     W = np.einsum("ij,njk->ink", ungeared, W)
     return [
-        (W[j], np.hstack([told.error[:, own], told.error_rate[:, own]]) * np.tile(np.sign(ungeared[j, own]), 2))
+        (W[j], np.hstack([tracking.error[:, own], tracking.error_rate[:, own]]) * np.tile(np.sign(ungeared[j, own]), 2))
         for j, own in enumerate(np.abs(ungeared) > 0.0)
     ]
 
 
-def _turning(robot: Robot, told: TrackingSummary) -> BoolArray:
+def _turning(robot: Robot, tracking: TrackingSummary) -> BoolArray:
     """Mask of moving motors, (n, n_joints): static friction is in no model."""
-    speed = np.abs(told.motion.dq @ robot.drive.motor_from_joint.T)
+    speed = np.abs(tracking.motion.dq @ robot.drive.motor_from_joint.T)
     return np.asarray(speed > SLOW * speed.max(axis=0))
 
 
@@ -661,15 +663,15 @@ def _sure(cut: _Cut, n: int, series: bool) -> bool:
 
 def _check(name: str, cut: _Cut, ends: bool, held: bool) -> Check:
     holds = not ends and not held
-    told = f"the torque of joint {name} shows no end"
+    sentence = f"the torque of joint {name} shows no end"
     if not holds:
-        told = f"the torque of joint {name} ends at {cut.level:.4g} at its motor, where the motion needs "
+        sentence = f"the torque of joint {name} ends at {cut.level:.4g} at its motor, where the motion needs "
         known = np.isfinite(cut.beyond) and cut.beyond < 1.0
         more = f"{100 * cut.beyond:.3g} % more in" if known else "far more: it stays there for"
-        told += f"{more} {100 * cut.share:.2g} % of the samples; its drive is saturated"
+        sentence += f"{more} {100 * cut.share:.2g} % of the samples; its drive is saturated"
     beyond = cut.beyond if ends else 0.0
     remedy = "repeat the run with less acceleration, or raise the drive's current limit"
-    return Check("saturation", beyond, "1", BEYOND, holds, told, name, "unusable", "saturation", remedy)
+    return Check("saturation", beyond, "1", BEYOND, holds, sentence, name, "unusable", "saturation", remedy)
 
 
 SPREAD = 0.1  # of masses and first moments about the prior; twice that of inertias and rotors
@@ -714,9 +716,9 @@ def check_payload(run: MeasuredRun, robot: Robot, samples: Samples) -> list[Chec
     load = flange_load(robot, run, samples)
     least = load.least(robot)
     holds = not load.sure(robot)
-    told = f"torques indicate {load.mass:.3g} ± {load.sigma:.2g} kg at the flange beyond the stated load"
+    sentence = f"torques indicate {load.mass:.3g} ± {load.sigma:.2g} kg at the flange beyond the stated load"
     remedy = "check what hangs on the flange, and state it"
-    return [Check("payload", load.mass, "kg", least, holds, told, "", "unusable", "wrong payload", remedy)]
+    return [Check("payload", load.mass, "kg", least, holds, sentence, "", "unusable", "wrong payload", remedy)]
 
 
 def loaded(robot: Robot, load: Load) -> Robot:

@@ -87,9 +87,9 @@ def check_speed(run: MeasuredRun, timing: Timing, expected: ExpectedMotion) -> l
         return []
     holds = float(np.abs(run.speed_scaling[inside] - 1.0).max()) <= SPEED
     lowest = float(run.speed_scaling[inside].min())
-    told = f"the controller's speed scaling was {100 * lowest:.4g} % at its lowest while the program ran"
+    sentence = f"the controller's speed scaling was {100 * lowest:.4g} % at its lowest while the program ran"
     remedy = "set the speed slider to 100 % and repeat the run"
-    return [Check("speed scaling", lowest, "1", SPEED, holds, told, "", "unusable", "speed slider", remedy)]
+    return [Check("speed scaling", lowest, "1", SPEED, holds, sentence, "", "unusable", "speed slider", remedy)]
 
 
 def check_stretch(expected: ExpectedMotion, stretch: float, tolerance: float) -> list[Check]:
@@ -105,8 +105,8 @@ def check_stretch(expected: ExpectedMotion, stretch: float, tolerance: float) ->
             "check the log's sample rate, and whether it lost rows that its stamps don't show",
         )
         why = ": the log's clock is wrong, or rows are missing that its stamps don't show"
-    told = sentence if holds else f"{sentence}{why}"
-    return [Check("stretch", stretch, "1", tolerance, holds, told, "", "unusable", cause, remedy)]
+    text = sentence if holds else f"{sentence}{why}"
+    return [Check("stretch", stretch, "1", tolerance, holds, text, "", "unusable", cause, remedy)]
 
 
 def check_marks(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) -> list[Check]:
@@ -120,12 +120,12 @@ def check_marks(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) -> l
     missing = [m for m in numbers if len(begun.get(m, [])) < wanted.count(m)]
     twice = [m for m in numbers if len(begun.get(m, [])) > wanted.count(m)]
     wrong = len(missing) + len(twice)
-    told = "all marks are there"
+    sentence = "all marks are there"
     if wrong:
         parts = [f"{name} {_listed(marks)}" for name, marks in (("missing", missing), ("too often", twice)) if marks]
-        told = f"{wrong} of {len(numbers)} marks are not as the program sets them: {'; '.join(parts)}"
+        sentence = f"{wrong} of {len(numbers)} marks are not as the program sets them: {'; '.join(parts)}"
     remedy = "check that the whole run was logged, once, with the marker channel"
-    checks = [Check("marks", float(wrong), "1", 0.0, not wrong, told, "", "doubtful", "marks", remedy)]
+    checks = [Check("marks", float(wrong), "1", 0.0, not wrong, sentence, "", "doubtful", "marks", remedy)]
     ahead = [
         begun[mark][0] - (timing.start + timing.stretch * t)
         for t, mark in expected.marks
@@ -151,10 +151,10 @@ def check_periods(expected: ExpectedMotion, run: MeasuredRun, timing: Timing) ->
 
 
 def _complete(what: str, found: float, planned: float, holds: bool) -> Check:
-    told = f"the log holds {found:g} of {planned:g} planned {what}"
+    sentence = f"the log holds {found:g} of {planned:g} planned {what}"
     remedy = "log from before the program starts until after it ends"
     level: Level = "unusable" if found < 2.0 or planned == 1.0 else "doubtful"
-    return Check(what, found, "1", 0.0, holds, told, "", level, "log cut short", remedy)
+    return Check(what, found, "1", 0.0, holds, sentence, "", level, "log cut short", remedy)
 
 
 def _beginnings(run: MeasuredRun) -> dict[int, list[float]]:
@@ -171,9 +171,9 @@ def _mark_times(ahead: FloatArray) -> list[Check]:
     typical = float(np.median(ahead))
     holds = abs(typical) <= LATE_MARK
     when = "after" if typical > 0.0 else "before"
-    told = f"marks come {1e3 * abs(typical):.3g} ms {when} the motion that they announce"
+    sentence = f"marks come {1e3 * abs(typical):.3g} ms {when} the motion that they announce"
     remedy = "marks and positions are not on one clock: log both by the same logger"
-    return [Check("mark times", typical, "s", LATE_MARK, holds, told, "", "doubtful", "marker delay", remedy)]
+    return [Check("mark times", typical, "s", LATE_MARK, holds, sentence, "", "doubtful", "marker delay", remedy)]
 
 
 def _listed(marks: list[int]) -> str:

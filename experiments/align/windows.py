@@ -288,9 +288,9 @@ def repeating(periods: AlignedPeriods, planned: int) -> tuple[UsablePeriods, lis
             kept = UsablePeriods(int(a), int(b - a))
     lost = planned - kept.count
     holds = lost <= max(1, planned // 3)
-    told = f"{kept.count} of {planned} measured periods repeat each other"
+    sentence = f"{kept.count} of {planned} measured periods repeat each other"
     remedy = "look for what disturbed the run, and warm up longer"
-    check = Check("usable periods", float(kept.count), "1", 0.0, holds, told, "", "doubtful", "transients", remedy)
+    check = Check("usable periods", float(kept.count), "1", 0.0, holds, sentence, "", "doubtful", "transients", remedy)
     return kept, [check]
 
 
@@ -314,12 +314,12 @@ def check_friction_drift(expected: ExpectedMotion, periods: AlignedPeriods) -> l
         share = slope * (len(parts) - 1) / size
         holds = abs(share) <= DRIFT or not _trend(k, parts)
         name = expected.run.joints[j]
-        told = (
+        sentence = (
             f"friction of joint {name} changes by {100 * share:.3g} % of its torque (rms) from the first measured "
             "period to the last"
         )
         remedy = "warm the robot up longer before it is measured"
-        checks.append(Check("friction drift", share, "1", DRIFT, holds, told, name, "note", "warming up", remedy))
+        checks.append(Check("friction drift", share, "1", DRIFT, holds, sentence, name, "note", "warming up", remedy))
     return checks
 
 

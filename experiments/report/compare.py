@@ -137,11 +137,11 @@ def agreement(result: Mapping[str, Any]) -> dict[str, Any]:
     """Compare bodies (links and rotors) and friction separately: friction drifts with temperature, bodies do not."""
     rows = result["parameters"]
     bodies, friction = [row for row in rows if row["part"] != "friction"], result["friction"]
-    told = {"bodies": agree(bodies), "friction": agree(friction)}
+    verdicts = {"bodies": agree(bodies), "friction": agree(friction)}
     return {
-        "agree": None if not rows else all(x is not False for x in told.values()),
-        "headline": headline(told, equal=result["equal"]),
-        **told,
+        "agree": None if not rows else all(x is not False for x in verdicts.values()),
+        "headline": headline(verdicts, equal=result["equal"]),
+        **verdicts,
         "rms_sigmas": {"bodies": rms_sigmas(bodies), "friction": rms_sigmas(friction)},
         "repeatability": {"bodies": repeatability(bodies), "friction": repeatability(friction)},
     }
@@ -158,9 +158,9 @@ def agree(rows: Rows) -> bool | None:
     return not far and bool(changed <= binom.ppf(1.0 - LUCK, len(rows), CHANCE))
 
 
-def headline(told: Mapping[str, bool | None], *, equal: bool) -> str:
+def headline(verdicts: Mapping[str, bool | None], *, equal: bool) -> str:
     """Return the verdict in one line."""
-    bodies, friction = told["bodies"], told["friction"]
+    bodies, friction = verdicts["bodies"], verdicts["friction"]
     if bodies is None and friction is None:
         return "There is nothing to compare: the two models have no parameter in common"
     if equal:
@@ -251,5 +251,5 @@ def _friction(rows: Rows) -> Iterator[str]:
     if not moved:
         yield "Friction did not drift beyond its intervals."
         return
-    told = [f"{row['name']} {'+' if row['difference'] > 0.0 else ''}{percent(row['relative'])}" for row in moved]
-    yield f"Friction drifted: {some(told)}. Temperature and wear do that."
+    changes = [f"{row['name']} {'+' if row['difference'] > 0.0 else ''}{percent(row['relative'])}" for row in moved]
+    yield f"Friction drifted: {some(changes)}. Temperature and wear do that."

@@ -210,7 +210,7 @@ def method_data(
     compared: Comparison, found: Answer, judged: MethodResult | None, joints: Sequence[str]
 ) -> dict[str, Any]:
     """Write one method's result, or why it refused."""
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "name": found.method,
         "title": METHODS[found.method].title,
         "refused": found.refused,
@@ -219,10 +219,10 @@ def method_data(
         "cpu_s": found.cpu_s,
     }
     if judged is None:
-        return told | {"parameters": [], "n_parameters": 0}
+        return data | {"parameters": [], "n_parameters": 0}
     difference, bodies = compared.differences[judged.name], compared.bodies.get(judged.name)
     own = known_joints(compared)
-    return told | {
+    return data | {
         "n_parameters": len(judged.estimate.names),
         "parameters": parameters_of(judged),
         "held_out": errors_data(judged.held_out, joints),

@@ -279,8 +279,8 @@ def checked(data: Any, where: str) -> Report:
     try:
         return Report.model_validate(dict(data))
     except ValidationError as error:
-        told = sentences(list(error.errors(include_url=False)))
-        raise ExcitorError("\n".join(f"{where}: {sentence}" for sentence in told[:20])) from None
+        problems = sentences(list(error.errors(include_url=False)))
+        raise ExcitorError("\n".join(f"{where}: {sentence}" for sentence in problems[:20])) from None
 
 
 def _refuse(word: str) -> NoReturn:

@@ -372,8 +372,8 @@ def _search(settings: Mapping[str, Any]) -> str:
 
 def _simulation(where: str, run: Mapping[str, Any]) -> str:
     seed = "" if run.get("seed") is None else f" --seed {run['seed']}"
-    told = "; ".join(run.get("faults", ()))
-    wrong = f"  # faults: {told}" if told else ""
+    sentence = "; ".join(run.get("faults", ()))
+    wrong = f"  # faults: {sentence}" if sentence else ""
     return f"excitor simulate {where} --target {shlex.quote(str(run['target']))}{seed}{wrong}"
 
 

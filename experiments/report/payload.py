@@ -69,8 +69,8 @@ def forms(robot: Robot, model: Model) -> list[dict[str, str]]:
     for controller, title in FORMS.items():
         name = title
         try:
-            told, name = _sure(robot, model, name)
-            file = load_file(told, controller)
+            load, name = _sure(robot, model, name)
+            file = load_file(load, controller)
             made.append({"name": name, "file": file.name, "text": file.content.decode("ascii"), "refused": ""})
         except ExcitorError as error:
             made.append({"name": name, "file": "", "text": "", "refused": str(error)})
@@ -79,14 +79,14 @@ def forms(robot: Robot, model: Model) -> list[dict[str, str]]:
 
 def _sure(robot: Robot, model: Model, name: str) -> tuple[Load, str]:
     """Remove an inertia that is smaller than its uncertainty, as `excitor export` requires."""
-    told = _on_flange(robot, model)
+    load = _on_flange(robot, model)
     try:
-        check_known(told)
+        check_known(load)
     except ExcitorError:
-        told = _on_flange(robot, model, point=True)
-        check_known(told)
-        return told, f"{name}, as a point mass, for its inertia is less sure than it is large"
-    return told, name
+        load = _on_flange(robot, model, point=True)
+        check_known(load)
+        return load, f"{name}, as a point mass, for its inertia is less sure than it is large"
+    return load, name
 
 
 def _on_flange(robot: Robot, model: Model, *, point: bool = False) -> Load:
@@ -100,21 +100,21 @@ def _on_flange(robot: Robot, model: Model, *, point: bool = False) -> Load:
 
 def not_told(load: Mapping[str, Any], runs: PayloadRuns) -> list[str]:
     """List the assumptions behind these values."""
-    told, of_motion = [], load["method"] == "motion"
+    sentences, of_motion = [], load["method"] == "motion"
     if not of_motion:
-        told.append("Held poses determine no inertia: load data are those of a point mass.")
+        sentences.append("Held poses determine no inertia: load data are those of a point mass.")
     elif any(row["name"].startswith("R ") for row in load["unknowns"]):
-        told.append(
+        sentences.append(
             "Gears are assumed to lose as much when driven as when they drive; where one loses 1 % more one way, the "
             "load is about half a per cent wrong, which the intervals do not include."
         )
     if all(runs.loaded.values()):
-        told.append("No run is without the load, so errors of the arm's model were not corrected.")
+        sentences.append("No run is without the load, so errors of the arm's model were not corrected.")
     if of_motion and not runs.unseen:
-        told.append('No run has role = "validate": prediction errors of the load are unknown.')
+        sentences.append('No run has role = "validate": prediction errors of the load are unknown.')
     if load["refusal"]:
-        told.append(f"No body has these data: {load['refusal']}")
-    return told
+        sentences.append(f"No body has these data: {load['refusal']}")
+    return sentences
 
 
 def load_page(data: Mapping[str, Any]) -> str:

@@ -931,17 +931,17 @@ def in_window(path: FloatArray) -> Any:
 def overshoot_mm(paths: Mapping[str, FloatArray]) -> dict[str, dict[str, float]]:
     """Compute each run's overshoot beyond the desired path, by direction."""
     wanted = extremes(paths["desired"])
-    told = {}
+    rows = {}
     for run in RUNS_QRC350_PATH[1:]:
         reached = extremes(paths[run])
-        told[run] = {
+        rows[run] = {
             "+x": reached["max_x"] - wanted["max_x"],
             "-x": wanted["min_x"] - reached["min_x"],
             "+y": reached["max_y"] - wanted["max_y"],
             "-y": wanted["min_y"] - reached["min_y"],
             "rms at equal time, xyz": float(np.sqrt(np.mean(np.sum((paths[run] - paths["desired"]) ** 2, axis=1)))),
         }
-    return told
+    return rows
 
 
 MEASURED_QRC350_PLOTS, PAPER, OURS, OTHER = "#9a9a9a", "#c44e52", "#1f6fb4", "#e0a030"

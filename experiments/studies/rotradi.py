@@ -652,15 +652,15 @@ def norms(simulated: FloatArray, run: RecordedRun) -> FloatArray:
 
 def impossible(known: Truth, thetas: Mapping[str, FloatArray]) -> dict[str, str]:
     """List models that are physically impossible: mass matrices not positive definite, friction that drives."""
-    told = {}
+    doubted = {}
     for name, theta in thetas.items():
         chi = known.standard(theta)
         lightest, doubts = smallest_inertia(known.robot, chi, []), friction_doubts(known.robot, chi)
         if not lightest > 0.0:
-            told[name] = f"smallest eigenvalue of the mass matrix {lightest:.3g}"
+            doubted[name] = f"smallest eigenvalue of the mass matrix {lightest:.3g}"
         elif doubts:
-            told[name] = doubts[0]
-    return told
+            doubted[name] = doubts[0]
+    return doubted
 
 
 def computed_torques(known: Truth, theta: FloatArray, run: RecordedRun) -> FloatArray:

@@ -169,13 +169,15 @@ def recorded_figures(folder: Path, context: dict[str, Any]) -> list[Figure]:
     unseen = tx40.halves(torques)[1]
     cutoff = cutoff_of([while_moving(robot, samples)])
     found: list[Figure] = []
-    told: dict[str, dict[str, str]] = {}
+    errors_by_kind: dict[str, dict[str, str]] = {}
     for kind in KINDS:
         scheme = Scheme(kind, cutoff=cutoff, hold="first")
         fitted = recorded_fit(robot, samples, scheme)
         first = recorded_fit(robot, beginning(samples), scheme)["base"]
         errors = {label: tx40.torque_error(torques, tx40.named(e)) for label, e in fitted.items()}
-        told[kind] = {f"{label}, {len(fitted[label].names)} parameters": f"{e:.3f}" for label, e in errors.items()}
+        errors_by_kind[kind] = {
+            f"{label}, {len(fitted[label].names)} parameters": f"{e:.3f}" for label, e in errors.items()
+        }
         errors["holdout"] = tx40.torque_error(unseen, tx40.named(first))
         found += [_figure(kind, label, error) for label, error in errors.items()]
     scan = {}
@@ -184,7 +186,7 @@ def recorded_figures(folder: Path, context: dict[str, Any]) -> list[Figure]:
         scan[f"{trial:g} rad/s"] = f"{tx40.torque_error(torques, tx40.named(estimate)):.3f}"
     context["schemes.tx40_real"] = {
         "cutoff": f"{cutoff:.3g} rad/s: {SHARE:.0%} of the velocities' power is below",
-        "training torque errors": told,
+        "training torque errors": errors_by_kind,
         "filtered power by cut-off, training": scan,
     }
     return found

@@ -52,7 +52,7 @@ def progress() -> Iterator[Listener]:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(24),
-        TextColumn("{task.fields[told]}", markup=False),
+        TextColumn("{task.fields[status]}", markup=False),
         TimeRemainingColumn(),
     )
     if not sys.stderr.isatty():
@@ -61,10 +61,10 @@ def progress() -> Iterator[Listener]:
     with Bars(*columns, console=console, transient=False) as bars:
         tasks: dict[str, Any] = {}
 
-        def listen(run: str, told: Progress) -> None:
+        def listen(run: str, report: Progress) -> None:
             if run not in tasks:
-                tasks[run] = bars.add_task(run, total=1.0, told="")
-            bars.update(tasks[run], completed=told.share, told=_told(told))
+                tasks[run] = bars.add_task(run, total=1.0, status="")
+            bars.update(tasks[run], completed=report.share, status=_status(report))
 
         yield listen
 
@@ -73,17 +73,17 @@ def _lines(console: Any) -> Listener:
     """Print the progress line by line, without a terminal: one line every few seconds."""
     last = [0.0]
 
-    def listen(run: str, told: Progress) -> None:
+    def listen(run: str, report: Progress) -> None:
         if time.monotonic() - last[0] > 5.0:
             last[0] = time.monotonic()
-            console.print(f"{run}: {100 * told.share:.0f} %  {_told(told)}", markup=False, highlight=False)
+            console.print(f"{run}: {100 * report.share:.0f} %  {_status(report)}", markup=False, highlight=False)
 
     return listen
 
 
-def _told(told: Progress) -> str:
-    best = "none feasible yet" if told.best == float("inf") else f"best {told.best:.4g}"
-    return f"{told.stage:7} {best}  feasible {100 * told.feasible_share:.0f} %  {told.evaluations} evaluations"
+def _status(report: Progress) -> str:
+    best = "none feasible yet" if report.best == float("inf") else f"best {report.best:.4g}"
+    return f"{report.stage:7} {best}  feasible {100 * report.feasible_share:.0f} %  {report.evaluations} evaluations"
 
 
 def print_designed(designed: CampaignDesign) -> None:

@@ -63,18 +63,18 @@ class Screen:
         if self.live is not None:
             self.live.stop()
 
-    def cycle(self, told: CycleReport) -> None:
+    def cycle(self, report: CycleReport) -> None:
         """Show one more cycle."""
         if self.lines:
-            sys.stdout.write(json.dumps(cycle_data(self.session.basis, told), allow_nan=False) + "\n")
+            sys.stdout.write(json.dumps(cycle_data(self.session.basis, report), allow_nan=False) + "\n")
             sys.stdout.flush()
-        verdict = told.verdict
+        verdict = report.verdict
         if verdict.alarms:
-            self.tell(f"ALARM at {alarm_sentence(cycle_data(self.session.basis, told))}")
+            self.tell(f"ALARM at {alarm_sentence(cycle_data(self.session.basis, report))}")
         elif verdict.confirmed:
-            self.tell(f"it has stayed: {alarm_sentence(cycle_data(self.session.basis, told))}")
+            self.tell(f"it has stayed: {alarm_sentence(cycle_data(self.session.basis, report))}")
         elif verdict.passed:
-            self.tell(f"cycle {told.cycle} is as before the alarm")
+            self.tell(f"cycle {report.cycle} is as before the alarm")
 
     def refresh(self) -> None:
         """Draw the table anew."""
@@ -166,17 +166,17 @@ def _look(session: Session, source: Source, screen: Screen, seen: WatchTotals) -
             _problem(screen, seen, problem)
         for samples, log, t in batch.cycles:
             try:
-                told = take(session, samples, process=batch.process, log=log, t=t, clock=t + batch.ahead)
+                report = take(session, samples, process=batch.process, log=log, t=t, clock=t + batch.ahead)
             except (ExcitorError, ValueError) as error:  # one cycle must not end the watch
                 _problem(screen, seen, str(error))
                 continue
             seen.cycles += 1
-            if told.foreign and told.process not in seen.doubted:
-                seen.doubted.add(told.process)
-                _problem(screen, seen, doubt_sentence(told))
-            screen.cycle(told)
-            if told.verdict.alarms or told.verdict.confirmed:
-                seen.alarms = [*seen.alarms, cycle_data(session.basis, told)][-MOST_ALARMS:]
+            if report.foreign and report.process not in seen.doubted:
+                seen.doubted.add(report.process)
+                _problem(screen, seen, doubt_sentence(report))
+            screen.cycle(report)
+            if report.verdict.alarms or report.verdict.confirmed:
+                seen.alarms = [*seen.alarms, cycle_data(session.basis, report)][-MOST_ALARMS:]
         session.left_out = source.left_out
         write_state(session, source.data())
 

@@ -432,8 +432,8 @@ def check_followed(path: Path, declared: ColumnMap) -> None:
     if format not in FORMATS or not FORMATS[format].grows:
         known = "is of no known format" if format not in FORMATS else f"is {format}"
         followed = ", ".join(name for name, form in FORMATS.loaded().items() if form.grows)
-        told = f"{known}, which cannot be read while it grows ({followed} can)"
-        raise InvalidLog(path, f"{told}; name the folder that complete logs are put in")
+        sentence = f"{known}, which cannot be read while it grows ({followed} can)"
+        raise InvalidLog(path, f"{sentence}; name the folder that complete logs are put in")
 
 
 def _headings(path: Path, declared: ColumnMap) -> tuple[int | None, bytes]:
@@ -455,11 +455,11 @@ def _decoded(path: Path, row: int, text: bytes, declared: ColumnMap, robot: Robo
         try:
             return read_log(piece, declared, robot.joint_names)
         except InvalidLog as error:
-            told = str(error).removeprefix(error.path)
-            told = told.split(": ", 1)[-1] if error.row is not None else told.removeprefix(": ")
-            told = told.replace(str(piece), str(path))
+            sentence = str(error).removeprefix(error.path)
+            sentence = sentence.split(": ", 1)[-1] if error.row is not None else sentence.removeprefix(": ")
+            sentence = sentence.replace(str(piece), str(path))
             at = None if error.row is None else error.row + row - int(declared.header)
-            raise InvalidLog(path, told, at) from None
+            raise InvalidLog(path, sentence, at) from None
 
 
 def _behind(path: Path, place: Place, body: bytes) -> Place:
@@ -633,7 +633,7 @@ def alarm_sentence(cycle: Mapping[str, Any]) -> str:
     return f"cycle {cycle['cycle']} ({cycle['log']}, {cycle['at_s']:.1f} s): {first['sentence']}{also}"
 
 
-def summary_data(session: Session, new: int, told: list[dict[str, Any]], problems: list[str]) -> dict[str, Any]:
+def summary_data(session: Session, new: int, alarms: list[dict[str, Any]], problems: list[str]) -> dict[str, Any]:
     """Write the watch's results for scripts: of this call, and in all."""
     return {
         "watch": str(session.basis.campaign.folder),
@@ -642,7 +642,7 @@ def summary_data(session: Session, new: int, told: list[dict[str, Any]], problem
         "cycles": session.cycles,
         "left_out": session.left_out,
         "learning": sorted(name for name, detector in session.detectors.items() if len(detector.first)),
-        "new_alarms": told,
+        "new_alarms": alarms,
         "alarms": session.alarms,
         "problems": problems,
         "parameters": drift(session),

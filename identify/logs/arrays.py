@@ -101,8 +101,8 @@ def read_apart(path: Path, form: str) -> Arrays:
                 child.wait(1.0)  # until it is known what ended it
             slow = not alarm.is_alive() or child.returncode == -_OUT_OF_TIME
             stop()
-            told = "takes too long to read" if slow else "is damaged: it ends the library that reads it"
-            raise InvalidLog(path, told) from None
+            sentence = "takes too long to read" if slow else "is damaged: it ends the library that reads it"
+            raise InvalidLog(path, sentence) from None
         finally:
             alarm.cancel()
 

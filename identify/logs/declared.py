@@ -72,8 +72,8 @@ def scale_matrix(path: Path | str, entry: Columns, count: int) -> FloatArray:
             return matrix
     elif not rows and len(given) == count and all(given):
         return np.diag(np.array(given, dtype=np.float64))
-    told = f"scale of {entry.kind} is {entry.scale}, expected a number other than 0 for each column"
-    raise InvalidLog(path, f"{told}, or a matrix that can be inverted")
+    sentence = f"scale of {entry.kind} is {entry.scale}, expected a number other than 0 for each column"
+    raise InvalidLog(path, f"{sentence}, or a matrix that can be inverted")
 
 
 KINDS = get_args(Kind)
@@ -100,8 +100,8 @@ def column_map(columns: Mapping[str, Any], sample_rate_hz: float | None = None, 
         names = [names] if isinstance(names, str | int) else list(names or ())
         unknown = set(entry) - {"unit", "side", "scale"}
         if unknown or not names:
-            told = f"has the key {sorted(unknown)[0]!r}" if unknown else "names no columns"
-            raise InvalidLog(where, f"{key!r} {told}; expected columns, and unit, side and scale where they differ")
+            sentence = f"has the key {sorted(unknown)[0]!r}" if unknown else "names no columns"
+            raise InvalidLog(where, f"{key!r} {sentence}; expected columns, and unit, side and scale where they differ")
         signals.append(
             Columns(
                 kind=cast(Kind, kind),

@@ -121,22 +121,24 @@ def _faults(found: Recording, form: LogFormat, path: Path) -> list[str]:
     """List what is wrong with a recording, whichever file it is of."""
     if not isinstance(found, Recording):
         return [f"read gives {type(found).__name__}, expected a Recording"]
-    told = []
+    problems = []
     if (found.path, found.format) != (str(path), form.name):
-        told.append(f"its recording is of {found.path!r} and of the format {found.format!r}")
+        problems.append(f"its recording is of {found.path!r} and of the format {found.format!r}")
     names = [channel.name for channel in found.channels]
     if not names or len(set(names)) < len(names):
-        told.append("its recording has two channels of one name, or none")
+        problems.append("its recording has two channels of one name, or none")
     for channel in found.channels:
         t = channel.t
         if not np.isfinite(channel.values).all() or (t is not None and not np.isfinite(t).all()):
-            told.append(f"{channel.name} or its time has numbers that are not finite")
+            problems.append(f"{channel.name} or its time has numbers that are not finite")
         elif path.name == "log" and t is not None and (np.diff(t) < 0.0).any():
-            told.append(f"the time of {channel.name} goes back")
+            problems.append(f"the time of {channel.name} goes back")
         units = UNITS.get(channel.kind or "")
         if units is not None and channel.unit is not None and channel.unit not in units:
-            told.append(f"{channel.name} is a {channel.kind} in {channel.unit!r}, expected one of {', '.join(units)}")
-    return told
+            problems.append(
+                f"{channel.name} is a {channel.kind} in {channel.unit!r}, expected one of {', '.join(units)}"
+            )
+    return problems
 
 
 def _same(first: Recording, second: Recording) -> bool:
@@ -147,7 +149,7 @@ def _same(first: Recording, second: Recording) -> bool:
 
 def _recognises(form: LogFormat, folder: Path) -> list[str]:
     """Recognise its own example, and no other format's, as `sniff` would."""
-    told = []
+    problems = []
     known: Mapping[str, LogFormat] = {**FORMATS.loaded(), form.name: form}
     for name, owner in known.items():
         try:
@@ -158,28 +160,28 @@ def _recognises(form: LogFormat, folder: Path) -> list[str]:
         best = max(scores, key=lambda key: scores[key])
         if not scores[best] or best != name:
             taken = f"that of {best}" if scores[best] else "that of no format"
-            told.append(f"the example of {name} is taken for {taken}; fits must give 2 for its own files alone")
-    return told
+            problems.append(f"the example of {name} is taken for {taken}; fits must give 2 for its own files alone")
+    return problems
 
 
 def _refuses(form: LogFormat, folder: Path) -> list[str]:
     """Damage the example, and read what is left of it."""
     whole = _example(form, folder).read_bytes()
-    told = []
+    problems = []
     for k, (what, damaged) in enumerate(_damages(whole).items()):
         path = folder / form.name / f"damaged-{k}"
         path.write_bytes(damaged)
         try:
-            told += [f"{what}: {fault}" for fault in _faults(form.read(path), form, path)]
+            problems += [f"{what}: {fault}" for fault in _faults(form.read(path), form, path)]
         except InvalidLog as error:
             if str(folder) not in str(error):
-                told.append(f"{what}: the refusal does not name the file: {error}")
+                problems.append(f"{what}: the refusal does not name the file: {error}")
         except Exception as error:
-            told.append(f"{what}: raises {type(error).__name__} ({error}); raise InvalidLog to refuse")
+            problems.append(f"{what}: raises {type(error).__name__} ({error}); raise InvalidLog to refuse")
         else:
             if not damaged or what == "other bytes":
-                told.append(f"{what}: is read, expected an InvalidLog")
-    return told
+                problems.append(f"{what}: is read, expected an InvalidLog")
+    return problems
 
 
 def _damages(whole: bytes) -> dict[str, bytes]:

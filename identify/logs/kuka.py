@@ -70,9 +70,9 @@ def read(path: Path) -> Recording:
     files = _header_files(path)
     for file in files:
         part = file.stem.removeprefix(_trace(file)).lstrip("_")
-        found, told = _read_pair(file, part)
+        found, remarks = _read_pair(file, part)
         channels += found
-        notes += [f"{file.name}: {note}" for note in told]
+        notes += [f"{file.name}: {note}" for note in remarks]
     notes.insert(0, f"{len(files)} files of the trace are read: {', '.join(file.name for file in files)}")
     return Recording(str(path), "kuka_trace", tuple(channels), tuple(notes))
 
@@ -93,8 +93,8 @@ def _header_files(path: Path) -> list[Path]:
     if path.is_dir():
         traces = sorted({_trace(file) for file in headers})
         if len(traces) != 1:
-            told = f"{len(traces)} traces ({', '.join(traces[:5])})" if traces else "no trace"
-            raise InvalidLog(path, f"holds {told}, expected one; name one of its .dat files")
+            sentence = f"{len(traces)} traces ({', '.join(traces[:5])})" if traces else "no trace"
+            raise InvalidLog(path, f"holds {sentence}, expected one; name one of its .dat files")
         return headers
     found = [file for file in headers if _trace(file) == _trace(path)]
     return found if path in found else [path, *found]

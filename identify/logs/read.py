@@ -28,8 +28,8 @@ def _is_plain(path: Path, declared: ColumnMap) -> bool:
     """Return True if a file is a table whose columns, time included, are all declared."""
     if declared.format is not None:
         return declared.format == "csv"
-    told = declared.time is not None or declared.sample_rate_hz is not None
-    if not declared.signals or not told:
+    timed = declared.time is not None or declared.sample_rate_hz is not None
+    if not declared.signals or not timed:
         return False
     return not path.exists() or all(FORMATS[name].table for name in sniff(path)[:1])
 
@@ -71,8 +71,8 @@ def recording_log(recording: Recording, declared: ColumnMap, names: Sequence[str
     for part in chosen:
         values = np.column_stack([on_grid(clocks[channel.clock], channel.values, grid) for channel in part.channels])
         signals.append(Signal(part.kind, part.side, values @ part.matrix.T))
-    told = (*recording.notes, *notes, *grid.notes, *_standing(signals, grid.rate))
-    return Log(recording.path, grid.rate, float(grid.t[0]), tuple(signals), told, _marked(recording, declared))
+    remarks = (*recording.notes, *notes, *grid.notes, *_standing(signals, grid.rate))
+    return Log(recording.path, grid.rate, float(grid.t[0]), tuple(signals), remarks, _marked(recording, declared))
 
 
 def _marked(recording: Recording, declared: ColumnMap) -> Recording:
@@ -132,8 +132,8 @@ def _check(recording: Recording, entry: Columns, channel: Channel) -> None:
     if channel.role == "reference":
         raise InvalidLog(path, f"{name} is what was commanded, not a measured {entry.kind}")
     if channel.role == "unknown" and entry.kind in ("torque", "current") and MODELLED.search(name):
-        told = f"{name} sounds like a model's {entry.kind}, not a measured one"
-        raise InvalidLog(path, f"{told}; rename it if it is measured")
+        sentence = f"{name} sounds like a model's {entry.kind}, not a measured one"
+        raise InvalidLog(path, f"{sentence}; rename it if it is measured")
     fitting = _EFFORTS if channel.kind == "effort" else (channel.kind,)
     if channel.kind is not None and entry.kind not in fitting:
         raise InvalidLog(path, f"{name} is a {channel.kind} by its format, declared as {entry.kind}")
@@ -147,8 +147,10 @@ def _unit_factor(recording: Recording, kind: Kind, declared: str | None, channel
     own = units.get(channel.unit or "")
     if declared is None:
         if own is None:
-            told = f"the unit of {channel.name} is {channel.unit!r}" if channel.unit else f"{channel.name} has no unit"
-            raise InvalidLog(recording.path, f"{told}; declare unit = one of {', '.join(units)}")
+            sentence = (
+                f"the unit of {channel.name} is {channel.unit!r}" if channel.unit else f"{channel.name} has no unit"
+            )
+            raise InvalidLog(recording.path, f"{sentence}; declare unit = one of {', '.join(units)}")
         return own
     factor = unit_factor(recording.path, kind, declared)
     if own is not None and own != factor:
@@ -169,8 +171,8 @@ def _defined(recording: Recording, kinds: tuple[str, ...], order: Sequence[str])
     if len(whole) != 1:
         listed = " and ".join(repr(name) for name, _ in (whole or groups))
         lacks = "more than one kind of" if whole else "does not define all (kind, side or unit) of its"
-        told = f"has {lacks} {what}" if whole else f"{lacks} {what}"
-        raise InvalidLog(recording.path, f"{told}: {listed}; declare which is what in [[log.signals]], "
+        sentence = f"has {lacks} {what}" if whole else f"{lacks} {what}"
+        raise InvalidLog(recording.path, f"{sentence}: {listed}; declare which is what in [[log.signals]], "
                          "with kind, side, unit and columns")  # fmt: skip
     (((_, side), group),) = whole.items()
     channels = _ordered(recording, group, order)
@@ -190,8 +192,8 @@ def _without_effort(recording: Recording) -> list[_Part]:
     kinds = ("torque_model", *_EFFORTS)
     others = sorted({c.group for c in recording.channels if c.kind in kinds and not _is_measured(c)})
     if others:
-        told = f"has no measured torque or current: {', '.join(others)} come from a model or were commanded"
-        raise InvalidLog(recording.path, f"{told}; record measured ones")
+        sentence = f"has no measured torque or current: {', '.join(others)} come from a model or were commanded"
+        raise InvalidLog(recording.path, f"{sentence}; record measured ones")
     return []
 
 
@@ -204,17 +206,17 @@ def _ordered(recording: Recording, group: list[Channel], order: Sequence[str]) -
     numbers = [channel.joint for channel in group if isinstance(channel.joint, int)]
     if len(numbers) == len(group):
         if sorted(numbers) != list(range(len(group))):
-            told = ", ".join(str(k + 1) for k in sorted(numbers))
+            sentence = ", ".join(str(k + 1) for k in sorted(numbers))
             raise InvalidLog(
-                recording.path, f"{group[0].group} is there for joints {told} only, expected all from 1 on"
+                recording.path, f"{group[0].group} is there for joints {sentence} only, expected all from 1 on"
             )
         return sorted(group, key=lambda channel: channel.joint if isinstance(channel.joint, int) else 0)
     names = {channel.joint: channel for channel in group if isinstance(channel.joint, str)}
     if len(names) < len(group):
         return group  # neither numbers nor names: as the file orders them
     if not order or not set(order) <= set(names):
-        told = ", ".join(sorted(map(str, names)))
-        raise InvalidLog(recording.path, f"names its joints {told}; declare their order: joints = [...] in [log]")
+        sentence = ", ".join(sorted(map(str, names)))
+        raise InvalidLog(recording.path, f"names its joints {sentence}; declare their order: joints = [...] in [log]")
     return [names[name] for name in order]
 
 
@@ -231,13 +233,13 @@ def _clocks(recording: Recording, declared: ColumnMap, parts: list[_Part]) -> tu
                 continue
             name = channel.group
             if channel.clock.t is not None:
-                clocks[channel.clock], told = check_stamps(recording.path, name, channel.clock)
-                notes += told
+                clocks[channel.clock], remarks = check_stamps(recording.path, name, channel.clock)
+                notes += remarks
                 continue
             n = len(channel.clock)
             if n not in by_length:
-                by_length[n], told = check_stamps(recording.path, name, _made(recording, given, declared, channel))
-                notes += told
+                by_length[n], remarks = check_stamps(recording.path, name, _made(recording, given, declared, channel))
+                notes += remarks
             clocks[channel.clock] = by_length[n]
     return clocks, list(dict.fromkeys(notes))
 
@@ -246,8 +248,8 @@ def _check_size(recording: Recording, channel: Channel) -> None:
     bad = np.flatnonzero(np.abs(channel.values) >= LARGEST_VALUE)
     if bad.size:
         k = int(bad[0])
-        told = f"{channel.name} is {channel.values[k]:g}, which no robot measures"
-        raise InvalidLog(recording.path, told, int(channel.clock.rows[k]))
+        sentence = f"{channel.name} is {channel.values[k]:g}, which no robot measures"
+        raise InvalidLog(recording.path, sentence, int(channel.clock.rows[k]))
 
 
 def _given_time(recording: Recording, declared: ColumnMap) -> Channel | None:
@@ -264,8 +266,8 @@ def _made(recording: Recording, time: Channel | None, declared: ColumnMap, chann
     rows = channel.clock.rows
     if time is not None:
         if len(time.values) != len(rows):
-            told = f"{channel.name} has {len(rows)} samples, {time.name} {len(time.values)} times"
-            raise InvalidLog(recording.path, f"{told}; sample both together")
+            sentence = f"{channel.name} has {len(rows)} samples, {time.name} {len(time.values)} times"
+            raise InvalidLog(recording.path, f"{sentence}; sample both together")
         return Clock(time.values * SECONDS[declared.time_unit], rows)
     if declared.sample_rate_hz is None:
         raise InvalidLog(recording.path, f"does not say which channel is the time; declare time or sample_rate_hz in "

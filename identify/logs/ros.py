@@ -161,12 +161,12 @@ def _decoded(
     path: Path, topic: Topic, data: memoryview, variants: list[int], row: int
 ) -> tuple[dict[str, list[float]], tuple[str, ...], int]:
     """Decode a message; the first one determines the release of the definition it was written by."""
-    told = "its definition is none of those known"
+    sentence = "its definition is none of those known"
     for variant in list(variants):
         try:
             point = decode(topic.type, data, variant)
         except ValueError as error:
-            told = str(error)
+            sentence = str(error)
             continue
         values = {}
         for name, part in point.values.items():
@@ -174,12 +174,12 @@ def _decoded(
             if len(numbers) == (1 if name == "speed_scaling" else len(point.names)):
                 values[name] = numbers
             elif numbers:
-                told = f"{name} has {len(numbers)} numbers for {len(point.names)} joints"
+                sentence = f"{name} has {len(numbers)} numbers for {len(point.names)} joints"
                 break
         else:
             variants[:] = [variant]
             return values, point.names, point.stamp
-    raise InvalidLog(path, f"a message of {topic.name} cannot be decoded: {told}", row)
+    raise InvalidLog(path, f"a message of {topic.name} cannot be decoded: {sentence}", row)
 
 
 def _channels(path: Path, one: _Series, start: int, many: bool, notes: list[str]) -> list[Channel]:
@@ -254,8 +254,8 @@ def variants_of(definition: str) -> tuple[int, ...]:
     """Find the variant of the controller's state that a bag's text defines; all of them where it has none."""
     if not definition.strip():
         return tuple(range(len(VARIANTS)))
-    told = _fields(definition)
-    return tuple(k for k, text in enumerate(VARIANTS) if _fields(text) == told)
+    fields = _fields(definition)
+    return tuple(k for k, text in enumerate(VARIANTS) if _fields(text) == fields)
 
 
 def _fields(definition: str) -> list[str]:

@@ -142,8 +142,8 @@ def _parsed(path: Path, lines: list[str], rows: IntArray, kept: list[int], diale
         return np.loadtxt(clean, delimiter=dialect.separator, ndmin=2, usecols=kept, comments=None)
     except ValueError as error:
         table = {int(rows[k]): dialect.split(lines[k]) for k in _suspects(str(error), len(lines))}
-        told = f"is no table of numbers: {str(error)[:120]}"
-        raise _bad_cell(path, table, kept, dialect) or InvalidLog(path, told) from None
+        sentence = f"is no table of numbers: {str(error)[:120]}"
+        raise _bad_cell(path, table, kept, dialect) or InvalidLog(path, sentence) from None
 
 
 def _suspects(message: str, n_lines: int) -> list[int]:
@@ -232,8 +232,8 @@ def _signal(path: Path, table: TextTable, entry: Columns) -> FloatArray:
         raise InvalidLog(path, f"the column map names a column of {entry.kind} twice: {entry.columns}")
     for k in indices:
         if table.headings and entry.kind in ("torque", "current") and MODELLED.search(table.headings[k]):
-            told = f"column {table.headings[k]!r} sounds like a model's {entry.kind}, not a measured one"
-            raise InvalidLog(path, f"{told}; rename it if it is measured")
+            sentence = f"column {table.headings[k]!r} sounds like a model's {entry.kind}, not a measured one"
+            raise InvalidLog(path, f"{sentence}; rename it if it is measured")
     matrix = scale_matrix(path, entry, len(indices))
     return np.asarray(table.values[:, indices] * factor @ matrix.T)
 
@@ -257,8 +257,8 @@ def read_table(path: Path, header: bool = True) -> TextTable:
     bad = np.argwhere(~(np.abs(table.values) < LARGEST_VALUE))
     if len(bad):
         row, column = (int(k) for k in bad[0])
-        told = f"column {column + 1} is {table.values[row, column]:g}, which no robot measures"
-        raise InvalidLog(path, told, int(table.rows[row]))
+        sentence = f"column {column + 1} is {table.values[row, column]:g}, which no robot measures"
+        raise InvalidLog(path, sentence, int(table.rows[row]))
     return table
 
 
@@ -369,8 +369,8 @@ def _seconds(table: TextTable, format: str, layout: Layout, stamps: FloatArray) 
     step = float(np.median(np.diff(stamps))) if len(stamps) > 1 else 0.0
     unit = layout.unit or ("ms" if step >= 0.5 else "s")
     if len(stamps) > 2 and not FASTEST <= step * SECONDS[unit] <= SLOWEST and step > 0.0:
-        told = f"time goes in steps of {step:g}, which cannot be {unit} as {format} has it"
-        raise InvalidLog(table.path, f'{told}; declare the columns and time_unit with format = "csv"')
+        sentence = f"time goes in steps of {step:g}, which cannot be {unit} as {format} has it"
+        raise InvalidLog(table.path, f'{sentence}; declare the columns and time_unit with format = "csv"')
     return stamps * SECONDS[unit]
 
 

@@ -90,8 +90,8 @@ def _columns(path: Path, lines: list[str]) -> list[_Column | None]:
         return row[k] if k < len(row) else ""
 
     def is_time(k: int) -> bool:
-        told = [title for title in cells if k < len(cells[title])]
-        return all(cell(title, k) == title for title in told)
+        titles = [title for title in cells if k < len(cells[title])]
+        return all(cell(title, k) == title for title in titles)
 
     columns: list[_Column | None] = []
     for k in range(width):
@@ -144,8 +144,8 @@ def _channels(
             "marker" if re.fullmatch(r"(.*\.)?nMark", column.name) else None
         )  # as our own programs call it
         if column.scaled:
-            told = f"{column.name} has {column.scaled} in its headings; whether its numbers do, they do not say"
-            notes.append(told)
+            sentence = f"{column.name} has {column.scaled} in its headings; whether its numbers do, they do not say"
+            notes.append(sentence)
         channels.append(Channel(column.name, table[there, k], Clock(time[there], rows[there]), kind, unit=column.unit))
     return channels, notes
 

@@ -150,8 +150,10 @@ def _joint_contradictions(base: Table, given: Table, called: str) -> Iterator[st
     for key in given.keys() - set(_OF_A_JOINT):
         near = get_close_matches(key[:80], _OF_A_JOINT, 1)
         hint = f"; did you mean {near[0]!r}?" if near and key not in base else ""
-        told = f"the joint's place and kind are {called}'s, to be changed there; expected {', '.join(_OF_A_JOINT[1:])}"
-        yield f"{where}.{key[:60]}: {told}{hint}"
+        sentence = (
+            f"the joint's place and kind are {called}'s, to be changed there; expected {', '.join(_OF_A_JOINT[1:])}"
+        )
+        yield f"{where}.{key[:60]}: {sentence}{hint}"
     own, of_base = given.get("limits"), base.get("limits", {})
     if not isinstance(own, dict):
         return
