@@ -67,6 +67,7 @@ class Identification(Table):
     )
     tolerance: Annotated[FiniteFloat, Field(ge=1.0)] = 1.05  # how much a joint's error may grow by the reduction
     consistent: bool = True
+    allow: Annotated[list[Annotated[str, Field(max_length=80)]], Field(max_length=40)] = []  # refusals to pass over
 
 
 class Matlab(Table):

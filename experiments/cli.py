@@ -281,23 +281,30 @@ def identify(
     method: Annotated[
         str | None, typer.Option(metavar="NAME", help="As `excitor compare` names them; none: the campaign's, or wls.")
     ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A refusal of the data to pass over, as it names itself; repeatable."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Identify a robot from a campaign's logs: model.json.
 
     Also written: model.c, model.py, and model.urdf for a URDF robot.
 
-    Exit code 1, and no model, if the data are unusable.
+    Exit code 1, and no model, if the data are unusable; exit code 1 too if the model must not be used: one that is
+    worse than gravity, or than the prior model beyond chance, on data that it was not fitted to.
 
     \b
     Examples:
       excitor identify my-cell
       excitor identify my-cell --method ridge
+      excitor identify my-cell --allow friction
     """
     from excitor.experiments.verbs.identify import run_identify
 
     announce_compilation()
-    run_identify(folder, as_json, method)
+    if run_identify(folder, as_json, method, allow or ()) is False:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -434,6 +441,9 @@ def export(
         str | None, typer.Option(metavar="FRAME", help="Load: the robot's frame that is the flange.")
     ] = None,
     point_mass: Annotated[bool, typer.Option("--point-mass", help="Load: without inertia.")] = False,
+    allow: Annotated[
+        list[str] | None, typer.Option(metavar="do-not-use", help="Export a model, too, that must not be used.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Export the identified model to simulators and controllers.
@@ -448,11 +458,13 @@ def export(
       excitor export my-cell --format mjcf --mjcf my-robot.xml --out filled
       excitor export my-cell --format kuka --format ur
     """
-    from excitor.experiments.export.export import FORMATS, OPTIONS, ExportOptions, offers
+    from excitor.experiments.export.export import DO_NOT_USE, FORMATS, OPTIONS, ExportOptions, offers
     from excitor.experiments.export.export import export as run
     from excitor.experiments.export.load import LoadOptions
 
-    formats = list(format or ())
+    formats, allowed = list(format or ()), tuple(allow or ())
+    if unknown := set(allowed) - {DO_NOT_USE}:
+        raise typer.BadParameter(f"{min(unknown)!r} is not {DO_NOT_USE}", param_hint="--allow")
     for form in formats:
         if form not in FORMATS:
             raise typer.BadParameter(f"{form!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
@@ -460,7 +472,7 @@ def export(
     for is_given, (name, needs) in zip(given, OPTIONS.items(), strict=True):
         if is_given and formats and not set(needs) & set(formats):
             raise typer.BadParameter(f"{name} goes with --format {' or '.join(needs)}")
-    options = ExportOptions(out, mjcf, LoadOptions(from_link, flange, point_mass))
+    options = ExportOptions(out, mjcf, LoadOptions(from_link, flange, point_mass), allowed)
     if not formats:
         found = offers(folder, options)
         if as_json:

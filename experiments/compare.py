@@ -20,19 +20,23 @@ from excitor.experiments.identification import (
     ComparisonProblem,
     Tell,
     UnusableData,
+    allowed,
     baseline_errors,
+    baselines_of,
     beginning,
-    beside,
-    impossible_friction,
+    data_doubts,
+    impossible_values,
+    noise_errors,
     prepare,
     seconds_of,
     smallest_inertia,
+    spread_of,
 )
 from excitor.experiments.model import new_axes
 from excitor.experiments.report.evidence import some
 from excitor.experiments.report.html import MINUS, entries, percent, show, subtable
 from excitor.identify.consistent import consistent_of
-from excitor.identify.diagnose import Finding, delay, several
+from excitor.identify.diagnose import Finding, delay, several, usable
 from excitor.identify.estimate import Estimate
 from excitor.identify.instruments import LEVEL
 from excitor.identify.intervals import Intervals, whiteness
@@ -47,7 +51,8 @@ from excitor.identify.validate import (
     standard_parameters,
     torque_errors,
 )
-from excitor.robots.arrays import FloatArray, IntArray, finite
+from excitor.identify.verdict import Difference, Scores, Verdict, differences, verdict
+from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.base import base_parameters
 from excitor.robots.errors import ExcitorError
 from excitor.robots.friction import friction_model
@@ -103,20 +108,6 @@ class Pair:
     torque: float  # ‖W (β - β')‖ / ‖τ‖ on the judging equations
     apart: tuple[str, ...] | None  # parameters each outside the other's 95 % interval; None where one gives no interval
     compared: int  # parameters that both give
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Excess of a method's held-out error over that of the best, with a bootstrap interval over blocks of time."""
-
-    value: float
-    low: float  # 95 %
-    high: float
-
-    @property
-    def within_noise(self) -> bool:
-        """True if the difference is not significant, or too small to matter."""
-        return self.low <= 0.0 or self.value < SHOWN
 
 
 @dataclass(frozen=True)
@@ -180,6 +171,7 @@ class Recommendation:
     reasons: tuple[str, ...]
     within: tuple[str, ...]  # methods whose error other stretches of time could have made the least
     careful: bool = False  # whether something speaks against the model, or the judgement
+    verdict: Verdict | None = None  # on the recommended model, or the best where none is
 
     @property
     def is_best(self) -> bool:
@@ -306,7 +298,7 @@ def compare_prepared(
     """Run methods, all of them unless some are named, on one problem."""
     chosen = named(methods)
     answers = tuple(reported(answered(name, prepared, requested=bool(methods)), prepared, tell) for name in chosen)
-    check_friction(prepared, answers)
+    check_values(prepared, answers)
     judged = [found for entry in answers if (found := judge_answer(prepared, entry)) is not None]
     if not judged:
         reasons = "; ".join(f"{entry.method}: {entry.refused}" for entry in answers)
@@ -346,15 +338,16 @@ def reported(found: Answer, prepared: ComparisonProblem, tell: Tell) -> Answer:
     return found
 
 
-def check_friction(prepared: ComparisonProblem, answers: Sequence[Answer]) -> None:
-    """Refuse data that show friction which drives, as `identify` does."""
+def check_values(prepared: ComparisonProblem, answers: Sequence[Answer]) -> None:
+    """Refuse data that show impossible parameters, as `identify` does."""
     reference = next((entry for entry in answers if entry.method == REFERENCE), None)
     if reference is None:
         reference = answer(REFERENCE, prepared.problem)
     if reference.intervals is None:
         return
-    findings = impossible_friction(prepared.problem.robot, reference.intervals)
-    if findings:
+    settings = prepared.examined.campaign.content.identify
+    findings = allowed(impossible_values(prepared.problem.robot, reference.intervals), settings.allow)
+    if not usable(findings):
         raise UnusableData((*prepared.examined.findings, *findings))
 
 
@@ -366,7 +359,7 @@ def concluded(
     best = min(range(len(judged)), key=lambda k: judged[k].error)
     found = differences(prepared.judging, [entry.residual for entry in judged], best)
     compared = {entry.name: difference for entry, difference in zip(judged, found, strict=True)}
-    model = beside(prepared, standard_parameters(robot, judged[best].estimate))
+    model = baselines_of(prepared.examined, prepared.judging, judged[best].estimate)
     baselines = baseline_errors(prepared, model)
     tell("looking for the nearest parameters that bodies can have")
     bodies = {entry.name: nearest(prepared, entry) for entry in judged}
@@ -378,6 +371,7 @@ def concluded(
         joints=[prepared.judging.joint_names[j] for j in np.unique(prepared.judging.joint)],
         late=late,
     )
+    context = replace(context, verdicts=verdicts_of(prepared, judged, context))
     advice = recommend(judged, compared, bias, context)
     chosen = next(entry for entry in judged if entry.name == (advice.method or advice.best))
     every = pairs(prepared.judging, judged)
@@ -398,6 +392,49 @@ def concluded(
         beliefs=tuple(said) if advice.method is not None else (),  # all are wrong, so none is preferred
         simulated=simulate(prepared, judged, tell),
         findings=prepared.examined.findings,
+    )
+
+
+def verdicts_of(prepared: ComparisonProblem, judged: Sequence[MethodResult], context: "Context") -> dict[str, Verdict]:
+    """Decide over every method's model, by the evidence that `identify` has of its own."""
+    judging, examined = prepared.judging, prepared.examined
+    own = [baselines_of(examined, judging, entry.estimate) for entry in judged]
+    noise = noise_errors(prepared)
+    scores = Scores(
+        training=np.nan,
+        noise=None if noise is None else noise[1],
+        doubts=data_doubts(examined.findings, examined.alignments),
+    )
+    over: Sequence[Difference | None] = [None] * len(judged)
+    if prepared.problem.robot.known.any():
+        over = differences(judging, [judging.y - own[0].prior, *(entry.residual for entry in judged)], 0)[1:]
+    spreads = {entry.name: spread_of(judging, entry.answer.intervals) for entry in judged}
+    widest = max(spreads.values())  # for methods that give no intervals
+    return {
+        entry.name: method_verdict(
+            entry,
+            replace(context, others={**context.others, "gravity only": gravity}),
+            replace(scores, over_prior=difference, spread=spreads[entry.name] or widest),
+        )
+        for entry, found, difference in zip(judged, own, over, strict=True)
+        for gravity in [torque_errors(judging, found.gravity).relative_total]
+    }
+
+
+def method_verdict(entry: MethodResult, context: "Context", scores: Scores) -> Verdict:
+    """Decide over a method's model."""
+    joints = zip(context.joints, map(float, entry.held_out.relative), strict=False)
+    return verdict(
+        replace(
+            scores,
+            training=entry.training.relative_total,
+            held_out=entry.error,
+            same_run=context.substitute,
+            joints=dict(joints),
+            gravity=context.others.get("gravity only", np.inf),
+            prior=context.others.get("prior model", np.inf),
+            smallest_inertia=entry.smallest_inertia,
+        )
     )
 
 
@@ -461,56 +498,6 @@ def by_name(intervals: Intervals) -> Mapping[str, tuple[float, float, float]]:
 def pair_of(found: Sequence[Pair], one: str, other: str) -> Pair | None:
     """Find a pair whatever its order."""
     return next((pair for pair in found if {pair.one, pair.other} == {one, other}), None)
-
-
-DRAWS = 2000
-SEED = 0
-LEAST_BLOCKS = 20  # of the greatest length; fewer say little about how blocks differ
-SHOWN = 5e-5  # of the torques: what a person is shown of an error has no further digits
-CELLS_PER_BLOCK = 4  # blocks start at quarters of their length
-
-
-def differences(judging: Regression, residuals: Sequence[FloatArray], best: int) -> list[Difference]:
-    """Compare each method's relative error with that of one, on blocks of time drawn at random.
-
-    All joints of a block stay together, and all methods see the same blocks: what they have in common cancels.
-    """
-    labels, cell = cells(judging, block_samples(judging, residuals[best]))
-    squares = np.array([np.bincount(cell, r**2, len(labels)) for r in residuals])
-    size = np.bincount(cell, judging.y**2, len(labels))
-    counts = drawn(labels[:, 0])
-    drawn_size = np.maximum(counts @ size, np.finfo(float).tiny)
-    errors = np.sqrt(squares @ counts.T / drawn_size)  # (n_methods, n_draws)
-    whole = np.sqrt(squares.sum(axis=1) / max(size.sum(), np.finfo(float).tiny))
-    low, high = np.percentile(errors - errors[best], [2.5, 97.5], axis=1)
-    return [Difference(float(x - whole[best]), float(a), float(b)) for x, a, b in zip(whole, low, high, strict=True)]
-
-
-def block_samples(judging: Regression, residual: FloatArray) -> int:
-    """Choose a block's length, in samples, from the most correlated joint."""
-    asked = max(entry.block for entry in whiteness(judging, residual))
-    n_samples = len(np.unique(np.column_stack([judging.run, judging.sample]), axis=0))
-    return max(1, int(min(np.ceil(asked), n_samples // LEAST_BLOCKS)))
-
-
-def cells(judging: Regression, block: int) -> tuple[IntArray, IntArray]:
-    """Divide time into quarters of blocks: (run, number) of each, and the cell index of every row."""
-    size = max(1, -(-block // CELLS_PER_BLOCK))
-    labels, cell = np.unique(np.column_stack([judging.run, judging.sample // size]), axis=0, return_inverse=True)
-    return labels, np.asarray(cell.ravel(), dtype=np.int64)
-
-
-def drawn(run: IntArray) -> FloatArray:
-    """Count how often each cell is drawn, in blocks that wrap around within their run, (n_draws, n_cells)."""
-    rng = np.random.default_rng(SEED)
-    counts = np.zeros((DRAWS, len(run)))
-    for number in np.unique(run):
-        own = np.flatnonzero(run == number)
-        width = min(CELLS_PER_BLOCK, len(own))
-        starts = rng.integers(len(own), size=(DRAWS, -(-len(own) // width)))
-        for step in range(width):
-            np.add.at(counts, (np.arange(DRAWS)[:, None], own[(starts + step) % len(own)]), 1.0)
-    return counts
 
 
 def nearest(prepared: ComparisonProblem, entry: MethodResult) -> Bodies:
@@ -617,10 +604,10 @@ def mean_square(values: FloatArray) -> float:
 SIMPLEST = ("wls", "ols", "irls", "rls", "ridge", "ml", "tls", "iv", "input-error", "didim")  # then all others
 AS_GOOD = 1.01  # times the error: being consistent costs nothing
 FITTED = 0.5  # times the held-out error: then the runs differ more than any estimator can be wrong
+NONE_TAKEN = "Take none of these models"
 POOR = 0.3  # of the torques: the best of poor models
 LATE = 1e-3  # s: a delay that matters
 WEAK = 1.1  # times the error that wls leaves at a joint: what ols gives up there
-WRONG = 1.05  # times the prior model's error, or gravity's: no estimator mends such data or such a model
 
 
 @dataclass(frozen=True)
@@ -632,6 +619,7 @@ class Context:
     substitute: bool = False  # no run was held out
     joints: Sequence[str] = ()  # names of those that are evaluated
     late: float | None = None  # s, significant delay of torques behind their motion
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)  # by method
 
 
 def recommend(
@@ -644,6 +632,10 @@ def recommend(
     chosen = min(within, key=lambda entry: preference(entry, bias))
     names = tuple(entry.name for entry in sorted(within, key=lambda entry: entry.error))
     worse = [name for name in ("zero", "gravity only") if best.error >= others.get(name, float("inf"))]
+    judgement = context.verdicts.get(best.name)
+    if not worse and judgement is not None and judgement.go is False:
+        said = f"Even the best of them, {best.name}, must not be used. {' '.join(judgement.uses[0].reasons)}"
+        return Recommendation(None, best.name, NONE_TAKEN, (said,), names, verdict=judgement)
     if worse:
         said = (
             f"Even the best of them, {best.name}, leaves {percent(best.error)} of torques that it was not fitted to: "
@@ -655,10 +647,13 @@ def recommend(
                 f" Torques that it was fitted to it leaves {error_words(best.training.relative_total)} of, so check "
                 "what differs in the held-out runs: signs, units, load."
             )
-        return Recommendation(None, best.name, "Take none of these models", (said,), names)
+        return Recommendation(None, best.name, NONE_TAKEN, (said,), names, verdict=judgement)
     why = _best(chosen, judged, compared) if chosen is best else _instead(chosen, best, compared[chosen.name], bias)
+    judgement = context.verdicts.get(chosen.name)
+    torques = judgement.uses[0].reasons if judgement is not None and judgement.go is not True else ()
     doubts = [
-        *_doubts(chosen, bias, others, bodies),
+        *(reason for reason in torques if not context.substitute or "same run" not in reason),
+        *_doubts(chosen, bias, bodies),
         *_unweighted(chosen, judged, context.joints),
         *_late(context.late),
     ]
@@ -666,7 +661,8 @@ def recommend(
     headline += ", for now" if context.substitute else ", with care" if doubts else ""
     notes = [*([PRIOR] if chosen.name == "ridge" else []), *_version(chosen, bodies)]
     reasons = (*why, *doubts, *notes)
-    return Recommendation(chosen.name, best.name, headline, reasons, names, bool(doubts) or context.substitute)
+    careful = bool(doubts) or context.substitute
+    return Recommendation(chosen.name, best.name, headline, reasons, names, careful, judgement)
 
 
 PRIOR = (
@@ -747,9 +743,7 @@ def impossible(entry: MethodResult) -> str:
     return several(said)
 
 
-def _doubts(
-    chosen: MethodResult, bias: Bias | None, others: Mapping[str, float], bodies: Mapping[str, float]
-) -> list[str]:
+def _doubts(chosen: MethodResult, bias: Bias | None, bodies: Mapping[str, float]) -> list[str]:
     """List remaining doubts about the chosen method."""
     said = []
     if not chosen.possible:
@@ -763,11 +757,6 @@ def _doubts(
         said.append(
             f"{percent(chosen.error)} is large: it is the best of poor models. Check the data first (rate, filter of "
             "positions, units) and to the robot's file."
-        )
-    prior = others.get("prior model", float("inf"))
-    if chosen.error > WRONG * prior:
-        said.append(
-            f"The prior model leaves less, {percent(prior)}: identification made it worse, so check the data first."
         )
     if bias is not None and (bias.concerns(chosen.name) or bias.suspects(chosen.name)):
         said.append(bias.advice(chosen.name))

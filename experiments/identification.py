@@ -20,12 +20,12 @@ from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.model import FILE as MODEL
 from excitor.experiments.model import Fitted, Model, Standard, Weight, read_model
 from excitor.identify.closed_loop import set_up_replay, simulate_runs
-from excitor.identify.consistent import ConsistentEstimate, consistent_fit, consistent_of, standard_columns
+from excitor.identify.consistent import ConsistentEstimate, audit, consistent_fit, consistent_of, standard_columns
 from excitor.identify.diagnose import Finding, diagnose, several, usable
 from excitor.identify.estimate import Estimate, Factors, compress, wls
 from excitor.identify.intervals import Intervals
 from excitor.identify.logs.formats import log_files
-from excitor.identify.methods import SIMULATING, Problem, Weighting, affordable_sensitivity, answer
+from excitor.identify.methods import SIMULATING, Answer, Problem, Weighting, affordable_sensitivity, answer
 from excitor.identify.reduce import Reduction, Rule
 from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_columns, settled
 from excitor.identify.samples import Samples, Step, pick_samples
@@ -35,11 +35,13 @@ from excitor.identify.validate import (
     Errors,
     Parameters,
     Validation,
+    estimated_torques,
     set_baselines,
     standard_parameters,
     torque_errors,
     validate,
 )
+from excitor.identify.verdict import Difference, Scores, Verdict, differences, verdict
 from excitor.robots.arrays import FloatArray, IntArray, finite
 from excitor.robots.base import base_parameters, random_motion, regroupings
 from excitor.robots.codegen import inverse_dynamics_code
@@ -56,6 +58,7 @@ Tell = Callable[[str], None]
 LEAST_ROWS = 3  # equations a parameter; fewer fit anything
 STANDSTILL = 0.01  # rad or m: a locked joint's servo may still sway by this
 COSTLIEST = 0.5  # of the residual: a consistent model that costs more contradicts the data
+FATAL = ("values", "workspace", "absent", "rank")  # findings that no --allow overrides: there is nothing to fit
 
 
 class UnusableData(ExcitorError):
@@ -63,7 +66,14 @@ class UnusableData(ExcitorError):
 
     def __init__(self, findings: tuple[Finding, ...]) -> None:
         self.findings = findings
-        reasons = [str(finding) for finding in findings if finding.level == "unusable"]
+        wrong = [finding for finding in findings if finding.level == "unusable"]
+        reasons = [str(finding) for finding in wrong]
+        names = [finding.what for finding in wrong]
+        if not set(names) & set(FATAL):
+            words = " ".join(f"--allow {name.replace(' ', '-')}" for name in dict.fromkeys(names))
+            reasons.append(
+                f"To go on all the same, with the doubt written into the model: excitor identify DIR {words}"
+            )
         super().__init__("no model is written, because of what the data show:\n" + "\n".join(reasons))
 
 
@@ -86,6 +96,14 @@ class IdentifiedModel:
     alignments: Mapping[str, Alignment]  # of the runs of emitted programs
     known: Regression  # equations of the runs fitted to, about reversals of friction too
     unseen: Regression | None  # likewise of the others
+    same_run: Validation | None = None  # where there are no others: of stretches kept back from a fit of its own
+    over_prior: Difference | None = None  # of the held-out error, or that of the same run, over the prior's
+    spread: float = 0.0  # share of those torques that the estimate's own covariance explains
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Decide what the model may be used for."""
+        return verdict(scores_of(self))
 
     @cached_property
     def model(self) -> Model:
@@ -135,11 +153,17 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
         raise ExcitorError(f"{settings.method} refuses: {found.refused}")
     estimate, intervals = found.estimate, found.intervals
     tell(f"fitted {len(estimate.names)} parameters to {estimate.n_rows} equations by {settings.method}")
-    findings = (*examined.findings, *impossible_friction(campaign.robot, intervals))
+    findings = (*examined.findings, *allowed(impossible_values(campaign.robot, intervals), settings.allow))
     if not usable(findings):
         raise UnusableData(findings)
     consistent, refusal = fit_consistent(campaign, equations.standard, estimate)
     tell("physically consistent model found" if consistent else f"no physically consistent model: {refusal}")
+    judged: Judged = (None, None, 0.0)
+    same_run = unseen is None
+    if unseen is not None:
+        judged = against_prior(examined, unseen, found)
+    elif settings.method not in SIMULATING:
+        judged = within_runs(examined, tell)
     return IdentifiedModel(
         campaign=campaign,
         findings=findings,
@@ -151,12 +175,100 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
         refusal=refusal,
         smallest_inertia=smallest_inertia(campaign.robot, estimate),
         training=judge(examined, equations.judging, estimate, training=True),
-        held_out=None if unseen is None else judge(examined, unseen, estimate),
+        held_out=None if same_run else judged[0],
         samples=examined.samples,
         alignments=examined.alignments,
         known=equations.judging,
         unseen=unseen,
+        same_run=judged[0] if same_run else None,
+        over_prior=judged[1],
+        spread=judged[2],
     )
+
+
+# on unseen data: errors, their excess over the prior's, and what the estimate's own covariance explains of them
+Judged = tuple[Validation | None, Difference | None, float]
+
+
+def within_runs(examined: UsableRuns, tell: Tell) -> Judged:
+    """Judge the method on stretches of its own runs, fitted without them; None where none can be kept back."""
+    try:
+        parts = kept_back(examined)
+        equations, unseen = known_equations(parts), judging_equations(parts.campaign, parts.unseen)
+        found = answer(examined.campaign.content.identify.method, problem_of(parts, equations.fitted, unseen))
+    except ExcitorError as error:
+        tell(f"no stretch of the runs can be kept back to judge by: {error}")
+        return None, None, 0.0
+    return against_prior(parts, unseen, found)
+
+
+def scores_of(result: IdentifiedModel) -> Scores:
+    """Collect the evidence that decides what a model may be used for."""
+    judged = result.held_out or result.same_run
+    unseen = {} if judged is None else scores_of_unseen(judged)
+    noise = None if result.held_out is None else noise_share(result)
+    friction = {term.parameter for term in result.campaign.robot.drive.friction}
+    ends = zip(result.intervals.names, result.intervals.low, result.intervals.high, strict=True)
+    consistent = result.consistent
+    sound = consistent is not None and audit(result.campaign.robot, consistent.chi).holds
+    return Scores(
+        training=result.training.model.relative_total,
+        same_run=result.held_out is None and result.same_run is not None,
+        over_prior=result.over_prior,
+        spread=result.spread,
+        noise=noise if noise is not None and np.isfinite(noise) else None,
+        loss=consistent.loss if sound and consistent is not None else None,
+        refusal=result.refusal or "the consistent parameters failed their audit",
+        smallest_inertia=result.smallest_inertia,
+        open_friction=tuple(name for name, low, high in ends if name in friction and low <= 0.0 <= high),
+        doubts=data_doubts(result.findings, result.alignments),
+        **unseen,
+    )
+
+
+def data_doubts(findings: Sequence[Finding], alignments: Mapping[str, Alignment]) -> tuple[str, ...]:
+    """List what is doubtful of the data, as sentences."""
+    return (
+        *(f"Of the data: {finding.sentence}" for finding in findings if finding.level == "doubtful"),
+        *(
+            f"The log of {name} hardly fits its plan: {check.sentence}"
+            for name, alignment in alignments.items()
+            for check in alignment.faults
+            if check.level == "doubtful"
+        ),
+    )
+
+
+def scores_of_unseen(judged: Validation) -> dict[str, Any]:
+    """Return the scores that held-out data give."""
+    return {
+        "held_out": judged.model.relative_total,
+        "joints": dict(zip(judged.joints, map(float, judged.model.relative), strict=True)),
+        "gravity": judged.baselines["gravity only"].relative_total,
+        "prior": judged.baselines["prior model"].relative_total,
+    }
+
+
+def against_prior(runs: Runs, regression: Regression, found: Answer) -> Judged:
+    """Judge a model on held-out runs, and its error's excess over the prior's; None where either is unknown."""
+    model = found.estimate
+    if model is None:
+        return None, None, 0.0
+    judged, spread = judge(runs, regression, model), spread_of(regression, found.intervals)
+    if not runs.campaign.robot.known.any():
+        return judged, None, spread
+    prior = baselines_of(runs, regression, model).prior
+    residuals = [regression.y - prior, regression.y - estimated_torques(regression, model)]
+    return judged, differences(regression, residuals, 0)[1], spread
+
+
+def spread_of(regression: Regression, intervals: Intervals | None) -> float:
+    """Compute the share of torques that an estimate's own covariance explains of its error there."""
+    if intervals is None:
+        return 0.0
+    W = pick_columns(regression, intervals.names).W
+    variance = float(np.sum((W @ intervals.covariance) * W))
+    return float(np.sqrt(variance / max(float(np.sum(regression.y**2)), np.finfo(float).tiny)))
 
 
 def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
@@ -181,7 +293,10 @@ def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Usa
     """Read all runs and diagnose them; raise UnusableData if they would bias the model."""
     runs = read_runs(campaign, tell)
     robot = runs.campaign.robot
-    findings = (*examine(robot, runs.training), *doubts(examine(robot, runs.unseen)))
+    findings = (
+        *allowed(examine(robot, runs.training), campaign.content.identify.allow),
+        *doubts(examine(robot, runs.unseen)),
+    )
     for finding in findings:
         tell(f"{finding.level}: {finding}")
     if not usable(findings):
@@ -246,19 +361,34 @@ def doubts(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     )
 
 
-def impossible_friction(robot: Robot, intervals: Intervals) -> tuple[Finding, ...]:
-    """List friction whose interval is below 0, which would drive: a wrong sign, scale or clock causes it."""
-    resists = {term.parameter for term in robot.drive.friction if friction_model(term).sign == "positive"}
+def allowed(findings: tuple[Finding, ...], names: Sequence[str]) -> tuple[Finding, ...]:
+    """Downgrade unusable findings that a campaign allows by name to doubtful ones."""
+    plain = {name.replace("-", " ") for name in names} - set(FATAL)
+    return tuple(
+        replace(finding, level="doubtful", sentence=f"allowed: {finding.sentence}")
+        if finding.level == "unusable" and finding.what in plain
+        else finding
+        for finding in findings
+    )
+
+
+def impossible_values(robot: Robot, intervals: Intervals) -> tuple[Finding, ...]:
+    """List friction and rotor inertias whose intervals are below 0: a wrong sign, scale, filter or clock causes it."""
+    base = base_parameters(robot)
+    plain = {name for name, form in zip(base.names, regroupings(robot, base), strict=True) if name == form}
+    positive = {term.parameter: "friction cannot drive a joint" for term in robot.drive.friction
+                if friction_model(term).sign == "positive"}  # fmt: skip
+    positive |= {rotor.parameter: "no rotor has that" for rotor in robot.drive.rotors if rotor.parameter in plain}
     return tuple(
         Finding(
             "unusable",
-            "friction",
-            f"{name} is {value:.3g}, surely below 0 (95 % interval up to {high:.3g}): friction cannot drive a joint",
-            "check the torque's sign and scale, the sample rate and which joints stand still",
+            "friction" if why.startswith("friction") else "inertia",
+            f"{name} is {value:.3g}, surely below 0 (95 % interval up to {high:.3g}): {why}",
+            "check the torque's sign and scale, the sample rate, the low-pass and which joints stand still",
             {"value": float(value), "high": float(high)},
         )
         for name, value, high in zip(intervals.names, intervals.values, intervals.high, strict=True)
-        if name in resists and high < 0.0
+        if (why := positive.get(name, "")) and high < 0.0
     )
 
 
@@ -341,11 +471,16 @@ def smallest_inertia(robot: Robot, estimate: Estimate) -> float:
 
 def judge(runs: Runs, regression: Regression, model: Parameters, *, training: bool = False) -> Validation:
     """Compare predicted with measured torques on a regression's rows, beside the baselines."""
-    campaign, own = runs.campaign, runs.training if training else runs.unseen
-    chi = standard_parameters(campaign.robot, model)
-    baselines = set_baselines(campaign.robot, own, chi=chi, regression=regression, decimate=thinner(campaign))
+    baselines = baselines_of(runs, regression, model, training=training)
     trained_on = [samples.run for samples in runs.training]
     return validate(regression, model, baselines=baselines, trained_on=trained_on, training=training)
+
+
+def baselines_of(runs: Runs, regression: Regression, model: Parameters, *, training: bool = False) -> Baselines:
+    """Predict torques without identification on a regression's rows; gravity alone is that of a model."""
+    campaign, own = runs.campaign, runs.training if training else runs.unseen
+    chi = standard_parameters(campaign.robot, model)
+    return set_baselines(campaign.robot, own, chi=chi, regression=regression, decimate=thinner(campaign))
 
 
 def mean_noise(campaign: OpenCampaign, samples: Mapping[str, Samples], regression: Regression) -> FloatArray | None:
@@ -435,6 +570,8 @@ def model_of(result: IdentifiedModel) -> Model:
         fitted=fitted_of(estimate, intervals),
         training=validation_data(result.training),
         held_out=None if result.held_out is None else validation_data(result.held_out),
+        same_run=None if result.same_run is None else validation_data(result.same_run),
+        verdict={**result.verdict.data(), "scores": scores_of(result).data()},
         reduction=reduction_data(result),
         findings=findings_data(result.findings),
         processing=steps_data(result.steps),
@@ -508,7 +645,7 @@ def fresh_model(campaign: OpenCampaign) -> tuple[Model | None, str]:
         return model, ""
     if model.method != method:
         return None, f"{MODEL} was identified by {model.method}, and {FILE} asks for {method}"
-    if model.fitted is None or (model.standard is not None and model.standard.sigma is None):
+    if model.fitted is None or model.verdict is None or (model.standard is not None and model.standard.sigma is None):
         return None, f"{MODEL} is of an older version, which does not hold all that a report shows"
     return model, ""
 
@@ -574,14 +711,16 @@ def _digest(path: Path) -> str:
 
 LEARNED = 2.0 / 3.0  # of each run, where no run was kept back: the rest judges
 SUBSTITUTE = (
-    'No run has role = "validate", so the last third of every moving run was kept back to judge by, and the methods '
-    "were fitted to the rest. It was recorded in the same minutes, and of a motion that repeats it is the same motion "
-    "again, so a recommendation that counts needs a run of its own"
+    'No run has role = "validate", so the last third of every moving run, or of each of its repetitions, was kept back '
+    "to judge by, and the methods were fitted to the rest. It was recorded in the same minutes, so a recommendation "
+    "that counts needs a run of its own"
 )
 JUDGELESS = (
     "cannot judge a model: no joint moves there while a torque is measured; check that its channels were recorded, or "
     'give another run role = "validate"'
 )
+MOST_REPETITIONS = 10
+REPEATS = 0.98  # correlation of a motion with itself one repetition later
 APART = 0.1  # s left out between the two: filters look ahead and back
 
 
@@ -658,19 +797,29 @@ def servo_of(robot: Robot, runs: list[Samples], regression: Regression) -> Servo
 
 
 def kept_back(examined: UsableRuns) -> UsableRuns:
-    """Split every moving run: the first two thirds for training, the last third held out."""
+    """Split every moving run: the first two thirds for training, the last third held out.
+
+    Of a motion that repeats, it is the last third of each repetition: the same motion again is no unseen one.
+    """
     training: list[Samples] = [run for run in examined.training if run.static]
     unseen: list[Samples] = []
     for run in examined.training:
         if run.static:
             continue
-        border, gap = int(LEARNED * len(run)), max(1, round(APART * run.sample_rate_hz))
-        if border < 3 or len(run) - border - gap < 3:
-            raise ExcitorError(
-                f'run {run.run!r} has {len(run)} samples, too few to keep back a third; give a run role = "validate"'
-            )
-        training.append(part(run, slice(0, border), "first two thirds"))
-        unseen.append(part(run, slice(border + gap, None), "last third"))
+        period = repetition(run.motion.q)
+        count = min(len(run) // period, MOST_REPETITIONS) if period else 1
+        gap = max(1, round(APART * run.sample_rate_hz))
+        for k in range(count):
+            start, end = (k * period, (k + 1) * period) if period else (0, len(run))
+            border = start + int(LEARNED * (end - start))
+            if border - start < 3 or end - border - gap < 3:
+                raise ExcitorError(
+                    f"run {run.run!r} has {end - start} samples, too few to keep back a third; "
+                    'give a run role = "validate"'
+                )
+            of = f" of repetition {k + 1}" if count > 1 else ""
+            training.append(part(run, slice(start, border), f"first two thirds{of}"))
+            unseen.append(part(run, slice(border + gap, end), f"last third{of}"))
     if not unseen:
         raise ExcitorError(
             'every run holds poses, so nothing that moves can be kept back; give a moving run role = "validate"'
@@ -679,16 +828,31 @@ def kept_back(examined: UsableRuns) -> UsableRuns:
     return replace(examined, samples=samples, training=training, unseen=unseen)
 
 
+def repetition(q: FloatArray) -> int:
+    """Find the number of samples after which a motion (n_samples, n_joints) repeats; 0 where it does not.
+
+    The first lag beyond a change of sign at which positions correlate with themselves as they do with no other motion.
+    """
+    x = q - q.mean(axis=0)
+    n = len(x)
+    power = np.abs(np.fft.rfft(x, 2 * n, axis=0)) ** 2
+    along = np.fft.irfft(power.sum(axis=1))[:n]
+    squares = np.concatenate([[0.0], np.cumsum((x**2).sum(axis=1))])
+    k = np.arange(n)
+    norm = np.sqrt(np.maximum(squares[n - k] * (squares[n] - squares[k]), np.finfo(float).tiny))
+    alike = along / norm  # of the motion with itself, k samples later
+    turned = np.flatnonzero(alike[: n // 2] < 0.5)
+    if not turned.size:
+        return 0
+    first = int(turned[0])
+    again = first + int(np.argmax(alike[first : n // 2 + 1]))
+    return again if alike[again] > REPEATS else 0
+
+
 def part(run: Samples, span: slice, words: str) -> Samples:
     """Return a segment of a run, named accordingly."""
     named = f"{run.run} ({words})"
     return replace(pick_samples(run, span), run=named, steps=(*run.steps, Step("part", {"which": words})))
-
-
-def beside(prepared: ComparisonProblem, chi: FloatArray) -> Baselines:
-    """Predict the baselines on the same equations; gravity alone is that of a model."""
-    campaign, unseen = prepared.examined.campaign, prepared.examined.unseen
-    return set_baselines(campaign.robot, unseen, chi=chi, regression=prepared.judging, decimate=thinner(campaign))
 
 
 def baseline_errors(prepared: ComparisonProblem, found: Baselines) -> Mapping[str, Errors]:

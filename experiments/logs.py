@@ -9,7 +9,7 @@ import numpy as np
 
 from excitor.design.motion import Run as Motions
 from excitor.experiments.align.align import align
-from excitor.experiments.align.nouns import Alignment, ExpectedMotion, MeasuredRun
+from excitor.experiments.align.nouns import Alignment, Check, ExpectedMotion, MeasuredRun
 from excitor.experiments.align.windows import AlignedPeriods, aligned_samples, aligned_windows, usable
 from excitor.experiments.campaign import FILE, InvalidCampaign, OpenCampaign, Processing, Run
 from excitor.experiments.log_formats import declared_for
@@ -233,12 +233,19 @@ def read_program(
     try:
         expected, measured, steps = read_plan(campaign.folder, log, campaign.robot, declared)
         alignment = align(expected, measured, campaign.robot) if found is None else found
+        alignment = replace(alignment, checks=passed_over(alignment.checks, campaign.content.identify.allow))
         if unknown_load:
             checks = tuple(check for check in alignment.checks if check.what != "payload")
             alignment = replace(alignment, checks=checks)
         return planned_samples(alignment, measured, steps, log=log, lowpass_hz=lowpass_hz), alignment
     except ValueError as error:
         raise InvalidLog(campaign.folder / run.log, f"run {run.name!r} cannot be processed: {error}") from None
+
+
+def passed_over(checks: Sequence[Check], names: Sequence[str]) -> tuple[Check, ...]:
+    """Downgrade failed checks whose cause is allowed by name to doubtful ones."""
+    plain = {name.replace("-", " ") for name in names} - {"another program"}
+    return tuple(replace(c, level="doubtful") if not c.holds and c.cause in plain else c for c in checks)
 
 
 def _from_folder(step: Step, folder: Path) -> Step:

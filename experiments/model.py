@@ -124,6 +124,8 @@ class Model:
     weights: tuple[Weight, ...] = ()
     training: Mapping[str, Any] | None = None  # torque errors on the runs fitted to
     held_out: Mapping[str, Any] | None = None  # and on the others
+    same_run: Mapping[str, Any] | None = None  # on stretches of the same runs, fitted without them
+    verdict: Mapping[str, Any] | None = None  # what it may be used for, and the evidence; None: of an older version
     reduction: Mapping[str, Any] | None = None
     fitted: Fitted | None = None  # None: the file is of an older version
     payload: Any = None
@@ -279,6 +281,8 @@ class Model:
             **({} if self.fitted is None else {"fit": self.fitted.to_json()}),
             "training": self.training,
             "held_out": self.held_out,
+            "same_run": self.same_run,
+            "verdict": self.verdict,
             "reduction": self.reduction,
         }
         return head | own | ({} if self.payload is None else {"payload": self.payload}) | tail
@@ -423,6 +427,20 @@ class _Fit(_Part):
     intervals: _Intervals
 
 
+class _Use(_Part):
+    use: Text
+    go: bool | None
+    reasons: list[str] = []
+
+
+class _Verdict(_Part):
+    go: bool | None
+    headline: Text
+    learned: bool = True
+    uses: Annotated[list[_Use], Field(max_length=100)]
+    scores: Table = {}
+
+
 class _File(_Part):
     robot: Text = ""
     method: Text = ""
@@ -437,6 +455,8 @@ class _File(_Part):
     fit: _Fit | None = None
     training: Table | None = None
     held_out: Table | None = None
+    same_run: Table | None = None
+    verdict: _Verdict | None = None
     reduction: Table | None = None
     payload: Any = None
     load: Table | None = None
@@ -493,6 +513,8 @@ def _model(file: _File, path: Path, robot: Robot | None) -> Model:
         weights=tuple(Weight(entry.joint, entry.run, entry.sigma) for entry in file.weights),
         training=file.training,
         held_out=file.held_out,
+        same_run=file.same_run,
+        verdict=None if file.verdict is None else file.verdict.model_dump(),
         reduction=file.reduction,
         fitted=_fitted(file.fit),
         payload=file.payload,

@@ -94,7 +94,9 @@ def write_all(designed: "CampaignDesign") -> list[Path]:
     return written
 
 
-def identify_stage(folder: Path, method: str | None, tell: Tell) -> "IdentifiedModel | IdentifiedLoad":
+def identify_stage(
+    folder: Path, method: str | None, tell: Tell, allow: Sequence[str] = ()
+) -> "IdentifiedModel | IdentifiedLoad":
     """Identify a campaign's robot, or what it carries, and write the model; by another method where one is named."""
     from excitor.experiments.identification import code_note, identify, write_model
     from excitor.experiments.payload import identify_payload
@@ -106,7 +108,9 @@ def identify_stage(folder: Path, method: str | None, tell: Tell) -> "IdentifiedM
         load = identify_payload(campaign, tell)
         tell(f"wrote {load.model.save(campaign.folder)}")
         return load
-    result = identify(campaign if method is None else by_method(campaign, method), tell)
+    stated = campaign.content.identify
+    changed = {"method": method or stated.method, "allow": [*stated.allow, *allow]}
+    result = identify(with_settings(campaign, changed), tell)
     for path in write_model(result):
         tell(f"wrote {path}")
     if note := code_note(result):
@@ -114,9 +118,9 @@ def identify_stage(folder: Path, method: str | None, tell: Tell) -> "IdentifiedM
     return result
 
 
-def by_method(campaign: OpenCampaign, method: str) -> OpenCampaign:
-    """Take another method than the one that the campaign states."""
-    settings = campaign.content.identify.model_copy(update={"method": method})
+def with_settings(campaign: OpenCampaign, changed: Mapping[str, Any]) -> OpenCampaign:
+    """Take other settings of the identification than those that the campaign states."""
+    settings = campaign.content.identify.model_copy(update=changed)
     if problems := method_problems(settings):
         raise InvalidCampaign(campaign.folder / CAMPAIGN, problems)
     return replace(campaign, content=campaign.content.model_copy(update={"identify": settings}))
@@ -334,9 +338,12 @@ class Campaign:
 
         return status(self.folder)
 
-    def identify(self, method: str | None = None) -> "Campaign":
-        """Identify the robot from the logs: model.json, model.c, model.py, and model.urdf for a URDF robot."""
-        self.results["identify"] = identify_stage(self.folder, method, self.tell)
+    def identify(self, method: str | None = None, allow: Sequence[str] = ()) -> "Campaign":
+        """Identify the robot from the logs: model.json, model.c, model.py, and model.urdf for a URDF robot.
+
+        `allow` names refusals of the data to pass over; `results["identify"].verdict` says what the model is good for.
+        """
+        self.results["identify"] = identify_stage(self.folder, method, self.tell, allow)
         return self
 
     def report(self, *, pdf: bool = False, tracking: bool = False) -> "Campaign":
@@ -356,12 +363,14 @@ class Campaign:
         self.results["next"] = found = advise(self.folder, seed=seed, tell=self.tell, warn=self.tell)
         return found
 
-    def export(self, *forms: str, out: str | PathLike[str] | None = None) -> "Campaign":
+    def export(self, *forms: str, out: str | PathLike[str] | None = None, allow: Sequence[str] = ()) -> "Campaign":
         """Write the identified model in the forms named: mjcf, urdf, py, c, parquet, kuka, abb, fanuc, ur."""
         from excitor.experiments.export.export import ExportOptions, export
 
         written: list[ExportFile]
-        written, doubts = export(self.folder, list(forms), ExportOptions(None if out is None else Path(out)))
+        written, doubts = export(
+            self.folder, list(forms), ExportOptions(None if out is None else Path(out), allow=tuple(allow))
+        )
         self.results["export"] = written
         for sentence in doubts:
             self.tell(f"note: {sentence}")

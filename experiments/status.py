@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ def status(folder: Path) -> list[Stage]:
     content = campaign.content
     prior = folder / content.prior if content.task == "payload" and content.prior is not None else None
     for name, remedy in ((MODEL, "identify"), ("report.json", "report")):
-        stages.append(made_from_files(folder, name, f"excitor {remedy} {folder}", prior))
+        stages.append(_judged(folder, made_from_files(folder, name, f"excitor {remedy} {folder}", prior)))
     if (folder / "compare.json").exists():  # comparing is optional
         stages.append(made_from_files(folder, "compare.json", f"excitor compare {folder}", prior))
     return stages
@@ -102,6 +102,15 @@ def _logs(campaign: OpenCampaign) -> Stage:
     if not found:
         return Stage(LOGS, "missing", "put recordings at logs/TARGET/PROGRAM.*, or name them in campaign.toml")
     return Stage(LOGS, "up to date", f"{len(found)} of them")
+
+
+def _judged(folder: Path, stage: Stage) -> Stage:
+    """Add the verdict on the model, as model.json and report.json hold it."""
+    if stage.state != "up to date":
+        return stage
+    verdict = json.loads((folder / stage.name).read_text("utf-8")).get("verdict")
+    headline = verdict.get("headline") if isinstance(verdict, dict) else None
+    return replace(stage, reason=str(headline)) if headline else stage
 
 
 def made_from_files(folder: Path, name: str, remedy: str, prior: Path | None) -> Stage:

@@ -1,5 +1,6 @@
 """Campaign folders of a simulated Rotradi: campaign.toml, and CSV logs with known noise."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,6 +12,7 @@ from excitor.robots.load import load
 from excitor.robots.robot import Motion
 
 RATE = 200.0
+TRUTH = 1.1  # times the prior parameters of the robot's file
 NOISE = np.array([0.5, 1.5, 0.15])
 COLUMNS = """
 [log]
@@ -83,10 +85,16 @@ def write_log(path, robot, t, motion, seed):
     np.savetxt(path, table, delimiter=",", header="t,q1,q2,q3,c1,c2,c3", comments="", fmt="%.6f")
 
 
+def true_robot():
+    """Return the robot that the logs are of: other than the prior model."""
+    robot = load("rotradi")
+    return replace(robot, chi=TRUTH * robot.chi)
+
+
 @cache
 def log_of(seconds, k, noise_seed):
     """Make the text of the log of run k, once: formatting numbers takes long."""
-    robot = load("rotradi")
+    robot = true_robot()
     with TemporaryDirectory() as place:
         path = Path(place) / "logs" / "run.csv"
         write_log(path, robot, *motion_of(robot, seconds, k), noise_seed)

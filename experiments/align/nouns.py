@@ -133,4 +133,9 @@ class Misalignment(ExcitorError):
 
     def __init__(self, name: str, checks: Sequence[Check]) -> None:
         self.checks = tuple(checks)
-        super().__init__("\n".join(f"{name}: {check}" for check in self.checks))
+        causes = dict.fromkeys(check.cause.replace(" ", "-") for check in self.checks if check.cause)
+        hint = (
+            f"{name}: to use it all the same, with the doubt written into the model: excitor identify DIR "
+            + " ".join(f"--allow {cause}" for cause in causes)
+        )
+        super().__init__("\n".join([*(f"{name}: {check}" for check in self.checks), *([hint] if causes else [])]))

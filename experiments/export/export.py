@@ -20,6 +20,7 @@ from excitor.robots.parameters import layout
 from excitor.robots.plugins import Members
 
 FOLDER = "exports"
+DO_NOT_USE = "do-not-use"
 LARGEST = 100_000_000  # bytes of a user's own file
 LOADS = ("kuka", "abb", "fanuc", "ur")
 # option of the command line -> formats that it is about
@@ -33,6 +34,7 @@ class ExportOptions:
     out: Path | None = None  # none: exports/ of the campaign
     mjcf: Path | None = None  # the user's own file, to be filled
     load: LoadOptions = field(default_factory=LoadOptions)
+    allow: tuple[str, ...] = ()  # "do-not-use": models, too, that the verdict is against
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Export:
 
     def __call__(self, campaign: OpenCampaign, options: ExportOptions) -> ExportFile:
         """Make the file's content of a campaign's model."""
-        return self.of_model(model_of(campaign))
+        return self.of_model(model_of(campaign, options))
 
 
 def export(folder: Path, formats: list[str], options: ExportOptions) -> tuple[list[ExportFile], list[str]]:
@@ -113,9 +115,15 @@ def doubts(campaign: OpenCampaign) -> list[str]:
     return [f"{FILE} is stale ({stage.reason}); {stage.remedy} makes it anew"]
 
 
-def model_of(campaign: OpenCampaign) -> Model:
-    """Read a campaign's model."""
-    return read_model(campaign.folder / FILE, campaign.robot)
+def model_of(campaign: OpenCampaign, options: ExportOptions) -> Model:
+    """Read a campaign's model; one that must not be used is refused unless that is allowed."""
+    model = read_model(campaign.folder / FILE, campaign.robot)
+    if model.verdict is not None and model.verdict["go"] is False and DO_NOT_USE not in options.allow:
+        reasons = " ".join(reason for use in model.verdict["uses"][:1] for reason in use["reasons"])
+        raise ExcitorError(
+            f"{model.where}: {model.verdict['headline']}: {reasons} Export all the same: --allow {DO_NOT_USE}"
+        )
+    return model
 
 
 def export_model(
@@ -220,6 +228,8 @@ def _load(controller: str) -> Callable[[OpenCampaign, ExportOptions], ExportFile
     def made(campaign: OpenCampaign, options: ExportOptions) -> ExportFile:
         from excitor.experiments.export.load import load_file
 
+        if options.load.from_link is not None:
+            model_of(campaign, options)  # refuses one that must not be used
         load = find_load(campaign, options.load)
         file = load_file(load, controller)
         return ExportFile(controller, file.name, file.content, (f"{load.source}; in the frame {load.frame}",))
@@ -230,14 +240,14 @@ def _load(controller: str) -> Callable[[OpenCampaign, ExportOptions], ExportFile
 def _parquet(campaign: OpenCampaign, options: ExportOptions) -> ExportFile:
     from excitor.experiments.export.samples import samples_parquet
 
-    return ExportFile("parquet", "samples.parquet", samples_parquet(campaign, model_of(campaign)))
+    return ExportFile("parquet", "samples.parquet", samples_parquet(campaign, model_of(campaign, options)))
 
 
 def _urdf(campaign: OpenCampaign, options: ExportOptions) -> ExportFile:
     source = read_content(campaign.robot_source).urdf_file
     if source is None:
         raise ExcitorError(f"{campaign.robot.name}: did not come from a URDF, so that there is none to fill")
-    return urdf_of(model_of(campaign), source)
+    return urdf_of(model_of(campaign, options), source)
 
 
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -318,10 +328,10 @@ def _made(form: Export) -> ExportFile | None:
 FORMATS: Members[Callable[[OpenCampaign, ExportOptions], ExportFile]] = Members(
     "excitor.exports",
     {
-        "mjcf": lambda campaign, options: mjcf_of(model_of(campaign), options.mjcf),
+        "mjcf": lambda campaign, options: mjcf_of(model_of(campaign, options), options.mjcf),
         "urdf": _urdf,
-        "py": lambda campaign, options: export_of("py", model_of(campaign)),
-        "c": lambda campaign, options: export_of("c", model_of(campaign)),
+        "py": lambda campaign, options: export_of("py", model_of(campaign, options)),
+        "c": lambda campaign, options: export_of("c", model_of(campaign, options)),
         "parquet": _parquet,
         **{name: _load(name) for name in LOADS},
     },

@@ -186,6 +186,7 @@ def recommendation_data(advice: Recommendation) -> dict[str, Any]:
         "headline": advice.headline,
         "reasons": list(advice.reasons),
         "within_noise": list(advice.within),
+        "verdict": None if advice.verdict is None else advice.verdict.data(),
     }
 
 

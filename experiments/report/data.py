@@ -46,18 +46,15 @@ def report_data(
     found: IdentifiedModel | Evidence,
     *,
     design: Mapping[str, Any] | None = None,
-    alignment: Sequence[Mapping[str, Any]] | None = None,
     commands: Sequence[str] = (),
     tracking: bool = False,
 ) -> dict[str, Any]:
-    """Collect a report; `design` is the content of design.json, `alignment` findings not included in the evidence.
+    """Collect a report; `design` is the content of design.json.
 
-    An entry of `alignment` has a name, what was found, what was expected, a unit, whether it holds, and a sentence.
     `tracking`: feed-forward is simulated, which for a process it always is.
     """
     evidence = found if isinstance(found, Evidence) else gather(found)
-    given = alignment if alignment is not None else checked_entries(evidence.alignments) or None
-    checks = None if given is None else [alignment_entry(entry) for entry in given]
+    checks = [alignment_entry(entry) for entry in checked_entries(evidence.alignments)] or None
     rows, simulated = base_rows(evidence), simulated_runs(evidence.campaign)
     return {
         "schema": SCHEMA,
@@ -114,12 +111,11 @@ def write_report(
     found: IdentifiedModel | Evidence,
     *,
     design: Mapping[str, Any] | None = None,
-    alignment: Sequence[Mapping[str, Any]] | None = None,
     commands: Sequence[str] = (),
     tracking: bool = False,
 ) -> list[Path]:
     """Collect a report and write it."""
-    data = report_data(found, design=design, alignment=alignment, commands=commands, tracking=tracking)
+    data = report_data(found, design=design, commands=commands, tracking=tracking)
     return write_data(folder, data)
 
 

@@ -6,20 +6,15 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.report.campaign import noise_floor
-from excitor.experiments.report.evidence import Evidence, cost, some
+from excitor.experiments.report.evidence import Evidence, some
 from excitor.experiments.report.html import percent, show
 from excitor.experiments.report.parameters import correlation
 from excitor.identify.diagnose import several
-from excitor.identify.validate import Validation
+from excitor.identify.verdict import ABOVE_NOISE
 from excitor.robots.base import base_parameters
 
-FEED_FORWARD = "Torques of motions like these (feed-forward)"
 BESIDE = {"zero": "with no model", "gravity only": "with gravity only", "prior model": "with the prior model"}
-WORSE = 2.0  # times the training error: a model that is this much worse elsewhere has learned its runs by heart
-CLOSE = 1.05  # times the prior model's error: as good within noise
-ABOVE_NOISE = 1.15  # times the noise: a held-out error beyond it is more than noise
 ALIKE = 0.98  # correlation of columns beyond which two parameters are hard to tell apart
-UNEXPLAINED = 0.5  # relative error of a joint beyond which its feed-forward is of little use
 UNSURE = 0.5  # relative standard deviation of a parameter whose size is open
 
 
@@ -30,50 +25,24 @@ def verdict_data(
     simulated: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Collect the verdict; `rows` are those of the base parameters, `simulated` the runs of a virtual robot."""
-    torques, bodies = torque_use(evidence, alignment), simulation_use(evidence)
+    decided = evidence.model.verdict
+    assert decided is not None  # older files are not reported from
     return {
-        "go": torques["go"],
-        "headline": _headline(torques["go"]),
+        **{key: decided[key] for key in ("go", "headline", "uses")},
         "virtual": virtual(evidence, simulated),
-        "uses": [torques, bodies],
         "learned": learned(evidence, rows),
         "sure": how_sure(evidence, rows),
         "not_told": not_told(evidence, rows) + remarks(alignment),
     }
 
 
-def torque_use(evidence: Evidence, alignment: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
-    """Decide if the model may predict torques of motions like those measured."""
-    held_out = None if evidence.held_out is None else evidence.held_out.validation
-    wrong, odd = failed(alignment, "unusable"), failed(alignment, "doubtful")
-    against = [f"The logs do not fit the plan: {sentence}" for sentence in wrong]
-    against += [f"Of the data: {f['sentence']}" for f in evidence.model.findings if f["level"] == "unusable"]
-    if held_out is None:
-        doubts = [
-            "No run was held out for validation, so the model's prediction error is unknown; "
-            'give a run role = "validate"'
-        ]
-    else:
-        worse, doubts = prediction(held_out, evidence.training.validation)
-        against += worse
-    doubts += [f"The logs hardly fit the plan: {sentence}" for sentence in odd]
-    go = False if against else None if doubts else True
-    reasons = [*against, *doubts] or [_proof(evidence)]
-    return {"use": FEED_FORWARD, "go": go, "reasons": [_sentence(text) for text in reasons]}
-
-
-def failed(alignment: Sequence[Mapping[str, Any]] | None, level: str) -> list[str]:
-    """List the failed checks of the logs that have a given level."""
-    return [
-        str(entry.get("sentence") or entry.get("name"))
-        for entry in alignment or ()
-        if entry.get("holds") is False and entry.get("level", "unusable") == level
-    ]
-
-
 def remarks(alignment: Sequence[Mapping[str, Any]] | None) -> list[str]:
     """List harmless oddities of the logs."""
-    return [_sentence(f"Of the logs: {sentence}") for sentence in failed(alignment, "note")]
+    return [
+        _sentence(f"Of the logs: {entry.get('sentence') or entry.get('name')}")
+        for entry in alignment or ()
+        if entry.get("holds") is False and entry.get("level") == "note"
+    ]
 
 
 def virtual(evidence: Evidence, simulated: Sequence[Mapping[str, Any]]) -> str | None:
@@ -86,63 +55,6 @@ def virtual(evidence: Evidence, simulated: Sequence[Mapping[str, Any]]) -> str |
     said = "All logs are" if whole else f"The logs of {several(names)} are"
     wrong = f" Wrong with it on purpose: {'; '.join(faults)}." if faults else ""
     return f"{said} of a virtual robot, so the model is of that and not of a real one.{wrong}"
-
-
-def _proof(evidence: Evidence) -> str:
-    assert evidence.held_out is not None  # or there were doubts
-    held_out = evidence.held_out.validation
-    errors = [percent(x.relative_total) for x in (held_out.model, held_out.baselines["gravity only"])]
-    said = f"On runs it was not fitted to, its torque error is {errors[0]}; gravity alone would leave {errors[1]}"
-    floor = noise_floor(evidence, evidence.held_out)
-    noise = None if floor is None else floor["total"]
-    return said if noise is None else f"{said}, and {percent(noise)} is noise, which no model predicts"
-
-
-def prediction(held_out: Validation, training: Validation) -> tuple[list[str], list[str]]:
-    """Compare held-out errors with the baselines' and the training error: objections, and doubts."""
-    error, fitted = held_out.model.relative_total, training.model.relative_total
-    others = {name: errors.relative_total for name, errors in held_out.baselines.items()}
-    against, doubts = [], []
-    for name in ("zero", "gravity only"):
-        if not error < others[name]:
-            against.append(f"Its held-out torque error, {percent(error)}, is no better than that of {name} torques")
-    if error > CLOSE * others["prior model"]:
-        doubts.append(
-            f"The prior model predicts better: {percent(others['prior model'])} held-out torque error, beside "
-            f"{percent(error)}"
-        )
-    weak = [
-        f"{joint} ({percent(x)})"
-        for joint, x in zip(held_out.joints, held_out.model.relative, strict=True)
-        if x > UNEXPLAINED
-    ]
-    if weak:
-        doubts.append(f"It does not predict most of the torque of {several(weak)}")
-    if error > WORSE * fitted:
-        doubts.append(
-            f"Its torque error is {percent(error)} held out, but {percent(fitted)} on the training data: it is worse "
-            "where it was not fitted"
-        )
-    return against, doubts
-
-
-def simulation_use(evidence: Evidence) -> dict[str, Any]:
-    """Decide if the model may be simulated: it must be physically consistent."""
-    model, found = evidence.model, evidence.audit
-    if model.standard is not None and found is not None and found.holds:
-        reason = (
-            "The physically consistent parameters belong to bodies that could exist, and cost "
-            f"{cost(model.standard.loss)} of residual."
-        )
-        return {"use": "Simulation and control design", "go": True, "reasons": [reason]}
-    positive = model.smallest_inertia is not None and model.smallest_inertia > 0.0
-    reasons = [f"No physically consistent parameters: {model.refusal}."]
-    reasons.append(
-        "The estimated mass matrix is positive definite in all poses tried, so it can be simulated with care."
-        if positive
-        else "The estimated mass matrix is not positive definite: a simulation would diverge."
-    )
-    return {"use": "Simulation and control design", "go": None if positive else False, "reasons": reasons}
 
 
 def learned(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -255,10 +167,6 @@ def _alike(evidence: Evidence) -> list[str]:
     if C[i, j] < ALIKE:
         return []
     return [f"{names[i]} and {names[j]} are hard to separate in these motions (correlation {C[i, j]:.3f})."]
-
-
-def _headline(go: bool | None) -> str:
-    return {True: "The model may be used", False: "Do not use this model", None: "Use this model with care"}[go]
 
 
 def _method(method: str) -> str:

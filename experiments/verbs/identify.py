@@ -1,7 +1,7 @@
 """The verbs `identify` and `report`: logs into a model and its page, with printed summaries."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,22 @@ from excitor.experiments.report.compare import compare, write_comparison
 from excitor.experiments.report.data import DATA, read_report
 from excitor.experiments.stages import identify_stage, report_stage
 from excitor.experiments.verbs.printing import echo_json, echo_progress, table
+from excitor.identify.verdict import Verdict
+
+COLOURS = {True: "green", None: "yellow", False: "red"}
+MARKS = {True: "✓", None: "!", False: "✗"}
 
 
-def run_identify(folder: Path, as_json: bool, method: str | None = None) -> None:
-    """Identify, and write the model; by another method than the campaign's where one is named."""
-    result = identify_stage(folder, method, echo_progress)
+def run_identify(folder: Path, as_json: bool, method: str | None = None, allow: Sequence[str] = ()) -> bool | None:
+    """Identify, and write the model; return whether it may be used (None: with care)."""
+    result = identify_stage(folder, method, echo_progress, allow=allow)
     if as_json:
         echo_json(result.model.to_json())
     elif isinstance(result, IdentifiedModel):
         print_identified(result)
     else:
         print_load(result.model)
+    return result.verdict.go if isinstance(result, IdentifiedModel) else None
 
 
 def print_identified(result: IdentifiedModel) -> None:
@@ -43,30 +48,32 @@ def print_identified(result: IdentifiedModel) -> None:
         console.print(
             f"{finding.level}: {escape(str(finding))}", style="yellow" if finding.level == "doubtful" else "dim"
         )
-    if result.smallest_inertia <= 0.0:
-        console.print(
-            f"The estimated mass matrix is not positive definite (smallest eigenvalue {result.smallest_inertia:.3g}): "
-            "good for the torques of motions like these, not for simulation. The consistent model is.",
-            style="yellow",
-        )
-    if result.consistent is None:
-        console.print(f"No physically consistent model: {escape(str(result.refusal))}", style="yellow")
-    else:
+    if result.consistent is not None:
         console.print(
             f"Physically consistent model ({result.consistent.solver}, {result.consistent.status}); it costs "
             f"{100 * result.consistent.loss:.2f} % of residual."
         )
-    if result.held_out is None:
-        console.print('No run has role = "validate": prediction errors of the model are unknown.', style="yellow")
+    print_verdict(console, result.verdict)
+
+
+def print_verdict(console: Console, verdict: Verdict) -> None:
+    """Print what a model may be used for, and why."""
+    console.print(verdict.headline, style=f"bold {COLOURS[verdict.go]}")
+    for use in verdict.uses:
+        console.print(f"{MARKS[use.go]} {use.use}: {escape(' '.join(use.reasons))}", style=COLOURS[use.go])
 
 
 def _errors_table(result: IdentifiedModel) -> Table:
     headings = ("", *(escape(joint) for joint in result.training.joints), "all")
     made = table("Torque errors |τ - τ̂| / |τ|", headings, left=("",))
-    for validation in (result.training, result.held_out):
+    for label, validation in (
+        ("training error", result.training),
+        ("held-out error", result.held_out),
+        ("same run", result.same_run),
+    ):
         if validation is None:
             continue
-        rows = {validation.label: validation.model}
+        rows = {label: validation.model}
         if not validation.training:
             rows |= {f"  {name}": errors for name, errors in validation.baselines.items()}
         for name, errors in rows.items():

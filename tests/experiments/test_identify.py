@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from excitor.experiments.campaign import InvalidCampaign, open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.identification import UnusableData, identify
-from excitor.experiments.stages import by_method
+from excitor.experiments.stages import with_settings
 from excitor.identify.methods import Answer
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
@@ -22,7 +22,7 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.load import load
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion
-from tests.campaigns import CAMPAIGN, NOISE, RATE, motion_of, write_campaign, write_log
+from tests.campaigns import CAMPAIGN, NOISE, RATE, motion_of, true_robot, write_campaign, write_log
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "tx40"
 
@@ -39,7 +39,7 @@ def by_wls(tmp_path_factory):
 
 def test_a_campaign_gives_a_model_that_predicts(by_wls):
     result = by_wls
-    robot = load("rotradi")
+    robot = true_robot()
     truth = base_parameters(robot).values(prior(robot))
     inside = (result.intervals.low < truth) & (truth < result.intervals.high)
     assert inside.mean() >= 0.8
@@ -78,14 +78,14 @@ def test_another_method_fits_the_model_where_it_is_requested(folder, by_wls, met
     found = identify(open_campaign(folder))
     assert [entry["value"] for entry in model["parameters"]] == found.estimate.values.tolist()
     assert not np.allclose(found.estimate.values, by_wls.estimate.values)
-    truth = base_parameters(found.campaign.robot).values(prior(found.campaign.robot))
+    truth = base_parameters(true_robot()).values(prior(true_robot()))
     assert (np.abs(found.intervals.values - truth) < 5.0 * found.intervals.sigma).all()
     assert found.consistent is not None
 
 
 def test_methods_that_are_none_and_settings_that_are_of_least_squares_are_refused(folder):
     with pytest.raises(InvalidCampaign, match="identify.method: is 'magic', expected one of ols, wls"):
-        by_method(open_campaign(folder), "magic")
+        with_settings(open_campaign(folder), {"method": "magic"})
     (folder / "campaign.toml").write_text(CAMPAIGN + '[identify]\nmethod = "ml"\nessential_ratio = 20\n')
     with pytest.raises(InvalidCampaign, match='identify.essential_ratio: goes with method = "wls"'):
         open_campaign(folder)
@@ -97,7 +97,7 @@ def test_a_method_that_refuses_leaves_no_model(folder, monkeypatch):
 
     monkeypatch.setattr("excitor.experiments.identification.answer", refusing)
     with pytest.raises(ExcitorError, match="tls refuses: the columns nearly depend"):
-        identify(by_method(open_campaign(folder), "tls"))
+        identify(with_settings(open_campaign(folder), {"method": "tls"}))
 
 
 def test_names_that_look_like_markup_are_shown_as_they_are(folder):
@@ -131,7 +131,7 @@ def test_generated_python_predicts_the_estimated_torques(folder):
 
 def test_a_process_is_cut_averaged_and_reduced_in_one_command(tmp_path):
     """A log without a plan: repeated cycles with one that deviates; the reduced model and its code come out."""
-    robot = load("rotradi")
+    robot = true_robot()
     cycle_t, cycle = motion_of(robot, 4.0, 3, harmonics=4, base_hz=0.25)
     n, repeats = len(cycle_t), 12
     q, dq, ddq = (np.tile(x, (repeats, 1)) for x in (cycle.q, cycle.dq, cycle.ddq))
@@ -263,14 +263,14 @@ def test_a_failed_identification_keeps_the_model_before(folder):
 
 def test_friction_that_drives_is_refused(folder):
     """A robot without priors cannot be told that its torques are upside down, but friction never drives."""
-    from excitor.experiments.identification import impossible_friction
+    from excitor.experiments.identification import impossible_values
     from excitor.identify.intervals import white_intervals
 
     result = identify(open_campaign(folder))
     estimate = result.estimate
-    assert impossible_friction(load("rotradi"), white_intervals(estimate)) == ()
+    assert impossible_values(load("rotradi"), white_intervals(estimate)) == ()
     upside_down = replace(estimate, values=-estimate.values)
-    findings = impossible_friction(load("rotradi"), white_intervals(upside_down))
+    findings = impossible_values(load("rotradi"), white_intervals(upside_down))
     assert {finding.level for finding in findings} == {"unusable"}
     assert any("Fv2" in finding.sentence for finding in findings)
 
@@ -278,7 +278,7 @@ def test_friction_that_drives_is_refused(folder):
 @pytest.mark.parametrize("role", ["identify", "validate"])
 def test_static_poses_join_a_moving_run(folder, role):
     """Thinning and the dead zone are not for poses that are held; a few of them may validate."""
-    robot = load("rotradi")
+    robot = true_robot()
     poses = np.random.default_rng(5).uniform(-0.8, 0.8, size=(8, 3))
     path = [poses[0] - 0.2]
     for pose in poses:

@@ -7,7 +7,7 @@ import pytest
 
 from excitor.design.constraints.torque import TorquePeak, largest_torques
 from excitor.design.motion import Excitation, even_spans, periodic_run
-from excitor.experiments.identification import impossible_friction
+from excitor.experiments.identification import impossible_values
 from excitor.identify.diagnose import check_reversals
 from excitor.identify.estimate import compress, wls
 from excitor.identify.intervals import Intervals
@@ -77,7 +77,7 @@ def test_its_sign_is_checked(robot):
     assert not any("Fsat" in sentence for sentence in friction_doubts(robot, robot.chi))
     one = np.ones(1)
     intervals = Intervals("white", ("Fsat",), ("N m",), -one, np.eye(1), -2.0 * one, -0.5 * one, one, {})
-    (finding,) = impossible_friction(robot, intervals)
+    (finding,) = impossible_values(robot, intervals)
     assert "Fsat is -1, surely below 0" in finding.sentence
 
 

@@ -16,7 +16,7 @@ from excitor.experiments.cli import app
 from excitor.experiments.identification import fresh_model, identify, write_model
 from excitor.experiments.report import data as write
 from excitor.experiments.report.bodies import half_axes, motion_frames
-from excitor.experiments.report.campaign import planned_data
+from excitor.experiments.report.campaign import alignment_entry, planned_data
 from excitor.experiments.report.compare import compare, comparison_page, write_comparison
 from excitor.experiments.report.data import pdf, read_report, report_data, write_report
 from excitor.experiments.report.evidence import (
@@ -32,9 +32,10 @@ from excitor.experiments.report.evidence import (
 from excitor.experiments.report.fit import histogram
 from excitor.experiments.report.html import MINUS, beside, show
 from excitor.experiments.report.page import example_reports, report_page
-from excitor.experiments.report.verdict import prediction, simulation_use, torque_use, verdict_data
+from excitor.experiments.report.verdict import verdict_data
 from excitor.identify.intervals import autocorrelation
 from excitor.identify.validate import estimated_torques, standard_parameters
+from excitor.identify.verdict import SIMULATION
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
@@ -78,9 +79,8 @@ def design_of(identified):
 
 @pytest.fixture(scope="module")
 def whole(identified):
-    return report_data(
-        identified, design=design_of(identified), alignment=ALIGNMENT, commands=["excitor report my-cell"]
-    )
+    data = report_data(identified, design=design_of(identified), commands=["excitor report my-cell"])
+    return data | {"alignment": [alignment_entry(entry) for entry in ALIGNMENT]}
 
 
 @pytest.fixture
@@ -271,30 +271,22 @@ def test_a_ball_is_a_ball():
 # --- the verdict
 
 
-def test_the_verdict_follows_the_validation(identified, evidence):
-    assert torque_use(evidence, None)["go"] is True
-    assert simulation_use(evidence)["go"] is True
-    unseen = replace(evidence, held_out=None)
-    assert torque_use(unseen, None)["go"] is None
-    assert "validate" in torque_use(unseen, None)["reasons"][0]
-    bad = replace(identified.held_out, model=identified.held_out.baselines["zero"])
-    worse = replace(evidence, held_out=replace(evidence.held_out, validation=bad))
-    assert torque_use(worse, None)["go"] is False
-    assert "gravity only" in " ".join(torque_use(worse, None)["reasons"])
-
-
-def test_logs_that_do_not_fit_the_plan_forbid_the_model(evidence):
-    use = torque_use(evidence, ALIGNMENT)
-    assert use["go"] is False
-    assert "Joint 2 is flipped" in use["reasons"][0]
+def test_the_verdict_is_that_of_the_model(identified, evidence, whole):
+    assert identified.verdict.go is True
+    assert [use["go"] for use in whole["verdict"]["uses"]][:2] == [True, True]
+    assert whole["verdict"]["uses"] == identified.model.verdict["uses"]
+    bad = replace(identified, held_out=replace(identified.held_out, model=identified.held_out.baselines["zero"]))
+    assert [use.go for use in bad.verdict.uses] == [False] * 4
+    assert "gravity only" in " ".join(bad.verdict.uses[0].reasons)
+    assert report_data(bad)["verdict"]["headline"] == "Do not use this model"
 
 
 @pytest.mark.parametrize(("smallest", "go"), [(0.01, None), (-0.01, False)])
-def test_without_a_consistent_model_simulation_is_not_recommended(identified, evidence, smallest, go):
+def test_without_a_consistent_model_simulation_is_not_recommended(identified, smallest, go):
     without = replace(identified, consistent=None, refusal="the solver stopped", smallest_inertia=smallest)
-    use = simulation_use(replace(evidence, model=without.model))
-    assert use["go"] is go
-    assert "the solver stopped" in use["reasons"][0]
+    use = without.verdict.uses[1]
+    assert (use.use, use.go) == (SIMULATION, go)
+    assert "the solver stopped" in use.reasons[0]
     page = report_page(report_data(without))
     assert "no physically consistent model: the solver stopped" in pages.Reader(page).text
 
@@ -348,7 +340,7 @@ def rewritten(path, old, new, count=-1, end=""):
 
 
 def test_a_reduced_model_without_validation_is_reported_as_such(tmp_path):
-    robot = load("rotradi")
+    robot = campaigns.true_robot()
     t, motion = campaigns.motion_of(robot, 40.0, 0)
     campaigns.write_log(tmp_path / "logs" / "first.csv", robot, t, motion, 0)
     runs = '[[run]]\nname = "only"\nlog = "logs/first.csv"\n\n[processing]\nlowpass_hz = 20.0\ndecimate = [4]\n'
@@ -632,20 +624,17 @@ def test_a_static_run_is_shown_by_its_poses(evidence):
 # --- what weighs in the verdict
 
 
-@pytest.mark.parametrize(("level", "go"), [("unusable", False), ("doubtful", None), ("note", True)])
-def test_what_is_wrong_with_logs_weighs_as_it_is(evidence, level, go):
-    checks = [{"holds": False, "level": level, "sentence": "the clock drifts"}]
-    told = verdict_data(evidence, [], checks)
-    assert told["go"] is go
-    assert ("Of the logs: the clock drifts." in told["not_told"]) is (go is True)
+def test_harmless_oddities_of_logs_are_remarked(evidence):
+    checks = [{"holds": False, "level": level, "sentence": "the clock drifts"} for level in ("note", "doubtful")]
+    assert verdict_data(evidence, [], checks)["not_told"].count("Of the logs: the clock drifts.") == 1
 
 
 def test_a_joint_that_is_hardly_predicted_is_doubted(identified):
     relative = identified.held_out.model.relative.copy()
     relative[1] = 0.7
     held_out = replace(identified.held_out, model=replace(identified.held_out.model, relative=relative))
-    doubts = prediction(held_out, identified.training)[1]
-    assert doubts == ["It does not predict most of the torque of shoulder (70 %)"]
+    doubts = replace(identified, held_out=held_out).verdict.uses[0].reasons
+    assert doubts == ("It does not predict most of the torque of shoulder (70 %).",)
 
 
 # --- in a browser

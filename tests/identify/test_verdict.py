@@ -1,0 +1,174 @@
+"""One verdict: worse evidence never gives a better one, and each rule is tripped by its own case alone."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from excitor.identify.regression import Regression
+from excitor.identify.verdict import (
+    FEED_FORWARD,
+    FRICTION,
+    PAYLOADS,
+    SIMULATION,
+    Difference,
+    Scores,
+    differences,
+    verdict,
+)
+
+GOOD = Scores(
+    training=0.05,
+    held_out=0.052,
+    joints={"a": 0.04, "b": 0.06},
+    gravity=0.6,
+    prior=0.3,
+    over_prior=Difference(-0.248, -0.26, -0.24),
+    noise=0.05,
+    loss=0.001,
+    smallest_inertia=0.1,
+)
+RANK = {False: 0, None: 1, True: 2}
+
+
+def uses(scores):
+    return {use.use: use for use in verdict(scores).uses}
+
+
+def test_good_evidence_allows_all_uses():
+    assert {name: use.go for name, use in uses(GOOD).items()} == dict.fromkeys(
+        (FEED_FORWARD, SIMULATION, PAYLOADS, FRICTION), True
+    )
+    assert verdict(GOOD).headline == "The model may be used"
+
+
+CASES = [  # what is wrong, the use that it is about, its verdict, words of the reason
+    ({"objections": ("the log is of another robot",)}, FEED_FORWARD, False, "another robot"),
+    ({"doubts": ("the clock drifts",)}, FEED_FORWARD, None, "clock drifts"),
+    ({"held_out": None}, FEED_FORWARD, None, 'role = "validate"'),
+    ({"same_run": True}, FEED_FORWARD, None, "same run"),
+    ({"gravity": 0.052}, FEED_FORWARD, False, "gravity only"),
+    ({"held_out": 1.0, "gravity": 2.0}, FEED_FORWARD, False, "zero torques"),
+    ({"prior": 0.04, "over_prior": Difference(0.012, 0.01, 0.014)}, FEED_FORWARD, False, "beyond chance"),
+    (
+        {"prior": 0.05, "noise": 0.02, "over_prior": Difference(0.002, -0.01, 0.014)},
+        FEED_FORWARD,
+        None,
+        "within chance",
+    ),
+    ({"joints": {"a": 0.04, "b": 0.51}}, FEED_FORWARD, None, "torque of b"),
+    ({"training": 0.025}, FEED_FORWARD, None, "worse where it was not fitted"),
+    ({"loss": 0.2}, SIMULATION, None, "20 % more"),
+    ({"loss": None, "refusal": "the solver stopped"}, SIMULATION, None, "the solver stopped"),
+    ({"loss": None, "smallest_inertia": 0.0}, SIMULATION, False, "would diverge"),
+    ({"noise": 0.04}, PAYLOADS, None, "take up"),
+    ({"open_friction": ("Fc3",)}, FRICTION, None, "Fc3"),
+]
+
+
+@pytest.mark.parametrize(("change", "use", "go", "words"), CASES, ids=[next(iter(case[0])) for case in CASES])
+def test_each_rule_decides_for_its_own_reason(change, use, go, words):
+    found = uses(replace(GOOD, **change))
+    assert found[use].go is go
+    assert words in " ".join(found[use].reasons)
+    if use != FEED_FORWARD:
+        assert found[FEED_FORWARD].go is True
+
+
+def test_what_a_true_prior_is_better_by_is_the_estimates_own_spread():
+    worse = replace(GOOD, held_out=0.06, prior=0.05, over_prior=Difference(0.010, 0.009, 0.011))
+    assert verdict(worse).go is False
+    assert verdict(replace(worse, spread=0.03)).go is None
+
+
+def test_a_prior_at_the_noise_leaves_nothing_to_learn():
+    found = verdict(replace(GOOD, prior=0.0515, over_prior=Difference(0.0005, -0.001, 0.002)))
+    assert (found.go, found.learned) == (None, False)
+    assert found.headline == "Nothing learned beyond the prior model"
+    above = replace(GOOD, prior=0.054, over_prior=Difference(-0.002, -0.003, 0.002), noise=None)
+    assert verdict(above).learned  # 5 % above what training leaves
+    assert not verdict(replace(above, training=0.052)).learned
+
+
+WORSENED = [each.name for each in fields(Scores) if each.name not in ("refusal", "over_prior", "training", "spread")]
+
+
+def random_scores(rng):
+    error, prior, noise = np.exp(rng.normal([-2.5, -1.5, -3.0], 0.8))
+    half = 0.02 * rng.uniform()
+    over = Difference(error - prior, error - prior - half, error - prior + half)
+    optional = rng.uniform(size=5) < 0.7
+    return Scores(
+        training=float(np.exp(rng.normal(-2.8, 0.5))),
+        held_out=float(error) if optional[0] else None,
+        same_run=bool(rng.uniform() < 0.2),
+        joints={"a": float(rng.uniform(0.0, 0.7))},
+        gravity=float(np.exp(rng.normal(-0.7, 0.7))),
+        prior=float(prior),
+        over_prior=over if optional[1] else None,
+        noise=float(noise) if optional[2] else None,
+        loss=float(rng.uniform(0.0, 0.2)) if optional[3] else None,
+        smallest_inertia=float(rng.normal(0.1, 0.1)),
+        open_friction=("Fc1",) if rng.uniform() < 0.2 else (),
+        doubts=("odd",) if rng.uniform() < 0.2 else (),
+        objections=("wrong",) if rng.uniform() < 0.1 else (),
+    )
+
+
+def worsened(scores, rng):
+    """Make one piece of the evidence worse, and what follows from it."""
+    up = float(1.0 + rng.uniform(0.01, 3.0))
+    shifted = scores.over_prior
+    name = str(rng.choice(WORSENED))
+    if name == "held_out" and scores.held_out is not None:
+        more = (up - 1.0) * scores.held_out
+        if shifted is not None:
+            shifted = Difference(shifted.value + more, shifted.low + more, shifted.high + more)
+        return replace(scores, held_out=scores.held_out + more, over_prior=shifted)
+    if name == "prior":
+        less = scores.prior * (1.0 - 1.0 / up)
+        if shifted is not None:
+            shifted = Difference(shifted.value + less, shifted.low + less, shifted.high + less)
+        return replace(scores, prior=scores.prior - less, over_prior=shifted)
+    changes = {
+        "held_out": {},
+        "same_run": {"same_run": True},
+        "joints": {"joints": {joint: up * x for joint, x in scores.joints.items()}},
+        "gravity": {"gravity": scores.gravity / up},
+        "noise": {"noise": None if scores.noise is None else scores.noise / up},
+        "loss": {"loss": None if scores.loss is None else up * scores.loss},
+        "smallest_inertia": {"smallest_inertia": scores.smallest_inertia - up},
+        "open_friction": {"open_friction": (*scores.open_friction, "Fv2")},
+        "doubts": {"doubts": (*scores.doubts, "odder")},
+        "objections": {"objections": (*scores.objections, "more wrong")},
+    }
+    return replace(scores, **changes[name])
+
+
+def test_worse_evidence_never_gives_a_better_verdict():
+    rng = np.random.default_rng(0)
+    seen = set()
+    for _ in range(1000):
+        scores = random_scores(rng)
+        before, after = uses(scores), uses(worsened(scores, rng))
+        for name, use in before.items():
+            assert RANK[after[name].go] <= RANK[use.go], (scores, name)
+            assert RANK[use.go] <= RANK[before[FEED_FORWARD].go]
+            seen.add((name, use.go))
+    assert len(seen) == 12  # every verdict on every use occurs
+
+
+def test_differences_of_errors_are_found_in_blocks():
+    rng = np.random.default_rng(1)
+    n = 2000
+    rows = np.arange(2 * n)
+    torque = Regression(
+        "dynamic", ("x",), ("",), ("a", "b"), ("run",), np.ones((2 * n, 1)), rng.normal(size=2 * n),
+        joint=rows % 2, run=0 * rows, sample=rows // 2, variance=None,
+    )  # fmt: skip
+    noise = 0.1 * rng.normal(size=2 * n)
+    itself, worse, alike = differences(torque, [noise, 1.2 * noise, 0.1 * rng.normal(size=2 * n)], 0)
+    assert itself.value == itself.low == itself.high == 0.0
+    assert worse.low > 0.0
+    assert worse.value == pytest.approx(0.02, abs=0.002)
+    assert alike.low < 0.0 < alike.high
