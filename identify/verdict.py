@@ -23,7 +23,7 @@ CHANCE = 2.0  # times the estimate's own variance: what a sound model may be wor
 CLOSE = 1.05  # times another error: as good as that
 WORSE = 2.0  # times the training error: a model that is this much worse elsewhere has learned its runs by heart
 ABOVE_NOISE = 1.15  # times the noise, or a prior that may be as good as that: an error beyond it is more
-UNEXPLAINED = 0.5  # relative error of a joint beyond which its feed-forward is of little use
+UNEXPLAINED = 0.5  # relative error, of a joint or of all, beyond which feed-forward is of little use
 COSTLY = 0.1  # of the residual: bodies that cost more contradict the data
 DRAWS = 2000
 SEED = 0
@@ -71,7 +71,8 @@ class Scores:
         plain = asdict(self) | {"joints": {joint: finite(x) for joint, x in self.joints.items()}}
         if self.over_prior is not None:
             plain["over_prior"] = {key: finite(x) for key, x in asdict(self.over_prior).items()}
-        return {key: finite(x) if isinstance(x, float) else x for key, x in plain.items()}
+        lists = {key: list(x) for key, x in plain.items() if isinstance(x, tuple)}
+        return {key: finite(x) if isinstance(x, float) else x for key, x in (plain | lists).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,8 @@ def _torques(scores: Scores) -> tuple[Sentences, Sentences, bool]:
     for name, other in (("zero", 1.0), ("gravity only", scores.gravity)):
         if not error < other:
             against.append(f"Its held-out torque error, {percent(error)}, is no better than that of {name} torques")
+    if error > UNEXPLAINED and not against:
+        against.append(f"It leaves {percent(error)} of torques that it was not fitted to: it hardly predicts them")
     beside = f"{percent(scores.prior)} held-out torque error, beside {percent(error)}"
     explained = error**2 <= max((ABOVE_NOISE * scores.prior) ** 2, scores.prior**2 + CHANCE * scores.spread**2)
     if over is not None and over.low > 0.0 and over.value >= SHOWN and not explained:

@@ -56,6 +56,7 @@ CASES = [  # what is wrong, the use that it is about, its verdict, words of the 
         None,
         "within chance",
     ),
+    ({"held_out": 0.55, "prior": 0.9}, FEED_FORWARD, False, "hardly predicts"),
     ({"joints": {"a": 0.04, "b": 0.51}}, FEED_FORWARD, None, "torque of b"),
     ({"training": 0.025}, FEED_FORWARD, None, "worse where it was not fitted"),
     ({"loss": 0.2}, SIMULATION, None, "20 % more"),
