@@ -16,26 +16,28 @@ import numpy as np
 from excitor.experiments.campaign import OpenCampaign
 from excitor.experiments.identification import (
     ASSUMED,
-    COSTLIEST,
     ComparisonProblem,
     Tell,
     UnusableData,
+    against_prior,
     allowed,
     baseline_errors,
     baselines_of,
     beginning,
     data_doubts,
+    fit_consistent,
     impossible_values,
     noise_errors,
+    open_friction,
     prepare,
+    scores_of_unseen,
     seconds_of,
     smallest_inertia,
-    spread_of,
 )
 from excitor.experiments.model import new_axes
 from excitor.experiments.report.evidence import some
 from excitor.experiments.report.html import MINUS, entries, percent, show, subtable
-from excitor.identify.consistent import consistent_of
+from excitor.identify.consistent import ConsistentEstimate, Delivered, delivered
 from excitor.identify.diagnose import Finding, delay, several, usable
 from excitor.identify.estimate import Estimate
 from excitor.identify.instruments import LEVEL
@@ -112,15 +114,16 @@ class Pair:
 
 @dataclass(frozen=True)
 class Bodies:
-    """A method's physically consistent version, or why there is none."""
+    """A method's physically consistent version, or why there is none; and the model that would be delivered."""
 
     total: float  # held-out error; NaN where there is none
+    delivered: Delivered
     refused: str = ""
-    chi: Mapping[str, float] | None = None  # standard parameters
+    found: ConsistentEstimate | None = None
 
     def data(self) -> dict[str, Any]:
         """Write it for scripts."""
-        chi = None if self.chi is None else dict(self.chi)
+        chi = None if self.found is None else dict(zip(self.found.names, map(float, self.found.chi), strict=True))
         return {"total": finite(self.total), "refused": self.refused, "parameters": chi}
 
 
@@ -371,7 +374,7 @@ def concluded(
         joints=[prepared.judging.joint_names[j] for j in np.unique(prepared.judging.joint)],
         late=late,
     )
-    context = replace(context, verdicts=verdicts_of(prepared, judged, context))
+    context = replace(context, verdicts=verdicts_of(prepared, judged, bodies))
     advice = recommend(judged, compared, bias, context)
     chosen = next(entry for entry in judged if entry.name == (advice.method or advice.best))
     every = pairs(prepared.judging, judged)
@@ -395,47 +398,33 @@ def concluded(
     )
 
 
-def verdicts_of(prepared: ComparisonProblem, judged: Sequence[MethodResult], context: "Context") -> dict[str, Verdict]:
-    """Decide over every method's model, by the evidence that `identify` has of its own."""
-    judging, examined = prepared.judging, prepared.examined
-    own = [baselines_of(examined, judging, entry.estimate) for entry in judged]
+def verdicts_of(
+    prepared: ComparisonProblem, judged: Sequence[MethodResult], bodies: Mapping[str, Bodies]
+) -> dict[str, Verdict]:
+    """Decide over the models that the methods would deliver, by the evidence that `identify` has of its own."""
+    judging, fitted, examined = prepared.judging, prepared.fitted, prepared.examined
     noise = noise_errors(prepared)
-    scores = Scores(
-        training=np.nan,
-        noise=None if noise is None else noise[1],
-        doubts=data_doubts(examined.findings, examined.alignments),
-    )
-    over: Sequence[Difference | None] = [None] * len(judged)
-    if prepared.problem.robot.known.any():
-        over = differences(judging, [judging.y - own[0].prior, *(entry.residual for entry in judged)], 0)[1:]
-    spreads = {entry.name: spread_of(judging, entry.answer.intervals) for entry in judged}
-    widest = max(spreads.values())  # for methods that give no intervals
-    return {
-        entry.name: method_verdict(
-            entry,
-            replace(context, others={**context.others, "gravity only": gravity}),
-            replace(scores, over_prior=difference, spread=spreads[entry.name] or widest),
-        )
-        for entry, found, difference in zip(judged, own, over, strict=True)
-        for gravity in [torque_errors(judging, found.gravity).relative_total]
-    }
-
-
-def method_verdict(entry: MethodResult, context: "Context", scores: Scores) -> Verdict:
-    """Decide over a method's model."""
-    joints = zip(context.joints, map(float, entry.held_out.relative), strict=False)
-    return verdict(
-        replace(
-            scores,
-            training=entry.training.relative_total,
-            held_out=entry.error,
-            same_run=context.substitute,
-            joints=dict(joints),
-            gravity=context.others.get("gravity only", np.inf),
-            prior=context.others.get("prior model", np.inf),
+    doubts = data_doubts(examined.findings, examined.alignments)
+    found = {}
+    for entry in judged:
+        own, version = bodies[entry.name].delivered, bodies[entry.name].found
+        unseen, over, spread = against_prior(examined, judging, own)
+        assert unseen is not None
+        scores = Scores(
+            training=torque_errors(fitted, estimated_torques(fitted, own)).relative_total,
+            same_run=bool(prepared.substitute),
+            over_prior=over,
+            spread=spread,
+            noise=None if noise is None else noise[1],
+            loss=version.loss if version is not None and version.audit.holds else None,
+            refusal=bodies[entry.name].refused,
             smallest_inertia=entry.smallest_inertia,
+            open_friction=open_friction(prepared.problem.robot, entry.answer.intervals),
+            doubts=doubts,
+            **scores_of_unseen(unseen),
         )
-    )
+        found[entry.name] = verdict(scores)
+    return found
 
 
 def judge_answer(prepared: ComparisonProblem, answer: Answer) -> MethodResult | None:
@@ -503,17 +492,14 @@ def pair_of(found: Sequence[Pair], one: str, other: str) -> Pair | None:
 def nearest(prepared: ComparisonProblem, entry: MethodResult) -> Bodies:
     """Compute the consistent parameters nearest to an estimate, and evaluate them as the estimate was."""
     robot, judging = prepared.problem.robot, prepared.judging
-    try:
-        found = consistent_of(entry.estimate, robot)
-    except (ExcitorError, ValueError) as error:
-        return Bodies(np.nan, str(error))
-    if found.loss > COSTLIEST:
-        return Bodies(np.nan, f"it would fit {100 * found.loss:.0f} % worse")
-    names = layout(robot).names
-    values = dict(zip((names[k] for k in base_parameters(robot).kept), found.beta, strict=True))
+    found, refused = fit_consistent(prepared.examined.campaign, entry.estimate)
+    covariance = None if entry.answer.intervals is None else entry.answer.intervals.covariance
+    own = delivered(robot, entry.estimate, covariance, found)
+    if found is None:
+        return Bodies(np.nan, own, refused or "")
+    values = dict(zip((layout(robot).names[k] for k in base_parameters(robot).kept), found.beta, strict=True))
     beta = np.array([values[name] for name in judging.names])
-    chi = {name: float(value) for name, value in zip(names, found.chi, strict=True)}
-    return Bodies(torque_errors(judging, judging.W @ beta).relative_total, chi=chi)
+    return Bodies(torque_errors(judging, judging.W @ beta).relative_total, own, found=found)
 
 
 FIRST_S = 1.0  # s over which open-loop errors are reported, too: later ones are of the integration more than the model

@@ -20,12 +20,12 @@ from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.model import FILE as MODEL
 from excitor.experiments.model import Fitted, Model, Standard, Weight, read_model
 from excitor.identify.closed_loop import set_up_replay, simulate_runs
-from excitor.identify.consistent import ConsistentEstimate, audit, consistent_fit, consistent_of, standard_columns
+from excitor.identify.consistent import ConsistentEstimate, Delivered, consistent_of, delivered
 from excitor.identify.diagnose import Finding, diagnose, several, usable
-from excitor.identify.estimate import Estimate, Factors, compress, wls
+from excitor.identify.estimate import Estimate, compress, wls
 from excitor.identify.intervals import Intervals
 from excitor.identify.logs.formats import log_files
-from excitor.identify.methods import SIMULATING, Answer, Problem, Weighting, affordable_sensitivity, answer
+from excitor.identify.methods import SIMULATING, Problem, Weighting, affordable_sensitivity, answer
 from excitor.identify.reduce import Reduction, Rule
 from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_columns, settled
 from excitor.identify.samples import Samples, Step, pick_samples
@@ -42,7 +42,7 @@ from excitor.identify.validate import (
     validate,
 )
 from excitor.identify.verdict import Difference, Scores, Verdict, differences, verdict
-from excitor.robots.arrays import FloatArray, IntArray, finite
+from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.base import base_parameters, random_motion, regroupings
 from excitor.robots.codegen import inverse_dynamics_code
 from excitor.robots.dynamics import mass_matrix
@@ -90,7 +90,8 @@ class IdentifiedModel:
     consistent: ConsistentEstimate | None
     refusal: str | None  # why there is no consistent model, where there is none
     smallest_inertia: float  # of the estimated M(q) over random poses, as an eigenvalue; a robot's is above 0
-    training: Validation
+    delivered: Delivered  # what model.json hands out: the consistent parameters, or the estimate
+    training: Validation  # of that model, as are the others
     held_out: Validation | None
     samples: Mapping[str, Samples]  # of every run, by its name
     alignments: Mapping[str, Alignment]  # of the runs of emitted programs
@@ -135,7 +136,6 @@ class Equations:
 
     fitted: Regression  # of the base parameters
     judging: Regression  # the same about reversals of friction too, where nothing is learned but a model is judged
-    standard: Factors | None  # of all parameters, where they were asked for
 
 
 def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> IdentifiedModel:
@@ -146,7 +146,7 @@ def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> IdentifiedM
 def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> IdentifiedModel:
     """Fit runs that were read and examined, with intervals, a consistent model and a validation."""
     campaign, settings = examined.campaign, examined.campaign.content.identify
-    equations = known_equations(examined, standard=settings.consistent and settings.method == "wls")
+    equations = known_equations(examined)
     unseen = judging_equations(campaign, examined.unseen) if examined.unseen else None
     found = answer(settings.method, problem_of(examined, equations.fitted, unseen))
     if found.estimate is None or found.intervals is None:
@@ -156,12 +156,13 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
     findings = (*examined.findings, *allowed(impossible_values(campaign.robot, intervals), settings.allow))
     if not usable(findings):
         raise UnusableData(findings)
-    consistent, refusal = fit_consistent(campaign, equations.standard, estimate)
+    consistent, refusal = fit_consistent(campaign, estimate)
+    model = delivered(campaign.robot, estimate, intervals.covariance, consistent)
     tell("physically consistent model found" if consistent else f"no physically consistent model: {refusal}")
     judged: Judged = (None, None, 0.0)
     same_run = unseen is None
     if unseen is not None:
-        judged = against_prior(examined, unseen, found)
+        judged = against_prior(examined, unseen, model)
     elif settings.method not in SIMULATING:
         judged = within_runs(examined, tell)
     return IdentifiedModel(
@@ -174,7 +175,8 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
         consistent=consistent,
         refusal=refusal,
         smallest_inertia=smallest_inertia(campaign.robot, estimate),
-        training=judge(examined, equations.judging, estimate, training=True),
+        delivered=model,
+        training=judge(examined, equations.judging, model, training=True),
         held_out=None if same_run else judged[0],
         samples=examined.samples,
         alignments=examined.alignments,
@@ -199,7 +201,11 @@ def within_runs(examined: UsableRuns, tell: Tell) -> Judged:
     except ExcitorError as error:
         tell(f"no stretch of the runs can be kept back to judge by: {error}")
         return None, None, 0.0
-    return against_prior(parts, unseen, found)
+    if found.estimate is None:
+        return None, None, 0.0
+    consistent, _ = fit_consistent(parts.campaign, found.estimate)
+    covariance = None if found.intervals is None else found.intervals.covariance
+    return against_prior(parts, unseen, delivered(parts.campaign.robot, found.estimate, covariance, consistent))
 
 
 def scores_of(result: IdentifiedModel) -> Scores:
@@ -207,10 +213,8 @@ def scores_of(result: IdentifiedModel) -> Scores:
     judged = result.held_out or result.same_run
     unseen = {} if judged is None else scores_of_unseen(judged)
     noise = None if result.held_out is None else noise_share(result)
-    friction = {term.parameter for term in result.campaign.robot.drive.friction}
-    ends = zip(result.intervals.names, result.intervals.low, result.intervals.high, strict=True)
     consistent = result.consistent
-    sound = consistent is not None and audit(result.campaign.robot, consistent.chi).holds
+    sound = consistent is not None and consistent.audit.holds
     return Scores(
         training=result.training.model.relative_total,
         same_run=result.held_out is None and result.same_run is not None,
@@ -220,7 +224,7 @@ def scores_of(result: IdentifiedModel) -> Scores:
         loss=consistent.loss if sound and consistent is not None else None,
         refusal=result.refusal or "the consistent parameters failed their audit",
         smallest_inertia=result.smallest_inertia,
-        open_friction=tuple(name for name, low, high in ends if name in friction and low <= 0.0 <= high),
+        open_friction=open_friction(result.campaign.robot, result.intervals),
         doubts=data_doubts(result.findings, result.alignments),
         **unseen,
     )
@@ -239,6 +243,15 @@ def data_doubts(findings: Sequence[Finding], alignments: Mapping[str, Alignment]
     )
 
 
+def open_friction(robot: Robot, intervals: Intervals | None) -> tuple[str, ...]:
+    """List friction parameters whose interval holds 0."""
+    if intervals is None:
+        return ()
+    friction = {term.parameter for term in robot.drive.friction}
+    ends = zip(intervals.names, intervals.low, intervals.high, strict=True)
+    return tuple(name for name, low, high in ends if name in friction and low <= 0.0 <= high)
+
+
 def scores_of_unseen(judged: Validation) -> dict[str, Any]:
     """Return the scores that held-out data give."""
     return {
@@ -249,12 +262,9 @@ def scores_of_unseen(judged: Validation) -> dict[str, Any]:
     }
 
 
-def against_prior(runs: Runs, regression: Regression, found: Answer) -> Judged:
-    """Judge a model on held-out runs, and its error's excess over the prior's; None where either is unknown."""
-    model = found.estimate
-    if model is None:
-        return None, None, 0.0
-    judged, spread = judge(runs, regression, model), spread_of(regression, found.intervals)
+def against_prior(runs: Runs, regression: Regression, model: Delivered) -> Judged:
+    """Judge a model on held-out runs, and its error's excess over the prior's; None where there is no prior."""
+    judged, spread = judge(runs, regression, model), spread_of(regression, model)
     if not runs.campaign.robot.known.any():
         return judged, None, spread
     prior = baselines_of(runs, regression, model).prior
@@ -262,13 +272,10 @@ def against_prior(runs: Runs, regression: Regression, found: Answer) -> Judged:
     return judged, differences(regression, residuals, 0)[1], spread
 
 
-def spread_of(regression: Regression, intervals: Intervals | None) -> float:
-    """Compute the share of torques that an estimate's own covariance explains of its error there."""
-    if intervals is None:
-        return 0.0
-    W = pick_columns(regression, intervals.names).W
-    variance = float(np.sum((W @ intervals.covariance) * W))
-    return float(np.sqrt(variance / max(float(np.sum(regression.y**2)), np.finfo(float).tiny)))
+def spread_of(regression: Regression, model: Delivered) -> float:
+    """Compute the share of torques that a model's own covariance explains of its error there."""
+    explained = np.linalg.norm(pick_columns(regression, model.names).W @ model.root)
+    return float(explained / max(float(np.linalg.norm(regression.y)), np.finfo(float).tiny))
 
 
 def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
@@ -304,34 +311,28 @@ def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Usa
     return UsableRuns(runs.campaign, runs.samples, runs.alignments, runs.training, runs.unseen, findings)
 
 
-def known_equations(runs: Runs, *, standard: bool = False) -> Equations:
+def known_equations(runs: Runs) -> Equations:
     """Build the equations to fit; ExcitorError where they are too few for the parameters."""
     campaign, rows = runs.campaign, rows_of(runs.campaign)
-    robot, names = campaign.robot, layout(campaign.robot).names
-    base = base_parameters(robot).kept
-    columns = np.union1d(base, standard_columns(robot)) if standard else base
-    whole = judging_equations(campaign, runs.training, columns)
-    learned = settled(whole, robot, runs.training, rows)
-    _check_left(learned)
-    factors = compress(pick_columns(learned, [names[k] for k in standard_columns(robot)])) if standard else None
-    judging = pick_columns(whole, [names[k] for k in base])
-    fitted = settled(judging, robot, runs.training, rows)
+    judging = judging_equations(campaign, runs.training)
+    fitted = settled(judging, campaign.robot, runs.training, rows)
+    _check_left(fitted)
     if len(fitted) < LEAST_ROWS * len(fitted.names):
         raise ExcitorError(
             f"{len(fitted)} equations are left for {len(fitted.names)} parameters; "
             "lower processing.decimate or dead_zone_percent, or record more"
         )
-    return Equations(fitted, judging, factors)
+    return Equations(fitted, judging)
 
 
-def judging_equations(campaign: OpenCampaign, runs: list[Samples], columns: IntArray | None = None) -> Regression:
+def judging_equations(campaign: OpenCampaign, runs: list[Samples]) -> Regression:
     """Build the equations for evaluating a model; ExcitorError where thinning and the dead zone leave none.
 
     They include the rows about reversals of friction, which are not fitted.
     """
     rows = replace(rows_of(campaign), settling=0.0)
     try:
-        regression = dynamic_regression(campaign.robot, runs, columns=columns, rows=rows)
+        regression = dynamic_regression(campaign.robot, runs, rows=rows)
     except ValueError as error:
         names = ", ".join(samples.run for samples in runs)
         raise ExcitorError(f"{names}: cannot be thinned: {error}; see processing.decimate") from None
@@ -438,21 +439,15 @@ def weighting_of(campaign: OpenCampaign, unseen: Regression | None, runs: list[S
     return Weighting(settings.weights, rule=rule, judging=judging)
 
 
-def fit_consistent(
-    campaign: OpenCampaign, standard: Factors | None, estimate: Estimate
-) -> tuple[ConsistentEstimate | None, str | None]:
-    """Fit physically consistent standard parameters, or return why there are none: a failed solve is never exported.
+def fit_consistent(campaign: OpenCampaign, estimate: Estimate) -> tuple[ConsistentEstimate | None, str | None]:
+    """Find the consistent parameters nearest to an estimate in the metric of its covariance, or return why not.
 
-    They are fitted to the equations where these are given, else to the estimate.
+    A failed solve is never exported.
     """
     if not campaign.content.identify.consistent:
         return None, "the campaign asks for none"
-    robot = campaign.robot
     try:
-        if standard is None:
-            consistent = consistent_of(estimate, robot)
-        else:
-            consistent = consistent_fit(standard, robot, sigma=estimate.group_sigma)
+        consistent = consistent_of(estimate, campaign.robot)
     except (SolverError, ValueError) as error:
         return None, str(error)
     if consistent.loss > COSTLIEST:
@@ -508,7 +503,7 @@ def write_model(result: IdentifiedModel) -> list[Path]:
     """Write the model's files into the campaign's folder, each atomically."""
     folder = result.campaign.folder
     robot = result.campaign.robot
-    chi = standard_parameters(robot, result.estimate)
+    chi = result.delivered.chi
     texts = {}
     if not code_note(result):
         texts["model.c"] = inverse_dynamics_code(robot, "c", chi=chi)
@@ -571,6 +566,7 @@ def model_of(result: IdentifiedModel) -> Model:
         training=validation_data(result.training),
         held_out=None if result.held_out is None else validation_data(result.held_out),
         same_run=None if result.same_run is None else validation_data(result.same_run),
+        unconstrained=unconstrained_data(result),
         verdict={**result.verdict.data(), "scores": scores_of(result).data()},
         reduction=reduction_data(result),
         findings=findings_data(result.findings),
@@ -578,6 +574,15 @@ def model_of(result: IdentifiedModel) -> Model:
         provenance=provenance(result.campaign),
         robot=robot,
     )
+
+
+def unconstrained_data(result: IdentifiedModel) -> dict[str, float | None]:
+    """Write the errors of the estimate without consistency, which stands beside the model."""
+    regressions = {"training": result.known, "held_out": result.unseen}
+    return {
+        name: None if one is None else torque_errors(one, estimated_torques(one, result.estimate)).relative_total
+        for name, one in regressions.items()
+    }
 
 
 def standard_of(consistent: ConsistentEstimate, robot: Robot) -> Standard:

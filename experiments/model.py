@@ -13,7 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from excitor.experiments.campaign import FILE as CAMPAIGN
 from excitor.experiments.files import read_json, write_atomically
+from excitor.identify.consistent import COSTLY, Delivered
 from excitor.robots.arrays import FloatArray, freeze
+from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
 from excitor.robots.files.schema import LARGEST, sentences
@@ -125,6 +127,7 @@ class Model:
     training: Mapping[str, Any] | None = None  # torque errors on the runs fitted to
     held_out: Mapping[str, Any] | None = None  # and on the others
     same_run: Mapping[str, Any] | None = None  # on stretches of the same runs, fitted without them
+    unconstrained: Mapping[str, Any] | None = None  # errors of the estimate where the consistent model is delivered
     verdict: Mapping[str, Any] | None = None  # what it may be used for, and the evidence; None: of an older version
     reduction: Mapping[str, Any] | None = None
     fitted: Fitted | None = None  # None: the file is of an older version
@@ -171,6 +174,18 @@ class Model:
         return self._placed(self.names, self.values)
 
     @property
+    def delivered(self) -> Delivered:
+        """The parameters that torques are predicted with: the consistent ones, or those of the estimate."""
+        self._check_arm()
+        robot, standard = self.own_robot(), self.standard
+        params, base = layout(robot), base_parameters(robot)
+        kept = tuple(params.names[k] for k in base.kept)
+        costly = standard is not None and standard.loss > COSTLY
+        if standard is None or costly or set(kept) != set(self.names):
+            return Delivered(self.names, self.values, self.chi, False, np.empty((len(self.names), 0)))
+        return Delivered(kept, base.values(self.consistent()), self.consistent(), True, np.empty((len(kept), 0)))
+
+    @property
     def error(self) -> float:
         """‖τ - τ̂‖ / ‖τ‖ over all joints: held out where there were unseen runs, else of training; NaN if not known."""
         kind = "training" if self.held_out is None else "held_out"
@@ -199,9 +214,8 @@ class Model:
 
         They are those of the physically consistent model, or of the base parameters where there is none.
         """
-        chi = self.chi if self.standard is None else self.consistent()
         motion = Motion(*(np.atleast_2d(np.asarray(x, dtype=float)) for x in (q, dq, ddq)))
-        return inverse_dynamics(self.own_robot(), motion, chi).reshape(np.shape(q))
+        return inverse_dynamics(self.own_robot(), motion, self.delivered.chi).reshape(np.shape(q))
 
     def own_robot(self) -> Robot:
         """Return the robot that the model was read with, else that of the campaign beside it or of the catalogue."""
@@ -282,6 +296,7 @@ class Model:
             "training": self.training,
             "held_out": self.held_out,
             "same_run": self.same_run,
+            "unconstrained": self.unconstrained,
             "verdict": self.verdict,
             "reduction": self.reduction,
         }
@@ -456,6 +471,7 @@ class _File(_Part):
     training: Table | None = None
     held_out: Table | None = None
     same_run: Table | None = None
+    unconstrained: Table | None = None
     verdict: _Verdict | None = None
     reduction: Table | None = None
     payload: Any = None
@@ -514,6 +530,7 @@ def _model(file: _File, path: Path, robot: Robot | None) -> Model:
         training=file.training,
         held_out=file.held_out,
         same_run=file.same_run,
+        unconstrained=file.unconstrained,
         verdict=None if file.verdict is None else file.verdict.model_dump(),
         reduction=file.reduction,
         fitted=_fitted(file.fit),

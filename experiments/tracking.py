@@ -281,7 +281,9 @@ def reported_tracking(evidence: Evidence, asked: bool) -> dict[str, Any] | None:
     if not (asked or in_process(evidence.campaign)):
         return None
     consistent = None if standard is None else standard.values
-    fitted = FittedModel(evidence.robot, model.names, model.values, model.known_covariance(), consistent)
+    own = dict(zip(model.delivered.names, model.delivered.values, strict=True))
+    values = np.array([own[name] for name in model.names])
+    fitted = FittedModel(evidence.robot, model.names, values, model.known_covariance(), consistent)
     cycles = {run.name for run in evidence.campaign.content.run if run.cycle_s}
     order = sorted(evidence.runs, key=lambda run: (run.samples.run not in cycles, run.role != "validate"))
     return tracking_data(evidence.campaign, fitted, [run.samples for run in order])

@@ -31,6 +31,7 @@ from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
 
 _INSIDE = 1e-6  # of a bound's size: how far inside the solver must stay, so that bounds hold to the last digit
+COSTLY = 0.1  # of the residual: bodies that cost more contradict the data, and are not handed out for the estimate
 Solver = Literal["CLARABEL", "SCS"]
 
 
@@ -489,6 +490,47 @@ def consistent_of(
     C = estimate.covariance if covariance is None else np.asarray(covariance, dtype=float)
     factors = _factors(estimate, robot, columns, _root_of_information(C, estimate.names))
     return consistent_fit(factors, robot, prior=prior, bounds=bounds, sigma={(0, 0): 1.0})
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Delivered:
+    """The parameters that are handed out: consistent ones where all base parameters are modelled, else the estimate."""
+
+    names: tuple[str, ...]  # of base parameters
+    values: FloatArray  # (n_names,)
+    chi: FloatArray  # (n_params,)
+    consistent: bool
+    root: FloatArray  # (n_names, k), their covariance is root @ root.T
+
+    def __post_init__(self) -> None:
+        freeze(self, values="n_names", root="n_names k", chi="n_params")
+
+
+def delivered(
+    robot: Robot, estimate: Estimate, covariance: FloatArray | None, consistent: ConsistentEstimate | None
+) -> Delivered:
+    """Choose between an estimate with its covariance (n_names, n_names), and its consistent parameters."""
+    params, base = layout(robot), base_parameters(robot)
+    kept = tuple(params.names[k] for k in base.kept)
+    if consistent is None or not whole(consistent, kept, estimate.names):
+        chi = np.zeros(len(params))
+        chi[params.indices(estimate.names)] = estimate.values
+        C = np.zeros((len(chi), 0))[: len(estimate.names)] if covariance is None else _root(covariance)
+        return Delivered(estimate.names, estimate.values, chi, False, C)
+    root = _root(consistent.covariance)
+    spread = np.array([base.values(column) for column in root.T[root.any(axis=0)]])
+    return Delivered(kept, base.values(consistent.chi), consistent.chi, True, spread.reshape(-1, len(kept)).T)
+
+
+def whole(consistent: ConsistentEstimate, kept: Sequence[str], names: Sequence[str]) -> bool:
+    """Return True if consistent parameters are to be handed out: sound, cheap, and of all base parameters."""
+    return consistent.audit.holds and consistent.loss <= COSTLY and set(kept) == set(names)
+
+
+def _root(covariance: FloatArray) -> FloatArray:
+    """Factor a covariance as root @ root.T, whatever its rank."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
 def _factors(estimate: Estimate, robot: Robot, columns: IntArray, root: FloatArray) -> Factors:

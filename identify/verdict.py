@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from excitor.identify.consistent import COSTLY
 from excitor.identify.diagnose import several
 from excitor.identify.intervals import whiteness
 from excitor.identify.regression import Regression
@@ -24,7 +25,6 @@ CLOSE = 1.05  # times another error: as good as that
 WORSE = 2.0  # times the training error: a model that is this much worse elsewhere has learned its runs by heart
 ABOVE_NOISE = 1.15  # times the noise, or a prior that may be as good as that: an error beyond it is more
 UNEXPLAINED = 0.5  # relative error, of a joint or of all, beyond which feed-forward is of little use
-COSTLY = 0.1  # of the residual: bodies that cost more contradict the data
 DRAWS = 2000
 SEED = 0
 LEAST_BLOCKS = 20  # of the greatest length; fewer say little about how blocks differ

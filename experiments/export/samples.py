@@ -51,7 +51,7 @@ def _columns(
     campaign: OpenCampaign, model: Model, samples: Samples, role: str, sigmas: Mapping[tuple[str, int], float]
 ) -> dict[str, Any]:
     robot, motion, n = campaign.robot, samples.motion, len(samples)
-    predicted = inverse_dynamics(robot, motion, model.chi)
+    predicted = inverse_dynamics(robot, motion, model.delivered.chi)
     weights = _weights(campaign, samples, role, sigmas)
     columns: dict[str, Any] = {
         "run": np.full(n, samples.run),

@@ -224,9 +224,9 @@ def validate(model: Model, unseen: Samples | Sequence[Samples]) -> _validating.V
     """
     runs, robot = _listed(unseen), model.own_robot()
     regression = judging_equations(in_memory(robot, Campaign(robot=robot.name, run=[], locked=[])), runs)
-    chi = _validating.standard_parameters(robot, model)
-    baselines = _validating.set_baselines(robot, runs, chi=chi, regression=regression)
-    return _validating.validate(regression, model, baselines=baselines, trained_on=model.trained_on)
+    own = model.delivered
+    baselines = _validating.set_baselines(robot, runs, chi=own.chi, regression=regression)
+    return _validating.validate(regression, own, baselines=baselines, trained_on=model.trained_on)
 
 
 def compare(

@@ -32,12 +32,12 @@ from excitor.experiments.identification import (
 from excitor.experiments.model import Model
 from excitor.experiments.report.html import compact, percent, subtable
 from excitor.experiments.simulate import FOLDER, MARK
-from excitor.identify.consistent import Audit, audit
+from excitor.identify.consistent import Audit, Delivered, audit
 from excitor.identify.diagnose import several
 from excitor.identify.logs.formats import log_files
 from excitor.identify.regression import Regression
 from excitor.identify.samples import Samples, Step
-from excitor.identify.validate import Validation, estimated_torques, standard_parameters, thinning
+from excitor.identify.validate import Validation, estimated_torques, thinning
 from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.dynamics import drive_columns, friction_load, friction_only, rotor_matrix
 from excitor.robots.parameters import layout
@@ -119,12 +119,12 @@ def gather(found: IdentifiedModel) -> Evidence:
     """Collect the evidence of an identification."""
     held_out = None
     if found.unseen is not None and found.held_out is not None:
-        held_out = judged(found.held_out, found.unseen, found.model)
+        held_out = judged(found.held_out, found.unseen, found.delivered)
     return Evidence(
         campaign=found.campaign,
         model=found.model,
         runs=seen_runs(found.campaign, found.model, found.samples, found.alignments),
-        training=judged(found.training, found.known, found.model),
+        training=judged(found.training, found.known, found.delivered),
         held_out=held_out,
     )
 
@@ -133,10 +133,11 @@ def gather_on_file(campaign: OpenCampaign, model: Model, tell: Tell = lambda _: 
     """Collect the evidence of a model on file; None where its errors differ from those it was written with."""
     runs = read_runs(campaign, tell)
     known = known_equations(runs).judging
-    training, held_out = judged(judge(runs, known, model, training=True), known, model), None
+    own = model.delivered
+    training, held_out = judged(judge(runs, known, own, training=True), known, own), None
     if runs.unseen:
         unseen = judging_equations(runs.campaign, runs.unseen)
-        held_out = judged(judge(runs, unseen, model), unseen, model)
+        held_out = judged(judge(runs, unseen, own), unseen, own)
     for one, written in ((training, model.training), (held_out, model.held_out)):
         if (None if one is None else validation_data(one.validation)) != written:
             return None
@@ -149,7 +150,7 @@ def gather_on_file(campaign: OpenCampaign, model: Model, tell: Tell = lambda _: 
     )
 
 
-def judged(validation: Validation, regression: Regression, model: Model) -> ValidationEvidence:
+def judged(validation: Validation, regression: Regression, model: Delivered) -> ValidationEvidence:
     """Combine a validation with its equations."""
     return ValidationEvidence(validation, regression, regression.y - estimated_torques(regression, model))
 
@@ -158,7 +159,7 @@ def seen_runs(
     campaign: OpenCampaign, model: Model, samples: Mapping[str, Samples], alignments: Mapping[str, Alignment]
 ) -> tuple[SeenRun, ...]:
     """Predict the torques of all runs."""
-    chi = standard_parameters(campaign.robot, model)
+    chi = model.delivered.chi
     runs = []
     for run in campaign.content.run:
         own = samples[run.name]

@@ -130,7 +130,7 @@ def test_samples_are_those_of_the_fit(folder):
     data = json.loads((folder / "model.json").read_text())
     robot = open_campaign(folder).robot
     chi = np.zeros(len(layout(robot)))
-    for entry in data["parameters"]:
+    for entry in data["standard"]["parameters"]:
         chi[layout(robot).index(entry["name"])] = entry["value"]
     stacked = {key: np.column_stack([columns[f"{key}_{j}"] for j in (1, 2, 3)]) for key in ("q", "dq", "ddq")}
     again = inverse_dynamics(robot, Motion(**stacked), chi)

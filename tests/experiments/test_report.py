@@ -188,15 +188,15 @@ def test_the_split_adds_up(source):
         assert np.abs(parts[name]).max() > 0.0
 
 
-def test_the_split_is_of_the_estimate(identified, evidence):
+def test_the_split_is_of_the_delivered_model(identified, evidence):
     run = evidence.shown
     assert run.role == "validate"
-    predicted = estimated_torques(evidence.held_out.regression, identified.estimate)
+    predicted = estimated_torques(evidence.held_out.regression, identified.delivered)
     rows = evidence.held_out.regression
     np.testing.assert_allclose(run.predicted[rows.sample, rows.joint], predicted, rtol=1e-7, atol=1e-9)
     still = np.zeros_like(run.samples.motion.q)
     motion = replace(run.samples.motion, dq=still, ddq=still)
-    parts = torque_split(evidence.robot, motion, standard_parameters(evidence.robot, identified.estimate))
+    parts = torque_split(evidence.robot, motion, standard_parameters(evidence.robot, identified.delivered))
     assert np.abs(parts["inertia"]).max() == np.abs(parts["Coriolis and centrifugal"]).max() == 0.0
 
 
@@ -299,7 +299,7 @@ def test_a_model_on_file_makes_the_same_report(identified, tmp_path):
     model, reason = fresh_model(campaign)
     assert reason == ""
     assert report_data(gather_on_file(campaign, model)) == report_data(fresh)
-    other = replace(model, values=1.01 * model.values)
+    other = replace(model, standard=replace(model.standard, values=1.01 * model.standard.values))
     assert gather_on_file(campaign, other) is None, "its errors are not those on file"
 
 
