@@ -24,6 +24,7 @@ from excitor.experiments.identification import (
     baseline_errors,
     baselines_of,
     beginning,
+    chosen_weight,
     data_doubts,
     fit_consistent,
     impossible_values,
@@ -365,7 +366,8 @@ def concluded(
     model = baselines_of(prepared.examined, prepared.judging, judged[best].estimate)
     baselines = baseline_errors(prepared, model)
     tell("looking for the nearest parameters that bodies can have")
-    bodies = {entry.name: nearest(prepared, entry) for entry in judged}
+    weight = chosen_weight(prepared.examined.campaign, prepared.problem.regression)
+    bodies = {entry.name: nearest(prepared, entry, weight) for entry in judged}
     late = lateness(prepared)
     context = Context(
         others={name: errors.relative_total for name, errors in baselines.items()},
@@ -489,10 +491,10 @@ def pair_of(found: Sequence[Pair], one: str, other: str) -> Pair | None:
     return next((pair for pair in found if {pair.one, pair.other} == {one, other}), None)
 
 
-def nearest(prepared: ComparisonProblem, entry: MethodResult) -> Bodies:
+def nearest(prepared: ComparisonProblem, entry: MethodResult, weight: float) -> Bodies:
     """Compute the consistent parameters nearest to an estimate, and evaluate them as the estimate was."""
     robot, judging = prepared.problem.robot, prepared.judging
-    found, refused = fit_consistent(prepared.examined.campaign, entry.estimate)
+    found, refused = fit_consistent(prepared.examined.campaign, entry.estimate, weight)
     covariance = None if entry.answer.intervals is None else entry.answer.intervals.covariance
     own = delivered(robot, entry.estimate, covariance, found)
     if found is None:

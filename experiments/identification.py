@@ -20,14 +20,14 @@ from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.model import FILE as MODEL
 from excitor.experiments.model import Fitted, Model, Standard, Weight, read_model
 from excitor.identify.closed_loop import set_up_replay, simulate_runs
-from excitor.identify.consistent import ConsistentEstimate, Delivered, consistent_of, delivered
+from excitor.identify.consistent import ConsistentEstimate, Delivered, consistent_of, delivered, prior_weight
 from excitor.identify.diagnose import Finding, diagnose, several, usable
 from excitor.identify.estimate import Estimate, compress, wls
 from excitor.identify.intervals import Intervals
 from excitor.identify.logs.formats import log_files
-from excitor.identify.methods import SIMULATING, Problem, Weighting, affordable_sensitivity, answer
+from excitor.identify.methods import SIMULATING, Problem, Weighting, affordable_sensitivity, answer, folds, wls_sigma
 from excitor.identify.reduce import Reduction, Rule
-from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_columns, settled
+from excitor.identify.regression import Regression, Rows, dynamic_regression, pick_columns, pick_rows, settled
 from excitor.identify.samples import Samples, Step, pick_samples
 from excitor.identify.signals import decimate
 from excitor.identify.validate import (
@@ -44,6 +44,7 @@ from excitor.identify.validate import (
 from excitor.identify.verdict import Difference, Scores, Verdict, differences, verdict
 from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.base import base_parameters, random_motion, regroupings
+from excitor.robots.belief import Prior
 from excitor.robots.codegen import inverse_dynamics_code
 from excitor.robots.dynamics import mass_matrix
 from excitor.robots.errors import ExcitorError, RankDeficient, SolverError
@@ -156,7 +157,7 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
     findings = (*examined.findings, *allowed(impossible_values(campaign.robot, intervals), settings.allow))
     if not usable(findings):
         raise UnusableData(findings)
-    consistent, refusal = fit_consistent(campaign, estimate)
+    consistent, refusal = fit_consistent(campaign, estimate, chosen_weight(campaign, equations.fitted))
     model = delivered(campaign.robot, estimate, intervals.covariance, consistent)
     tell("physically consistent model found" if consistent else f"no physically consistent model: {refusal}")
     judged: Judged = (None, None, 0.0)
@@ -203,7 +204,7 @@ def within_runs(examined: UsableRuns, tell: Tell) -> Judged:
         return None, None, 0.0
     if found.estimate is None:
         return None, None, 0.0
-    consistent, _ = fit_consistent(parts.campaign, found.estimate)
+    consistent, _ = fit_consistent(parts.campaign, found.estimate, chosen_weight(parts.campaign, equations.fitted))
     covariance = None if found.intervals is None else found.intervals.covariance
     return against_prior(parts, unseen, delivered(parts.campaign.robot, found.estimate, covariance, consistent))
 
@@ -439,7 +440,9 @@ def weighting_of(campaign: OpenCampaign, unseen: Regression | None, runs: list[S
     return Weighting(settings.weights, rule=rule, judging=judging)
 
 
-def fit_consistent(campaign: OpenCampaign, estimate: Estimate) -> tuple[ConsistentEstimate | None, str | None]:
+def fit_consistent(
+    campaign: OpenCampaign, estimate: Estimate, weight: float
+) -> tuple[ConsistentEstimate | None, str | None]:
     """Find the consistent parameters nearest to an estimate in the metric of its covariance, or return why not.
 
     A failed solve is never exported.
@@ -447,7 +450,7 @@ def fit_consistent(campaign: OpenCampaign, estimate: Estimate) -> tuple[Consiste
     if not campaign.content.identify.consistent:
         return None, "the campaign asks for none"
     try:
-        consistent = consistent_of(estimate, campaign.robot)
+        consistent = consistent_of(estimate, campaign.robot, prior=Prior(weight=weight))
     except (SolverError, ValueError) as error:
         return None, str(error)
     if consistent.loss > COSTLIEST:
@@ -456,6 +459,14 @@ def fit_consistent(campaign: OpenCampaign, estimate: Estimate) -> tuple[Consiste
             f"it would leave {100 * consistent.loss:.0f} % more of the torques; the data fit no body like the prior",
         )
     return consistent, None
+
+
+def chosen_weight(campaign: OpenCampaign, regression: Regression) -> float:
+    """Choose the weight of the prior in consistent fits by cross-validation on stretches of the runs."""
+    if not campaign.content.identify.consistent:
+        return 1.0
+    parts = [compress(pick_rows(regression, rows)) for rows in folds(regression)]
+    return prior_weight(parts, campaign.robot, wls_sigma(compress(regression)))
 
 
 def smallest_inertia(robot: Robot, estimate: Estimate) -> float:

@@ -20,12 +20,12 @@ from typing import Any, Literal
 import numpy as np
 import scipy.linalg
 
-from excitor.identify.estimate import Estimate, Factors, group_sigma, total, triangle
+from excitor.identify.estimate import Estimate, Factors, group_sigma, merge, residual_norms, total, triangle, wls
 from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.belief import Body, Coordinates, Label, Prior, coordinates, labels, shares
 from excitor.robots.dynamics import mass_matrix
-from excitor.robots.errors import ExcitorError, SolverError
+from excitor.robots.errors import ExcitorError, RankDeficient, SolverError
 from excitor.robots.inertia import Consistency, check_consistency
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
@@ -490,6 +490,32 @@ def consistent_of(
     C = estimate.covariance if covariance is None else np.asarray(covariance, dtype=float)
     factors = _factors(estimate, robot, columns, _root_of_information(C, estimate.names))
     return consistent_fit(factors, robot, prior=prior, bounds=bounds, sigma={(0, 0): 1.0})
+
+
+WEIGHTS = np.logspace(0.0, 3.0, 13)  # of the prior
+
+
+def prior_weight(parts: Sequence[Factors], robot: Robot, sigma: Mapping[tuple[int, int], float]) -> float:
+    """Choose the weight of the prior that best predicts left-out stretches of time.
+
+    `parts` are the compressed stretches of base-parameter equations, `sigma` the deviations that weighted their rows.
+    Bodies are taken for unbounded and the prior for quadratic, as it is near its centre.
+    """
+    base, chi, errors = base_parameters(robot), np.zeros(len(layout(robot))), np.zeros(len(WEIGHTS))
+    for k, part in enumerate(parts):
+        try:
+            estimate = wls(merge(other for i, other in enumerate(parts) if i != k))
+        except RankDeficient:
+            continue
+        root = _root_of_information(estimate.covariance, estimate.names)
+        task = pose(_factors(estimate, robot, standard_columns(robot), root), robot, sigma={(0, 0): 1.0})
+        place, gap = task.coordinates, task.b - task.A @ task.coordinates.v0
+        size, Q = np.linalg.eigh(task.A.T @ task.A)
+        deviations = np.array([sigma[group] for group in zip(part.joint.tolist(), part.run.tolist(), strict=True)])
+        for i, weight in enumerate(WEIGHTS):
+            chi[place.columns] = place.B @ (place.v0 + Q @ (Q.T @ (task.A.T @ gap) / (size + weight)))
+            errors[i] += np.sum((residual_norms(part, base.values(chi)) / deviations) ** 2)
+    return float(WEIGHTS[int(np.argmin(errors))])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
