@@ -19,6 +19,7 @@ from excitor.experiments.logs import filter_sentences, read_run_aligned
 from excitor.experiments.manifest import MANIFEST, PROGRAMS
 from excitor.experiments.model import FILE as MODEL
 from excitor.experiments.model import Fitted, Model, Standard, Weight, read_model
+from excitor.identify.between import check_between
 from excitor.identify.closed_loop import set_up_replay, simulate_runs
 from excitor.identify.consistent import ConsistentEstimate, Delivered, consistent_of, delivered, prior_weight
 from excitor.identify.diagnose import Finding, diagnose, several, usable
@@ -300,11 +301,7 @@ def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
 def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> UsableRuns:
     """Read all runs and diagnose them; raise UnusableData if they would bias the model."""
     runs = read_runs(campaign, tell)
-    robot = runs.campaign.robot
-    findings = (
-        *allowed(examine(robot, runs.training), campaign.content.identify.allow),
-        *doubts(examine(robot, runs.unseen)),
-    )
+    findings = examine_all(runs.campaign, runs.training, runs.unseen)
     for finding in findings:
         tell(f"{finding.level}: {finding}")
     if not usable(findings):
@@ -352,6 +349,16 @@ def examine(robot: Robot, runs: list[Samples]) -> tuple[Finding, ...]:
     """Diagnose runs that move; static poses are no series of time."""
     moving = [samples for samples in runs if not samples.static]
     return diagnose(robot, moving) if moving else ()
+
+
+def examine_all(campaign: OpenCampaign, training: list[Samples], unseen: list[Samples]) -> tuple[Finding, ...]:
+    """Diagnose the runs to fit to and those to validate on, and compare all with each other."""
+    robot = campaign.robot
+    found = (*allowed(examine(robot, training), campaign.content.identify.allow), *doubts(examine(robot, unseen)))
+    if not usable(found):
+        return found
+    moving = [run for run in (*training, *unseen) if not run.static]
+    return (*found, *check_between(robot, moving, rows_of(campaign)))
 
 
 def doubts(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -577,6 +584,7 @@ def model_of(result: IdentifiedModel) -> Model:
         training=validation_data(result.training),
         held_out=None if result.held_out is None else validation_data(result.held_out),
         same_run=None if result.same_run is None else validation_data(result.same_run),
+        by_run=by_run_data(result),
         unconstrained=unconstrained_data(result),
         verdict={**result.verdict.data(), "scores": scores_of(result).data()},
         reduction=reduction_data(result),
@@ -584,6 +592,27 @@ def model_of(result: IdentifiedModel) -> Model:
         processing=steps_data(result.steps),
         provenance=provenance(result.campaign),
         robot=robot,
+    )
+
+
+def by_run_data(result: IdentifiedModel) -> tuple[dict[str, Any], ...]:
+    """Write the errors of every run apart."""
+    return tuple(
+        {
+            "run": name,
+            "role": role,
+            "total": finite(errors.relative_total),
+            "joints": {
+                regression.joint_names[j]: finite(x)
+                for j, x in zip(np.unique(own.joint), errors.relative.tolist(), strict=True)
+            },
+        }
+        for role, regression in (("identify", result.known), ("validate", result.unseen))
+        if regression is not None
+        for number, name in enumerate(regression.runs)
+        if (regression.run == number).any()
+        for own in [pick_rows(regression, regression.run == number)]
+        for errors in [torque_errors(own, estimated_torques(own, result.delivered))]
     )
 
 

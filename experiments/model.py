@@ -127,6 +127,7 @@ class Model:
     training: Mapping[str, Any] | None = None  # torque errors on the runs fitted to
     held_out: Mapping[str, Any] | None = None  # and on the others
     same_run: Mapping[str, Any] | None = None  # on stretches of the same runs, fitted without them
+    by_run: tuple[Mapping[str, Any], ...] = ()  # errors of every run
     unconstrained: Mapping[str, Any] | None = None  # errors of the estimate where the consistent model is delivered
     verdict: Mapping[str, Any] | None = None  # what it may be used for, and the evidence; None: of an older version
     reduction: Mapping[str, Any] | None = None
@@ -296,6 +297,7 @@ class Model:
             "training": self.training,
             "held_out": self.held_out,
             "same_run": self.same_run,
+            "by_run": [dict(run) for run in self.by_run],
             "unconstrained": self.unconstrained,
             "verdict": self.verdict,
             "reduction": self.reduction,
@@ -471,6 +473,7 @@ class _File(_Part):
     training: Table | None = None
     held_out: Table | None = None
     same_run: Table | None = None
+    by_run: list[Table] = []
     unconstrained: Table | None = None
     verdict: _Verdict | None = None
     reduction: Table | None = None
@@ -530,6 +533,7 @@ def _model(file: _File, path: Path, robot: Robot | None) -> Model:
         training=file.training,
         held_out=file.held_out,
         same_run=file.same_run,
+        by_run=tuple(file.by_run),
         unconstrained=file.unconstrained,
         verdict=None if file.verdict is None else file.verdict.model_dump(),
         reduction=file.reduction,

@@ -18,8 +18,7 @@ from excitor.experiments.export.export import FORMATS, Export
 from excitor.experiments.identification import (
     UnusableData,
     UsableRuns,
-    doubts,
-    examine,
+    examine_all,
     fit_examined,
     judging_equations,
     prepare_examined,
@@ -341,11 +340,12 @@ def _examined(
     content = Campaign(
         robot=robot.name, run=runs, locked=[], identify=Identification(method=method, consistent=consistent)
     )
-    findings = (*examine(robot, training), *doubts(examine(robot, unseen)))
+    campaign = in_memory(robot, content)
+    findings = examine_all(campaign, training, unseen)
     if not usable(findings):
         raise UnusableData(findings)
     samples = {run.run: run for run in (*training, *unseen)}
-    return UsableRuns(in_memory(robot, content), samples, {}, training, unseen, findings)
+    return UsableRuns(campaign, samples, {}, training, unseen, findings)
 
 
 def _listed(samples: Samples | Sequence[Samples]) -> list[Samples]:

@@ -78,6 +78,11 @@ def _errors_table(result: IdentifiedModel) -> Table:
             rows |= {f"  {name}": errors for name, errors in validation.baselines.items()}
         for name, errors in rows.items():
             made.add_row(name, *(f"{x:.4f}" for x in errors.relative), f"{errors.relative_total:.4f}")
+    if len(result.model.by_run) > 1:
+        for run in result.model.by_run:
+            found = [*(run["joints"].get(joint) for joint in result.training.joints), run["total"]]
+            words = ["-" if x is None else f"{x:.4f}" for x in found]
+            made.add_row(f"  run {escape(str(run['run']))}", *words, style="dim")
     return made
 
 
