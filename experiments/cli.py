@@ -1,12 +1,15 @@
 """Command line: verbs, options, exit codes. Each verb's work is in another module, imported when it is called."""
 
+import functools
+import inspect
 import io
 import json
 import os
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,6 +29,27 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Files = Annotated[
+    Path | None,
+    typer.Option(exists=True, file_okay=False, metavar="DIR", help="One more folder that files may be named in."),
+]
+
+
+def reads_files(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb the option --files: the folder outside its own that files may be read from, this once."""
+
+    @functools.wraps(verb)
+    def read_files(*args: Any, files: Path | None = None, **options: Any) -> None:
+        from excitor.robots.files.folders import allow_folder
+
+        allow_folder(files)
+        verb(*args, **options)
+
+    own = inspect.signature(verb)
+    added = inspect.Parameter("files", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Files)
+    read_files.__signature__ = own.replace(parameters=[*own.parameters.values(), added])  # type: ignore[attr-defined]
+    read_files.__annotations__ = {**verb.__annotations__, "files": Files}
+    return read_files
 
 
 def main() -> None:
@@ -77,6 +101,7 @@ class RobotForm(StrEnum):
 
 
 @app.command()
+@reads_files
 def robots(
     source: Annotated[str | None, typer.Argument(metavar="NAME|FILE", help="Catalogue name, .toml or .urdf.")] = None,
     lock: Annotated[list[str] | None, typer.Option(metavar="JOINT", help="What locking it loses; repeatable.")] = None,
@@ -149,6 +174,7 @@ class Task(StrEnum):
 
 
 @app.command()
+@reads_files
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new, or has no campaign yet.")],
     robot: Annotated[str, typer.Option(metavar="NAME|FILE", help="Catalogue name, .toml or .urdf.")],
@@ -177,6 +203,7 @@ def init(
 
 
 @app.command()
+@reads_files
 def design(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml.")],
     seed: Annotated[int | None, typer.Option(min=0, max=2**31, help="Seed of all random numbers.")] = None,
@@ -217,6 +244,7 @@ class Refusal(StrEnum):
 
 
 @app.command()
+@reads_files
 def emit(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a design.json.")],
     target: Annotated[list[str], typer.Option("--target", metavar="NAME", help="Controller; repeatable; or all.")],
@@ -257,6 +285,7 @@ def emit(
 
 
 @app.command()
+@reads_files
 def verify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with programs/.")], as_json: Json = False
 ) -> None:
@@ -276,6 +305,7 @@ def verify(
 
 
 @app.command()
+@reads_files
 def identify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
     method: Annotated[
@@ -301,6 +331,7 @@ def identify(
 
 
 @app.command()
+@reads_files
 def simulate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with programs/.")],
     target: Annotated[
@@ -331,6 +362,7 @@ def simulate(
 
 
 @app.command()
+@reads_files
 def status(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml.")], as_json: Json = False
 ) -> None:
@@ -351,6 +383,7 @@ def status(
 
 
 @app.command()
+@reads_files
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
     other: Annotated[
@@ -380,6 +413,7 @@ def report(
 
 
 @app.command("next")
+@reads_files
 def next_run(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a model.json.")],
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Seed of the search for a new motion.")] = 0,
@@ -420,6 +454,7 @@ def demo(
 
 
 @app.command()
+@reads_files
 def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a model.json.")],
     format: Annotated[
@@ -451,11 +486,13 @@ def export(
     from excitor.experiments.export.export import FORMATS, OPTIONS, ExportOptions, offers
     from excitor.experiments.export.export import export as run
     from excitor.experiments.export.load import LoadOptions
+    from excitor.robots.errors import choice
 
     formats = list(format or ())
     for form in formats:
         if form not in FORMATS:
-            raise typer.BadParameter(f"{form!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
+            known = f"{choice(form, FORMATS)}"
+            raise typer.BadParameter(f"{form!r} is not one of {known}", param_hint="--format")
     given = (mjcf is not None, from_link is not None, flange is not None, point_mass)
     for is_given, (name, needs) in zip(given, OPTIONS.items(), strict=True):
         if is_given and formats and not set(needs) & set(formats):
@@ -529,6 +566,7 @@ def show_report(report: "Report", as_json: bool) -> None:
 
 
 @app.command()
+@reads_files
 def compare(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
     method: Annotated[
@@ -556,6 +594,7 @@ def compare(
 
 
 @app.command()
+@reads_files
 def watch(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A campaign's folder with a model.json.")],
     log: Annotated[

@@ -5,8 +5,8 @@ or in degrees, lengths in millimetres, angles nearly but not quite special.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import foreign_terms, frame_pose, mass_matrix
 from excitor.robots.errors import RankDeficient
 from excitor.robots.friction import friction_model
-from excitor.robots.inertia import Consistency, check_consistency, inverse
+from excitor.robots.inertia import Consistency, about_center_of_mass, check_consistency, from_center_of_mass, inverse
 from excitor.robots.parameters import layout
 from excitor.robots.robot import ControllerAxes, FrictionTerm, Robot, RotorInertia
 from excitor.robots.tree import Tree
@@ -48,6 +48,12 @@ def lint(robot: Robot, notes: Iterable[tuple[str, str]] = ()) -> tuple[Finding, 
     found = [finding for check in _CHECKS for finding in check(robot)]
     found += [Finding("note", where, sentence) for where, sentence in notes]
     return tuple(sorted(found, key=lambda finding: _LEVELS.index(finding.level)))
+
+
+def suspicions(robot: Robot) -> tuple[Finding, ...]:
+    """Find figures that are surely wrong (errors), as in another unit or frame, or probably so (warnings)."""
+    odd = (Finding(*one) for check in (ranges, speeds, sizes, masses, upright) for one in check(robot))
+    return tuple(finding for finding in (*_inertias(robot), *_payload(robot), *odd) if finding.level != "note")
 
 
 def _inertias(robot: Robot) -> Iterator[Finding]:
@@ -87,10 +93,12 @@ def _body(phi: FloatArray, where: str, reach: float) -> Iterator[Finding]:
     center = phi[6:9] / phi[9]
     moments = consistency.principal_moments
     rounding = 1e-9 * (float(np.abs(moments).sum()) + phi[9] * float(center @ center))
-    yield from _principal_moments(consistency, rounding, where)
+    yield from _principal_moments(phi, consistency, rounding, where)
     value = f"centre of mass is at {_list(center)} m"
     if np.linalg.norm(center) > 3.0:
-        yield Finding("warning", where, f"{value}, more than 3 m from the joint; check that it is in metres, not mm")
+        remedy = f"check that it is in metres, not mm: center = {_list(center / 1e3)}"
+        level: Level = "error" if np.linalg.norm(center) > 100.0 * max(reach, 0.1) else "warning"
+        yield Finding(level, where, f"{value}, more than 3 m from the joint; {remedy}")
     elif reach > 0.0 and np.linalg.norm(center) > 1.5 * reach + 0.1:
         yield Finding(
             "warning",
@@ -98,31 +106,44 @@ def _body(phi: FloatArray, where: str, reach: float) -> Iterator[Finding]:
             f"{value}, far outside the link, which reaches {reach:.3g} m; check its frame and its signs",
         )
     gyration = float(np.sqrt(np.abs(moments).max() / phi[9]))
-    if gyration > (max(2.0 * reach, 0.3) if reach > 0.0 else 1.0):
+    most = max(2.0 * reach, 0.3) if reach > 0.0 else 1.0
+    if gyration > most:
         sentence = (
             f"inertia of {np.abs(moments).max():.3g} kg m² at {phi[9]:.3g} kg is that of mass {gyration:.3g} m away, "
             f"but the link reaches {reach:.3g} m; check that it is about the centre of mass, in kg m², not kg mm²"
         )
-        yield Finding("warning", where, sentence)
+        sure = gyration > 20.0 * most
+        inertia = _entries(about_center_of_mass(phi)[2] / 1e6)
+        yield Finding("error" if sure else "warning", where, sentence + f": inertia = {inertia}" * sure)
     if phi[9] > 3000.0:
         yield Finding("warning", where, f"weighs {phi[9]:g} kg; check that the mass is in kg, not g")
 
 
-def _principal_moments(consistency: Consistency, rounding: float, where: str) -> Iterator[Finding]:
+def _principal_moments(phi: FloatArray, consistency: Consistency, rounding: float, where: str) -> Iterator[Finding]:
     moments = consistency.principal_moments
     value = f"principal moments about the centre of mass are {_list(moments)} kg m²"
     if moments[0] < -rounding:
         sentence = f"{value}, expected none below 0; check that the inertia is given about the centre of mass"
-        yield Finding("error", where, sentence)
+        yield Finding("error", where, sentence + _other_inertia(phi, rounding))
     elif consistency.triangle_margin < -rounding:
         sentence = (
             f"{value}: the largest exceeds the sum of the others by {-consistency.triangle_margin:.3g}, so no body has "
             "them (triangle inequality); check signs, the axes, and the point that the inertia is about"
         )
-        yield Finding("error", where, sentence)
+        yield Finding("error", where, sentence + _other_inertia(phi, rounding))
     elif moments[2] <= rounding:
         sentence = "has a mass but no inertia about its centre of mass: a point; give its inertia if it matters"
         yield Finding("note", where, sentence)
+
+
+def _other_inertia(phi: FloatArray, rounding: float) -> str:
+    """Write the inertia that was probably meant, if it was given about the link's origin; else none."""
+    mass, center, inertia = about_center_of_mass(phi)
+    moved = from_center_of_mass(mass, center, inertia - mass * (center @ center * np.eye(3) - np.outer(center, center)))
+    own = check_consistency(moved)
+    if np.any(center) and own.principal_moments[0] > rounding and own.triangle_margin > rounding:
+        return f". About the link's origin it would be right: inertia = {_entries(about_center_of_mass(moved)[2])}"
+    return f". To identify it without: link = {{ mass = {mass:.6g}, center = {_list(center)} }} in a robot file"
 
 
 def _payload(robot: Robot) -> Iterator[Finding]:
@@ -248,7 +269,18 @@ def _identifiability(robot: Robot) -> Iterator[Finding]:
 
 def _numbers(robot: Robot) -> Iterator[Finding]:
     """Check limits, units and angles."""
-    for check in (stated_limits, ranges, speeds, sizes, axes_nearly_special, closed_workspace, slender_rods):
+    checks = (
+        stated_limits,
+        ranges,
+        speeds,
+        sizes,
+        masses,
+        upright,
+        axes_nearly_special,
+        closed_workspace,
+        slender_rods,
+    )
+    for check in checks:
         for level, where, sentence in check(robot):
             yield Finding(level, where, sentence)
 
@@ -266,6 +298,11 @@ _CHECKS: tuple[Callable[[Robot], Iterator[Finding]], ...] = (
 
 def _list(values: FloatArray) -> str:
     return f"[{', '.join(f'{value:.4g}' for value in values)}]"
+
+
+def _entries(inertia: FloatArray) -> str:
+    """Write a tensor as robot files do: xx, xy, xz, yy, yz, zz."""
+    return _list(inertia[np.triu_indices(3)])
 
 
 def _combination(row: FloatArray, robot: Robot) -> str:
@@ -379,20 +416,32 @@ def stated_limits(robot: Robot) -> Iterator[Odd]:
             yield "warning", f"{quantity} limits", sentence
 
 
+_TURNS, _FAST = 4 * math.pi, 50.0  # rad, rad/s: more is rare, and typed in degrees where most joints have it
+
+
+def _sure(robot: Robot, odd: Sequence[bool] | BoolArray) -> Literal["error", "warning"]:
+    """Return how sure a wrong unit is: surely wrong where it is of most, and at least two, of the joints that turn."""
+    turning = np.asarray(odd)[~robot.mechanism.prismatic]
+    return "error" if turning.sum() >= 2 and 2 * turning.sum() > turning.size else "warning"
+
+
 def ranges(robot: Robot) -> Iterator[Odd]:
     """Check position limits, and the positions of locked joints."""
+    far = [np.abs(interval[np.isfinite(interval)]).max(initial=0.0) > _TURNS for interval in robot.limits.position]
+    level = _sure(robot, far)
     for i, name in enumerate(robot.joint_names):
         where, slides = f"joint {name!r}", bool(robot.mechanism.prismatic[i])
         low, high = (float(bound) for bound in robot.limits.position[i])
-        unit, other, most, least = ("m", "mm", 10.0, 1e-3) if slides else ("rad", "degrees", 4 * math.pi, 0.0175)
+        unit, other, most, least = ("m", "mm", 10.0, 1e-3) if slides else ("rad", "degrees", _TURNS, 0.0175)
         value = f"position goes from {low:.4g} to {high:.4g} {unit}"
         if i in robot.locked and not low <= robot.locked[i] <= high:
             sentence = f"{value}, but it is locked at {robot.locked[i]:.4g}; lock it within its limits"
             yield "warning", where, sentence
         bounds = [abs(bound) for bound in (low, high) if math.isfinite(bound)]
         if max(bounds, default=0.0) > most:
-            sentence = f"{value}; check that it is in {unit}, not {other}, or leave the limit out if there is none"
-            yield "warning", where, sentence
+            own = f"position_{'m' if slides else 'deg'} = {_list(robot.limits.position[i] / (1e3 if slides else 1.0))}"
+            remedy = f"check that it is in {unit}, not {other} ({own}), or leave the limit out if there is none"
+            yield "warning" if slides else level, where, f"{value}; {remedy}"
         elif high - low < least:
             yield "warning", where, f"{value}, which leaves no room to move; check the unit, or make the joint fixed"
         elif (low > 0.0 or high < 0.0) and not isinstance(robot.mechanism, ClosedLoop):
@@ -402,12 +451,14 @@ def ranges(robot: Robot) -> Iterator[Odd]:
 def speeds(robot: Robot) -> Iterator[Odd]:
     """Check velocity limits, of the joints and of the motors."""
     slides = robot.mechanism.prismatic
+    level = _sure(robot, (robot.limits.velocity > _FAST) & np.isfinite(robot.limits.velocity))
     for i, name in enumerate(robot.joint_names):
         velocity = float(robot.limits.velocity[i])
-        unit, other, most = ("m/s", "mm/s", 20.0) if slides[i] else ("rad/s", "deg/s or the motor's", 50.0)
+        unit, other, most = ("m/s", "mm/s", 20.0) if slides[i] else ("rad/s", "deg/s or the motor's", _FAST)
         if most < velocity < math.inf:
+            own = f"velocity_m_s = {velocity / 1e3:.4g}" if slides[i] else f"velocity_deg_s = {velocity:.4g}"
             sentence = f"velocity limit is {velocity:.4g} {unit}; check that it is in {unit} of the joint, not {other}"
-            yield "warning", f"joint {name!r}", sentence
+            yield "warning" if slides[i] else level, f"joint {name!r}", f"{sentence} ({own})"
     if slides.any() or not np.isfinite(robot.limits.velocity).all():
         return
     rates = np.abs(robot.drive.motor_from_joint) @ robot.limits.velocity * 60.0 / (2.0 * math.pi)
@@ -424,7 +475,14 @@ def sizes(robot: Robot) -> Iterator[Odd]:
         yield "note", "gravity", "is 0: masses are not identifiable from torques"
     elif not 9.7 < g < 9.9:
         yield "warning", "gravity", f"is {g:.4g} m/s², expected 9.78 to 9.83 on Earth; check its unit"
-    lengths: dict[str, float] = {"tool": float(np.linalg.norm(robot.tool.T_link_frame[:3, 3]))}
+    lengths: dict[str, float] = {}
+    tool, (_, own) = robot.tool.T_link_frame[:3, 3], reach(replace(robot, tool=replace(robot.tool, T_link_frame=_HERE)))
+    if (far := float(np.linalg.norm(tool))) > max(own, 0.1):
+        remedy = f"check that it is in metres, not mm: [tool] xyz = {_list(tool / 1e3)}"
+        sentence = f"is {far:.4g} m long, more than the reach of {own:.3g} m without it; {remedy}"
+        yield "error" if far > 3.0 * own else "warning", "tool", sentence
+    if own > 30.0:
+        yield "error", "lengths", f"reach {own:.4g} m, which no robot does; check that they are in metres, not mm"
     tree = opened_tree(robot)
     if tree is not None:
         for j, name in enumerate(tree.link_names):
@@ -436,6 +494,66 @@ def sizes(robot: Robot) -> Iterator[Odd]:
     for where, length in lengths.items():
         if length > 10.0:
             yield "warning", where, f"is {length:.4g} m long; check that lengths are in metres, not mm"
+
+
+_HERE = np.eye(4)
+_DENSITIES = (10.0, 30_000.0)  # kg/m³ of a robot in its volumes, which are up to four times too large
+_STOCKY = 2000.0  # kg of a robot of 1 m reach without volumes: ten times what the heaviest weigh
+
+
+def reach(robot: Robot) -> tuple[FloatArray, float]:
+    """Find where a robot stands, and how far from there its frames and tool get at random postures, m."""
+    q = random_motion(robot, 200).q
+    at = np.concatenate([robot.mechanism.poses(q)[:, :, :3, 3], frame_pose(robot, q)[:, None, :3, 3]], axis=1)
+    middle = at[:, 0].mean(axis=0)
+    return middle, float(np.linalg.norm(at - middle, axis=2).max())
+
+
+def masses(robot: Robot) -> Iterator[Odd]:
+    """Compare masses with the volumes of links, or with the reach: those in grams are a thousand times too large."""
+    known = robot.known[9 : layout(robot).n_link_params : 10]
+    mass = np.where(known, robot.chi[9 : layout(robot).n_link_params : 10], 0.0)
+    volume = np.zeros(len(mass))
+    for capsule in robot.capsules:
+        if capsule.link >= 0 and capsule.origin != "assumed":
+            length = float(np.linalg.norm(capsule.end - capsule.start))
+            volume[capsule.link] += np.pi * capsule.radius**2 * (length + 4.0 / 3.0 * capsule.radius)
+    both = (mass > 0.0) & (volume > 0.0)
+    if not both.any():
+        _, length = reach(robot)
+        if mass.sum() > _STOCKY * max(length, 0.1) ** 3:
+            sentence = f"add up to {mass.sum():.4g} kg at a reach of {length:.3g} m; check that they are in kg, not g"
+            yield "error", "masses", f"{sentence}: a thousandth of each"
+        return
+    mean = float(mass[both].sum() / volume[both].sum())
+    if not _DENSITIES[0] <= mean <= _DENSITIES[1]:
+        yield "error", "masses", _density(float(mass[both].sum()), mean)
+        return
+    for j in np.flatnonzero(both):
+        density = float(mass[j] / volume[j])
+        if not _DENSITIES[0] / 3.0 <= density <= 3.0 * _DENSITIES[1]:
+            yield "warning", f"link {robot.mechanism.link_names[j]!r}", _density(float(mass[j]), density)
+
+
+def _density(mass: float, density: float) -> str:
+    unit, factor = ("g", 1e-3) if density > _DENSITIES[1] else ("t", 1e3)
+    expected = "{:g} to {:g}".format(*_DENSITIES)
+    return (
+        f"mass of {mass:.4g} kg in its volume is {density:.3g} kg/m³, expected {expected}; check that it is in kg, "
+        f"not {unit}: mass = {factor * mass:.4g}"
+    )
+
+
+def upright(robot: Robot) -> Iterator[Odd]:
+    """Question a gravity that does not point down along the base frame's z axis."""
+    g = robot.mechanism.gravity
+    size = float(np.linalg.norm(g))
+    if isinstance(robot.mechanism, Tree) and size > 0.0 and g[2] > -0.9 * size:
+        sentence = (
+            f"is {_list(g)} in the base frame, whose z axis does not point up: right for a robot on a wall, a slope or "
+            "a ceiling, and zones are in that frame too; else write gravity = [0, 0, -9.81]"
+        )
+        yield "warning", "gravity", sentence
 
 
 def axes_nearly_special(robot: Robot) -> Iterator[Odd]:

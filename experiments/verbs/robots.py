@@ -21,7 +21,7 @@ from excitor.experiments.verbs.printing import echo_json, echo_progress, table
 from excitor.robots.arrays import finite
 from excitor.robots.base import Base, LockedLoss, base_parameters, declared_transform, lost_when_locked, regroupings
 from excitor.robots.cell import volumes_sentence
-from excitor.robots.errors import ExcitorError, RankDeficient
+from excitor.robots.errors import ExcitorError, RankDeficient, choice
 from excitor.robots.lint import Finding, lint
 from excitor.robots.load import load_with_notes, read_content, with_random_lengths
 from excitor.robots.parameters import layout, prior
@@ -131,7 +131,9 @@ def lock_positions(robot: Robot, names: Sequence[str]) -> dict[int, float]:
     positions = {}
     for name in names:
         if name not in robot.joint_names:
-            raise ValueError(f"--lock {name}: no joint has that name; expected some of {', '.join(robot.joint_names)}")
+            raise ValueError(
+                f"--lock {name}: no joint has that name; expected some of {choice(name, robot.joint_names)}"
+            )
         i = robot.joint_names.index(name)
         interval = robot.limits.position[i]
         positions[i] = float(interval.mean()) if np.isfinite(interval).all() else 0.0

@@ -79,13 +79,13 @@ ODD = {
     ),
     "kg mm2": (
         {"b__link__inertia": [1e4, 0, 0, 1e5, 0, 1e5]},
-        "warning",
+        "error",
         "link 'b'",
         ["inertia of 1e+05 kg m² at 4 kg is that of mass 158 m away", "not kg mm²"],
     ),
     "centre in mm": (
         {"b__link__center": [250.0, 0.0, 0.0]},
-        "warning",
+        "error",
         "link 'b'",
         ["centre of mass is at [250, 0, 0] m, more than 3 m from the joint", "not mm"],
     ),
@@ -188,7 +188,7 @@ ODD = {
         "joint 'b'",
         ["is 500 m long; check that lengths are in metres, not mm"],
     ),
-    "tool in mm": ({"tool": {"xyz": [500, 0, 0]}}, "warning", "tool", ["is 500 m long"]),
+    "tool in mm": ({"tool": {"xyz": [500, 0, 0]}}, "error", "tool", ["is 500 m long"]),
     "capsule in mm": (
         {"capsule": [{"link": "b", "start": [0, 0, 0], "end": [500, 0, 0], "radius": 60}]},
         "warning",
