@@ -513,7 +513,7 @@ def _units(robot: Robot, content: campaign.Campaign, scene: Scene | None, proble
             yield f"limits.{key}: is {value:g} %; if that is a share, write {key} = {100.0 * value:g}"
     middle, length = reach(robot)
     if content.payload is not None:
-        problems += _payload_units(robot, content.payload, length)
+        problems += _payload_units(robot, content.payload)
     zones = () if scene is None else scene.zones
     for k, (zone, entry) in enumerate(zip(zones, content.cell.zone, strict=True) if zones else (), start=1):
         gap = distance(zone.shape, middle) * (1.0 if zone.keep == "out" else -1.0)
@@ -527,18 +527,16 @@ def _units(robot: Robot, content: campaign.Campaign, scene: Scene | None, proble
     yield from (f"{odd.where}: {odd.sentence}" for odd in suspicions(robot) if odd.level == "warning")
 
 
-def _payload_units(robot: Robot, payload: campaign.Body, length: float) -> Iterator[str]:
-    """Find a payload that is no body, or in other units: heavier than three arms, or farther away than the robot."""
+_NO_BODY = ("error", "payload")
+
+
+def _payload_units(robot: Robot, payload: campaign.Body) -> Iterator[str]:
+    """Find a payload that is no body, or in other units, as one that is heavier than three arms."""
     masses = slice(9, layout(robot).n_link_params, 10)
     arm = float(robot.chi[masses].sum()) if robot.known[masses].all() else np.inf
     if payload.mass > 3.0 * max(arm, 1.0):
         yield f"payload.mass: is {payload.mass:g}, on an arm of {arm:.3g} kg; if in g, write {payload.mass / 1e3:g}"
-    if float(np.linalg.norm(payload.center)) > max(length, 1.0):
-        center = [x / 1e3 for x in payload.center]
-        yield f"payload.center: is {payload.center} m, farther than the robot reaches; if in mm, write center = {center}"
-    yield from (
-        f"payload: {odd.sentence}" for odd in suspicions(robot) if (odd.level, odd.where) == ("error", "payload")
-    )
+    yield from (f"payload: {one.sentence}" for one in suspicions(robot) if (one.level, one.where) == _NO_BODY)
 
 
 def _remarks(robot: Robot, content: campaign.Campaign) -> Iterator[str]:

@@ -97,7 +97,7 @@ def _body(phi: FloatArray, where: str, reach: float) -> Iterator[Finding]:
     value = f"centre of mass is at {_list(center)} m"
     if np.linalg.norm(center) > 3.0:
         remedy = f"check that it is in metres, not mm: center = {_list(center / 1e3)}"
-        level: Level = "error" if np.linalg.norm(center) > 100.0 * max(reach, 0.1) else "warning"
+        level: Level = "error" if np.linalg.norm(center) > 10.0 * max(reach, 0.3) else "warning"
         yield Finding(level, where, f"{value}, more than 3 m from the joint; {remedy}")
     elif reach > 0.0 and np.linalg.norm(center) > 1.5 * reach + 0.1:
         yield Finding(
@@ -143,7 +143,7 @@ def _other_inertia(phi: FloatArray, rounding: float) -> str:
     own = check_consistency(moved)
     if np.any(center) and own.principal_moments[0] > rounding and own.triangle_margin > rounding:
         return f". About the link's origin it would be right: inertia = {_entries(about_center_of_mass(moved)[2])}"
-    return f". To identify it without: link = {{ mass = {mass:.6g}, center = {_list(center)} }} in a robot file"
+    return f"; or leave the inertia out, to identify it: mass = {mass:.6g}, center = {_list(center)}"
 
 
 def _payload(robot: Robot) -> Iterator[Finding]:

@@ -1,5 +1,6 @@
 """Loading of robots: find, read and check a robot file. Every problem is reported at once, with its key path."""
 
+import re
 import tomllib
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -75,7 +76,7 @@ class Content:
     @property
     def urdf_file(self) -> Path | None:
         """The URDF that it is based on, or is."""
-        return None if self.urdf is None else Path(self.layers[0][0])
+        return Path(self.layers[0][0]) if self.urdf is not None and self.urdf.language == "URDF" else None
 
 
 def read_content(source: str | Path) -> Content:
@@ -86,9 +87,7 @@ def read_content(source: str | Path) -> Content:
 def _read_content(source: str | Path, above: tuple[Path, ...]) -> Content:
     text = robot_text(source)
     if not _is_toml(source):
-        from excitor.robots.files.urdf import read_urdf
-
-        urdf = read_urdf(text, source)
+        urdf = _read_xml(text, source)
         return Content(source, urdf.data, urdf.notes, ((source, text, urdf.data),), urdf)
     data = toml_data(text, source)
     if "base" not in data:
@@ -105,6 +104,20 @@ def _read_content(source: str | Path, above: tuple[Path, ...]) -> Content:
     answered = {*data, *(("transmission",) if "drive" in data else ())}
     notes = tuple(note for note in base.notes if note[0] not in answered)
     return Content(source, put, notes, (*base.layers, (source, text, data)), base.urdf)
+
+
+def _read_xml(text: str, source: str | Path) -> "Urdf":
+    """Read a URDF or MJCF file, whichever its first element says it is."""
+    first = re.search(r"<([A-Za-z][\w:.-]*)", re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL))
+    if first is not None and first[1] == "mujoco":
+        from excitor.robots.files.mjcf import read_mjcf
+
+        return read_mjcf(text, source)
+    if first is not None and first[1] == "sdf":
+        raise InvalidRobot(source, [_OTHERS[".sdf"].format(name=Path(source).name, stem=Path(source).stem)])
+    from excitor.robots.files.urdf import read_urdf
+
+    return read_urdf(text, source)
 
 
 def _base_source(named: object, source: str | Path, above: tuple[Path, ...]) -> str | Path:

@@ -122,6 +122,14 @@ def _stl(data: bytes) -> tuple[FloatArray, str]:
     return _numbers([word for row in words for word in row]).reshape(-1, 3, 3), ""
 
 
+def stl(triangles: FloatArray) -> bytes:
+    """Write triangles (n, 3, 3) with an area as binary STL."""
+    edges = triangles[:, 1:] - triangles[:, :1]
+    flat = np.zeros(int(np.count_nonzero(np.cross(edges[:, 0], edges[:, 1]).any(axis=1))), _STL)
+    flat["vertex"] = triangles[np.cross(edges[:, 0], edges[:, 1]).any(axis=1)]
+    return bytes(80) + len(flat).to_bytes(4, "little") + flat.tobytes()
+
+
 def _obj(data: bytes) -> tuple[FloatArray, str]:
     """Read the vertices and faces of an OBJ file."""
     points: list[str] = []

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 from xml.etree.ElementTree import Element
 from xml.parsers import expat
 
@@ -50,6 +50,7 @@ class Urdf:
     notes: tuple[Note, ...]
     labels: Mapping[str, str]  # what key paths of `data` are called in the URDF
     links: Mapping[str, str]  # link -> the joint that carries it, or "base"
+    language: Literal["URDF", "MJCF"] = "URDF"
 
     def in_its_words(self, problem: str) -> str:
         """Replace the key path in front of a problem with the element's name."""
