@@ -103,7 +103,9 @@ class RobotForm(StrEnum):
 @app.command()
 @reads_files
 def robots(
-    source: Annotated[str | None, typer.Argument(metavar="NAME|FILE", help="Catalogue name, .toml or .urdf.")] = None,
+    source: Annotated[
+        str | None, typer.Argument(metavar="NAME|FILE", help="Catalogue name, or .toml, .urdf, .xml.")
+    ] = None,
     lock: Annotated[list[str] | None, typer.Option(metavar="JOINT", help="What locking it loses; repeatable.")] = None,
     export: Annotated[Language | None, typer.Option(help="Write the inverse dynamics as code.")] = None,
     equations: Annotated[bool, typer.Option("--equations", help="Print M, c, g, friction (up to 4 joints).")] = False,
@@ -112,11 +114,12 @@ def robots(
         RobotForm | None, typer.Option(help="Write the robot as a file, with where figures are from.")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write what is asked for.")] = None,
+    parameters: Annotated[bool, typer.Option("--parameters", help="List base parameters and regroupings.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List robots, or show one: joints, limits, base parameters.
+    """List robots, or show one: findings, joints, limits, volumes.
 
-    A robot is shown with the regroupings of its base parameters, and with warnings.
+    With --parameters, its base parameters are listed with their regroupings.
 
     Exit code 1 if the robot should not be used as it is.
 
@@ -140,7 +143,7 @@ def robots(
         write_robot(source, out, as_json)
     elif requested:
         show_model(source, None if export is None else export.value, equations, out, as_json)
-    elif not show_robot(source, lock or [], as_json):
+    elif not show_robot(source, lock or [], parameters, as_json):
         raise typer.Exit(1)
 
 
@@ -177,7 +180,7 @@ class Task(StrEnum):
 @reads_files
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new, or has no campaign yet.")],
-    robot: Annotated[str, typer.Option(metavar="NAME|FILE", help="Catalogue name, .toml or .urdf.")],
+    robot: Annotated[str, typer.Option(metavar="NAME|FILE", help="Catalogue name, or .toml, .urdf, .xml.")],
     task: Annotated[Task, typer.Option(help="What to identify: the arm, or what it carries.")] = Task.arm,
     prior: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The arm's model.json, for --task payload.")
@@ -194,12 +197,20 @@ def init(
       excitor init my-gripper --task payload --robot kr150 --prior my-cell/model.json
     """
     from excitor.experiments.init import begin
+    from excitor.robots.lint import gaps
+    from excitor.robots.load import load
 
-    path = begin(folder, robot, task.value, prior)
+    path, missing = begin(folder, robot, task.value, prior), gaps(load(robot))
     if as_json:
-        typer.echo(json.dumps({"campaign": str(path)}, indent=2))
-    else:
-        typer.echo(f"wrote {path}\nState the robot's surroundings in it, then: excitor design {folder}")
+        data = {"campaign": str(path), "missing": [gap._asdict() for gap in missing]}
+        typer.echo(json.dumps(data, indent=2))
+        return
+    typer.echo(f"wrote {path}")
+    if missing:
+        typer.echo(f"What {robot} leaves out, the costliest first; in a robot file with base = {Path(robot).name!r}:")
+    for gap in missing:
+        typer.echo(f"  {gap.what}: {gap.costs}\n      " + gap.line.replace("\n", "\n      "))
+    typer.echo(f"State the robot's surroundings in {path.name}, then: excitor design {folder}")
 
 
 @app.command()

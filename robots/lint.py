@@ -4,15 +4,19 @@ Closed chains: home outside the limits, limits outside the workspace, rods that 
 or in degrees, lengths in millimetres, angles nearly but not quite special.
 """
 
+import json
 import math
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from importlib import resources
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.base import TOLERANCE, base_parameters, declared_transform, observation, random_motion
+from excitor.robots.belief import unknown_friction
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import foreign_terms, frame_pose, mass_matrix
 from excitor.robots.errors import RankDeficient
@@ -64,7 +68,9 @@ def _inertias(robot: Robot) -> Iterator[Finding]:
     for j, name in enumerate(robot.mechanism.link_names):
         columns = params.link(j)
         phi, known = robot.chi[columns], robot.known[columns]
-        if known.all():
+        if known.all() and not phi.any():
+            yield Finding("note", f"link {name!r}", "has no mass: a frame between joints")
+        elif known.all():
             yield from _body(phi, f"link {name!r}", float(reach[j]))
         elif known.any():
             partly.append(name)
@@ -410,10 +416,51 @@ def stated_limits(robot: Robot) -> Iterator[Odd]:
     }
     free = [i for i in range(robot.n_joints) if i not in robot.locked]
     for quantity, given in stated.items():
-        missing = [robot.joint_names[i] for i in free if not given[i]]
-        if missing:
-            sentence = f"no {quantity} limit is stated for {', '.join(missing)}; a design may exceed it. State it"
+        lacking = [robot.joint_names[i] for i in free if not given[i]]
+        if lacking:
+            whose = ", ".join(lacking) if len(lacking) < len(free) else "any joint"
+            sentence = f"no {quantity} limit is stated for {whose}; a design may exceed it. State it"
             yield "warning", f"{quantity} limits", sentence
+
+
+class Gap(NamedTuple):
+    """What a robot file leaves out, what that costs, and the lines that would state it."""
+
+    what: str
+    costs: str
+    line: str
+
+
+def gaps(robot: Robot) -> tuple[Gap, ...]:
+    """List what a robot file leaves out, in the order of what it costs."""
+    params, n, limits = layout(robot), robot.n_joints, robot.limits
+    links, joints, free = robot.mechanism.link_names, robot.joint_names, ~np.isin(range(n), list(robot.locked))
+    shaped = [capsule.link for capsule in robot.capsules if capsule.origin != "assumed"]
+    rotors = zip(robot.drive.rotors, params.rotor_columns, strict=True)
+    felt = [rotor.senses != 0.0 for rotor, column in rotors if not robot.known[column]]
+    lacking: dict[str, tuple[Any, Sequence[str]]] = {
+        "masses": (~robot.known[: params.n_link_params].reshape(-1, 10).all(axis=1), links),
+        "positions": (free & ~np.isfinite(limits.position).all(axis=1), joints),
+        "velocities": (free & ~np.isfinite(limits.velocity), joints),
+        "torques": (free & ~np.isfinite(limits.torque), joints),
+        "volumes": (~np.isin(range(len(links)), shaped), links),
+        "accelerations": (free & ~np.isfinite(limits.acceleration), joints),
+        "currents": (np.isnan(robot.drive.torque_from_current).any(axis=1), joints),
+        "friction": (unknown_friction(robot), joints),
+        "rotors": (np.any([*felt, np.zeros(n, dtype=bool)], axis=0), joints),
+        "axes": (np.full(n, not robot.controllers), joints),
+    }
+    lists = {"ones": [1.0] * n, "axes": json.dumps(joints), "signs": [1] * n, "zeros": [0.0] * n}
+    texts = tomllib.loads((resources.files("excitor.robots") / "gaps.toml").read_text("utf-8"))
+    found = []
+    for key, (where, names) in lacking.items():
+        if where.any():
+            first = int(np.argmax(where))
+            unit = "m" if names is joints and robot.mechanism.prismatic[first] else "rad"
+            listed = ", ".join(np.array(names)[where]) if not where.all() else "all"
+            words = {"names": listed, "first": names[first], "unit": unit, "number": first + 1, **lists}
+            found.append(Gap(**{name: text.format(**words) for name, text in texts[key].items()}))
+    return tuple(found)
 
 
 _TURNS, _FAST = 4 * math.pi, 50.0  # rad, rad/s: more is rare, and typed in degrees where most joints have it

@@ -166,7 +166,9 @@ class _Translation:
             self._dynamics(self._joint(self.joints[j], kind, (link, own), T), j)
             link, self.anchors[b], T = own, model.jnt_pos[j], np.eye(4)
             if own != name:
-                _add(self.robot, "link", name=own)
+                inertial = _add(_add(self.robot, "link", name=own), "inertial")
+                _add(inertial, "mass", value=0)
+                _add(inertial, "inertia", **dict.fromkeys(("ixx", "iyy", "izz", "ixy", "ixz", "iyz"), 0))
         if not joints:
             self._joint(f"{name} mount", "fixed", (link, name), T)
         self._link(b)
