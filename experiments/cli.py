@@ -202,14 +202,14 @@ def init(
 
     path, missing = begin(folder, robot, task.value, prior), gaps(load(robot))
     if as_json:
-        data = {"campaign": str(path), "missing": [gap._asdict() for gap in missing]}
+        data = {"campaign": str(path), "missing": missing}
         typer.echo(json.dumps(data, indent=2))
         return
     typer.echo(f"wrote {path}")
     if missing:
         typer.echo(f"What {robot} leaves out, the costliest first; in a robot file with base = {Path(robot).name!r}:")
     for gap in missing:
-        typer.echo(f"  {gap.what}: {gap.costs}\n      " + gap.line.replace("\n", "\n      "))
+        typer.echo("  {what}: {costs}\n{line}".format(**gap).replace("\n", "\n      "))
     typer.echo(f"State the robot's surroundings in {path.name}, then: excitor design {folder}")
 
 

@@ -103,7 +103,7 @@ def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", pr
         folder.mkdir(parents=True, exist_ok=True)
         mend(folder)
         for file in content.files if own else ():  # and what the robot's file is based on
-            if not file.is_relative_to(Path(source).parent):
+            if not file.resolve().is_relative_to(Path(source).parent.resolve()):
                 way = "write the whole robot with excitor robots --to toml --out, and begin with that"
                 raise ExcitorError(f"{file}: is outside the folder of {source}, which is based on it; {way}")
             _copy(file, folder / file.relative_to(Path(source).parent))

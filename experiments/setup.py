@@ -491,7 +491,7 @@ def _upright(direction: FloatArray) -> FloatArray:
     return T
 
 
-_FAR, _FARTHEST = 3.0, 8.0  # reaches: a zone that is farther does nothing, or is in mm
+_FAR, _IN_MM = 3.0, 15.0  # reaches, m: a zone that is farther does nothing, or is in mm
 _LENGTHS = ("low", "high", "center", "size", "radius", "height", "point")
 _PLAUSIBLE = {  # plausible, and the unit that was probably meant
     "limits.tool_speed_m_s": (30.0, "mm/s"),
@@ -512,31 +512,22 @@ def _units(robot: Robot, content: campaign.Campaign, scene: Scene | None, proble
         if key.endswith("_percent") and value is not None and value <= 1.0:
             yield f"limits.{key}: is {value:g} %; if that is a share, write {key} = {100.0 * value:g}"
     middle, length = reach(robot)
-    if content.payload is not None:
-        problems += _payload_units(robot, content.payload)
+    length += float(np.linalg.norm(robot.tool.T_link_frame[:3, 3]))
     zones = () if scene is None else scene.zones
     for k, (zone, entry) in enumerate(zip(zones, content.cell.zone, strict=True) if zones else (), start=1):
         gap = distance(zone.shape, middle) * (1.0 if zone.keep == "out" else -1.0)
         sentence = f"cell.zone[{k}]: {zone.name!r} begins {gap:.3g} m from the robot, which reaches {length:.3g} m"
-        if gap > _FARTHEST * length:
+        if gap > max(_FAR * length, _IN_MM):
             stated = [(key, value) for key, value in entry if key in _LENGTHS and value is not None]
             lines = ", ".join(f"{key} = {np.round(np.divide(value, 1e3), 6).tolist()}" for key, value in stated)
             problems.append(f"{sentence}; if that is in mm, write {lines}")
         elif gap > _FAR * length:
             yield f"{sentence}, so that it keeps nothing; check that it is in m"
-    yield from (f"{odd.where}: {odd.sentence}" for odd in suspicions(robot) if odd.level == "warning")
-
-
-_NO_BODY = ("error", "payload")
-
-
-def _payload_units(robot: Robot, payload: campaign.Body) -> Iterator[str]:
-    """Find a payload that is no body, or in other units, as one that is heavier than three arms."""
-    masses = slice(9, layout(robot).n_link_params, 10)
-    arm = float(robot.chi[masses].sum()) if robot.known[masses].all() else np.inf
-    if payload.mass > 3.0 * max(arm, 1.0):
-        yield f"payload.mass: is {payload.mass:g}, on an arm of {arm:.3g} kg; if in g, write {payload.mass / 1e3:g}"
-    yield from (f"payload: {one.sentence}" for one in suspicions(robot) if (one.level, one.where) == _NO_BODY)
+    for odd in suspicions(robot):
+        if odd.level == "error" and odd.where == "payload":
+            problems.append(f"payload: {odd.sentence}")
+        elif odd.level == "warning":
+            yield f"{odd.where}: {odd.sentence}"
 
 
 def _remarks(robot: Robot, content: campaign.Campaign) -> Iterator[str]:

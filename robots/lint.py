@@ -8,9 +8,9 @@ import json
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import foreign_terms, frame_pose, mass_matrix
 from excitor.robots.errors import RankDeficient
 from excitor.robots.friction import friction_model
-from excitor.robots.inertia import Consistency, about_center_of_mass, check_consistency, from_center_of_mass, inverse
+from excitor.robots.inertia import Consistency, about_center_of_mass, check_consistency, inverse
 from excitor.robots.parameters import layout
 from excitor.robots.robot import ControllerAxes, FrictionTerm, Robot, RotorInertia
 from excitor.robots.tree import Tree
@@ -56,7 +56,7 @@ def lint(robot: Robot, notes: Iterable[tuple[str, str]] = ()) -> tuple[Finding, 
 
 def suspicions(robot: Robot) -> tuple[Finding, ...]:
     """Find figures that are surely wrong (errors), as in another unit or frame, or probably so (warnings)."""
-    odd = (Finding(*one) for check in (ranges, speeds, sizes, masses, upright) for one in check(robot))
+    odd = (Finding(*one) for check in _FIGURES for one in check(robot))
     return tuple(finding for finding in (*_inertias(robot), *_payload(robot), *odd) if finding.level != "note")
 
 
@@ -128,33 +128,30 @@ def _body(phi: FloatArray, where: str, reach: float) -> Iterator[Finding]:
 def _principal_moments(phi: FloatArray, consistency: Consistency, rounding: float, where: str) -> Iterator[Finding]:
     moments = consistency.principal_moments
     value = f"principal moments about the centre of mass are {_list(moments)} kg m²"
+    remedy = f"; or leave the inertia out, to identify it: mass = {phi[9]:.6g}, center = {_list(phi[6:9] / phi[9])}"
     if moments[0] < -rounding:
         sentence = f"{value}, expected none below 0; check that the inertia is given about the centre of mass"
-        yield Finding("error", where, sentence + _other_inertia(phi, rounding))
+        yield Finding("error", where, sentence + remedy)
     elif consistency.triangle_margin < -rounding:
         sentence = (
             f"{value}: the largest exceeds the sum of the others by {-consistency.triangle_margin:.3g}, so no body has "
             "them (triangle inequality); check signs, the axes, and the point that the inertia is about"
         )
-        yield Finding("error", where, sentence + _other_inertia(phi, rounding))
+        yield Finding("error", where, sentence + remedy)
     elif moments[2] <= rounding:
         sentence = "has a mass but no inertia about its centre of mass: a point; give its inertia if it matters"
         yield Finding("note", where, sentence)
 
 
-def _other_inertia(phi: FloatArray, rounding: float) -> str:
-    """Write the inertia that was probably meant, if it was given about the link's origin; else none."""
-    mass, center, inertia = about_center_of_mass(phi)
-    moved = from_center_of_mass(mass, center, inertia - mass * (center @ center * np.eye(3) - np.outer(center, center)))
-    own = check_consistency(moved)
-    if np.any(center) and own.principal_moments[0] > rounding and own.triangle_margin > rounding:
-        return f". About the link's origin it would be right: inertia = {_entries(about_center_of_mass(moved)[2])}"
-    return f"; or leave the inertia out, to identify it: mass = {mass:.6g}, center = {_list(center)}"
-
-
 def _payload(robot: Robot) -> Iterator[Finding]:
     """Find a payload that is physically inconsistent."""
     if robot.payload is not None:
+        bodies = slice(9, layout(robot).n_link_params, 10)
+        arm, own = float(robot.chi[bodies].sum()), float(robot.payload.phi[9])
+        if robot.known[bodies].all() and own > 3.0 * max(arm, 1.0):
+            yield Finding(
+                "error", "payload", f"weighs {own:g} kg on an arm of {arm:.3g}; if in g, mass = {own / 1e3:g}"
+            )
         tool = float(np.linalg.norm(robot.tool.T_link_frame[:3, 3]))
         yield from _body(robot.payload.phi, "payload", float(reach_of_links(robot)[robot.payload.link]) + tool + 0.5)
 
@@ -275,18 +272,7 @@ def _identifiability(robot: Robot) -> Iterator[Finding]:
 
 def _numbers(robot: Robot) -> Iterator[Finding]:
     """Check limits, units and angles."""
-    checks = (
-        stated_limits,
-        ranges,
-        speeds,
-        sizes,
-        masses,
-        upright,
-        axes_nearly_special,
-        closed_workspace,
-        slender_rods,
-    )
-    for check in checks:
+    for check in (stated_limits, *_FIGURES, axes_nearly_special, closed_workspace, slender_rods):
         for level, where, sentence in check(robot):
             yield Finding(level, where, sentence)
 
@@ -423,16 +409,8 @@ def stated_limits(robot: Robot) -> Iterator[Odd]:
             yield "warning", f"{quantity} limits", sentence
 
 
-class Gap(NamedTuple):
-    """What a robot file leaves out, what that costs, and the lines that would state it."""
-
-    what: str
-    costs: str
-    line: str
-
-
-def gaps(robot: Robot) -> tuple[Gap, ...]:
-    """List what a robot file leaves out, in the order of what it costs."""
+def gaps(robot: Robot) -> list[dict[str, str]]:
+    """List what a robot file leaves out, the costliest first: what, what that costs, and the lines that state it."""
     params, n, limits = layout(robot), robot.n_joints, robot.limits
     links, joints, free = robot.mechanism.link_names, robot.joint_names, ~np.isin(range(n), list(robot.locked))
     shaped = [capsule.link for capsule in robot.capsules if capsule.origin != "assumed"]
@@ -459,8 +437,8 @@ def gaps(robot: Robot) -> tuple[Gap, ...]:
             unit = "m" if names is joints and robot.mechanism.prismatic[first] else "rad"
             listed = ", ".join(np.array(names)[where]) if not where.all() else "all"
             words = {"names": listed, "first": names[first], "unit": unit, "number": first + 1, **lists}
-            found.append(Gap(**{name: text.format(**words) for name, text in texts[key].items()}))
-    return tuple(found)
+            found.append({name: text.format(**words) for name, text in texts[key].items()})
+    return found
 
 
 _TURNS, _FAST = 4 * math.pi, 50.0  # rad, rad/s: more is rare, and typed in degrees where most joints have it
@@ -522,12 +500,15 @@ def sizes(robot: Robot) -> Iterator[Odd]:
         yield "note", "gravity", "is 0: masses are not identifiable from torques"
     elif not 9.7 < g < 9.9:
         yield "warning", "gravity", f"is {g:.4g} m/s², expected 9.78 to 9.83 on Earth; check its unit"
-    lengths: dict[str, float] = {}
-    tool, (_, own) = robot.tool.T_link_frame[:3, 3], reach(replace(robot, tool=replace(robot.tool, T_link_frame=_HERE)))
-    if (far := float(np.linalg.norm(tool))) > max(own, 0.1):
-        remedy = f"check that it is in metres, not mm: [tool] xyz = {_list(tool / 1e3)}"
-        sentence = f"is {far:.4g} m long, more than the reach of {own:.3g} m without it; {remedy}"
-        yield "error" if far > 3.0 * own else "warning", "tool", sentence
+    if isinstance(robot.mechanism, Tree) and robot.mechanism.gravity[2] > -0.9 * g and g > 0.0:
+        sentence = "the base's z axis does not point up: right for a robot on a wall, a slope or a ceiling"
+        yield "warning", "gravity", f"{sentence}, and zones are in that frame too; else write gravity = [0, 0, -9.81]"
+    (_, own), tool = reach(robot), robot.tool.T_link_frame[:3, 3]
+    far = float(np.linalg.norm(tool))
+    lengths: dict[str, float] = {"tool": far} if own < _SHORT else {}
+    if far > own >= _SHORT:
+        sentence = f"is {far:.4g} m long, more than the reach of {own:.3g} m without it; check that it is in metres"
+        yield "error" if far > 3.0 * own else "warning", "tool", f"{sentence}, not mm: [tool] xyz = {_list(tool / 1e3)}"
     if own > 30.0:
         yield "error", "lengths", f"reach {own:.4g} m, which no robot does; check that they are in metres, not mm"
     tree = opened_tree(robot)
@@ -543,64 +524,42 @@ def sizes(robot: Robot) -> Iterator[Odd]:
             yield "warning", where, f"is {length:.4g} m long; check that lengths are in metres, not mm"
 
 
-_HERE = np.eye(4)
+_SHORT = 0.05  # m: no reach to compare a tool with
 _DENSITIES = (10.0, 30_000.0)  # kg/m³ of a robot in its volumes, which are up to four times too large
 _STOCKY = 2000.0  # kg of a robot of 1 m reach without volumes: ten times what the heaviest weigh
 
 
 def reach(robot: Robot) -> tuple[FloatArray, float]:
-    """Find where a robot stands, and how far from there its frames and tool get at random postures, m."""
-    q = random_motion(robot, 200).q
-    at = np.concatenate([robot.mechanism.poses(q)[:, :, :3, 3], frame_pose(robot, q)[:, None, :3, 3]], axis=1)
+    """Find where a robot stands, and how far from there its links' frames get at random postures, m."""
+    at = robot.mechanism.poses(random_motion(robot, 200).q)[:, :, :3, 3]
     middle = at[:, 0].mean(axis=0)
     return middle, float(np.linalg.norm(at - middle, axis=2).max())
 
 
 def masses(robot: Robot) -> Iterator[Odd]:
     """Compare masses with the volumes of links, or with the reach: those in grams are a thousand times too large."""
-    known = robot.known[9 : layout(robot).n_link_params : 10]
-    mass = np.where(known, robot.chi[9 : layout(robot).n_link_params : 10], 0.0)
-    volume = np.zeros(len(mass))
-    for capsule in robot.capsules:
-        if capsule.link >= 0 and capsule.origin != "assumed":
-            length = float(np.linalg.norm(capsule.end - capsule.start))
-            volume[capsule.link] += np.pi * capsule.radius**2 * (length + 4.0 / 3.0 * capsule.radius)
+    bodies = slice(9, layout(robot).n_link_params, 10)
+    mass, volume = np.where(robot.known[bodies], robot.chi[bodies], 0.0), np.zeros(robot.mechanism.n_links)
+    for capsule in (one for one in robot.capsules if one.link >= 0):
+        length = float(np.linalg.norm(capsule.end - capsule.start))
+        size = np.pi * capsule.radius**2 * (length + 4.0 / 3.0 * capsule.radius)
+        volume[capsule.link] += np.nan if capsule.origin == "assumed" else size
     both = (mass > 0.0) & (volume > 0.0)
-    if not both.any():
+    if 2 * both.sum() <= (mass > 0.0).sum():
         _, length = reach(robot)
         if mass.sum() > _STOCKY * max(length, 0.1) ** 3:
             sentence = f"add up to {mass.sum():.4g} kg at a reach of {length:.3g} m; check that they are in kg, not g"
             yield "error", "masses", f"{sentence}: a thousandth of each"
         return
-    mean = float(mass[both].sum() / volume[both].sum())
-    if not _DENSITIES[0] <= mean <= _DENSITIES[1]:
-        yield "error", "masses", _density(float(mass[both].sum()), mean)
-        return
-    for j in np.flatnonzero(both):
-        density = float(mass[j] / volume[j])
-        if not _DENSITIES[0] / 3.0 <= density <= 3.0 * _DENSITIES[1]:
-            yield "warning", f"link {robot.mechanism.link_names[j]!r}", _density(float(mass[j]), density)
-
-
-def _density(mass: float, density: float) -> str:
-    unit, factor = ("g", 1e-3) if density > _DENSITIES[1] else ("t", 1e3)
-    expected = "{:g} to {:g}".format(*_DENSITIES)
-    return (
-        f"mass of {mass:.4g} kg in its volume is {density:.3g} kg/m³, expected {expected}; check that it is in kg, "
-        f"not {unit}: mass = {factor * mass:.4g}"
-    )
-
-
-def upright(robot: Robot) -> Iterator[Odd]:
-    """Question a gravity that does not point down along the base frame's z axis."""
-    g = robot.mechanism.gravity
-    size = float(np.linalg.norm(g))
-    if isinstance(robot.mechanism, Tree) and size > 0.0 and g[2] > -0.9 * size:
-        sentence = (
-            f"is {_list(g)} in the base frame, whose z axis does not point up: right for a robot on a wall, a slope or "
-            "a ceiling, and zones are in that frame too; else write gravity = [0, 0, -9.81]"
-        )
-        yield "warning", "gravity", sentence
+    levels: tuple[Level, ...] = ("error", "warning")
+    found = [("masses", mass[both].sum(), volume[both].sum())]
+    found += [(f"link {robot.mechanism.link_names[j]!r}", mass[j], volume[j]) for j in np.flatnonzero(both)]
+    for k, (where, m, V) in enumerate(found):
+        low, high = _DENSITIES if k == 0 else (_DENSITIES[0] / 2.0, 2.0 * _DENSITIES[1])
+        if not low <= m / V <= high:
+            unit, factor = ("g", 1e-3) if m / V > high else ("t", 1e3)
+            sentence = f"{m:.4g} kg in the volume is {m / V:.3g} kg/m³, expected {low:.3g} to {high:g}"
+            yield levels[k > 0], where, f"{sentence}; check that it is in kg, not {unit}: mass = {factor * m:.4g}"
 
 
 def axes_nearly_special(robot: Robot) -> Iterator[Odd]:
@@ -623,3 +582,6 @@ def axes_nearly_special(robot: Robot) -> Iterator[Odd]:
                     "write the exact angle (1.5707963 for pi/2), unless a calibration found this one"
                 )
                 yield "warning", f"joint {tree.link_names[j]!r}", sentence
+
+
+_FIGURES = (ranges, speeds, sizes, masses)  # that may be in another unit

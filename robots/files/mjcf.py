@@ -158,11 +158,9 @@ class _Translation:
                 what = "is a spring" if kind else "is free or a ball"
                 self.reader.refuse(f"joint {self.joints[j]!r}", f"{what}; expected a hinge or slide without a spring")
                 continue
-            turn = [np.cos(model.qpos0[j] / 2), *(-np.sin(model.qpos0[j] / 2) * model.jnt_axis[j])]
-            zero = (
-                _pose(np.zeros(3), turn) if kind == "revolute" else translation(*(-model.qpos0[j] * model.jnt_axis[j]))
-            )
-            T = T @ translation(*(model.jnt_pos[j] - self.anchors[b])) @ zero
+            q, axis, at = model.qpos0[j], model.jnt_axis[j], model.jnt_pos[j] - self.anchors[b]
+            turn = [1.0, 0.0, 0.0, 0.0] if kind == "prismatic" else [np.cos(q / 2.0), *(-np.sin(q / 2.0) * axis)]
+            T = T @ _pose(at - q * axis * (kind == "prismatic"), turn)
             self._dynamics(self._joint(self.joints[j], kind, (link, own), T), j)
             link, self.anchors[b], T = own, model.jnt_pos[j], np.eye(4)
             if own != name:
@@ -198,10 +196,8 @@ class _Translation:
             joint.set("type", "continuous")
         acts = (model.actuator_trnid[:, 0] == j) & (model.actuator_forcelimited != 0)
         forces = np.abs(model.actuator_forcerange[acts]).max(axis=1) * np.abs(model.actuator_gear[acts, 0])
-        effort = min(
-            [*forces, *([np.abs(model.jnt_actfrcrange[j]).max()] if model.jnt_actfrclimited[j] else [])], default=0
-        )
-        limit.attrib |= {"effort": _text(effort)} if effort else {}
+        own = [np.abs(model.jnt_actfrcrange[j]).max()] if model.jnt_actfrclimited[j] else []
+        limit.attrib |= {"effort": _text(min([*forces, *own]))} if [*forces, *own] else {}
         _add(joint, "dynamics", damping=model.dof_damping[j], friction=model.dof_frictionloss[j])
 
     def _link(self, b: int) -> None:
@@ -215,21 +211,17 @@ class _Translation:
         geoms = np.arange(model.body_geomadr[b], model.body_geomadr[b] + model.body_geomnum[b])
         collides = (model.geom_contype[geoms] != 0) | (model.geom_conaffinity[geoms] != 0)
         for g in geoms[collides] if collides.any() else geoms:
-            kind, mesh, T = (
-                int(model.geom_type[g]),
-                int(model.geom_dataid[g]),
-                here @ _pose(model.geom_pos[g], model.geom_quat[g]),
-            )
+            kind, mesh, size = int(model.geom_type[g]), int(model.geom_dataid[g]), model.geom_size[g]
+            T = here @ _pose(model.geom_pos[g], model.geom_quat[g])
             if kind not in (*_SHAPES, _MESH):
                 self.reader.notes.append((f"body {self.bodies[b]!r}", "has a plane or a field, which is not read"))
                 continue
             collision = _add(link, "collision")
             _origin(collision, T if kind != _MESH else T @ inverse(_pose(model.mesh_pos[mesh], model.mesh_quat[mesh])))
-            geometry, size = _add(collision, "geometry"), model.geom_size[g]
+            geometry = _add(collision, "geometry")
             if kind == _MESH:
-                _add(
-                    geometry, "mesh", filename=self.meshes.get(model.mesh(mesh).name, ""), scale=model.mesh_scale[mesh]
-                )
+                file = self.meshes.get(model.mesh(mesh).name, "")
+                _add(geometry, "mesh", filename=file, scale=model.mesh_scale[mesh])
             elif _SHAPES[kind] == "box":
                 _add(geometry, "box", size=2.0 * size)
             else:
