@@ -442,6 +442,7 @@ def gaps(robot: Robot) -> list[dict[str, str]]:
 
 
 _TURNS, _FAST = 4 * math.pi, 50.0  # rad, rad/s: more is rare, and typed in degrees where most joints have it
+_NARROW = math.radians(_TURNS)  # rad: a range that is less is rare, and in rad read as degrees where most have it
 
 
 def _sure(robot: Robot, odd: Sequence[bool] | BoolArray) -> Literal["error", "warning"]:
@@ -453,11 +454,13 @@ def _sure(robot: Robot, odd: Sequence[bool] | BoolArray) -> Literal["error", "wa
 def ranges(robot: Robot) -> Iterator[Odd]:
     """Check position limits, and the positions of locked joints."""
     far = [np.abs(interval[np.isfinite(interval)]).max(initial=0.0) > _TURNS for interval in robot.limits.position]
-    level = _sure(robot, far)
+    level, narrow = _sure(robot, far), _sure(robot, np.ptp(robot.limits.position, axis=1) < _NARROW)
     for i, name in enumerate(robot.joint_names):
         where, slides = f"joint {name!r}", bool(robot.mechanism.prismatic[i])
         low, high = (float(bound) for bound in robot.limits.position[i])
-        unit, other, most, least = ("m", "mm", 10.0, 1e-3) if slides else ("rad", "degrees", _TURNS, 0.0175)
+        unit, other, most, least = (
+            ("m", "mm", 10.0, 1e-3) if slides else ("rad", "degrees", _TURNS, _NARROW if narrow == "error" else 0.0175)
+        )
         value = f"position goes from {low:.4g} to {high:.4g} {unit}"
         if i in robot.locked and not low <= robot.locked[i] <= high:
             sentence = f"{value}, but it is locked at {robot.locked[i]:.4g}; lock it within its limits"
@@ -468,7 +471,10 @@ def ranges(robot: Robot) -> Iterator[Odd]:
             remedy = f"check that it is in {unit}, not {other} ({own}), or leave the limit out if there is none"
             yield "warning" if slides else level, where, f"{value}; {remedy}"
         elif high - low < least:
-            yield "warning", where, f"{value}, which leaves no room to move; check the unit, or make the joint fixed"
+            sentence = (
+                f"{value}, which leaves no room to move; check the unit (degrees, not rad), or make the joint fixed"
+            )
+            yield "warning" if slides else narrow, where, sentence
         elif (low > 0.0 or high < 0.0) and not isinstance(robot.mechanism, ClosedLoop):
             yield "note", where, f"{value}: the pose of zeros cannot be reached"
 

@@ -72,6 +72,10 @@ SURE = {  # a robot's figures that are surely wrong: no torque or limit that res
         urdf(joints={"limit": DEGREES}),
         "check that it is in rad, not degrees (position_deg = [-120",
     ),
+    "limits in rad read as degrees": (
+        urdf(joints={"limit": 'lower="-0.03" upper="0.03" velocity="2" effort="90"'}),
+        "leaves no room to move; check the unit (degrees, not rad)",
+    ),
     "speeds in deg/s": (urdf(joints={"limit": FAST}), "velocity limit is 180 rad/s; check that it is in rad/s"),
     "masses in g": (urdf({"mass": 4000.0}), "expected 10 to 30000; check that it is in kg, not g: mass = 12"),
     "masses in g without volumes": (urdf({"mass": 4000.0, "shape": ""}), "add up to 1.2e+04 kg at a reach of 0.6 m"),
