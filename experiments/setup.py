@@ -230,11 +230,9 @@ def _home(
         problems.append(f"home_deg: has {len(given)} entries, expected one for each of {robot.n_joints} joints")
         return None
     home = pendant_to_si(robot, np.array(given))
-    turns = np.array(given)[~robot.mechanism.prismatic]
-    quarters = turns / (np.pi / 4.0)
-    if (np.abs(turns) < 6.3).all() and (
-        (np.abs(quarters - np.rint(quarters)) < 3e-3) & (np.rint(quarters) != 0.0)
-    ).any():
+    eighths = np.array(given)[~robot.mechanism.prismatic] / (np.pi / 4.0)
+    whole = np.rint(eighths)
+    if (np.abs(whole) <= 8.0).all() and ((np.abs(eighths - whole) < 3e-3) & (whole != 0.0)).any():
         degrees = np.where(robot.mechanism.prismatic, given, np.round(np.degrees(given), 2)).tolist()
         problems.append(f"home_deg: is {given}, in radians as it seems; write home_deg = {degrees}")
     allowed = si_to_pendant(robot, limits.position.T)
@@ -513,8 +511,8 @@ def _units(robot: Robot, content: campaign.Campaign, scene: Scene | None, proble
             yield f"limits.{key}: is {value:g} %; if that is a share, write {key} = {100.0 * value:g}"
     middle, length = reach(robot)
     length += float(np.linalg.norm(robot.tool.T_link_frame[:3, 3]))
-    zones = () if scene is None else scene.zones
-    for k, (zone, entry) in enumerate(zip(zones, content.cell.zone, strict=True) if zones else (), start=1):
+    zones = zip(() if scene is None else scene.zones, content.cell.zone, strict=False)
+    for k, (zone, entry) in enumerate(zones, start=1):
         gap = distance(zone.shape, middle) * (1.0 if zone.keep == "out" else -1.0)
         sentence = f"cell.zone[{k}]: {zone.name!r} begins {gap:.3g} m from the robot, which reaches {length:.3g} m"
         if gap > max(_FAR * length, _IN_MM):

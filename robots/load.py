@@ -1,6 +1,5 @@
 """Loading of robots: find, read and check a robot file. Every problem is reported at once, with its key path."""
 
-import re
 import tomllib
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -13,6 +12,7 @@ from excitor.robots.errors import InvalidRobot, did_you_mean
 from excitor.robots.files import overlay
 from excitor.robots.files.folders import ALLOW, inside
 from excitor.robots.files.toml import robot_from_data
+from excitor.robots.files.xml import parse_xml
 from excitor.robots.robot import Robot
 
 if TYPE_CHECKING:
@@ -107,13 +107,13 @@ def _read_content(source: str | Path, above: tuple[Path, ...]) -> Content:
 
 
 def _read_xml(text: str, source: str | Path) -> "Urdf":
-    """Read a URDF or MJCF file, whichever its first element says it is."""
-    first = re.search(r"<([A-Za-z][\w:.-]*)", re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL))
-    if first is not None and first[1] == "mujoco":
+    """Read a URDF or MJCF file, whichever its outermost element says it is."""
+    outermost = parse_xml(text, source).tag
+    if outermost == "mujoco":
         from excitor.robots.files.mjcf import read_mjcf
 
         return read_mjcf(text, source)
-    if first is not None and first[1] == "sdf":
+    if outermost == "sdf":
         raise InvalidRobot(source, [_OTHERS[".sdf"].format(name=Path(source).name, stem=Path(source).stem)])
     from excitor.robots.files.urdf import read_urdf
 

@@ -320,9 +320,8 @@ def _tighten(robot: Robot, values: FloatArray, entry: VelocityLimit | Accelerati
 def _by_joint(robot: Robot, given: Mapping[str, Any]) -> list[tuple[int, Any]]:
     unknown = [name for name in given if name not in robot.joint_names]
     if unknown:
-        raise ValueError(
-            f"{unknown[0]!r} is no joint of {robot.name}; its joints are {choice(unknown[0], robot.joint_names)}"
-        )
+        known = choice(unknown[0], robot.joint_names)
+        raise ValueError(f"{unknown[0]!r} is no joint of {robot.name}; its joints are {known}")
     return [(robot.joint_names.index(name), value) for name, value in given.items()]
 
 

@@ -131,9 +131,8 @@ def lock_positions(robot: Robot, names: Sequence[str]) -> dict[int, float]:
     positions = {}
     for name in names:
         if name not in robot.joint_names:
-            raise ValueError(
-                f"--lock {name}: no joint has that name; expected some of {choice(name, robot.joint_names)}"
-            )
+            known = choice(name, robot.joint_names)
+            raise ValueError(f"--lock {name}: no joint has that name; expected some of {known}")
         i = robot.joint_names.index(name)
         interval = robot.limits.position[i]
         positions[i] = float(interval.mean()) if np.isfinite(interval).all() else 0.0

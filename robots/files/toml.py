@@ -420,10 +420,8 @@ def order_joints(reading: Reading) -> list[tuple[int, schema.Joint, str]]:
         reading.note(f"joint[{names.index('base') + 1}].name", "is 'base', which names the base; choose another")
     for k, parent in enumerate(parents):
         if parent not in ("base", *names):
-            reading.note(
-                f"joint[{k + 1}].parent",
-                f"no joint is named {parent!r}; expected 'base' or one of {names}{did_you_mean(parent, names)}",
-            )
+            meant = f"expected 'base' or one of {names}{did_you_mean(parent, names)}"
+            reading.note(f"joint[{k + 1}].parent", f"no joint is named {parent!r}; {meant}")
     if reading.problems:
         return []
     placed, ordered, waiting = {"base"}, [], list(range(len(joints)))
@@ -620,11 +618,8 @@ def common_rotors(mechanism: Mechanism, motor_from_joint: FloatArray, reading: R
     chosen = mechanism.joint_names if isinstance(rotors, str) else tuple(rotors)
     for name in chosen:
         if name not in mechanism.joint_names:
-            reading.note(
-                "drive.rotors",
-                f"no joint is named {name!r}; expected 'motors', 'joints' or joint names"
-                + did_you_mean(name, mechanism.joint_names),
-            )
+            meant = f"expected 'motors', 'joints' or joint names{did_you_mean(name, mechanism.joint_names)}"
+            reading.note("drive.rotors", f"no joint is named {name!r}; {meant}")
     return [
         RotorInertia(f"Ia{i + 1}", rows[i], rows[i]) for i, name in enumerate(mechanism.joint_names) if name in chosen
     ]
