@@ -31,7 +31,7 @@ app = typer.Typer(
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Files = Annotated[
     Path | None,
-    typer.Option(exists=True, file_okay=False, metavar="DIR", help="One more folder that files may be named in."),
+    typer.Option(exists=True, file_okay=False, metavar="DIR", help="Allow files of one more folder, for this call."),
 ]
 
 

@@ -280,15 +280,11 @@ def _may_meet_itself(robot: Robot, links: Sequence[int]) -> bool:
 def _how_to_add_volumes(setup: Setup) -> str:
     source = setup.campaign.robot_source
     table = "[[capsule]] with link, start, end and radius"
-    if Path(source).suffix.lower() in (".urdf", ".xml"):
-        name = Path(source).name
-        return (
-            f"give each a <collision> of box, cylinder, sphere or mesh in {source}, or a {table} in a robot file with "
-            f'base = "{name}"'
-        )
     if Path(source).suffix.lower() == ".toml":
         return f"give each a {table} in {source}"
-    return f'give each a {table} in a robot file with base = "{source}", and name that file in campaign.toml'
+    shape = f"<collision> of box, cylinder, sphere or mesh in {source}, or a " * (Path(source).suffix == ".urdf")
+    base = f'a robot file with base = "{Path(source).name}"'
+    return f"give each a {shape}{table} in {base}, and name that file in campaign.toml"
 
 
 _BLIND = Check(
