@@ -391,7 +391,22 @@ def _check_home(robot: Robot, constraints: Constraints, campaign: OpenCampaign) 
                 f"{'least' if row.lower else 'most'} {row.limit:.4g}; move the home pose, or relax the constraint"
             )
     if problems:
+        problems += _clear_home(robot, constraints, constraints.home) if isinstance(robot.mechanism, Tree) else ()
         raise InvalidCampaign(campaign.folder / FILE, problems)
+
+
+def _clear_home(robot: Robot, constraints: Constraints, home: FloatArray) -> Iterator[str]:
+    """Find the nearest of random poses in whole degrees at which a run could wait, as the line to write."""
+    low, high = constraints.limits.position.T
+    tries = home + np.repeat([0.1, 0.3, 1.0], 300)[:, None] * (random_motion(robot, 900).q - home)
+    tries = np.array(pendant_to_si(robot, np.round(si_to_pendant(robot, tries))))
+    tries[:, list(robot.locked)] = home[list(robot.locked)]
+    _, deficits = pose_deficits(robot, constraints, tries)
+    fits = ((deficits <= 0.0).all(axis=1)) & ((low <= tries) & (tries <= high)).all(axis=1)
+    nearest = tries[fits][np.argsort(np.abs(tries[fits] - home).sum(axis=1))]
+    clear = [q for q in nearest[:20] if not _home_torques(robot, replace(constraints, home=q))]
+    if clear:
+        yield f"home_deg: a pose near it that is clear: home_deg = {np.round(si_to_pendant(robot, clear[0])).tolist()}"
 
 
 def _home_torques(robot: Robot, constraints: Constraints) -> list[str]:

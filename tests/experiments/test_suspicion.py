@@ -389,3 +389,13 @@ def test_a_plan_that_rests_on_what_is_surely_wrong_is_a_no_go_and_a_sound_one_is
         plan = CampaignDesign(setup, settings_of(setup.design), (), (), (), SimpleNamespace(checks=()), 0.0)
         assert plan.go == (name == "sound"), plan.reasons
     assert "In arm's file, link 'j2': principal moments" in plan.reasons[0]
+
+
+def test_a_home_in_collision_is_answered_with_a_pose_that_is_clear(cell, said):
+    text = cell.read_text() + BOX.format("out", [0.05, -1, 0.7], [1, 1, 1.2])
+    cell.write_text(re.sub("home_deg = .*", "home_deg = [0, 20, 10]", text))
+    code, told = said("design", cell.parent, "--evaluations", "1")
+    assert code == 1
+    line = re.search(r"a pose near it that is clear: (home_deg = \[[^]]*\])", told)[1]
+    cell.write_text(re.sub("home_deg = .*", line, text))
+    assert set_up(open_campaign(cell.parent, "design")).constraints.home is not None
