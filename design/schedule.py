@@ -11,6 +11,7 @@ from excitor.design.criteria import Model
 from excitor.design.motion import Run
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.base import TOLERANCE, observation, random_motion
+from excitor.robots.errors import choice
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
 
@@ -162,7 +163,7 @@ def moving_mask(robot: Robot, joints: Sequence[str] | None = None) -> BoolArray:
     strange = [name for name in joints if name not in robot.joint_names]
     if strange:
         raise ValueError(
-            f"{robot.name} has no joint {', '.join(strange)}; its joints are {', '.join(robot.joint_names)}"
+            f"{robot.name} has no joint {', '.join(strange)}; its joints are {choice(strange[0], robot.joint_names)}"
         )
     held = [name for name in joints if robot.joint_names.index(name) in robot.locked]
     if held:

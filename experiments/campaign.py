@@ -13,9 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError,
 from excitor.design.programs.registry import NAMES as TARGETS
 from excitor.experiments.files import mend
 from excitor.identify.logs.declared import ColumnMap
-from excitor.robots.errors import ExcitorError, InvalidRobot
+from excitor.robots.errors import ExcitorError, InvalidRobot, choice, did_you_mean
+from excitor.robots.files.folders import ALLOW, inside
 from excitor.robots.files.schema import sentences
-from excitor.robots.load import catalog_names, load, read_content, read_text
+from excitor.robots.load import SUFFIXES, catalog_names, load, read_content, read_text
 from excitor.robots.robot import Robot
 
 FILE = "campaign.toml"
@@ -386,7 +387,7 @@ def open_campaign(folder: Path, stage: Literal["design", "identify"] = "identify
     except InvalidRobot as error:
         raise InvalidCampaign(path, list(error.problems)) from None
     except ValidationError as error:
-        raise InvalidCampaign(path, sentences(list(error.errors(include_url=False)))) from None
+        raise InvalidCampaign(path, sentences(list(error.errors(include_url=False)), Campaign)) from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InvalidCampaign(path, [f"is not TOML: {str(error)[:300]}"]) from None
     mend(folder, folder / "programs", folder / "logs", folder / "exports")
@@ -439,9 +440,13 @@ def _robot_problems(folder: Path, robot: str) -> Iterator[str]:
     if robot in catalog_names():
         return
     if not inside(folder, robot):
-        yield f"robot: {robot!r} is neither in the catalogue nor inside this folder"
+        yield f"robot: {robot!r} is neither in the catalogue nor inside this folder{ALLOW}"
     elif not (folder / robot).is_file():
-        yield (f"robot: {robot!r} is neither in the catalogue ({', '.join(catalog_names())}) nor a file in this folder")
+        files = [path.name for path in folder.iterdir() if path.suffix in SUFFIXES and path.name != FILE]
+        listed = (
+            f"({', '.join(catalog_names())}) nor a file in this folder{did_you_mean(robot, [*catalog_names(), *files])}"
+        )
+        yield f"robot: {robot!r} is neither in the catalogue {listed}"
 
 
 def _source_problems(content: Campaign) -> Iterator[str]:
@@ -476,7 +481,7 @@ def _signal_problems(log: ColumnMap | None) -> Iterator[str]:
         from excitor.identify.logs.formats import FORMATS  # readers, which a design does not need
 
         if log.format not in FORMATS:
-            yield f"log.format: is {log.format!r}, expected one of {', '.join(FORMATS)}"
+            yield f"log.format: is {log.format!r}, expected one of {choice(log.format, FORMATS)}"
     kinds = [entry.kind for entry in log.signals]
     if len(set(kinds)) < len(kinds) or {"torque", "current"} <= set(kinds):
         yield f"log.signals: are {', '.join(kinds)}; give each kind once, and torque or current"
@@ -489,7 +494,7 @@ def _run_problems(folder: Path, runs: list[Run]) -> Iterator[str]:
         yield f"run: the name {name!r} is used more than once"
     for k, run in enumerate(runs, start=1):
         if not inside(folder, run.log):
-            yield f"run[{k}].log: {run.log!r} leaves the folder of the campaign"
+            yield f"run[{k}].log: {run.log!r} leaves the folder of the campaign{ALLOW}"
         if run.from_s is not None and run.to_s is not None and run.from_s >= run.to_s:
             yield f"run[{k}]: goes from {run.from_s:g} to {run.to_s:g} s; the start comes first"
 
@@ -557,7 +562,8 @@ def method_problems(settings: Identification) -> list[str]:
     from excitor.identify.methods import METHODS
 
     if settings.method not in METHODS:
-        return [f"identify.method: is {settings.method!r}, expected one of {', '.join(METHODS)}"]
+        known = f"expected one of {choice(settings.method, METHODS)}"
+        return [f"identify.method: is {settings.method!r}, {known}"]
     others = ("weights", "essential_ratio", "acceptance")
     return [
         f'identify.{key}: goes with method = "wls"; {settings.method} fits all base parameters in its own way'
@@ -611,10 +617,3 @@ def _measured_twice(folder: Path, content: Campaign) -> list[str]:
                 )
         others.append((run.name, low, high))
     return problems
-
-
-def inside(folder: Path, name: str) -> bool:
-    """Return True if a file named in a campaign is in its folder, links followed."""
-    if Path(name).is_absolute():
-        return False
-    return (folder / name).resolve().is_relative_to(folder.resolve())

@@ -1,12 +1,15 @@
 """Command line: verbs, options, exit codes. Each verb's work is in another module, imported when it is called."""
 
+import functools
+import inspect
 import io
 import json
 import os
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,6 +29,27 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Files = Annotated[
+    Path | None,
+    typer.Option(exists=True, file_okay=False, metavar="DIR", help="Allow files of one more folder, for this call."),
+]
+
+
+def reads_files(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb the option --files: the folder outside its own that files may be read from, this once."""
+
+    @functools.wraps(verb)
+    def read_files(*args: Any, files: Path | None = None, **options: Any) -> None:
+        from excitor.robots.files.folders import allow_folder
+
+        allow_folder(files)
+        verb(*args, **options)
+
+    own = inspect.signature(verb)
+    added = inspect.Parameter("files", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Files)
+    read_files.__signature__ = own.replace(parameters=[*own.parameters.values(), added])  # type: ignore[attr-defined]
+    read_files.__annotations__ = {**verb.__annotations__, "files": Files}
+    return read_files
 
 
 def main() -> None:
@@ -77,8 +101,11 @@ class RobotForm(StrEnum):
 
 
 @app.command()
+@reads_files
 def robots(
-    source: Annotated[str | None, typer.Argument(metavar="NAME|FILE", help="Catalogue name, .toml or .urdf.")] = None,
+    source: Annotated[
+        str | None, typer.Argument(metavar="NAME|FILE", help="Catalogue name, or .toml, .urdf, .xml.")
+    ] = None,
     lock: Annotated[list[str] | None, typer.Option(metavar="JOINT", help="What locking it loses; repeatable.")] = None,
     export: Annotated[Language | None, typer.Option(help="Write the inverse dynamics as code.")] = None,
     equations: Annotated[bool, typer.Option("--equations", help="Print M, c, g, friction (up to 4 joints).")] = False,
@@ -87,11 +114,12 @@ def robots(
         RobotForm | None, typer.Option(help="Write the robot as a file, with where figures are from.")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write what is asked for.")] = None,
+    parameters: Annotated[bool, typer.Option("--parameters", help="List base parameters and regroupings.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List robots, or show one: joints, limits, base parameters.
+    """List robots, or show one: findings, joints, limits, volumes.
 
-    A robot is shown with the regroupings of its base parameters, and with warnings.
+    With --parameters, its base parameters are listed with their regroupings.
 
     Exit code 1 if the robot should not be used as it is.
 
@@ -115,7 +143,7 @@ def robots(
         write_robot(source, out, as_json)
     elif requested:
         show_model(source, None if export is None else export.value, equations, out, as_json)
-    elif not show_robot(source, lock or [], as_json):
+    elif not show_robot(source, lock or [], parameters, as_json):
         raise typer.Exit(1)
 
 
@@ -149,9 +177,10 @@ class Task(StrEnum):
 
 
 @app.command()
+@reads_files
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new, or has no campaign yet.")],
-    robot: Annotated[str, typer.Option(metavar="NAME|FILE", help="Catalogue name, .toml or .urdf.")],
+    robot: Annotated[str, typer.Option(metavar="NAME|FILE", help="Catalogue name, or .toml, .urdf, .xml.")],
     task: Annotated[Task, typer.Option(help="What to identify: the arm, or what it carries.")] = Task.arm,
     prior: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The arm's model.json, for --task payload.")
@@ -168,15 +197,24 @@ def init(
       excitor init my-gripper --task payload --robot kr150 --prior my-cell/model.json
     """
     from excitor.experiments.init import begin
+    from excitor.robots.lint import gaps
+    from excitor.robots.load import load
 
-    path = begin(folder, robot, task.value, prior)
+    path, missing = begin(folder, robot, task.value, prior), gaps(load(robot))
     if as_json:
-        typer.echo(json.dumps({"campaign": str(path)}, indent=2))
-    else:
-        typer.echo(f"wrote {path}\nState the robot's surroundings in it, then: excitor design {folder}")
+        data = {"campaign": str(path), "missing": missing}
+        typer.echo(json.dumps(data, indent=2))
+        return
+    typer.echo(f"wrote {path}")
+    if missing:
+        typer.echo(f"What {robot} leaves out, the costliest first; in a robot file with base = {Path(robot).name!r}:")
+    for gap in missing:
+        typer.echo("  {what}: {costs}\n{line}".format(**gap).replace("\n", "\n      "))
+    typer.echo(f"State the robot's surroundings in {path.name}, then: excitor design {folder}")
 
 
 @app.command()
+@reads_files
 def design(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml.")],
     seed: Annotated[int | None, typer.Option(min=0, max=2**31, help="Seed of all random numbers.")] = None,
@@ -217,6 +255,7 @@ class Refusal(StrEnum):
 
 
 @app.command()
+@reads_files
 def emit(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a design.json.")],
     target: Annotated[list[str], typer.Option("--target", metavar="NAME", help="Controller; repeatable; or all.")],
@@ -257,6 +296,7 @@ def emit(
 
 
 @app.command()
+@reads_files
 def verify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with programs/.")], as_json: Json = False
 ) -> None:
@@ -276,6 +316,7 @@ def verify(
 
 
 @app.command()
+@reads_files
 def identify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
     method: Annotated[
@@ -308,6 +349,7 @@ def identify(
 
 
 @app.command()
+@reads_files
 def simulate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with programs/.")],
     target: Annotated[
@@ -338,6 +380,7 @@ def simulate(
 
 
 @app.command()
+@reads_files
 def status(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml.")], as_json: Json = False
 ) -> None:
@@ -358,6 +401,7 @@ def status(
 
 
 @app.command()
+@reads_files
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
     other: Annotated[
@@ -387,6 +431,7 @@ def report(
 
 
 @app.command("next")
+@reads_files
 def next_run(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a model.json.")],
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Seed of the search for a new motion.")] = 0,
@@ -427,6 +472,7 @@ def demo(
 
 
 @app.command()
+@reads_files
 def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a model.json.")],
     format: Annotated[
@@ -461,13 +507,15 @@ def export(
     from excitor.experiments.export.export import DO_NOT_USE, FORMATS, OPTIONS, ExportOptions, offers
     from excitor.experiments.export.export import export as run
     from excitor.experiments.export.load import LoadOptions
+    from excitor.robots.errors import choice
 
     formats, allowed = list(format or ()), tuple(allow or ())
     if unknown := set(allowed) - {DO_NOT_USE}:
         raise typer.BadParameter(f"{min(unknown)!r} is not {DO_NOT_USE}", param_hint="--allow")
     for form in formats:
         if form not in FORMATS:
-            raise typer.BadParameter(f"{form!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
+            known = f"{choice(form, FORMATS)}"
+            raise typer.BadParameter(f"{form!r} is not one of {known}", param_hint="--format")
     given = (mjcf is not None, from_link is not None, flange is not None, point_mass)
     for is_given, (name, needs) in zip(given, OPTIONS.items(), strict=True):
         if is_given and formats and not set(needs) & set(formats):
@@ -541,6 +589,7 @@ def show_report(report: "Report", as_json: bool) -> None:
 
 
 @app.command()
+@reads_files
 def compare(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a campaign.toml and logs.")],
     method: Annotated[
@@ -568,6 +617,7 @@ def compare(
 
 
 @app.command()
+@reads_files
 def watch(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A campaign's folder with a model.json.")],
     log: Annotated[

@@ -57,7 +57,7 @@ from excitor.identify.validate import (
 from excitor.identify.verdict import Difference, Scores, Verdict, differences, verdict
 from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.base import base_parameters
-from excitor.robots.errors import ExcitorError
+from excitor.robots.errors import ExcitorError, choice
 from excitor.robots.friction import friction_model
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Robot
@@ -314,7 +314,7 @@ def named(methods: Sequence[str]) -> list[str]:
     """Check the names of methods; none selects all."""
     unknown = [name for name in methods if name not in METHODS]
     if unknown:
-        raise ExcitorError(f"--method: {unknown[0]!r} is not a method; expected some of {', '.join(METHODS)}")
+        raise ExcitorError(f"--method: {unknown[0]!r} is not a method; expected some of {choice(unknown[0], METHODS)}")
     return list(dict.fromkeys(methods)) or list(METHODS)
 
 

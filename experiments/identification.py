@@ -48,7 +48,7 @@ from excitor.robots.base import base_parameters, random_motion, regroupings
 from excitor.robots.belief import Prior
 from excitor.robots.codegen import inverse_dynamics_code
 from excitor.robots.dynamics import mass_matrix
-from excitor.robots.errors import ExcitorError, RankDeficient, SolverError
+from excitor.robots.errors import ExcitorError, RankDeficient, SolverError, choice
 from excitor.robots.friction import friction_model
 from excitor.robots.load import read_content, read_text
 from excitor.robots.parameters import layout, prior
@@ -407,7 +407,8 @@ def with_locked(campaign: OpenCampaign, runs: list[Samples]) -> Robot:
     held = dict(robot.locked)
     for name in campaign.content.locked:
         if name not in robot.joint_names:
-            raise ExcitorError(f"locked: no joint is named {name!r}; expected some of {', '.join(robot.joint_names)}")
+            some = f"expected some of {choice(name, robot.joint_names)}"
+            raise ExcitorError(f"locked: no joint is named {name!r}; {some}")
         i = robot.joint_names.index(name)
         travel = max(float(np.ptp(samples.motion.q[:, i])) for samples in runs)
         if travel > STANDSTILL:

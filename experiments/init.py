@@ -15,8 +15,10 @@ from excitor.robots.base import random_motion
 from excitor.robots.cell import Scene, clearances, required, volumes_sentence
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.errors import ExcitorError
+from excitor.robots.files.mjcf import mesh_files
+from excitor.robots.files.urdf import Urdf, companions
 from excitor.robots.files.write import key_of, quoted
-from excitor.robots.load import catalog_names, load, read_content
+from excitor.robots.load import catalog_names, read_content, robot_of
 from excitor.robots.robot import Robot
 
 TEMPLATE = """\
@@ -94,15 +96,19 @@ def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", pr
         raise ExcitorError(f"{folder / FILE}: exists already; give another folder, or remove it first")
     if folder.exists() and not folder.is_dir():
         raise ExcitorError(f"{folder}: is a file; give the name of a folder")
-    robot = load(source)
+    content = read_content(source)
+    robot = robot_of(content)
     own = source not in catalog_names()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         mend(folder)
-        for file in read_content(source).files if own else ():  # and what the robot's file is based on
+        for file in content.files if own else ():  # and what the robot's file is based on
+            if not file.resolve().is_relative_to(Path(source).parent.resolve()):
+                way = "write the whole robot with excitor robots --to toml --out, and begin with that"
+                raise ExcitorError(f"{file}: is outside the folder of {source}, which is based on it; {way}")
             _copy(file, folder / file.relative_to(Path(source).parent))
-            if file.suffix.lower() in (".urdf", ".xml"):
-                _copy_companions(file, (folder / file.relative_to(Path(source).parent)).parent)
+            if content.urdf is not None and file == content.files[0]:
+                _copy_companions(content.urdf, file, (folder / file.relative_to(Path(source).parent)).parent)
     except OSError as error:
         raise ExcitorError(f"{folder}: cannot be written: {error.strerror or error}") from None
     path = folder / FILE
@@ -114,11 +120,9 @@ def begin(folder: Path, source: str, task: Literal["arm", "payload"] = "arm", pr
     return path
 
 
-def _copy_companions(source: Path, folder: Path) -> None:
-    """Copy the collision meshes and the SRDF of a URDF to where its copy in the folder finds them."""
-    from excitor.robots.files.urdf import companions
-
-    for path, place in companions(source):
+def _copy_companions(read: Urdf, source: Path, folder: Path) -> None:
+    """Copy the meshes of a URDF or MJCF file, and its SRDF, to where its copy in the folder finds them."""
+    for path, place in mesh_files(source) if read.language == "MJCF" else companions(source):
         _copy(path, folder / place)
 
 

@@ -35,7 +35,7 @@ from excitor.identify.samples import Samples
 from excitor.robots.arrays import FloatArray, IntArray, finite, freeze, one_blas_thread
 from excitor.robots.base import base_parameters, lost_when_locked
 from excitor.robots.dynamics import regressor
-from excitor.robots.errors import ExcitorError
+from excitor.robots.errors import ExcitorError, choice
 from excitor.robots.friction import friction_model
 from excitor.robots.information import (
     Information,
@@ -303,7 +303,7 @@ def named(prior: PriorInformation) -> tuple[int, ...]:
     own = [name.removesuffix("R") for name in prior.names]
     strange = [name for name in required if name not in own]
     if strange:
-        problem = f"{', '.join(strange)} is no parameter of the model, which has {', '.join(own)}"
+        problem = f"{', '.join(strange)} is no parameter of the model, which has {choice(strange[0], own)}"
         raise InvalidCampaign(prior.campaign.folder / CAMPAIGN_FILE, [f"targets.parameters: {problem}"])
     return tuple(own.index(name) for name in required)
 

@@ -43,7 +43,7 @@ from excitor.identify.load.poses import Poses, StaticLoad, poses_from_samples, s
 from excitor.identify.samples import Samples, Step
 from excitor.robots.arrays import FloatArray, finite
 from excitor.robots.base import base_parameters, random_motion
-from excitor.robots.errors import ExcitorError, RankDeficient, SolverError
+from excitor.robots.errors import ExcitorError, RankDeficient, SolverError, choice
 from excitor.robots.inertia import about_center_of_mass, from_center_of_mass
 from excitor.robots.load_torques import carried_from_joints
 from excitor.robots.parameters import layout
@@ -506,7 +506,7 @@ def check_joints(robot: Robot, rated: PayloadRating) -> None:
     for key, given in (("inertia", rated.inertia), ("moment", rated.moment)):
         strange = [name for name in given if name not in robot.joint_names]
         if strange:
-            names = ", ".join(robot.joint_names)
+            names = choice(strange[0], robot.joint_names)
             raise ExcitorError(f"rated.{key}: {strange[0]!r} is no joint of {robot.name}; it has {names}")
 
 

@@ -85,8 +85,9 @@ from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.cell import adjacent_links
 from excitor.robots.dynamics import regressor
-from excitor.robots.errors import ExcitorError
+from excitor.robots.errors import ExcitorError, choice
 from excitor.robots.gram import condition_number, gram, stack
+from excitor.robots.lint import suspicions
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Robot, posture
 from excitor.robots.simulate import with_friction_width
@@ -158,7 +159,7 @@ class CampaignDesign:
     @property
     def checks(self) -> tuple[Check, ...]:
         """Checks behind go or no-go besides the certificate: the forecast, or a load's own matrix."""
-        return (*self._taught, *volume_checks(self.setup))
+        return (*self._taught, *volume_checks(self.setup), *suspicion_checks(self.setup.robot))
 
     @property
     def _taught(self) -> tuple[Check, ...]:
@@ -231,6 +232,13 @@ def volume_checks(setup: Setup) -> tuple[Check, ...]:
     return (Check("collision volumes", float(total - len(bare)), float(total), False, sentence), *rough)
 
 
+def suspicion_checks(robot: Robot) -> Iterator[Check]:
+    """Check that no figure of the robot's file is surely wrong: torques and limits are computed with it."""
+    for odd in suspicions(robot):
+        if odd.level == "error":
+            yield Check("robot file", 0.0, 1.0, False, f"In {robot.name}'s file, {odd.where}: {odd.sentence}")
+
+
 def assumed_check(setup: Setup) -> tuple[Check, ...]:
     """Check that volumes of assumed radius are relied on only where campaign.toml says so."""
     robot, cell = setup.robot, setup.campaign.content.cell
@@ -272,15 +280,11 @@ def _may_meet_itself(robot: Robot, links: Sequence[int]) -> bool:
 def _how_to_add_volumes(setup: Setup) -> str:
     source = setup.campaign.robot_source
     table = "[[capsule]] with link, start, end and radius"
-    if Path(source).suffix.lower() in (".urdf", ".xml"):
-        name = Path(source).name
-        return (
-            f"give each a <collision> of box, cylinder, sphere or mesh in {source}, or a {table} in a robot file with "
-            f'base = "{name}"'
-        )
     if Path(source).suffix.lower() == ".toml":
         return f"give each a {table} in {source}"
-    return f'give each a {table} in a robot file with base = "{source}", and name that file in campaign.toml'
+    shape = f"<collision> of box, cylinder, sphere or mesh in {source}, or a " * (Path(source).suffix == ".urdf")
+    base = f'a robot file with base = "{Path(source).name}"'
+    return f"give each a {shape}{table} in {base}, and name that file in campaign.toml"
 
 
 _BLIND = Check(
@@ -510,7 +514,8 @@ def criterion_of(setup: Setup, columns: IntArray) -> Criterion:
     required = [name.removesuffix("R") for name in setup.design.parameters]
     missing = [name for name in required if name not in names]
     if missing:
-        problem = f"{', '.join(missing)} is no base parameter that this run can show; those are {', '.join(names)}"
+        those = f"those are {choice(missing[0], names)}"
+        problem = f"{', '.join(missing)} is no base parameter that this run can show; {those}"
         raise InvalidCampaign(setup.campaign.folder / FILE, [f"design.parameters: {problem}"])
     return Criterion(
         "sigma", scale=_magnitudes(setup, columns, beta), chosen=tuple(names.index(name) for name in required)

@@ -8,7 +8,6 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -21,17 +20,20 @@ from excitor.design.constraints.torque import has_torque_model
 from excitor.design.motion import Excitation
 from excitor.design.search import Budget, Method
 from excitor.experiments import campaign
-from excitor.experiments.campaign import FILE, Design, InvalidCampaign, OpenCampaign, inside
+from excitor.experiments.campaign import FILE, Design, InvalidCampaign, OpenCampaign
 from excitor.experiments.model import Model, read_model
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.base import random_motion
 from excitor.robots.belief import unknown_friction
-from excitor.robots.cell import Scene, Shape, Zone, scene_rows
+from excitor.robots.cell import Scene, Shape, Zone, distance, scene_rows
 from excitor.robots.dynamics import inverse_dynamics, rigid_torque
-from excitor.robots.errors import ExcitorError
+from excitor.robots.errors import ExcitorError, choice
+from excitor.robots.files.folders import ALLOW, inside
+from excitor.robots.files.overlay import expected
 from excitor.robots.files.schema import sentences
 from excitor.robots.inertia import change_frame, from_center_of_mass, roll_pitch_yaw, translation
 from excitor.robots.information import Noise
+from excitor.robots.lint import reach, suspicions
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Limits, Motion, Payload, Robot, posture
 from excitor.robots.tree import Tree
@@ -95,7 +97,7 @@ def set_up(campaign: OpenCampaign) -> Setup:
     pose = _pose(robot, content.design, moving, limits, problems)
     excitation = _excitation(content.design, moving, problems)
     noise = _noise(campaign, robot, problems, remarks)
-    remarks += _remarks(robot, content)
+    remarks += [*_remarks(robot, content), *_units(robot, content, scene, problems)]
     if problems or excitation is None or noise is None or home is None:
         raise InvalidCampaign(campaign.folder / FILE, problems)
     speed = content.limits.tool_speed_m_s or np.inf
@@ -113,15 +115,16 @@ def _others(robot: Robot, entries: Sequence[campaign.Constraint], problems: Prob
         try:
             kind = CONSTRAINTS[entry.kind]
         except KeyError:
-            near = get_close_matches(entry.kind, list(CONSTRAINTS), 1)
-            meant = f"; did you mean {near[0]!r}?" if near else ""
-            problems.append(f"{path}.kind: is {entry.kind!r}, expected one of {', '.join(CONSTRAINTS)}{meant}")
+            meant = f"expected one of {choice(entry.kind, CONSTRAINTS)}"
+            problems.append(f"{path}.kind: is {entry.kind!r}, {meant}")
             continue
         try:
             item = kind.build(robot, kind.table.model_validate(entry.model_extra))
             names = {row.name for row in item.rows(robot)}
         except ValidationError as error:
-            problems += [f"{path}.{sentence}" for sentence in sentences(list(error.errors(include_url=False)))]
+            problems += [
+                f"{path}.{sentence}" for sentence in sentences(list(error.errors(include_url=False)), kind.table)
+            ]
         except (ValueError, ExcitorError) as error:
             problems.append(f"{path}: {error}")
         else:
@@ -152,7 +155,7 @@ def _limits(robot: Robot, given: campaign.Limits, problems: Problems) -> tuple[L
     for name, entry in given.joint.items():
         path = f"limits.joint.{name}"
         if name not in robot.joint_names:
-            problems.append(f"{path}: is no joint of {robot.name}; its joints are {', '.join(robot.joint_names)}")
+            problems.append(f"{path}: is no joint of {robot.name}; its joints are {choice(name, robot.joint_names)}")
             continue
         problems += [f"{path}.{problem}" for problem in _tighten(tight, robot, robot.joint_names.index(name), entry)]
     margin = np.where(
@@ -227,6 +230,11 @@ def _home(
         problems.append(f"home_deg: has {len(given)} entries, expected one for each of {robot.n_joints} joints")
         return None
     home = pendant_to_si(robot, np.array(given))
+    eighths = np.array(given)[~robot.mechanism.prismatic] / (np.pi / 4.0)
+    whole = np.rint(eighths)
+    if (np.abs(whole) <= 8.0).all() and ((np.abs(eighths - whole) < 3e-3) & (whole != 0.0)).any():
+        degrees = np.where(robot.mechanism.prismatic, given, np.round(np.degrees(given), 2)).tolist()
+        problems.append(f"home_deg: is {given}, in radians as it seems; write home_deg = {degrees}")
     allowed = si_to_pendant(robot, limits.position.T)
     for j, name in enumerate(robot.joint_names):
         if not limits.position[j, 0] <= home[j] <= limits.position[j, 1]:
@@ -255,7 +263,9 @@ def si_to_pendant(robot: Robot, values: FloatArray) -> FloatArray:
 def _moving(robot: Robot, design: campaign.Design, problems: Problems) -> BoolArray:
     unknown = [name for name in design.joints if name not in robot.joint_names]
     for name in unknown:
-        problems.append(f"design.joints: {name!r} is no joint of {robot.name}; it has {', '.join(robot.joint_names)}")
+        problems.append(
+            f"design.joints: {name!r} is no joint of {robot.name}; it has {choice(name, robot.joint_names)}"
+        )
     moving = np.array([not design.joints or name in design.joints for name in robot.joint_names])
     for name in design.joints:
         if name in robot.joint_names and robot.joint_names.index(name) in robot.locked:
@@ -273,7 +283,7 @@ def _pose(robot: Robot, design: campaign.Design, moving: BoolArray, limits: Limi
     for name, value in design.locked_deg.items():
         path = f"design.locked_deg.{name}"
         if name not in robot.joint_names:
-            problems.append(f"{path}: is no joint of {robot.name}")
+            problems.append(f"{path}: is no joint of {robot.name}; {expected(name, robot.joint_names)}")
             continue
         j = robot.joint_names.index(name)
         if moving[j] and design.joints:
@@ -381,7 +391,22 @@ def _check_home(robot: Robot, constraints: Constraints, campaign: OpenCampaign) 
                 f"{'least' if row.lower else 'most'} {row.limit:.4g}; move the home pose, or relax the constraint"
             )
     if problems:
+        problems += _clear_home(robot, constraints, constraints.home) if isinstance(robot.mechanism, Tree) else ()
         raise InvalidCampaign(campaign.folder / FILE, problems)
+
+
+def _clear_home(robot: Robot, constraints: Constraints, home: FloatArray) -> Iterator[str]:
+    """Find the nearest of random poses in whole degrees at which a run could wait, as the line to write."""
+    low, high = constraints.limits.position.T
+    tries = home + np.repeat([0.1, 0.3, 1.0], 300)[:, None] * (random_motion(robot, 900).q - home)
+    tries = np.array(pendant_to_si(robot, np.round(si_to_pendant(robot, tries))))
+    tries[:, list(robot.locked)] = home[list(robot.locked)]
+    _, deficits = pose_deficits(robot, constraints, tries)
+    fits = ((deficits <= 0.0).all(axis=1)) & ((low <= tries) & (tries <= high)).all(axis=1)
+    nearest = tries[fits][np.argsort(np.abs(tries[fits] - home).sum(axis=1))]
+    clear = [q for q in nearest[:20] if not _home_torques(robot, replace(constraints, home=q))]
+    if clear:
+        yield f"home_deg: a pose near it that is clear: home_deg = {np.round(si_to_pendant(robot, clear[0])).tolist()}"
 
 
 def _home_torques(robot: Robot, constraints: Constraints) -> list[str]:
@@ -479,6 +504,45 @@ def _upright(direction: FloatArray) -> FloatArray:
     return T
 
 
+_FAR, _IN_MM = 3.0, 15.0  # reaches, m: a zone that is farther does nothing, or is in mm
+_LENGTHS = ("low", "high", "center", "size", "radius", "height", "point")
+_PLAUSIBLE = {  # plausible, and the unit that was probably meant
+    "limits.tool_speed_m_s": (30.0, "mm/s"),
+    "cell.clearance_m": (3.0, "mm"),
+    "cell.tool_radius_m": (3.0, "mm"),
+    "design.controller_sample_s": (0.5, "ms"),
+}
+
+
+def _units(robot: Robot, content: campaign.Campaign, scene: Scene | None, problems: Problems) -> Iterator[str]:
+    """Refuse what is surely in another unit, with the line to write; yield what is only odd."""
+    for path, (most, unit) in _PLAUSIBLE.items():
+        table, key = path.split(".")
+        value = getattr(getattr(content, table), key)
+        if value is not None and value > most:
+            problems.append(f"{path}: is {value:g}; if that is in {unit}, write {key} = {1e-3 * value:g}")
+    for key, value in content.limits:
+        if key.endswith("_percent") and value is not None and value <= 1.0:
+            yield f"limits.{key}: is {value:g} %; if that is a share, write {key} = {100.0 * value:g}"
+    middle, length = reach(robot)
+    length += float(np.linalg.norm(robot.tool.T_link_frame[:3, 3]))
+    zones = zip(() if scene is None else scene.zones, content.cell.zone, strict=False)
+    for k, (zone, entry) in enumerate(zones, start=1):
+        gap = distance(zone.shape, middle) * (1.0 if zone.keep == "out" else -1.0)
+        sentence = f"cell.zone[{k}]: {zone.name!r} begins {gap:.3g} m from the robot, which reaches {length:.3g} m"
+        if gap > max(_FAR * length, _IN_MM):
+            stated = [(key, value) for key, value in entry if key in _LENGTHS and value is not None]
+            lines = ", ".join(f"{key} = {np.round(np.divide(value, 1e3), 6).tolist()}" for key, value in stated)
+            problems.append(f"{sentence}; if that is in mm, write {lines}")
+        elif gap > _FAR * length:
+            yield f"{sentence}, so that it keeps nothing; check that it is in m"
+    for odd in suspicions(robot):
+        if odd.level == "error" and odd.where == "payload":
+            problems.append(f"payload: {odd.sentence}")
+        elif odd.level == "warning":
+            yield f"{odd.where}: {odd.sentence}"
+
+
 def _remarks(robot: Robot, content: campaign.Campaign) -> Iterator[str]:
     """List what the plan rests on although it is not known, or suits its purpose badly."""
     if not has_torque_model(robot) and content.design.schedule != "gentle-first":
@@ -517,7 +581,7 @@ def noise_of_model(folder: Path, given: campaign.Noise, robot: Robot) -> Noise:
     """Compute the noise from an earlier model's residuals, and the inflation of its intervals over white ones."""
     assert given.model is not None
     if not inside(folder, given.model):
-        raise ValueError(f"{given.model!r} leaves the folder of the campaign; copy the model into it")
+        raise ValueError(f"{given.model!r} leaves the folder of the campaign{ALLOW}")
     model = read_model(folder / given.model, robot)
     sigma = _residuals(model, robot)
     ratios = _inflations(model, given.model)
@@ -543,7 +607,7 @@ def learned_robot(folder: Path, name: str | None, robot: Robot, *, elsewhere: bo
     if name is None:
         return robot
     if not elsewhere and not inside(folder, name):
-        raise ValueError(f"{name!r} leaves the folder of the campaign; copy the model into it")
+        raise ValueError(f"{name!r} leaves the folder of the campaign{ALLOW}")
     standard = read_model(folder / name, robot).standard
     if standard is None:
         raise ExcitorError(f"{name} has no physically consistent parameters, which a prior must have")
@@ -590,7 +654,7 @@ def task_motion(setup: Setup) -> Motion:
     folder = setup.campaign.folder
     try:
         if not inside(folder, name):
-            raise ExcitorError("leaves the folder of the campaign")
+            raise ExcitorError(f"leaves the folder of the campaign{ALLOW}")
         return _read(setup, name)
     except (OSError, ValueError, ExcitorError) as error:
         sentence = error.strerror if isinstance(error, OSError) else str(error)

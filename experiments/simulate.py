@@ -21,7 +21,7 @@ import numpy as np
 from excitor.design.programs import registry
 from excitor.design.programs.package import program_names_of
 from excitor.design.programs.plan import MEASURED, Plan
-from excitor.experiments.campaign import OpenCampaign, inside, open_campaign
+from excitor.experiments.campaign import OpenCampaign, open_campaign
 from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.design_json import design_digest
 from excitor.experiments.emit import plans_of, stale_programs
@@ -48,7 +48,7 @@ from excitor.identify.logs.read import read_log
 from excitor.robots.arrays import FloatArray, one_blas_thread
 from excitor.robots.base import base_parameters, random_motion
 from excitor.robots.dynamics import mass_matrix
-from excitor.robots.errors import ExcitorError
+from excitor.robots.errors import ExcitorError, did_you_mean
 from excitor.robots.friction import friction_model
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Motion, Robot
@@ -275,7 +275,7 @@ FORMAT = {"format": "excitor-simulated", "version": 1}
 def check_free(campaign: Path, target: str, fresh: bool) -> None:
     """Refuse to write where logs are, unless they are simulated, unchanged, and new ones are requested."""
     place = campaign / FOLDER / target
-    if not inside(campaign, f"{FOLDER}/{target}"):
+    if not place.resolve().is_relative_to(campaign.resolve()):
         raise ExcitorError(f"{place}: leads out of the campaign's folder; remove the link")
     if not place.exists() or (place.is_dir() and not any(place.iterdir())):
         return
@@ -379,7 +379,9 @@ def _joint(text: str, word: str, robot: Robot) -> int:
         return int(word) - 1
     channels = CHANNELS.get(text.partition(":")[0], ())
     known = f"expected one of {', '.join(names)}" + (f", or how it shows: {', '.join(channels)}" if channels else "")
-    raise ExcitorError(f"--fault {text}: {robot.name} has no joint {word!r}; {known}")
+    raise ExcitorError(
+        f"--fault {text}: {robot.name} has no joint {word!r}; {known}{did_you_mean(word, [*names, *channels])}"
+    )
 
 
 POSES = 300  # in which a drawn robot's mass matrix is checked

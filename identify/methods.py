@@ -69,7 +69,7 @@ from excitor.identify.validate import standard_parameters
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
-from excitor.robots.errors import ExcitorError, RankDeficient
+from excitor.robots.errors import ExcitorError, RankDeficient, choice
 from excitor.robots.files.toml import robot_from_data
 from excitor.robots.friction import friction_model
 from excitor.robots.parameters import layout, prior
@@ -437,7 +437,7 @@ def method_of(name: str, title: str, solve: Callable[[FloatArray, FloatArray], F
 def answer(method: str, problem: Problem) -> Answer:
     """Fit by a method of METHODS; where the data make that fail, the answer holds the reason and nothing is raised."""
     if method not in METHODS:
-        raise ExcitorError(f"no estimator is called {method!r}; expected one of {', '.join(METHODS)}")
+        raise ExcitorError(f"no estimator is called {method!r}; expected one of {choice(method, METHODS)}")
     begun = time.process_time()
     with one_blas_thread():
         try:

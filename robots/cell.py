@@ -315,6 +315,15 @@ def _zone_constants(shape: Shape) -> FloatArray:
     return np.concatenate([T[:3, :3].ravel(), T[:3, 3], formula])
 
 
+def distance(shape: Shape, point: FloatArray) -> float:
+    """Signed distance of a point of the base frame from a shape, m, below 0 inside (see `kernel.distances`)."""
+    constants = _zone_constants(shape)
+    x, y, z = constants[:9].reshape(3, 3) @ point + constants[9:12]
+    a, b, one_sided = constants[12:15]
+    off = np.array([np.sqrt(x * x + a * y * y + b * z * z), abs(y), z if one_sided else abs(z)]) - constants[15:]
+    return float(np.linalg.norm(off.clip(0.0))) or float(off.max())
+
+
 def _body_names(robot: Robot) -> list[str]:
     """Name the capsules by their links, and the tool last."""
     names: list[str] = []

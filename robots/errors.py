@@ -1,12 +1,25 @@
 """Exceptions about robots and measurements, which carry the data behind their messages."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from excitor.robots.arrays import IntArray
+
+
+def did_you_mean(name: object, names: Iterable[str], mark: str = "; ") -> str:
+    """Name the nearest of the valid names, as the end of a sentence; nothing where none is near."""
+    alike = {valid.lower(): valid for valid in reversed([*names])}
+    near = get_close_matches(str(name)[:80].lower(), list(alike), 1)
+    return f"{mark}did you mean {alike[near[0]]!r}?" if near else ""
+
+
+def choice(name: object, names: Iterable[str]) -> str:
+    """List the valid names, and which of them is nearest."""
+    return ", ".join(names) + did_you_mean(name, names)
 
 
 class ExcitorError(Exception):

@@ -4,20 +4,24 @@ Closed chains: home outside the limits, limits outside the workspace, rods that 
 or in degrees, lengths in millimetres, angles nearly but not quite special.
 """
 
+import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from importlib import resources
+from typing import Any, Literal
 
 import numpy as np
 
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.base import TOLERANCE, base_parameters, declared_transform, observation, random_motion
+from excitor.robots.belief import unknown_friction
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import foreign_terms, frame_pose, mass_matrix
 from excitor.robots.errors import RankDeficient
 from excitor.robots.friction import friction_model
-from excitor.robots.inertia import Consistency, check_consistency, inverse
+from excitor.robots.inertia import Consistency, about_center_of_mass, check_consistency, inverse
 from excitor.robots.parameters import layout
 from excitor.robots.robot import ControllerAxes, FrictionTerm, Robot, RotorInertia
 from excitor.robots.tree import Tree
@@ -50,6 +54,12 @@ def lint(robot: Robot, notes: Iterable[tuple[str, str]] = ()) -> tuple[Finding, 
     return tuple(sorted(found, key=lambda finding: _LEVELS.index(finding.level)))
 
 
+def suspicions(robot: Robot) -> tuple[Finding, ...]:
+    """Find figures that are surely wrong (errors), as in another unit or frame, or probably so (warnings)."""
+    odd = (Finding(*one) for check in _FIGURES for one in check(robot))
+    return tuple(finding for finding in (*_inertias(robot), *_payload(robot), *odd) if finding.level != "note")
+
+
 def _inertias(robot: Robot) -> Iterator[Finding]:
     """Find links with physically inconsistent or implausible parameters."""
     params = layout(robot)
@@ -58,7 +68,9 @@ def _inertias(robot: Robot) -> Iterator[Finding]:
     for j, name in enumerate(robot.mechanism.link_names):
         columns = params.link(j)
         phi, known = robot.chi[columns], robot.known[columns]
-        if known.all():
+        if known.all() and not phi.any():
+            yield Finding("note", f"link {name!r}", "has no mass: a frame between joints")
+        elif known.all():
             yield from _body(phi, f"link {name!r}", float(reach[j]))
         elif known.any():
             partly.append(name)
@@ -87,10 +99,12 @@ def _body(phi: FloatArray, where: str, reach: float) -> Iterator[Finding]:
     center = phi[6:9] / phi[9]
     moments = consistency.principal_moments
     rounding = 1e-9 * (float(np.abs(moments).sum()) + phi[9] * float(center @ center))
-    yield from _principal_moments(consistency, rounding, where)
+    yield from _principal_moments(phi, consistency, rounding, where)
     value = f"centre of mass is at {_list(center)} m"
     if np.linalg.norm(center) > 3.0:
-        yield Finding("warning", where, f"{value}, more than 3 m from the joint; check that it is in metres, not mm")
+        remedy = f"check that it is in metres, not mm: center = {_list(center / 1e3)}"
+        level: Level = "error" if np.linalg.norm(center) > 10.0 * max(reach, 0.3) else "warning"
+        yield Finding(level, where, f"{value}, more than 3 m from the joint; {remedy}")
     elif reach > 0.0 and np.linalg.norm(center) > 1.5 * reach + 0.1:
         yield Finding(
             "warning",
@@ -98,28 +112,32 @@ def _body(phi: FloatArray, where: str, reach: float) -> Iterator[Finding]:
             f"{value}, far outside the link, which reaches {reach:.3g} m; check its frame and its signs",
         )
     gyration = float(np.sqrt(np.abs(moments).max() / phi[9]))
-    if gyration > (max(2.0 * reach, 0.3) if reach > 0.0 else 1.0):
+    most = max(2.0 * reach, 0.3) if reach > 0.0 else 1.0
+    if gyration > most:
         sentence = (
             f"inertia of {np.abs(moments).max():.3g} kg m² at {phi[9]:.3g} kg is that of mass {gyration:.3g} m away, "
             f"but the link reaches {reach:.3g} m; check that it is about the centre of mass, in kg m², not kg mm²"
         )
-        yield Finding("warning", where, sentence)
+        sure = gyration > 20.0 * most
+        inertia = _entries(about_center_of_mass(phi)[2] / 1e6)
+        yield Finding("error" if sure else "warning", where, sentence + f": inertia = {inertia}" * sure)
     if phi[9] > 3000.0:
         yield Finding("warning", where, f"weighs {phi[9]:g} kg; check that the mass is in kg, not g")
 
 
-def _principal_moments(consistency: Consistency, rounding: float, where: str) -> Iterator[Finding]:
+def _principal_moments(phi: FloatArray, consistency: Consistency, rounding: float, where: str) -> Iterator[Finding]:
     moments = consistency.principal_moments
     value = f"principal moments about the centre of mass are {_list(moments)} kg m²"
+    remedy = f"; or leave the inertia out, to identify it: mass = {phi[9]:.6g}, center = {_list(phi[6:9] / phi[9])}"
     if moments[0] < -rounding:
         sentence = f"{value}, expected none below 0; check that the inertia is given about the centre of mass"
-        yield Finding("error", where, sentence)
+        yield Finding("error", where, sentence + remedy)
     elif consistency.triangle_margin < -rounding:
         sentence = (
             f"{value}: the largest exceeds the sum of the others by {-consistency.triangle_margin:.3g}, so no body has "
             "them (triangle inequality); check signs, the axes, and the point that the inertia is about"
         )
-        yield Finding("error", where, sentence)
+        yield Finding("error", where, sentence + remedy)
     elif moments[2] <= rounding:
         sentence = "has a mass but no inertia about its centre of mass: a point; give its inertia if it matters"
         yield Finding("note", where, sentence)
@@ -128,6 +146,12 @@ def _principal_moments(consistency: Consistency, rounding: float, where: str) ->
 def _payload(robot: Robot) -> Iterator[Finding]:
     """Find a payload that is physically inconsistent."""
     if robot.payload is not None:
+        bodies = slice(9, layout(robot).n_link_params, 10)
+        arm, own = float(robot.chi[bodies].sum()), float(robot.payload.phi[9])
+        if robot.known[bodies].all() and own > 3.0 * max(arm, 1.0):
+            yield Finding(
+                "error", "payload", f"weighs {own:g} kg on an arm of {arm:.3g}; if in g, mass = {own / 1e3:g}"
+            )
         tool = float(np.linalg.norm(robot.tool.T_link_frame[:3, 3]))
         yield from _body(robot.payload.phi, "payload", float(reach_of_links(robot)[robot.payload.link]) + tool + 0.5)
 
@@ -248,7 +272,7 @@ def _identifiability(robot: Robot) -> Iterator[Finding]:
 
 def _numbers(robot: Robot) -> Iterator[Finding]:
     """Check limits, units and angles."""
-    for check in (stated_limits, ranges, speeds, sizes, axes_nearly_special, closed_workspace, slender_rods):
+    for check in (stated_limits, *_FIGURES, axes_nearly_special, closed_workspace, slender_rods):
         for level, where, sentence in check(robot):
             yield Finding(level, where, sentence)
 
@@ -266,6 +290,11 @@ _CHECKS: tuple[Callable[[Robot], Iterator[Finding]], ...] = (
 
 def _list(values: FloatArray) -> str:
     return f"[{', '.join(f'{value:.4g}' for value in values)}]"
+
+
+def _entries(inertia: FloatArray) -> str:
+    """Write a tensor as robot files do: xx, xy, xz, yy, yz, zz."""
+    return _list(inertia[np.triu_indices(3)])
 
 
 def _combination(row: FloatArray, robot: Robot) -> str:
@@ -373,28 +402,79 @@ def stated_limits(robot: Robot) -> Iterator[Odd]:
     }
     free = [i for i in range(robot.n_joints) if i not in robot.locked]
     for quantity, given in stated.items():
-        missing = [robot.joint_names[i] for i in free if not given[i]]
-        if missing:
-            sentence = f"no {quantity} limit is stated for {', '.join(missing)}; a design may exceed it. State it"
+        lacking = [robot.joint_names[i] for i in free if not given[i]]
+        if lacking:
+            whose = ", ".join(lacking) if len(lacking) < len(free) else "any joint"
+            sentence = f"no {quantity} limit is stated for {whose}; a design may exceed it. State it"
             yield "warning", f"{quantity} limits", sentence
+
+
+def gaps(robot: Robot) -> list[dict[str, str]]:
+    """List what a robot file leaves out, the costliest first: what, what that costs, and the lines that state it."""
+    params, n, limits = layout(robot), robot.n_joints, robot.limits
+    links, joints, free = robot.mechanism.link_names, robot.joint_names, ~np.isin(range(n), list(robot.locked))
+    shaped = [capsule.link for capsule in robot.capsules if capsule.origin != "assumed"]
+    rotors = zip(robot.drive.rotors, params.rotor_columns, strict=True)
+    felt = [rotor.senses != 0.0 for rotor, column in rotors if not robot.known[column]]
+    lacking: dict[str, tuple[Any, Sequence[str]]] = {
+        "masses": (~robot.known[: params.n_link_params].reshape(-1, 10).all(axis=1), links),
+        "positions": (free & ~np.isfinite(limits.position).all(axis=1), joints),
+        "velocities": (free & ~np.isfinite(limits.velocity), joints),
+        "torques": (free & ~np.isfinite(limits.torque), joints),
+        "volumes": (~np.isin(range(len(links)), shaped), links),
+        "accelerations": (free & ~np.isfinite(limits.acceleration), joints),
+        "currents": (np.isnan(robot.drive.torque_from_current).any(axis=1), joints),
+        "friction": (unknown_friction(robot), joints),
+        "rotors": (np.any([*felt, np.zeros(n, dtype=bool)], axis=0), joints),
+        "axes": (np.full(n, not robot.controllers), joints),
+    }
+    lists = {"ones": [1.0] * n, "axes": json.dumps(joints), "signs": [1] * n, "zeros": [0.0] * n}
+    texts = tomllib.loads((resources.files("excitor.robots") / "gaps.toml").read_text("utf-8"))
+    found = []
+    for key, (where, names) in lacking.items():
+        if where.any():
+            first = int(np.argmax(where))
+            unit = "m" if names is joints and robot.mechanism.prismatic[first] else "rad"
+            listed = ", ".join(np.array(names)[where]) if not where.all() else "all"
+            words = {"names": listed, "first": names[first], "unit": unit, "number": first + 1, **lists}
+            found.append({name: text.format(**words) for name, text in texts[key].items()})
+    return found
+
+
+_TURNS, _FAST = 4 * math.pi, 50.0  # rad, rad/s: more is rare, and typed in degrees where most joints have it
+_NARROW = math.radians(_TURNS)  # rad: a range that is less is rare, and in rad read as degrees where most have it
+
+
+def _sure(robot: Robot, odd: Sequence[bool] | BoolArray) -> Literal["error", "warning"]:
+    """Return how sure a wrong unit is: surely wrong where it is of most, and at least two, of the joints that turn."""
+    turning = np.asarray(odd)[~robot.mechanism.prismatic]
+    return "error" if turning.sum() >= 2 and 2 * turning.sum() > turning.size else "warning"
 
 
 def ranges(robot: Robot) -> Iterator[Odd]:
     """Check position limits, and the positions of locked joints."""
+    far = [np.abs(interval[np.isfinite(interval)]).max(initial=0.0) > _TURNS for interval in robot.limits.position]
+    level, narrow = _sure(robot, far), _sure(robot, np.ptp(robot.limits.position, axis=1) < _NARROW)
     for i, name in enumerate(robot.joint_names):
         where, slides = f"joint {name!r}", bool(robot.mechanism.prismatic[i])
         low, high = (float(bound) for bound in robot.limits.position[i])
-        unit, other, most, least = ("m", "mm", 10.0, 1e-3) if slides else ("rad", "degrees", 4 * math.pi, 0.0175)
+        unit, other, most, least = (
+            ("m", "mm", 10.0, 1e-3) if slides else ("rad", "degrees", _TURNS, _NARROW if narrow == "error" else 0.0175)
+        )
         value = f"position goes from {low:.4g} to {high:.4g} {unit}"
         if i in robot.locked and not low <= robot.locked[i] <= high:
             sentence = f"{value}, but it is locked at {robot.locked[i]:.4g}; lock it within its limits"
             yield "warning", where, sentence
         bounds = [abs(bound) for bound in (low, high) if math.isfinite(bound)]
         if max(bounds, default=0.0) > most:
-            sentence = f"{value}; check that it is in {unit}, not {other}, or leave the limit out if there is none"
-            yield "warning", where, sentence
+            own = f"position_{'m' if slides else 'deg'} = {_list(robot.limits.position[i] / (1e3 if slides else 1.0))}"
+            remedy = f"check that it is in {unit}, not {other} ({own}), or leave the limit out if there is none"
+            yield "warning" if slides else level, where, f"{value}; {remedy}"
         elif high - low < least:
-            yield "warning", where, f"{value}, which leaves no room to move; check the unit, or make the joint fixed"
+            sentence = (
+                f"{value}, which leaves no room to move; check the unit (degrees, not rad), or make the joint fixed"
+            )
+            yield "warning" if slides else narrow, where, sentence
         elif (low > 0.0 or high < 0.0) and not isinstance(robot.mechanism, ClosedLoop):
             yield "note", where, f"{value}: the pose of zeros cannot be reached"
 
@@ -402,12 +482,14 @@ def ranges(robot: Robot) -> Iterator[Odd]:
 def speeds(robot: Robot) -> Iterator[Odd]:
     """Check velocity limits, of the joints and of the motors."""
     slides = robot.mechanism.prismatic
+    level = _sure(robot, (robot.limits.velocity > _FAST) & np.isfinite(robot.limits.velocity))
     for i, name in enumerate(robot.joint_names):
         velocity = float(robot.limits.velocity[i])
-        unit, other, most = ("m/s", "mm/s", 20.0) if slides[i] else ("rad/s", "deg/s or the motor's", 50.0)
+        unit, other, most = ("m/s", "mm/s", 20.0) if slides[i] else ("rad/s", "deg/s or the motor's", _FAST)
         if most < velocity < math.inf:
+            own = f"velocity_m_s = {velocity / 1e3:.4g}" if slides[i] else f"velocity_deg_s = {velocity:.4g}"
             sentence = f"velocity limit is {velocity:.4g} {unit}; check that it is in {unit} of the joint, not {other}"
-            yield "warning", f"joint {name!r}", sentence
+            yield "warning" if slides[i] else level, f"joint {name!r}", f"{sentence} ({own})"
     if slides.any() or not np.isfinite(robot.limits.velocity).all():
         return
     rates = np.abs(robot.drive.motor_from_joint) @ robot.limits.velocity * 60.0 / (2.0 * math.pi)
@@ -424,7 +506,17 @@ def sizes(robot: Robot) -> Iterator[Odd]:
         yield "note", "gravity", "is 0: masses are not identifiable from torques"
     elif not 9.7 < g < 9.9:
         yield "warning", "gravity", f"is {g:.4g} m/s², expected 9.78 to 9.83 on Earth; check its unit"
-    lengths: dict[str, float] = {"tool": float(np.linalg.norm(robot.tool.T_link_frame[:3, 3]))}
+    if isinstance(robot.mechanism, Tree) and robot.mechanism.gravity[2] > -0.9 * g and g > 0.0:
+        sentence = "the base's z axis does not point up: right for a robot on a wall, a slope or a ceiling"
+        yield "warning", "gravity", f"{sentence}, and zones are in that frame too; else write gravity = [0, 0, -9.81]"
+    (_, own), tool = reach(robot), robot.tool.T_link_frame[:3, 3]
+    far = float(np.linalg.norm(tool))
+    lengths: dict[str, float] = {"tool": far} if own < _SHORT else {}
+    if far > own >= _SHORT:
+        sentence = f"is {far:.4g} m long, more than the reach of {own:.3g} m without it; check that it is in metres"
+        yield "error" if far > 3.0 * own else "warning", "tool", f"{sentence}, not mm: [tool] xyz = {_list(tool / 1e3)}"
+    if own > 30.0:
+        yield "error", "lengths", f"reach {own:.4g} m, which no robot does; check that they are in metres, not mm"
     tree = opened_tree(robot)
     if tree is not None:
         for j, name in enumerate(tree.link_names):
@@ -436,6 +528,44 @@ def sizes(robot: Robot) -> Iterator[Odd]:
     for where, length in lengths.items():
         if length > 10.0:
             yield "warning", where, f"is {length:.4g} m long; check that lengths are in metres, not mm"
+
+
+_SHORT = 0.05  # m: no reach to compare a tool with
+_DENSITIES = (10.0, 30_000.0)  # kg/m³ of a robot in its volumes, which are up to four times too large
+_STOCKY = 2000.0  # kg of a robot of 1 m reach without volumes: ten times what the heaviest weigh
+
+
+def reach(robot: Robot) -> tuple[FloatArray, float]:
+    """Find where a robot stands, and how far from there its links' frames get at random postures, m."""
+    at = robot.mechanism.poses(random_motion(robot, 200).q)[:, :, :3, 3]
+    middle = at[:, 0].mean(axis=0)
+    return middle, float(np.linalg.norm(at - middle, axis=2).max())
+
+
+def masses(robot: Robot) -> Iterator[Odd]:
+    """Compare masses with the volumes of links, or with the reach: those in grams are a thousand times too large."""
+    bodies = slice(9, layout(robot).n_link_params, 10)
+    mass, volume = np.where(robot.known[bodies], robot.chi[bodies], 0.0), np.zeros(robot.mechanism.n_links)
+    for capsule in (one for one in robot.capsules if one.link >= 0):
+        length = float(np.linalg.norm(capsule.end - capsule.start))
+        size = np.pi * capsule.radius**2 * (length + 4.0 / 3.0 * capsule.radius)
+        volume[capsule.link] += np.nan if capsule.origin == "assumed" else size
+    both = (mass > 0.0) & (volume > 0.0)
+    if 2 * both.sum() <= (mass > 0.0).sum():
+        _, length = reach(robot)
+        if mass.sum() > _STOCKY * max(length, 0.1) ** 3:
+            sentence = f"add up to {mass.sum():.4g} kg at a reach of {length:.3g} m; check that they are in kg, not g"
+            yield "error", "masses", f"{sentence}: a thousandth of each"
+        return
+    levels: tuple[Level, ...] = ("error", "warning")
+    found = [("masses", mass[both].sum(), volume[both].sum())]
+    found += [(f"link {robot.mechanism.link_names[j]!r}", mass[j], volume[j]) for j in np.flatnonzero(both)]
+    for k, (where, m, V) in enumerate(found):
+        low, high = _DENSITIES if k == 0 else (_DENSITIES[0] / 2.0, 2.0 * _DENSITIES[1])
+        if not low <= m / V <= high:
+            unit, factor = ("g", 1e-3) if m / V > high else ("t", 1e3)
+            sentence = f"{m:.4g} kg in the volume is {m / V:.3g} kg/m³, expected {low:.3g} to {high:g}"
+            yield levels[k > 0], where, f"{sentence}; check that it is in kg, not {unit}: mass = {factor * m:.4g}"
 
 
 def axes_nearly_special(robot: Robot) -> Iterator[Odd]:
@@ -458,3 +588,6 @@ def axes_nearly_special(robot: Robot) -> Iterator[Odd]:
                     "write the exact angle (1.5707963 for pi/2), unless a calibration found this one"
                 )
                 yield "warning", f"joint {tree.link_names[j]!r}", sentence
+
+
+_FIGURES = (ranges, speeds, sizes, masses)  # that may be in another unit

@@ -8,15 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from excitor.robots.errors import InvalidRobot
+from excitor.robots.errors import InvalidRobot, did_you_mean
 from excitor.robots.files import overlay
+from excitor.robots.files.folders import ALLOW, inside
 from excitor.robots.files.toml import robot_from_data
+from excitor.robots.files.xml import parse_xml
 from excitor.robots.robot import Robot
 
 if TYPE_CHECKING:
     from excitor.robots.files.urdf import Urdf
 
 LARGEST_FILE = 2_000_000  # bytes; a robot is one page
+SUFFIXES = (".toml", ".urdf", ".xml")
+_OTHERS = {  # files of robots that are not read, and what makes one that is
+    ".xacro": "is a macro; run `xacro {name} > {stem}.urdf`, then load {stem}.urdf",
+    ".sdf": "is SDF; convert it: `sdf2mjcf {name} {stem}.xml` (pip install sdformat-mjcf), or load the URDF behind it",
+    ".usd": "is USD; export a URDF or an MJCF from the program that wrote it",
+}
 _LONGEST_PATH = 1000
 _DEEPEST = 4
 
@@ -68,7 +76,7 @@ class Content:
     @property
     def urdf_file(self) -> Path | None:
         """The URDF that it is based on, or is."""
-        return None if self.urdf is None else Path(self.layers[0][0])
+        return Path(self.layers[0][0]) if self.urdf is not None and self.urdf.language == "URDF" else None
 
 
 def read_content(source: str | Path) -> Content:
@@ -79,9 +87,7 @@ def read_content(source: str | Path) -> Content:
 def _read_content(source: str | Path, above: tuple[Path, ...]) -> Content:
     text = robot_text(source)
     if not _is_toml(source):
-        from excitor.robots.files.urdf import read_urdf
-
-        urdf = read_urdf(text, source)
+        urdf = _read_xml(text, source)
         return Content(source, urdf.data, urdf.notes, ((source, text, urdf.data),), urdf)
     data = toml_data(text, source)
     if "base" not in data:
@@ -100,12 +106,26 @@ def _read_content(source: str | Path, above: tuple[Path, ...]) -> Content:
     return Content(source, put, notes, (*base.layers, (source, text, data)), base.urdf)
 
 
+def _read_xml(text: str, source: str | Path) -> "Urdf":
+    """Read a URDF or MJCF file, whichever its outermost element says it is."""
+    outermost = parse_xml(text, source).tag
+    if outermost == "mujoco":
+        from excitor.robots.files.mjcf import read_mjcf
+
+        return read_mjcf(text, source)
+    if outermost == "sdf":
+        raise InvalidRobot(source, [_OTHERS[".sdf"].format(name=Path(source).name, stem=Path(source).stem)])
+    from excitor.robots.files.urdf import read_urdf
+
+    return read_urdf(text, source)
+
+
 def _base_source(named: object, source: str | Path, above: tuple[Path, ...]) -> str | Path:
     """Find what a robot file names as its base: of the catalogue, or a file in its own folder."""
     if named in catalog_names():
         return str(named)
     folder = Path(source).parent
-    if not isinstance(named, str) or not named.endswith((".toml", ".urdf", ".xml")) or len(named) > _LONGEST_PATH:
+    if not isinstance(named, str) or not named.endswith(SUFFIXES) or len(named) > _LONGEST_PATH:
         hint = overlay.expected(named, catalog_names())
         where = f"nor the path of a .toml or .urdf file; {hint}"
         raise InvalidRobot(source, [f"base: {str(named)[:60]!r} is no robot of the catalogue, {where}"])
@@ -114,8 +134,8 @@ def _base_source(named: object, source: str | Path, above: tuple[Path, ...]) -> 
         place, own, exists = path.resolve(), Path(source).resolve(), path.is_file()
     except (OSError, ValueError, RuntimeError) as error:
         raise InvalidRobot(source, [f"base: {named[:60]!r} cannot be found: {error}"]) from None
-    if Path(named).is_absolute() or not place.is_relative_to(folder.resolve()):
-        raise InvalidRobot(source, [f"base: {named!r} is outside the file's own folder; copy it there"])
+    if not inside(folder, named):
+        raise InvalidRobot(source, [f"base: {named!r} is outside the file's own folder{ALLOW}"])
     if place in (*above, own) or len(above) >= _DEEPEST:
         raise InvalidRobot(source, [f"base: {named!r} is based on itself, or on more than {_DEEPEST} files in a row"])
     if not exists:
@@ -171,12 +191,14 @@ def robot_text(source: str | Path) -> str:
     name = str(source)
     if name in catalog_names():
         return (resources.files("excitor.robots.catalog") / f"{name}.toml").read_text("utf-8")
-    if Path(source).suffix.lower() not in (".toml", ".urdf", ".xml"):
-        names = ", ".join(catalog_names())
-        near = [other for other in catalog_names() if name.lower().replace("o", "0") == other.lower().replace("o", "0")]
-        if near:
-            names = f"did you mean {near[0]}?"
-        raise InvalidRobot(name, [f"is not a robot of the catalogue ({names}), nor the path of a .toml or .urdf file"])
+    suffix = Path(source).suffix.lower()
+    if suffix in _OTHERS:
+        stem = Path(source).stem.removesuffix(".urdf")
+        raise InvalidRobot(name, [_OTHERS[suffix].format(name=name[:_LONGEST_PATH], stem=stem[:_LONGEST_PATH])])
+    if suffix not in SUFFIXES:
+        names = did_you_mean(name, catalog_names(), "") or ", ".join(catalog_names())
+        sentence = f"is not a robot of the catalogue ({names}), nor the path of a .toml, .urdf or MJCF .xml file"
+        raise InvalidRobot(name, [sentence])
     return read_text(Path(source))
 
 

@@ -21,6 +21,7 @@ from excitor.design.constraints.constraint import (
 )
 from excitor.design.motion import Spans
 from excitor.robots.arrays import FloatArray
+from excitor.robots.errors import did_you_mean
 from excitor.robots.files.schema import Table
 from excitor.robots.robot import Robot
 
@@ -110,7 +111,7 @@ class JointSum(Constraint):
         """Weights of all joints, (n_joints,)."""
         unknown = [name for name in self.weights if name not in robot.joint_names]
         if unknown:
-            names = ", ".join(robot.joint_names)
+            names = ", ".join(robot.joint_names) + did_you_mean(unknown[0], robot.joint_names)
             raise ValueError(f"joint sum: {unknown[0]!r} is no joint of {robot.name}; its joints are {names}")
         w = np.array([self.weights.get(name, 0.0) for name in robot.joint_names])
         if len(set(robot.mechanism.prismatic[w != 0.0].tolist())) > 1:

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import cast
 
 from excitor.design.programs.target import Emitter, Executor, Target
-from excitor.robots.errors import ExcitorError
+from excitor.robots.errors import ExcitorError, choice
 from excitor.robots.plugins import Members
 
 
@@ -90,4 +90,4 @@ def _controller(name: str) -> Controller:
     try:
         return TARGETS[name]
     except KeyError:
-        raise ExcitorError(f"there is no target {name!r}; targets are {', '.join(TARGETS)}") from None
+        raise ExcitorError(f"there is no target {name!r}; targets are {choice(name, TARGETS)}") from None

@@ -14,7 +14,7 @@ from excitor.experiments.files import mend, write_bytes_atomically
 from excitor.experiments.model import FILE, Model, Standard, read_model
 from excitor.experiments.status import status
 from excitor.identify.methods import conformance_problem
-from excitor.robots.errors import ExcitorError
+from excitor.robots.errors import ExcitorError, choice
 from excitor.robots.load import read_content, read_text
 from excitor.robots.parameters import layout
 from excitor.robots.plugins import Members
@@ -70,7 +70,7 @@ def export(folder: Path, formats: list[str], options: ExportOptions) -> tuple[li
     """Write the requested formats, none of them unless all can be written; return them with doubts about the model."""
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
-        raise ExcitorError(f"--format: {unknown[0]!r} is no form; expected some of {', '.join(FORMATS)}")
+        raise ExcitorError(f"--format: {unknown[0]!r} is no form; expected some of {choice(unknown[0], FORMATS)}")
     campaign = open_campaign(folder, "design" if not needs_logs(formats) else "identify")
     made = [FORMATS[name](campaign, options) for name in dict.fromkeys(formats)]
     out = options.out or campaign.folder / FOLDER
@@ -164,7 +164,7 @@ def export_of(name: str, model: Model, source: Path | None = None) -> ExportFile
     if isinstance(found, Export):
         return found.of_model(model)
     if found is None:
-        raise ExcitorError(f"{name!r} is no form; expected one of {', '.join(FORMATS)}")
+        raise ExcitorError(f"{name!r} is no form; expected one of {choice(name, FORMATS)}")
     raise ExcitorError(f"{name}: is made of a campaign's folder; use Campaign(DIR).export({name!r})")
 
 

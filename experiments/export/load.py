@@ -18,7 +18,7 @@ from excitor.design.programs.target import comment, fixed, safe_name
 from excitor.experiments.campaign import OpenCampaign
 from excitor.experiments.model import FILE, Model, read_model
 from excitor.robots.arrays import FloatArray, freeze
-from excitor.robots.errors import ExcitorError
+from excitor.robots.errors import ExcitorError, choice
 from excitor.robots.inertia import (
     about_center_of_mass,
     change_frame,
@@ -510,7 +510,7 @@ def _of_link(model: Model, name: str, place: Frame) -> Found:
     robot, chi = model.own_robot(), model.consistent()
     names = robot.mechanism.link_names
     if name not in names:
-        raise ExcitorError(f"--from-link: no link is named {name!r}; expected one of {', '.join(names)}")
+        raise ExcitorError(f"--from-link: no link is named {name!r}; expected one of {choice(name, names)}")
     j = names.index(name)
     columns = layout(robot).link(j)
     guessed = model.labels()[columns].count("prior")

@@ -47,7 +47,7 @@ from excitor.identify.logs.opened import LogFormat
 from excitor.identify.logs.read import read_log as _read_log
 from excitor.identify.methods import METHODS, Method
 from excitor.identify.samples import Samples
-from excitor.robots.errors import ExcitorError
+from excitor.robots.errors import ExcitorError, choice
 from excitor.robots.friction import TABLE, FrictionLaw, forget_friction, register_friction
 from excitor.robots.plugins import Members
 from excitor.robots.robot import Robot
@@ -330,7 +330,7 @@ def _examined(
     robot: Robot, training: list[Samples], unseen: list[Samples], method: str, consistent: bool
 ) -> UsableRuns:
     if method not in METHODS:
-        raise ExcitorError(f"no estimator is called {method!r}; expected one of {', '.join(METHODS)}")
+        raise ExcitorError(f"no estimator is called {method!r}; expected one of {choice(method, METHODS)}")
     names = [run.run for run in (*training, *unseen)]
     twice = [name for name in names if names.count(name) > 1]
     if twice:

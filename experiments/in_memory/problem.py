@@ -26,6 +26,7 @@ from excitor.experiments.plan import run_problem
 from excitor.experiments.setup import Setup, assumed_noise
 from excitor.robots.arrays import FloatArray, check_shape
 from excitor.robots.cell import Scene, Shape, Zone, scene_rows
+from excitor.robots.errors import choice
 from excitor.robots.files.schema import sentences
 from excitor.robots.inertia import translation
 from excitor.robots.robot import Limits, Robot
@@ -279,7 +280,7 @@ def _content(robot: Robot, design: Mapping[str, Any], scene: Scene | None) -> _f
             {"robot": robot.name, "design": dict(design), "cell": {"self_collision": itself}}
         )
     except ValidationError as error:
-        raise ValueError("; ".join(sentences(list(error.errors(include_url=False))))) from None
+        raise ValueError("; ".join(sentences(list(error.errors(include_url=False)), _files.Campaign))) from None
 
 
 def _limits(robot: Robot, constraints: Sequence[Constraint | Limit]) -> tuple[Limits, FloatArray]:
@@ -319,7 +320,8 @@ def _tighten(robot: Robot, values: FloatArray, entry: VelocityLimit | Accelerati
 def _by_joint(robot: Robot, given: Mapping[str, Any]) -> list[tuple[int, Any]]:
     unknown = [name for name in given if name not in robot.joint_names]
     if unknown:
-        raise ValueError(f"{unknown[0]!r} is no joint of {robot.name}; its joints are {', '.join(robot.joint_names)}")
+        known = choice(unknown[0], robot.joint_names)
+        raise ValueError(f"{unknown[0]!r} is no joint of {robot.name}; its joints are {known}")
     return [(robot.joint_names.index(name), value) for name, value in given.items()]
 
 

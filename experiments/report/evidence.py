@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.align.nouns import Alignment
-from excitor.experiments.campaign import OpenCampaign, Role, inside
+from excitor.experiments.campaign import OpenCampaign, Role
 from excitor.experiments.design_json import FILE as DESIGN
 from excitor.experiments.identification import (
     IdentifiedModel,
@@ -405,7 +405,7 @@ def _mark(folder: Path, target: str) -> dict[str, Any]:
     """Read a simulation's record of its logs; empty where it is missing or damaged."""
     path = folder / FOLDER / target / MARK
     try:
-        if not inside(folder, f"{FOLDER}/{target}/{MARK}") or path.stat().st_size > LARGEST:
+        if not path.resolve().is_relative_to(folder.resolve()) or path.stat().st_size > LARGEST:
             return {}
         data = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):

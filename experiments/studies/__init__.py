@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from excitor.experiments.figures import Report
+from excitor.robots.errors import choice
 
 STUDIES: Mapping[str, str] = {  # name -> module; the first line of each says what it is about
     "kr150-load": "excitor.experiments.studies.kr150",
@@ -26,7 +27,7 @@ class Study(Protocol):
 def find(name: str) -> Study:
     """Find a study by name; ValueError lists them."""
     if name not in STUDIES:
-        raise ValueError(f"there is no study {name!r}; expected one of {', '.join(STUDIES)}")
+        raise ValueError(f"there is no study {name!r}; expected one of {choice(name, STUDIES)}")
     return cast(Study, import_module(STUDIES[name]))
 
 

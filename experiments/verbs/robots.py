@@ -17,11 +17,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from excitor.experiments.verbs.printing import echo_json, echo_progress, table
+from excitor.experiments.verbs.printing import COMPACT, echo_json, echo_progress, table
 from excitor.robots.arrays import finite
 from excitor.robots.base import Base, LockedLoss, base_parameters, declared_transform, lost_when_locked, regroupings
 from excitor.robots.cell import volumes_sentence
-from excitor.robots.errors import ExcitorError, RankDeficient
+from excitor.robots.errors import ExcitorError, RankDeficient, choice
 from excitor.robots.lint import Finding, lint
 from excitor.robots.load import load_with_notes, read_content, with_random_lengths
 from excitor.robots.parameters import layout, prior
@@ -62,17 +62,17 @@ def list_robots(as_json: bool) -> None:
         echo_json({"robots": rows})
         return
     for robot in found:
-        typer.echo(f"{robot.name:10} {robot.n_joints} joints   {robot.title}")
-    typer.echo("\nShow one with: excitor robots NAME. Your own: a .toml or .urdf file.")
+        typer.echo(f"{robot.name:17} {robot.n_joints} joints   {robot.title}")
+    typer.echo("\nShow one with: excitor robots NAME. Your own: a .toml, .urdf or MJCF .xml file.")
 
 
-def show_robot(source: str, lock: list[str], as_json: bool) -> bool:
+def show_robot(source: str, lock: list[str], parameters: bool, as_json: bool) -> bool:
     """Show one robot; False if it should not be used as it is."""
     page = robot_page(source, lock)
     if as_json:
         echo_json(as_data(page))
     else:
-        print_page(page)
+        print_page(page, parameters)
     return not page.has_errors
 
 
@@ -131,7 +131,8 @@ def lock_positions(robot: Robot, names: Sequence[str]) -> dict[int, float]:
     positions = {}
     for name in names:
         if name not in robot.joint_names:
-            raise ValueError(f"--lock {name}: no joint has that name; expected some of {', '.join(robot.joint_names)}")
+            known = choice(name, robot.joint_names)
+            raise ValueError(f"--lock {name}: no joint has that name; expected some of {known}")
         i = robot.joint_names.index(name)
         interval = robot.limits.position[i]
         positions[i] = float(interval.mean()) if np.isfinite(interval).all() else 0.0
@@ -211,12 +212,34 @@ def joint_kinds(robot: Robot) -> list[tuple[str, str, str]]:
     ]
 
 
-def print_page(page: RobotPage) -> None:
-    """Print a page for people."""
+def print_page(page: RobotPage, parameters: bool = False) -> None:
+    """Print a page for people: findings, joints, volumes, notes; base parameters where requested."""
     console = Console()
     robot, base = page.robot, page.base
     console.print(f"[bold]{escape(robot.title or robot.name)}[/]  {robot.n_joints} joints, {len(base)} base parameters")
+    for finding in page.findings:
+        if finding.level != "note":
+            color = "red" if finding.level == "error" else "yellow"
+            console.print(f"[{color}]{finding.level}[/] {escape(finding.where)}: {escape(finding.sentence)}")
     console.print(_limits_table(page))
+    volumes = volumes_sentence(robot)
+    console.print(escape(volumes[0].upper() + volumes[1:]))
+    if parameters:
+        _print_parameters(page, console)
+    else:
+        console.print("Base parameters and their regroupings: --parameters", style="dim")
+    if page.locked is not None:
+        print_locked(page, page.locked, console.print)
+    snapped = [finding for finding in page.findings if finding.where.endswith("origin rpy")]
+    if snapped:
+        console.print(f"note: angles of {len(snapped)} joints are read as multiples of pi/12", style="dim")
+    for finding in page.findings:
+        if finding.level == "note" and finding not in snapped:
+            console.print(escape(f"note: {finding.where}: {finding.sentence}"), style="dim")
+
+
+def _print_parameters(page: RobotPage, console: Console) -> None:
+    base = page.base
     console.print(_base_table(page))
     console.print(
         f"Rank {len(base)}: last kept column {base.gap[0]:.1e}, first dropped {base.gap[1]:.1e} "
@@ -227,15 +250,8 @@ def print_page(page: RobotPage) -> None:
         console.print(f"Unidentifiable: {', '.join(base.without_effect)}")
     if base.only_combined:
         console.print(f"Identifiable only in combinations: {', '.join(base.only_combined)}")
-    volumes = volumes_sentence(robot)
-    console.print(escape(volumes[0].upper() + volumes[1:]))
     if page.declared is not None:
         console.print(escape(page.declared))
-    if page.locked is not None:
-        print_locked(page, page.locked, console.print)
-    for finding in page.findings:
-        color = {"error": "red", "warning": "yellow"}.get(finding.level, "dim")
-        console.print(f"[{color}]{finding.level}[/] {escape(finding.where)}: {escape(finding.sentence)}")
 
 
 def print_locked(page: RobotPage, locked: LockedLoss, echo: Callable[[str], Any]) -> None:
@@ -247,22 +263,21 @@ def print_locked(page: RobotPage, locked: LockedLoss, echo: Callable[[str], Any]
 
 
 def _limits_table(page: RobotPage) -> Table:
-    headings = ("joint", "position", "velocity", "acceleration", "torque", "locked at")
-    made = table("Joints", headings, left=("joint",))
+    """Make the table of limits: names of joints are whole, and what no joint has is left out."""
     robot, limits = page.robot, page.robot.limits
+    rows = []
     for i, (name, kind, _) in enumerate(joint_kinds(robot)):
         scale, unit = (1.0, "m") if kind == "prismatic" else (180.0 / np.pi, "°")
-        force = "N" if kind == "prismatic" else "N m"
         low, high = scale * limits.position[i]
-        made.add_row(
-            escape(name),
-            f"{low:.6g} … {high:.6g} {unit}" if np.isfinite(low) or np.isfinite(high) else "free",
-            _limit(scale * limits.velocity[i], f"{unit}/s"),
-            _limit(scale * limits.acceleration[i], f"{unit}/s²"),
-            _limit(limits.torque[i], force),
-            f"{scale * page.held[i]:.6g} {unit}" if i in page.held else "",
-        )
-    return made
+        rates = [_limit(scale * limits.velocity[i], f"{unit}/s"), _limit(scale * limits.acceleration[i], f"{unit}/s²")]
+        span = f"{low:.4g} … {high:.4g} {unit}" if np.isfinite(low) or np.isfinite(high) else "free"
+        force = _limit(limits.torque[i], "N" if kind == "prismatic" else "N m")
+        held = f"{scale * page.held[i]:.4g} {unit}" if i in page.held else ""
+        rows.append((escape(name), span, *rates, force, held))
+    headings = ("joint", "position", "velocity", "acceleration", "torque", "locked at")
+    shown = [k for k in range(len(headings)) if any(row[k] for row in rows)]
+    cells = [[row[k] for k in shown] for row in rows]
+    return table("Joints", [headings[k] for k in shown], cells, left=("joint",), no_wrap=True, **COMPACT)
 
 
 def _base_table(page: RobotPage) -> Table:
@@ -273,11 +288,12 @@ def _base_table(page: RobotPage) -> Table:
             base.names, page.forms, prior_values(page.robot, base), base.units, strict=True
         )
     ]
-    return table("Base parameters", ("name", "regroups", "prior", "unit"), rows, left=("name", "regroups", "unit"))
+    headings = ("name", "regroups", "prior", "unit")
+    return table("Base parameters", headings, rows, left=("name", "regroups", "unit"), **COMPACT)
 
 
 def _limit(value: float, unit: str) -> str:
-    return f"{value:.6g} {unit}" if np.isfinite(value) else "not given"
+    return f"{value:.4g} {unit}" if np.isfinite(value) else "not given"
 
 
 def model(source: str) -> tuple[Robot, list[str]]:

@@ -15,7 +15,7 @@ from excitor.experiments.log_formats import motor_torque_scale, torque_scale
 from excitor.experiments.virtual.robot import Settings, Truth, controller_of, encoder_steps, plant_of
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.dynamics import frame_jacobian, inverse_dynamics, rigid_torque
-from excitor.robots.errors import ExcitorError
+from excitor.robots.errors import ExcitorError, choice
 from excitor.robots.friction import joint_positions, motor_positions, torque_from_current
 from excitor.robots.inertia import change_frame, from_center_of_mass
 from excitor.robots.parameters import layout, prior
@@ -444,7 +444,7 @@ def aimed(fault: Fault | str, plan: Plan, seed: int) -> Fault:
     """Choose unset values: joints in which the fault can show in this plan, channel, size; ValueError if none can."""
     if isinstance(fault, str):
         if fault not in FAULTS:
-            raise ValueError(f"there is no fault {fault!r}, expected one of {', '.join(FAULTS)}")
+            raise ValueError(f"there is no fault {fault!r}, expected one of {choice(fault, FAULTS)}")
         fault = FAULTS[fault]
     rng = np.random.default_rng([seed, list(FAULTS).index(fault.name)])
     channel = fault.channel or CHANNELS.get(fault.name, ("",))[0]

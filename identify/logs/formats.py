@@ -11,7 +11,7 @@ import numpy as np
 from excitor.identify.log import Recording
 from excitor.identify.logs.declared import UNITS
 from excitor.identify.logs.opened import HEAD, LogFormat, check_file, head
-from excitor.robots.errors import ExcitorError, InvalidLog
+from excitor.robots.errors import ExcitorError, InvalidLog, choice
 from excitor.robots.plugins import Members
 
 _SURE = 2
@@ -46,7 +46,7 @@ def read_raw(path: Path, format: str | None = None) -> Recording:
             raise InvalidLog(path, f"is of no known format{_hint(path)}; known are {', '.join(FORMATS)}")
         format = found[0]
     if format not in FORMATS:
-        raise InvalidLog(path, f"format is {format!r}, expected one of {', '.join(FORMATS)}")
+        raise InvalidLog(path, f"format is {format!r}, expected one of {choice(format, FORMATS)}")
     return FORMATS[format].read(path)
 
 

@@ -26,7 +26,7 @@ from excitor.identify.log import (
 from excitor.identify.logs.declared import SECONDS, ColumnMap, Columns, scale_matrix, unit_factor
 from excitor.identify.logs.opened import Head, LogFormat, read_lines
 from excitor.robots.arrays import FloatArray, IntArray
-from excitor.robots.errors import InvalidLog
+from excitor.robots.errors import InvalidLog, did_you_mean
 
 _AT_ROW = re.compile(r"at row (\d+)")
 _MISSING = frozenset({"", "nan", "-nan", "null", "none"})
@@ -245,7 +245,8 @@ def _index(path: Path, table: TextTable, column: str | int) -> int:
         return column - 1
     if column not in table.headings:
         known = ", ".join(table.headings[:12]) or "none: it has no headings"
-        raise InvalidLog(path, f"has no column {column!r}; its columns are {known}")
+        near = did_you_mean(column, table.headings)
+        raise InvalidLog(path, f"has no column {column!r}; its columns are {known}{near}")
     return table.headings.index(column)
 
 

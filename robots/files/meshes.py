@@ -15,6 +15,7 @@ import numpy as np
 
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.errors import InvalidRobot
+from excitor.robots.files.folders import ALLOW, allowed_folders
 from excitor.robots.files.xml import parse_xml
 
 LARGEST_MESH = 20_000_000  # bytes
@@ -37,17 +38,17 @@ def find_mesh(name: str, urdf: Path) -> Path:
     relative = "://" not in name
     tries = [folders[0] / name] if relative else []
     starts = 1 if relative else max(len(place.parts) - 1, 1)
-    tries += [folder.joinpath(*place.parts[k:]) for folder in folders for k in range(starts)]
+    tries += [one.joinpath(*place.parts[k:]) for one in (*folders, *allowed_folders()) for k in range(starts)]
     outside = False
     for path in tries:
         whole = path.resolve()
-        if not whole.is_relative_to(folders[-1]):
+        if not any(whole.is_relative_to(one) for one in (folders[-1], *allowed_folders())):
             outside = True
         elif whole.is_file():
             return whole
     if outside and relative:
-        raise ValueError(f"lies outside {folders[-1]}; copy it beside the URDF")
-    raise ValueError(f"is not found beside the URDF or in the folders up to {folders[-1]}; copy it there")
+        raise ValueError(f"lies outside {folders[-1]}{ALLOW}")
+    raise ValueError(f"is not found beside the URDF or in the folders up to {folders[-1]}{ALLOW}")
 
 
 def mesh_place(name: str) -> PurePosixPath:
@@ -119,6 +120,14 @@ def _stl(data: bytes) -> tuple[FloatArray, str]:
     if len(words) != 3 * facets or not ends:
         raise ValueError(f"is damaged: it has {len(words)} vertices in {facets} facets, or no end; export it again")
     return _numbers([word for row in words for word in row]).reshape(-1, 3, 3), ""
+
+
+def stl(triangles: FloatArray) -> bytes:
+    """Write triangles (n, 3, 3) with an area as binary STL."""
+    edges = triangles[:, 1:] - triangles[:, :1]
+    flat = np.zeros(int(np.count_nonzero(np.cross(edges[:, 0], edges[:, 1]).any(axis=1))), _STL)
+    flat["vertex"] = triangles[np.cross(edges[:, 0], edges[:, 1]).any(axis=1)]
+    return bytes(80) + len(flat).to_bytes(4, "little") + flat.tobytes()
 
 
 def _obj(data: bytes) -> tuple[FloatArray, str]:

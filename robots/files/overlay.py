@@ -7,8 +7,9 @@ link, rotors and friction elements parameter by parameter. The geometry, and how
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
+
+from excitor.robots.errors import did_you_mean
 
 Table = dict[str, Any]
 
@@ -28,8 +29,7 @@ _ROUNDING = 1e-4  # a limit is as wide as the base's if it is the same number in
 
 def expected(name: object, names: Sequence[str]) -> str:
     """Name the nearest of the valid names, or all of them."""
-    near = get_close_matches(str(name)[:80], list(names), 1)
-    return f"did you mean {near[0]!r}?" if near else f"expected one of {list(names)}"
+    return did_you_mean(name, names, "") or f"expected one of {list(names)}"
 
 
 def merged(base: Table, given: Table) -> Table:
@@ -148,8 +148,7 @@ def _unknown_links(base: Table, given: Table, called: str, names: list[str]) -> 
 def _joint_contradictions(base: Table, given: Table, called: str) -> Iterator[str]:
     where = f"joint {base['name']!r}"
     for key in given.keys() - set(_OF_A_JOINT):
-        near = get_close_matches(key[:80], _OF_A_JOINT, 1)
-        hint = f"; did you mean {near[0]!r}?" if near and key not in base else ""
+        hint = did_you_mean(key, _OF_A_JOINT) if key not in base else ""
         sentence = (
             f"the joint's place and kind are {called}'s, to be changed there; expected {', '.join(_OF_A_JOINT[1:])}"
         )

@@ -7,10 +7,11 @@ Numbers and linear combinations are read as people write them: `227/1200`, `-l2`
 import math
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+
+from excitor.robots.errors import did_you_mean
 
 MOST_JOINTS = 100
 LARGEST = 1e12  # no robot needs more, in any unit; products of such numbers do not overflow
@@ -55,7 +56,7 @@ def _one_of(value: str, *, at_every_joint: bool) -> str:
     names = element_names(at_every_joint=at_every_joint)
     if value not in names:
         expected = ", ".join(f"'{name}'" for name in names[:-1])
-        raise ValueError(f"is {value!r:.60}, expected {expected} or '{names[-1]}'")
+        raise ValueError(f"is {value!r:.60}, expected {expected} or '{names[-1]}'{did_you_mean(value, names)}")
     return value
 
 
@@ -332,14 +333,17 @@ def sentences(errors: list[Any], model: type[BaseModel] | None = None) -> list[s
     """
     messages: dict[str, str] = {}
     for error in errors:
-        near = _nearest(error["loc"], model) if model is not None and error["type"] == "extra_forbidden" else []
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = ""
+        if error["type"] == "extra_forbidden" and model is not None:
+            hint = did_you_mean(error["loc"][-1], _keys(error["loc"], model))
+        elif error["type"] == "literal_error":
+            hint = did_you_mean(error["input"], re.findall("'([^']*)'", error["ctx"]["expected"]))
         messages.setdefault(_key_path(error["loc"]), _sentence(error) + hint)
     return [f"{path}: {sentence}" for path, sentence in messages.items()]
 
 
-def _nearest(loc: tuple[str | int, ...], model: type[BaseModel]) -> list[str]:
-    """Find the key of the table at a path that is nearest to the path's last part."""
+def _keys(loc: tuple[str | int, ...], model: type[BaseModel]) -> list[str]:
+    """List the keys of the table at a path."""
     kind: Any = model
     for part in loc[:-1]:
         if isinstance(kind, type) and issubclass(kind, BaseModel) and part in kind.model_fields:
@@ -348,7 +352,7 @@ def _nearest(loc: tuple[str | int, ...], model: type[BaseModel]) -> list[str]:
         while inner and not (isinstance(inner[0], type) and issubclass(inner[0], BaseModel)):
             inner = [*get_args(inner[0]), *inner[1:]]
         kind = inner[0] if inner else None
-    return [] if kind is None else get_close_matches(str(loc[-1])[:80], list(kind.model_fields), 1)
+    return [] if kind is None else list(kind.model_fields)
 
 
 # What pydantic appends to a path where a key may have one of several types.

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from excitor.robots.arrays import BoolArray, FloatArray
 from excitor.robots.closed_chain import ClosedLoop, Closure, closure_jacobian, dependents, size, solve, tolerance
-from excitor.robots.errors import InvalidRobot
+from excitor.robots.errors import InvalidRobot, did_you_mean
 from excitor.robots.files import schema
 from excitor.robots.files.overlay import expected
 from excitor.robots.files.schema import combination, number
@@ -420,7 +420,8 @@ def order_joints(reading: Reading) -> list[tuple[int, schema.Joint, str]]:
         reading.note(f"joint[{names.index('base') + 1}].name", "is 'base', which names the base; choose another")
     for k, parent in enumerate(parents):
         if parent not in ("base", *names):
-            reading.note(f"joint[{k + 1}].parent", f"no joint is named {parent!r}; expected 'base' or one of {names}")
+            meant = f"expected 'base' or one of {names}{did_you_mean(parent, names)}"
+            reading.note(f"joint[{k + 1}].parent", f"no joint is named {parent!r}; {meant}")
     if reading.problems:
         return []
     placed, ordered, waiting = {"base"}, [], list(range(len(joints)))
@@ -495,7 +496,7 @@ def find_coordinates(links: Sequence[Link], reading: Reading) -> tuple[int, ...]
         for name in link.joint.follows or ():
             if name not in names:
                 reading.note(
-                    f"{link.path}.follows", f"{name!r} is not a joint that moves by itself; expected one of {names}"
+                    f"{link.path}.follows", f"{name!r} is not a joint that moves by itself; {expected(name, names)}"
                 )
     if links and not coordinates:
         reading.note("joint", "every joint follows another; one must move by itself")
@@ -617,7 +618,8 @@ def common_rotors(mechanism: Mechanism, motor_from_joint: FloatArray, reading: R
     chosen = mechanism.joint_names if isinstance(rotors, str) else tuple(rotors)
     for name in chosen:
         if name not in mechanism.joint_names:
-            reading.note("drive.rotors", f"no joint is named {name!r}; expected 'motors', 'joints' or joint names")
+            meant = f"expected 'motors', 'joints' or joint names{did_you_mean(name, mechanism.joint_names)}"
+            reading.note("drive.rotors", f"no joint is named {name!r}; {meant}")
     return [
         RotorInertia(f"Ia{i + 1}", rows[i], rows[i]) for i, name in enumerate(mechanism.joint_names) if name in chosen
     ]

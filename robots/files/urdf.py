@@ -12,14 +12,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 from xml.etree.ElementTree import Element
 from xml.parsers import expat
 
 import numpy as np
 
 from excitor.robots.arrays import FloatArray
-from excitor.robots.errors import ExcitorError, InvalidRobot
+from excitor.robots.errors import ExcitorError, InvalidRobot, did_you_mean
 from excitor.robots.files.meshes import check_size, find_mesh, mesh_place, read_mesh
 from excitor.robots.files.schema import LARGEST, MOST_JOINTS
 from excitor.robots.files.toml import robot_from_data
@@ -50,6 +50,7 @@ class Urdf:
     notes: tuple[Note, ...]
     labels: Mapping[str, str]  # what key paths of `data` are called in the URDF
     links: Mapping[str, str]  # link -> the joint that carries it, or "base"
+    language: Literal["URDF", "MJCF"] = "URDF"
 
     def in_its_words(self, problem: str) -> str:
         """Replace the key path in front of a problem with the element's name."""
@@ -219,7 +220,7 @@ def _joint(element: Element, called: Mapping[str, str], links: Mapping[str, Elem
         link = "" if at is None else at.get("link", "")
         if link not in links:
             problem = f"no link is named {link[:60]!r}" if link else "is missing"
-            reader.refuse(f"{where} {end}", f"{problem}; expected the name of a link")
+            reader.refuse(f"{where} {end}", f"{problem}; expected the name of a link{did_you_mean(link, links)}")
         ends.append(link)
     return _Joint(called[name], where, element, kind, *ends)
 

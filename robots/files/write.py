@@ -69,7 +69,7 @@ def _origins(content: Content) -> Comment:
         for source, _, own in reversed(content.layers[1:]):
             if _stated(own, path, entry, key, part):
                 return Path(source).name
-        if content.urdf is None:
+        if content.urdf is None or content.urdf.language == "MJCF":
             return ""
         top = (*path, key)[0]
         if top in _ASSUMED and not (top == "gravity" and "gravity" in content.urdf.data):

@@ -81,8 +81,12 @@ def test_robot_page_for_scripts():
 
 def test_robot_page_for_people():
     out = run("robots", "tx40").stdout
-    for words in ("Stäubli TX-40", "60 base parameters", "ZZ1R", "287 °/s", "Unidentifiable"):
+    for words in ("Stäubli TX-40", "60 base parameters", "287 °/s", "--parameters"):
         assert words in out
+    assert "ZZ1R" not in out
+    out = run("robots", "tx40", "--parameters").stdout
+    assert "ZZ1R" in out
+    assert "Unidentifiable" in out
 
 
 def test_locked_joints_lose_parameters():

@@ -424,14 +424,14 @@ def test_a_two_megabyte_line_is_read_quickly() -> None:
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        ("tx-40", "is not a robot of the catalogue (3-rrr, "),
+        ("tx-40", "is not a robot of the catalogue (did you mean 'tx40'?)"),
         ("", "is not a robot of the catalogue"),
         ("TX40", "is not a robot of the catalogue"),
         ("no/such/robot.toml", "does not exist"),
         ("no/such/robot.urdf", "does not exist"),
         ("nul\0.toml", "does not exist"),
         ("a" * 5000 + ".toml", "cannot be read"),
-        ("model.yaml", "nor the path of a .toml or .urdf file"),
+        ("model.yaml", "nor the path of a .toml, .urdf or MJCF .xml file"),
     ],
 )
 def test_sources_that_are_nothing(source: str, told: str) -> None:

@@ -79,13 +79,13 @@ ODD = {
     ),
     "kg mm2": (
         {"b__link__inertia": [1e4, 0, 0, 1e5, 0, 1e5]},
-        "warning",
+        "error",
         "link 'b'",
         ["inertia of 1e+05 kg m² at 4 kg is that of mass 158 m away", "not kg mm²"],
     ),
     "centre in mm": (
         {"b__link__center": [250.0, 0.0, 0.0]},
-        "warning",
+        "error",
         "link 'b'",
         ["centre of mass is at [250, 0, 0] m, more than 3 m from the joint", "not mm"],
     ),
@@ -106,7 +106,7 @@ ODD = {
     "payload": ({"payload": {"mass": -1.0}}, "error", "payload", ["weighs -1 kg, expected more than 0"]),
     "payload in mm": (
         {"payload": {"mass": 1.0, "center": [80.0, 0, 0]}},
-        "warning",
+        "error",
         "payload",
         ["centre of mass is at [80.5, 0, 0] m, more than 3 m"],
     ),
@@ -138,7 +138,7 @@ ODD = {
         {"a__limits": {}, "b__limits": {}},
         "warning",
         "torque limits",
-        ["no torque limit is stated for a, b"],
+        ["no torque limit is stated for any joint"],
     ),
     "limits in degrees": (
         {"a__limits__position_rad": [-90.0, 90.0], "a__limits__position_deg": None},
@@ -188,7 +188,7 @@ ODD = {
         "joint 'b'",
         ["is 500 m long; check that lengths are in metres, not mm"],
     ),
-    "tool in mm": ({"tool": {"xyz": [500, 0, 0]}}, "warning", "tool", ["is 500 m long"]),
+    "tool in mm": ({"tool": {"xyz": [500, 0, 0]}}, "error", "tool", ["is 500 m long"]),
     "capsule in mm": (
         {"capsule": [{"link": "b", "start": [0, 0, 0], "end": [500, 0, 0], "radius": 60}]},
         "warning",
@@ -364,7 +364,7 @@ def test_what_reading_a_urdf_changed_is_reported() -> None:
     told = [str(finding) for finding in found]
     assert "note: joint 'b' origin rpy: 1.5708 is read as pi/2, 3.7e-06 rad away" in told
     assert "note: joint 'b' limit effort: is 0, which is taken for 'not stated': there is no such limit" in told
-    assert "warning: torque limits: no torque limit is stated for a, b; a design may exceed it. State it" in told
+    assert "warning: torque limits: no torque limit is stated for any joint; a design may exceed it. State it" in told
     assert any(line.startswith("warning: joint 'b': position goes from -180 to 180 rad; check") for line in told)
     assert not any("nearly" in line for line in told)
 
