@@ -161,12 +161,8 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
     consistent, refusal = fit_consistent(campaign, estimate, chosen_weight(campaign, equations.fitted))
     model = delivered(campaign.robot, estimate, intervals.covariance, consistent)
     tell("physically consistent model found" if consistent else f"no physically consistent model: {refusal}")
-    judged: Judged = (None, None, 0.0)
     same_run = unseen is None
-    if unseen is not None:
-        judged = against_prior(examined, unseen, model)
-    elif settings.method not in SIMULATING:
-        judged = within_runs(examined, tell)
+    judged = within_runs(examined, tell) if unseen is None else against_prior(examined, unseen, model)
     return IdentifiedModel(
         campaign=campaign,
         findings=findings,
@@ -195,7 +191,12 @@ Judged = tuple[Validation | None, Difference | None, float]
 
 
 def within_runs(examined: UsableRuns, tell: Tell) -> Judged:
-    """Judge the method on stretches of its own runs, fitted without them; None where none can be kept back."""
+    """Judge the method on stretches of its own runs, fitted without them; None where none can be kept back.
+
+    Methods that simulate would take too long.
+    """
+    if examined.campaign.content.identify.method in SIMULATING:
+        return None, None, 0.0
     try:
         parts = kept_back(examined)
         equations, unseen = known_equations(parts), judging_equations(parts.campaign, parts.unseen)
