@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from excitor.design.certify.margin import beyond
 from excitor.design.constraints.clearance import Clearance
 from excitor.design.constraints.constraint import Constraint
 from excitor.design.constraints.constraints import Constraints, pose_deficits
@@ -103,7 +104,7 @@ def blocked(robot: Robot, pose: FloatArray, constraints: Constraints) -> tuple[s
         kinds = mechanism.singularity_names
         names += [f"singularity {kinds[k]}" for k in np.flatnonzero(near < constraints.singularity)]
     rows, deficits = pose_deficits(robot, constraints, pose[None, :])
-    return tuple(names + [rows[k].what for k in np.flatnonzero(deficits[0] > 0.0)])
+    return tuple(names + [rows[k].label for k in np.flatnonzero(deficits[0] > 0.0)])
 
 
 def is_clear(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArray) -> bool:
@@ -180,7 +181,7 @@ def _blocking(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArr
             return [f"singularity {mechanism.singularity_names[kind]}" for kind in kinds]
     worst = deficits.max(axis=0)
     rows = np.flatnonzero(worst > 0.0)
-    return [held[row].what for row in (rows if rows.size else [int(np.argmax(worst))])]
+    return [held[row].label for row in (rows if rows.size else [int(np.argmax(worst))])]
 
 
 def _connect(
@@ -285,10 +286,10 @@ def _line_is_clear(robot: Robot, items: Sequence[Constraint], piece: Segment) ->
     edges = np.linspace(0.0, piece.duration, _FIRST + 1)
     left, right = edges[:-1], edges[1:]
     while left.size:
-        spare = _spare(robot, items, spans(piece, left, right))
-        if spare is None:
+        margins = _margins(robot, items, spans(piece, left, right))
+        if margins is None:
             return False
-        open_ = ~(spare >= 0.0).all(axis=1)
+        open_ = ~(margins >= 0.0).all(axis=1)
         if (right - left)[open_].size and (right - left)[open_].min() <= _SHORTEST * piece.duration:
             return False
         middle = 0.5 * (left[open_] + right[open_])
@@ -296,17 +297,15 @@ def _line_is_clear(robot: Robot, items: Sequence[Constraint], piece: Segment) ->
     return True
 
 
-def _spare(robot: Robot, items: Sequence[Constraint], part: Spans) -> FloatArray | None:
-    """Bound from below what is left of every limit inside intervals; None where a sample already lacks it."""
+def _margins(robot: Robot, items: Sequence[Constraint], part: Spans) -> FloatArray | None:
+    """Bound the margin of every limit inside intervals from below; None where a sample violates one."""
     mechanism = robot.mechanism
     if isinstance(mechanism, ClosedLoop) and not (mechanism.singularity_distances(part.jets[0]) > 0.0).all():
         return None  # it cannot be assembled there
-    spare = []
+    margins = []
     for item in items:
-        rows = item.rows(robot)
-        side, limits = np.array([-1.0 if row.lower else 1.0 for row in rows]), np.array([row.limit for row in rows])
-        inside, at_samples = item.bound(robot, part)
-        if (side * (limits - at_samples) < 0.0).any():
+        rows, (inside, at_samples) = item.rows(robot), item.bound(robot, part)
+        if (beyond(rows, at_samples) > 0.0).any():
             return None
-        spare.append(side * (limits - inside))
-    return np.concatenate(spare, axis=1)
+        margins.append(-beyond(rows, inside))
+    return np.concatenate(margins, axis=1)

@@ -130,7 +130,7 @@ def read_run(data: Any, where: str = "run") -> Run:
 
 def problems(error: ValidationError) -> list[str]:
     """List what is wrong with the form of runs, or with a file that holds some, in sentences."""
-    return [_KIND.sub(r"\1", told) for told in sentences(list(error.errors(include_url=False)))]
+    return [_KIND.sub(r"\1", sentence) for sentence in sentences(list(error.errors(include_url=False)))]
 
 
 def old_moves(

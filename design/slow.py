@@ -485,7 +485,7 @@ def _static_values(robot: Robot, constraints: Constraints, sides: FloatArray) ->
     names = [f"holding torque of {name}" for name in robot.joint_names]
     values = [np.abs(inverse_dynamics(robot, posture(flat))) - SHARE * constraints.limits.torque]
     rows, deficits = pose_deficits(robot, constraints, flat)
-    names, values = names + [row.what for row in rows], [*values, deficits]
+    names, values = names + [row.label for row in rows], [*values, deficits]
     return np.concatenate(values, axis=1).reshape(n_sides, n_poses, -1).max(axis=0), names
 
 

@@ -328,7 +328,7 @@ def _check_place(robot: Robot, excitation: TorqueExcitation, constraints: Constr
     for row, lacks in zip(rows, deficits[0], strict=True):
         if lacks > 0.0:
             raise ExcitorError(
-                f"start lacks {lacks:.3g} {row.unit} at {row.what!r}; "
+                f"start lacks {lacks:.3g} {row.unit} at {row.label!r}; "
                 "start elsewhere, or correct the scene or the robot's capsules"
             )
 
@@ -494,8 +494,7 @@ def _within_intervals(ddq: FloatArray) -> FloatArray:
 
 
 def _margin(row: Row, worst: float, error: float) -> Margin:
-    proven = worst - error if row.lower else worst + error
-    return margin_of(row, float(proven), float(worst), proof=_how(error))
+    return margin_of(row, float(worst + row.side * error), float(worst), proof=_how(error))
 
 
 def _how(error: float) -> str:

@@ -233,8 +233,8 @@ def volume_checks(setup: Setup) -> tuple[Check, ...]:
 
 def assumed_check(setup: Setup) -> tuple[Check, ...]:
     """Check that volumes of assumed radius are relied on only where campaign.toml says so."""
-    robot, cell = setup.robot, setup.campaign.content.cell
-    watched = cell.self_collision or any(zone.bodies != "tool" for zone in cell.zone)
+    robot, cell, scene = setup.robot, setup.campaign.content.cell, setup.constraints.scene
+    watched = scene is not None and (scene.self_collision or any(zone.bodies != "tool" for zone in scene.zones))
     assumed = [capsule for capsule in robot.capsules if capsule.origin == "assumed"]
     if not (assumed and watched):
         return ()

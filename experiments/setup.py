@@ -369,15 +369,15 @@ def _check_home(robot: Robot, constraints: Constraints, campaign: OpenCampaign) 
         return
     rows, deficits = pose_deficits(robot, constraints, constraints.home[None])
     for row, lacks in zip(rows, deficits[0], strict=True):
-        have = row.limit + (-lacks if row.lower else lacks)
+        have = row.limit + row.side * lacks
         if lacks > 0.0 and row.kind == "clearance":
             problems.append(
-                f"home_deg: at home, {row.what} has {1e3 * have:.0f} mm of clearance, expected {1e3 * row.limit:.0f}; "
+                f"home_deg: at home, {row.label} has {1e3 * have:.0f} mm of clearance, expected {1e3 * row.limit:.0f}; "
                 "move the home pose or the zone"
             )
         elif lacks > 0.0:
             problems.append(
-                f"home_deg: at home, {row.what} is {have:.4g} {row.unit}, expected at "
+                f"home_deg: at home, {row.label} is {have:.4g} {row.unit}, expected at "
                 f"{'least' if row.lower else 'most'} {row.limit:.4g}; move the home pose, or relax the constraint"
             )
     if problems:

@@ -1,8 +1,11 @@
 """Margin of a limit: the worst value that can occur, and how that was proven."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from excitor.robots.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +21,14 @@ class Row:
     joint: int = -1  # that it is about; -1: none
 
     @property
-    def what(self) -> str:
-        """What is limited, in a sentence about places: "table / link j3"."""
+    def label(self) -> str:
+        """Name in sentences about poses: "table / link j3"."""
         return self.name.removeprefix("clearance: ")
+
+    @property
+    def side(self) -> float:
+        """1 for an upper limit, -1 for a lower one."""
+        return -1.0 if self.lower else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +45,19 @@ class Margin:
     where: str = ""  # when the worst sample occurs
 
 
+def sides(rows: Sequence[Row]) -> FloatArray:
+    """1 for each upper limit, -1 for each lower one, (n_rows,)."""
+    return np.array([row.side for row in rows])
+
+
+def beyond(rows: Sequence[Row], values: FloatArray) -> FloatArray:
+    """By how much values (…, n_rows) exceed their upper limits, or fall short of their lower ones."""
+    return np.asarray(sides(rows) * (values - np.array([row.limit for row in rows])))
+
+
 def margin_of(row: Row, proven: float, seen: float, *, proof: str, where: str = "") -> Margin:
     """State that a quantity keeps its limit: no value is worse than `proven`, and `seen` is the worst sample."""
-    side = -1.0 if row.lower else 1.0
+    side = row.side
     holds = bool(side * proven <= side * row.limit + _rounding(row.limit))
     text = proof + _verdict(holds, side * seen > side * row.limit)
     return Margin(row.name, row.unit, row.limit, proven, side * (row.limit - proven), text, holds, where)

@@ -29,7 +29,7 @@ from excitor.robots.tree import Tree
 
 SELF = "self-collision"
 FARTHEST = 3.0  # m that a zone is moved at most
-_CLOSE = 2e-3  # m: how sharply a clearance is bounded where little is spare
+_CLOSE = 2e-3  # m: how sharply a clearance is bounded where the margin is small
 _SHORTEST = 1.0 / 4096.0  # of a line: below that its clearance is given up
 _FINE = 1e-3  # m: what distances are rounded up to
 
@@ -106,11 +106,11 @@ class Clearance(Constraint):
         left, right = np.arange(n) / n, np.arange(1, n + 1) / n
         while left.size:
             s, inverse = np.unique(np.concatenate([left, right]), return_inverse=True)
-            spare = clearances(robot, self.scene, a + s[:, None] * (b - a)) - need
-            if (spare < 0.0).any():
+            margin = clearances(robot, self.scene, a + s[:, None] * (b - a)) - need
+            if (margin < 0.0).any():
                 return False
             h = right - left
-            lowest = 0.5 * (spare[inverse[: left.size]] + spare[inverse[left.size :]]) - 0.5 * h[:, None] * speed
+            lowest = 0.5 * (margin[inverse[: left.size]] + margin[inverse[left.size :]]) - 0.5 * h[:, None] * speed
             open_ = (lowest < 0.0).any(axis=1)
             if (h[open_] <= _SHORTEST).any():
                 return False
@@ -164,7 +164,7 @@ class Clearance(Constraint):
         return Clearance(replace(scene, zones=tuple(zone for zone in zones if zone is not None)), self.limits)
 
     def into(self, constraints: Any) -> Any:
-        """Put the cell in place."""
+        """Replace the cell."""
         return replace(constraints, scene=self.scene)
 
     def _zone(self, group: str) -> Zone:

@@ -1,4 +1,4 @@
-"""What every constraint of a motion offers: rows with names, units and limits, and what is asked of them.
+"""Constraints of a motion: rows with names, units and limits, their values, and bounds between samples.
 
 A constraint states its `values` for samples of a motion and a `bound` of them inside intervals. Search, gradient,
 certificate, ways, executed motion and explanation go through these; a kind overrides what it can do faster or must
@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from excitor.design.certify.bounds import Effort, Worst, worst_case
-from excitor.design.certify.margin import Margin, Row, margin_of, unproven
+from excitor.design.certify.margin import Margin, Row, beyond, margin_of, unproven
 from excitor.design.motion import Run, Segment, Spans
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.arrays import FloatArray, IntArray, freeze
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.files.schema import Table
@@ -32,7 +32,7 @@ States = tuple[FloatArray, FloatArray, FloatArray]  # q, dq, ddq
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """What a search keeps of each limit, for what happens between its samples."""
+    """Parts of the limits that a search leaves unused, for what happens between its samples."""
 
     share: float = 0.995  # of a limit that is used
     clearance: float = 0.001  # m beyond what is required
@@ -131,9 +131,10 @@ class Constraint:
         return bool(self.rows(robot))
 
     def violations(self, robot: Robot, values: FloatArray, reserve: Reserve = SEARCH) -> FloatArray:
-        """Turn values (…, n_rows) into g ≤ 0: in shares of the limit, less a reserve."""
-        limits = np.array([row.limit for row in self.rows(robot)])
-        return np.asarray(values / (reserve.share * limits) - 1.0)
+        """Turn values (…, n_rows) into g ≤ 0: in shares of the limit, upper or lower, less a reserve."""
+        rows = self.rows(robot)
+        limits, lower = np.array([row.limit for row in rows]), [row.lower for row in rows]
+        return np.where(lower, 1.0 - reserve.share * values / limits, values / (reserve.share * limits) - 1.0)
 
     def population(self, population: Population) -> FloatArray:
         """Evaluate g ≤ 0 of every row at its worst sample, (n_candidates, n_rows)."""
@@ -228,7 +229,7 @@ class Constraint:
         raise NotImplementedError
 
     def into(self, constraints: Any) -> Any:
-        """Put this constraint in `Constraints` in place of the one of its kind."""
+        """Replace the constraint of this kind in `Constraints`."""
         raise NotImplementedError
 
     def row_of(self, robot: Robot, group: str) -> Row:
@@ -261,12 +262,9 @@ def place_words(robot: Robot, j: int, q: float) -> str:
 
 def excesses(rows: tuple[Row, ...], worst: FloatArray, allowed: FloatArray) -> dict[int, str]:
     """Name each row whose worst value is beyond its limit by more than is allowed: row -> sentence."""
-    side = np.array([-1.0 if row.lower else 1.0 for row in rows])
-    limits = np.array([row.limit for row in rows])
-    beyond: BoolArray = side * (worst - limits) > allowed
     return {
         int(k): f"{rows[k].name} reaches {worst[k]:.4g} {rows[k].unit}, limit {rows[k].limit:.4g}"
-        for k in np.flatnonzero(beyond)
+        for k in np.flatnonzero(beyond(rows, worst) > allowed)
     }
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from excitor.design.certify.margin import Row
+from excitor.design.certify.margin import Row, beyond
 from excitor.design.constraints.clearance import Clearance
 from excitor.design.constraints.constraint import Constraint, Trace
 from excitor.design.constraints.joint_limits import JointLimits
@@ -116,11 +116,10 @@ def pose_deficits(robot: Robot, constraints: Constraints, q: FloatArray) -> tupl
     Positions are left out: their limits are known as numbers.
     """
     found: list[Row] = []
-    deficits = [np.empty((len(q), 0))]
+    deficits: list[FloatArray] = [np.empty((len(q), 0))]
     for item in constraints.items:
         rows = item.rows(robot) if item.everywhere else ()
         if rows:
-            side = np.array([-1.0 if row.lower else 1.0 for row in rows])
-            deficits.append(side * (item.values(Trace(robot, posture(q))) - np.array([row.limit for row in rows])))
+            deficits.append(beyond(rows, item.values(Trace(robot, posture(q)))))
             found += rows
     return found, np.concatenate(deficits, axis=1)

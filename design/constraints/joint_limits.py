@@ -70,8 +70,7 @@ class JointLimits(Constraint):
                 continue
             width = np.ptp(self.limits.position[row.joint])
             half = 0.5 * width if np.isfinite(width) else 1.0
-            side = -1.0 if row.lower else 1.0
-            g[:, k] = (side * (values[:, k] - row.limit) + (1.0 - reserve.share) * half) / half
+            g[:, k] = (row.side * (values[:, k] - row.limit) + (1.0 - reserve.share) * half) / half
         return g
 
     def bound(self, robot: Robot, part: Spans) -> tuple[FloatArray, FloatArray]:
@@ -96,7 +95,7 @@ class JointLimits(Constraint):
         )
         margins = []
         for row, k in zip(self.rows(robot), map(int, np.flatnonzero(np.isfinite(limit))), strict=True):
-            worst, side = found[largest[k]], -1.0 if row.lower else 1.0
+            worst, side = found[largest[k]], row.side
             where = f"{worst.at[k]:.3f} s, {worst.where[k]}"
             margins.append(
                 margin_of(row, side * float(worst.upper[k]), side * float(worst.seen[k]), proof=proof, where=where)
@@ -119,8 +118,8 @@ class JointLimits(Constraint):
         before, q = self.limits.position[j], compromise.population.q[0, j]
         low, high = min(before[0], q.min()), max(before[1], q.max())
         low, high = before[0] + ROOM * (low - before[0]), before[1] + ROOM * (high - before[1])
-        spare = (1.0 / compromise.used[j] - 1.0) * 0.5 * (high - low) * 1.01 + 1e-9
-        after = np.array([low - spare if low < before[0] else low, high + spare if high > before[1] else high])
+        margin = (1.0 / compromise.used[j] - 1.0) * 0.5 * (high - low) * 1.01 + 1e-9
+        after = np.array([low - margin if low < before[0] else low, high + margin if high > before[1] else high])
         own = robot.limits.position[j]
         after = np.clip(after, min(own[0], before[0]), max(own[1], before[1]))
         words = (
@@ -137,7 +136,7 @@ class JointLimits(Constraint):
         return JointLimits(replace(self.limits, position=position))
 
     def into(self, constraints: Any) -> Any:
-        """Put the limits in place."""
+        """Replace the limits."""
         return replace(constraints, limits=self.limits)
 
     def _limits(self) -> FloatArray:

@@ -7,13 +7,13 @@ import numpy as np
 
 from excitor.design.certify.bounds import Effort, Worst, singularity_bounds
 from excitor.design.certify.margin import Row
-from excitor.design.constraints.constraint import SEARCH, Compromise, Constraint, Population, Relaxation, Reserve, Trace
+from excitor.design.constraints.constraint import Compromise, Constraint, Population, Relaxation, Trace
 from excitor.design.motion import Spans
 from excitor.robots.arrays import FloatArray
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.robot import CanBeSingular, Robot
 
-_TOLERANCE = 1e-2  # how sharply a distance is bounded where little is spare
+_TOLERANCE = 1e-2  # how sharply a distance is bounded where the margin is small
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -41,10 +41,6 @@ class Singularity(Constraint):
     def searched(self, robot: Robot) -> bool:
         """Return True if a distance is required."""
         return self.least > 0.0 and isinstance(robot.mechanism, CanBeSingular)
-
-    def violations(self, robot: Robot, values: FloatArray, reserve: Reserve = SEARCH) -> FloatArray:
-        """Turn distances into shares of the least one."""
-        return np.asarray(1.0 - reserve.share * values / self.least)
 
     def population(self, population: Population) -> FloatArray:
         """Evaluate the nearest sample to each type."""
@@ -90,5 +86,5 @@ class Singularity(Constraint):
         return Singularity(float(relaxation.after[0]))
 
     def into(self, constraints: Any) -> Any:
-        """Put the distance in place."""
+        """Replace the distance."""
         return replace(constraints, singularity=self.least)

@@ -70,5 +70,5 @@ class ToolSpeed(Constraint):
         return ToolSpeed(float(relaxation.after[0]))
 
     def into(self, constraints: Any) -> Any:
-        """Put the limit in place."""
+        """Replace the limit."""
         return replace(constraints, tool_speed=self.limit)

@@ -130,7 +130,7 @@ class TorquePeak(_TorqueLimit):
         return TorquePeak(self._raised(robot, relaxation))
 
     def into(self, constraints: Any) -> Any:
-        """Put the limits in place."""
+        """Replace the limits."""
         return replace(constraints, limits=replace(constraints.limits, torque=self.limit))
 
 
@@ -198,7 +198,7 @@ class TorqueRms(_TorqueLimit):
         return TorqueRms(self._raised(robot, relaxation))
 
     def into(self, constraints: Any) -> Any:
-        """Put the limits in place."""
+        """Replace the limits."""
         return replace(constraints, torque_rms=self.limit)
 
 

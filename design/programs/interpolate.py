@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.signal import savgol_filter
 
-from excitor.design.certify.margin import Row
+from excitor.design.certify.margin import Row, sides
 from excitor.design.constraints.constraint import Trace, excesses
 from excitor.design.constraints.constraints import Constraints, worse, worst_rows
 from excitor.design.motion import Interpolation, Run, Table, line_run
@@ -328,10 +328,10 @@ def _table(plan: Plan, target: Target, like: Stretch, spacing: float) -> Stretch
 
 def _assumed(parts: list[Part]) -> str:
     """List the assumptions, each with the names of the segments that depend on it."""
-    told: dict[str, list[str]] = {}
+    parts_of: dict[str, list[str]] = {}
     for part in parts:
-        told.setdefault(part.assumed, []).append(part.name)
-    return "; ".join(f"{', '.join(names)}: {assumed}" for assumed, names in told.items() if assumed)
+        parts_of.setdefault(part.assumed, []).append(part.name)
+    return "; ".join(f"{', '.join(names)}: {assumed}" for assumed, names in parts_of.items() if assumed)
 
 
 def _peaks(plan: Plan, joined: list[tuple[Part, FloatArray]]) -> FloatArray:
@@ -371,7 +371,7 @@ def _conditions(plan: Plan, target: Target, parts: list[Part], score: Score | No
     return min(values), max(values)
 
 
-FINE_SAMPLES = 2000  # of a period, at which a planned condition number is told
+FINE_SAMPLES = 2000  # of a period, at which a planned condition number is computed
 PERIOD_SAMPLES = 2003  # of a period: a prime, so that they do not fall on the same places between points
 _STEP = 0.01  # s, between the samples that are looked at, or
 _PER_CYCLE = 100  # samples of the highest harmonic's: a peak between two is less than 0.05 % higher
@@ -383,7 +383,7 @@ def broken_limits(plan: Plan, target: Target, part: Part, constraints: Constrain
     """Name every constraint that a part breaks, with its limit and its worst value over all interpolations."""
     times = looked_at(plan, target, part)
     judged = [_worst(plan, constraints, course, times) for course in part.courses]
-    rows, side = judged[0][0], np.array([-1.0 if row.lower else 1.0 for row in judged[0][0]])
+    rows, side = judged[0][0], sides(judged[0][0])
     found = side * np.array([worst for _, worst in judged])
     for k, sentence in excesses(rows, side * found.max(axis=0), _allowed(plan, target, part, rows)).items():
         course = part.courses[int(np.argmax(found[:, k]))]
@@ -522,8 +522,8 @@ def differences(
         return [f"halts although nothing is wrong: {execution.halted}"]
     if found != wanted:
         return [f"makes {_listed(found)}, planned are {_listed(wanted)}"]
-    told = [sentence for stretch in made for sentence in _stretch(plan, target, stretch, step)]
-    return [*told, *_marks(plan, target, execution, step), *_events(execution)]
+    deviations = [sentence for stretch in made for sentence in _stretch(plan, target, stretch, step)]
+    return [*deviations, *_marks(plan, target, execution, step), *_events(execution)]
 
 
 def _from_home(plan: Plan, target: Target, stretch: Stretch, stood: FloatArray) -> Stretch:
