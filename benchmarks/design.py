@@ -22,8 +22,7 @@ import scipy.linalg
 import scipy.signal
 
 from benchmarks.physics import PinocchioPeer, bench_columns, six_axis
-from excitor.design.certify.certificate import failing
-from excitor.design.certify.certify import DRY_RUN
+from excitor.design.certify.certify import DRY_RUN, failing
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, DynamicModel, PowerModel
 from excitor.design.explain import InfeasibleDesign, sentences

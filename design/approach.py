@@ -11,9 +11,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from excitor.design.certify.margin import beyond
 from excitor.design.constraints.clearance import Clearance
-from excitor.design.constraints.constraint import Constraint
+from excitor.design.constraints.constraint import Constraint, beyond
 from excitor.design.constraints.constraints import Constraints, pose_deficits
 from excitor.design.constraints.singularity import Singularity
 from excitor.design.motion import RISE_MOST, Run, Segment, Spans, Table, line_run, rise, spans

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from excitor.design.certify.certificate import Certificate, Robustness, Simulation
-from excitor.design.certify.margin import Margin, Row, margin_of
-from excitor.design.constraints.constraint import Constraint, Population, Reserve, Trace
+from excitor.design.certify.certify import Certificate, Robustness, Simulation
+from excitor.design.constraints.constraint import Constraint, Margin, Population, Reserve, Row, Trace, margin_of
 from excitor.design.constraints.constraints import Constraints, pose_deficits
 from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.criteria import Criterion, values

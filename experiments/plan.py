@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.certify.certificate import Certificate
-from excitor.design.certify.certify import certify
+from excitor.design.certify.certify import Certificate, certify
 from excitor.design.constraints.constraint import CLEARANCE_SCALE
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.torque import has_torque_model

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from excitor.design.certify.bounds import Effort, Worst, closed_row_speeds
-from excitor.design.certify.margin import Row
 from excitor.design.constraints.constraint import (
     CLEARANCE_SCALE,
     ROOM,
@@ -17,6 +16,7 @@ from excitor.design.constraints.constraint import (
     Population,
     Relaxation,
     Reserve,
+    Row,
     Trace,
     number_changed,
 )

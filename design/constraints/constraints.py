@@ -5,9 +5,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from excitor.design.certify.margin import Row, beyond
 from excitor.design.constraints.clearance import Clearance
-from excitor.design.constraints.constraint import Constraint, Trace
+from excitor.design.constraints.constraint import Constraint, Row, Trace, beyond
 from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.constraints.singularity import Singularity
 from excitor.design.constraints.tool_speed import ToolSpeed

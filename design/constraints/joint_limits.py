@@ -10,15 +10,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from excitor.design.certify.bounds import Effort, Worst, worst_case
-from excitor.design.certify.margin import Margin, Row, margin_of
 from excitor.design.constraints.constraint import (
     ROOM,
     SEARCH,
     Compromise,
     Constraint,
+    Margin,
     Relaxation,
     Reserve,
+    Row,
     Trace,
+    margin_of,
     place_words,
 )
 from excitor.design.motion import Segment, Spans

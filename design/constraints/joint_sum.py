@@ -8,7 +8,6 @@ import numpy as np
 from pydantic import Field, FiniteFloat
 
 from excitor.design.certify.bounds import Worst
-from excitor.design.certify.margin import Row
 from excitor.design.constraints.constraint import (
     ROOM,
     SEARCH,
@@ -17,6 +16,7 @@ from excitor.design.constraints.constraint import (
     ConstraintKind,
     Relaxation,
     Reserve,
+    Row,
     Trace,
 )
 from excitor.design.motion import Spans

@@ -6,7 +6,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from excitor.design.certify.margin import sides
 from excitor.design.constraints import joint_sum, tool_cone
 from excitor.design.constraints.constraint import (
     Compromise,
@@ -17,6 +16,7 @@ from excitor.design.constraints.constraint import (
     States,
     Trace,
     excesses,
+    sides,
 )
 from excitor.design.motion import Excitation, Run, even_spans, periodic_run, spans
 from excitor.robots.arrays import FloatArray

@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from excitor.design.certify.bounds import Effort, Worst, singularity_bounds
-from excitor.design.certify.margin import Row
-from excitor.design.constraints.constraint import Compromise, Constraint, Population, Relaxation, Trace
+from excitor.design.constraints.constraint import Compromise, Constraint, Population, Relaxation, Row, Trace
 from excitor.design.motion import Spans
 from excitor.robots.arrays import FloatArray
 from excitor.robots.closed_chain import ClosedLoop

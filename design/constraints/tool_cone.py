@@ -8,8 +8,7 @@ import numpy as np
 from pydantic import Field, FiniteFloat
 
 from excitor.design.certify.bounds import Worst, body_direction_rates
-from excitor.design.certify.margin import Row
-from excitor.design.constraints.constraint import ROOM, Compromise, Constraint, ConstraintKind, Relaxation, Trace
+from excitor.design.constraints.constraint import ROOM, Compromise, Constraint, ConstraintKind, Relaxation, Row, Trace
 from excitor.design.motion import Spans
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.dynamics import frame_pose

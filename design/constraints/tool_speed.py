@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from excitor.design.certify.bounds import Worst, body_point_rates
-from excitor.design.certify.margin import Row
 from excitor.design.constraints.constraint import (
     ROOM,
     Compromise,
     Constraint,
     Population,
     Relaxation,
+    Row,
     Trace,
     raised,
     three_digits,

@@ -9,19 +9,22 @@ from typing import Any, ClassVar
 import numpy as np
 
 from excitor.design.certify.bounds import Effort, Worst, links_curvature
-from excitor.design.certify.margin import Margin, Row, margin_of, unproven
 from excitor.design.constraints.constraint import (
     ROOM,
     SEARCH,
     Compromise,
     Constraint,
+    Margin,
     Population,
     Relaxation,
     Reserve,
+    Row,
     States,
     Trace,
+    margin_of,
     raised,
     three_digits,
+    unproven,
 )
 from excitor.design.motion import Segment, Spans, even_spans
 from excitor.robots.arrays import FloatArray, IntArray, locked

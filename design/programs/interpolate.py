@@ -18,8 +18,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.signal import savgol_filter
 
-from excitor.design.certify.margin import Row, sides
-from excitor.design.constraints.constraint import Trace, excesses
+from excitor.design.constraints.constraint import Row, Trace, excesses, sides
 from excitor.design.constraints.constraints import Constraints, worse, worst_rows
 from excitor.design.motion import Interpolation, Run, Table, line_run
 from excitor.design.programs.plan import Plan, Stretches, StretchName, marks

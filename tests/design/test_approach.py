@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from excitor.design.approach import BlockedPose, NoPath, Sampling, approach, blocked, is_clear
-from excitor.design.certify.certificate import failing
-from excitor.design.certify.certify import certify
+from excitor.design.certify.certify import certify, failing
 from excitor.design.constraints import clearance as clearance_file
 from excitor.design.constraints.constraints import Constraints, from_robot
 from excitor.design.motion import Excitation, Run, line_run, periodic_run

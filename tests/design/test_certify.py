@@ -7,10 +7,9 @@ import pinocchio as pin
 import pytest
 
 from excitor.design.certify.bounds import Effort, link_rates, point_rates, torque_curvature, worst_case
-from excitor.design.certify.certificate import failing
-from excitor.design.certify.certify import DRY_RUN, certify
-from excitor.design.certify.margin import Margin, tightest
+from excitor.design.certify.certify import DRY_RUN, certify, failing
 from excitor.design.constraints.clearance import Clearance
+from excitor.design.constraints.constraint import Margin, tightest
 from excitor.design.constraints.constraints import Constraints, from_robot
 from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.constraints.tool_speed import ToolSpeed

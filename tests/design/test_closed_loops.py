@@ -9,8 +9,7 @@ import pytest
 from excitor.design.approach import BlockedPose, NoPath, Sampling, approach, blocked, is_clear
 from excitor.design.certify import bounds as closed_rates
 from excitor.design.certify.bounds import closed_row_speeds, closed_spans, singularity_bounds
-from excitor.design.certify.certificate import failing
-from excitor.design.certify.certify import certify
+from excitor.design.certify.certify import certify, failing
 from excitor.design.constraints.constraints import Constraints, from_robot
 from excitor.design.constraints.singularity import Singularity
 from excitor.design.constraints.torque import largest_torques

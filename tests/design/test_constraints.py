@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from excitor.design.certify.certify import certify
-from excitor.design.certify.margin import Row
 from excitor.design.constraints.clearance import Clearance
-from excitor.design.constraints.constraint import Constraint, ConstraintKind
+from excitor.design.constraints.constraint import Constraint, ConstraintKind, Row
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.constraints.joint_sum import JointSum

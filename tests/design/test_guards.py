@@ -7,11 +7,9 @@ import pytest
 
 from excitor.design.approach import approach, blocked, is_clear
 from excitor.design.certify.bounds import link_rates, point_rates, torque_curvature
-from excitor.design.certify.certificate import Certificate, failing
-from excitor.design.certify.certify import certify
-from excitor.design.certify.margin import Row, margin_of, unproven
+from excitor.design.certify.certify import Certificate, certify, failing
 from excitor.design.constraints.clearance import Clearance
-from excitor.design.constraints.constraint import CLEARANCE_SCALE, SEARCH
+from excitor.design.constraints.constraint import CLEARANCE_SCALE, SEARCH, Row, margin_of, unproven
 from excitor.design.constraints.constraints import Constraints, from_robot
 from excitor.design.constraints.torque import has_torque_model
 from excitor.design.criteria import Criterion, DynamicModel, load_model
