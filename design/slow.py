@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 import scipy.linalg
 
-from excitor.design.approach import BlockedPose, NoPath, Sampling, approach, blocked, is_clear
+from excitor.design.approach import BlockedPose, NoPath, Sampling, approach, blocked, is_clear, search_box
 from excitor.design.constraints.constraint import Trace
 from excitor.design.constraints.constraint import excesses as excessive
 from excitor.design.constraints.constraints import Constraints, pose_deficits, worse, worst_rows
@@ -298,7 +298,7 @@ def _lever(robot: Robot, home: FloatArray, i: int, low: float, high: float) -> f
 def _far_poses(robot: Robot, constraints: Constraints, home: FloatArray, plan: WarmUpPlan) -> list[FloatArray]:
     """Choose poses towards alternating ends of the ranges, with clear ways from each to the next, and home at last."""
     random = np.random.default_rng(plan.seed)
-    low, high = search_box(robot, constraints, home)
+    low, high = search_box(robot, constraints, home[None], slide=0.5)
     chosen: list[FloatArray] = []
     reasons: dict[str, int] = {}
     here = home
@@ -334,17 +334,6 @@ def way(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArray) ->
     except BlockedPose:
         return None
     return None if isinstance(found, NoPath) else list(found.knots[1:])
-
-
-def search_box(robot: Robot, constraints: Constraints, home: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bound where poses are looked for: the joint limits, or half a turn or half a metre around home."""
-    reach = np.where(robot.mechanism.prismatic, 0.5, np.pi)
-    low, high = constraints.limits.position.T
-    low = np.where(np.isfinite(low), low, home - reach)
-    high = np.where(np.isfinite(high), high, home + reach)
-    for i in robot.locked:
-        low[i] = high[i] = home[i]
-    return low, high
 
 
 def _repeated(once: Run, minutes: float) -> Run:
@@ -461,7 +450,7 @@ def _gain(W: FloatArray, M: FloatArray) -> FloatArray:
 def _candidates(robot: Robot, constraints: Constraints, home: FloatArray, plan: StaticPlan) -> FloatArray:
     """Draw poses that can be held and approached from both sides."""
     random = np.random.default_rng(plan.seed)
-    low, high = search_box(robot, constraints, home)
+    low, high = search_box(robot, constraints, home[None], slide=0.5)
     step = _step(robot, plan)
     if (high - low < 2.0 * step).any():
         short = ", ".join(np.array(robot.joint_names)[high - low < 2.0 * step])
@@ -499,7 +488,7 @@ def _tour(
     robot: Robot, constraints: Constraints, home: FloatArray, poses: FloatArray, plan: StaticPlan
 ) -> tuple[list[list[FloatArray]], list[int]]:
     """Visit the nearest pose next; each leg's knots, the last of them the pose, then home; and what was not reached."""
-    low, high = search_box(robot, constraints, home)
+    low, high = search_box(robot, constraints, home[None], slide=0.5)
     scale = np.where(high > low, high - low, 1.0)
     step = _step(robot, plan)
     left, legs, lost, here = list(range(len(poses))), [], [], home

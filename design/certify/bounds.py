@@ -373,6 +373,7 @@ def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
     return np.asarray((matrices @ vectors[:, :, None])[:, :, 0])
 
 
+_SHORTEST = 1.0 / 4096.0  # of a line: shorter intervals are not bisected
 _BATCH = 4096  # intervals at a time: enough for numpy, little memory
 
 # Upper bounds over each interval (n_spans, n_rows), and values that occur at its samples (n_t, n_rows).
@@ -436,6 +437,25 @@ def worst_case(
             above = _evaluate(tally, bound, piece, a, b)
             waiting += _undecided(tally, a, b, above, _target(tally, limit, slack, effort), effort)
     return Worst(tally.upper, tally.seen, tally.at, tuple(tally.where), tally.n_decided, min(tally.lengths))
+
+
+def all_hold(margins: Callable[[FloatArray, FloatArray], FloatArray | None], edges: FloatArray) -> bool:
+    """Prove margins ≥ 0 between edges by bisection; False where a sample violates one, or a short interval is open.
+
+    `margins` bounds them inside intervals from below, (n_spans, n_rows), or returns None where a sample violates one.
+    """
+    left, right = edges[:-1], edges[1:]
+    shortest = _SHORTEST * (edges[-1] - edges[0])
+    while left.size:
+        lowest = margins(left, right)
+        if lowest is None:
+            return False
+        open_ = ~(lowest >= 0.0).all(axis=1)
+        if ((right - left)[open_] <= shortest).any():
+            return False
+        middle = 0.5 * (left[open_] + right[open_])
+        left, right = np.concatenate([left[open_], middle]), np.concatenate([middle, right[open_]])
+    return True
 
 
 def _evaluate(tally: _Tally, bound: Bound, piece: Segment, a: FloatArray, b: FloatArray) -> FloatArray:

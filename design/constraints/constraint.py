@@ -6,7 +6,7 @@ do otherwise.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -196,6 +196,9 @@ class Constraint:
     per_period: ClassVar[bool] = False  # a mean over the measured period, not a value of each sample
     effort: ClassVar[Effort] = Effort(n_first=1000)
     quantity: ClassVar[str] = "the value"  # in sentences
+    method: ClassVar[str] = "{intervals}: ends + h²/8·max|f''|"  # of the proof
+    tolerance: ClassVar[float | None] = None  # of a bound where the margin is small; None: 0.5 % of the limit
+    states: ClassVar[Mapping[str, str]] = {}  # fields of `Constraints` that it states: by which of its own
 
     def rows(self, robot: Robot) -> tuple[Row, ...]:
         """List the limits, in the order of `values`."""
@@ -281,12 +284,13 @@ class Constraint:
         return f"no bound of {self.quantity} between samples is known for a {type(robot.mechanism).__name__}"
 
     def slacks(self, robot: Robot) -> FloatArray:
-        """Return how sharply each row is bounded where little is left of its limit, (n_rows,)."""
-        return np.asarray(5e-3 * np.abs([row.limit for row in self.rows(robot)]))
+        """Return how sharply each row is bounded where the margin is small, (n_rows,)."""
+        limits = np.abs([row.limit for row in self.rows(robot)])
+        return np.asarray(5e-3 * limits if self.tolerance is None else np.full(limits.size, self.tolerance))
 
     def proof(self, robot: Robot, worst: Worst) -> str:
         """Describe the proof."""
-        return f"{worst.n_spans} intervals, smallest {1e3 * worst.smallest:.3g} ms: ends + h²/8·max|f''|"
+        return self.method.format(intervals=f"{worst.n_spans} intervals, smallest {1e3 * worst.smallest:.3g} ms")
 
     def worst(self, trace: Trace) -> FloatArray:
         """Evaluate every row at the worst of a motion's samples, (n_rows,)."""
@@ -313,7 +317,7 @@ class Constraint:
 
     def into(self, constraints: Any) -> Any:
         """Replace the constraint of this kind in `Constraints`."""
-        raise NotImplementedError
+        return replace(constraints, **{name: getattr(self, own) for name, own in self.states.items()})
 
     def row_of(self, robot: Robot, group: str) -> Row:
         """Return the first row of a group."""

@@ -56,6 +56,10 @@ class Constraints:
         """List the constraints that a search treats as g ≤ 0."""
         return tuple(item for item in self.items if item.searched(robot))
 
+    def of_poses(self, robot: Robot) -> tuple[Constraint, ...]:
+        """List the constraints that a pose alone can violate, positions aside."""
+        return tuple(item for item in self.items if item.order == 0 and item.rows(robot))
+
     def owner(self, robot: Robot, group: str) -> Constraint:
         """Return the constraint that a group of rows belongs to."""
         return next(item for item in self.items if any(row.group == group for row in item.rows(robot)))
@@ -110,15 +114,14 @@ def worse(rows: tuple[Row, ...], a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def pose_deficits(robot: Robot, constraints: Constraints, q: FloatArray) -> tuple[list[Row], FloatArray]:
-    """Evaluate what poses lack of the limits that hold everywhere: rows, (n_poses, n_rows), > 0: broken.
+    """Evaluate what poses lack of the limits that poses alone can violate: rows, (n_poses, n_rows), > 0: violated.
 
     Positions are left out: their limits are known as numbers.
     """
     found: list[Row] = []
     deficits: list[FloatArray] = [np.empty((len(q), 0))]
-    for item in constraints.items:
-        rows = item.rows(robot) if item.everywhere else ()
-        if rows:
-            deficits.append(beyond(rows, item.values(Trace(robot, posture(q)))))
-            found += rows
+    for item in constraints.of_poses(robot):
+        rows = item.rows(robot)
+        deficits.append(beyond(rows, item.values(Trace(robot, posture(q)))))
+        found += rows
     return found, np.concatenate(deficits, axis=1)

@@ -4,8 +4,9 @@ The search keeps them by the way its design variables are decoded. Between sampl
 samples and a bound of the curvature elsewhere.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -38,6 +39,7 @@ class JointLimits(Constraint):
 
     limits: Limits
     effort: ClassVar[Effort] = Effort(n_first=512)
+    states: ClassVar[Mapping[str, str]] = {"limits": "limits"}
 
     def rows(self, robot: Robot) -> tuple[Row, ...]:
         """List the stated limits: highest positions, lowest positions, then velocities, accelerations, jerks."""
@@ -136,10 +138,6 @@ class JointLimits(Constraint):
         position = self.limits.position.copy()
         position[self.row_of(robot, relaxation.group).joint] = relaxation.after
         return JointLimits(replace(self.limits, position=position))
-
-    def into(self, constraints: Any) -> Any:
-        """Replace the limits."""
-        return replace(constraints, limits=self.limits)
 
     def _limits(self) -> FloatArray:
         """Limits of the rows q, -q, then |q̇|, |q̈|, |q⃛| of all joints, (5 n_joints,)."""
