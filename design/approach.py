@@ -14,7 +14,7 @@ import numpy as np
 from excitor.design.certify.bounds import all_hold
 from excitor.design.constraints.clearance import Clearance
 from excitor.design.constraints.constraint import Constraint, beyond
-from excitor.design.constraints.constraints import Constraints, pose_deficits
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.motion import RISE_MOST, Run, Spans, Table, line_run, rise, spans
 from excitor.robots.arrays import FloatArray
 from excitor.robots.cell import tool_speeds
@@ -99,7 +99,7 @@ def blocked(robot: Robot, pose: FloatArray, constraints: Constraints) -> tuple[s
     mechanism = robot.mechanism
     if isinstance(mechanism, ClosedLoop) and (mechanism.singularity_distances(pose[None, :]) <= 0.0).any():
         return (*names, "the pose cannot be assembled, or lies beyond a singularity")
-    rows, deficits = pose_deficits(robot, constraints, pose[None, :])
+    rows, deficits = constraints.pose_deficits(robot, pose[None, :])
     return tuple(names + [rows[k].label for k in np.flatnonzero(deficits[0] > 0.0)])
 
 
@@ -167,7 +167,7 @@ def _tool_time(robot: Robot, a: FloatArray, b: FloatArray, limit: float) -> floa
 
 def _blocking(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArray) -> list[str]:
     """Name the rows that a straight line comes nearest to violating."""
-    held, deficits = pose_deficits(robot, constraints, a + np.linspace(0.0, 1.0, 401)[:, None] * (b - a))
+    held, deficits = constraints.pose_deficits(robot, a + np.linspace(0.0, 1.0, 401)[:, None] * (b - a))
     worst = deficits.max(axis=0)
     rows = np.flatnonzero(worst > 0.0)
     return [held[row].label for row in (rows if rows.size else [int(np.argmax(worst))])]

@@ -15,7 +15,7 @@ import scipy.linalg
 from excitor.design.approach import BlockedPose, NoPath, Sampling, approach, blocked, is_clear, search_box
 from excitor.design.constraints.constraint import Trace
 from excitor.design.constraints.constraint import excesses as excessive
-from excitor.design.constraints.constraints import Constraints, pose_deficits, worse, worst_rows
+from excitor.design.constraints.constraints import Constraints, worse, worst_rows
 from excitor.design.motion import RISE_MOST, Move, Run, hold
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.dynamics import frame_jacobian, inverse_dynamics, regressor
@@ -473,7 +473,7 @@ def _static_values(robot: Robot, constraints: Constraints, sides: FloatArray) ->
     flat = sides.reshape(-1, n_joints)
     names = [f"holding torque of {name}" for name in robot.joint_names]
     values = [np.abs(inverse_dynamics(robot, posture(flat))) - SHARE * constraints.limits.torque]
-    rows, deficits = pose_deficits(robot, constraints, flat)
+    rows, deficits = constraints.pose_deficits(robot, flat)
     names, values = names + [row.label for row in rows], [*values, deficits]
     return np.concatenate(values, axis=1).reshape(n_sides, n_poses, -1).max(axis=0), names
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from excitor.design.certify.certify import Certificate, Robustness, Simulation
 from excitor.design.constraints.constraint import Constraint, Margin, Population, Reserve, Row, Trace, margin_of
-from excitor.design.constraints.constraints import Constraints, pose_deficits
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.criteria import Criterion, values
 from excitor.design.motion import Run, Table, rise
@@ -323,7 +323,7 @@ def _check_place(robot: Robot, excitation: TorqueExcitation, constraints: Constr
     for name, q, least, most in zip(robot.joint_names, excitation.start, low, high, strict=True):
         if not least <= q <= most:
             raise ExcitorError(f"start has {name} at {q:.4g}, outside its limits {least:.4g} to {most:.4g}")
-    rows, deficits = pose_deficits(robot, constraints, excitation.start[None])
+    rows, deficits = constraints.pose_deficits(robot, excitation.start[None])
     for row, lacks in zip(rows, deficits[0], strict=True):
         if lacks > 0.0:
             raise ExcitorError(

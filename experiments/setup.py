@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from excitor.design.constraints.constraint import Constraint
-from excitor.design.constraints.constraints import Constraints, pose_deficits
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.registry import CONSTRAINTS
 from excitor.design.constraints.torque import has_torque_model
 from excitor.design.motion import Excitation
@@ -367,7 +367,7 @@ def _check_home(robot: Robot, constraints: Constraints, campaign: OpenCampaign) 
         raise InvalidCampaign(campaign.folder / FILE, problems)
     if constraints.home is None:
         return
-    rows, deficits = pose_deficits(robot, constraints, constraints.home[None])
+    rows, deficits = constraints.pose_deficits(robot, constraints.home[None])
     for row, lacks in zip(rows, deficits[0], strict=True):
         have = row.limit + row.side * lacks
         if lacks > 0.0 and row.kind == "clearance":

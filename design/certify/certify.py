@@ -12,6 +12,7 @@ import numpy as np
 from excitor.design.approach import BlockedPose, NoPath, Sampling, approach
 from excitor.design.constraints.constraint import Margin, Row, margin_of, tightest, unproven
 from excitor.design.constraints.constraints import Constraints
+from excitor.design.constraints.home import Home
 from excitor.design.motion import Run, Segment
 from excitor.robots.arrays import FloatArray
 from excitor.robots.cell import Scene, bodies_without_volume, required, row_names, unchecked_pairs
@@ -168,21 +169,12 @@ def _way(task: _Task, run: Run, way: Run | NoPath | None, seed: int) -> Run | No
 
 
 def _way_items(task: _Task, way: Run, start: FloatArray) -> list[Margin]:
-    items = [_ends_meet("way from home", way.knots[-1], start)]
-    home = task.constraints.home
-    if home is not None:
-        items.append(_ends_meet("way back", way.knots[0], home))
+    home = task.constraints.way or Home(way.knots[0], np.ones(start.size, dtype=bool))
+    items = home.arrivals(way.knots[0], way.knots[-1], start)
     if way.duration == 0.0:
         return items
     items += _summed_up("way from home", _checked(task, way.pieces()))
     return items + _summed_up("way back", _checked(task, way.reversed().pieces()))
-
-
-def _ends_meet(name: str, pose: FloatArray, wanted: FloatArray) -> Margin:
-    """Check that a way ends where it must."""
-    off = float(np.abs(pose - wanted).max())
-    proof = "last pose of the way compared with where it must lead"
-    return margin_of(Row(f"{name}: arrives", "rad", 1e-9), off, off, proof=proof)
 
 
 def _notes(task: _Task) -> tuple[str, ...]:

@@ -180,6 +180,8 @@ class Compromise:
 
     population: Population  # of that one motion
     used: FloatArray  # (n_joints,): share of its position range that the search gives a joint
+    center: FloatArray  # (n_joints,): pose that the motion swings about
+    constraints: Any = None  # all of them, as `Constraints`
 
     @property
     def robot(self) -> Robot:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from excitor.design.constraints.clearance import Clearance
-from excitor.design.constraints.constraint import Constraint, Row, Trace, beyond
+from excitor.design.constraints.constraint import Constraint, Relaxation, Row, Trace, beyond
+from excitor.design.constraints.home import Home
 from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.constraints.singularity import Singularity
 from excitor.design.constraints.tool_speed import ToolSpeed
@@ -27,7 +28,8 @@ class Constraints:
     home: FloatArray | None = None  # (n_joints,): where the robot waits; the way to the start is kept clear too
     singularity: float = 0.15  # distance that a mechanism keeps from each of its singularities, in its own measure
     others: tuple[Constraint, ...] = ()  # of further kinds
-    items: tuple[Constraint, ...] = field(init=False, repr=False)  # all of them, as objects
+    items: tuple[Constraint, ...] = field(init=False, repr=False)  # those on a motion's samples, as objects
+    way: Home | None = field(init=False, repr=False)  # home, as an object
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "torque_rms", locked(self.torque_rms))
@@ -36,6 +38,8 @@ class Constraints:
         if self.home is not None:
             object.__setattr__(self, "home", locked(self.home))
             check_shape(self.home, str(n_joints), "home")
+        way = None if self.home is None else Home(self.home, np.ones(n_joints, dtype=bool))
+        object.__setattr__(self, "way", way)
         if not self.tool_speed > 0.0:
             raise ValueError(f"tool_speed is {self.tool_speed}, expected a positive speed in m/s")
         object.__setattr__(self, "items", tuple(self._built_in()) + self.others)
@@ -60,16 +64,32 @@ class Constraints:
         """List the constraints that a pose alone can violate, positions aside."""
         return tuple(item for item in self.items if item.order == 0 and item.rows(robot))
 
-    def owner(self, robot: Robot, group: str) -> Constraint:
-        """Return the constraint that a group of rows belongs to."""
-        return next(item for item in self.items if any(row.group == group for row in item.rows(robot)))
+    def owners(self, robot: Robot) -> dict[str, Constraint]:
+        """Map each group of rows to the constraint that it belongs to."""
+        items = (*self.items, self.way) if self.way is not None else self.items
+        return {row.group: item for item in reversed(items) for row in item.rows(robot)}
 
-    def with_item(self, old: Constraint, new: Constraint) -> "Constraints":
-        """Replace one constraint."""
+    def relaxed(self, robot: Robot, relaxation: Relaxation) -> "Constraints":
+        """Apply a relaxation of one of the constraints."""
+        old = self.owners(robot)[relaxation.group]
+        new = old.relaxed(robot, relaxation)
         if old in self.others:
             return replace(self, others=tuple(new if item is old else item for item in self.others))
-        replaced: Constraints = new.into(self)
-        return replaced
+        changed: Constraints = new.into(self)
+        return changed
+
+    def pose_deficits(self, robot: Robot, q: FloatArray) -> tuple[list[Row], FloatArray]:
+        """Evaluate what poses lack of the limits that poses alone can violate: rows, (n_poses, n_rows), > 0: violated.
+
+        Positions are left out: their limits are known as numbers.
+        """
+        found: list[Row] = []
+        deficits: list[FloatArray] = [np.empty((len(q), 0))]
+        for item in self.of_poses(robot):
+            rows = item.rows(robot)
+            deficits.append(beyond(rows, item.values(Trace(robot, posture(q)))))
+            found += rows
+        return found, np.concatenate(deficits, axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +131,3 @@ def worst_rows(robot: Robot, constraints: Constraints, trace: Trace) -> tuple[tu
 def worse(rows: tuple[Row, ...], a: FloatArray, b: FloatArray) -> FloatArray:
     """Return the worse of two values of every row."""
     return np.where([row.lower for row in rows], np.minimum(a, b), np.maximum(a, b))
-
-
-def pose_deficits(robot: Robot, constraints: Constraints, q: FloatArray) -> tuple[list[Row], FloatArray]:
-    """Evaluate what poses lack of the limits that poses alone can violate: rows, (n_poses, n_rows), > 0: violated.
-
-    Positions are left out: their limits are known as numbers.
-    """
-    found: list[Row] = []
-    deficits: list[FloatArray] = [np.empty((len(q), 0))]
-    for item in constraints.of_poses(robot):
-        rows = item.rows(robot)
-        deficits.append(beyond(rows, item.values(Trace(robot, posture(q)))))
-        found += rows
-    return found, np.concatenate(deficits, axis=1)

@@ -165,14 +165,17 @@ def _relaxation_problems(item: Constraint, robot: Robot) -> Iterator[str]:
     """Check that a relaxation makes a violating motion keep its group, and that the contrary makes it worse."""
     if not item.searched(robot):
         return
-    population, rows = _population(_example_run(robot), robot), item.rows(robot)
+    run, rows = _example_run(robot), item.rows(robot)
+    population = _population(run, robot)
     g = item.population(population)[0]
     for group in dict.fromkeys(row.group for row in rows):
         own = [k for k, row in enumerate(rows) if row.group == group]
         share = float(g[own].max())
         if share <= 0.0:
             continue
-        for relaxation in item.proposals(Compromise(population, np.ones(robot.n_joints)), group, share):
+        for relaxation in item.proposals(
+            Compromise(population, np.ones(robot.n_joints), run.periodic.center), group, share
+        ):
             if not relaxation.words.strip() or relaxation.group != group:
                 yield f"a relaxation of {group!r} says nothing, or is of another group"
             if relaxation.action == "remove":
