@@ -29,7 +29,8 @@ from excitor.design.explain import InfeasibleDesign, sentences
 from excitor.design.forecast import Forecast, PlannedRun, forecast
 from excitor.design.motion import Excitation, Run, period_grid
 from excitor.design.problem import Candidates, Problem, build_problem, decode, encode, evaluate, run_of
-from excitor.design.schedule import EarlierRun, earlier_gram, locked_sequence
+from excitor.design.problem import motions as search_motions
+from excitor.design.schedule import locked_sequence
 from excitor.design.search import Budget, Method, solve
 from excitor.experiments.campaign import FILE, open_campaign
 from excitor.experiments.design_json import FILE as DESIGN
@@ -78,7 +79,8 @@ def design_sequence(robot: Robot, evaluations: int) -> Designed:
     model = PowerModel(robot, columns, row_sigma(robot.n_joints))
     criterion = Criterion("path", task=task(robot))
     constraints = Constraints(moves_limits(robot), np.full(robot.n_joints, np.inf))
-    runs: list[EarlierRun] = []
+    runs: list[Run] = []
+    earlier = np.zeros((columns.size, columns.size))
     values = []
     plans = [run for run in locked_sequence(robot) if run.role == "identify"]
     for period, plan in zip(PERIODS, plans, strict=True):
@@ -86,12 +88,13 @@ def design_sequence(robot: Robot, evaluations: int) -> Designed:
         excitation = Excitation(period, 1.0 / study.VIRTUAL_RATE, harmonics, plan.moving, ramp=RAMP)
         problem = build_problem(robot, excitation, constraints=constraints, criterion=criterion, model=model)
         share = period * ROWS_HZ / problem.n_period
-        problem = replace(problem, earlier=earlier_gram(columns, runs), share=share)
+        problem = replace(problem, earlier=earlier, share=share)
         found = solve(problem, Budget(evaluations=evaluations), seed=plan.seed_offset)
         assert found.feasible, f"no feasible motion for {plan.name}"
-        runs.append(EarlierRun(model, run_of(problem, found.candidates), period * ROWS_HZ))
+        runs.append(run_of(problem, found.candidates))
+        earlier = earlier + share * model.grams(*search_motions(problem, found.candidates), problem.n_period)[0]
         values.append(float(found.value[0]))
-    return Designed([run.run for run in runs], values, time.process_time() - start)
+    return Designed(runs, values, time.process_time() - start)
 
 
 def run(full: bool = False) -> Report:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from excitor.design.constraints.clearance import SELF
-from excitor.design.constraints.constraint import Compromise, Constraint, Population, Relaxation
+from excitor.design.constraints.constraint import Compromise, Constraint, Population, Relaxation, listed
 from excitor.design.constraints.home import Home, Standstill
 from excitor.design.motion import Run
 from excitor.design.problem import Candidates, Problem, build_problem, constraint_values, motions, population_of, run_of
@@ -91,7 +91,7 @@ def sentences(blocked: Infeasibility) -> list[str]:
             f"A motion that swings {share} of what the joints' limits allow fits all constraints, but the search did "
             "not find one in its budget; give it more, or start from this motion."
         ]
-    names = _listed([member.words for member in blocked.members])
+    names = listed([member.words for member in blocked.members])
     if not blocked.standing:
         lines = ["No motion fits: even standing still violates the constraints, whatever the pose."]
     elif blocked.amplitude > 0.0:
@@ -441,10 +441,6 @@ def _relaxation_data(relaxation: Relaxation) -> dict[str, Any]:
         "enough": relaxation.enough,
         "words": relaxation.words,
     }
-
-
-def _listed(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 HOME, STILL = Home.group, Standstill.group

@@ -6,9 +6,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from excitor.design.constraints.constraint import listed
 from excitor.design.constraints.constraints import Constraints, Margins, reduced
-from excitor.design.criteria import Model
-from excitor.design.motion import Run
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.base import TOLERANCE, observation, random_motion
 from excitor.robots.parameters import layout
@@ -20,7 +19,6 @@ Role = Literal["none", "identify", "validate"]
 
 GENTLE = (0.3, 0.6, 1.0)  # shares of speed and acceleration limits, run after run
 VALIDATION_SEED = 1000  # far from the seeds of runs that teach
-_GRID = 192  # samples of a period, at least
 _POSE_SEED = 11
 
 
@@ -199,29 +197,6 @@ def excited_columns(robot: Robot, moving: BoolArray, kept: IntArray, pose: Float
     return np.array(chosen, dtype=np.int64)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class EarlierRun:
-    """A run that is designed already; its model's weights are 0 where joints stand still."""
-
-    model: Model
-    run: Run
-    samples: float  # that count: duration · rate of independent rows
-
-
-def earlier_gram(columns: IntArray, runs: Sequence[EarlierRun]) -> FloatArray:
-    """Sum the information of earlier runs, Σ_r samples_r / n WᵀW over a grid of n samples, (n_columns, n_columns)."""
-    total = np.zeros((len(columns), len(columns)))
-    for run in runs:
-        if not np.array_equal(run.model.columns, columns):
-            raise ValueError("an earlier run's model has other columns; take the same for all runs of a schedule")
-        series = run.run.periodic
-        n = max(_GRID, 24 * series.harmonics[-1])
-        motion = series.motion(series.grid(n))
-        q, dq, ddq = (np.ascontiguousarray(x.T)[None] for x in (motion.q, motion.dq, motion.ddq))
-        total += run.samples / n * run.model.grams(q, dq, ddq, n)[0]
-    return total
-
-
 def checked(schedule: Schedule) -> Schedule:
     """Check that names are unique, and that runs refer to earlier ones and move as those do."""
     earlier: Mapping[str, RunPlan] = {}
@@ -260,5 +235,4 @@ def _again(first: RunPlan) -> RunPlan:
 
 
 def _listed(robot: Robot, moving: BoolArray) -> str:
-    names = [robot.joint_names[j] for j in np.flatnonzero(moving)]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return listed([robot.joint_names[j] for j in np.flatnonzero(moving)])

@@ -344,6 +344,11 @@ def three_digits(value: float) -> float:
     return float(np.round(np.ceil(value / digit - 1e-9) * digit, 12))
 
 
+def listed(names: Sequence[str]) -> str:
+    """Join names in a sentence: "a, b and c"."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
 def place_words(robot: Robot, j: int, q: float) -> str:
     """Write a joint's position for the reader."""
     return f"{q:.3f} m" if robot.mechanism.prismatic[j] else f"{np.degrees(q):.1f}°"

@@ -28,7 +28,6 @@ from excitor.design.problem import (
     motions,
     run_of,
 )
-from excitor.design.schedule import EarlierRun, earlier_gram
 from excitor.design.search import (
     Budget,
     Ledger,
@@ -142,17 +141,6 @@ def test_weights_are_in_the_matrix_itself():
     motion = random_motion(load_rows.robot, 20)
     expected = plain.observation(motion).reshape(3, 20, -1) * np.array([4.0, 5.0, 6.0])[:, None, None]
     assert load_rows.observation(motion).reshape(3, 20, -1) == pytest.approx(expected)
-
-
-def test_earlier_runs_count_by_their_samples():
-    robot = load("rotradi")
-    columns = base_parameters(robot).kept
-    chosen = periodic_run(Excitation(4.0, 0.004, (1, 2), np.ones(3, bool)), np.zeros(3), *np.ones((2, 3, 2)) * 0.2)
-    model = DynamicModel(robot, columns, np.ones(3))
-    few, many = (earlier_gram(columns, [EarlierRun(model, chosen, samples)]) for samples in (100.0, 700.0))
-    assert many == pytest.approx(7.0 * few)
-    W = model.observation(chosen.periodic.motion(chosen.periodic.grid(2000)))
-    assert np.trace(few) == pytest.approx(100.0 / 2000 * np.trace(W.T @ W), rel=0.02)
 
 
 # --- limits while searching

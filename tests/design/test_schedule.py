@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 
 from excitor.design.constraints.constraints import from_robot
-from excitor.design.criteria import DynamicModel, PowerModel
+from excitor.design.criteria import PowerModel
 from excitor.design.motion import Excitation, period_grid, periodic_run
 from excitor.design.schedule import (
-    EarlierRun,
     RunPlan,
     checked,
-    earlier_gram,
     excited_columns,
     gentle_first,
     locked_sequence,
@@ -132,22 +130,6 @@ def test_excited_columns_are_as_many_as_the_locked_robot_has_base_parameters(rob
         counts.append(len(columns))
     assert counts[0] == len(kept)
     assert counts == sorted(counts, reverse=True)
-
-
-def test_earlier_runs_add_up(robot, kept):
-    excitation = Excitation(4.0, 0.004, (1, 2, 3), np.arange(6) >= 2)
-    random = np.random.default_rng(0)
-    swing = random.normal(scale=0.2, size=(2, 6, 3)) * excitation.moving[:, None]
-    trajectory = periodic_run(excitation, np.full(6, 0.2), *swing)
-    model = PowerModel(robot, kept)
-    W = model.observation(trajectory.periodic.motion(period_grid(excitation, 192)))
-    one = EarlierRun(model, trajectory, samples=192.0)
-    expected = W.T @ W
-    assert earlier_gram(kept, [one, one]) == pytest.approx(2.0 * expected, rel=1e-9, abs=1e-9 * np.abs(expected).max())
-    assert not earlier_gram(kept, []).any()
-    other = EarlierRun(DynamicModel(robot, kept[:5], np.ones(6)), trajectory, 1.0)
-    with pytest.raises(ValueError, match="other columns"):
-        earlier_gram(kept, [other])
 
 
 def test_weighted_power_counts_rows_by_their_noise(robot, kept):
