@@ -27,7 +27,7 @@ from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, DynamicModel, PowerModel
 from excitor.design.explain import InfeasibleDesign, sentences
 from excitor.design.forecast import Forecast, PlannedRun, forecast
-from excitor.design.motion import Excitation, Run, period_grid
+from excitor.design.motion import Excitation, Run
 from excitor.design.problem import Candidates, Problem, build_problem, decode, encode, evaluate, run_of
 from excitor.design.problem import motions as search_motions
 from excitor.design.schedule import locked_sequence
@@ -193,7 +193,7 @@ class _Peer:
         self.problem, self.pin = problem, pinocchio
         self.columns = bench_columns(problem.robot)
         self.rows = scene_rows(problem.robot, problem.constraints.scene)
-        motion = run_of(problem, _middle(problem)).periodic.motion(period_grid(problem.excitation, problem.n_period))
+        motion = run_of(problem, _middle(problem)).periodic.motion(problem.excitation.grid(problem.n_period))
         self.base = PinocchioPeer(problem.robot, pinocchio, motion)
         assert isinstance(problem.robot.mechanism, Tree)
         self.offset = problem.robot.mechanism.offset
@@ -218,7 +218,7 @@ class _Peer:
         pinocchio is called sample by sample, as it must be; all that numpy does is done for all samples at once.
         """
         problem, pin, base = self.problem, self.pin, self.base
-        motion = run_of(problem, candidates, k).periodic.motion(period_grid(problem.excitation, problem.n_period))
+        motion = run_of(problem, candidates, k).periodic.motion(problem.excitation.grid(problem.n_period))
         base.states = [np.ascontiguousarray(x) for x in (motion.q + self.offset, motion.dq, motion.ddq)]
         W = base.observation(self.columns)
         tau = np.empty(motion.q.shape)

@@ -13,7 +13,7 @@ from excitor.design.constraints.constraint import SEARCH, Constraint, Population
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.home import N_WAY
 from excitor.design.criteria import Criterion, Model, values
-from excitor.design.motion import Excitation, Run, period_grid, periodic_run, ramp_waves, waves
+from excitor.design.motion import Excitation, Run, periodic_run, ramp_waves, waves
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.robot import Motion, Robot
 
@@ -234,7 +234,7 @@ def _quiet_places(problem: Problem, candidates: Candidates, q: FloatArray) -> li
 
 
 def _basis(excitation: Excitation, n_period: int, order: int) -> FloatArray:
-    steady = waves(excitation, period_grid(excitation, n_period), order)
+    steady = waves(excitation, excitation.grid(n_period), order)
     if excitation.ramp == 0.0:
         return steady
     n_ramp = max(16, round(n_period * excitation.ramp / excitation.period))

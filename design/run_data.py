@@ -173,6 +173,8 @@ def _segment_data(segment: Segment, series: list[dict[str, Any]]) -> dict[str, A
             series.append(form)
         more["series"] = series.index(form)
     more |= {key: _plain(getattr(segment, name)) for key, name in _FIELDS[segment.kind].items()}
+    if segment.kind == "ramp":
+        more["rises"] = more["rises"] == "rise"
     return {"kind": segment.kind, "name": segment.name, "measured": segment.measured, **more}
 
 
@@ -180,7 +182,7 @@ _FIELDS = {
     "hold": {"pose": "goal", "duration": "time"},
     "move": {"from": "origin", "to": "goal", "duration": "time", "blend": "blend"},
     "series": {"periods": "periods"},
-    "ramp": {"duration": "ramp", "rises": "rises"},
+    "ramp": {"duration": "ramp", "rises": "envelope"},
     "table": {"t": "t", "q": "q", "joined": "interpolation", "dq": "dq", "ddq": "ddq"},
 }
 

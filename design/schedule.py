@@ -1,13 +1,13 @@
 """Schedules: the runs of a campaign, their order, purpose and role, as plain data to design motions from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
 from excitor.design.constraints.constraint import listed
-from excitor.design.constraints.constraints import Constraints, Margins, reduced
+from excitor.design.constraints.constraints import Constraints
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.base import TOLERANCE, observation, random_motion
 from excitor.robots.parameters import layout
@@ -125,17 +125,18 @@ def plan_runs(
     robot: Robot, name: Name, joints: Sequence[str] | None = None, *, order: Literal["AB", "ABBA"] = "AB"
 ) -> Schedule:
     """Plan the runs of a schedule by its name."""
-    if name == "locked-sequence":
-        if joints is not None:
-            raise ValueError("a locked sequence is of all joints; leave the joints out")
-        return locked_sequence(robot)
-    if name == "payload-pair":
-        return payload_pair(robot, joints, order=order)
-    if name == "subset":
-        return subset(robot, joints or ())
-    if name in ("together", "gentle-first"):
-        return together(robot, joints) if name == "together" else gentle_first(robot, joints)
-    raise ValueError(f"schedule is {name!r}, expected one of {', '.join(get_args(Name))}")
+    if name == "locked-sequence" and joints is not None:
+        raise ValueError("a locked sequence is of all joints; leave the joints out")
+    planned: dict[str, Callable[[], Schedule]] = {
+        "together": lambda: together(robot, joints),
+        "locked-sequence": lambda: locked_sequence(robot),
+        "payload-pair": lambda: payload_pair(robot, joints, order=order),
+        "subset": lambda: subset(robot, joints or ()),
+        "gentle-first": lambda: gentle_first(robot, joints),
+    }
+    if name in planned:
+        return planned[name]()
+    raise ValueError(f"schedule is {name!r}, expected one of {', '.join(planned)}")
 
 
 def with_slow_runs(
@@ -170,8 +171,8 @@ def moving_mask(robot: Robot, joints: Sequence[str] | None = None) -> BoolArray:
 
 def run_constraints(run: RunPlan, constraints: Constraints) -> Constraints:
     """Scale velocity, acceleration and jerk limits by a run's share: a gentle run is slower, at the same poses."""
-    margins = Margins(velocity=run.share, acceleration=run.share, jerk=run.share)
-    return constraints if run.share == 1.0 else replace(constraints, limits=reduced(constraints.limits, margins))
+    rates = {name: run.share * getattr(constraints.limits, name) for name in ("velocity", "acceleration", "jerk")}
+    return constraints if run.share == 1.0 else replace(constraints, limits=replace(constraints.limits, **rates))
 
 
 def excited_columns(robot: Robot, moving: BoolArray, kept: IntArray, pose: FloatArray | None = None) -> IntArray:

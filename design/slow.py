@@ -4,7 +4,7 @@ Slow runs are planned in a cell: warm-up, sweeps at constant speed that excite f
 D-optimal for the parameters of gravity and offsets (`static_poses`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
@@ -41,11 +41,9 @@ class InfeasibleRun(ExcitorError):
 
 def measured_times(run: Run, step: float) -> FloatArray:
     """List times a step apart on what is measured: stops, and moves while they cruise."""
-    times: list[FloatArray] = [np.empty(0)]
-    for start, end in run.measured_spans():
-        n = max(1, round((end - start) / step))
-        times.append(start + (np.arange(n) + 0.5) * ((end - start) / n))
-    return np.concatenate(times)
+    found = [(start, end, max(1, round((end - start) / step))) for start, end in run.measured_spans()]
+    times = [start + (np.arange(n) + 0.5) * ((end - start) / n) for start, end, n in found]
+    return np.concatenate([np.empty(0), *times])
 
 
 def measured_motion(run: Run, step: float) -> Motion:
@@ -62,8 +60,8 @@ def excesses(robot: Robot, run: Run, constraints: Constraints, *, step: float = 
     """Name every constraint that the run breaks on a grid of `step` s, with its limit and its worst; none if clear."""
     worst: FloatArray | None = None
     square, n = np.zeros(robot.n_joints), max(2, int(np.ceil(run.duration / step)) + 1)
-    for part in _chunks(n):
-        t = part * (run.duration / (n - 1))
+    for first in range(0, n, _CHUNK):
+        t = np.arange(first, min(first + _CHUNK, n)) * (run.duration / (n - 1))
         trace = Trace(robot, run.motion(t), run.at(t, 3))
         square += np.square(trace.torque).sum(axis=0)
         rows, values = worst_rows(robot, constraints, trace)
@@ -99,17 +97,17 @@ def whole(time: float, sample_time: float) -> float:
     return float(np.ceil(time / sample_time - 1e-9) * sample_time)
 
 
-def _chunks(n: int) -> Iterator[IntArray]:
-    for first in range(0, n, _CHUNK):
-        yield np.arange(first, min(first + _CHUNK, n))
-
-
 SHARE = 0.9  # of the limits of torque and tool speed that plans use, for what they did not foresee
 _SCAN = 400  # positions of a joint at which the cell is asked
 _LEAST_CRUISE = 0.3  # s at constant speed; a sweep without is none
 _ATTEMPTS = 300  # of finding a way around something
 _SLOWER = 1.2  # by which moves are slowed down at a time
 _PAUSE = 0.2  # s of standing still where a sweep turns
+
+
+def _check_share(share: float) -> None:
+    if not 0.0 < share <= 1.0:
+        raise ValueError(f"share is {share}, expected above 0, at most 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +120,7 @@ class SweepPlan:
     share: float = 0.5  # of the limits of acceleration and jerk
 
     def __post_init__(self) -> None:
-        _check_shares(share=self.share)
+        _check_share(self.share)
         if not self.speeds or not all(0.0 < speed <= 1.0 for speed in self.speeds):
             raise ValueError(f"speeds are {self.speeds}, expected shares of the velocity limit above 0, at most 1")
         if not self.longest > _LEAST_CRUISE:
@@ -140,7 +138,7 @@ class WarmUpPlan:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check_shares(share=self.share)
+        _check_share(self.share)
         if not 0.0 < self.minutes < np.inf or self.legs < 1:
             raise ValueError(f"minutes is {self.minutes}, legs {self.legs}, expected more than 0 and at least 1")
 
@@ -215,16 +213,16 @@ def warm_up(robot: Robot, constraints: Constraints, *, home: FloatArray, plan: W
     home = check_home(robot, constraints, home, "warm-up")
     poses, step = [home, *_far_poses(robot, constraints, home, plan)], plan.sample_time
     moves = [one for a, b in pairwise(poses) for one in go(a, b, constraints, share=plan.share, sample_time=step)]
-    return _repeated(finished(robot, constraints, moves, "warm-up", home=home, sample_time=step), plan.minutes)
+    once = finished(robot, constraints, moves, "warm-up", home=home, sample_time=step)
+    return replace(once, segments=once.segments * max(1, int(np.ceil(60.0 * plan.minutes / once.duration))))
 
 
 def clear_range(robot: Robot, constraints: Constraints, home: FloatArray, joint: int) -> tuple[float, float, str]:
     """Find how far a joint can go from home with the others at rest: lowest, highest, and what ends the range."""
-    low, high = constraints.limits.position[joint]
-    reach = 0.5 if robot.mechanism.prismatic[joint] else np.pi
+    limited = np.isfinite(constraints.limits.position[joint]).all()
     ends, reasons = [], []
-    for end in (low if np.isfinite(low) else home[joint] - reach, high if np.isfinite(high) else home[joint] + reach):
-        last, reason = home[joint], "position limit" if np.isfinite(low) and np.isfinite(high) else "half a turn"
+    for box in search_box(robot, constraints, home[None], slide=0.5):
+        end, last, reason = box[joint], home[joint], "position limit" if limited else "half a turn"
         for x in np.linspace(home[joint], end, _SCAN)[1:]:
             pose, before = home.copy(), home.copy()
             pose[joint], before[joint] = x, last
@@ -336,17 +334,6 @@ def way(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArray) ->
     return None if isinstance(found, NoPath) else list(found.knots[1:])
 
 
-def _repeated(once: Run, minutes: float) -> Run:
-    n = max(1, int(np.ceil(60.0 * minutes / once.duration)))
-    return replace(once, segments=once.segments * n)
-
-
-def _check_shares(**shares: float) -> None:
-    for name, share in shares.items():
-        if not 0.0 < share <= 1.0:
-            raise ValueError(f"{name} is {share}, expected above 0, at most 1")
-
-
 _TOLERANCE = 1e-7  # of pivots: smaller ones are columns that others explain
 _RIDGE = 1e-9  # keeps the first choices, which determine nothing yet, comparable
 _ROUNDS = 5  # of choosing anew without poses that cannot be reached
@@ -367,8 +354,9 @@ class StaticPlan:
     def __post_init__(self) -> None:
         if not 1 <= self.n_poses <= self.candidates:
             raise ValueError(f"n_poses is {self.n_poses}, expected 1 to the {self.candidates} candidates")
-        if not (self.dwell >= 3.0 * self.sample_time > 0.0 and self.step > 0.0 and 0.0 < self.share <= 1.0):
-            raise ValueError("dwell must hold three samples, step be positive, share above 0 and at most 1")
+        _check_share(self.share)
+        if not (self.dwell >= 3.0 * self.sample_time > 0.0 and self.step > 0.0):
+            raise ValueError("dwell must hold three samples, step be positive")
 
 
 def static_poses(

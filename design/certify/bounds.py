@@ -85,14 +85,9 @@ def link_rates(tree: Tree, rates: FloatArray) -> LinkRates:
     return LinkRates(turn, direction, arm, step, origin)
 
 
-def fixed_vector(tree: Tree, link: int, vector: FloatArray, links: LinkRates) -> FloatArray:
-    """Bound the derivatives of a vector fixed in a link, (5, n_spans)."""
-    return _fixed(tree, link, vector, links.direction)
-
-
 def point_rates(tree: Tree, link: int, point: FloatArray, links: LinkRates) -> FloatArray:
     """Bound a point of a link, and its derivatives, as seen from the base's origin, (5, n_spans)."""
-    return np.asarray(links.origin[link] + fixed_vector(tree, link, point, links))
+    return np.asarray(links.origin[link] + _fixed(tree, link, point, links.direction))
 
 
 def torque_curvature(tree: Tree, phi: FloatArray, rates: FloatArray) -> FloatArray:
@@ -120,7 +115,7 @@ def torque_rates(tree: Tree, phi: FloatArray, links: LinkRates) -> FloatArray:
 
 def _body(tree: Tree, j: int, phi: FloatArray, links: LinkRates) -> tuple[FloatArray, FloatArray]:
     """Bound force and moment about the frame's origin that a body needs, orders 0 to 2."""
-    first_moment = fixed_vector(tree, j, phi[6:9], links)
+    first_moment = _fixed(tree, j, phi[6:9], links.direction)
     acceleration = links.origin[j, 2:].copy()
     acceleration[0] += np.linalg.norm(tree.gravity)
     force = abs(phi[9]) * acceleration + first_moment[2:]
@@ -179,22 +174,23 @@ def links_curvature(mechanism: Mechanism, phi: FloatArray, part: Spans) -> tuple
 
 def body_point_rates(mechanism: Mechanism, body: int, point: FloatArray, part: Spans) -> FloatArray:
     """Bound a point of a body, and its derivatives, as seen from the base's origin, (5, n_spans); inf: not known."""
-    if isinstance(mechanism, Tree):
-        return point_rates(mechanism, body, point, link_rates(mechanism, part.rates()))
-    assert isinstance(mechanism, ClosedLoop)
-    closed = enclosed(mechanism, part)
-    link = int(mechanism.bodies[body]) if body >= 0 else -1
-    return np.where(closed.valid, point_rates(mechanism.tree, link, point, closed.links), np.inf)
+    tree, link, links, valid = _body_links(mechanism, body, part)
+    return np.where(valid, point_rates(tree, link, point, links), np.inf)
 
 
 def body_direction_rates(mechanism: Mechanism, body: int, part: Spans) -> FloatArray:
     """Bound the derivatives of a unit vector that is fixed in a body, (5, n_spans); inf: not known."""
+    _, link, links, valid = _body_links(mechanism, body, part)
+    return np.where(valid, links.direction[link], np.inf)
+
+
+def _body_links(mechanism: Mechanism, body: int, part: Spans) -> tuple[Tree, int, LinkRates, BoolArray]:
+    """Return the tree that carries a body, its link there, bounds of the links, and where they are valid."""
     if isinstance(mechanism, Tree):
-        return np.asarray(link_rates(mechanism, part.rates()).direction[body])
+        return mechanism, body, link_rates(mechanism, part.rates()), np.ones(part.left.size, dtype=bool)
     assert isinstance(mechanism, ClosedLoop)
     closed = enclosed(mechanism, part)
-    link = int(mechanism.bodies[body]) if body >= 0 else -1
-    return np.where(closed.valid, closed.links.direction[link], np.inf)
+    return mechanism.tree, int(mechanism.bodies[body]) if body >= 0 else -1, closed.links, closed.valid
 
 
 def closed_row_speeds(robot: Robot, scene: Scene, part: Spans) -> FloatArray:
@@ -326,7 +322,7 @@ def _along(loop: ClosedLoop, closure: Closure, links: LinkRates, h: FloatArray) 
 def _columns(loop: ClosedLoop, closure: Closure, side: int, links: LinkRates) -> list[tuple[int, FloatArray]]:
     """Bound what a unit rate of each coordinate does to one side of a closure: coordinates, (5, n_spans)."""
     tree, j, found = loop.tree, closure.links[side], []
-    way = fixed_vector(tree, j, closure.points[side], links)
+    way = _fixed(tree, j, closure.points[side], links.direction)
     while j >= 0:
         parent = int(tree.parents[j])
         if tree.sliding[j] or closure.kind == "turn":

@@ -92,35 +92,6 @@ class Constraints:
         return found, np.concatenate(deficits, axis=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Margins:
-    """Shares of a robot's limits that a motion may use; 1 is the full limit."""
-
-    velocity: float = 1.0
-    acceleration: float = 1.0
-    jerk: float = 1.0
-    torque: float = 1.0
-    position: float = 0.0  # rad or m kept free at both ends
-
-
-def reduced(limits: Limits, margins: Margins) -> Limits:
-    """Apply margins to a robot's limits."""
-    position = limits.position + margins.position * np.array([1.0, -1.0])
-    return Limits(
-        position,
-        limits.velocity * margins.velocity,
-        limits.acceleration * margins.acceleration,
-        limits.jerk * margins.jerk,
-        limits.torque * margins.torque,
-    )
-
-
-def from_robot(robot: Robot, margins: Margins | None = None, scene: Scene | None = None) -> Constraints:
-    """Build constraints from a robot's own limits, reduced by margins."""
-    limits = reduced(robot.limits, margins or Margins())
-    return Constraints(limits, np.full(robot.n_joints, np.inf), scene)
-
-
 def worst_rows(robot: Robot, constraints: Constraints, trace: Trace) -> tuple[tuple[Row, ...], FloatArray]:
     """Evaluate every row that each sample has, at the worst of a motion's samples: rows, (n_rows,)."""
     items = [item for item in constraints.items if not item.per_period]

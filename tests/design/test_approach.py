@@ -8,12 +8,13 @@ import pytest
 from excitor.design.approach import BlockedPose, NoPath, Sampling, approach, blocked, is_clear
 from excitor.design.certify.certify import certify, failing
 from excitor.design.constraints import clearance as clearance_file
-from excitor.design.constraints.constraints import Constraints, from_robot
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.motion import Excitation, Run, line_run, periodic_run
 from excitor.robots.cell import Scene, Shape, Zone, clearances, required, tool_speeds
 from excitor.robots.dynamics import frame_pose
 from excitor.robots.load import load
 from excitor.robots.robot import Motion
+from tests.limits import from_robot
 
 LEFT = np.array([1.1, 1.0, 0.9, 0.0, -0.4, 0.0])
 RIGHT = np.array([-1.3, 1.0, 0.9, 0.0, -0.4, 0.0])

@@ -10,7 +10,7 @@ from excitor.design.certify.bounds import Effort, link_rates, point_rates, torqu
 from excitor.design.certify.certify import DRY_RUN, certify, failing
 from excitor.design.constraints.clearance import Clearance
 from excitor.design.constraints.constraint import Margin, tightest
-from excitor.design.constraints.constraints import Constraints, from_robot
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.constraints.tool_speed import ToolSpeed
 from excitor.design.constraints.torque import TorquePeak, TorqueRms, largest_torques
@@ -20,6 +20,7 @@ from excitor.robots.dynamics import frame_pose, inverse_dynamics, rigid_torque
 from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Limits, Motion, posture
+from tests.limits import from_robot
 from tests.random_robots import N_RANDOM_TREES, make_random_robot
 
 ROUNDING = 1e-9

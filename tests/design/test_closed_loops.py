@@ -10,7 +10,7 @@ from excitor.design.approach import BlockedPose, NoPath, Sampling, approach, blo
 from excitor.design.certify import bounds as closed_rates
 from excitor.design.certify.bounds import closed_row_speeds, closed_spans, singularity_bounds
 from excitor.design.certify.certify import certify, failing
-from excitor.design.constraints.constraints import Constraints, from_robot
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.singularity import Singularity
 from excitor.design.constraints.torque import largest_torques
 from excitor.design.criteria import Criterion, DynamicModel
@@ -26,6 +26,7 @@ from excitor.robots.errors import AssemblyError
 from excitor.robots.load import load
 from excitor.robots.parameters import prior
 from excitor.robots.robot import Motion
+from tests.limits import from_robot
 
 WITHIN = 9  # moments looked at inside an interval
 ROBOTS = {"five-bar-vertical": 0.05, "3-rrr": 0.05, "delta": 0.04, "orthoglide-rod": 0.02, "orthoglide": 0.02}

@@ -10,10 +10,10 @@ from excitor.design.certify.bounds import link_rates, point_rates, torque_curvat
 from excitor.design.certify.certify import Certificate, certify, failing
 from excitor.design.constraints.clearance import Clearance
 from excitor.design.constraints.constraint import CLEARANCE_SCALE, SEARCH, Row, margin_of, unproven
-from excitor.design.constraints.constraints import Constraints, from_robot
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.torque import has_torque_model
 from excitor.design.criteria import Criterion, DynamicModel, load_model
-from excitor.design.motion import Excitation, even_spans, line_run, period_grid, periodic_run
+from excitor.design.motion import Excitation, even_spans, line_run, periodic_run
 from excitor.design.problem import (
     Candidates,
     Evaluation,
@@ -47,6 +47,7 @@ from excitor.robots.gram import condition_number
 from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion
+from tests.limits import from_robot
 from tests.plans import reformed
 
 TELESCOPE = """name = "telescope"
@@ -102,10 +103,10 @@ def test_all_scores_of_the_search_count_earlier_runs_and_their_share():
     """Evaluating, drawing together and polishing see the same stacked rows: √share of this run's, and the earlier."""
     problem = small_problem()
     chosen = random_candidates(problem, 3)
-    old = problem.model.observation(run_of(problem, chosen, 2).periodic.motion(period_grid(problem.excitation, 64)))
+    old = problem.model.observation(run_of(problem, chosen, 2).periodic.motion(problem.excitation.grid(64)))
     old = old * np.logspace(-1, 1, old.shape[1])
     problem = replace(problem, earlier=old.T @ old, share=0.05)
-    W = problem.model.observation(run_of(problem, chosen).periodic.motion(period_grid(problem.excitation, 192)))
+    W = problem.model.observation(run_of(problem, chosen).periodic.motion(problem.excitation.grid(192)))
     truth = condition_number(np.concatenate([np.sqrt(0.05) * W, old]))
     assert abs(condition_number(np.concatenate([W, old])) / truth - 1.0) > 0.01, "the share must matter here"
     assert evaluate(problem, chosen).value[0] == pytest.approx(truth, rel=1e-6)
@@ -118,7 +119,7 @@ def test_all_scores_of_the_search_count_earlier_runs_and_their_share():
 def test_the_final_score_is_of_all_rows_on_the_fine_grid():
     problem = small_problem()
     chosen = run_of(problem, random_candidates(problem, 1))
-    W = problem.model.observation(chosen.periodic.motion(period_grid(problem.excitation, 2000)))
+    W = problem.model.observation(chosen.periodic.motion(problem.excitation.grid(2000)))
     assert plan.FINE_SAMPLES >= 2000
     assert plan.fine_value(problem, chosen) == pytest.approx(condition_number(W), rel=1e-9)
     old = W[:500] * np.logspace(-1, 1, W.shape[1])

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitor.design.constraints.constraints import from_robot
 from excitor.design.criteria import Criterion, DynamicModel
 from excitor.design.explain import HOME, SELF, STILL, InfeasibleDesign, as_data, explain, relaxed, sentences
 from excitor.design.motion import Excitation
@@ -17,6 +16,7 @@ from excitor.robots.cell import Scene, Shape, Zone, clearances, required, row_na
 from excitor.robots.dynamics import frame_pose
 from excitor.robots.load import load
 from excitor.robots.robot import Limits
+from tests.limits import from_robot
 
 FLIPPED = np.diag([1.0, -1.0, -1.0, 1.0])
 

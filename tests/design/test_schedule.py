@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from excitor.design.constraints.constraints import from_robot
 from excitor.design.criteria import PowerModel
-from excitor.design.motion import Excitation, period_grid, periodic_run
+from excitor.design.motion import Excitation, periodic_run
 from excitor.design.schedule import (
     RunPlan,
     checked,
@@ -25,6 +24,7 @@ from excitor.robots.dynamics import power_regressor
 from excitor.robots.gram import condition_number
 from excitor.robots.load import load
 from excitor.robots.robot import Motion
+from tests.limits import from_robot
 
 NAMES = ["together", "locked-sequence", "payload-pair", "gentle-first"]
 
@@ -181,6 +181,6 @@ def test_a_fourier_run_has_the_rank_of_random_motions(robot):
     columns = excited_columns(robot, np.arange(6) >= 3, base_parameters(robot).kept)
     excitation = Excitation(8.0, 0.004, (1, 2, 3, 4, 5), np.arange(6) >= 3)
     swing = np.random.default_rng(1).normal(scale=0.3, size=(2, 6, 5)) * excitation.moving[:, None]
-    motion = periodic_run(excitation, np.full(6, 0.4), *swing).periodic.motion(period_grid(excitation, 400))
+    motion = periodic_run(excitation, np.full(6, 0.4), *swing).periodic.motion(excitation.grid(400))
     assert isinstance(motion, Motion)
     assert np.isfinite(condition_number(PowerModel(robot, columns).observation(motion)))

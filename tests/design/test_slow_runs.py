@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from excitor.design.constraints.clearance import Clearance
-from excitor.design.constraints.constraints import Margins, from_robot
 from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.slow import (
     InfeasibleRun,
@@ -32,6 +31,7 @@ from excitor.robots.dynamics import inverse_dynamics, regressor
 from excitor.robots.gram import condition_number, gram, stack
 from excitor.robots.load import load
 from excitor.robots.robot import posture
+from tests.limits import Margins, from_robot
 
 STEP = 0.004
 HOME = np.array([0.0, -0.3, 1.6, 0.0, 0.5, 0.0])
