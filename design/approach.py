@@ -20,7 +20,6 @@ from excitor.robots.arrays import FloatArray
 from excitor.robots.cell import tool_speeds
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import inverse_dynamics
-from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Motion, Robot
 from excitor.robots.tree import Tree
 
@@ -37,14 +36,6 @@ class NoPath:
     """No way was found; the reason is a sentence."""
 
     reason: str
-
-
-class BlockedPose(ExcitorError):
-    """A pose that the robot may not take, with the limits and the rows of the cell that forbid it."""
-
-    def __init__(self, message: str, rows: tuple[str, ...]) -> None:
-        self.rows = rows
-        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +55,13 @@ def approach(
     sample_time: float = 0.004,
     sampling: Sampling | None = None,
 ) -> Run | NoPath:
-    """Find a way between two poses that keeps to the joint limits and the cell; BlockedPose if one of them is in it."""
+    """Find a way between two poses that keeps to the joint limits and the cell; NoPath names what is in the way."""
     sampling = sampling or Sampling()
     start, goal = np.asarray(start, dtype=float), np.asarray(goal, dtype=float)
     for name, pose in (("start", start), ("goal", goal)):
         rows = blocked(robot, pose, constraints)
         if rows:
-            raise BlockedPose(
-                f"the {name} of the way is blocked by {', '.join(rows)}; choose another pose, or relax these", rows
-            )
+            return NoPath(f"the {name} of the way is blocked by {', '.join(rows)}; choose another pose, or relax these")
     unknown = [item.unprovable(robot, True) for item in constraints.of_poses(robot)]
     if any(unknown):
         return NoPath(f"{next(filter(None, unknown))}, so no way can be proven clear")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.design.approach import BlockedPose, NoPath, Sampling, approach
+from excitor.design.approach import NoPath, Sampling, approach
 from excitor.design.constraints.constraint import Margin, Row, margin_of, tightest, unproven
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.home import Home
@@ -94,12 +94,16 @@ def certify(
         return Certificate(tuple(items), _notes(task))
     items += _rests(run, pieces)
     items += _summed_up("dry run", _checked(task, run.scaled(DRY_RUN).pieces()))
-    found = _way(task, run, way, seed)
-    if isinstance(found, NoPath):
-        items.append(unproven(Row("way from home", "", 0.0), found.reason))
-    elif found is not None:
-        items += _way_items(task, found, run.periodic.center)
-    return Certificate(tuple(items), _notes(task), None if isinstance(found, NoPath) else found)
+    home, start = constraints.home, run.periodic.center
+    if way is None and home is not None:
+        sampling = Sampling(seed=seed)
+        way = approach(robot, home, start, constraints, sample_time=run.sample_time, sampling=sampling)
+    if isinstance(way, NoPath):
+        items.append(unproven(Row("way from home", "", 0.0), way.reason))
+        return Certificate(tuple(items), _notes(task))
+    if way is not None:
+        items += _way_items(task, way, start)
+    return Certificate(tuple(items), _notes(task), way)
 
 
 def _checked(task: _Task, pieces: tuple[Segment, ...], *, whole: bool = False) -> dict[str, list[Margin]]:
@@ -148,24 +152,6 @@ def _rests(run: Run, pieces: tuple[Segment, ...]) -> list[Margin]:
 
 def _share(values: FloatArray, most: FloatArray) -> float:
     return float(np.divide(np.abs(values), most, out=np.zeros_like(values), where=most > 0.0).max())
-
-
-def _way(task: _Task, run: Run, way: Run | NoPath | None, seed: int) -> Run | NoPath | None:
-    """Find the way from home to the start, unless it is given; None where there is no home."""
-    home = task.constraints.home
-    if home is None or way is not None:
-        return way
-    try:
-        return approach(
-            task.robot,
-            home,
-            run.periodic.center,
-            task.constraints,
-            sample_time=run.sample_time,
-            sampling=Sampling(seed=seed),
-        )
-    except BlockedPose as error:
-        return NoPath(str(error))
 
 
 def _way_items(task: _Task, way: Run, start: FloatArray) -> list[Margin]:
