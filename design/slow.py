@@ -15,7 +15,7 @@ import scipy.linalg
 from excitor.design.approach import NoPath, Sampling, approach, blocked, is_clear, search_box
 from excitor.design.constraints.constraint import Trace
 from excitor.design.constraints.constraint import excesses as excessive
-from excitor.design.constraints.constraints import Constraints, worse, worst_rows
+from excitor.design.constraints.constraints import Constraints, worst_rows
 from excitor.design.motion import RISE_MOST, Move, Run, hold
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.dynamics import frame_jacobian, inverse_dynamics, regressor
@@ -27,7 +27,6 @@ from excitor.robots.robot import Motion, Robot, posture
 
 SlowKind = Literal["static", "friction", "warm-up"]
 
-_CHUNK = 20_000  # samples that are checked at once
 _ROUNDING = 1e-9
 
 
@@ -58,15 +57,15 @@ def measured_duration(run: Run) -> float:
 
 def excesses(robot: Robot, run: Run, constraints: Constraints, *, step: float = 0.01) -> tuple[str, ...]:
     """Name every constraint that the run breaks on a grid of `step` s, with its limit and its worst; none if clear."""
-    worst: FloatArray | None = None
     square, n = np.zeros(robot.n_joints), max(2, int(np.ceil(run.duration / step)) + 1)
-    for first in range(0, n, _CHUNK):
-        t = np.arange(first, min(first + _CHUNK, n)) * (run.duration / (n - 1))
+
+    def trace_at(t: FloatArray) -> Trace:
+        nonlocal square
         trace = Trace(robot, run.motion(t), run.at(t, 3))
-        square += np.square(trace.torque).sum(axis=0)
-        rows, values = worst_rows(robot, constraints, trace)
-        worst = values if worst is None else worse(rows, worst, values)
-    assert worst is not None
+        square = square + np.square(trace.torque).sum(axis=0)
+        return trace
+
+    rows, worst = worst_rows(robot, constraints, trace_at, np.arange(n) * (run.duration / (n - 1)))
     limits = np.array([row.limit for row in rows])
     found = list(excessive(rows, worst, _ROUNDING * np.maximum(1.0, np.abs(limits))).values())
     rms = np.sqrt(square / n)

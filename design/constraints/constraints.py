@@ -1,12 +1,12 @@
 """All constraints of a run: the limits that campaigns state, as numbers, and what they are as constraint objects."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from excitor.design.constraints.clearance import Clearance
-from excitor.design.constraints.constraint import Constraint, Relaxation, Row, Trace, beyond
+from excitor.design.constraints.constraint import Constraint, Relaxation, Row, Trace, beyond, sides
 from excitor.design.constraints.home import Home
 from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.constraints.singularity import Singularity
@@ -15,6 +15,8 @@ from excitor.design.constraints.torque import TorquePeak, TorqueRms
 from excitor.robots.arrays import FloatArray, check_shape, locked
 from excitor.robots.cell import Scene
 from excitor.robots.robot import Limits, Robot, posture
+
+_CHUNK = 20_000  # samples that are evaluated at once
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -92,13 +94,14 @@ class Constraints:
         return found, np.concatenate(deficits, axis=1)
 
 
-def worst_rows(robot: Robot, constraints: Constraints, trace: Trace) -> tuple[tuple[Row, ...], FloatArray]:
+def worst_rows(
+    robot: Robot, constraints: Constraints, trace_at: Callable[[FloatArray], Trace], t: FloatArray
+) -> tuple[tuple[Row, ...], FloatArray]:
     """Evaluate every row that each sample has, at the worst of a motion's samples: rows, (n_rows,)."""
-    items = [item for item in constraints.items if not item.per_period]
+    items = [item for item in constraints.items if not item.per_period and item.rows(robot)]
     rows = tuple(row for item in items for row in item.rows(robot))
-    return rows, np.concatenate([np.empty(0), *(item.worst(trace) for item in items if item.rows(robot))])
-
-
-def worse(rows: tuple[Row, ...], a: FloatArray, b: FloatArray) -> FloatArray:
-    """Return the worse of two values of every row."""
-    return np.where([row.lower for row in rows], np.minimum(a, b), np.maximum(a, b))
+    worst = []
+    for first in range(0, len(t), _CHUNK):
+        trace = trace_at(t[first : first + _CHUNK])
+        worst.append(sides(rows) * np.concatenate([np.empty(0), *(item.worst(trace) for item in items)]))
+    return rows, sides(rows) * np.max(worst, axis=0)

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.signal import savgol_filter
 
 from excitor.design.constraints.constraint import Row, Trace, excesses, sides
-from excitor.design.constraints.constraints import Constraints, worse, worst_rows
+from excitor.design.constraints.constraints import Constraints, worst_rows
 from excitor.design.motion import Interpolation, Run, Table, line_run
 from excitor.design.programs.plan import Plan, Stretches, StretchName, marks
 from excitor.design.programs.target import (
@@ -374,7 +374,6 @@ FINE_SAMPLES = 2000  # of a period, at which a planned condition number is compu
 PERIOD_SAMPLES = 2003  # of a period: a prime, so that they do not fall on the same places between points
 _STEP = 0.01  # s, between the samples that are looked at, or
 _PER_CYCLE = 100  # samples of the highest harmonic's: a peak between two is less than 0.05 % higher
-_CHUNK = 20_000
 _CLOCK = 1e-6  # s: rounding of times
 
 
@@ -438,14 +437,11 @@ def _worst(
     plan: Plan, constraints: Constraints, course: Course, times: FloatArray
 ) -> tuple[tuple[Row, ...], FloatArray]:
     """Evaluate each row's worst over one course; jerks that do not exist there keep their limits."""
-    rows: tuple[Row, ...] = ()
-    worst: FloatArray = np.empty(0)
-    for first in range(0, len(times), _CHUNK):
-        t = times[first : first + _CHUNK]
-        jerk = None if course.jumps else evaluate(course, t, 3)
-        rows, values = worst_rows(plan.robot, constraints, Trace(plan.robot, followed(course, t), jerk))
-        worst = worse(rows, worst, values) if first else values
-    return rows, worst
+
+    def trace_at(t: FloatArray) -> Trace:
+        return Trace(plan.robot, followed(course, t), None if course.jumps else evaluate(course, t, 3))
+
+    return worst_rows(plan.robot, constraints, trace_at, times)
 
 
 def _broken_means(plan: Plan, part: Part, constraints: Constraints) -> Iterator[str]:
