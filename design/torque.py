@@ -493,10 +493,6 @@ def _within_intervals(ddq: FloatArray) -> FloatArray:
 
 
 def _margin(row: Row, worst: float, error: float) -> Margin:
-    return margin_of(row, float(worst + row.side * error), float(worst), proof=_how(error))
-
-
-def _how(error: float) -> str:
-    if error == 0.0:
-        return "the torques as commanded"
-    return f"simulated, not proven: ±{error:.2g} for steps (halved once) and between samples"
+    how = f"simulated, not proven: ±{error:.2g} for steps (halved once) and between samples"
+    proof = how if error else "the torques as commanded"
+    return margin_of(row, float(worst + row.side * error), float(worst), proof=proof)

@@ -79,8 +79,10 @@ def beyond(rows: Sequence[Row], values: FloatArray) -> FloatArray:
 def margin_of(row: Row, proven: float, seen: float, *, proof: str, where: str = "") -> Margin:
     """State that a quantity keeps its limit: no value is worse than `proven`, and `seen` is the worst sample."""
     side = row.side
-    holds = bool(side * proven <= side * row.limit + _rounding(row.limit))
-    text = proof + _verdict(holds, side * seen > side * row.limit)
+    rounding = 1e-12 * max(1.0, abs(row.limit)) if np.isfinite(row.limit) else 0.0
+    holds = bool(side * proven <= side * row.limit + rounding)
+    verdict = "" if holds else _EXCEEDED if side * seen > side * row.limit else _UNDECIDED
+    text = proof + verdict
     return Margin(row.name, row.unit, row.limit, proven, side * (row.limit - proven), text, holds, where)
 
 
@@ -101,16 +103,8 @@ def tightest(name: str, margins: list[Margin]) -> Margin:
     return Margin(name, worst.unit, worst.limit, worst.worst, worst.margin, worst.proof, worst.holds, where)
 
 
-def _verdict(holds: bool, exceeded: bool) -> str:
-    if holds:
-        return ""
-    if exceeded:
-        return "; a sample exceeds the limit"
-    return "; undecided: no sample exceeds the limit, but between samples it cannot be excluded"
-
-
-def _rounding(limit: float) -> float:
-    return 1e-12 * max(1.0, abs(limit)) if np.isfinite(limit) else 0.0
+_EXCEEDED = "; a sample exceeds the limit"
+_UNDECIDED = "; undecided: no sample exceeds the limit, but between samples it cannot be excluded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +297,8 @@ class Constraint:
     def describe(self, robot: Robot, group: str) -> str:
         """Describe a group of rows in words, with its limit."""
         row = self.row_of(robot, group)
-        return f"{row.kind} limit{_whose(robot, row)} ({row.limit:g} {row.unit})"
+        whose = f" of {robot.joint_names[row.joint]}" if row.joint >= 0 else ""
+        return f"{row.kind} limit{whose} ({row.limit:g} {row.unit})"
 
     def slack(self, robot: Robot, group: str, share: float) -> float:
         """Turn a violation of a group, g, into the unit of its limit."""
@@ -324,11 +319,6 @@ class Constraint:
     def row_of(self, robot: Robot, group: str) -> Row:
         """Return the first row of a group."""
         return next(row for row in self.rows(robot) if row.group == group)
-
-
-def raised(group: str, unit: str, *, before: float, after: float, words: str) -> Relaxation:
-    """Build the relaxation that raises a limit."""
-    return number_changed(group, "raise", unit, before=before, after=after, words=words)
 
 
 def number_changed(group: str, action: Action, unit: str, *, before: float, after: float, words: str) -> Relaxation:
@@ -360,10 +350,6 @@ def excesses(rows: tuple[Row, ...], worst: FloatArray, allowed: FloatArray) -> d
         int(k): f"{rows[k].name} reaches {worst[k]:.4g} {rows[k].unit}, limit {rows[k].limit:.4g}"
         for k in np.flatnonzero(beyond(rows, worst) > allowed)
     }
-
-
-def _whose(robot: Robot, row: Row) -> str:
-    return f" of {robot.joint_names[row.joint]}" if row.joint >= 0 else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,10 +93,14 @@ class JointLimits(Constraint):
         if smooth:
             found.append(worst_case(smooth, _bound, limit=limit, slack=self._slack(), effort=self.effort))
         largest = np.argmax(np.stack([worst.upper for worst in found]), axis=0)
-        proof = "; ".join(
-            [_period_proof(piece) for piece in periodic]
-            + [f"{_names(smooth)}: grid of {found[-1].n_spans} + h²/8·max|f''|"] * bool(smooth)
-        )
+        proofs = [
+            f"{piece.name}: Ehlich-Zeller, n={piece.degree}, N={worst.n_spans}: grid maximum / cos(πn/N)"
+            for piece, worst in zip(periodic, found, strict=False)
+        ]
+        if smooth:
+            names = ", ".join(piece.name for piece in smooth)
+            proofs.append(f"{names}: grid of {found[-1].n_spans} + h²/8·max|f''|")
+        proof = "; ".join(proofs)
         margins = []
         for row, k in zip(self.rows(robot), map(int, np.flatnonzero(np.isfinite(limit))), strict=True):
             worst, side = found[largest[k]], row.side
@@ -171,15 +175,6 @@ def ehlich_zeller(piece: Segment) -> Worst:
     upper = np.concatenate([middle + swung, -middle + swung, *(size.max(axis=0) * stretch for size in sizes)])
     at = piece.start + t[np.argmax(values, axis=0)]
     return Worst(upper, seen, at, (piece.name,) * seen.size, n_samples, piece.duration / n_samples)
-
-
-def _period_proof(piece: Segment) -> str:
-    n_samples = _OVERSAMPLING * piece.degree
-    return f"{piece.name}: Ehlich-Zeller, n={piece.degree}, N={n_samples}: grid maximum / cos(πn/N)"
-
-
-def _names(pieces: tuple[Segment, ...]) -> str:
-    return ", ".join(piece.name for piece in pieces)
 
 
 def _bound(part: Spans) -> tuple[FloatArray, FloatArray]:

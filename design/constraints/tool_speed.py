@@ -13,7 +13,7 @@ from excitor.design.constraints.constraint import (
     Relaxation,
     Row,
     Trace,
-    raised,
+    number_changed,
     three_digits,
 )
 from excitor.design.motion import Spans
@@ -62,7 +62,7 @@ class ToolSpeed(Constraint):
         """Raise the limit."""
         after = three_digits(self.limit * (1.0 + ROOM * share))
         words = f"raise the tool's speed limit from {self.limit:g} to {after:g} m/s"
-        return [raised(group, "m/s", before=self.limit, after=after, words=words)]
+        return [number_changed(group, "raise", "m/s", before=self.limit, after=after, words=words)]
 
     def relaxed(self, robot: Robot, relaxation: Relaxation) -> "ToolSpeed":
         """Raise the limit."""

@@ -22,7 +22,7 @@ from excitor.design.constraints.constraint import (
     States,
     Trace,
     margin_of,
-    raised,
+    number_changed,
     three_digits,
     unproven,
 )
@@ -58,10 +58,10 @@ class _TorqueLimit(Constraint):
 
     def rows(self, robot: Robot) -> tuple[Row, ...]:
         """List the stated limits, joint by joint."""
-        names = [f"{self.kind} {robot.joint_names[j]}" for j in self.stated]
+        units = np.where(robot.mechanism.prismatic, "N", "N m").tolist()
+        names = {j: f"{self.kind} {robot.joint_names[j]}" for j in self.stated.tolist()}
         return tuple(
-            Row(name, _unit(robot, j), float(self.limit[j]), kind=self.kind, group=name, joint=j)
-            for name, j in zip(names, self.stated.tolist(), strict=True)
+            Row(name, units[j], float(self.limit[j]), kind=self.kind, group=name, joint=j) for j, name in names.items()
         )
 
     def values(self, trace: Trace) -> FloatArray:
@@ -98,7 +98,7 @@ class _TorqueLimit(Constraint):
         words = f"raise the {self.short} torque limit of {robot.joint_names[row.joint]}"
         words += f" from {row.limit:g} to {after:g} {row.unit}"
         words += f" (the robot's own is {own:g} {row.unit}), or carry less" if after > own else ", or carry less"
-        return [raised(group, row.unit, before=row.limit, after=after, words=words)]
+        return [number_changed(group, "raise", row.unit, before=row.limit, after=after, words=words)]
 
     def relaxed(self, robot: Robot, relaxation: Relaxation) -> Self:
         """Raise the limit of a joint."""
@@ -185,10 +185,6 @@ def has_torque_model(robot: Robot) -> bool:
     """Return True if the masses of all links are known beforehand."""
     masses = 10 * np.arange(robot.mechanism.n_links) + 9
     return bool(robot.known[masses].all())
-
-
-def _unit(robot: Robot, joint: int) -> str:
-    return "N" if robot.mechanism.prismatic[joint] else "N m"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
