@@ -8,7 +8,6 @@ be left out, decides feasibility; proposals then state what to relax and by how 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -46,8 +45,6 @@ class Infeasibility:
     standing: bool  # some pose keeps every constraint
     fits: Run | None  # the motion of that amplitude, or standing still
     together: tuple[Relaxation, ...]  # where no single one is enough: these together are
-    evaluations: int
-    seed: int
 
 
 class InfeasibleDesign(ExcitorError):
@@ -73,14 +70,14 @@ def explain(problem: Problem, *, seed: int = 0, smallest: float = SMALLEST, eval
             core, answer = _irreducible(questions, smallest, answer)
         if answer.fits:
             amplitude, best = _largest(questions, smallest, 1.0, answer)
-            return Infeasibility((), amplitude, smallest, True, run_of(problem, best), (), questions.spent, seed)
+            return Infeasibility((), amplitude, smallest, True, run_of(problem, best), ())
         still = questions.ask(everything, 0.0)
         amplitude, best = _largest(questions, 0.0, smallest, still) if still.fits else (0.0, still.candidate)
         members = tuple(_member(questions, smallest, core, g, answer) for g in np.flatnonzero(core).tolist())
         alone = any(relaxation.enough for member in members for relaxation in member.relaxations)
         together = () if alone else _together(questions, smallest)
         fits = run_of(problem, best) if still.fits else None
-        return Infeasibility(members, amplitude, smallest, still.fits, fits, together, questions.spent, seed)
+        return Infeasibility(members, amplitude, smallest, still.fits, fits, together)
 
 
 def sentences(blocked: Infeasibility) -> list[str]:
@@ -111,31 +108,6 @@ def sentences(blocked: Infeasibility) -> list[str]:
     if blocked.together:
         lines.append(f"No single change is enough. Together these are: {'; '.join(r.words for r in blocked.together)}.")
     return lines
-
-
-def as_data(blocked: Infeasibility) -> dict[str, Any]:
-    """Write the report as plain data for JSON."""
-    return {
-        "feasible": not blocked.members,
-        "standing": blocked.standing,
-        "amplitude": blocked.amplitude,
-        "smallest": blocked.smallest,
-        "members": [
-            {
-                "name": member.name,
-                "what": member.words,
-                "slack": member.slack,
-                "unit": member.unit,
-                "worst": member.worst,
-                "relax": [_relaxation_data(relaxation) for relaxation in member.relaxations],
-            }
-            for member in blocked.members
-        ],
-        "together": [_relaxation_data(relaxation) for relaxation in blocked.together],
-        "sentences": sentences(blocked),
-        "evaluations": blocked.evaluations,
-        "seed": blocked.seed,
-    }
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -208,7 +180,6 @@ class Questions:
     def __init__(self, elastic: Elastic, *, seed: int, evaluations: int) -> None:
         self.elastic = elastic
         self.budget = evaluations  # of each question
-        self.spent = 0
         self._random = np.random.default_rng([seed, 1])
         n_joints = elastic.problem.robot.n_joints
         self._known = Spots(np.empty((0, n_joints)), np.empty(0, dtype=np.int64))
@@ -222,7 +193,6 @@ class Questions:
         low, high = self._intervals(active, amplitude)
 
         def judge(spots: Spots, fine: bool) -> FloatArray:
-            self.spent += len(spots.shape)
             candidates = candidates_at(self.elastic, spots, amplitude)
             missed = misses(self.elastic, candidates, fine=fine)
             broken = np.linalg.norm(missed.of(active), ord=total, axis=1)
@@ -428,19 +398,6 @@ def _member_sentences(member: Member) -> list[str]:
     ways = "; or ".join(relaxation.words for relaxation in member.relaxations)
     enough = any(relaxation.enough for relaxation in member.relaxations)
     return [missing, f"  To relax it alone: {ways}." + ("" if enough else " Other constraints still block then.")]
-
-
-def _relaxation_data(relaxation: Relaxation) -> dict[str, Any]:
-    return {
-        "constraint": relaxation.group,
-        "action": relaxation.action,
-        "amount": relaxation.amount,
-        "unit": relaxation.unit,
-        "before": relaxation.before.tolist(),
-        "after": relaxation.after.tolist(),
-        "enough": relaxation.enough,
-        "words": relaxation.words,
-    }
 
 
 HOME, STILL = Home.group, Standstill.group
