@@ -83,13 +83,13 @@ def design_sequence(robot: Robot, evaluations: int) -> Designed:
     earlier = np.zeros((columns.size, columns.size))
     values = []
     plans = [run for run in locked_sequence(robot) if run.role == "identify"]
-    for period, plan in zip(PERIODS, plans, strict=True):
+    for seed, (period, plan) in enumerate(zip(PERIODS, plans, strict=True)):
         harmonics = tuple(range(1, round(HIGHEST_HZ * period) + 1))
         excitation = Excitation(period, 1.0 / study.VIRTUAL_RATE, harmonics, plan.moving, ramp=RAMP)
         problem = build_problem(robot, excitation, constraints=constraints, criterion=criterion, model=model)
         share = period * ROWS_HZ / problem.n_period
         problem = replace(problem, earlier=earlier, share=share)
-        found = solve(problem, Budget(evaluations=evaluations), seed=plan.seed_offset)
+        found = solve(problem, Budget(evaluations=evaluations), seed=seed)
         assert found.feasible, f"no feasible motion for {plan.name}"
         runs.append(run_of(problem, found.candidates))
         earlier = earlier + share * model.grams(*search_motions(problem, found.candidates), problem.n_period)[0]

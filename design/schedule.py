@@ -18,7 +18,6 @@ Kind = Literal["warm-up", "excitation", "static", "sweep"]
 Role = Literal["none", "identify", "validate"]
 
 GENTLE = (0.3, 0.6, 1.0)  # shares of speed and acceleration limits, run after run
-VALIDATION_SEED = 1000  # far from the seeds of runs that teach
 _POSE_SEED = 11
 
 
@@ -34,7 +33,6 @@ class RunPlan:
     payload: Literal["known"] | None = None
     same_as: str | None = None  # an earlier run whose very motion this one repeats
     learns_from: str | None = None  # an earlier run that must be executed and identified before this one is designed
-    seed_offset: int = 0  # runs with other seeds have other coefficients
     share: float = 1.0  # of the limits of speed, acceleration and jerk
     parameters: tuple[str, ...] = ()  # base parameters whose expected deviations this run alone is designed for
 
@@ -78,7 +76,7 @@ def locked_sequence(robot: Robot) -> Schedule:
         name = f"{' to '.join(dict.fromkeys((held[0], held[-1])))} locked" if held else "all joints"
         why = f"{_listed(robot, moving)} {'move' if k < len(free) - 1 else 'moves'}"
         why += ", so the power shows every link." if k == 0 else ": the power of the links before is gone."
-        excitations.append(RunPlan(name, "excitation", moving, "identify", why, seed_offset=k))
+        excitations.append(RunPlan(name, "excitation", moving, "identify", why))
     everything = excitations[0].moving
     return checked((_warm_up(everything), *excitations, _validation(everything), _again(excitations[0])))
 
@@ -115,9 +113,7 @@ def gentle_first(robot: Robot, joints: Sequence[str] | None = None) -> Schedule:
             if before is None
             else f"Designed with the model identified from {before!r}, which predicts the torques."
         )
-        runs.append(
-            RunPlan(name, "excitation", moving, "identify", why, learns_from=before, seed_offset=len(runs), share=share)
-        )
+        runs.append(RunPlan(name, "excitation", moving, "identify", why, learns_from=before, share=share))
     return checked((_warm_up(moving, GENTLE[0]), *runs, _validation(moving), _again(runs[0])))
 
 
@@ -222,12 +218,12 @@ def _held(robot: Robot, moving: BoolArray, pose: FloatArray | None) -> dict[int,
 
 def _warm_up(moving: BoolArray, share: float = 1.0) -> RunPlan:
     note = "Friction changes while gears warm up; this run is not used for estimation."
-    return RunPlan("warm-up", "warm-up", moving, "none", note, seed_offset=VALIDATION_SEED - 1, share=share)
+    return RunPlan("warm-up", "warm-up", moving, "none", note, share=share)
 
 
 def _validation(moving: BoolArray) -> RunPlan:
     note = "Another motion, not used for estimation: it checks the model's prediction."
-    return RunPlan("validation", "excitation", moving, "validate", note, seed_offset=VALIDATION_SEED)
+    return RunPlan("validation", "excitation", moving, "validate", note)
 
 
 def _again(first: RunPlan) -> RunPlan:

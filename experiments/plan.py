@@ -30,7 +30,6 @@ from excitor.design.motion import Excitation, Run, Series
 from excitor.design.pareto import Front, Objective, front
 from excitor.design.problem import Candidates, Problem, build_problem, candidates_of, evaluate, run_of
 from excitor.design.schedule import (
-    VALIDATION_SEED,
     RunPlan,
     Schedule,
     checked,
@@ -944,9 +943,7 @@ def payload_runs(robot: Robot, joints: Sequence[str] | None, *, dynamic: bool, s
         another = "Another motion with the load, which no estimate has seen: is it predicted?"
         back = "Take the load off first. Without it again: what drifted meanwhile cancels."
         runs += [
-            replace(
-                loaded, name="validation", role="validate", same_as=None, note=another, seed_offset=VALIDATION_SEED
-            ),
+            replace(loaded, name="validation", role="validate", same_as=None, note=another),
             replace(bare, name="bare again", same_as="bare", note=back),
         ]
     return checked(tuple(runs))
@@ -1002,7 +999,7 @@ def planned_torque_runs(setup: Setup) -> Schedule:
         "excitation", "excitation", everything, "identify", f"Torques in {who}, from rest, without a controller."
     )
     note = "Other torques, whose motion no estimate has seen: does the model predict it?"
-    second = replace(first, name="validation", role="validate", note=note, seed_offset=VALIDATION_SEED)
+    second = replace(first, name="validation", role="validate", note=note)
     return checked((first,) if setup.design.schedule == "single" else (first, second))
 
 
