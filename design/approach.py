@@ -28,6 +28,7 @@ _TORQUE_SHARE = 0.98  # of the torque limits, for what lies between the samples
 _STRETCH, _STRETCHES = 1.3, 12  # of a line's time, until its torque fits
 _GENTLE = 0.5  # rad/s or m/s where no velocity limit is stated
 _STEP = 0.08  # of the joint ranges: how far a tree grows at once
+_SHORTCUTS = 150  # that are tried on a way around something
 _FIRST = 8  # intervals of a line, before they are bisected
 
 
@@ -38,14 +39,6 @@ class NoPath:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How many poses are drawn where the straight way is blocked, and from which seed."""
-
-    attempts: int = 3000
-    seed: int = 0
-
-
 def approach(
     robot: Robot,
     start: FloatArray,
@@ -53,10 +46,12 @@ def approach(
     constraints: Constraints,
     *,
     sample_time: float = 0.004,
-    sampling: Sampling | None = None,
+    attempts: int = 3000,
 ) -> Run | NoPath:
-    """Find a way between two poses that keeps to the joint limits and the cell; NoPath names what is in the way."""
-    sampling = sampling or Sampling()
+    """Find a way between two poses that keeps to the joint limits and the cell; NoPath names what is in the way.
+
+    Where the straight way is blocked, `attempts` poses are drawn at most.
+    """
     start, goal = np.asarray(start, dtype=float), np.asarray(goal, dtype=float)
     for name, pose in (("start", start), ("goal", goal)):
         rows = blocked(robot, pose, constraints)
@@ -70,11 +65,11 @@ def approach(
     if is_clear(robot, constraints, start, goal):
         poses = np.stack([start, goal])
     else:
-        rng = np.random.default_rng(sampling.seed)
-        found = _connect(robot, constraints, np.stack([start, goal]), rng, sampling.attempts)
+        rng = np.random.default_rng(0)
+        found = _connect(robot, constraints, np.stack([start, goal]), rng, attempts)
         if found is None:
             return NoPath(
-                f"no way between the two poses was found in {sampling.attempts} attempts: the straight one is blocked "
+                f"no way between the two poses was found in {attempts} attempts: the straight one is blocked "
                 f"by {', '.join(_blocking(robot, constraints, start, goal))}"
             )
         poses = _shortened(robot, constraints, found, rng)
@@ -227,11 +222,9 @@ def _trunk(nodes: list[FloatArray], above: list[int]) -> list[FloatArray]:
     return walk
 
 
-def _shortened(
-    robot: Robot, constraints: Constraints, poses: FloatArray, rng: np.random.Generator, attempts: int = 150
-) -> FloatArray:
+def _shortened(robot: Robot, constraints: Constraints, poses: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Shorten the way at random: join two of its points by a straight line where that line is clear."""
-    for _ in range(attempts):
+    for _ in range(_SHORTCUTS):
         if len(poses) < 3:
             break
         i, k = sorted(rng.integers(0, len(poses) - 1, size=2))

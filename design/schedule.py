@@ -81,24 +81,14 @@ def locked_sequence(robot: Robot) -> Schedule:
     return checked((_warm_up(everything), *excitations, _validation(everything), _again(excitations[0])))
 
 
-def payload_pair(robot: Robot, joints: Sequence[str] | None = None, *, order: Literal["AB", "ABBA"] = "AB") -> Schedule:
-    """Plan one motion without (A) and with (B) a known payload: what differs is the payload's alone.
-
-    ABBA takes a drift that is linear in time out of the difference.
-    """
+def payload_pair(robot: Robot, joints: Sequence[str] | None = None) -> Schedule:
+    """Plan one motion without and with a known payload: what differs is the payload's alone."""
     moving = moving_mask(robot, joints)
     first = RunPlan("unloaded", "excitation", moving, "identify", "The arm without the payload, to compare with.")
-    loaded = replace(
-        first, name="loaded", payload="known", same_as="unloaded", note="The same motion with the known payload."
-    )
-    runs = [_warm_up(moving), first, loaded]
-    if order == "ABBA":
-        runs += [
-            replace(loaded, name="loaded again", note="Once more with the payload, before it is taken off."),
-            replace(first, name="unloaded again", same_as="unloaded", note="Without it again: drift cancels out."),
-        ]
-    last = runs[-1].payload  # so that nobody changes the payload for it
-    return checked((*runs, replace(_validation(moving), payload=last)))
+    note = "The same motion with the known payload."
+    loaded = replace(first, name="loaded", payload="known", same_as="unloaded", note=note)
+    validation = replace(_validation(moving), payload=loaded.payload)  # so that nobody changes the payload for it
+    return checked((_warm_up(moving), first, loaded, validation))
 
 
 def gentle_first(robot: Robot, joints: Sequence[str] | None = None) -> Schedule:
@@ -117,16 +107,14 @@ def gentle_first(robot: Robot, joints: Sequence[str] | None = None) -> Schedule:
     return checked((_warm_up(moving, GENTLE[0]), *runs, _validation(moving), _again(runs[0])))
 
 
-def plan_runs(
-    robot: Robot, name: Name, joints: Sequence[str] | None = None, *, order: Literal["AB", "ABBA"] = "AB"
-) -> Schedule:
+def plan_runs(robot: Robot, name: Name, joints: Sequence[str] | None = None) -> Schedule:
     """Plan the runs of a schedule by its name."""
     if name == "locked-sequence" and joints is not None:
         raise ValueError("a locked sequence is of all joints; leave the joints out")
     planned: dict[str, Callable[[], Schedule]] = {
         "together": lambda: together(robot, joints),
         "locked-sequence": lambda: locked_sequence(robot),
-        "payload-pair": lambda: payload_pair(robot, joints, order=order),
+        "payload-pair": lambda: payload_pair(robot, joints),
         "subset": lambda: subset(robot, joints or ()),
         "gentle-first": lambda: gentle_first(robot, joints),
     }

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 import scipy.linalg
 
-from excitor.design.approach import NoPath, Sampling, approach, blocked, is_clear, search_box
+from excitor.design.approach import NoPath, approach, blocked, is_clear, search_box
 from excitor.design.constraints.constraint import Trace
 from excitor.design.constraints.constraint import excesses as excessive
 from excitor.design.constraints.constraints import Constraints, worst_rows
@@ -326,7 +326,7 @@ def way(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArray) ->
     """Find poses that lead from a to b, b the last of them; None where no way is found."""
     if is_clear(robot, constraints, a, b):
         return [b]
-    found = approach(robot, a, b, constraints, sampling=Sampling(_ATTEMPTS))
+    found = approach(robot, a, b, constraints, attempts=_ATTEMPTS)
     return None if isinstance(found, NoPath) else list(found.knots[1:])
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.design.approach import NoPath, Sampling, approach
+from excitor.design.approach import NoPath, approach
 from excitor.design.constraints.constraint import Margin, Row, margin_of, tightest, unproven
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.home import Home
@@ -79,13 +79,12 @@ def certify(
     *,
     torque_model: bool | None = None,
     way: Run | NoPath | None = None,
-    seed: int = 0,
 ) -> Certificate:
     """Prove that a run keeps to its limits; a periodic one with its dry run, the way from home and the way back.
 
     `torque_model`: True uses the prior model for the torques; by default it is used where all masses are known, and
     torque limits stay unproven otherwise; False leaves torques unchecked, as for a gentle first run. Without `way`,
-    one is searched for with `seed`. A run of moves starts and ends at home; its repeated moves are checked once.
+    one is searched for. A run of moves starts and ends at home; its repeated moves are checked once.
     """
     task = _Task(robot, constraints, torque_model is not False, bool(torque_model))
     pieces = run.pieces()
@@ -96,8 +95,7 @@ def certify(
     items += _summed_up("dry run", _checked(task, run.scaled(DRY_RUN).pieces()))
     home, start = constraints.home, run.periodic.center
     if way is None and home is not None:
-        sampling = Sampling(seed=seed)
-        way = approach(robot, home, start, constraints, sample_time=run.sample_time, sampling=sampling)
+        way = approach(robot, home, start, constraints, sample_time=run.sample_time)
     if isinstance(way, NoPath):
         items.append(unproven(Row("way from home", "", 0.0), way.reason))
         return Certificate(tuple(items), _notes(task))

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from excitor.design.approach import NoPath, Sampling, approach, blocked, is_clear
+from excitor.design.approach import NoPath, approach, blocked, is_clear
 from excitor.design.certify import bounds as closed_rates
 from excitor.design.certify.bounds import closed_row_speeds, closed_spans, singularity_bounds
 from excitor.design.certify.certify import certify, failing
@@ -228,7 +228,7 @@ def test_lines_and_poses_that_are_singular_are_blocked(wide):
     beyond = np.deg2rad([170.0, 10.0])
     assert blocked(robot, beyond, constraints) == ("the pose cannot be assembled, or lies beyond a singularity",)
     assert "cannot be assembled" in approach(robot, home, beyond, constraints).reason
-    none = approach(robot, *crossing[0], constraints, sampling=Sampling(1))
+    none = approach(robot, *crossing[0], constraints, attempts=1)
     assert isinstance(none, NoPath)
     assert "singularity" in none.reason
 
@@ -236,7 +236,7 @@ def test_lines_and_poses_that_are_singular_are_blocked(wide):
 @pytest.mark.slow
 def test_ways_go_around_singularities(wide):
     robot, constraints, crossing = wide
-    way = approach(robot, *crossing[0], constraints, sampling=Sampling(100))
+    way = approach(robot, *crossing[0], constraints, attempts=100)
     assert isinstance(way, Run), way
     assert len(way.knots) > 2
     q = way.at(np.linspace(0.0, way.duration, 3001))
