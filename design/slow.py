@@ -97,6 +97,9 @@ def whole(time: float, sample_time: float) -> float:
 
 
 SHARE = 0.9  # of the limits of torque and tool speed that plans use, for what they did not foresee
+_BRISK, _CALM = 0.5, 0.3  # of the limits of velocity, acceleration and jerk: in warm-up and sweeps, between poses
+_STEP = 0.03  # rad or m: how far below and above a static pose its approaches begin
+_CANDIDATES = 600  # static poses to choose from
 _SCAN = 400  # positions of a joint at which the cell is asked
 _LEAST_CRUISE = 0.3  # s at constant speed; a sweep without is none
 _ATTEMPTS = 300  # of finding a way around something
@@ -104,42 +107,30 @@ _SLOWER = 1.2  # by which moves are slowed down at a time
 _PAUSE = 0.2  # s of standing still where a sweep turns
 
 
-def _check_share(share: float) -> None:
-    if not 0.0 < share <= 1.0:
-        raise ValueError(f"share is {share}, expected above 0, at most 1")
-
-
 @dataclass(frozen=True, slots=True)
-class SweepPlan:
-    """Friction sweeps: every joint alone, there and back, at each speed."""
+class SlowPlan:
+    """Settings of slow runs: of the warm-up, of sweeps and of static poses."""
 
     sample_time: float
-    speeds: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)  # shares of the velocity limit; of 1 /s if none
+    seed: int = 0
+    minutes: float = 10.0  # of a warm-up, at least; the last round is finished
+    legs: int = 10  # different moves of a warm-up, before they repeat
+    speeds: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)  # of sweeps, shares of the velocity limit or of 1 /s
     longest: float = 8.0  # s that one sweep cruises at most
-    share: float = 0.5  # of the limits of acceleration and jerk
+    n_poses: int = 15  # to stand still in
+    dwell: float = 1.0  # s that a pose is held, twice
 
     def __post_init__(self) -> None:
-        _check_share(self.share)
+        if not 0.0 < self.minutes < np.inf or self.legs < 1:
+            raise ValueError(f"minutes is {self.minutes}, legs {self.legs}, expected more than 0 and at least 1")
         if not self.speeds or not all(0.0 < speed <= 1.0 for speed in self.speeds):
             raise ValueError(f"speeds are {self.speeds}, expected shares of the velocity limit above 0, at most 1")
         if not self.longest > _LEAST_CRUISE:
             raise ValueError(f"longest is {self.longest} s, expected more than {_LEAST_CRUISE} s")
-
-
-@dataclass(frozen=True, slots=True)
-class WarmUpPlan:
-    """A warm-up: all joints to and fro over large ranges, again and again."""
-
-    sample_time: float
-    minutes: float = 10.0  # at least; the last round is finished
-    legs: int = 10  # different moves, before they repeat
-    share: float = 0.5  # of the limits of velocity, acceleration and jerk
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        _check_share(self.share)
-        if not 0.0 < self.minutes < np.inf or self.legs < 1:
-            raise ValueError(f"minutes is {self.minutes}, legs {self.legs}, expected more than 0 and at least 1")
+        if not 1 <= self.n_poses <= _CANDIDATES:
+            raise ValueError(f"n_poses is {self.n_poses}, expected 1 to the {_CANDIDATES} candidates")
+        if not self.dwell >= 3.0 * self.sample_time > 0.0:
+            raise ValueError(f"dwell is {self.dwell} s, expected at least three samples of {self.sample_time} s")
 
 
 def go(here: FloatArray, pose: FloatArray, constraints: Constraints, *, share: float, sample_time: float) -> list[Move]:
@@ -192,7 +183,7 @@ def check_home(robot: Robot, constraints: Constraints, home: FloatArray, kind: S
 
 
 def friction_sweeps(
-    robot: Robot, constraints: Constraints, *, home: FloatArray, plan: SweepPlan
+    robot: Robot, constraints: Constraints, *, home: FloatArray, plan: SlowPlan
 ) -> tuple[Run, tuple[str, ...]]:
     """Sweep one joint after the other, both ways at each speed; return what was left out, too, in sentences.
 
@@ -207,11 +198,11 @@ def friction_sweeps(
     return run, tuple(notes)
 
 
-def warm_up(robot: Robot, constraints: Constraints, *, home: FloatArray, plan: WarmUpPlan) -> Run:
+def warm_up(robot: Robot, constraints: Constraints, *, home: FloatArray, plan: SlowPlan) -> Run:
     """Move all joints between far poses until the time is over; one round is checked, the others are like it."""
     home = check_home(robot, constraints, home, "warm-up")
     poses, step = [home, *_far_poses(robot, constraints, home, plan)], plan.sample_time
-    moves = [one for a, b in pairwise(poses) for one in go(a, b, constraints, share=plan.share, sample_time=step)]
+    moves = [one for a, b in pairwise(poses) for one in go(a, b, constraints, share=_BRISK, sample_time=step)]
     once = finished(robot, constraints, moves, "warm-up", home=home, sample_time=step)
     return replace(once, segments=once.segments * max(1, int(np.ceil(60.0 * plan.minutes / once.duration))))
 
@@ -236,7 +227,7 @@ def clear_range(robot: Robot, constraints: Constraints, home: FloatArray, joint:
 
 
 def _sweep_joint(
-    robot: Robot, constraints: Constraints, home: FloatArray, i: int, plan: SweepPlan
+    robot: Robot, constraints: Constraints, home: FloatArray, i: int, plan: SlowPlan
 ) -> tuple[list[Move], list[str]]:
     """Make one joint's sweeps, from home and back; returns what was left out, too."""
     name = robot.joint_names[i]
@@ -262,23 +253,23 @@ def _sweep_joint(
         a[i], b[i] = 0.5 * (low + high - way), 0.5 * (low + high + way)
         T, pause = (whole(time, plan.sample_time) for time in ((b[i] - a[i]) / v + B, _PAUSE))
         here = moves[-1].goal if moves else home
-        moves += go(here, a, constraints, share=0.5 * plan.share, sample_time=plan.sample_time)
+        moves += go(here, a, constraints, share=0.5 * _BRISK, sample_time=plan.sample_time)
         for x, y in ((a, b), (b, a)):
             moves += [Move(x, y, T, B, name="measured", measured=True), hold(y, pause, name="way")]
     if not moves:
         raise InfeasibleRun(
             f"{name} cannot be swept at any of the speeds; choose slower ones, or another home", [*notes]
         )
-    moves += go(moves[-1].goal, home, constraints, share=0.5 * plan.share, sample_time=plan.sample_time)
+    moves += go(moves[-1].goal, home, constraints, share=0.5 * _BRISK, sample_time=plan.sample_time)
     return moves, notes
 
 
-def _blend(constraints: Constraints, i: int, v: float, plan: SweepPlan) -> float:
+def _blend(constraints: Constraints, i: int, v: float, plan: SlowPlan) -> float:
     """Find how long a joint takes to reach a speed at a share of its limits, s."""
     limits = constraints.limits
     needs = [
-        v * RISE_MOST[1] / (plan.share * limits.acceleration[i]),
-        np.sqrt(v * RISE_MOST[2] / (plan.share * limits.jerk[i])),
+        v * RISE_MOST[1] / (_BRISK * limits.acceleration[i]),
+        np.sqrt(v * RISE_MOST[2] / (_BRISK * limits.jerk[i])),
         0.05,
         4.0 * plan.sample_time,
     ]
@@ -292,7 +283,7 @@ def _lever(robot: Robot, home: FloatArray, i: int, low: float, high: float) -> f
     return max(float(np.linalg.norm(frame_jacobian(robot, q)[:, :3, i], axis=1).max()), 1e-12)
 
 
-def _far_poses(robot: Robot, constraints: Constraints, home: FloatArray, plan: WarmUpPlan) -> list[FloatArray]:
+def _far_poses(robot: Robot, constraints: Constraints, home: FloatArray, plan: SlowPlan) -> list[FloatArray]:
     """Choose poses towards alternating ends of the ranges, with clear ways from each to the next, and home at last."""
     random = np.random.default_rng(plan.seed)
     low, high = search_box(robot, constraints, home[None], slide=0.5)
@@ -335,28 +326,8 @@ _RIDGE = 1e-9  # keeps the first choices, which determine nothing yet, comparabl
 _ROUNDS = 5  # of choosing anew without poses that cannot be reached
 
 
-@dataclass(frozen=True, slots=True)
-class StaticPlan:
-    """Poses to stand still in."""
-
-    sample_time: float
-    n_poses: int = 15
-    dwell: float = 1.0  # s that a pose is held, twice
-    step: float = 0.03  # rad or m: how far below and above a pose its approaches begin
-    share: float = 0.3  # of the limits of velocity, acceleration and jerk
-    candidates: int = 600
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.n_poses <= self.candidates:
-            raise ValueError(f"n_poses is {self.n_poses}, expected 1 to the {self.candidates} candidates")
-        _check_share(self.share)
-        if not (self.dwell >= 3.0 * self.sample_time > 0.0 and self.step > 0.0):
-            raise ValueError("dwell must hold three samples, step be positive")
-
-
 def static_poses(
-    robot: Robot, constraints: Constraints, *, home: FloatArray, plan: StaticPlan, weights: FloatArray | None = None
+    robot: Robot, constraints: Constraints, *, home: FloatArray, plan: SlowPlan, weights: FloatArray | None = None
 ) -> Run:
     """Choose poses, and the moves between them; rows of joint i weigh weights[i]."""
     home = check_home(robot, constraints, home, "static")
@@ -431,17 +402,17 @@ def _gain(W: FloatArray, M: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.det(np.eye(W.shape[1]) + W @ np.linalg.solve(M, W.transpose(0, 2, 1))))
 
 
-def _candidates(robot: Robot, constraints: Constraints, home: FloatArray, plan: StaticPlan) -> FloatArray:
+def _candidates(robot: Robot, constraints: Constraints, home: FloatArray, plan: SlowPlan) -> FloatArray:
     """Draw poses that can be held and approached from both sides."""
     random = np.random.default_rng(plan.seed)
     low, high = search_box(robot, constraints, home[None], slide=0.5)
-    step = _step(robot, plan)
+    step = _step(robot)
     if (high - low < 2.0 * step).any():
         short = ", ".join(np.array(robot.joint_names)[high - low < 2.0 * step])
         raise InfeasibleRun("the static run has no room", [f"position limits of {short} are closer than two steps"])
-    q = random.uniform(low + step, high - step, size=(4 * plan.candidates, robot.n_joints))
+    q = random.uniform(low + step, high - step, size=(4 * _CANDIDATES, robot.n_joints))
     worst, names = _static_values(robot, constraints, np.stack([q - step, q, q + step]))
-    good = np.flatnonzero((worst <= 0.0).all(axis=1))[: plan.candidates]
+    good = np.flatnonzero((worst <= 0.0).all(axis=1))[:_CANDIDATES]
     if len(good) < plan.n_poses:
         often = np.argsort(-(worst > 0.0).mean(axis=0), kind="stable")[:3]
         reasons = [f"{names[k]} forbids {(worst[:, k] > 0.0).mean():.0%}" for k in often if (worst[:, k] > 0.0).any()]
@@ -462,19 +433,19 @@ def _static_values(robot: Robot, constraints: Constraints, sides: FloatArray) ->
     return np.concatenate(values, axis=1).reshape(n_sides, n_poses, -1).max(axis=0), names
 
 
-def _step(robot: Robot, plan: StaticPlan) -> FloatArray:
-    step = np.full(robot.n_joints, plan.step)
+def _step(robot: Robot) -> FloatArray:
+    step = np.full(robot.n_joints, _STEP)
     step[list(robot.locked)] = 0.0
     return step
 
 
 def _tour(
-    robot: Robot, constraints: Constraints, home: FloatArray, poses: FloatArray, plan: StaticPlan
+    robot: Robot, constraints: Constraints, home: FloatArray, poses: FloatArray, plan: SlowPlan
 ) -> tuple[list[list[FloatArray]], list[int]]:
     """Visit the nearest pose next; each leg's knots, the last of them the pose, then home; and what was not reached."""
     low, high = search_box(robot, constraints, home[None], slide=0.5)
     scale = np.where(high > low, high - low, 1.0)
-    step = _step(robot, plan)
+    step = _step(robot)
     left, legs, lost, here = list(range(len(poses))), [], [], home
     while left:
         k = min(left, key=lambda k: float(np.abs((poses[k] - here) / scale).max()))
@@ -492,16 +463,14 @@ def _tour(
     return [*legs, back], lost
 
 
-def _run(
-    robot: Robot, constraints: Constraints, home: FloatArray, legs: list[list[FloatArray]], plan: StaticPlan
-) -> Run:
+def _run(robot: Robot, constraints: Constraints, home: FloatArray, legs: list[list[FloatArray]], plan: SlowPlan) -> Run:
     moves: list[Move] = []
-    step, here = _step(robot, plan), home
+    step, here = _step(robot), home
 
     def lead(*poses: FloatArray) -> None:
         nonlocal here
         for pose in poses:
-            moves.extend(go(here, pose, constraints, share=plan.share, sample_time=plan.sample_time))
+            moves.extend(go(here, pose, constraints, share=_CALM, sample_time=plan.sample_time))
             here = pose
 
     for *way_there, pose in legs[:-1]:

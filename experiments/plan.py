@@ -53,9 +53,7 @@ from excitor.design.search import (
 )
 from excitor.design.slow import (
     InfeasibleRun,
-    StaticPlan,
-    SweepPlan,
-    WarmUpPlan,
+    SlowPlan,
     friction_sweeps,
     measured_duration,
     measured_motion,
@@ -791,12 +789,12 @@ def make_slow_run(setup: Setup, plan: RunPlan, seed: int) -> tuple[Robot, Run, t
     robot = replace(setup.robot, locked={**setup.robot.locked, **held})
     constraints = limits_of(setup, plan)
     if plan.kind == "static":
-        poses = StaticPlan(step, n_poses=design.static_poses or FURTHER_POSES, seed=seed)
+        poses = SlowPlan(step, n_poses=design.static_poses or FURTHER_POSES, seed=seed)
         return robot, static_poses(robot, constraints, home=home, plan=poses, weights=1.0 / setup.noise.sigma), ()
     if plan.kind == "sweep":
-        return robot, *friction_sweeps(robot, constraints, home=home, plan=SweepPlan(step))
+        return robot, *friction_sweeps(robot, constraints, home=home, plan=SlowPlan(step))
     minutes = max(design.warm_up_minutes, 0.1)
-    return robot, warm_up(robot, constraints, home=home, plan=WarmUpPlan(step, minutes=minutes, seed=seed)), ()
+    return robot, warm_up(robot, constraints, home=home, plan=SlowPlan(step, minutes=minutes, seed=seed)), ()
 
 
 _PERIODS = (0.5, 1.0, 2.0)  # of the campaign's own, where it lists none
