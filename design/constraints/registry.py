@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -202,9 +203,7 @@ def _contrary(relaxation: Relaxation) -> Relaxation:
     change = relaxation.after - relaxation.before
     less = np.minimum(np.abs(change), 0.5 * np.abs(relaxation.before) + 1e-6) * np.sign(change)
     after = relaxation.before - less
-    return Relaxation(
-        relaxation.group, relaxation.action, relaxation.unit, relaxation.amount, relaxation.before, after, "tighten"
-    )
+    return replace(relaxation, after=after, words="tighten")
 
 
 def _example_run(robot: Robot) -> Run:

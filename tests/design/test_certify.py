@@ -6,7 +6,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from excitor.design.certify.bounds import Effort, link_rates, point_rates, torque_curvature, worst_case
+from excitor.design.certify.bounds import Effort, link_rates, point_rates, torque_rates, worst_case
 from excitor.design.certify.certify import DRY_RUN, certify, failing
 from excitor.design.constraints.clearance import Clearance
 from excitor.design.constraints.constraint import Margin, tightest
@@ -199,7 +199,7 @@ def test_torque_curvature_bounds_finite_differences(seed):
     mechanism = robot.mechanism
     for piece in make_trajectory(robot, seed, size=1.0).pieces():
         part = even_spans(piece, 40)
-        bound = torque_curvature(mechanism, phi, part.rates())
+        bound = torque_rates(mechanism, phi, link_rates(mechanism, part.rates()))[2]
         n = 40 * 100
         t = np.linspace(0.0, piece.duration, n + 1)
         tau = mechanism.inverse_dynamics(Motion(*(piece.at(t, order) for order in range(3))), phi)

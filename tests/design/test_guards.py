@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from excitor.design.approach import approach, blocked, is_clear
-from excitor.design.certify.bounds import link_rates, point_rates, torque_curvature
+from excitor.design.certify.bounds import link_rates, point_rates, torque_rates
 from excitor.design.certify.certify import Certificate, certify, failing
 from excitor.design.constraints.clearance import Clearance
 from excitor.design.constraints.constraint import CLEARANCE_SCALE, SEARCH, Row, margin_of, unproven
@@ -413,7 +413,7 @@ def test_slow_motions_change_their_torque_by_gravity():
         phi = prior(robot)[: layout(robot).n_link_params].reshape(-1, 10)
         for _ in range(3):
             piece = periodic_run(excitation, random.normal(size=n), *random.normal(size=(2, n, 2))).pieces()[0]
-            bound = torque_curvature(robot.mechanism, phi, even_spans(piece, 1000).rates())
+            bound = torque_rates(robot.mechanism, phi, link_rates(robot.mechanism, even_spans(piece, 1000).rates()))[2]
             t = np.linspace(0.0, 2000.0, 4001)
             motion = Motion(*(piece.at(t, order) for order in range(3)))
             tau = robot.mechanism.inverse_dynamics(motion, phi)
@@ -430,7 +430,7 @@ def test_a_first_moment_alone_bends_torques_too():
     excitation = Excitation(0.4, 0.004, (1, 2), np.arange(3) == 2)
     swing = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 0.3]])
     piece = periodic_run(excitation, np.zeros(3), swing, 0.5 * swing).pieces()[0]
-    bound = torque_curvature(robot.mechanism, phi, even_spans(piece, 400).rates())
+    bound = torque_rates(robot.mechanism, phi, link_rates(robot.mechanism, even_spans(piece, 400).rates()))[2]
     t = np.linspace(0.0, 0.4, 4001)
     tau = robot.mechanism.inverse_dynamics(Motion(*(piece.at(t, order) for order in range(3))), phi)
     bend = np.abs(np.diff(tau, 2, axis=0)) / 1e-4**2
