@@ -64,7 +64,7 @@ class Constraints:
 
     def of_poses(self, robot: Robot) -> tuple[Constraint, ...]:
         """List the constraints that a pose alone can violate, positions aside."""
-        return tuple(item for item in self.items if item.order == 0 and item.rows(robot))
+        return tuple(item for item in self.items if item.order == 0 and (item.everywhere or item.rows(robot)))
 
     def owners(self, robot: Robot) -> dict[str, Constraint]:
         """Map each group of rows to the constraint that it belongs to."""
