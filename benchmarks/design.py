@@ -22,15 +22,15 @@ import scipy.linalg
 import scipy.signal
 
 from benchmarks.physics import PinocchioPeer, bench_columns, six_axis
-from excitor.design.certify.certificate import failing
-from excitor.design.certify.certify import DRY_RUN
+from excitor.design.certify.certify import DRY_RUN, failing
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, DynamicModel, PowerModel
 from excitor.design.explain import InfeasibleDesign, sentences
 from excitor.design.forecast import Forecast, PlannedRun, forecast
-from excitor.design.motion import Excitation, Run, period_grid
+from excitor.design.motion import Excitation, Run
 from excitor.design.problem import Candidates, Problem, build_problem, decode, encode, evaluate, run_of
-from excitor.design.schedule import EarlierRun, earlier_gram, locked_sequence
+from excitor.design.problem import motions as search_motions
+from excitor.design.schedule import locked_sequence
 from excitor.design.search import Budget, Method, solve
 from excitor.experiments.campaign import FILE, open_campaign
 from excitor.experiments.design_json import FILE as DESIGN
@@ -79,20 +79,22 @@ def design_sequence(robot: Robot, evaluations: int) -> Designed:
     model = PowerModel(robot, columns, row_sigma(robot.n_joints))
     criterion = Criterion("path", task=task(robot))
     constraints = Constraints(moves_limits(robot), np.full(robot.n_joints, np.inf))
-    runs: list[EarlierRun] = []
+    runs: list[Run] = []
+    earlier = np.zeros((columns.size, columns.size))
     values = []
     plans = [run for run in locked_sequence(robot) if run.role == "identify"]
-    for period, plan in zip(PERIODS, plans, strict=True):
+    for seed, (period, plan) in enumerate(zip(PERIODS, plans, strict=True)):
         harmonics = tuple(range(1, round(HIGHEST_HZ * period) + 1))
         excitation = Excitation(period, 1.0 / study.VIRTUAL_RATE, harmonics, plan.moving, ramp=RAMP)
         problem = build_problem(robot, excitation, constraints=constraints, criterion=criterion, model=model)
         share = period * ROWS_HZ / problem.n_period
-        problem = replace(problem, earlier=earlier_gram(columns, runs), share=share)
-        found = solve(problem, Budget(evaluations=evaluations), seed=plan.seed_offset)
+        problem = replace(problem, earlier=earlier, share=share)
+        found = solve(problem, Budget(evaluations=evaluations), seed=seed)
         assert found.feasible, f"no feasible motion for {plan.name}"
-        runs.append(EarlierRun(model, run_of(problem, found.candidates), period * ROWS_HZ))
+        runs.append(run_of(problem, found.candidates))
+        earlier = earlier + share * model.grams(*search_motions(problem, found.candidates), problem.n_period)[0]
         values.append(float(found.value[0]))
-    return Designed([run.run for run in runs], values, time.process_time() - start)
+    return Designed(runs, values, time.process_time() - start)
 
 
 def run(full: bool = False) -> Report:
@@ -191,7 +193,7 @@ class _Peer:
         self.problem, self.pin = problem, pinocchio
         self.columns = bench_columns(problem.robot)
         self.rows = scene_rows(problem.robot, problem.constraints.scene)
-        motion = run_of(problem, _middle(problem)).periodic.motion(period_grid(problem.excitation, problem.n_period))
+        motion = run_of(problem, _middle(problem)).periodic.motion(problem.excitation.grid(problem.n_period))
         self.base = PinocchioPeer(problem.robot, pinocchio, motion)
         assert isinstance(problem.robot.mechanism, Tree)
         self.offset = problem.robot.mechanism.offset
@@ -216,7 +218,7 @@ class _Peer:
         pinocchio is called sample by sample, as it must be; all that numpy does is done for all samples at once.
         """
         problem, pin, base = self.problem, self.pin, self.base
-        motion = run_of(problem, candidates, k).periodic.motion(period_grid(problem.excitation, problem.n_period))
+        motion = run_of(problem, candidates, k).periodic.motion(problem.excitation.grid(problem.n_period))
         base.states = [np.ascontiguousarray(x) for x in (motion.q + self.offset, motion.dq, motion.ddq)]
         W = base.observation(self.columns)
         tau = np.empty(motion.q.shape)

@@ -11,24 +11,25 @@ from itertools import pairwise
 
 import numpy as np
 
+from excitor.design.certify.bounds import all_hold
 from excitor.design.constraints.clearance import Clearance
-from excitor.design.constraints.constraint import Constraint
-from excitor.design.constraints.constraints import Constraints, pose_deficits
-from excitor.design.constraints.singularity import Singularity
-from excitor.design.motion import RISE_MOST, Run, Segment, Spans, Table, line_run, rise, spans
+from excitor.design.constraints.constraint import Constraint, beyond
+from excitor.design.constraints.constraints import Constraints
+from excitor.design.motion import RISE_MOST, Run, Spans, Table, line_run, rise, spans
 from excitor.robots.arrays import FloatArray
 from excitor.robots.cell import tool_speeds
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import inverse_dynamics
-from excitor.robots.errors import ExcitorError
 from excitor.robots.robot import Motion, Robot
+from excitor.robots.tree import Tree
 
 _SLOW = 0.25  # share of the limits of velocity, acceleration, jerk that a way may use
 _TORQUE_SHARE = 0.98  # of the torque limits, for what lies between the samples
 _STRETCH, _STRETCHES = 1.3, 12  # of a line's time, until its torque fits
 _GENTLE = 0.5  # rad/s or m/s where no velocity limit is stated
 _STEP = 0.08  # of the joint ranges: how far a tree grows at once
-_SHORTEST = 1.0 / 4096.0  # of a line: below that its clearance is given up
+_SHORTCUTS = 150  # that are tried on a way around something
+_FIRST = 8  # intervals of a line, before they are bisected
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +39,6 @@ class NoPath:
     reason: str
 
 
-class BlockedPose(ExcitorError):
-    """A pose that the robot may not take, with the limits and the rows of the cell that forbid it."""
-
-    def __init__(self, message: str, rows: tuple[str, ...]) -> None:
-        self.rows = rows
-        super().__init__(message)
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How many poses are drawn where the straight way is blocked, and from which seed."""
-
-    attempts: int = 3000
-    seed: int = 0
-
-
 def approach(
     robot: Robot,
     start: FloatArray,
@@ -61,30 +46,30 @@ def approach(
     constraints: Constraints,
     *,
     sample_time: float = 0.004,
-    sampling: Sampling | None = None,
+    attempts: int = 3000,
 ) -> Run | NoPath:
-    """Find a way between two poses that keeps to the joint limits and the cell; BlockedPose if one of them is in it."""
-    sampling = sampling or Sampling()
+    """Find a way between two poses that keeps to the joint limits and the cell; NoPath names what is in the way.
+
+    Where the straight way is blocked, `attempts` poses are drawn at most.
+    """
     start, goal = np.asarray(start, dtype=float), np.asarray(goal, dtype=float)
     for name, pose in (("start", start), ("goal", goal)):
         rows = blocked(robot, pose, constraints)
         if rows:
-            raise BlockedPose(
-                f"the {name} of the way is blocked by {', '.join(rows)}; choose another pose, or relax these", rows
-            )
-    unknown = next((item.unprovable(robot, True) for item in constraints.items if item.everywhere), "")
-    if unknown:
-        return NoPath(f"{unknown}, so no way can be proven clear")
+            return NoPath(f"the {name} of the way is blocked by {', '.join(rows)}; choose another pose, or relax these")
+    unknown = [item.unprovable(robot, True) for item in constraints.of_poses(robot)]
+    if any(unknown):
+        return NoPath(f"{next(filter(None, unknown))}, so no way can be proven clear")
     if np.array_equal(start, goal):
         return line_run(robot.joint_names, sample_time, start[None, :], ())
     if is_clear(robot, constraints, start, goal):
         poses = np.stack([start, goal])
     else:
-        rng = np.random.default_rng(sampling.seed)
-        found = _connect(robot, constraints, np.stack([start, goal]), rng, sampling.attempts)
+        rng = np.random.default_rng(0)
+        found = _connect(robot, constraints, np.stack([start, goal]), rng, attempts)
         if found is None:
             return NoPath(
-                f"no way between the two poses was found in {sampling.attempts} attempts: the straight one is blocked "
+                f"no way between the two poses was found in {attempts} attempts: the straight one is blocked "
                 f"by {', '.join(_blocking(robot, constraints, start, goal))}"
             )
         poses = _shortened(robot, constraints, found, rng)
@@ -96,31 +81,27 @@ def blocked(robot: Robot, pose: FloatArray, constraints: Constraints) -> tuple[s
     low, high = constraints.limits.position.T
     names = [f"position {robot.joint_names[i]}" for i in np.flatnonzero((pose < low) | (pose > high))]
     mechanism = robot.mechanism
-    if isinstance(mechanism, ClosedLoop):
-        near = mechanism.singularity_distances(pose[None, :])[0]
-        if (near <= 0.0).any():
-            return (*names, "the pose cannot be assembled, or lies beyond a singularity")
-        kinds = mechanism.singularity_names
-        names += [f"singularity {kinds[k]}" for k in np.flatnonzero(near < constraints.singularity)]
-    rows, deficits = pose_deficits(robot, constraints, pose[None, :])
-    return tuple(names + [rows[k].what for k in np.flatnonzero(deficits[0] > 0.0)])
+    if isinstance(mechanism, ClosedLoop) and (mechanism.singularity_distances(pose[None, :]) <= 0.0).any():
+        return (*names, "the pose cannot be assembled, or lies beyond a singularity")
+    rows, deficits = constraints.pose_deficits(robot, pose[None, :])
+    return tuple(names + [rows[k].label for k in np.flatnonzero(deficits[0] > 0.0)])
 
 
 def is_clear(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArray) -> bool:
-    """Prove that a straight line in joint space keeps what holds everywhere: bisect until the bounds decide.
+    """Prove that every pose on a straight line in joint space keeps the constraints: bisect until the bounds decide.
 
-    A closed chain must stay assembled too, and away from its singularities.
+    A closed chain must stay assembled, too.
     """
-    items = [item for item in constraints.items if item.everywhere]
-    if isinstance(robot.mechanism, ClosedLoop):
-        items.append(Singularity(max(0.0, constraints.singularity)))
-    else:
-        quick = [item for item in items if isinstance(item, Clearance)]
-        if not all(item.line_is_clear(robot, a, b) for item in quick):
+    items = constraints.of_poses(robot)
+    if isinstance(robot.mechanism, Tree):
+        if not all(item.line_is_clear(robot, a, b) for item in items if isinstance(item, Clearance)):
             return False
-        items = [item for item in items if item not in quick]
-    return not items or _line_is_clear(
-        robot, items, Table(np.array([0.0, 1.0]), np.stack([a, b]), "lines", name="line")
+        items = tuple(item for item in items if not isinstance(item, Clearance))
+    if not items:
+        return True
+    line = Table(np.array([0.0, 1.0]), np.stack([a, b]), "lines", name="line")
+    return all_hold(
+        lambda left, right: _margins(robot, items, spans(line, left, right)), np.linspace(0.0, 1.0, _FIRST + 1)
     )
 
 
@@ -170,24 +151,17 @@ def _tool_time(robot: Robot, a: FloatArray, b: FloatArray, limit: float) -> floa
 
 def _blocking(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArray) -> list[str]:
     """Name the rows that a straight line comes nearest to violating."""
-    mechanism, s = robot.mechanism, np.linspace(0.0, 1.0, 401)[:, None]
-    held, deficits = pose_deficits(robot, constraints, a + s * (b - a))
-    if isinstance(mechanism, ClosedLoop):
-        near = mechanism.singularity_distances(a + s * (b - a)).min(axis=0)
-        close = np.flatnonzero(near < constraints.singularity)
-        if close.size or not held:
-            kinds = close if close.size else [int(np.argmin(near))]
-            return [f"singularity {mechanism.singularity_names[kind]}" for kind in kinds]
+    held, deficits = constraints.pose_deficits(robot, a + np.linspace(0.0, 1.0, 401)[:, None] * (b - a))
     worst = deficits.max(axis=0)
     rows = np.flatnonzero(worst > 0.0)
-    return [held[row].what for row in (rows if rows.size else [int(np.argmax(worst))])]
+    return [held[row].label for row in (rows if rows.size else [int(np.argmax(worst))])]
 
 
 def _connect(
     robot: Robot, constraints: Constraints, ends: FloatArray, rng: np.random.Generator, attempts: int
 ) -> FloatArray | None:
     """Grow a tree from each end towards random poses and towards each other ([Kuffner2000] RRT-Connect)."""
-    low, high = _range(robot, constraints, ends)
+    low, high = search_box(robot, constraints, ends)
     width = np.where(high > low, high - low, 1.0)
     nodes = [[ends[0]], [ends[1]]]
     above = [[-1], [-1]]
@@ -205,9 +179,11 @@ def _connect(
     return None
 
 
-def _range(robot: Robot, constraints: Constraints, ends: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bound where poses are looked for: the joint limits, else half a turn or a metre around the ends."""
-    reach = np.where(robot.mechanism.prismatic, 1.0, np.pi)
+def search_box(
+    robot: Robot, constraints: Constraints, ends: FloatArray, *, slide: float = 1.0
+) -> tuple[FloatArray, FloatArray]:
+    """Bound where poses are sampled: the joint limits, else half a turn or `slide` m around the ends."""
+    reach = np.where(robot.mechanism.prismatic, slide, np.pi)
     low, high = constraints.limits.position.T.copy()
     low = np.where(np.isfinite(low), low, ends.min(axis=0) - reach)
     high = np.where(np.isfinite(high), high, ends.max(axis=0) + reach)
@@ -246,11 +222,9 @@ def _trunk(nodes: list[FloatArray], above: list[int]) -> list[FloatArray]:
     return walk
 
 
-def _shortened(
-    robot: Robot, constraints: Constraints, poses: FloatArray, rng: np.random.Generator, attempts: int = 150
-) -> FloatArray:
+def _shortened(robot: Robot, constraints: Constraints, poses: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Shorten the way at random: join two of its points by a straight line where that line is clear."""
-    for _ in range(attempts):
+    for _ in range(_SHORTCUTS):
         if len(poses) < 3:
             break
         i, k = sorted(rng.integers(0, len(poses) - 1, size=2))
@@ -277,36 +251,15 @@ def _without_repeats(poses: FloatArray) -> FloatArray:
     return np.asarray(poses[keep])
 
 
-_FIRST = 8
-
-
-def _line_is_clear(robot: Robot, items: Sequence[Constraint], piece: Segment) -> bool:
-    """Prove constraints along a line by bisection, until the bounds decide or a sample is in the way."""
-    edges = np.linspace(0.0, piece.duration, _FIRST + 1)
-    left, right = edges[:-1], edges[1:]
-    while left.size:
-        spare = _spare(robot, items, spans(piece, left, right))
-        if spare is None:
-            return False
-        open_ = ~(spare >= 0.0).all(axis=1)
-        if (right - left)[open_].size and (right - left)[open_].min() <= _SHORTEST * piece.duration:
-            return False
-        middle = 0.5 * (left[open_] + right[open_])
-        left, right = np.concatenate([left[open_], middle]), np.concatenate([middle, right[open_]])
-    return True
-
-
-def _spare(robot: Robot, items: Sequence[Constraint], part: Spans) -> FloatArray | None:
-    """Bound from below what is left of every limit inside intervals; None where a sample already lacks it."""
+def _margins(robot: Robot, items: Sequence[Constraint], part: Spans) -> FloatArray | None:
+    """Bound the margin of every limit inside intervals from below; None where a sample violates one."""
     mechanism = robot.mechanism
     if isinstance(mechanism, ClosedLoop) and not (mechanism.singularity_distances(part.jets[0]) > 0.0).all():
         return None  # it cannot be assembled there
-    spare = []
+    margins = []
     for item in items:
-        rows = item.rows(robot)
-        side, limits = np.array([-1.0 if row.lower else 1.0 for row in rows]), np.array([row.limit for row in rows])
-        inside, at_samples = item.bound(robot, part)
-        if (side * (limits - at_samples) < 0.0).any():
+        rows, (inside, at_samples) = item.rows(robot), item.bound(robot, part)
+        if (beyond(rows, at_samples) > 0.0).any():
             return None
-        spare.append(side * (limits - inside))
-    return np.concatenate(spare, axis=1)
+        margins.append(-beyond(rows, inside))
+    return np.concatenate(margins, axis=1)

@@ -8,34 +8,16 @@ be left out, decides feasibility; proposals then state what to relax and by how 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from excitor.design.constraints.clearance import SELF
-from excitor.design.constraints.constraint import (
-    CLEARANCE_SCALE,
-    Compromise,
-    Constraint,
-    Population,
-    Relaxation,
-    place_words,
-)
-from excitor.design.constraints.constraints import Constraints, pose_deficits
+from excitor.design.constraints.constraint import Compromise, Constraint, Population, Relaxation, listed
+from excitor.design.constraints.home import Home, Standstill
 from excitor.design.motion import Run
-from excitor.design.problem import (
-    Candidates,
-    Problem,
-    build_problem,
-    constraint_values,
-    motions,
-    population_of,
-    run_of,
-    way_shares,
-)
+from excitor.design.problem import Candidates, Problem, build_problem, constraint_values, motions, population_of, run_of
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, one_blas_thread
 from excitor.robots.errors import ExcitorError
-from excitor.robots.robot import Robot
 
 SMALLEST = 0.05  # of the joints' swing: a motion that is worth running
 _HALVINGS = 5
@@ -63,8 +45,6 @@ class Infeasibility:
     standing: bool  # some pose keeps every constraint
     fits: Run | None  # the motion of that amplitude, or standing still
     together: tuple[Relaxation, ...]  # where no single one is enough: these together are
-    evaluations: int
-    seed: int
 
 
 class InfeasibleDesign(ExcitorError):
@@ -90,14 +70,14 @@ def explain(problem: Problem, *, seed: int = 0, smallest: float = SMALLEST, eval
             core, answer = _irreducible(questions, smallest, answer)
         if answer.fits:
             amplitude, best = _largest(questions, smallest, 1.0, answer)
-            return Infeasibility((), amplitude, smallest, True, run_of(problem, best), (), questions.spent, seed)
+            return Infeasibility((), amplitude, smallest, True, run_of(problem, best), ())
         still = questions.ask(everything, 0.0)
         amplitude, best = _largest(questions, 0.0, smallest, still) if still.fits else (0.0, still.candidate)
         members = tuple(_member(questions, smallest, core, g, answer) for g in np.flatnonzero(core).tolist())
         alone = any(relaxation.enough for member in members for relaxation in member.relaxations)
         together = () if alone else _together(questions, smallest)
         fits = run_of(problem, best) if still.fits else None
-        return Infeasibility(members, amplitude, smallest, still.fits, fits, together, questions.spent, seed)
+        return Infeasibility(members, amplitude, smallest, still.fits, fits, together)
 
 
 def sentences(blocked: Infeasibility) -> list[str]:
@@ -108,7 +88,7 @@ def sentences(blocked: Infeasibility) -> list[str]:
             f"A motion that swings {share} of what the joints' limits allow fits all constraints, but the search did "
             "not find one in its budget; give it more, or start from this motion."
         ]
-    names = _listed([member.words for member in blocked.members])
+    names = listed([member.words for member in blocked.members])
     if not blocked.standing:
         lines = ["No motion fits: even standing still violates the constraints, whatever the pose."]
     elif blocked.amplitude > 0.0:
@@ -130,29 +110,26 @@ def sentences(blocked: Infeasibility) -> list[str]:
     return lines
 
 
-def as_data(blocked: Infeasibility) -> dict[str, Any]:
-    """Write the report as plain data for JSON."""
-    return {
-        "feasible": not blocked.members,
-        "standing": blocked.standing,
-        "amplitude": blocked.amplitude,
-        "smallest": blocked.smallest,
-        "members": [
-            {
-                "name": member.name,
-                "what": member.words,
-                "slack": member.slack,
-                "unit": member.unit,
-                "worst": member.worst,
-                "relax": [_relaxation_data(relaxation) for relaxation in member.relaxations],
-            }
-            for member in blocked.members
-        ],
-        "together": [_relaxation_data(relaxation) for relaxation in blocked.together],
-        "sentences": sentences(blocked),
-        "evaluations": blocked.evaluations,
-        "seed": blocked.seed,
-    }
+@dataclass(frozen=True, eq=False, slots=True)
+class Misses:
+    """By how much each group is violated, ≥ 0 in shares of its limit: in the run, and on the way from home."""
+
+    run: FloatArray  # (n, n_groups)
+    way: FloatArray
+    home: int  # group of the home pose; -1: none
+
+    def counted(self, active: BoolArray) -> FloatArray:
+        """Return violations of all groups, (n, n_groups); the way counts where home is active."""
+        return np.maximum(self.run, self.way) if self.home >= 0 and active[self.home] else self.run
+
+    def of(self, active: BoolArray) -> FloatArray:
+        """Return violations of the active groups, 0 elsewhere."""
+        return np.where(active, self.counted(active), 0.0)
+
+    @property
+    def largest(self) -> FloatArray:
+        """Violations of the first motion, on the way or not, (n_groups,)."""
+        return np.asarray(np.maximum(self.run, self.way)[0])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -161,8 +138,7 @@ class Answer:
 
     fits: bool  # all active constraints hold
     candidate: Candidates
-    run: FloatArray  # (n_groups,), as `Misses`
-    way: FloatArray
+    missed: Misses
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -170,12 +146,21 @@ class Elastic:
     """Relaxed problem whose constraints can be left out, group by group."""
 
     problem: Problem
-    names: tuple[str, ...]  # of the groups
+    owners: dict[str, Constraint]  # of the groups, by name
     group: IntArray  # (n_rows,): which group each row of `problem.names` belongs to
     fine: Problem  # without home: the way from there is looked at by itself
     coarse: Problem  # the same with fewer samples, which are among the fine ones
     hull: FloatArray  # (n_joints, 2): where joints go if their position limits are left out
     shapes: FloatArray  # (n_shapes, n_joints, 2 n_harmonics): swings that use up the joints' limits
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the groups."""
+        return tuple(self.owners)
+
+    def find(self, name: str) -> int:
+        """Return the index of a group; -1: there is none."""
+        return self.names.index(name) if name in self.owners else -1
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -184,19 +169,6 @@ class Spots:
 
     center: FloatArray  # (n, n_joints)
     shape: IntArray  # (n,)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Misses:
-    """By how much each group is missed, ≥ 0 in shares of its limit: in the run, and on the way from home."""
-
-    run: FloatArray  # (n, n_groups)
-    way: FloatArray
-
-    def of(self, active: BoolArray, home: int) -> FloatArray:
-        """Return violations of the active groups, (n, n_groups), 0 elsewhere; the way counts where home is active."""
-        with_way = np.maximum(self.run, self.way) if home >= 0 and active[home] else self.run
-        return np.where(active, with_way, 0.0)
 
 
 Aim = Callable[[Candidates, Misses], FloatArray]  # what to make small among motions that fit, (n,), each ≥ 0
@@ -208,7 +180,6 @@ class Questions:
     def __init__(self, elastic: Elastic, *, seed: int, evaluations: int) -> None:
         self.elastic = elastic
         self.budget = evaluations  # of each question
-        self.spent = 0
         self._random = np.random.default_rng([seed, 1])
         n_joints = elastic.problem.robot.n_joints
         self._known = Spots(np.empty((0, n_joints)), np.empty(0, dtype=np.int64))
@@ -222,10 +193,9 @@ class Questions:
         low, high = self._intervals(active, amplitude)
 
         def judge(spots: Spots, fine: bool) -> FloatArray:
-            self.spent += len(spots.shape)
             candidates = candidates_at(self.elastic, spots, amplitude)
             missed = misses(self.elastic, candidates, fine=fine)
-            broken = np.linalg.norm(missed.of(active, self._home), ord=total, axis=1)
+            broken = np.linalg.norm(missed.of(active), ord=total, axis=1)
             if aim is None:
                 return np.asarray(broken)
             return np.where(broken > 0.0, _BROKEN + broken, aim(candidates, missed))
@@ -245,12 +215,7 @@ class Questions:
         k = int(np.argmin(worth))
         best = candidates_at(self.elastic, Spots(spots.center[k : k + 1], spots.shape[k : k + 1]), amplitude)
         found = misses(self.elastic, best)
-        fits = not found.of(active, self._home).any()
-        return Answer(fits, best, found.run[0], found.way[0])
-
-    @property
-    def _home(self) -> int:
-        return self.elastic.names.index(HOME) if HOME in self.elastic.names else -1
+        return Answer(not found.of(active).any(), best, found)
 
     def _intervals(self, active: BoolArray, amplitude: float) -> tuple[FloatArray, FloatArray]:
         """Bound centres for each shape, (n_shapes, n_joints), by the position limits that are active."""
@@ -262,7 +227,7 @@ class Questions:
                 limits[j] = _shrunk(problem, elastic.hull, j)
         still = ~_placed(problem)
         if still.any():
-            stands = active[elastic.names.index(STILL)]
+            stands = active[elastic.find(STILL)]
             limits[still] = problem.pose[still, None] if stands else elastic.hull[still]
         q = amplitude * (elastic.shapes @ problem.basis[0])
         low, high = limits[:, 0] - q.min(axis=2), limits[:, 1] - q.max(axis=2)
@@ -330,9 +295,8 @@ def _irreducible(questions: Questions, amplitude: float, answer: Answer) -> tupl
             more = _missed(questions.elastic, answer) & ~core
             if not more.any():
                 return core, answer
-            size = np.maximum(answer.run, answer.way)
-            core[np.argmax(np.where(more, np.maximum(size, 1e-12), 0.0))] = True
-        size = np.maximum(answer.run, answer.way)
+            core[np.argmax(np.where(more, np.maximum(answer.missed.largest, 1e-12), 0.0))] = True
+        size = answer.missed.largest
         # who can least be asked to give way goes first, then who gives way least
         for g in sorted(np.flatnonzero(core), key=lambda g: (names[g] != SELF, size[g], g)):
             trial = core.copy()
@@ -346,11 +310,11 @@ def _irreducible(questions: Questions, amplitude: float, answer: Answer) -> tupl
 
 def _missed(elastic: Elastic, answer: Answer) -> BoolArray:
     """Mark violated groups, (n_groups,); home counts if the way from it violates more than the run does."""
-    missed = np.maximum(answer.run, answer.way) > 0.0
-    if HOME in elastic.names:
-        missed[elastic.names.index(HOME)] |= bool((answer.way > answer.run).any())
-    if STILL in elastic.names and missed.any():
-        missed[elastic.names.index(STILL)] = True
+    missed = answer.missed.largest > 0.0
+    if HOME in elastic.owners:
+        missed[elastic.find(HOME)] |= bool((answer.missed.way > answer.missed.run).any())
+    if STILL in elastic.owners and missed.any():
+        missed[elastic.find(STILL)] = True
     return np.asarray(missed)
 
 
@@ -375,56 +339,36 @@ def _member(questions: Questions, amplitude: float, core: BoolArray, g: int, com
     """Find relaxations of one member with every other constraint unchanged."""
     elastic = questions.elastic
     problem, name = elastic.problem, elastic.names[g]
-    others = np.ones_like(core)
-    others[g] = False
-    found = questions.ask(others, amplitude, _aim(elastic, g, others))
-    if not found.fits:
-        others = core.copy()
+    owner, relaxations = elastic.owners[name], []
+    for others in (np.ones_like(core), core.copy()):
         others[g] = False
         found = questions.ask(others, amplitude, _aim(elastic, g, others))
-    relaxations = []
+        if found.fits:
+            break
     if found.fits:
-        miss = _miss(elastic, found, g, others)
-        for relaxation in proposals(elastic, name, found.candidate, miss):
+        for relaxation in proposals(elastic, name, found.candidate, float(found.missed.counted(others)[0, g])):
             changed = relaxed(problem, [relaxation])
             enough = keeps(changed, found.candidate)
             if enough or keeps(changed, found.candidate, [elastic.names[k] for k in np.flatnonzero(core)]):
                 relaxations.append(replace(relaxation, enough=enough, motion=run_of(problem, found.candidate)))
-    worst_of_home = float(compromise.way.max(initial=0.0))
-    miss = worst_of_home if name == HOME else _miss(elastic, compromise, g, core)
+    missed = compromise.missed.way.max(initial=0.0) if name == HOME else compromise.missed.counted(core)[0, g]
     return Member(
         name,
-        describe(problem, name),
-        slack_of(problem, name, miss),
-        unit_of(problem, name),
+        owner.describe(problem.robot, name),
+        owner.slack(problem.robot, name, float(missed)),
+        owner.row_of(problem.robot, name).unit,
         worst_row(elastic, compromise.candidate, name),
         tuple(relaxations),
     )
 
 
 def _aim(elastic: Elastic, g: int, active: BoolArray) -> Aim:
-    """Make a group's miss small; of a pose, the distance from it."""
-    problem, name = elastic.problem, elastic.names[g]
-    with_way = HOME in elastic.names and bool(active[elastic.names.index(HOME)])
-    half = 0.5 * np.ptp(elastic.hull, axis=1)
-
-    def distance(candidates: Candidates, _: Misses) -> FloatArray:
-        pose = problem.constraints.home if name == HOME else problem.pose
-        assert pose is not None
-        away = np.abs(candidates.center - pose) / half
-        still = ~problem.excitation.moving & ~np.isnan(problem.pose)
-        return np.asarray(away.max(axis=1) if name == HOME else away[:, still].max(axis=1))
-
-    def miss(_: Candidates, missed: Misses) -> FloatArray:
-        return np.asarray(np.maximum(missed.run[:, g], missed.way[:, g] if with_way else 0.0))
-
-    return distance if name in (HOME, STILL) else miss
-
-
-def _miss(elastic: Elastic, answer: Answer, g: int, active: BoolArray) -> float:
-    """Violation of group g, in shares of its limit; the way from home counts where home is active."""
-    home = elastic.names.index(HOME) if HOME in elastic.names else -1
-    return float(max(answer.run[g], answer.way[g] if home >= 0 and active[home] else 0.0))
+    """Make a group's violation small; of a pose, the distance from it."""
+    owner, half = elastic.owners[elastic.names[g]], 0.5 * np.ptp(elastic.hull, axis=1)
+    if isinstance(owner, Standstill):
+        pose, joints = owner.pose, owner.joints
+        return lambda candidates, _: np.asarray((np.abs(candidates.center - pose) / half)[:, joints].max(axis=1))
+    return lambda _, missed: np.asarray(missed.counted(active)[:, g])
 
 
 def _together(questions: Questions, amplitude: float) -> tuple[Relaxation, ...]:
@@ -432,15 +376,13 @@ def _together(questions: Questions, amplitude: float) -> tuple[Relaxation, ...]:
     elastic = questions.elastic
     everything = np.ones(len(elastic.names), dtype=bool)
     found = questions.ask(everything, amplitude, total=1)
-    chosen = []
-    missed = np.maximum(found.run, found.way) > 0.0
-    if HOME in elastic.names and missed[elastic.names.index(HOME)]:  # it gives way itself, so the way does not count
-        everything[elastic.names.index(HOME)] = False
+    missed = found.missed.largest > 0.0
+    if HOME in elastic.owners and missed[elastic.find(HOME)]:  # it gives way itself, so the way does not count
+        everything[elastic.find(HOME)] = False
         found = questions.ask(everything, amplitude, total=1)
-        missed = (found.run > 0.0) | ~everything
-    for g in np.flatnonzero(missed).tolist():
-        offers = proposals(elastic, elastic.names[g], found.candidate, _miss(elastic, found, g, everything))
-        chosen.append(offers[0])
+        missed = (found.missed.run[0] > 0.0) | ~everything
+    sizes = found.missed.counted(everything)[0]
+    chosen = [proposals(elastic, elastic.names[g], found.candidate, sizes[g])[0] for g in np.flatnonzero(missed)]
     return tuple(chosen) if keeps(relaxed(elastic.problem, chosen), found.candidate) else ()
 
 
@@ -458,48 +400,31 @@ def _member_sentences(member: Member) -> list[str]:
     return [missing, f"  To relax it alone: {ways}." + ("" if enough else " Other constraints still block then.")]
 
 
-def _relaxation_data(relaxation: Relaxation) -> dict[str, Any]:
-    return {
-        "constraint": relaxation.group,
-        "action": relaxation.action,
-        "amount": relaxation.amount,
-        "unit": relaxation.unit,
-        "before": relaxation.before.tolist(),
-        "after": relaxation.after.tolist(),
-        "enough": relaxation.enough,
-        "words": relaxation.words,
-    }
-
-
-def _listed(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-HOME = "home pose"
-STILL = "pose of the joints that stand still"
+HOME, STILL = Home.group, Standstill.group
 
 _SHAPES = 12  # ways to swing, drawn at random
 _MEMBERS = 40
 _DRAWN = 400  # random motions at the start of each question
 _PATIENCE = 40  # generations without improvement
-_NEAR_HOME = 0.008  # m or rad that a proposed home pose keeps of every limit
 _KEPT = 480  # motions remembered from question to question
 _BROKEN = 1e3  # stands before whatever a motion that breaks an active constraint is worth
 
 
 def make_elastic(problem: Problem, random: np.random.Generator) -> Elastic:
     """Group a problem's constraints, and prepare a cheaper copy."""
-    names, group = _groups(problem)
-    hull = _hull(problem)
-    robot, own = problem.robot, problem.constraints.limits.position
+    robot, constraints = problem.robot, problem.constraints
+    labels = [row.group for item in constraints.searched(robot) for row in item.rows(robot)]
+    known, hull, own = constraints.owners(robot), _hull(problem), constraints.limits.position
     narrower = (hull[:, 0] < own[:, 0] - 1e-9) | (hull[:, 1] > own[:, 1] + 1e-9)
-    names += [f"position {robot.joint_names[j]}" for j in np.flatnonzero(narrower & _placed(problem))]
-    if problem.constraints.home is not None:
-        names.append(HOME)
+    names = [*labels, *(f"position {robot.joint_names[j]}" for j in np.flatnonzero(narrower & _placed(problem)))]
+    owners = {name: known[name] for name in names}
+    if constraints.way is not None:
+        owners[HOME] = constraints.way
     if not _placed(problem).all():
-        names.append(STILL)
-    fine = replace(problem, constraints=replace(problem.constraints, home=None))
-    return Elastic(problem, tuple(names), group, fine, _thinned(fine), hull, _full_swings(problem, random))
+        owners[STILL] = Standstill(problem.pose, ~_placed(problem))
+    group = np.array([list(owners).index(label) for label in labels], dtype=np.int64)
+    fine = replace(problem, constraints=replace(constraints, home=None))
+    return Elastic(problem, owners, group, fine, _thinned(fine), hull, _full_swings(problem, random))
 
 
 def candidates_at(elastic: Elastic, spots: Spots, amplitude: float) -> Candidates:
@@ -520,25 +445,17 @@ def misses(elastic: Elastic, candidates: Candidates, *, fine: bool = True) -> Mi
         run[:, g] = np.maximum(q[:, j].max(axis=1) - high, low - q[:, j].min(axis=1)) / (0.5 * (high - low))
     # rounding of the interval that centres are drawn from is no miss
     run = np.where(run > 1e-12, run, 0.0)
-    return Misses(run, _way_misses(elastic, candidates, run.shape))
+    return Misses(run, _way_misses(elastic, candidates, run.shape), elastic.find(HOME))
 
 
 def worst_row(elastic: Elastic, candidate: Candidates, group: str) -> str:
     """Name the row of a group that a motion misses most, the way from home included."""
-    rows = np.flatnonzero(elastic.group == elastic.names.index(group))
+    rows = np.flatnonzero(elastic.group == elastic.find(group))
     if not rows.size:
         return group
     problem = elastic.problem
     found = constraint_values(problem, candidate, *motions(problem, candidate))[0]
     return str(problem.names[rows[int(np.argmax(found[rows]))]])
-
-
-def _groups(problem: Problem) -> tuple[list[str], IntArray]:
-    """Group the rows of `problem.names`: the groups' names, and each row's group index, (n_rows,)."""
-    robot = problem.robot
-    labels = [row.group for item in problem.constraints.searched(robot) for row in item.rows(robot)]
-    names = list(dict.fromkeys(labels))
-    return names, np.array([names.index(label) for label in labels], dtype=np.int64)
 
 
 def _placed(problem: Problem) -> BoolArray:
@@ -603,16 +520,16 @@ def _way_misses(elastic: Elastic, candidates: Candidates, shape: tuple[int, int]
     """Violations along the straight way from home: zones, self-collision, position limits."""
     way = np.zeros(shape)
     problem = elastic.problem
-    home = problem.constraints.home
-    if home is None:
+    stated = problem.constraints.way
+    if stated is None:
         return way
+    home = stated.pose
     own, hull = problem.constraints.limits.position, elastic.hull
     half = 0.5 * np.where(np.isfinite(np.ptp(own, axis=1)), np.ptp(own, axis=1), 2.0)
-    way[:, elastic.names.index(HOME)] = max(0.0, float((np.maximum(home - hull[:, 1], hull[:, 0] - home) / half).max()))
+    way[:, elastic.find(HOME)] = max(0.0, float((np.maximum(home - hull[:, 1], hull[:, 0] - home) / half).max()))
     for g, j in _position_groups(elastic):
         way[:, g] = max(0.0, home[j] - own[j, 1], own[j, 0] - home[j]) / half[j]
-    start, column = home[None, :, None], 0
-    places = start + way_shares(problem) * (candidates.center[:, :, None] - start)
+    column, places = 0, stated.way(candidates.center)
     for item in problem.constraints.searched(problem.robot):
         n_rows = len(item.rows(problem.robot))
         if item.everywhere:
@@ -631,7 +548,7 @@ def relaxed(problem: Problem, relaxations: Sequence[Relaxation]) -> Problem:
         if relaxation.group == STILL:
             pose = np.where(np.isnan(pose), pose, relaxation.after)
         else:
-            constraints = _changed(problem.robot, constraints, relaxation)
+            constraints = constraints.relaxed(problem.robot, relaxation)
     changed = build_problem(
         problem.robot,
         problem.excitation,
@@ -647,79 +564,12 @@ def keeps(problem: Problem, candidate: Candidates, groups: Sequence[str] | None 
     """Return True if a motion keeps all of a problem's constraints, or the named groups of them."""
     elastic = make_elastic(problem, np.random.default_rng(0))
     active = np.array([groups is None or name in groups for name in elastic.names], dtype=bool)
-    home = elastic.names.index(HOME) if HOME in elastic.names else -1
-    return not misses(elastic, candidate).of(active, home).any()
+    return not misses(elastic, candidate).of(active).any()
 
 
 def proposals(elastic: Elastic, group: str, candidate: Candidates, miss: float) -> list[Relaxation]:
     """List ways to relax a group so that a motion keeps it; `miss` is its share that is missing."""
     problem = elastic.problem
-    if group in (HOME, STILL):
-        return [_pose_proposal(elastic, group, candidate)]
     used = np.ptp(problem.position, axis=1) / np.ptp(problem.constraints.limits.position, axis=1)
-    compromise = Compromise(population_of(problem, candidate), used)
-    return _owner(problem, group).proposals(compromise, group, miss)
-
-
-def describe(problem: Problem, group: str) -> str:
-    """Describe a group in words, with its limit."""
-    if group == HOME:
-        return "home pose, with the straight way from there to the start"
-    return STILL if group == STILL else _owner(problem, group).describe(problem.robot, group)
-
-
-def unit_of(problem: Problem, group: str) -> str:
-    """Name the unit of a group's limit."""
-    if group in (HOME, STILL):
-        return "m" if group == HOME else "rad"
-    return _owner(problem, group).row_of(problem.robot, group).unit
-
-
-def slack_of(problem: Problem, group: str, miss: float) -> float:
-    """Turn a missing share into the limit's unit."""
-    if group in (HOME, STILL):
-        return miss * CLEARANCE_SCALE if group == HOME else 0.0
-    return _owner(problem, group).slack(problem.robot, group, miss)
-
-
-def _owner(problem: Problem, group: str) -> Constraint:
-    return problem.constraints.owner(problem.robot, group)
-
-
-def _changed(robot: Robot, constraints: Constraints, relaxation: Relaxation) -> Constraints:
-    """Apply one relaxation to constraints."""
-    if relaxation.group == HOME:
-        return replace(constraints, home=relaxation.after)
-    item = constraints.owner(robot, relaxation.group)
-    return constraints.with_item(item, item.relaxed(robot, relaxation))
-
-
-def _pose_proposal(elastic: Elastic, group: str, candidate: Candidates) -> Relaxation:
-    """Stand where the motion is; a home pose as near to the old one as the straight way is clear."""
-    problem, center = elastic.problem, candidate.center[0]
-    if group == STILL:
-        before, after = np.where(np.isnan(problem.pose), 0.0, problem.pose), center
-        joints = np.flatnonzero(~problem.excitation.moving & ~np.isnan(problem.pose))
-    else:
-        assert problem.constraints.home is not None
-        before, after = problem.constraints.home, _near_home(problem, center)
-        joints = np.arange(center.size)
-    amount = float(np.abs(after - before)[joints].max())
-    where = ", ".join(
-        f"{problem.robot.joint_names[j]} {place_words(problem.robot, j, after[j])}" for j in map(int, joints)
-    )
-    verb = "choose another home pose, such as" if group == HOME else "let the joints that do not move stand at"
-    return Relaxation(group, "stand elsewhere", "rad", amount, before, after, f"{verb} {where}")
-
-
-def _near_home(problem: Problem, center: FloatArray) -> FloatArray:
-    """Go from a motion's centre straight towards home, as far as that is clear."""
-    home, robot = problem.constraints.home, problem.robot
-    low, high = problem.constraints.limits.position.T
-    assert home is not None
-    s = np.linspace(0.0, 1.0, 8 * way_shares(problem).size)[:, None]
-    way = center + s * (home - center)
-    lacking = pose_deficits(robot, problem.constraints, way)[1]
-    bad = ((way < low) | (way > high)).any(axis=1) | (lacking > -_NEAR_HOME).any(axis=1)
-    last = int(np.argmax(bad)) - 1 if bad.any() else len(way) - 1
-    return np.asarray(way[max(last, 0)])
+    compromise = Compromise(population_of(problem, candidate), used, candidate.center[0], problem.constraints)
+    return elastic.owners[group].proposals(compromise, group, miss)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from excitor.design.constraints.constraint import listed
 from excitor.robots.arrays import BoolArray, FloatArray, finite, one_blas_thread
 from excitor.robots.base import base_parameters, lost_when_locked, random_motion
 from excitor.robots.belief import Prior, StandardForecast, coordinates, forecast_standard, unknown_friction
@@ -28,7 +29,6 @@ from excitor.robots.information import (
     information,
     knowledge,
     open_combinations,
-    repeated,
     sigmas,
 )
 from excitor.robots.parameters import layout, prior
@@ -36,7 +36,6 @@ from excitor.robots.robot import Motion, Robot, posture
 
 TARGET_RELATIVE_SIGMA = 0.05  # for which the forecast counts periods
 ESSENTIAL_CONTRIBUTION = 1.0  # of a row's noise: rms torque above which a parameter is essential
-_FEWEST, _MOST, _STEPS = 1e-4, 1e4, 81  # multiples of the planned measuring time that are looked at
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -135,23 +134,31 @@ def forecast(
     noise: Noise,
     *,
     task: Motion | None = None,
-    prior_information: Information | None = None,
     target: float = TARGET_RELATIVE_SIGMA,
 ) -> Forecast:
-    """Forecast planned runs, joined with earlier information; count the periods for a target relative σ."""
-    once = _of_runs(robot, runs, noise)
-    total = once if prior_information is None else add([prior_information, once])
+    """Forecast planned runs; count the periods for a target relative σ."""
+    if not runs:
+        raise ValueError("no run is planned; give at least one")
+    total = add(
+        information(robot, run.motion, noise, duration=run.period, repeats=float(run.n_periods)) for run in runs
+    )
     eigen = knowledge(total)
     rows = [rows_of(robot, run.motion, noise, run.period * run.n_periods) for run in runs]
-    periods = _all_periods(robot, runs, once, before=prior_information, target=target)
+    required = target * np.abs(base_parameters(robot).values(prior(robot)))
+    times = [periods_needed(total, required, inflated=inflated) for inflated in (True, False)]
+    periods = [np.ceil(sum(run.n_periods for run in runs) * longer * (1.0 - 1e-9)) for longer in times]
     parameters = _parameters(robot, eigen, column_rms(rows, noise), periods)
     torques = _torques(robot, eigen, rows, task)
     condition = condition_of(rows, np.isfinite(sigmas(eigen)))
-    joints = [_joint_check(robot, runs, noise, j, torque) for j, torque in enumerate(torques)]
-    judged = eigen.condition if prior_information is not None else condition
-    out_of_reach = _out_of_reach(robot, runs, eigen)
-    essential = [p for p in parameters if p.essential and p.name not in out_of_reach]
-    checks = judge([(p.name, p.relative_inflated, p.stated) for p in essential], judged, joints)
+    moves: BoolArray = np.array([run.motion.dq.any(axis=0) for run in runs])  # (n_runs, n_joints)
+    moves[:, list(robot.locked)] = False
+    out_of_reach = _out_of_reach(robot, runs[0].motion.q[0], np.asarray(moves.any(axis=0)), eigen)
+    checks = (
+        _check_parameters([p for p in parameters if p.essential and p.stated and p.name not in out_of_reach]),
+        _condition(condition),
+        _reversals(robot, runs, noise, moves),
+        _torque(torques, noise),
+    )
     believed = coordinates(robot, Prior(), torque_sizes(robot, rows, noise), level=None)
     return Forecast(
         robot=robot.name,
@@ -178,75 +185,30 @@ def forecast_data(result: Forecast) -> dict[str, Any]:
     return plain
 
 
-def periods_needed(
-    once: Information, target: FloatArray, *, before: Information | None = None, inflated: bool = True
-) -> FloatArray:
+def periods_needed(once: Information, target: FloatArray, *, inflated: bool = True) -> FloatArray:
     """Find how many times as long the runs must measure until σ ≤ target, (n_base,): inf where no time is enough.
 
-    0 where what was known before is enough. With nothing known before, σ falls as 1/√time.
+    σ falls as 1/√time.
     """
-    target = np.maximum(target, 0.0)
-    if before is None:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            times = (sigmas(knowledge(once), inflated=inflated) / target) ** 2
-        return np.asarray(np.where(np.isnan(times), np.inf, times))
-    grid = np.geomspace(_FEWEST, _MOST, _STEPS)
-    table = np.array([sigmas(knowledge(add([before, repeated(once, s)])), inflated=inflated) for s in grid])
-    needed = np.full(len(target), np.inf)
-    for k, column in enumerate(table.T):
-        enough = np.flatnonzero(column <= target[k])
-        if enough.size and enough[0] == 0:
-            needed[k] = 0.0
-        elif enough.size:
-            i = int(enough[0])
-            ends = np.log(column[i - 1 : i + 1]) if np.isfinite(column[i - 1]) else np.log(column[[i, i]])
-            part = 1.0 if ends[0] == ends[1] else (ends[0] - np.log(target[k])) / (ends[0] - ends[1])
-            needed[k] = grid[i - 1] * (grid[i] / grid[i - 1]) ** part
-    return needed
-
-
-def _of_runs(robot: Robot, runs: Sequence[PlannedRun], noise: Noise) -> Information:
-    if not runs:
-        raise ValueError("no run is planned; give at least one")
-    return add(information(robot, run.motion, noise, duration=run.period, repeats=float(run.n_periods)) for run in runs)
-
-
-def _all_periods(
-    robot: Robot, runs: Sequence[PlannedRun], once: Information, *, before: Information | None, target: float
-) -> tuple[FloatArray, FloatArray]:
-    """Count the periods of all runs for a target of relative σ, inflated and white; each a whole number, or inf."""
-    required = target * np.abs(base_parameters(robot).values(prior(robot)))
-    planned = sum(run.n_periods for run in runs)
-    inflated, white = (periods_needed(once, required, before=before, inflated=k) for k in (True, False))
-    return np.ceil(planned * inflated * (1.0 - 1e-9)), np.ceil(planned * white * (1.0 - 1e-9))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        times = (sigmas(knowledge(once), inflated=inflated) / np.maximum(target, 0.0)) ** 2
+    return np.asarray(np.where(np.isnan(times), np.inf, times))
 
 
 def _parameters(
-    robot: Robot, eigen: Knowledge, column_sizes: FloatArray, periods: tuple[FloatArray, FloatArray]
+    robot: Robot, eigen: Knowledge, column_sizes: FloatArray, periods: Sequence[FloatArray]
 ) -> tuple[ParameterForecast, ...]:
     base = base_parameters(robot)
     values = base.values(prior(robot))
-    unknown = ~(robot.known | robot.assumed_zero)
-    stated = ~np.any((base.regrouping != 0.0) & unknown, axis=1)
-    sigma, inflated = sigmas(eigen), sigmas(eigen, inflated=True)
+    stated = ~np.any((base.regrouping != 0.0) & ~(robot.known | robot.assumed_zero), axis=1)
+    deviations = sigmas(eigen), sigmas(eigen, inflated=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = [np.where(values != 0.0, sigma / np.abs(values), np.inf) for sigma in deviations]
     contributions = column_sizes * np.abs(values)
-    return tuple(
-        ParameterForecast(
-            name=base.names[k],
-            unit=base.units[k],
-            value=float(values[k]),
-            stated=bool(stated[k]),
-            sigma=float(sigma[k]),
-            sigma_inflated=float(inflated[k]),
-            relative=_ratio(sigma[k], abs(values[k])),
-            relative_inflated=_ratio(inflated[k], abs(values[k])),
-            contribution=float(contributions[k]),
-            essential=bool(contributions[k] > ESSENTIAL_CONTRIBUTION),
-            periods=float(periods[0][k]),
-            periods_white=float(periods[1][k]),
-        )
-        for k in range(len(base))
-    )
+    essential = contributions > ESSENTIAL_CONTRIBUTION
+    columns = (values, stated, *deviations, *relative, contributions, essential, *periods)
+    rows = zip(base.names, base.units, *(column.tolist() for column in columns), strict=True)
+    return tuple(ParameterForecast(*row) for row in rows)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -273,39 +235,12 @@ def _torques(robot: Robot, eigen: Knowledge, rows: Sequence[Rows], task: Motion 
     )
 
 
-def _out_of_reach(robot: Robot, runs: Sequence[PlannedRun], eigen: Knowledge) -> set[str]:
+def _out_of_reach(robot: Robot, q: FloatArray, moving: BoolArray, eigen: Knowledge) -> set[str]:
     """Name undetermined parameters that no motion of the moving joints could determine: a choice, not a bad design."""
-    still = {
-        j: float(runs[0].motion.q[0, j])
-        for j in range(robot.n_joints)
-        if j not in robot.locked and not any(run.motion.dq[:, j].any() for run in runs)
-    }
-    if len(still) + len(robot.locked) == robot.n_joints:
+    if not moving.any():
         return set(eigen.unidentifiable)
+    still = {int(j): float(q[j]) for j in np.flatnonzero(~moving) if j not in robot.locked}
     return set(eigen.unidentifiable).intersection(lost_when_locked(robot, still).lost if still else ())
-
-
-@dataclass(frozen=True, slots=True)
-class JointCheck:
-    """Quantities of one joint that the verdict checks."""
-
-    joint: str
-    moves: bool
-    reversals: float
-    torque_size: float  # rms, at least the noise; 0 where the joint has no rows
-    torque_error: float
-
-
-def _joint_check(robot: Robot, runs: Sequence[PlannedRun], noise: Noise, j: int, torque: TorqueForecast) -> JointCheck:
-    moving = [run for run in runs if j not in robot.locked and run.motion.dq[:, j].any()]
-    dead_zone = noise.per_joint("dead_zone")
-    turns = sum(float(reversals(run.motion, dead_zone)[j]) * run.n_periods for run in moving)
-    size = max(torque.rms, float(noise.sigma[j])) if torque.rms > 0.0 else 0.0
-    return JointCheck(robot.joint_names[j], bool(moving), turns, size, torque.error_inflated)
-
-
-def _ratio(part: float, whole: float) -> float:
-    return float(part / whole) if whole > 0.0 else float("inf")
 
 
 def without_infinities(value: Any) -> Any:
@@ -411,27 +346,20 @@ TORQUE_ERROR = 0.05  # of the joint's rms torque, or of its noise where that is 
 _LISTED = 5  # names in a sentence
 
 
-def judge(
-    essential: Sequence[tuple[str, float, bool]], condition: float, joints: Sequence[JointCheck]
-) -> tuple[Check, ...]:
-    """Check essential parameters (name, relative σ, whether the prior states a size), condition and joints."""
-    return (_check_parameters(essential), _condition(condition), _reversals(joints), _torque(joints))
-
-
-def _check_parameters(essential: Sequence[tuple[str, float, bool]]) -> Check:
-    judged = [(name, relative) for name, relative, stated in essential if stated]
-    worst = max((relative for _, relative in judged), default=0.0)
-    bad = sorted((pair for pair in judged if not pair[1] <= RELATIVE_SIGMA), key=lambda pair: -pair[1])
-    if not judged:
+def _check_parameters(essential: Sequence[ParameterForecast]) -> Check:
+    relative = {p.name: p.relative_inflated for p in essential}
+    worst = max(relative.values(), default=0.0)
+    bad = sorted((name for name in relative if not relative[name] <= RELATIVE_SIGMA), key=lambda name: -relative[name])
+    if not relative:
         text = "no parameter has a prior size that shows above the noise, so none is judged"
     elif bad:
-        listed = [f"{name} ({_percent(relative)})" for name, relative in bad]
         text = (
-            f"{len(bad)} of {len(judged)} essential parameters would be known worse than {RELATIVE_SIGMA:.0%}: "
-            f"{_several(listed)}; measure longer, or move what shows them"
+            f"{len(bad)} of {len(relative)} essential parameters would be known worse than {RELATIVE_SIGMA:.0%}: "
+            f"{_several([f'{name} ({_percent(relative[name])})' for name in bad])}; measure longer, or move what shows "
+            "them"
         )
     else:
-        text = f"all {len(judged)} essential parameters will be known to {worst:.2%} or better"
+        text = f"all {len(relative)} essential parameters will be known to {worst:.2%} or better"
     return Check("essential parameters", worst, RELATIVE_SIGMA, not bad, text)
 
 
@@ -441,10 +369,12 @@ def _condition(condition: float) -> Check:
     return Check("condition", condition, CONDITION, holds, text if holds else f"{text}; search longer or move wider")
 
 
-def _reversals(joints: Sequence[JointCheck]) -> Check:
-    moving = [joint for joint in joints if joint.moves]
-    least = min((joint.reversals for joint in moving), default=REVERSALS)
-    bad = [joint.joint for joint in moving if joint.reversals < REVERSALS]
+def _reversals(robot: Robot, runs: Sequence[PlannedRun], noise: Noise, moves: BoolArray) -> Check:
+    counts = [run.n_periods * reversals(run.motion, noise.per_joint("dead_zone")) for run in runs]
+    turns = (np.array(counts) * moves).sum(axis=0)
+    moving = {robot.joint_names[j]: float(turns[j]) for j in np.flatnonzero(moves.any(axis=0))}
+    least = min(moving.values(), default=REVERSALS)
+    bad = [name for name, n in moving.items() if n < REVERSALS]
     if bad:
         text = (
             f"{_several(bad)} would reverse less than {REVERSALS:g} times, so Coulomb friction and offset look alike; "
@@ -455,10 +385,11 @@ def _reversals(joints: Sequence[JointCheck]) -> Check:
     return Check("reversals", least, REVERSALS, not bad, text)
 
 
-def _torque(joints: Sequence[JointCheck]) -> Check:
-    ratios = [(joint.joint, joint.torque_error / joint.torque_size) for joint in joints if joint.torque_size > 0.0]
-    worst = max((ratio for _, ratio in ratios), default=0.0)
-    bad = [f"{name} ({_percent(ratio)})" for name, ratio in ratios if not ratio <= TORQUE_ERROR]
+def _torque(torques: Sequence[TorqueForecast], noise: Noise) -> Check:
+    sizes = zip(torques, noise.sigma.tolist(), strict=True)
+    ratios = {joint.joint: joint.error_inflated / max(joint.rms, sigma) for joint, sigma in sizes if joint.rms > 0.0}
+    worst = max(ratios.values(), default=0.0)
+    bad = [f"{name} ({_percent(ratio)})" for name, ratio in ratios.items() if not ratio <= TORQUE_ERROR]
     if bad:
         limit = f"{TORQUE_ERROR:.0%} of the rms torque"
         text = f"the expected torque error exceeds {limit}: {_several(bad)}; measure longer"
@@ -479,14 +410,6 @@ def _several(names: Sequence[str]) -> str:
 N_SAMPLES = 200  # of the random states that stand for a further run
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Extra:
-    """A run that could be added."""
-
-    motion: Motion
-    need: str
-
-
 def advise(robot: Robot, motions: Sequence[Motion], total: Information, noise: Noise) -> tuple[Advice, ...]:
     """List undetermined parameters, each with the smallest further run that was found to determine it.
 
@@ -494,22 +417,23 @@ def advise(robot: Robot, motions: Sequence[Motion], total: Information, noise: N
     """
     advice = []
     left = knowledge(total).unidentifiable
-    for extra in _extras(robot, motions):
+    for motion, need in _extras(robot, motions):
         if not left:
             break
-        gain = information(robot, extra.motion, noise, duration=len(extra.motion) / noise.rate_hz)
+        gain = information(robot, motion, noise, duration=len(motion) / noise.rate_hz)
         still = set(knowledge(add([total, gain])).unidentifiable)
         closed = tuple(name for name in left if name not in still)
         if closed:
-            advice.append(Advice(closed, f"{_all(closed)} {_verb(closed, 'need')} {extra.need}"))
+            advice.append(Advice(closed, f"{listed(closed)} {_verb(closed, 'need')} {need}"))
             left = tuple(name for name in left if name in still)
     if left:
-        text = f"{_all(left)} stay{'s' if len(left) == 1 else ''} open whatever single run is added; combine several"
+        text = f"{listed(left)} stay{'s' if len(left) == 1 else ''} open whatever single run is added; combine several"
         advice.append(Advice(left, text))
     return (*advice, *_by_nature(robot))
 
 
-def _extras(robot: Robot, motions: Sequence[Motion]) -> Iterator[_Extra]:
+def _extras(robot: Robot, motions: Sequence[Motion]) -> Iterator[tuple[Motion, str]]:
+    """List runs that could be added, each with what it would be."""
     free = [i for i in range(robot.n_joints) if i not in robot.locked]
     middle = np.mean([motion.q.mean(axis=0) for motion in motions], axis=0)
     speeds = np.max([np.abs(motion.dq).max(axis=0) for motion in motions], axis=0)
@@ -519,25 +443,25 @@ def _extras(robot: Robot, motions: Sequence[Motion]) -> Iterator[_Extra]:
         need = f"joint {name} to move back and forth, which it does in no run"
         if speeds[i]:
             need = f"joint {name} to reverse, in a run of its own or more widely in those planned"
-        yield _Extra(random_motion(robot, N_SAMPLES, held), need)
+        yield random_motion(robot, N_SAMPLES, held), need
     anywhere = random_motion(robot, N_SAMPLES, robot.locked)
-    yield _Extra(posture(anywhere.q), "poses held in the whole workspace, for they show in gravity")
+    yield posture(anywhere.q), "poses held in the whole workspace, for they show in gravity"
     still = [robot.joint_names[i] for i in free if not speeds[i]]
     together = "a run in which all joints move together and widely"
     if still:
-        together = f"a run in which {_all(still)} {_verb(still, 'move')} together with the others"
-    yield _Extra(anywhere, together)
+        together = f"a run in which {listed(still)} {_verb(still, 'move')} together with the others"
+    yield anywhere, together
 
 
 def _by_nature(robot: Robot) -> tuple[Advice, ...]:
     """List parameters that no run of this robot can determine."""
     base, advice = base_parameters(robot), []
-    if base.without_effect:
-        names = base.without_effect
-        advice.append(Advice(names, f"{_all(names)} never: no motion of this robot shows {_them(names)}"))
-    if base.only_combined:
-        names = base.only_combined
-        text = f"{_all(names)} only as {_parts(names)} of base parameters: the rest is up to the consistent prior"
+    if names := base.without_effect:
+        shown = "it" if len(names) == 1 else "them"
+        advice.append(Advice(names, f"{listed(names)} never: no motion of this robot shows {shown}"))
+    if names := base.only_combined:
+        parts = "a part" if len(names) == 1 else "parts"
+        text = f"{listed(names)} only as {parts} of base parameters: the rest is up to the consistent prior"
         advice.append(Advice(names, text))
     if robot.payload is not None:
         own = layout(robot).names[layout(robot).link(robot.payload.link)]
@@ -546,17 +470,5 @@ def _by_nature(robot: Robot) -> tuple[Advice, ...]:
     return tuple(advice)
 
 
-def _all(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
 def _verb(names: Sequence[str], verb: str) -> str:
     return f"{verb}s" if len(names) == 1 else verb
-
-
-def _them(names: Sequence[str]) -> str:
-    return "it" if len(names) == 1 else "them"
-
-
-def _parts(names: Sequence[str]) -> str:
-    return "a part" if len(names) == 1 else "parts"

@@ -40,8 +40,24 @@ ROUNDING = 1e-9  # of times and poses
 Change = Callable[[FloatArray, int], FloatArray]  # of poses (order 0) and of their differences (order 1), rows
 
 
+class Periodic:
+    """What repeats after a period."""
+
+    __slots__ = ()
+    period: float  # s
+
+    @property
+    def omega(self) -> float:
+        """Angular frequency of the first harmonic, rad/s."""
+        return 2.0 * np.pi / self.period
+
+    def grid(self, n_samples: int) -> FloatArray:
+        """Sample one period evenly, without its end, (n_samples,), s."""
+        return np.arange(n_samples) * (self.period / n_samples)
+
+
 @dataclass(frozen=True, eq=False, slots=True)
-class Excitation:
+class Excitation(Periodic):
     """Form of a periodic run (period, harmonics, moving joints) and its execution (ramps, rests, periods); times in s.
 
     The period is a whole number of controller samples, and so is every other time.
@@ -81,11 +97,6 @@ class Excitation:
             raise ValueError(f"periods are {self.warm_up} + {self.measured}, expected at least 0 + 1")
         if not self.moving.any():
             raise ValueError("no joint moves; let at least one")
-
-    @property
-    def omega(self) -> float:
-        """Angular frequency of the first harmonic, rad/s."""
-        return 2.0 * np.pi / self.period
 
     @property
     def duration(self) -> float:
@@ -244,7 +255,7 @@ def hold(pose: FloatArray, time: float, *, name: str, measured: bool = False) ->
 
 
 @dataclass(frozen=True, eq=False)
-class Series(Segment):
+class Series(Periodic, Segment):
     """Whole periods of a Fourier series, or a ramp into or out of it that lasts `ramp` s."""
 
     period: float
@@ -286,20 +297,6 @@ class Series(Segment):
     def kind(self) -> str:
         """Its name in files."""
         return "series" if self.envelope == "none" else "ramp"
-
-    @property
-    def rises(self) -> bool:
-        """Whether it is a ramp into the series."""
-        return self.envelope == "rise"
-
-    @property
-    def omega(self) -> float:
-        """Angular frequency of the first harmonic, rad/s."""
-        return 2.0 * np.pi / self.period
-
-    def grid(self, n_samples: int) -> FloatArray:
-        """Sample one period evenly, without its end, (n_samples,), s."""
-        return np.arange(n_samples) * (self.period / n_samples)
 
     def at(self, t: FloatArray, order: int = 0) -> FloatArray:
         """Evaluate a derivative, (n_t, n_joints); without an envelope at any time, as it is periodic."""
@@ -790,11 +787,6 @@ def travelled(t: FloatArray, T: FloatArray, B: FloatArray, order: int) -> FloatA
         side = np.where(late, (-1.0) ** (order - 1), 1.0)
         blended = np.where(cruising, v if order == 1 else 0.0, side * v * B ** (1 - order) * rise(s, order - 1))
     return np.asarray(np.where(plain, share, blended))
-
-
-def period_grid(form: Excitation | Series, n_samples: int) -> FloatArray:
-    """Sample one period evenly, without its end, (n_samples,), s."""
-    return np.arange(n_samples) * (form.period / n_samples)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

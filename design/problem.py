@@ -11,14 +11,14 @@ import numpy as np
 
 from excitor.design.constraints.constraint import SEARCH, Constraint, Population, States, Trace
 from excitor.design.constraints.constraints import Constraints
+from excitor.design.constraints.home import N_WAY
 from excitor.design.criteria import Criterion, Model, values
-from excitor.design.motion import Excitation, Run, period_grid, periodic_run, ramp_waves, waves
+from excitor.design.motion import Excitation, Run, periodic_run, ramp_waves, waves
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray
 from excitor.robots.robot import Motion, Robot
 
 DRY_RUN = 0.15  # share of the amplitude that a dry run swings
 N_SAMPLES = 192  # of a period, at least
-_WAY_SAMPLES = 24  # of the straight way from home to the start
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -228,19 +228,13 @@ def _quiet_places(problem: Problem, candidates: Candidates, q: FloatArray) -> li
     """List further poses of the robot: the dry run, and the straight way from home."""
     center = candidates.center[:, :, None]
     dry = center + DRY_RUN * (q[:, :, : problem.n_period : 4] - center)
-    if problem.constraints.home is None:
+    if problem.constraints.way is None:
         return [dry]
-    home = problem.constraints.home[None, :, None]
-    return [dry, home + way_shares(problem) * (center - home)]
-
-
-def way_shares(problem: Problem) -> FloatArray:
-    """Sample the straight way from home: how far along, from 0 (home) to 1 (the start); nothing without a home."""
-    return np.linspace(0.0, 1.0, _WAY_SAMPLES) if problem.constraints.home is not None else np.empty(0)
+    return [dry, problem.constraints.way.way(candidates.center)]
 
 
 def _basis(excitation: Excitation, n_period: int, order: int) -> FloatArray:
-    steady = waves(excitation, period_grid(excitation, n_period), order)
+    steady = waves(excitation, excitation.grid(n_period), order)
     if excitation.ramp == 0.0:
         return steady
     n_ramp = max(16, round(n_period * excitation.ramp / excitation.period))
@@ -540,12 +534,15 @@ def _places_of(problem: Problem, item: Constraint, candidate: Candidates) -> _Pl
         return _Places(_states(problem, candidate), np.ones(problem.basis[0].shape[1]), problem.basis)
     run = problem.basis[0]
     dry = DRY_RUN * run[:, : problem.n_period : 4]
-    shares = way_shares(problem)
+    home = candidate.center[0] if problem.constraints.home is None else problem.constraints.home
+    shares = np.linspace(0.0, 1.0, 0 if problem.constraints.home is None else N_WAY)
     basis = np.concatenate([run, dry, np.zeros((len(run), shares.size))], axis=1)
     center_share = np.concatenate([np.ones(run.shape[1] + dry.shape[1]), shares])
-    center = candidate.center[0]
-    home = center if problem.constraints.home is None else problem.constraints.home
-    q = (candidate.swing[0] @ basis).T + center * center_share[:, None] + home * (1.0 - center_share)[:, None]
+    q = (
+        (candidate.swing[0] @ basis).T
+        + candidate.center[0] * center_share[:, None]
+        + home * (1.0 - center_share)[:, None]
+    )
     zero = np.zeros_like(q)
     return _Places((q, zero, zero), center_share, (basis,))
 

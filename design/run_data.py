@@ -45,15 +45,15 @@ class _Segment(_Form):
 
 class _Hold(_Segment):
     kind: Literal["hold"]
-    pose: Row
-    duration: Time
+    goal: Annotated[Row, Field(alias="pose")]
+    time: Annotated[Time, Field(alias="duration")]
 
 
 class _Move(_Segment):
     kind: Literal["move"]
     origin: Annotated[Row, Field(alias="from")]
-    to: Row
-    duration: Step
+    goal: Annotated[Row, Field(alias="to")]
+    time: Annotated[Step, Field(alias="duration")]
     blend: Time
 
 
@@ -66,7 +66,7 @@ class _Periods(_Segment):
 class _Ramp(_Segment):
     kind: Literal["ramp"]
     series: Number
-    duration: Step
+    ramp: Annotated[Step, Field(alias="duration")]
     rises: bool
 
 
@@ -74,7 +74,7 @@ class _Table(_Segment):
     kind: Literal["table"]
     t: Annotated[list[Time], Field(min_length=2, max_length=10_000_000)]
     q: Points
-    joined: Interpolation
+    interpolation: Annotated[Interpolation, Field(alias="joined")]
     dq: Points | None
     ddq: Points | None
 
@@ -130,7 +130,7 @@ def read_run(data: Any, where: str = "run") -> Run:
 
 def problems(error: ValidationError) -> list[str]:
     """List what is wrong with the form of runs, or with a file that holds some, in sentences."""
-    return [_KIND.sub(r"\1", told) for told in sentences(list(error.errors(include_url=False)))]
+    return [_KIND.sub(r"\1", sentence) for sentence in sentences(list(error.errors(include_url=False)))]
 
 
 def old_moves(
@@ -172,17 +172,15 @@ def _segment_data(segment: Segment, series: list[dict[str, Any]]) -> dict[str, A
         if form not in series:
             series.append(form)
         more["series"] = series.index(form)
-    more |= {key: _plain(getattr(segment, name)) for key, name in _FIELDS[segment.kind].items()}
+    for name, entry in _FORMS[segment.kind].model_fields.items():
+        if name == "rises":
+            more["rises"] = isinstance(segment, Series) and segment.envelope == "rise"
+        elif name not in ("kind", "name", "measured", "series"):
+            more[entry.alias or name] = _plain(getattr(segment, name))
     return {"kind": segment.kind, "name": segment.name, "measured": segment.measured, **more}
 
 
-_FIELDS = {
-    "hold": {"pose": "goal", "duration": "time"},
-    "move": {"from": "origin", "to": "goal", "duration": "time", "blend": "blend"},
-    "series": {"periods": "periods"},
-    "ramp": {"duration": "ramp", "rises": "rises"},
-    "table": {"t": "t", "q": "q", "joined": "interpolation", "dq": "dq", "ddq": "ddq"},
-}
+_FORMS: dict[str, type[_Segment]] = {"hold": _Hold, "move": _Move, "series": _Periods, "ramp": _Ramp, "table": _Table}
 
 
 def _plain(value: Any) -> Any:
@@ -195,10 +193,10 @@ def _segment(entry: _Segment, form: RunForm, n: int) -> Segment:
     words: dict[str, Any] = {"name": entry.name, "measured": entry.measured}
     match entry:
         case _Hold():
-            return hold(_row(entry.pose, "pose", n), entry.duration, **words)
+            return hold(_row(entry.goal, "pose", n), entry.time, **words)
         case _Move():
-            ends = _row(entry.origin, "from", n), _row(entry.to, "to", n)
-            return Move(*ends, entry.duration, entry.blend, **words)
+            ends = _row(entry.origin, "from", n), _row(entry.goal, "to", n)
+            return Move(*ends, entry.time, entry.blend, **words)
         case _Periods() | _Ramp():
             if entry.series >= len(form.series):
                 raise ValueError(f"series is {entry.series}, expected one of the run's {len(form.series)}, from 0")
@@ -207,13 +205,13 @@ def _segment(entry: _Segment, form: RunForm, n: int) -> Segment:
             if isinstance(entry, _Periods):
                 words["periods"] = entry.periods
             else:
-                words |= {"ramp": entry.duration, "envelope": "rise" if entry.rises else "fall"}
+                words |= {"ramp": entry.ramp, "envelope": "rise" if entry.rises else "fall"}
             return Series(one.period, tuple(one.harmonics), center, _rows(one.sines), _rows(one.cosines), **words)
         case _Table():
             for k, row in enumerate(entry.q, start=1):
                 _row(row, f"q[{k}]", n)
             dq, ddq = (None if x is None else _rows(x) for x in (entry.dq, entry.ddq))
-            return Table(np.array(entry.t), _rows(entry.q), entry.joined, dq, ddq, **words)
+            return Table(np.array(entry.t), _rows(entry.q), entry.interpolation, dq, ddq, **words)
     raise TypeError(f"no segment is known for {entry}")
 
 

@@ -1,14 +1,13 @@
 """Schedules: the runs of a campaign, their order, purpose and role, as plain data to design motions from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
-from excitor.design.constraints.constraints import Constraints, Margins, reduced
-from excitor.design.criteria import Model
-from excitor.design.motion import Run
+from excitor.design.constraints.constraint import listed
+from excitor.design.constraints.constraints import Constraints
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
 from excitor.robots.base import TOLERANCE, observation, random_motion
 from excitor.robots.errors import choice
@@ -20,8 +19,6 @@ Kind = Literal["warm-up", "excitation", "static", "sweep"]
 Role = Literal["none", "identify", "validate"]
 
 GENTLE = (0.3, 0.6, 1.0)  # shares of speed and acceleration limits, run after run
-VALIDATION_SEED = 1000  # far from the seeds of runs that teach
-_GRID = 192  # samples of a period, at least
 _POSE_SEED = 11
 
 
@@ -37,7 +34,6 @@ class RunPlan:
     payload: Literal["known"] | None = None
     same_as: str | None = None  # an earlier run whose very motion this one repeats
     learns_from: str | None = None  # an earlier run that must be executed and identified before this one is designed
-    seed_offset: int = 0  # runs with other seeds have other coefficients
     share: float = 1.0  # of the limits of speed, acceleration and jerk
     parameters: tuple[str, ...] = ()  # base parameters whose expected deviations this run alone is designed for
 
@@ -81,29 +77,19 @@ def locked_sequence(robot: Robot) -> Schedule:
         name = f"{' to '.join(dict.fromkeys((held[0], held[-1])))} locked" if held else "all joints"
         why = f"{_listed(robot, moving)} {'move' if k < len(free) - 1 else 'moves'}"
         why += ", so the power shows every link." if k == 0 else ": the power of the links before is gone."
-        excitations.append(RunPlan(name, "excitation", moving, "identify", why, seed_offset=k))
+        excitations.append(RunPlan(name, "excitation", moving, "identify", why))
     everything = excitations[0].moving
     return checked((_warm_up(everything), *excitations, _validation(everything), _again(excitations[0])))
 
 
-def payload_pair(robot: Robot, joints: Sequence[str] | None = None, *, order: Literal["AB", "ABBA"] = "AB") -> Schedule:
-    """Plan one motion without (A) and with (B) a known payload: what differs is the payload's alone.
-
-    ABBA takes a drift that is linear in time out of the difference.
-    """
+def payload_pair(robot: Robot, joints: Sequence[str] | None = None) -> Schedule:
+    """Plan one motion without and with a known payload: what differs is the payload's alone."""
     moving = moving_mask(robot, joints)
     first = RunPlan("unloaded", "excitation", moving, "identify", "The arm without the payload, to compare with.")
-    loaded = replace(
-        first, name="loaded", payload="known", same_as="unloaded", note="The same motion with the known payload."
-    )
-    runs = [_warm_up(moving), first, loaded]
-    if order == "ABBA":
-        runs += [
-            replace(loaded, name="loaded again", note="Once more with the payload, before it is taken off."),
-            replace(first, name="unloaded again", same_as="unloaded", note="Without it again: drift cancels out."),
-        ]
-    last = runs[-1].payload  # so that nobody changes the payload for it
-    return checked((*runs, replace(_validation(moving), payload=last)))
+    note = "The same motion with the known payload."
+    loaded = replace(first, name="loaded", payload="known", same_as="unloaded", note=note)
+    validation = replace(_validation(moving), payload=loaded.payload)  # so that nobody changes the payload for it
+    return checked((_warm_up(moving), first, loaded, validation))
 
 
 def gentle_first(robot: Robot, joints: Sequence[str] | None = None) -> Schedule:
@@ -118,27 +104,24 @@ def gentle_first(robot: Robot, joints: Sequence[str] | None = None) -> Schedule:
             if before is None
             else f"Designed with the model identified from {before!r}, which predicts the torques."
         )
-        runs.append(
-            RunPlan(name, "excitation", moving, "identify", why, learns_from=before, seed_offset=len(runs), share=share)
-        )
+        runs.append(RunPlan(name, "excitation", moving, "identify", why, learns_from=before, share=share))
     return checked((_warm_up(moving, GENTLE[0]), *runs, _validation(moving), _again(runs[0])))
 
 
-def plan_runs(
-    robot: Robot, name: Name, joints: Sequence[str] | None = None, *, order: Literal["AB", "ABBA"] = "AB"
-) -> Schedule:
+def plan_runs(robot: Robot, name: Name, joints: Sequence[str] | None = None) -> Schedule:
     """Plan the runs of a schedule by its name."""
-    if name == "locked-sequence":
-        if joints is not None:
-            raise ValueError("a locked sequence is of all joints; leave the joints out")
-        return locked_sequence(robot)
-    if name == "payload-pair":
-        return payload_pair(robot, joints, order=order)
-    if name == "subset":
-        return subset(robot, joints or ())
-    if name in ("together", "gentle-first"):
-        return together(robot, joints) if name == "together" else gentle_first(robot, joints)
-    raise ValueError(f"schedule is {name!r}, expected one of {', '.join(get_args(Name))}")
+    if name == "locked-sequence" and joints is not None:
+        raise ValueError("a locked sequence is of all joints; leave the joints out")
+    planned: dict[str, Callable[[], Schedule]] = {
+        "together": lambda: together(robot, joints),
+        "locked-sequence": lambda: locked_sequence(robot),
+        "payload-pair": lambda: payload_pair(robot, joints),
+        "subset": lambda: subset(robot, joints or ()),
+        "gentle-first": lambda: gentle_first(robot, joints),
+    }
+    if name in planned:
+        return planned[name]()
+    raise ValueError(f"schedule is {name!r}, expected one of {', '.join(planned)}")
 
 
 def with_slow_runs(
@@ -173,8 +156,8 @@ def moving_mask(robot: Robot, joints: Sequence[str] | None = None) -> BoolArray:
 
 def run_constraints(run: RunPlan, constraints: Constraints) -> Constraints:
     """Scale velocity, acceleration and jerk limits by a run's share: a gentle run is slower, at the same poses."""
-    margins = Margins(velocity=run.share, acceleration=run.share, jerk=run.share)
-    return constraints if run.share == 1.0 else replace(constraints, limits=reduced(constraints.limits, margins))
+    rates = {name: run.share * getattr(constraints.limits, name) for name in ("velocity", "acceleration", "jerk")}
+    return constraints if run.share == 1.0 else replace(constraints, limits=replace(constraints.limits, **rates))
 
 
 def excited_columns(robot: Robot, moving: BoolArray, kept: IntArray, pose: FloatArray | None = None) -> IntArray:
@@ -198,29 +181,6 @@ def excited_columns(robot: Robot, moving: BoolArray, kept: IntArray, pose: Float
             basis = np.column_stack([basis, rest / size])
             chosen.append(int(kept[k]))
     return np.array(chosen, dtype=np.int64)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class EarlierRun:
-    """A run that is designed already; its model's weights are 0 where joints stand still."""
-
-    model: Model
-    run: Run
-    samples: float  # that count: duration · rate of independent rows
-
-
-def earlier_gram(columns: IntArray, runs: Sequence[EarlierRun]) -> FloatArray:
-    """Sum the information of earlier runs, Σ_r samples_r / n WᵀW over a grid of n samples, (n_columns, n_columns)."""
-    total = np.zeros((len(columns), len(columns)))
-    for run in runs:
-        if not np.array_equal(run.model.columns, columns):
-            raise ValueError("an earlier run's model has other columns; take the same for all runs of a schedule")
-        series = run.run.periodic
-        n = max(_GRID, 24 * series.harmonics[-1])
-        motion = series.motion(series.grid(n))
-        q, dq, ddq = (np.ascontiguousarray(x.T)[None] for x in (motion.q, motion.dq, motion.ddq))
-        total += run.samples / n * run.model.grams(q, dq, ddq, n)[0]
-    return total
 
 
 def checked(schedule: Schedule) -> Schedule:
@@ -247,12 +207,12 @@ def _held(robot: Robot, moving: BoolArray, pose: FloatArray | None) -> dict[int,
 
 def _warm_up(moving: BoolArray, share: float = 1.0) -> RunPlan:
     note = "Friction changes while gears warm up; this run is not used for estimation."
-    return RunPlan("warm-up", "warm-up", moving, "none", note, seed_offset=VALIDATION_SEED - 1, share=share)
+    return RunPlan("warm-up", "warm-up", moving, "none", note, share=share)
 
 
 def _validation(moving: BoolArray) -> RunPlan:
     note = "Another motion, not used for estimation: it checks the model's prediction."
-    return RunPlan("validation", "excitation", moving, "validate", note, seed_offset=VALIDATION_SEED)
+    return RunPlan("validation", "excitation", moving, "validate", note)
 
 
 def _again(first: RunPlan) -> RunPlan:
@@ -261,5 +221,4 @@ def _again(first: RunPlan) -> RunPlan:
 
 
 def _listed(robot: Robot, moving: BoolArray) -> str:
-    names = [robot.joint_names[j] for j in np.flatnonzero(moving)]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return listed([robot.joint_names[j] for j in np.flatnonzero(moving)])

@@ -4,7 +4,7 @@ Slow runs are planned in a cell: warm-up, sweeps at constant speed that excite f
 D-optimal for the parameters of gravity and offsets (`static_poses`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
@@ -12,10 +12,10 @@ from typing import Literal
 import numpy as np
 import scipy.linalg
 
-from excitor.design.approach import BlockedPose, NoPath, Sampling, approach, blocked, is_clear
+from excitor.design.approach import NoPath, approach, blocked, is_clear, search_box
 from excitor.design.constraints.constraint import Trace
 from excitor.design.constraints.constraint import excesses as excessive
-from excitor.design.constraints.constraints import Constraints, pose_deficits, worse, worst_rows
+from excitor.design.constraints.constraints import Constraints, worst_rows
 from excitor.design.motion import RISE_MOST, Move, Run, hold
 from excitor.robots.arrays import FloatArray, IntArray
 from excitor.robots.dynamics import frame_jacobian, inverse_dynamics, regressor
@@ -27,7 +27,6 @@ from excitor.robots.robot import Motion, Robot, posture
 
 SlowKind = Literal["static", "friction", "warm-up"]
 
-_CHUNK = 20_000  # samples that are checked at once
 _ROUNDING = 1e-9
 
 
@@ -41,11 +40,9 @@ class InfeasibleRun(ExcitorError):
 
 def measured_times(run: Run, step: float) -> FloatArray:
     """List times a step apart on what is measured: stops, and moves while they cruise."""
-    times: list[FloatArray] = [np.empty(0)]
-    for start, end in run.measured_spans():
-        n = max(1, round((end - start) / step))
-        times.append(start + (np.arange(n) + 0.5) * ((end - start) / n))
-    return np.concatenate(times)
+    found = [(start, end, max(1, round((end - start) / step))) for start, end in run.measured_spans()]
+    times = [start + (np.arange(n) + 0.5) * ((end - start) / n) for start, end, n in found]
+    return np.concatenate([np.empty(0), *times])
 
 
 def measured_motion(run: Run, step: float) -> Motion:
@@ -60,15 +57,15 @@ def measured_duration(run: Run) -> float:
 
 def excesses(robot: Robot, run: Run, constraints: Constraints, *, step: float = 0.01) -> tuple[str, ...]:
     """Name every constraint that the run breaks on a grid of `step` s, with its limit and its worst; none if clear."""
-    worst: FloatArray | None = None
     square, n = np.zeros(robot.n_joints), max(2, int(np.ceil(run.duration / step)) + 1)
-    for part in _chunks(n):
-        t = part * (run.duration / (n - 1))
+
+    def trace_at(t: FloatArray) -> Trace:
+        nonlocal square
         trace = Trace(robot, run.motion(t), run.at(t, 3))
-        square += np.square(trace.torque).sum(axis=0)
-        rows, values = worst_rows(robot, constraints, trace)
-        worst = values if worst is None else worse(rows, worst, values)
-    assert worst is not None
+        square = square + np.square(trace.torque).sum(axis=0)
+        return trace
+
+    rows, worst = worst_rows(robot, constraints, trace_at, np.arange(n) * (run.duration / (n - 1)))
     limits = np.array([row.limit for row in rows])
     found = list(excessive(rows, worst, _ROUNDING * np.maximum(1.0, np.abs(limits))).values())
     rms = np.sqrt(square / n)
@@ -99,12 +96,10 @@ def whole(time: float, sample_time: float) -> float:
     return float(np.ceil(time / sample_time - 1e-9) * sample_time)
 
 
-def _chunks(n: int) -> Iterator[IntArray]:
-    for first in range(0, n, _CHUNK):
-        yield np.arange(first, min(first + _CHUNK, n))
-
-
 SHARE = 0.9  # of the limits of torque and tool speed that plans use, for what they did not foresee
+_BRISK, _CALM = 0.5, 0.3  # of the limits of velocity, acceleration and jerk: in warm-up and sweeps, between poses
+_STEP = 0.03  # rad or m: how far below and above a static pose its approaches begin
+_CANDIDATES = 600  # static poses to choose from
 _SCAN = 400  # positions of a joint at which the cell is asked
 _LEAST_CRUISE = 0.3  # s at constant speed; a sweep without is none
 _ATTEMPTS = 300  # of finding a way around something
@@ -113,36 +108,29 @@ _PAUSE = 0.2  # s of standing still where a sweep turns
 
 
 @dataclass(frozen=True, slots=True)
-class SweepPlan:
-    """Friction sweeps: every joint alone, there and back, at each speed."""
+class SlowPlan:
+    """Settings of slow runs: of the warm-up, of sweeps and of static poses."""
 
     sample_time: float
-    speeds: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)  # shares of the velocity limit; of 1 /s if none
+    seed: int = 0
+    minutes: float = 10.0  # of a warm-up, at least; the last round is finished
+    legs: int = 10  # different moves of a warm-up, before they repeat
+    speeds: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)  # of sweeps, shares of the velocity limit or of 1 /s
     longest: float = 8.0  # s that one sweep cruises at most
-    share: float = 0.5  # of the limits of acceleration and jerk
+    n_poses: int = 15  # to stand still in
+    dwell: float = 1.0  # s that a pose is held, twice
 
     def __post_init__(self) -> None:
-        _check_shares(share=self.share)
+        if not 0.0 < self.minutes < np.inf or self.legs < 1:
+            raise ValueError(f"minutes is {self.minutes}, legs {self.legs}, expected more than 0 and at least 1")
         if not self.speeds or not all(0.0 < speed <= 1.0 for speed in self.speeds):
             raise ValueError(f"speeds are {self.speeds}, expected shares of the velocity limit above 0, at most 1")
         if not self.longest > _LEAST_CRUISE:
             raise ValueError(f"longest is {self.longest} s, expected more than {_LEAST_CRUISE} s")
-
-
-@dataclass(frozen=True, slots=True)
-class WarmUpPlan:
-    """A warm-up: all joints to and fro over large ranges, again and again."""
-
-    sample_time: float
-    minutes: float = 10.0  # at least; the last round is finished
-    legs: int = 10  # different moves, before they repeat
-    share: float = 0.5  # of the limits of velocity, acceleration and jerk
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        _check_shares(share=self.share)
-        if not 0.0 < self.minutes < np.inf or self.legs < 1:
-            raise ValueError(f"minutes is {self.minutes}, legs {self.legs}, expected more than 0 and at least 1")
+        if not 1 <= self.n_poses <= _CANDIDATES:
+            raise ValueError(f"n_poses is {self.n_poses}, expected 1 to the {_CANDIDATES} candidates")
+        if not self.dwell >= 3.0 * self.sample_time > 0.0:
+            raise ValueError(f"dwell is {self.dwell} s, expected at least three samples of {self.sample_time} s")
 
 
 def go(here: FloatArray, pose: FloatArray, constraints: Constraints, *, share: float, sample_time: float) -> list[Move]:
@@ -195,7 +183,7 @@ def check_home(robot: Robot, constraints: Constraints, home: FloatArray, kind: S
 
 
 def friction_sweeps(
-    robot: Robot, constraints: Constraints, *, home: FloatArray, plan: SweepPlan
+    robot: Robot, constraints: Constraints, *, home: FloatArray, plan: SlowPlan
 ) -> tuple[Run, tuple[str, ...]]:
     """Sweep one joint after the other, both ways at each speed; return what was left out, too, in sentences.
 
@@ -210,21 +198,21 @@ def friction_sweeps(
     return run, tuple(notes)
 
 
-def warm_up(robot: Robot, constraints: Constraints, *, home: FloatArray, plan: WarmUpPlan) -> Run:
+def warm_up(robot: Robot, constraints: Constraints, *, home: FloatArray, plan: SlowPlan) -> Run:
     """Move all joints between far poses until the time is over; one round is checked, the others are like it."""
     home = check_home(robot, constraints, home, "warm-up")
     poses, step = [home, *_far_poses(robot, constraints, home, plan)], plan.sample_time
-    moves = [one for a, b in pairwise(poses) for one in go(a, b, constraints, share=plan.share, sample_time=step)]
-    return _repeated(finished(robot, constraints, moves, "warm-up", home=home, sample_time=step), plan.minutes)
+    moves = [one for a, b in pairwise(poses) for one in go(a, b, constraints, share=_BRISK, sample_time=step)]
+    once = finished(robot, constraints, moves, "warm-up", home=home, sample_time=step)
+    return replace(once, segments=once.segments * max(1, int(np.ceil(60.0 * plan.minutes / once.duration))))
 
 
 def clear_range(robot: Robot, constraints: Constraints, home: FloatArray, joint: int) -> tuple[float, float, str]:
     """Find how far a joint can go from home with the others at rest: lowest, highest, and what ends the range."""
-    low, high = constraints.limits.position[joint]
-    reach = 0.5 if robot.mechanism.prismatic[joint] else np.pi
+    limited = np.isfinite(constraints.limits.position[joint]).all()
     ends, reasons = [], []
-    for end in (low if np.isfinite(low) else home[joint] - reach, high if np.isfinite(high) else home[joint] + reach):
-        last, reason = home[joint], "position limit" if np.isfinite(low) and np.isfinite(high) else "half a turn"
+    for box in search_box(robot, constraints, home[None], slide=0.5):
+        end, last, reason = box[joint], home[joint], "position limit" if limited else "half a turn"
         for x in np.linspace(home[joint], end, _SCAN)[1:]:
             pose, before = home.copy(), home.copy()
             pose[joint], before[joint] = x, last
@@ -239,7 +227,7 @@ def clear_range(robot: Robot, constraints: Constraints, home: FloatArray, joint:
 
 
 def _sweep_joint(
-    robot: Robot, constraints: Constraints, home: FloatArray, i: int, plan: SweepPlan
+    robot: Robot, constraints: Constraints, home: FloatArray, i: int, plan: SlowPlan
 ) -> tuple[list[Move], list[str]]:
     """Make one joint's sweeps, from home and back; returns what was left out, too."""
     name = robot.joint_names[i]
@@ -265,23 +253,23 @@ def _sweep_joint(
         a[i], b[i] = 0.5 * (low + high - way), 0.5 * (low + high + way)
         T, pause = (whole(time, plan.sample_time) for time in ((b[i] - a[i]) / v + B, _PAUSE))
         here = moves[-1].goal if moves else home
-        moves += go(here, a, constraints, share=0.5 * plan.share, sample_time=plan.sample_time)
+        moves += go(here, a, constraints, share=0.5 * _BRISK, sample_time=plan.sample_time)
         for x, y in ((a, b), (b, a)):
             moves += [Move(x, y, T, B, name="measured", measured=True), hold(y, pause, name="way")]
     if not moves:
         raise InfeasibleRun(
             f"{name} cannot be swept at any of the speeds; choose slower ones, or another home", [*notes]
         )
-    moves += go(moves[-1].goal, home, constraints, share=0.5 * plan.share, sample_time=plan.sample_time)
+    moves += go(moves[-1].goal, home, constraints, share=0.5 * _BRISK, sample_time=plan.sample_time)
     return moves, notes
 
 
-def _blend(constraints: Constraints, i: int, v: float, plan: SweepPlan) -> float:
+def _blend(constraints: Constraints, i: int, v: float, plan: SlowPlan) -> float:
     """Find how long a joint takes to reach a speed at a share of its limits, s."""
     limits = constraints.limits
     needs = [
-        v * RISE_MOST[1] / (plan.share * limits.acceleration[i]),
-        np.sqrt(v * RISE_MOST[2] / (plan.share * limits.jerk[i])),
+        v * RISE_MOST[1] / (_BRISK * limits.acceleration[i]),
+        np.sqrt(v * RISE_MOST[2] / (_BRISK * limits.jerk[i])),
         0.05,
         4.0 * plan.sample_time,
     ]
@@ -295,10 +283,10 @@ def _lever(robot: Robot, home: FloatArray, i: int, low: float, high: float) -> f
     return max(float(np.linalg.norm(frame_jacobian(robot, q)[:, :3, i], axis=1).max()), 1e-12)
 
 
-def _far_poses(robot: Robot, constraints: Constraints, home: FloatArray, plan: WarmUpPlan) -> list[FloatArray]:
+def _far_poses(robot: Robot, constraints: Constraints, home: FloatArray, plan: SlowPlan) -> list[FloatArray]:
     """Choose poses towards alternating ends of the ranges, with clear ways from each to the next, and home at last."""
     random = np.random.default_rng(plan.seed)
-    low, high = search_box(robot, constraints, home)
+    low, high = search_box(robot, constraints, home[None], slide=0.5)
     chosen: list[FloatArray] = []
     reasons: dict[str, int] = {}
     here = home
@@ -329,33 +317,8 @@ def way(robot: Robot, constraints: Constraints, a: FloatArray, b: FloatArray) ->
     """Find poses that lead from a to b, b the last of them; None where no way is found."""
     if is_clear(robot, constraints, a, b):
         return [b]
-    try:
-        found = approach(robot, a, b, constraints, sampling=Sampling(_ATTEMPTS))
-    except BlockedPose:
-        return None
+    found = approach(robot, a, b, constraints, attempts=_ATTEMPTS)
     return None if isinstance(found, NoPath) else list(found.knots[1:])
-
-
-def search_box(robot: Robot, constraints: Constraints, home: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bound where poses are looked for: the joint limits, or half a turn or half a metre around home."""
-    reach = np.where(robot.mechanism.prismatic, 0.5, np.pi)
-    low, high = constraints.limits.position.T
-    low = np.where(np.isfinite(low), low, home - reach)
-    high = np.where(np.isfinite(high), high, home + reach)
-    for i in robot.locked:
-        low[i] = high[i] = home[i]
-    return low, high
-
-
-def _repeated(once: Run, minutes: float) -> Run:
-    n = max(1, int(np.ceil(60.0 * minutes / once.duration)))
-    return replace(once, segments=once.segments * n)
-
-
-def _check_shares(**shares: float) -> None:
-    for name, share in shares.items():
-        if not 0.0 < share <= 1.0:
-            raise ValueError(f"{name} is {share}, expected above 0, at most 1")
 
 
 _TOLERANCE = 1e-7  # of pivots: smaller ones are columns that others explain
@@ -363,27 +326,8 @@ _RIDGE = 1e-9  # keeps the first choices, which determine nothing yet, comparabl
 _ROUNDS = 5  # of choosing anew without poses that cannot be reached
 
 
-@dataclass(frozen=True, slots=True)
-class StaticPlan:
-    """Poses to stand still in."""
-
-    sample_time: float
-    n_poses: int = 15
-    dwell: float = 1.0  # s that a pose is held, twice
-    step: float = 0.03  # rad or m: how far below and above a pose its approaches begin
-    share: float = 0.3  # of the limits of velocity, acceleration and jerk
-    candidates: int = 600
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.n_poses <= self.candidates:
-            raise ValueError(f"n_poses is {self.n_poses}, expected 1 to the {self.candidates} candidates")
-        if not (self.dwell >= 3.0 * self.sample_time > 0.0 and self.step > 0.0 and 0.0 < self.share <= 1.0):
-            raise ValueError("dwell must hold three samples, step be positive, share above 0 and at most 1")
-
-
 def static_poses(
-    robot: Robot, constraints: Constraints, *, home: FloatArray, plan: StaticPlan, weights: FloatArray | None = None
+    robot: Robot, constraints: Constraints, *, home: FloatArray, plan: SlowPlan, weights: FloatArray | None = None
 ) -> Run:
     """Choose poses, and the moves between them; rows of joint i weigh weights[i]."""
     home = check_home(robot, constraints, home, "static")
@@ -458,17 +402,17 @@ def _gain(W: FloatArray, M: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.det(np.eye(W.shape[1]) + W @ np.linalg.solve(M, W.transpose(0, 2, 1))))
 
 
-def _candidates(robot: Robot, constraints: Constraints, home: FloatArray, plan: StaticPlan) -> FloatArray:
+def _candidates(robot: Robot, constraints: Constraints, home: FloatArray, plan: SlowPlan) -> FloatArray:
     """Draw poses that can be held and approached from both sides."""
     random = np.random.default_rng(plan.seed)
-    low, high = search_box(robot, constraints, home)
-    step = _step(robot, plan)
+    low, high = search_box(robot, constraints, home[None], slide=0.5)
+    step = _step(robot)
     if (high - low < 2.0 * step).any():
         short = ", ".join(np.array(robot.joint_names)[high - low < 2.0 * step])
         raise InfeasibleRun("the static run has no room", [f"position limits of {short} are closer than two steps"])
-    q = random.uniform(low + step, high - step, size=(4 * plan.candidates, robot.n_joints))
+    q = random.uniform(low + step, high - step, size=(4 * _CANDIDATES, robot.n_joints))
     worst, names = _static_values(robot, constraints, np.stack([q - step, q, q + step]))
-    good = np.flatnonzero((worst <= 0.0).all(axis=1))[: plan.candidates]
+    good = np.flatnonzero((worst <= 0.0).all(axis=1))[:_CANDIDATES]
     if len(good) < plan.n_poses:
         often = np.argsort(-(worst > 0.0).mean(axis=0), kind="stable")[:3]
         reasons = [f"{names[k]} forbids {(worst[:, k] > 0.0).mean():.0%}" for k in often if (worst[:, k] > 0.0).any()]
@@ -484,24 +428,24 @@ def _static_values(robot: Robot, constraints: Constraints, sides: FloatArray) ->
     flat = sides.reshape(-1, n_joints)
     names = [f"holding torque of {name}" for name in robot.joint_names]
     values = [np.abs(inverse_dynamics(robot, posture(flat))) - SHARE * constraints.limits.torque]
-    rows, deficits = pose_deficits(robot, constraints, flat)
-    names, values = names + [row.what for row in rows], [*values, deficits]
+    rows, deficits = constraints.pose_deficits(robot, flat)
+    names, values = names + [row.label for row in rows], [*values, deficits]
     return np.concatenate(values, axis=1).reshape(n_sides, n_poses, -1).max(axis=0), names
 
 
-def _step(robot: Robot, plan: StaticPlan) -> FloatArray:
-    step = np.full(robot.n_joints, plan.step)
+def _step(robot: Robot) -> FloatArray:
+    step = np.full(robot.n_joints, _STEP)
     step[list(robot.locked)] = 0.0
     return step
 
 
 def _tour(
-    robot: Robot, constraints: Constraints, home: FloatArray, poses: FloatArray, plan: StaticPlan
+    robot: Robot, constraints: Constraints, home: FloatArray, poses: FloatArray, plan: SlowPlan
 ) -> tuple[list[list[FloatArray]], list[int]]:
     """Visit the nearest pose next; each leg's knots, the last of them the pose, then home; and what was not reached."""
-    low, high = search_box(robot, constraints, home)
+    low, high = search_box(robot, constraints, home[None], slide=0.5)
     scale = np.where(high > low, high - low, 1.0)
-    step = _step(robot, plan)
+    step = _step(robot)
     left, legs, lost, here = list(range(len(poses))), [], [], home
     while left:
         k = min(left, key=lambda k: float(np.abs((poses[k] - here) / scale).max()))
@@ -519,16 +463,14 @@ def _tour(
     return [*legs, back], lost
 
 
-def _run(
-    robot: Robot, constraints: Constraints, home: FloatArray, legs: list[list[FloatArray]], plan: StaticPlan
-) -> Run:
+def _run(robot: Robot, constraints: Constraints, home: FloatArray, legs: list[list[FloatArray]], plan: SlowPlan) -> Run:
     moves: list[Move] = []
-    step, here = _step(robot, plan), home
+    step, here = _step(robot), home
 
     def lead(*poses: FloatArray) -> None:
         nonlocal here
         for pose in poses:
-            moves.extend(go(here, pose, constraints, share=plan.share, sample_time=plan.sample_time))
+            moves.extend(go(here, pose, constraints, share=_CALM, sample_time=plan.sample_time))
             here = pose
 
     for *way_there, pose in legs[:-1]:

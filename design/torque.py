@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from excitor.design.certify.certificate import Certificate, Robustness, Simulation
-from excitor.design.certify.margin import Margin, Row, margin_of
-from excitor.design.constraints.constraint import Constraint, Population, Reserve, Trace
-from excitor.design.constraints.constraints import Constraints, pose_deficits
+from excitor.design.certify.certify import Certificate, Robustness, Simulation
+from excitor.design.constraints.constraint import Constraint, Margin, Population, Reserve, Row, Trace, margin_of
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.criteria import Criterion, values
 from excitor.design.motion import Run, Table, rise
@@ -324,11 +323,11 @@ def _check_place(robot: Robot, excitation: TorqueExcitation, constraints: Constr
     for name, q, least, most in zip(robot.joint_names, excitation.start, low, high, strict=True):
         if not least <= q <= most:
             raise ExcitorError(f"start has {name} at {q:.4g}, outside its limits {least:.4g} to {most:.4g}")
-    rows, deficits = pose_deficits(robot, constraints, excitation.start[None])
+    rows, deficits = constraints.pose_deficits(robot, excitation.start[None])
     for row, lacks in zip(rows, deficits[0], strict=True):
         if lacks > 0.0:
             raise ExcitorError(
-                f"start lacks {lacks:.3g} {row.unit} at {row.what!r}; "
+                f"start lacks {lacks:.3g} {row.unit} at {row.label!r}; "
                 "start elsewhere, or correct the scene or the robot's capsules"
             )
 
@@ -494,11 +493,6 @@ def _within_intervals(ddq: FloatArray) -> FloatArray:
 
 
 def _margin(row: Row, worst: float, error: float) -> Margin:
-    proven = worst - error if row.lower else worst + error
-    return margin_of(row, float(proven), float(worst), proof=_how(error))
-
-
-def _how(error: float) -> str:
-    if error == 0.0:
-        return "the torques as commanded"
-    return f"simulated, not proven: ±{error:.2g} for steps (halved once) and between samples"
+    how = f"simulated, not proven: ±{error:.2g} for steps (halved once) and between samples"
+    proof = how if error else "the torques as commanded"
+    return margin_of(row, float(worst + row.side * error), float(worst), proof=proof)

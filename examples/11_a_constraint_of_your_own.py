@@ -6,7 +6,7 @@ import numpy as np
 
 import excitor as ex
 from excitor.design.certify.bounds import body_point_rates
-from excitor.design.certify.margin import Row
+from excitor.design.constraints.constraint import Row
 from excitor.robots.dynamics import frame_pose
 
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from excitor.design.certify.certificate import Robustness, Simulation
-from excitor.design.certify.margin import Margin
+from excitor.design.certify.certify import Robustness, Simulation
+from excitor.design.constraints.constraint import Margin
 from excitor.design.forecast import forecast_data
 from excitor.design.motion import Run
 from excitor.design.pareto import Front

@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.certify.certificate import Certificate
-from excitor.design.certify.certify import certify
+from excitor.design.certify.certify import Certificate, certify
 from excitor.design.constraints.constraint import CLEARANCE_SCALE
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.torque import has_torque_model
@@ -31,7 +30,6 @@ from excitor.design.motion import Excitation, Run, Series
 from excitor.design.pareto import Front, Objective, front
 from excitor.design.problem import Candidates, Problem, build_problem, candidates_of, evaluate, run_of
 from excitor.design.schedule import (
-    VALIDATION_SEED,
     RunPlan,
     Schedule,
     checked,
@@ -55,9 +53,7 @@ from excitor.design.search import (
 )
 from excitor.design.slow import (
     InfeasibleRun,
-    StaticPlan,
-    SweepPlan,
-    WarmUpPlan,
+    SlowPlan,
     friction_sweeps,
     measured_duration,
     measured_motion,
@@ -241,8 +237,8 @@ def suspicion_checks(robot: Robot) -> Iterator[Check]:
 
 def assumed_check(setup: Setup) -> tuple[Check, ...]:
     """Check that volumes of assumed radius are relied on only where campaign.toml says so."""
-    robot, cell = setup.robot, setup.campaign.content.cell
-    watched = cell.self_collision or any(zone.bodies != "tool" for zone in cell.zone)
+    robot, cell, scene = setup.robot, setup.campaign.content.cell, setup.constraints.scene
+    watched = scene is not None and (scene.self_collision or any(zone.bodies != "tool" for zone in scene.zones))
     assumed = [capsule for capsule in robot.capsules if capsule.origin == "assumed"]
     if not (assumed and watched):
         return ()
@@ -798,12 +794,12 @@ def make_slow_run(setup: Setup, plan: RunPlan, seed: int) -> tuple[Robot, Run, t
     robot = replace(setup.robot, locked={**setup.robot.locked, **held})
     constraints = limits_of(setup, plan)
     if plan.kind == "static":
-        poses = StaticPlan(step, n_poses=design.static_poses or FURTHER_POSES, seed=seed)
+        poses = SlowPlan(step, n_poses=design.static_poses or FURTHER_POSES, seed=seed)
         return robot, static_poses(robot, constraints, home=home, plan=poses, weights=1.0 / setup.noise.sigma), ()
     if plan.kind == "sweep":
-        return robot, *friction_sweeps(robot, constraints, home=home, plan=SweepPlan(step))
+        return robot, *friction_sweeps(robot, constraints, home=home, plan=SlowPlan(step))
     minutes = max(design.warm_up_minutes, 0.1)
-    return robot, warm_up(robot, constraints, home=home, plan=WarmUpPlan(step, minutes=minutes, seed=seed)), ()
+    return robot, warm_up(robot, constraints, home=home, plan=SlowPlan(step, minutes=minutes, seed=seed)), ()
 
 
 _PERIODS = (0.5, 1.0, 2.0)  # of the campaign's own, where it lists none
@@ -950,9 +946,7 @@ def payload_runs(robot: Robot, joints: Sequence[str] | None, *, dynamic: bool, s
         another = "Another motion with the load, which no estimate has seen: is it predicted?"
         back = "Take the load off first. Without it again: what drifted meanwhile cancels."
         runs += [
-            replace(
-                loaded, name="validation", role="validate", same_as=None, note=another, seed_offset=VALIDATION_SEED
-            ),
+            replace(loaded, name="validation", role="validate", same_as=None, note=another),
             replace(bare, name="bare again", same_as="bare", note=back),
         ]
     return checked(tuple(runs))
@@ -1008,7 +1002,7 @@ def planned_torque_runs(setup: Setup) -> Schedule:
         "excitation", "excitation", everything, "identify", f"Torques in {who}, from rest, without a controller."
     )
     note = "Other torques, whose motion no estimate has seen: does the model predict it?"
-    second = replace(first, name="validation", role="validate", note=note, seed_offset=VALIDATION_SEED)
+    second = replace(first, name="validation", role="validate", note=note)
     return checked((first,) if setup.design.schedule == "single" else (first, second))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from excitor.design.constraints.constraint import Constraint
-from excitor.design.constraints.constraints import Constraints, pose_deficits
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.registry import CONSTRAINTS
 from excitor.design.constraints.torque import has_torque_model
 from excitor.design.motion import Excitation
@@ -377,17 +377,17 @@ def _check_home(robot: Robot, constraints: Constraints, campaign: OpenCampaign) 
         raise InvalidCampaign(campaign.folder / FILE, problems)
     if constraints.home is None:
         return
-    rows, deficits = pose_deficits(robot, constraints, constraints.home[None])
+    rows, deficits = constraints.pose_deficits(robot, constraints.home[None])
     for row, lacks in zip(rows, deficits[0], strict=True):
-        have = row.limit + (-lacks if row.lower else lacks)
+        have = row.limit + row.side * lacks
         if lacks > 0.0 and row.kind == "clearance":
             problems.append(
-                f"home_deg: at home, {row.what} has {1e3 * have:.0f} mm of clearance, expected {1e3 * row.limit:.0f}; "
+                f"home_deg: at home, {row.label} has {1e3 * have:.0f} mm of clearance, expected {1e3 * row.limit:.0f}; "
                 "move the home pose or the zone"
             )
         elif lacks > 0.0:
             problems.append(
-                f"home_deg: at home, {row.what} is {have:.4g} {row.unit}, expected at "
+                f"home_deg: at home, {row.label} is {have:.4g} {row.unit}, expected at "
                 f"{'least' if row.lower else 'most'} {row.limit:.4g}; move the home pose, or relax the constraint"
             )
     if problems:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from excitor.design.motion import Excitation, Run, period_grid, periodic_run
+from excitor.design.motion import Excitation, Run, periodic_run
 from excitor.design.programs import registry
 from excitor.design.programs.package import package, program_names_of
 from excitor.design.programs.plan import Plan
@@ -162,7 +162,7 @@ def _within(robot: Robot, rng: np.random.Generator, excitation: Excitation) -> R
     center = low + rng.uniform(0.35, 0.65, n) * (high - low)
     sines, cosines = (excitation.moving[:, None] * rng.normal(size=(n, k)) for _ in range(2))
     drawn = periodic_run(excitation, center, sines, cosines, robot.joint_names)
-    grid = period_grid(excitation, 400)
+    grid = excitation.grid(400)
     motion, span = drawn.periodic.motion(grid), rng.uniform(*REACH, n)
     room = span * np.minimum(high - center, center - low) / _most(motion.q - center)
     room = np.minimum(room, USED * robot.limits.velocity / _most(motion.dq))

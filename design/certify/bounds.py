@@ -85,23 +85,13 @@ def link_rates(tree: Tree, rates: FloatArray) -> LinkRates:
     return LinkRates(turn, direction, arm, step, origin)
 
 
-def fixed_vector(tree: Tree, link: int, vector: FloatArray, links: LinkRates) -> FloatArray:
-    """Bound the derivatives of a vector fixed in a link, (5, n_spans)."""
-    return _fixed(tree, link, vector, links.direction)
-
-
 def point_rates(tree: Tree, link: int, point: FloatArray, links: LinkRates) -> FloatArray:
     """Bound a point of a link, and its derivatives, as seen from the base's origin, (5, n_spans)."""
-    return np.asarray(links.origin[link] + fixed_vector(tree, link, point, links))
-
-
-def torque_curvature(tree: Tree, phi: FloatArray, rates: FloatArray) -> FloatArray:
-    """Bound |τ̈| of the links' torques, without rotors and friction, (n_spans, n_joints); phi is (n_links, 10)."""
-    return np.asarray(torque_rates(tree, phi, link_rates(tree, rates))[2])
+    return np.asarray(links.origin[link] + _fixed(tree, link, point, links.direction))
 
 
 def torque_rates(tree: Tree, phi: FloatArray, links: LinkRates) -> FloatArray:
-    """Bound |τ|, |τ̇|, |τ̈| of the links' torques, (3, n_spans, n_joints)."""
+    """Bound |τ|, |τ̇|, |τ̈| of the links' torques, without rotors and friction, (3, n_spans, n_joints)."""
     moment = np.zeros((tree.n_links, 3, links.turn.shape[2]))  # at each joint: of what it carries, orders 0 to 2
     for j in range(tree.n_links):
         force, moment_at_origin = _body(tree, j, phi[j], links)
@@ -120,7 +110,7 @@ def torque_rates(tree: Tree, phi: FloatArray, links: LinkRates) -> FloatArray:
 
 def _body(tree: Tree, j: int, phi: FloatArray, links: LinkRates) -> tuple[FloatArray, FloatArray]:
     """Bound force and moment about the frame's origin that a body needs, orders 0 to 2."""
-    first_moment = fixed_vector(tree, j, phi[6:9], links)
+    first_moment = _fixed(tree, j, phi[6:9], links.direction)
     acceleration = links.origin[j, 2:].copy()
     acceleration[0] += np.linalg.norm(tree.gravity)
     force = abs(phi[9]) * acceleration + first_moment[2:]
@@ -163,7 +153,8 @@ def enclosed(loop: ClosedLoop, part: Spans) -> ClosedSpans:
 def links_curvature(mechanism: Mechanism, phi: FloatArray, part: Spans) -> tuple[FloatArray, BoolArray]:
     """Bound |τ̈| of the links' torques inside intervals, (n_spans, n_joints); the mask marks valid ones (n_spans,)."""
     if isinstance(mechanism, Tree):
-        return torque_curvature(mechanism, phi, part.rates()), np.ones(part.left.size, dtype=bool)
+        torque = torque_rates(mechanism, phi, link_rates(mechanism, part.rates()))
+        return np.asarray(torque[2]), np.ones(part.left.size, dtype=bool)
     assert isinstance(mechanism, ClosedLoop)
     closed = enclosed(mechanism, part)
     phi_tree = mechanism.tree_parameters(phi)
@@ -179,22 +170,23 @@ def links_curvature(mechanism: Mechanism, phi: FloatArray, part: Spans) -> tuple
 
 def body_point_rates(mechanism: Mechanism, body: int, point: FloatArray, part: Spans) -> FloatArray:
     """Bound a point of a body, and its derivatives, as seen from the base's origin, (5, n_spans); inf: not known."""
-    if isinstance(mechanism, Tree):
-        return point_rates(mechanism, body, point, link_rates(mechanism, part.rates()))
-    assert isinstance(mechanism, ClosedLoop)
-    closed = enclosed(mechanism, part)
-    link = int(mechanism.bodies[body]) if body >= 0 else -1
-    return np.where(closed.valid, point_rates(mechanism.tree, link, point, closed.links), np.inf)
+    tree, link, links, valid = _body_links(mechanism, body, part)
+    return np.where(valid, point_rates(tree, link, point, links), np.inf)
 
 
 def body_direction_rates(mechanism: Mechanism, body: int, part: Spans) -> FloatArray:
     """Bound the derivatives of a unit vector that is fixed in a body, (5, n_spans); inf: not known."""
+    _, link, links, valid = _body_links(mechanism, body, part)
+    return np.where(valid, links.direction[link], np.inf)
+
+
+def _body_links(mechanism: Mechanism, body: int, part: Spans) -> tuple[Tree, int, LinkRates, BoolArray]:
+    """Return the tree that carries a body, its link there, bounds of the links, and where they are valid."""
     if isinstance(mechanism, Tree):
-        return np.asarray(link_rates(mechanism, part.rates()).direction[body])
+        return mechanism, body, link_rates(mechanism, part.rates()), np.ones(part.left.size, dtype=bool)
     assert isinstance(mechanism, ClosedLoop)
     closed = enclosed(mechanism, part)
-    link = int(mechanism.bodies[body]) if body >= 0 else -1
-    return np.where(closed.valid, closed.links.direction[link], np.inf)
+    return mechanism.tree, int(mechanism.bodies[body]) if body >= 0 else -1, closed.links, closed.valid
 
 
 def closed_row_speeds(robot: Robot, scene: Scene, part: Spans) -> FloatArray:
@@ -326,7 +318,7 @@ def _along(loop: ClosedLoop, closure: Closure, links: LinkRates, h: FloatArray) 
 def _columns(loop: ClosedLoop, closure: Closure, side: int, links: LinkRates) -> list[tuple[int, FloatArray]]:
     """Bound what a unit rate of each coordinate does to one side of a closure: coordinates, (5, n_spans)."""
     tree, j, found = loop.tree, closure.links[side], []
-    way = fixed_vector(tree, j, closure.points[side], links)
+    way = _fixed(tree, j, closure.points[side], links.direction)
     while j >= 0:
         parent = int(tree.parents[j])
         if tree.sliding[j] or closure.kind == "turn":
@@ -373,6 +365,8 @@ def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
     return np.asarray((matrices @ vectors[:, :, None])[:, :, 0])
 
 
+_SHORTEST = 1.0 / 4096.0  # of a line: shorter intervals are not bisected
+_SHORTEST_SPAN = 1e-5  # s
 _BATCH = 4096  # intervals at a time: enough for numpy, little memory
 
 # Upper bounds over each interval (n_spans, n_rows), and values that occur at its samples (n_t, n_rows).
@@ -385,7 +379,6 @@ class Effort:
 
     n_first: int
     share: float = 0.0  # of the distance to the limit that may stay unresolved
-    shortest: float = 1e-5  # s
     most_spans: int = 400_000
 
 
@@ -402,9 +395,13 @@ class Worst:
 
 
 @dataclass(eq=False, slots=True)
-class _Tally:
-    """Running state of the bisection: upper bounds, largest sampled values with time and segment, and counts."""
+class _Bisection:
+    """Running state: upper bounds, largest sampled values with time and segment, and counts."""
 
+    bound: Bound
+    limit: FloatArray
+    slack: FloatArray
+    effort: Effort
     upper: FloatArray
     seen: FloatArray
     at: FloatArray
@@ -412,6 +409,33 @@ class _Tally:
     n_decided: int = 0
     n_evaluated: int = 0
     lengths: list[float] = field(default_factory=list)
+
+    def evaluate(self, piece: Segment, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Bound the intervals from a to b, and note the largest values at their ends."""
+        part = spans(piece, a, b)
+        above, values = self.bound(part)
+        top = values.max(axis=0)
+        for row in np.flatnonzero(top > self.seen):
+            self.seen[row] = top[row]
+            self.at[row] = piece.start + part.t[np.argmax(values[:, row])]
+            self.where[row] = piece.name
+        self.n_evaluated += a.size
+        return above
+
+    def undecided(self, a: FloatArray, b: FloatArray, above: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
+        """Note the intervals whose bounds are sharp enough or that are given up, and halve the others."""
+        room = np.where(np.isfinite(self.limit), np.abs(self.limit - self.seen), 0.0)
+        sharp = self.seen + self.slack + self.effort.share * room
+        target = np.where(self.seen > self.limit, sharp, np.minimum(sharp, self.limit))
+        given_up = (b - a <= _SHORTEST_SPAN) | (self.n_evaluated > self.effort.most_spans)
+        decided = (above <= target).all(axis=1) | given_up
+        if decided.any():
+            np.maximum(self.upper, above[decided].max(axis=0), out=self.upper)
+            self.n_decided += int(decided.sum())
+            self.lengths.append(float((b - a)[decided].min()))
+        middle = 0.5 * (a + b)[~decided]
+        left, right = np.concatenate([a[~decided], middle]), np.concatenate([middle, b[~decided]])
+        return [(left[k : k + _BATCH], right[k : k + _BATCH]) for k in range(0, left.size, _BATCH)]
 
 
 def worst_case(
@@ -422,53 +446,33 @@ def worst_case(
     A row is decided in an interval once its upper bound is within `slack` of a value that occurs somewhere, and not
     above `limit` unless a value above it has been seen.
     """
-    none: FloatArray = np.full(limit.size, -np.inf)
-    tally = _Tally(none.copy(), none.copy(), np.zeros(limit.size), [""] * limit.size)
-    # All pieces are surveyed before any is looked at closely: what occurs elsewhere spares work.
-    surveyed: list[tuple[FloatArray, FloatArray, FloatArray]] = []
-    for piece in pieces:
-        edges = np.linspace(0.0, piece.duration, effort.n_first + 1)
-        surveyed.append((edges[:-1], edges[1:], _evaluate(tally, bound, piece, edges[:-1], edges[1:])))
+    upper, seen = (np.full(limit.size, -np.inf) for _ in range(2))
+    work = _Bisection(bound, limit, slack, effort, upper, seen, np.zeros(limit.size), [""] * limit.size)
+    # All pieces are surveyed before any is bisected: what occurs elsewhere spares work.
+    edges = [np.linspace(0.0, piece.duration, effort.n_first + 1) for piece in pieces]
+    surveyed = [(t[:-1], t[1:], work.evaluate(piece, t[:-1], t[1:])) for piece, t in zip(pieces, edges, strict=True)]
     for piece, (a, b, above) in zip(pieces, surveyed, strict=True):
-        waiting = _undecided(tally, a, b, above, _target(tally, limit, slack, effort), effort)
+        waiting = work.undecided(a, b, above)
         while waiting:
-            a, b = waiting.pop()
-            above = _evaluate(tally, bound, piece, a, b)
-            waiting += _undecided(tally, a, b, above, _target(tally, limit, slack, effort), effort)
-    return Worst(tally.upper, tally.seen, tally.at, tuple(tally.where), tally.n_decided, min(tally.lengths))
+            left, right = waiting.pop()
+            waiting += work.undecided(left, right, work.evaluate(piece, left, right))
+    return Worst(upper, seen, work.at, tuple(work.where), work.n_decided, min(work.lengths))
 
 
-def _evaluate(tally: _Tally, bound: Bound, piece: Segment, a: FloatArray, b: FloatArray) -> FloatArray:
-    """Bound the intervals from a to b, and note the largest values at their ends."""
-    part = spans(piece, a, b)
-    above, values = bound(part)
-    top = values.max(axis=0)
-    for row in np.flatnonzero(top > tally.seen):
-        tally.seen[row] = top[row]
-        tally.at[row] = piece.start + part.t[np.argmax(values[:, row])]
-        tally.where[row] = piece.name
-    tally.n_evaluated += a.size
-    return above
+def all_hold(margins: Callable[[FloatArray, FloatArray], FloatArray | None], edges: FloatArray) -> bool:
+    """Prove margins ≥ 0 between edges by bisection; False where a sample violates one, or a short interval is open.
 
-
-def _target(tally: _Tally, limit: FloatArray, slack: FloatArray, effort: Effort) -> FloatArray:
-    """Compute the upper bounds that count as sharp enough, one a row."""
-    room = np.where(np.isfinite(limit), np.abs(limit - tally.seen), 0.0)
-    sharp = tally.seen + slack + effort.share * room
-    return np.where(tally.seen > limit, sharp, np.minimum(sharp, limit))
-
-
-def _undecided(
-    tally: _Tally, a: FloatArray, b: FloatArray, above: FloatArray, target: FloatArray, effort: Effort
-) -> list[tuple[FloatArray, FloatArray]]:
-    """Note the intervals that are decided or given up, and halve the others."""
-    given_up = (b - a <= effort.shortest) | (tally.n_evaluated > effort.most_spans)
-    decided = (above <= target).all(axis=1) | given_up
-    if decided.any():
-        np.maximum(tally.upper, above[decided].max(axis=0), out=tally.upper)
-        tally.n_decided += int(decided.sum())
-        tally.lengths.append(float((b - a)[decided].min()))
-    a, b = a[~decided], b[~decided]
-    middle = 0.5 * (a + b)
-    a, b = np.concatenate([a, middle]), np.concatenate([middle, b])
-    return [(a[k : k + _BATCH], b[k : k + _BATCH]) for k in range(0, a.size, _BATCH)]
+    `margins` bounds them inside intervals from below, (n_spans, n_rows), or returns None where a sample violates one.
+    """
+    left, right = edges[:-1], edges[1:]
+    shortest = _SHORTEST * (edges[-1] - edges[0])
+    while left.size:
+        lowest = margins(left, right)
+        if lowest is None:
+            return False
+        open_ = ~(lowest >= 0.0).all(axis=1)
+        if ((right - left)[open_] <= shortest).any():
+            return False
+        middle = 0.5 * (left[open_] + right[open_])
+        left, right = np.concatenate([left[open_], middle]), np.concatenate([middle, right[open_]])
+    return True

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from excitor.design.approach import BlockedPose, NoPath, Sampling, approach
-from excitor.design.certify.certificate import Certificate
-from excitor.design.certify.margin import Margin, Row, margin_of, tightest, unproven
+from excitor.design.approach import NoPath, approach
+from excitor.design.constraints.constraint import Margin, Row, margin_of, tightest, unproven
 from excitor.design.constraints.constraints import Constraints
+from excitor.design.constraints.home import Home
 from excitor.design.motion import Run, Segment
 from excitor.robots.arrays import FloatArray
 from excitor.robots.cell import Scene, bodies_without_volume, required, row_names, unchecked_pairs
@@ -21,6 +21,45 @@ from excitor.robots.robot import Robot
 
 DRY_RUN = 0.15  # amplitude of the dry run
 _AT_REST = 1e-9  # rounding of the envelope's end, as a share of the largest derivative
+
+
+@dataclass(frozen=True, slots=True)
+class Robustness:
+    """Share of perturbed models, each parameter off by up to ± spread on its own, whose run keeps the limits."""
+
+    spread: float
+    n_models: int
+    share: float  # of models whose run keeps all limits as stated
+    diverged: float  # share of models whose run runs away
+    breaks: tuple[tuple[str, float], ...]  # what is broken, by how large a share of models, most often first
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """How a motion was simulated that no controller commands."""
+
+    finest_step: float  # s
+    robustness: Robustness
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Certificate:
+    """Margins of all limits of a run; notes list what was not checked."""
+
+    items: tuple[Margin, ...]
+    notes: tuple[str, ...] = ()
+    way: Run | None = None  # from the home pose to the start, and backwards at the end
+    simulation: Simulation | None = None  # of a motion that is simulated, not proven
+
+    @property
+    def ready(self) -> bool:
+        """Return True if every limit is proven to hold."""
+        return all(item.holds for item in self.items)
+
+
+def failing(certificate: Certificate) -> tuple[Margin, ...]:
+    """List the limits that are exceeded, or not proven to hold."""
+    return tuple(item for item in certificate.items if not item.holds)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -40,13 +79,12 @@ def certify(
     *,
     torque_model: bool | None = None,
     way: Run | NoPath | None = None,
-    seed: int = 0,
 ) -> Certificate:
     """Prove that a run keeps to its limits; a periodic one with its dry run, the way from home and the way back.
 
     `torque_model`: True uses the prior model for the torques; by default it is used where all masses are known, and
     torque limits stay unproven otherwise; False leaves torques unchecked, as for a gentle first run. Without `way`,
-    one is searched for with `seed`. A run of moves starts and ends at home; its repeated moves are checked once.
+    one is searched for. A run of moves starts and ends at home; its repeated moves are checked once.
     """
     task = _Task(robot, constraints, torque_model is not False, bool(torque_model))
     pieces = run.pieces()
@@ -55,12 +93,15 @@ def certify(
         return Certificate(tuple(items), _notes(task))
     items += _rests(run, pieces)
     items += _summed_up("dry run", _checked(task, run.scaled(DRY_RUN).pieces()))
-    found = _way(task, run, way, seed)
-    if isinstance(found, NoPath):
-        items.append(unproven(Row("way from home", "", 0.0), found.reason))
-    elif found is not None:
-        items += _way_items(task, found, run.periodic.center)
-    return Certificate(tuple(items), _notes(task), None if isinstance(found, NoPath) else found)
+    home, start = constraints.home, run.periodic.center
+    if way is None and home is not None:
+        way = approach(robot, home, start, constraints, sample_time=run.sample_time)
+    if isinstance(way, NoPath):
+        items.append(unproven(Row("way from home", "", 0.0), way.reason))
+        return Certificate(tuple(items), _notes(task))
+    if way is not None:
+        items += _way_items(task, way, start)
+    return Certificate(tuple(items), _notes(task), way)
 
 
 def _checked(task: _Task, pieces: tuple[Segment, ...], *, whole: bool = False) -> dict[str, list[Margin]]:
@@ -111,40 +152,13 @@ def _share(values: FloatArray, most: FloatArray) -> float:
     return float(np.divide(np.abs(values), most, out=np.zeros_like(values), where=most > 0.0).max())
 
 
-def _way(task: _Task, run: Run, way: Run | NoPath | None, seed: int) -> Run | NoPath | None:
-    """Find the way from home to the start, unless it is given; None where there is no home."""
-    home = task.constraints.home
-    if home is None or way is not None:
-        return way
-    try:
-        return approach(
-            task.robot,
-            home,
-            run.periodic.center,
-            task.constraints,
-            sample_time=run.sample_time,
-            sampling=Sampling(seed=seed),
-        )
-    except BlockedPose as error:
-        return NoPath(str(error))
-
-
 def _way_items(task: _Task, way: Run, start: FloatArray) -> list[Margin]:
-    items = [_ends_meet("way from home", way.knots[-1], start)]
-    home = task.constraints.home
-    if home is not None:
-        items.append(_ends_meet("way back", way.knots[0], home))
+    home = task.constraints.way or Home(way.knots[0], np.ones(start.size, dtype=bool))
+    items = home.arrivals(way.knots[0], way.knots[-1], start)
     if way.duration == 0.0:
         return items
     items += _summed_up("way from home", _checked(task, way.pieces()))
     return items + _summed_up("way back", _checked(task, way.reversed().pieces()))
-
-
-def _ends_meet(name: str, pose: FloatArray, wanted: FloatArray) -> Margin:
-    """Check that a way ends where it must."""
-    off = float(np.abs(pose - wanted).max())
-    proof = "last pose of the way compared with where it must lead"
-    return margin_of(Row(f"{name}: arrives", "rad", 1e-9), off, off, proof=proof)
 
 
 def _notes(task: _Task) -> tuple[str, ...]:

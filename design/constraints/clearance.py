@@ -1,13 +1,12 @@
 """Clearance in the cell: from keep-out zones, inside keep-in zones, and between the robot's own links."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from excitor.design.certify.bounds import Effort, Worst, closed_row_speeds
-from excitor.design.certify.margin import Row
+from excitor.design.certify.bounds import Effort, all_hold, closed_row_speeds
 from excitor.design.constraints.constraint import (
     CLEARANCE_SCALE,
     ROOM,
@@ -17,6 +16,7 @@ from excitor.design.constraints.constraint import (
     Population,
     Relaxation,
     Reserve,
+    Row,
     Trace,
     number_changed,
 )
@@ -29,8 +29,6 @@ from excitor.robots.tree import Tree
 
 SELF = "self-collision"
 FARTHEST = 3.0  # m that a zone is moved at most
-_CLOSE = 2e-3  # m: how sharply a clearance is bounded where little is spare
-_SHORTEST = 1.0 / 4096.0  # of a line: below that its clearance is given up
 _FINE = 1e-3  # m: what distances are rounded up to
 
 
@@ -44,6 +42,9 @@ class Clearance(Constraint):
     everywhere: ClassVar[bool] = True
     effort: ClassVar[Effort] = Effort(n_first=1000, share=0.25)
     quantity: ClassVar[str] = "the distance"
+    method: ClassVar[str] = "Lipschitz, {intervals}"
+    tolerance: ClassVar[float | None] = 2e-3  # m
+    states: ClassVar[Mapping[str, str]] = {"scene": "scene"}
 
     def rows(self, robot: Robot) -> tuple[Row, ...]:
         """List zones body by body, then pairs of links."""
@@ -89,34 +90,20 @@ class Clearance(Constraint):
             L = closed_row_speeds(robot, self.scene, part)
         return 0.5 * (d[part.left] + d[part.right]) - 0.5 * part.h * L, d
 
-    def slacks(self, robot: Robot) -> FloatArray:
-        """Return the same for all rows."""
-        return np.full(required(robot, self.scene).size, _CLOSE)
-
-    def proof(self, robot: Robot, worst: Worst) -> str:
-        """Describe the proof."""
-        return f"Lipschitz, {worst.n_spans} intervals, smallest {1e3 * worst.smallest:.3g} ms"
-
     def line_is_clear(self, robot: Robot, a: FloatArray, b: FloatArray) -> bool:
         """Prove that a tree keeps its distances on a straight line in joint space: bisect until the bound decides."""
         need = required(robot, self.scene)
         travel = slides(robot, self.limits, np.minimum(a, b), np.maximum(a, b))
         speed = row_speed_bounds(robot, self.scene, np.abs(b - a)[None, :], travel)[0]  # per whole line
         n = int(np.clip(np.ceil(np.abs(b - a).max() / 0.2), 2, 16))
-        left, right = np.arange(n) / n, np.arange(1, n + 1) / n
-        while left.size:
+
+        def margins(left: FloatArray, right: FloatArray) -> FloatArray | None:
             s, inverse = np.unique(np.concatenate([left, right]), return_inverse=True)
-            spare = clearances(robot, self.scene, a + s[:, None] * (b - a)) - need
-            if (spare < 0.0).any():
-                return False
-            h = right - left
-            lowest = 0.5 * (spare[inverse[: left.size]] + spare[inverse[left.size :]]) - 0.5 * h[:, None] * speed
-            open_ = (lowest < 0.0).any(axis=1)
-            if (h[open_] <= _SHORTEST).any():
-                return False
-            middle = 0.5 * (left[open_] + right[open_])
-            left, right = np.concatenate([left[open_], middle]), np.concatenate([middle, right[open_]])
-        return True
+            margin = clearances(robot, self.scene, a + s[:, None] * (b - a)) - need
+            ends = margin[inverse[: left.size]] + margin[inverse[left.size :]]
+            return None if (margin < 0.0).any() else 0.5 * ends - 0.5 * (right - left)[:, None] * speed
+
+        return all_hold(margins, np.arange(n + 1) / n)
 
     def describe(self, robot: Robot, group: str) -> str:
         """Describe a zone, or the self-collision check."""
@@ -162,10 +149,6 @@ class Clearance(Constraint):
         own = self._zone(relaxation.group)
         zones = [_changed_zone(zone, relaxation) if zone.name == own.name else zone for zone in scene.zones]
         return Clearance(replace(scene, zones=tuple(zone for zone in zones if zone is not None)), self.limits)
-
-    def into(self, constraints: Any) -> Any:
-        """Put the cell in place."""
-        return replace(constraints, scene=self.scene)
 
     def _zone(self, group: str) -> Zone:
         name = group.removeprefix("clearance: ")

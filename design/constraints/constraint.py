@@ -1,21 +1,20 @@
-"""What every constraint of a motion offers: rows with names, units and limits, and what is asked of them.
+"""Constraints of a motion: rows with names, units and limits, their values, and bounds between samples.
 
 A constraint states its `values` for samples of a motion and a `bound` of them inside intervals. Search, gradient,
 certificate, ways, executed motion and explanation go through these; a kind overrides what it can do faster or must
 do otherwise.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from excitor.design.certify.bounds import Effort, Worst, worst_case
-from excitor.design.certify.margin import Margin, Row, margin_of, unproven
 from excitor.design.motion import Run, Segment, Spans
-from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
+from excitor.robots.arrays import FloatArray, IntArray, freeze
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.files.schema import Table
@@ -31,8 +30,86 @@ States = tuple[FloatArray, FloatArray, FloatArray]  # q, dq, ddq
 
 
 @dataclass(frozen=True, slots=True)
+class Row:
+    """One limit of a constraint: values stay below it, or above it where it is a lower one."""
+
+    name: str  # "torque peak j2"
+    unit: str
+    limit: float
+    lower: bool = False
+    kind: str = ""  # "torque peak": rows of one kind are summed up together
+    group: str = ""  # rows that are relaxed together
+    joint: int = -1  # that it is about; -1: none
+
+    @property
+    def label(self) -> str:
+        """Name in sentences about poses: "table / link j3"."""
+        return self.name.removeprefix("clearance: ")
+
+    @property
+    def side(self) -> float:
+        """1 for an upper limit, -1 for a lower one."""
+        return -1.0 if self.lower else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """One limit, and how far the motion stays from it."""
+
+    name: str  # "velocity j3"
+    unit: str
+    limit: float
+    worst: float  # no sample, and nothing between samples, is worse
+    margin: float  # left of the limit; negative where it is exceeded
+    proof: str  # how, in words and numbers
+    holds: bool
+    where: str = ""  # when the worst sample occurs
+
+
+def sides(rows: Sequence[Row]) -> FloatArray:
+    """1 for each upper limit, -1 for each lower one, (n_rows,)."""
+    return np.array([row.side for row in rows])
+
+
+def beyond(rows: Sequence[Row], values: FloatArray) -> FloatArray:
+    """By how much values (…, n_rows) exceed their upper limits, or fall short of their lower ones."""
+    return np.asarray(sides(rows) * (values - np.array([row.limit for row in rows])))
+
+
+def margin_of(row: Row, proven: float, seen: float, *, proof: str, where: str = "") -> Margin:
+    """State that a quantity keeps its limit: no value is worse than `proven`, and `seen` is the worst sample."""
+    side = row.side
+    rounding = 1e-12 * max(1.0, abs(row.limit)) if np.isfinite(row.limit) else 0.0
+    holds = bool(side * proven <= side * row.limit + rounding)
+    verdict = "" if holds else _EXCEEDED if side * seen > side * row.limit else _UNDECIDED
+    text = proof + verdict
+    return Margin(row.name, row.unit, row.limit, proven, side * (row.limit - proven), text, holds, where)
+
+
+def unproven(row: Row, reason: str) -> Margin:
+    """Build the margin of a limit that could be neither proven nor refuted."""
+    return Margin(row.name, row.unit, row.limit, np.nan, np.nan, reason, False)
+
+
+def tightest(name: str, margins: list[Margin]) -> Margin:
+    """Sum several limits up in the one that holds least."""
+
+    def ease(item: Margin) -> tuple[bool, float]:
+        scale = 1.0 if item.unit in ("rad", "m") else abs(item.limit)  # a distance is what it is
+        return item.holds, item.margin / scale if np.isfinite(item.margin) else -np.inf
+
+    worst = min(margins, key=ease)
+    where = f"{worst.name}, {worst.where}" if worst.where else worst.name
+    return Margin(name, worst.unit, worst.limit, worst.worst, worst.margin, worst.proof, worst.holds, where)
+
+
+_EXCEEDED = "; a sample exceeds the limit"
+_UNDECIDED = "; undecided: no sample exceeds the limit, but between samples it cannot be excluded"
+
+
+@dataclass(frozen=True, slots=True)
 class Reserve:
-    """What a search keeps of each limit, for what happens between its samples."""
+    """Parts of the limits that a search leaves unused, for what happens between its samples."""
 
     share: float = 0.995  # of a limit that is used
     clearance: float = 0.001  # m beyond what is required
@@ -97,6 +174,8 @@ class Compromise:
 
     population: Population  # of that one motion
     used: FloatArray  # (n_joints,): share of its position range that the search gives a joint
+    center: FloatArray  # (n_joints,): pose that the motion swings about
+    constraints: Any = None  # all of them, as `Constraints`
 
     @property
     def robot(self) -> Robot:
@@ -113,6 +192,9 @@ class Constraint:
     per_period: ClassVar[bool] = False  # a mean over the measured period, not a value of each sample
     effort: ClassVar[Effort] = Effort(n_first=1000)
     quantity: ClassVar[str] = "the value"  # in sentences
+    method: ClassVar[str] = "{intervals}: ends + h²/8·max|f''|"  # of the proof
+    tolerance: ClassVar[float | None] = None  # of a bound where the margin is small; None: 0.5 % of the limit
+    states: ClassVar[Mapping[str, str]] = {}  # fields of `Constraints` that it states: by which of its own
 
     def rows(self, robot: Robot) -> tuple[Row, ...]:
         """List the limits, in the order of `values`."""
@@ -131,9 +213,10 @@ class Constraint:
         return bool(self.rows(robot))
 
     def violations(self, robot: Robot, values: FloatArray, reserve: Reserve = SEARCH) -> FloatArray:
-        """Turn values (…, n_rows) into g ≤ 0: in shares of the limit, less a reserve."""
-        limits = np.array([row.limit for row in self.rows(robot)])
-        return np.asarray(values / (reserve.share * limits) - 1.0)
+        """Turn values (…, n_rows) into g ≤ 0: in shares of the limit, upper or lower, less a reserve."""
+        rows = self.rows(robot)
+        limits, lower = np.array([row.limit for row in rows]), [row.lower for row in rows]
+        return np.where(lower, 1.0 - reserve.share * values / limits, values / (reserve.share * limits) - 1.0)
 
     def population(self, population: Population) -> FloatArray:
         """Evaluate g ≤ 0 of every row at its worst sample, (n_candidates, n_rows)."""
@@ -197,12 +280,13 @@ class Constraint:
         return f"no bound of {self.quantity} between samples is known for a {type(robot.mechanism).__name__}"
 
     def slacks(self, robot: Robot) -> FloatArray:
-        """Return how sharply each row is bounded where little is left of its limit, (n_rows,)."""
-        return np.asarray(5e-3 * np.abs([row.limit for row in self.rows(robot)]))
+        """Return how sharply each row is bounded where the margin is small, (n_rows,)."""
+        limits = np.abs([row.limit for row in self.rows(robot)])
+        return np.asarray(5e-3 * limits if self.tolerance is None else np.full(limits.size, self.tolerance))
 
     def proof(self, robot: Robot, worst: Worst) -> str:
         """Describe the proof."""
-        return f"{worst.n_spans} intervals, smallest {1e3 * worst.smallest:.3g} ms: ends + h²/8·max|f''|"
+        return self.method.format(intervals=f"{worst.n_spans} intervals, smallest {1e3 * worst.smallest:.3g} ms")
 
     def worst(self, trace: Trace) -> FloatArray:
         """Evaluate every row at the worst of a motion's samples, (n_rows,)."""
@@ -213,7 +297,8 @@ class Constraint:
     def describe(self, robot: Robot, group: str) -> str:
         """Describe a group of rows in words, with its limit."""
         row = self.row_of(robot, group)
-        return f"{row.kind} limit{_whose(robot, row)} ({row.limit:g} {row.unit})"
+        whose = f" of {robot.joint_names[row.joint]}" if row.joint >= 0 else ""
+        return f"{row.kind} limit{whose} ({row.limit:g} {row.unit})"
 
     def slack(self, robot: Robot, group: str, share: float) -> float:
         """Turn a violation of a group, g, into the unit of its limit."""
@@ -228,17 +313,12 @@ class Constraint:
         raise NotImplementedError
 
     def into(self, constraints: Any) -> Any:
-        """Put this constraint in `Constraints` in place of the one of its kind."""
-        raise NotImplementedError
+        """Replace the constraint of this kind in `Constraints`."""
+        return replace(constraints, **{name: getattr(self, own) for name, own in self.states.items()})
 
     def row_of(self, robot: Robot, group: str) -> Row:
         """Return the first row of a group."""
         return next(row for row in self.rows(robot) if row.group == group)
-
-
-def raised(group: str, unit: str, *, before: float, after: float, words: str) -> Relaxation:
-    """Build the relaxation that raises a limit."""
-    return number_changed(group, "raise", unit, before=before, after=after, words=words)
 
 
 def number_changed(group: str, action: Action, unit: str, *, before: float, after: float, words: str) -> Relaxation:
@@ -254,6 +334,11 @@ def three_digits(value: float) -> float:
     return float(np.round(np.ceil(value / digit - 1e-9) * digit, 12))
 
 
+def listed(names: Sequence[str]) -> str:
+    """Join names in a sentence: "a, b and c"."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
 def place_words(robot: Robot, j: int, q: float) -> str:
     """Write a joint's position for the reader."""
     return f"{q:.3f} m" if robot.mechanism.prismatic[j] else f"{np.degrees(q):.1f}°"
@@ -261,17 +346,10 @@ def place_words(robot: Robot, j: int, q: float) -> str:
 
 def excesses(rows: tuple[Row, ...], worst: FloatArray, allowed: FloatArray) -> dict[int, str]:
     """Name each row whose worst value is beyond its limit by more than is allowed: row -> sentence."""
-    side = np.array([-1.0 if row.lower else 1.0 for row in rows])
-    limits = np.array([row.limit for row in rows])
-    beyond: BoolArray = side * (worst - limits) > allowed
     return {
         int(k): f"{rows[k].name} reaches {worst[k]:.4g} {rows[k].unit}, limit {rows[k].limit:.4g}"
-        for k in np.flatnonzero(beyond)
+        for k in np.flatnonzero(beyond(rows, worst) > allowed)
     }
-
-
-def _whose(robot: Robot, row: Row) -> str:
-    return f" of {robot.joint_names[row.joint]}" if row.joint >= 0 else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,13 @@
 """All constraints of a run: the limits that campaigns state, as numbers, and what they are as constraint objects."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from excitor.design.certify.margin import Row
 from excitor.design.constraints.clearance import Clearance
-from excitor.design.constraints.constraint import Constraint, Trace
+from excitor.design.constraints.constraint import Constraint, Relaxation, Row, Trace, beyond, sides
+from excitor.design.constraints.home import Home
 from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.constraints.singularity import Singularity
 from excitor.design.constraints.tool_speed import ToolSpeed
@@ -15,6 +15,8 @@ from excitor.design.constraints.torque import TorquePeak, TorqueRms
 from excitor.robots.arrays import FloatArray, check_shape, locked
 from excitor.robots.cell import Scene
 from excitor.robots.robot import Limits, Robot, posture
+
+_CHUNK = 20_000  # samples that are evaluated at once
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -28,7 +30,8 @@ class Constraints:
     home: FloatArray | None = None  # (n_joints,): where the robot waits; the way to the start is kept clear too
     singularity: float = 0.15  # distance that a mechanism keeps from each of its singularities, in its own measure
     others: tuple[Constraint, ...] = ()  # of further kinds
-    items: tuple[Constraint, ...] = field(init=False, repr=False)  # all of them, as objects
+    items: tuple[Constraint, ...] = field(init=False, repr=False)  # those on a motion's samples, as objects
+    way: Home | None = field(init=False, repr=False)  # home, as an object
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "torque_rms", locked(self.torque_rms))
@@ -37,6 +40,8 @@ class Constraints:
         if self.home is not None:
             object.__setattr__(self, "home", locked(self.home))
             check_shape(self.home, str(n_joints), "home")
+        way = None if self.home is None else Home(self.home, np.ones(n_joints, dtype=bool))
+        object.__setattr__(self, "way", way)
         if not self.tool_speed > 0.0:
             raise ValueError(f"tool_speed is {self.tool_speed}, expected a positive speed in m/s")
         object.__setattr__(self, "items", tuple(self._built_in()) + self.others)
@@ -57,70 +62,46 @@ class Constraints:
         """List the constraints that a search treats as g ≤ 0."""
         return tuple(item for item in self.items if item.searched(robot))
 
-    def owner(self, robot: Robot, group: str) -> Constraint:
-        """Return the constraint that a group of rows belongs to."""
-        return next(item for item in self.items if any(row.group == group for row in item.rows(robot)))
+    def of_poses(self, robot: Robot) -> tuple[Constraint, ...]:
+        """List the constraints that a pose alone can violate, positions aside."""
+        return tuple(item for item in self.items if item.order == 0 and (item.everywhere or item.rows(robot)))
 
-    def with_item(self, old: Constraint, new: Constraint) -> "Constraints":
-        """Replace one constraint."""
+    def owners(self, robot: Robot) -> dict[str, Constraint]:
+        """Map each group of rows to the constraint that it belongs to."""
+        items = (*self.items, self.way) if self.way is not None else self.items
+        return {row.group: item for item in reversed(items) for row in item.rows(robot)}
+
+    def relaxed(self, robot: Robot, relaxation: Relaxation) -> "Constraints":
+        """Apply a relaxation of one of the constraints."""
+        old = self.owners(robot)[relaxation.group]
+        new = old.relaxed(robot, relaxation)
         if old in self.others:
             return replace(self, others=tuple(new if item is old else item for item in self.others))
-        replaced: Constraints = new.into(self)
-        return replaced
+        changed: Constraints = new.into(self)
+        return changed
 
+    def pose_deficits(self, robot: Robot, q: FloatArray) -> tuple[list[Row], FloatArray]:
+        """Evaluate what poses lack of the limits that poses alone can violate: rows, (n_poses, n_rows), > 0: violated.
 
-@dataclass(frozen=True, slots=True)
-class Margins:
-    """Shares of a robot's limits that a motion may use; 1 is the full limit."""
-
-    velocity: float = 1.0
-    acceleration: float = 1.0
-    jerk: float = 1.0
-    torque: float = 1.0
-    position: float = 0.0  # rad or m kept free at both ends
-
-
-def reduced(limits: Limits, margins: Margins) -> Limits:
-    """Apply margins to a robot's limits."""
-    position = limits.position + margins.position * np.array([1.0, -1.0])
-    return Limits(
-        position,
-        limits.velocity * margins.velocity,
-        limits.acceleration * margins.acceleration,
-        limits.jerk * margins.jerk,
-        limits.torque * margins.torque,
-    )
-
-
-def from_robot(robot: Robot, margins: Margins | None = None, scene: Scene | None = None) -> Constraints:
-    """Build constraints from a robot's own limits, reduced by margins."""
-    limits = reduced(robot.limits, margins or Margins())
-    return Constraints(limits, np.full(robot.n_joints, np.inf), scene)
-
-
-def worst_rows(robot: Robot, constraints: Constraints, trace: Trace) -> tuple[tuple[Row, ...], FloatArray]:
-    """Evaluate every row that each sample has, at the worst of a motion's samples: rows, (n_rows,)."""
-    items = [item for item in constraints.items if not item.per_period]
-    rows = tuple(row for item in items for row in item.rows(robot))
-    return rows, np.concatenate([np.empty(0), *(item.worst(trace) for item in items if item.rows(robot))])
-
-
-def worse(rows: tuple[Row, ...], a: FloatArray, b: FloatArray) -> FloatArray:
-    """Return the worse of two values of every row."""
-    return np.where([row.lower for row in rows], np.minimum(a, b), np.maximum(a, b))
-
-
-def pose_deficits(robot: Robot, constraints: Constraints, q: FloatArray) -> tuple[list[Row], FloatArray]:
-    """Evaluate what poses lack of the limits that hold everywhere: rows, (n_poses, n_rows), > 0: broken.
-
-    Positions are left out: their limits are known as numbers.
-    """
-    found: list[Row] = []
-    deficits = [np.empty((len(q), 0))]
-    for item in constraints.items:
-        rows = item.rows(robot) if item.everywhere else ()
-        if rows:
-            side = np.array([-1.0 if row.lower else 1.0 for row in rows])
-            deficits.append(side * (item.values(Trace(robot, posture(q))) - np.array([row.limit for row in rows])))
+        Positions are left out: their limits are known as numbers.
+        """
+        found: list[Row] = []
+        deficits: list[FloatArray] = [np.empty((len(q), 0))]
+        for item in self.of_poses(robot):
+            rows = item.rows(robot)
+            deficits.append(beyond(rows, item.values(Trace(robot, posture(q)))))
             found += rows
-    return found, np.concatenate(deficits, axis=1)
+        return found, np.concatenate(deficits, axis=1)
+
+
+def worst_rows(
+    robot: Robot, constraints: Constraints, trace_at: Callable[[FloatArray], Trace], t: FloatArray
+) -> tuple[tuple[Row, ...], FloatArray]:
+    """Evaluate every row that each sample has, at the worst of a motion's samples: rows, (n_rows,)."""
+    items = [item for item in constraints.items if not item.per_period and item.rows(robot)]
+    rows = tuple(row for item in items for row in item.rows(robot))
+    worst = []
+    for first in range(0, len(t), _CHUNK):
+        trace = trace_at(t[first : first + _CHUNK])
+        worst.append(sides(rows) * np.concatenate([np.empty(0), *(item.worst(trace) for item in items)]))
+    return rows, sides(rows) * np.max(worst, axis=0)

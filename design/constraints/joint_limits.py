@@ -4,21 +4,24 @@ The search keeps them by the way its design variables are decoded. Between sampl
 samples and a bound of the curvature elsewhere.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from excitor.design.certify.bounds import Effort, Worst, worst_case
-from excitor.design.certify.margin import Margin, Row, margin_of
 from excitor.design.constraints.constraint import (
     ROOM,
     SEARCH,
     Compromise,
     Constraint,
+    Margin,
     Relaxation,
     Reserve,
+    Row,
     Trace,
+    margin_of,
     place_words,
 )
 from excitor.design.motion import Segment, Spans
@@ -36,6 +39,7 @@ class JointLimits(Constraint):
 
     limits: Limits
     effort: ClassVar[Effort] = Effort(n_first=512)
+    states: ClassVar[Mapping[str, str]] = {"limits": "limits"}
 
     def rows(self, robot: Robot) -> tuple[Row, ...]:
         """List the stated limits: highest positions, lowest positions, then velocities, accelerations, jerks."""
@@ -70,8 +74,7 @@ class JointLimits(Constraint):
                 continue
             width = np.ptp(self.limits.position[row.joint])
             half = 0.5 * width if np.isfinite(width) else 1.0
-            side = -1.0 if row.lower else 1.0
-            g[:, k] = (side * (values[:, k] - row.limit) + (1.0 - reserve.share) * half) / half
+            g[:, k] = (row.side * (values[:, k] - row.limit) + (1.0 - reserve.share) * half) / half
         return g
 
     def bound(self, robot: Robot, part: Spans) -> tuple[FloatArray, FloatArray]:
@@ -90,13 +93,17 @@ class JointLimits(Constraint):
         if smooth:
             found.append(worst_case(smooth, _bound, limit=limit, slack=self._slack(), effort=self.effort))
         largest = np.argmax(np.stack([worst.upper for worst in found]), axis=0)
-        proof = "; ".join(
-            [_period_proof(piece) for piece in periodic]
-            + [f"{_names(smooth)}: grid of {found[-1].n_spans} + h²/8·max|f''|"] * bool(smooth)
-        )
+        proofs = [
+            f"{piece.name}: Ehlich-Zeller, n={piece.degree}, N={worst.n_spans}: grid maximum / cos(πn/N)"
+            for piece, worst in zip(periodic, found, strict=False)
+        ]
+        if smooth:
+            names = ", ".join(piece.name for piece in smooth)
+            proofs.append(f"{names}: grid of {found[-1].n_spans} + h²/8·max|f''|")
+        proof = "; ".join(proofs)
         margins = []
         for row, k in zip(self.rows(robot), map(int, np.flatnonzero(np.isfinite(limit))), strict=True):
-            worst, side = found[largest[k]], -1.0 if row.lower else 1.0
+            worst, side = found[largest[k]], row.side
             where = f"{worst.at[k]:.3f} s, {worst.where[k]}"
             margins.append(
                 margin_of(row, side * float(worst.upper[k]), side * float(worst.seen[k]), proof=proof, where=where)
@@ -119,8 +126,8 @@ class JointLimits(Constraint):
         before, q = self.limits.position[j], compromise.population.q[0, j]
         low, high = min(before[0], q.min()), max(before[1], q.max())
         low, high = before[0] + ROOM * (low - before[0]), before[1] + ROOM * (high - before[1])
-        spare = (1.0 / compromise.used[j] - 1.0) * 0.5 * (high - low) * 1.01 + 1e-9
-        after = np.array([low - spare if low < before[0] else low, high + spare if high > before[1] else high])
+        margin = (1.0 / compromise.used[j] - 1.0) * 0.5 * (high - low) * 1.01 + 1e-9
+        after = np.array([low - margin if low < before[0] else low, high + margin if high > before[1] else high])
         own = robot.limits.position[j]
         after = np.clip(after, min(own[0], before[0]), max(own[1], before[1]))
         words = (
@@ -135,10 +142,6 @@ class JointLimits(Constraint):
         position = self.limits.position.copy()
         position[self.row_of(robot, relaxation.group).joint] = relaxation.after
         return JointLimits(replace(self.limits, position=position))
-
-    def into(self, constraints: Any) -> Any:
-        """Put the limits in place."""
-        return replace(constraints, limits=self.limits)
 
     def _limits(self) -> FloatArray:
         """Limits of the rows q, -q, then |q̇|, |q̈|, |q⃛| of all joints, (5 n_joints,)."""
@@ -172,15 +175,6 @@ def ehlich_zeller(piece: Segment) -> Worst:
     upper = np.concatenate([middle + swung, -middle + swung, *(size.max(axis=0) * stretch for size in sizes)])
     at = piece.start + t[np.argmax(values, axis=0)]
     return Worst(upper, seen, at, (piece.name,) * seen.size, n_samples, piece.duration / n_samples)
-
-
-def _period_proof(piece: Segment) -> str:
-    n_samples = _OVERSAMPLING * piece.degree
-    return f"{piece.name}: Ehlich-Zeller, n={piece.degree}, N={n_samples}: grid maximum / cos(πn/N)"
-
-
-def _names(pieces: tuple[Segment, ...]) -> str:
-    return ", ".join(piece.name for piece in pieces)
 
 
 def _bound(part: Spans) -> tuple[FloatArray, FloatArray]:

@@ -7,8 +7,6 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field, FiniteFloat
 
-from excitor.design.certify.bounds import Worst
-from excitor.design.certify.margin import Row
 from excitor.design.constraints.constraint import (
     ROOM,
     SEARCH,
@@ -17,6 +15,7 @@ from excitor.design.constraints.constraint import (
     ConstraintKind,
     Relaxation,
     Reserve,
+    Row,
     Trace,
 )
 from excitor.design.motion import Spans
@@ -42,6 +41,7 @@ class JointSum(Constraint):
     order: ClassVar[int] = 0
     everywhere: ClassVar[bool] = True
     quantity: ClassVar[str] = "the sum"
+    method: ClassVar[str] = "{intervals}: ends + h²/8·Σ|w| max|q̈|"
 
     def __post_init__(self) -> None:
         if not (np.isfinite([self.low, self.high]).all() and self.low < self.high):
@@ -79,10 +79,6 @@ class JointSum(Constraint):
     def slacks(self, robot: Robot) -> FloatArray:
         """Return a thousandth of the range."""
         return np.full(2, 1e-3 * (self.high - self.low))
-
-    def proof(self, robot: Robot, worst: Worst) -> str:
-        """Describe the proof."""
-        return f"{worst.n_spans} intervals, smallest {1e3 * worst.smallest:.3g} ms: ends + h²/8·Σ|w| max|q̈|"
 
     def describe(self, robot: Robot, group: str) -> str:
         """Describe the range."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -16,6 +17,7 @@ from excitor.design.constraints.constraint import (
     States,
     Trace,
     excesses,
+    sides,
 )
 from excitor.design.motion import Excitation, Run, even_spans, periodic_run, spans
 from excitor.robots.arrays import FloatArray
@@ -93,9 +95,8 @@ def _problems(item: Constraint, robot: Robot) -> Iterator[str]:
         yield from _bound_problems(item, robot)
     yield from _slope_problems(item, robot)
     yield from _relaxation_problems(item, robot)
-    worst = np.array([row.limit + (-1.0 if row.lower else 1.0) * max(1.0, abs(row.limit)) for row in rows])
-    told = excesses(rows, worst, np.zeros(len(rows)))
-    if len(told) != len(rows):
+    worst = np.array([row.limit + row.side * max(1.0, abs(row.limit)) for row in rows])
+    if len(excesses(rows, worst, np.zeros(len(rows)))) != len(rows):
         yield "a value beyond its limit makes no sentence"
     if not all(item.describe(robot, row.group).strip() for row in rows):
         yield "a group has no description"
@@ -117,8 +118,7 @@ def _value_problems(item: Constraint, robot: Robot) -> Iterator[str]:
         yield f"values depend on derivatives above its order, {item.order}"
     if not item.per_period and item.searched(robot):
         g = item.violations(robot, values)
-        side = np.array([-1.0 if row.lower else 1.0 for row in item.rows(robot)])
-        worse = item.violations(robot, values + 1e-3 * side)
+        worse = item.violations(robot, values + 1e-3 * sides(item.rows(robot)))
         at_limit = item.violations(robot, np.array([[row.limit for row in item.rows(robot)]]))
         if g.shape != values.shape or not (worse > g).all() or (at_limit < -_ROUNDING).any():
             yield "violations do not rise towards the limit, or leave no reserve before it"
@@ -126,7 +126,7 @@ def _value_problems(item: Constraint, robot: Robot) -> Iterator[str]:
 
 def _bound_problems(item: Constraint, robot: Robot) -> Iterator[str]:
     """Check bounds inside intervals against samples that are ten times finer."""
-    side = np.array([-1.0 if row.lower else 1.0 for row in item.rows(robot)])
+    side = sides(item.rows(robot))
     if item.unprovable(robot, True):
         return
     for piece in _example_run(robot).pieces():
@@ -157,8 +157,8 @@ def _slope_problems(item: Constraint, robot: Robot) -> Iterator[str]:
     step = [_STEP * random.normal(size=motion.q.shape) for _ in states]
     ends = [item.means(robot, Motion(*(x + sign * dx for x, dx in zip(states, step, strict=True)))) for sign in (1, -1)]
     change = 0.5 * (ends[0] - ends[1])
-    told = [sum(float(np.sum(bar * dx)) for bar, dx in zip(bars, step, strict=True)) for bars in slopes]
-    if not np.allclose(told, change, rtol=1e-3, atol=1e-9):
+    by_slopes = [sum(float(np.sum(bar * dx)) for bar, dx in zip(bars, step, strict=True)) for bars in slopes]
+    if not np.allclose(by_slopes, change, rtol=1e-3, atol=1e-9):
         yield "mean_slopes differ from differences of its means"
 
 
@@ -166,14 +166,17 @@ def _relaxation_problems(item: Constraint, robot: Robot) -> Iterator[str]:
     """Check that a relaxation makes a violating motion keep its group, and that the contrary makes it worse."""
     if not item.searched(robot):
         return
-    population, rows = _population(_example_run(robot), robot), item.rows(robot)
+    run, rows = _example_run(robot), item.rows(robot)
+    population = _population(run, robot)
     g = item.population(population)[0]
     for group in dict.fromkeys(row.group for row in rows):
         own = [k for k, row in enumerate(rows) if row.group == group]
         share = float(g[own].max())
         if share <= 0.0:
             continue
-        for relaxation in item.proposals(Compromise(population, np.ones(robot.n_joints)), group, share):
+        for relaxation in item.proposals(
+            Compromise(population, np.ones(robot.n_joints), run.periodic.center), group, share
+        ):
             if not relaxation.words.strip() or relaxation.group != group:
                 yield f"a relaxation of {group!r} says nothing, or is of another group"
             if relaxation.action == "remove":
@@ -200,9 +203,7 @@ def _contrary(relaxation: Relaxation) -> Relaxation:
     change = relaxation.after - relaxation.before
     less = np.minimum(np.abs(change), 0.5 * np.abs(relaxation.before) + 1e-6) * np.sign(change)
     after = relaxation.before - less
-    return Relaxation(
-        relaxation.group, relaxation.action, relaxation.unit, relaxation.amount, relaxation.before, after, "tighten"
-    )
+    return replace(relaxation, after=after, words="tighten")
 
 
 def _example_run(robot: Robot) -> Run:

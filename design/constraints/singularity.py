@@ -1,19 +1,17 @@
 """Distance that a mechanism keeps from its singularities."""
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from excitor.design.certify.bounds import Effort, Worst, singularity_bounds
-from excitor.design.certify.margin import Row
-from excitor.design.constraints.constraint import SEARCH, Compromise, Constraint, Population, Relaxation, Reserve, Trace
+from excitor.design.certify.bounds import Effort, singularity_bounds
+from excitor.design.constraints.constraint import Compromise, Constraint, Population, Relaxation, Row, Trace
 from excitor.design.motion import Spans
 from excitor.robots.arrays import FloatArray
 from excitor.robots.closed_chain import ClosedLoop
 from excitor.robots.robot import CanBeSingular, Robot
-
-_TOLERANCE = 1e-2  # how sharply a distance is bounded where little is spare
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -24,6 +22,9 @@ class Singularity(Constraint):
     order: ClassVar[int] = 0
     effort: ClassVar[Effort] = Effort(n_first=1000, share=0.25, most_spans=20_000)
     quantity: ClassVar[str] = "the distance to singularities"
+    method: ClassVar[str] = "Lipschitz, {intervals}; it stays assembled"
+    tolerance: ClassVar[float | None] = 1e-2
+    states: ClassVar[Mapping[str, str]] = {"singularity": "least"}
 
     def rows(self, robot: Robot) -> tuple[Row, ...]:
         """List the types of singularity that the mechanism has."""
@@ -41,10 +42,6 @@ class Singularity(Constraint):
     def searched(self, robot: Robot) -> bool:
         """Return True if a distance is required."""
         return self.least > 0.0 and isinstance(robot.mechanism, CanBeSingular)
-
-    def violations(self, robot: Robot, values: FloatArray, reserve: Reserve = SEARCH) -> FloatArray:
-        """Turn distances into shares of the least one."""
-        return np.asarray(1.0 - reserve.share * values / self.least)
 
     def population(self, population: Population) -> FloatArray:
         """Evaluate the nearest sample to each type."""
@@ -64,14 +61,6 @@ class Singularity(Constraint):
             return ""
         return f"no bound of {self.quantity} between samples is known for a {type(robot.mechanism).__name__}"
 
-    def slacks(self, robot: Robot) -> FloatArray:
-        """Return the same for all types."""
-        return np.full(len(self.rows(robot)), _TOLERANCE)
-
-    def proof(self, robot: Robot, worst: Worst) -> str:
-        """Describe the proof."""
-        return f"Lipschitz, {worst.n_spans} intervals, smallest {1e3 * worst.smallest:.3g} ms; it stays assembled"
-
     def describe(self, robot: Robot, group: str) -> str:
         """Describe the type of singularity."""
         return f"distance to the {group.removeprefix('singularity: ')} singularity (at least {self.least:g})"
@@ -88,7 +77,3 @@ class Singularity(Constraint):
     def relaxed(self, robot: Robot, relaxation: Relaxation) -> "Singularity":
         """Require a smaller distance."""
         return Singularity(float(relaxation.after[0]))
-
-    def into(self, constraints: Any) -> Any:
-        """Put the distance in place."""
-        return replace(constraints, singularity=self.least)

@@ -7,9 +7,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field, FiniteFloat
 
-from excitor.design.certify.bounds import Worst, body_direction_rates
-from excitor.design.certify.margin import Row
-from excitor.design.constraints.constraint import ROOM, Compromise, Constraint, ConstraintKind, Relaxation, Trace
+from excitor.design.certify.bounds import body_direction_rates
+from excitor.design.constraints.constraint import ROOM, Compromise, Constraint, ConstraintKind, Relaxation, Row, Trace
 from excitor.design.motion import Spans
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.dynamics import frame_pose
@@ -36,6 +35,7 @@ class ToolCone(Constraint):
     order: ClassVar[int] = 0
     everywhere: ClassVar[bool] = True
     quantity: ClassVar[str] = "the tool's orientation"
+    method: ClassVar[str] = "{intervals}: cosine at ends - h²/8·max|ü|"
 
     def __post_init__(self) -> None:
         if not 0.0 < self.angle < np.pi:
@@ -60,10 +60,6 @@ class ToolCone(Constraint):
         cosine = self._cosine(robot, part.jets[0])
         low, _ = part.enclose(cosine[:, None], body_direction_rates(robot.mechanism, robot.tool.link, part)[2][:, None])
         return np.arccos(np.clip(low, -1.0, 1.0)), np.arccos(np.clip(cosine, -1.0, 1.0))[:, None]
-
-    def proof(self, robot: Robot, worst: Worst) -> str:
-        """Describe the proof."""
-        return f"{worst.n_spans} intervals, smallest {1e3 * worst.smallest:.3g} ms: cosine at ends - h²/8·max|ü|"
 
     def describe(self, robot: Robot, group: str) -> str:
         """Describe the cone."""

@@ -1,18 +1,19 @@
 """Speed of the tool point."""
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
-from excitor.design.certify.bounds import Worst, body_point_rates
-from excitor.design.certify.margin import Row
+from excitor.design.certify.bounds import body_point_rates
 from excitor.design.constraints.constraint import (
     ROOM,
     Compromise,
     Constraint,
     Population,
     Relaxation,
+    Row,
     Trace,
-    raised,
+    number_changed,
     three_digits,
 )
 from excitor.design.motion import Spans
@@ -33,6 +34,8 @@ class ToolSpeed(Constraint):
     limit: float
     order: ClassVar[int] = 1
     quantity: ClassVar[str] = "the tool's speed"
+    method: ClassVar[str] = "{intervals}: ends + h²/8·max|p⃛|"
+    states: ClassVar[Mapping[str, str]] = {"tool_speed": "limit"}
 
     def rows(self, robot: Robot) -> tuple[Row, ...]:
         """List the one row."""
@@ -55,20 +58,12 @@ class ToolSpeed(Constraint):
         inside = part.worst_of_ends(speed)[:, None] + part.h**2 / 8.0 * rates[3][:, None]
         return inside, speed[:, None]
 
-    def proof(self, robot: Robot, worst: Worst) -> str:
-        """Describe the proof."""
-        return f"{worst.n_spans} intervals, smallest {1e3 * worst.smallest:.3g} ms: ends + h²/8·max|p⃛|"
-
     def proposals(self, compromise: Compromise, group: str, share: float) -> list[Relaxation]:
         """Raise the limit."""
         after = three_digits(self.limit * (1.0 + ROOM * share))
         words = f"raise the tool's speed limit from {self.limit:g} to {after:g} m/s"
-        return [raised(group, "m/s", before=self.limit, after=after, words=words)]
+        return [number_changed(group, "raise", "m/s", before=self.limit, after=after, words=words)]
 
     def relaxed(self, robot: Robot, relaxation: Relaxation) -> "ToolSpeed":
         """Raise the limit."""
         return ToolSpeed(float(relaxation.after[0]))
-
-    def into(self, constraints: Any) -> Any:
-        """Put the limit in place."""
-        return replace(constraints, tool_speed=self.limit)

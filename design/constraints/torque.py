@@ -3,29 +3,32 @@
 Torques are enclosed inside intervals, with the jumps of friction at reversals.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from excitor.design.certify.bounds import Effort, Worst, links_curvature
-from excitor.design.certify.margin import Margin, Row, margin_of, unproven
 from excitor.design.constraints.constraint import (
     ROOM,
     SEARCH,
     Compromise,
     Constraint,
+    Margin,
     Population,
     Relaxation,
-    Reserve,
+    Row,
     States,
     Trace,
-    raised,
+    margin_of,
+    number_changed,
     three_digits,
+    unproven,
 )
 from excitor.design.motion import Segment, Spans, even_spans
 from excitor.robots.arrays import FloatArray, IntArray, locked
-from excitor.robots.dynamics import inverse_dynamics, rigid_torque, rotor_matrix
+from excitor.robots.dynamics import rigid_torque, rotor_matrix
 from excitor.robots.friction import Range, friction_model, unbounded_terms
 from excitor.robots.gram import gram_gradient
 from excitor.robots.parameters import layout, prior
@@ -55,15 +58,22 @@ class _TorqueLimit(Constraint):
 
     def rows(self, robot: Robot) -> tuple[Row, ...]:
         """List the stated limits, joint by joint."""
-        names = [f"{self.kind} {robot.joint_names[j]}" for j in self.stated]
+        units = np.where(robot.mechanism.prismatic, "N", "N m").tolist()
+        names = {j: f"{self.kind} {robot.joint_names[j]}" for j in self.stated.tolist()}
         return tuple(
-            Row(name, _unit(robot, j), float(self.limit[j]), kind=self.kind, group=name, joint=j)
-            for name, j in zip(names, self.stated.tolist(), strict=True)
+            Row(name, units[j], float(self.limit[j]), kind=self.kind, group=name, joint=j) for j, name in names.items()
         )
 
     def values(self, trace: Trace) -> FloatArray:
         """Evaluate the sizes of the torques."""
         return np.asarray(np.abs(trace.torque[:, self.stated]))
+
+    def population(self, population: Population) -> FloatArray:
+        """Evaluate the peaks over all samples, or the root mean squares over the period."""
+        peaks, squares = population.torques
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = np.sqrt(squares) if self.per_period else peaks
+            return self.violations(population.robot, values[:, self.stated], population.reserve)
 
     def unprovable(self, robot: Robot, trusted: bool) -> str:
         """Return why the torque is not bounded between samples."""
@@ -88,12 +98,13 @@ class _TorqueLimit(Constraint):
         words = f"raise the {self.short} torque limit of {robot.joint_names[row.joint]}"
         words += f" from {row.limit:g} to {after:g} {row.unit}"
         words += f" (the robot's own is {own:g} {row.unit}), or carry less" if after > own else ", or carry less"
-        return [raised(group, row.unit, before=row.limit, after=after, words=words)]
+        return [number_changed(group, "raise", row.unit, before=row.limit, after=after, words=words)]
 
-    def _raised(self, robot: Robot, relaxation: Relaxation) -> FloatArray:
+    def relaxed(self, robot: Robot, relaxation: Relaxation) -> Self:
+        """Raise the limit of a joint."""
         limit = self.limit.copy()
         limit[self.row_of(robot, relaxation.group).joint] = relaxation.after[0]
-        return limit
+        return type(self)(limit)
 
 
 class TorquePeak(_TorqueLimit):
@@ -103,15 +114,6 @@ class TorquePeak(_TorqueLimit):
     short: ClassVar[str] = "peak"
     effort: ClassVar[Effort] = Effort(n_first=2000)
 
-    def population(self, population: Population) -> FloatArray:
-        """Evaluate the peaks over all samples."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self.violations(population.robot, population.torques[0][:, self.stated], population.reserve)
-
-    def violations(self, robot: Robot, values: FloatArray, reserve: Reserve = SEARCH) -> FloatArray:
-        """Turn torques into shares of the limits."""
-        return np.asarray(values / (reserve.share * self.limit[self.stated]) - 1.0)
-
     def bound(self, robot: Robot, part: Spans) -> tuple[FloatArray, FloatArray]:
         """Bound |τ| inside intervals."""
         inside, at_samples = largest_torques(robot, prior(robot), part)
@@ -120,17 +122,10 @@ class TorquePeak(_TorqueLimit):
     def proof(self, robot: Robot, worst: Worst) -> str:
         """Describe the proof."""
         rubs = ", friction by its range over each interval" if robot.drive.friction else ""
-        return (
-            f"prior model, {worst.n_spans} intervals, smallest {1e3 * worst.smallest:.3g} ms: ends + h²/8·max|f''|"
-            f"{rubs}"
-        )
-
-    def relaxed(self, robot: Robot, relaxation: Relaxation) -> "TorquePeak":
-        """Raise the limit of a joint."""
-        return TorquePeak(self._raised(robot, relaxation))
+        return f"prior model, {Constraint.proof(self, robot, worst)}{rubs}"
 
     def into(self, constraints: Any) -> Any:
-        """Put the limits in place."""
+        """Replace the limits."""
         return replace(constraints, limits=replace(constraints.limits, torque=self.limit))
 
 
@@ -140,12 +135,7 @@ class TorqueRms(_TorqueLimit):
     kind: ClassVar[str] = "torque rms"
     short: ClassVar[str] = "RMS"
     per_period: ClassVar[bool] = True
-
-    def population(self, population: Population) -> FloatArray:
-        """Evaluate the root mean squares over the period."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            rms = np.sqrt(population.torques[1][:, self.stated])
-            return np.asarray(rms / (population.reserve.share * self.limit[self.stated]) - 1.0)
+    states: ClassVar[Mapping[str, str]] = {"torque_rms": "limit"}
 
     def worst(self, trace: Trace) -> FloatArray:
         """Evaluate the root mean squares over a motion's samples."""
@@ -153,11 +143,11 @@ class TorqueRms(_TorqueLimit):
 
     def means(self, robot: Robot, motion: Motion) -> FloatArray:
         """Evaluate g of every row over a period's samples."""
-        return self._means(robot, motion) / (SEARCH.share * self.limit[self.stated]) - 1.0
+        return self.violations(robot, self.worst(Trace(robot, motion)))
 
     def mean_slopes(self, robot: Robot, motion: Motion, rows: IntArray) -> list[States]:
         """Differentiate √mean τ_i² by Σ_k τ_ik² = χᵀ G_i χ, G_i the Gram matrix of joint i."""
-        found, chi, slopes = self._means(robot, motion), prior(robot), []
+        found, chi, slopes = self.worst(Trace(robot, motion)), prior(robot), []
         for row in rows:
             joint, weights = self.stated[row], np.zeros(robot.n_joints)
             weights[joint] = 1.0
@@ -165,9 +155,6 @@ class TorqueRms(_TorqueLimit):
             scale = 2.0 * len(motion) * max(found[row], 1e-12) * SEARCH.share * self.limit[joint]
             slopes.append((bars[0] / scale, bars[1] / scale, bars[2] / scale))
         return slopes
-
-    def _means(self, robot: Robot, motion: Motion) -> FloatArray:
-        return np.asarray(np.sqrt(np.mean(inverse_dynamics(robot, motion)[:, self.stated] ** 2, axis=0)))
 
     def margins(self, robot: Robot, pieces: tuple[Segment, ...], *, trusted: bool = False) -> list[Margin]:
         """Prove an upper sum over the measured period: √(Σ h·sup τ² / period)."""
@@ -193,23 +180,11 @@ class TorqueRms(_TorqueLimit):
             for row in rows
         ]
 
-    def relaxed(self, robot: Robot, relaxation: Relaxation) -> "TorqueRms":
-        """Raise the limit of a joint."""
-        return TorqueRms(self._raised(robot, relaxation))
-
-    def into(self, constraints: Any) -> Any:
-        """Put the limits in place."""
-        return replace(constraints, torque_rms=self.limit)
-
 
 def has_torque_model(robot: Robot) -> bool:
     """Return True if the masses of all links are known beforehand."""
     masses = 10 * np.arange(robot.mechanism.n_links) + 9
     return bool(robot.known[masses].all())
-
-
-def _unit(robot: Robot, joint: int) -> str:
-    return "N" if robot.mechanism.prismatic[joint] else "N m"
 
 
 @dataclass(frozen=True, eq=False, slots=True)

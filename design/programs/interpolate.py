@@ -18,9 +18,8 @@ from itertools import pairwise
 import numpy as np
 from scipy.signal import savgol_filter
 
-from excitor.design.certify.margin import Row
-from excitor.design.constraints.constraint import Trace, excesses
-from excitor.design.constraints.constraints import Constraints, worse, worst_rows
+from excitor.design.constraints.constraint import Row, Trace, excesses, sides
+from excitor.design.constraints.constraints import Constraints, worst_rows
 from excitor.design.motion import Interpolation, Run, Table, line_run
 from excitor.design.programs.plan import Plan, Stretches, StretchName, marks
 from excitor.design.programs.target import (
@@ -328,10 +327,10 @@ def _table(plan: Plan, target: Target, like: Stretch, spacing: float) -> Stretch
 
 def _assumed(parts: list[Part]) -> str:
     """List the assumptions, each with the names of the segments that depend on it."""
-    told: dict[str, list[str]] = {}
+    parts_of: dict[str, list[str]] = {}
     for part in parts:
-        told.setdefault(part.assumed, []).append(part.name)
-    return "; ".join(f"{', '.join(names)}: {assumed}" for assumed, names in told.items() if assumed)
+        parts_of.setdefault(part.assumed, []).append(part.name)
+    return "; ".join(f"{', '.join(names)}: {assumed}" for assumed, names in parts_of.items() if assumed)
 
 
 def _peaks(plan: Plan, joined: list[tuple[Part, FloatArray]]) -> FloatArray:
@@ -371,11 +370,10 @@ def _conditions(plan: Plan, target: Target, parts: list[Part], score: Score | No
     return min(values), max(values)
 
 
-FINE_SAMPLES = 2000  # of a period, at which a planned condition number is told
+FINE_SAMPLES = 2000  # of a period, at which a planned condition number is computed
 PERIOD_SAMPLES = 2003  # of a period: a prime, so that they do not fall on the same places between points
 _STEP = 0.01  # s, between the samples that are looked at, or
 _PER_CYCLE = 100  # samples of the highest harmonic's: a peak between two is less than 0.05 % higher
-_CHUNK = 20_000
 _CLOCK = 1e-6  # s: rounding of times
 
 
@@ -383,7 +381,7 @@ def broken_limits(plan: Plan, target: Target, part: Part, constraints: Constrain
     """Name every constraint that a part breaks, with its limit and its worst value over all interpolations."""
     times = looked_at(plan, target, part)
     judged = [_worst(plan, constraints, course, times) for course in part.courses]
-    rows, side = judged[0][0], np.array([-1.0 if row.lower else 1.0 for row in judged[0][0]])
+    rows, side = judged[0][0], sides(judged[0][0])
     found = side * np.array([worst for _, worst in judged])
     for k, sentence in excesses(rows, side * found.max(axis=0), _allowed(plan, target, part, rows)).items():
         course = part.courses[int(np.argmax(found[:, k]))]
@@ -439,14 +437,11 @@ def _worst(
     plan: Plan, constraints: Constraints, course: Course, times: FloatArray
 ) -> tuple[tuple[Row, ...], FloatArray]:
     """Evaluate each row's worst over one course; jerks that do not exist there keep their limits."""
-    rows: tuple[Row, ...] = ()
-    worst: FloatArray = np.empty(0)
-    for first in range(0, len(times), _CHUNK):
-        t = times[first : first + _CHUNK]
-        jerk = None if course.jumps else evaluate(course, t, 3)
-        rows, values = worst_rows(plan.robot, constraints, Trace(plan.robot, followed(course, t), jerk))
-        worst = worse(rows, worst, values) if first else values
-    return rows, worst
+
+    def trace_at(t: FloatArray) -> Trace:
+        return Trace(plan.robot, followed(course, t), None if course.jumps else evaluate(course, t, 3))
+
+    return worst_rows(plan.robot, constraints, trace_at, times)
 
 
 def _broken_means(plan: Plan, part: Part, constraints: Constraints) -> Iterator[str]:
@@ -522,8 +517,8 @@ def differences(
         return [f"halts although nothing is wrong: {execution.halted}"]
     if found != wanted:
         return [f"makes {_listed(found)}, planned are {_listed(wanted)}"]
-    told = [sentence for stretch in made for sentence in _stretch(plan, target, stretch, step)]
-    return [*told, *_marks(plan, target, execution, step), *_events(execution)]
+    deviations = [sentence for stretch in made for sentence in _stretch(plan, target, stretch, step)]
+    return [*deviations, *_marks(plan, target, execution, step), *_events(execution)]
 
 
 def _from_home(plan: Plan, target: Target, stretch: Stretch, stood: FloatArray) -> Stretch:

@@ -153,18 +153,18 @@ def _texts(target: Target, files: Mapping[str, str]) -> Iterator[str]:
 
 def _refusals(plan: Plan, target: Target, executor: Executor, files: Mapping[str, str], name: str) -> Iterator[str]:
     """Run the program in each situation in which it must refuse to move; yield a sentence for each failure."""
-    for refusal, machine, told in _situations(plan, target):
+    for refusal, machine, situation in _situations(plan, target):
         if refusal not in target.refuses or (refusal == "payload" and plan.payload is None):
             continue
         try:
             execution = executor.execute(files, name, machine)
         except ProgramError as error:
-            yield f"with {told} the program fails rather than refuses: {error}"
+            yield f"with {situation} the program fails rather than refuses: {error}"
             continue
         if execution.stretches:
-            yield f"with {told} the program moves the robot; it must refuse"
+            yield f"with {situation} the program moves the robot; it must refuse"
         elif not execution.halted:
-            yield f"with {told} the program ends without a message; it must state why it does not start"
+            yield f"with {situation} the program ends without a message; it must state why it does not start"
 
 
 def _situations(plan: Plan, target: Target) -> Iterator[tuple[Refusal, Machine, str]]:

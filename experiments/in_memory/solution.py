@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from excitor.design.certify import certify as _certify
-from excitor.design.certify.certificate import Certificate
+from excitor.design.certify.certify import Certificate
 from excitor.design.forecast import Forecast, PlannedRun
 from excitor.design.forecast import forecast as _forecast
 from excitor.design.motion import Run as Motions

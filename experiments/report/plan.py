@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from excitor.design.certify.certificate import Certificate
+from excitor.design.certify.certify import Certificate
 from excitor.design.search import STAGES
 from excitor.design.torque import held_torques
 from excitor.experiments.design_json import margin_data, phases_data

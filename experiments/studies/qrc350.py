@@ -17,8 +17,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as FigureFigure
 
-from excitor.design.certify.certificate import Certificate
-from excitor.design.certify.certify import certify
+from excitor.design.certify.certify import Certificate, certify
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, DeclaredModel, declared_model
 from excitor.design.motion import Excitation, Run

@@ -14,8 +14,8 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from excitor.design.certify.certificate import failing
-from excitor.design.certify.margin import Margin
+from excitor.design.certify.certify import failing
+from excitor.design.constraints.constraint import Margin
 from excitor.design.pareto import Front
 from excitor.design.search import Progress
 from excitor.experiments.design_json import summary

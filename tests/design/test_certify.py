@@ -6,12 +6,11 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from excitor.design.certify.bounds import Effort, link_rates, point_rates, torque_curvature, worst_case
-from excitor.design.certify.certificate import failing
-from excitor.design.certify.certify import DRY_RUN, certify
-from excitor.design.certify.margin import Margin, tightest
+from excitor.design.certify.bounds import Effort, link_rates, point_rates, torque_rates, worst_case
+from excitor.design.certify.certify import DRY_RUN, certify, failing
 from excitor.design.constraints.clearance import Clearance
-from excitor.design.constraints.constraints import Constraints, from_robot
+from excitor.design.constraints.constraint import Margin, tightest
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.constraints.tool_speed import ToolSpeed
 from excitor.design.constraints.torque import TorquePeak, TorqueRms, largest_torques
@@ -21,6 +20,7 @@ from excitor.robots.dynamics import frame_pose, inverse_dynamics, rigid_torque
 from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Limits, Motion, posture
+from tests.limits import from_robot
 from tests.random_robots import N_RANDOM_TREES, make_random_robot
 
 ROUNDING = 1e-9
@@ -199,7 +199,7 @@ def test_torque_curvature_bounds_finite_differences(seed):
     mechanism = robot.mechanism
     for piece in make_trajectory(robot, seed, size=1.0).pieces():
         part = even_spans(piece, 40)
-        bound = torque_curvature(mechanism, phi, part.rates())
+        bound = torque_rates(mechanism, phi, link_rates(mechanism, part.rates()))[2]
         n = 40 * 100
         t = np.linspace(0.0, piece.duration, n + 1)
         tau = mechanism.inverse_dynamics(Motion(*(piece.at(t, order) for order in range(3))), phi)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from excitor.design.certify.certify import certify
-from excitor.design.certify.margin import Row
 from excitor.design.constraints.clearance import Clearance
-from excitor.design.constraints.constraint import Constraint, ConstraintKind
+from excitor.design.constraints.constraint import Constraint, ConstraintKind, Relaxation, Row
 from excitor.design.constraints.constraints import Constraints
+from excitor.design.constraints.home import Home
 from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.constraints.joint_sum import JointSum
 from excitor.design.constraints.registry import CONSTRAINTS, check_constraint, check_constraint_kind
@@ -114,6 +114,31 @@ def tool_heights(robot, q):
 
 def test_a_constraint_from_outside_conforms():
     check_constraint(Height())
+
+
+def test_violations_of_lower_limits_rise_below_them():
+    item = Height()
+    plain = Constraint.violations(item, None, np.array([[0.3], [0.6], [1.2]]))
+    np.testing.assert_allclose(plain[:, 0], [1.0 - 0.995 * 0.5, 0.005, 1.0 - 0.995 * 2.0], rtol=1e-12)
+
+
+def test_home_is_a_constraint_like_the_others():
+    robot = load("tx40")
+    home = np.array([0.1, 0.2, 1.0, 0.0, 0.0, 0.0])
+    constraints = Constraints(robot.limits, np.full(6, np.inf), home=home)
+    item = constraints.owners(robot)[Home.group]
+    assert item is constraints.way
+    (row,) = item.rows(robot)
+    assert item.describe(robot, row.group).startswith("home pose")
+    start = np.full((1, 6), 0.4)
+    way = item.way(start)
+    np.testing.assert_allclose(way[0, :, [0, -1]], [home, start[0]])
+    arrives, back = item.arrivals(home, start[0], start[0])
+    assert arrives.holds
+    assert back.holds
+    assert [margin.holds for margin in item.arrivals(home + 1e-6, start[0], start[0])] == [True, False]
+    moved = Relaxation(row.group, "stand elsewhere", "rad", 0.1, home, home + 0.1, "elsewhere")
+    np.testing.assert_array_equal(constraints.relaxed(robot, moved).home, home + 0.1)
 
 
 @dataclass(frozen=True, eq=False)

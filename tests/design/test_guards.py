@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 
 from excitor.design.approach import approach, blocked, is_clear
-from excitor.design.certify.bounds import link_rates, point_rates, torque_curvature
-from excitor.design.certify.certificate import Certificate, failing
-from excitor.design.certify.certify import certify
-from excitor.design.certify.margin import Row, margin_of, unproven
+from excitor.design.certify.bounds import link_rates, point_rates, torque_rates
+from excitor.design.certify.certify import Certificate, certify, failing
 from excitor.design.constraints.clearance import Clearance
-from excitor.design.constraints.constraint import CLEARANCE_SCALE, SEARCH
-from excitor.design.constraints.constraints import Constraints, from_robot
+from excitor.design.constraints.constraint import CLEARANCE_SCALE, SEARCH, Row, margin_of, unproven
+from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.torque import has_torque_model
 from excitor.design.criteria import Criterion, DynamicModel, load_model
-from excitor.design.motion import Excitation, even_spans, line_run, period_grid, periodic_run
+from excitor.design.motion import Excitation, even_spans, line_run, periodic_run
 from excitor.design.problem import (
     Candidates,
     Evaluation,
@@ -30,7 +28,6 @@ from excitor.design.problem import (
     motions,
     run_of,
 )
-from excitor.design.schedule import EarlierRun, earlier_gram
 from excitor.design.search import (
     Budget,
     Ledger,
@@ -50,6 +47,7 @@ from excitor.robots.gram import condition_number
 from excitor.robots.load import load
 from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion
+from tests.limits import from_robot
 from tests.plans import reformed
 
 TELESCOPE = """name = "telescope"
@@ -105,10 +103,10 @@ def test_all_scores_of_the_search_count_earlier_runs_and_their_share():
     """Evaluating, drawing together and polishing see the same stacked rows: √share of this run's, and the earlier."""
     problem = small_problem()
     chosen = random_candidates(problem, 3)
-    old = problem.model.observation(run_of(problem, chosen, 2).periodic.motion(period_grid(problem.excitation, 64)))
+    old = problem.model.observation(run_of(problem, chosen, 2).periodic.motion(problem.excitation.grid(64)))
     old = old * np.logspace(-1, 1, old.shape[1])
     problem = replace(problem, earlier=old.T @ old, share=0.05)
-    W = problem.model.observation(run_of(problem, chosen).periodic.motion(period_grid(problem.excitation, 192)))
+    W = problem.model.observation(run_of(problem, chosen).periodic.motion(problem.excitation.grid(192)))
     truth = condition_number(np.concatenate([np.sqrt(0.05) * W, old]))
     assert abs(condition_number(np.concatenate([W, old])) / truth - 1.0) > 0.01, "the share must matter here"
     assert evaluate(problem, chosen).value[0] == pytest.approx(truth, rel=1e-6)
@@ -121,7 +119,7 @@ def test_all_scores_of_the_search_count_earlier_runs_and_their_share():
 def test_the_final_score_is_of_all_rows_on_the_fine_grid():
     problem = small_problem()
     chosen = run_of(problem, random_candidates(problem, 1))
-    W = problem.model.observation(chosen.periodic.motion(period_grid(problem.excitation, 2000)))
+    W = problem.model.observation(chosen.periodic.motion(problem.excitation.grid(2000)))
     assert plan.FINE_SAMPLES >= 2000
     assert plan.fine_value(problem, chosen) == pytest.approx(condition_number(W), rel=1e-9)
     old = W[:500] * np.logspace(-1, 1, W.shape[1])
@@ -144,17 +142,6 @@ def test_weights_are_in_the_matrix_itself():
     motion = random_motion(load_rows.robot, 20)
     expected = plain.observation(motion).reshape(3, 20, -1) * np.array([4.0, 5.0, 6.0])[:, None, None]
     assert load_rows.observation(motion).reshape(3, 20, -1) == pytest.approx(expected)
-
-
-def test_earlier_runs_count_by_their_samples():
-    robot = load("rotradi")
-    columns = base_parameters(robot).kept
-    chosen = periodic_run(Excitation(4.0, 0.004, (1, 2), np.ones(3, bool)), np.zeros(3), *np.ones((2, 3, 2)) * 0.2)
-    model = DynamicModel(robot, columns, np.ones(3))
-    few, many = (earlier_gram(columns, [EarlierRun(model, chosen, samples)]) for samples in (100.0, 700.0))
-    assert many == pytest.approx(7.0 * few)
-    W = model.observation(chosen.periodic.motion(chosen.periodic.grid(2000)))
-    assert np.trace(few) == pytest.approx(100.0 / 2000 * np.trace(W.T @ W), rel=0.02)
 
 
 # --- limits while searching
@@ -426,7 +413,7 @@ def test_slow_motions_change_their_torque_by_gravity():
         phi = prior(robot)[: layout(robot).n_link_params].reshape(-1, 10)
         for _ in range(3):
             piece = periodic_run(excitation, random.normal(size=n), *random.normal(size=(2, n, 2))).pieces()[0]
-            bound = torque_curvature(robot.mechanism, phi, even_spans(piece, 1000).rates())
+            bound = torque_rates(robot.mechanism, phi, link_rates(robot.mechanism, even_spans(piece, 1000).rates()))[2]
             t = np.linspace(0.0, 2000.0, 4001)
             motion = Motion(*(piece.at(t, order) for order in range(3)))
             tau = robot.mechanism.inverse_dynamics(motion, phi)
@@ -443,7 +430,7 @@ def test_a_first_moment_alone_bends_torques_too():
     excitation = Excitation(0.4, 0.004, (1, 2), np.arange(3) == 2)
     swing = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 0.3]])
     piece = periodic_run(excitation, np.zeros(3), swing, 0.5 * swing).pieces()[0]
-    bound = torque_curvature(robot.mechanism, phi, even_spans(piece, 400).rates())
+    bound = torque_rates(robot.mechanism, phi, link_rates(robot.mechanism, even_spans(piece, 400).rates()))[2]
     t = np.linspace(0.0, 0.4, 4001)
     tau = robot.mechanism.inverse_dynamics(Motion(*(piece.at(t, order) for order in range(3))), phi)
     bend = np.abs(np.diff(tau, 2, axis=0)) / 1e-4**2

@@ -7,7 +7,7 @@ import pytest
 
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, carried_torques, load_model
-from excitor.design.motion import Excitation, period_grid, periodic_run
+from excitor.design.motion import Excitation, periodic_run
 from excitor.design.problem import build_problem, decode, encode, evaluate
 from excitor.design.search import objective_slope
 from excitor.robots.dynamics import inverse_dynamics
@@ -47,7 +47,7 @@ def table_motion(moving):
             sines[axis, k - 1], cosines[axis, k - 1] = a, b
     excitation = Excitation(36.96, 0.024, tuple(range(1, 26)), moving)
     center = np.array([0.0, 0.0, 1.57, 0.0, 0.0, 0.0])
-    return periodic_run(excitation, center, sines, cosines).periodic.motion(period_grid(excitation, 1540))
+    return periodic_run(excitation, center, sines, cosines).periodic.motion(excitation.grid(1540))
 
 
 def rank(W):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from excitor.design import pareto
-from excitor.design.constraints.constraints import from_robot
 from excitor.design.criteria import Criterion, DynamicModel
 from excitor.design.motion import Excitation
 from excitor.design.pareto import front, knee, measure, nondominated, pick
@@ -17,6 +16,7 @@ from excitor.robots.cell import Scene, tool_speeds
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.load import load
 from excitor.robots.robot import Motion
+from tests.limits import from_robot
 
 ALL = ("condition", "duration", "torque", "tool speed")
 

@@ -9,7 +9,7 @@ from excitor.design import problem as problem_file
 from excitor.design.constraints.constraint import CLEARANCE_SCALE, SEARCH
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.criteria import Criterion, DynamicModel, PowerModel
-from excitor.design.motion import Excitation, period_grid
+from excitor.design.motion import Excitation
 from excitor.design.problem import (
     active_set,
     active_slopes,
@@ -199,10 +199,10 @@ def test_locked_joints_stand_where_the_search_puts_them():
 
 def test_earlier_runs_count(problem):
     chosen = decode(problem, np.random.default_rng(0).uniform(-1, 1, (2, problem.n_design)))
-    motion = run_of(problem, chosen, 1).periodic.motion(period_grid(problem.excitation, problem.n_period))
+    motion = run_of(problem, chosen, 1).periodic.motion(problem.excitation.grid(problem.n_period))
     W = problem.model.observation(motion)
     joined = replace(problem, earlier=W.T @ W)
-    first = run_of(problem, chosen, 0).periodic.motion(period_grid(problem.excitation, problem.n_period))
+    first = run_of(problem, chosen, 0).periodic.motion(problem.excitation.grid(problem.n_period))
     both = np.concatenate([problem.model.observation(first), W])
     assert evaluate(joined, chosen).value[0] == pytest.approx(condition_number(both), rel=1e-6)
 
@@ -234,7 +234,7 @@ def test_a_mechanism_that_can_be_singular_stays_away():
     candidates = decode(chosen, np.random.default_rng(0).uniform(-1, 1, (5, chosen.n_design)))
     g = evaluate(chosen, candidates).g[:, -1]
     for k in range(5):
-        q = run_of(chosen, candidates, k).periodic.at(period_grid(chosen.excitation, chosen.n_period))
+        q = run_of(chosen, candidates, k).periodic.at(chosen.excitation.grid(chosen.n_period))
         least = np.abs(np.sin(q[:, 2])).min()
         assert g[k] == pytest.approx(1.0 - 0.995 * least / 0.2, abs=1e-12)
 

@@ -7,13 +7,10 @@ import numpy as np
 import pytest
 
 from excitor.design.constraints.clearance import Clearance
-from excitor.design.constraints.constraints import Margins, from_robot
 from excitor.design.constraints.joint_limits import JointLimits
 from excitor.design.slow import (
     InfeasibleRun,
-    StaticPlan,
-    SweepPlan,
-    WarmUpPlan,
+    SlowPlan,
     clear_range,
     d_optimal,
     excesses,
@@ -32,10 +29,11 @@ from excitor.robots.dynamics import inverse_dynamics, regressor
 from excitor.robots.gram import condition_number, gram, stack
 from excitor.robots.load import load
 from excitor.robots.robot import posture
+from tests.limits import Margins, from_robot
 
 STEP = 0.004
 HOME = np.array([0.0, -0.3, 1.6, 0.0, 0.5, 0.0])
-SWEEPS = SweepPlan(STEP, speeds=(0.02, 0.1, 0.3), longest=2.0)
+SWEEPS = SlowPlan(STEP, speeds=(0.02, 0.1, 0.3), longest=2.0)
 
 
 def by_kind(limits, robot, pieces):
@@ -71,9 +69,9 @@ def constraints(robot):
 @pytest.fixture(scope="module")
 def runs(robot, constraints):
     return {
-        "warm-up": warm_up(robot, constraints, home=HOME, plan=WarmUpPlan(STEP, minutes=1.0, legs=5)),
+        "warm-up": warm_up(robot, constraints, home=HOME, plan=SlowPlan(STEP, minutes=1.0, legs=5)),
         "friction": friction_sweeps(robot, constraints, home=HOME, plan=SWEEPS)[0],
-        "static": static_poses(robot, constraints, home=HOME, plan=StaticPlan(STEP, n_poses=8, dwell=0.4)),
+        "static": static_poses(robot, constraints, home=HOME, plan=SlowPlan(STEP, n_poses=8, dwell=0.4)),
     }
 
 
@@ -231,7 +229,7 @@ def test_a_warm_up_lasts_and_moves_far(constraints, runs):
 
 
 def test_the_same_seed_gives_the_same_run(robot, constraints, runs):
-    plan = StaticPlan(STEP, n_poses=8, dwell=0.4)
+    plan = SlowPlan(STEP, n_poses=8, dwell=0.4)
     again = static_poses(robot, constraints, home=HOME, plan=plan)
     assert np.array_equal(again.knots, runs["static"].knots)
     assert np.array_equal(again.edges, runs["static"].edges)
@@ -241,18 +239,18 @@ def test_the_same_seed_gives_the_same_run(robot, constraints, runs):
 
 def test_locked_joints_stay(constraints):
     robot = replace(load("tx40"), locked={4: 0.5})
-    run = static_poses(robot, constraints, home=HOME, plan=StaticPlan(STEP, n_poses=6, dwell=0.2))
+    run = static_poses(robot, constraints, home=HOME, plan=SlowPlan(STEP, n_poses=6, dwell=0.2))
     assert (run.knots[:, 4] == 0.5).all()
-    sweeps, _ = friction_sweeps(robot, constraints, home=HOME, plan=SweepPlan(STEP, speeds=(0.1,), longest=1.0))
+    sweeps, _ = friction_sweeps(robot, constraints, home=HOME, plan=SlowPlan(STEP, speeds=(0.1,), longest=1.0))
     assert (sweeps.knots[:, 4] == 0.5).all()
 
 
 @pytest.mark.parametrize(
     "plan",
     [
-        lambda r, c, h: warm_up(r, c, home=h, plan=WarmUpPlan(STEP)),
-        lambda r, c, h: friction_sweeps(r, c, home=h, plan=SweepPlan(STEP)),
-        lambda r, c, h: static_poses(r, c, home=h, plan=StaticPlan(STEP)),
+        lambda r, c, h: warm_up(r, c, home=h, plan=SlowPlan(STEP)),
+        lambda r, c, h: friction_sweeps(r, c, home=h, plan=SlowPlan(STEP)),
+        lambda r, c, h: static_poses(r, c, home=h, plan=SlowPlan(STEP)),
     ],
 )
 def test_a_blocked_home_is_named(robot, constraints, plan):
@@ -268,11 +266,11 @@ def test_what_stands_in_the_way_is_named(robot):
     around = Zone("pillar", Shape("sphere", at(*tool_at(robot)), [0.02, 0.0, 0.0]), "in", "tool")
     narrow = from_robot(robot, scene=Scene((around,), self_collision=False))
     with pytest.raises(InfeasibleRun, match="pillar / tool forbids 100%"):
-        static_poses(robot, narrow, home=HOME, plan=StaticPlan(STEP))
+        static_poses(robot, narrow, home=HOME, plan=SlowPlan(STEP))
     with pytest.raises(InfeasibleRun, match=r"blocked by pillar / tool"):
-        warm_up(robot, narrow, home=HOME, plan=WarmUpPlan(STEP, legs=2))
+        warm_up(robot, narrow, home=HOME, plan=SlowPlan(STEP, legs=2))
     with pytest.raises(InfeasibleRun, match=r"j1 cannot be swept.*pillar / tool"):
-        friction_sweeps(robot, narrow, home=HOME, plan=SweepPlan(STEP, speeds=(0.3,)))
+        friction_sweeps(robot, narrow, home=HOME, plan=SlowPlan(STEP, speeds=(0.3,)))
 
 
 def tool_at(robot):
@@ -284,9 +282,9 @@ def tool_at(robot):
 def test_torques_that_no_speed_cures_are_named(robot):
     weak = from_robot(robot, Margins(torque=0.02))
     with pytest.raises(InfeasibleRun, match="torque peak j2 reaches"):
-        warm_up(robot, weak, home=HOME, plan=WarmUpPlan(STEP, legs=2))
+        warm_up(robot, weak, home=HOME, plan=SlowPlan(STEP, legs=2))
     with pytest.raises(InfeasibleRun, match="holding torque of j2"):
-        static_poses(robot, weak, home=HOME, plan=StaticPlan(STEP))
+        static_poses(robot, weak, home=HOME, plan=SlowPlan(STEP))
 
 
 def test_every_excess_is_reported(robot, constraints, runs):
@@ -319,8 +317,10 @@ def test_every_excess_is_reported(robot, constraints, runs):
 
 def test_bad_plans_are_refused():
     with pytest.raises(ValueError, match="speeds are"):
-        SweepPlan(STEP, speeds=(0.0,))
-    with pytest.raises(ValueError, match="share is 2"):
-        WarmUpPlan(STEP, share=2.0)
+        SlowPlan(STEP, speeds=(0.0,))
+    with pytest.raises(ValueError, match="minutes is 0"):
+        SlowPlan(STEP, minutes=0.0)
+    with pytest.raises(ValueError, match="dwell is 0.001 s, expected at least three samples"):
+        SlowPlan(STEP, dwell=0.001)
     with pytest.raises(ValueError, match="n_poses is 0"):
-        StaticPlan(STEP, n_poses=0)
+        SlowPlan(STEP, n_poses=0)

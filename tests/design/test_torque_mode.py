@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from excitor.design import torque as torque_certificate
-from excitor.design.constraints.constraints import Margins, from_robot
 from excitor.design.search import Budget, Observer, Search, run_search, solve
 from excitor.design.torque import (
     CONDITION_SAMPLES,
@@ -36,6 +35,7 @@ from excitor.robots.gram import condition_number, stack
 from excitor.robots.load import load
 from excitor.robots.robot import Motion
 from excitor.robots.simulate import run_motion, with_friction_width
+from tests.limits import Margins, from_robot
 
 SHEET_RANDOM_PHASES = np.radians([[(-5, 45), (-35, 35)], [(-50, 0), (40, 100)], [(5, 35), (-30, 30)]])
 

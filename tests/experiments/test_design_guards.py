@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from excitor.design.certify.certificate import Certificate
-from excitor.design.certify.margin import Row, margin_of
+from excitor.design.certify.certify import Certificate
+from excitor.design.constraints.constraint import Row, margin_of
 from excitor.design.constraints.constraints import Constraints
 from excitor.design.constraints.torque import has_torque_model
 from excitor.design.criteria import Criterion, DynamicModel

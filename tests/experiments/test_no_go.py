@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
+import excitor as ex
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.cli import app
 from excitor.experiments.emit import Request, emit
@@ -157,6 +158,17 @@ def test_what_is_not_watched_stands_outside_the_green_box(tmp_path):
 )
 def test_assumed_volumes_that_nothing_is_about_need_no_word(tmp_path, cell):
     assert planned(tmp_path, cell, URDF, "mine.urdf").go
+
+
+def test_assumed_volumes_count_for_zones_of_problems_in_memory(tmp_path):
+    (tmp_path / "mine.urdf").write_text(URDF)
+    robot, far = ex.load_robot(str(tmp_path / "mine.urdf")), ex.Box((2.5, 2.5, 0.5), (1.0, 1.0, 1.0))
+    series = ex.Series(period=5.0, harmonics=2)
+    about_links = ex.build_problem(robot, series, [ex.KeepOut(far)])
+    (check,) = volume_checks(about_links.setup)
+    assert (check.name, check.holds) == ("assumed volumes", False)
+    for nothing in ([], [ex.KeepOut(far, bodies="tool")]):
+        assert volume_checks(ex.build_problem(robot, series, nothing).setup) == ()
 
 
 @pytest.mark.parametrize("name", catalog_names())

@@ -80,7 +80,7 @@ class J519Robot:
     slip: float = 0.0  # deg, by which J6 is elsewhere
     capable: bool = True  # of telling its period and version
     limits_version: int = 3  # of the requests for limits that it answers
-    told: set[int] = field(default_factory=set)  # types of packets so far
+    received: set[int] = field(default_factory=set)  # types of packets so far
     starved: int = 0
     joints: FloatArray = field(default_factory=lambda: np.zeros(6))
     commands: list[tuple[int, float, tuple[float, ...]]] = field(default_factory=list)  # sequence, s, J1 to J6
@@ -91,9 +91,9 @@ class J519Robot:
     def receive(self, packet: bytes) -> bytes | None:
         """Process a packet; return a table if the packet requests one."""
         kind, version = struct.unpack_from(">II", packet)
-        self.told.add(kind)
+        self.received.add(kind)
         if kind == 2:
-            self.stopped, self.connected = len(self.told) > 1, False  # the first ones only clear the line
+            self.stopped, self.connected = len(self.received) > 1, False  # the first ones only clear the line
         elif kind == 3:
             return self._table(*struct.unpack_from(">II", packet, 8)) if version == self.limits_version else None
         elif version != 3:
@@ -192,8 +192,8 @@ def _execution(client: J519Client, robot: J519Robot, program: Program) -> Execut
         raise ProgramError(program.file, None, f"the client gave up: {client.message}")
     if len(client.rows) != len(robot.commands):
         raise ProgramError(program.file, None, "the client's log and the controller's packets differ in number")
-    told = (command[2] for command in robot.commands)
-    steps = enumerate(zip(client.rows, told, strict=True))
+    commanded = (command[2] for command in robot.commands)
+    steps = enumerate(zip(client.rows, commanded, strict=True))
     rows = ((str(row[2]), int(str(row[3])), int(str(row[4])), k, q) for k, (row, q) in steps)
     stretches, marks = streamed(rows, STEP)
     names = [one.name for one in stretches]
@@ -206,4 +206,4 @@ _STATUS = struct.Struct(">IIIBBBBI9f9f9ff256x")
 _TABLE = struct.Struct(">IIIIII20f20f")
 _NOWHERE = (0.0,) * 9  # X, Y, Z, W, P, R and more
 _LONGEST_STARVED = 10  # periods without a command after which the motion ends in an alarm
-AMPERE = 0.1  # per deg: some current that a log can be told by
+AMPERE = 0.1  # per deg: some current, by which logs differ

@@ -147,13 +147,13 @@ class RsiRobot:
     def packet(self) -> bytes:
         """Build the packet that the configuration describes; the robot is at its commanded pose."""
         axes = " ".join(f'{axis}="{x:.4f}"' for axis, x in zip(AXES, self.pose, strict=True))
-        told = {
+        elements = {
             "DEF_AIPos": f"<AIPos {axes}/>",
             "DEF_ASPos": f"<ASPos {axes}/>",
             "DEF_MACur": f"<MACur {self._currents}/>",
             "DEF_Delay": f'<Delay D="{self.delay}"/>',
         }
-        body = "".join(text for tag, text in told.items() if tag in self.flow.sends)
+        body = "".join(text for tag, text in elements.items() if tag in self.flow.sends)
         return f'<Rob Type="KUKA">{body}<IPOC>{self.ipoc}</IPOC></Rob>'.encode()
 
     def take(self, answer: bytes | None) -> None:

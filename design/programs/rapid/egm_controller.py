@@ -39,7 +39,7 @@ class GuidedCell(Cell):
         self.asked: dict[str, Any] = dict(_DEFAULTS)
         self.ready = 0  # how far guided motion has been prepared: id, setup, act
         self.client: EgmClient | None = None
-        self.told: list[tuple[int, list[float]]] = []
+        self.commanded: list[tuple[int, list[float]]] = []
 
     def move(self, axes: list[float], seconds: float | None, speed: float, fine: bool) -> None:
         """Accept only the move to the current pose, with which guided motion begins."""
@@ -94,7 +94,7 @@ class GuidedCell(Cell):
                 robot, exchange, self.near, settled=asked["condtime"], timeout=asked["commtimeout"],
                 longest=seconds + 2.0 * asked["condtime"],
             )  # fmt: skip
-        self.told, self.time = robot.told, self.time + robot.step * robot.sent
+        self.commanded, self.time = robot.commanded, self.time + robot.step * robot.sent
         if client.state == "waiting":
             self.fail(f"guided motion begins although the client refuses: {client.reason}")
         self._check_speed(robot.step)
@@ -104,7 +104,7 @@ class GuidedCell(Cell):
             self.fail(f"guided motion does not end within {seconds:g} s and its CondTime")
 
     def _check_speed(self, step: float) -> None:
-        axes = np.array([joints for _, joints in self.told]).reshape(len(self.told), -1)
+        axes = np.array([joints for _, joints in self.commanded]).reshape(len(self.commanded), -1)
         fastest = float(np.abs(np.diff(axes, axis=0)).max(initial=0.0)) / step
         if not fastest <= self.asked["maxspeeddeviation"]:
             self.fail(
@@ -118,10 +118,11 @@ class GuidedCell(Cell):
         if client is None:
             return Execution((), halted=" ".join(self.texts))
         halted = "" if client.state == "done" else " ".join(filter(None, [client.reason, *self.texts])) or "stopped"
-        if len(client.rows) != len(self.told):
+        if len(client.rows) != len(self.commanded):
             self.fail("the client's log and what the controller got differ")
         rows = (
-            (row[2], row[3], row[3], row[0], joints) for row, (_, joints) in zip(client.rows, self.told, strict=True)
+            (row[2], row[3], row[3], row[0], joints)
+            for row, (_, joints) in zip(client.rows, self.commanded, strict=True)
         )
         stretches, marks = streamed(rows, 1e-3 * self.asked["samplerate"])
         return Execution(stretches, marks, ("log on", *(one.name for one in stretches), "log off"), halted)
@@ -144,7 +145,7 @@ def loopback(client: EgmClient) -> Iterator[Callable[[bytes], bytes | None]]:
         yield exchange
 
 
-LAG = 5  # packets until a joint is where it was told to be
+LAG = 5  # packets until a joint is at its commanded position
 MOTORS_ON = 1
 STOPPED, RUNNING = 2, 3  # of mciState
 STANDS = 1e-6  # deg
@@ -240,13 +241,13 @@ class FakeController:
     motors: int = MOTORS_ON
     egm: int = STOPPED
     sent: int = 0
-    told: list[tuple[int, list[float]]] = field(default_factory=list)
+    commanded: list[tuple[int, list[float]]] = field(default_factory=list)
     _coming: list[list[float]] = field(default_factory=list)
 
     @property
     def reference(self) -> list[float]:
         """Return the last commanded joints, deg."""
-        return self.told[-1][1] if self.told else self.position
+        return self.commanded[-1][1] if self.commanded else self.position
 
     def packet(self) -> bytes:
         """Advance by a control step and return its packet."""
@@ -269,7 +270,7 @@ class FakeController:
                 raise ValueError("the first answer leads away from where the robot stands")
             self.egm = RUNNING
             return
-        self.told.append((sequence, joints))
+        self.commanded.append((sequence, joints))
 
     def at_rest(self, near: Sequence[tuple[float, float]]) -> bool:
         """Return True if every joint is at its commanded position, within `near`, deg."""

@@ -262,7 +262,7 @@ def test_the_fake_controller_does_not_run_before_an_answer(plan):
         robot.take(command(FIRST_PACKET, 0, [x + 1e-3 for x in robot.position]))
     robot.take(command(FIRST_PACKET, 0, robot.position))
     assert Robot(robot.packet()).runs
-    assert not robot.told
+    assert not robot.commanded
 
 
 @pytest.mark.parametrize("lag", [0, 10, 40])

@@ -394,7 +394,7 @@ def test_an_older_controller_reports_its_limits_in_version_1(plan_of):
     client, robot = client_and_robot(planning(plan_of), limits_version=0)
     check.over_loopback(client, robot)
     assert "does not tell its limits" in client.message
-    assert 200 not in robot.told  # never started
+    assert 200 not in robot.received  # never started
 
 
 def test_packets_of_an_interrupted_session_are_thrown_away(plan_of):
