@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from excitor.experiments.cli import app
 from excitor.robots.errors import ExcitorError
-from excitor.robots.files.write import differences, robot_toml, roll_pitch_yaw_of, toml_text, toml_value
+from excitor.robots.files.write import differences, robot_toml, toml_text, toml_value
 from excitor.robots.inertia import roll_pitch_yaw
 from excitor.robots.load import catalog_names, load, read_content, robot_from_toml, toml_data
 from excitor.robots.robot import DriveTrain, FrictionTerm, Payload
