@@ -21,9 +21,11 @@ from excitor.experiments.model import FILE as MODEL
 from excitor.experiments.model import Fitted, Model, Standard, Weight, read_model
 from excitor.identify.closed_loop import set_up_replay, simulate_runs
 from excitor.identify.consistent import ConsistentEstimate, consistent_fit, consistent_of, standard_columns
+from excitor.identify.currents import LAW_NEEDED, in_amperes, relative_gains, relative_law, rescaled, why_not
 from excitor.identify.diagnose import Finding, diagnose, several, usable
 from excitor.identify.estimate import Estimate, Factors, compress, wls
 from excitor.identify.intervals import Intervals
+from excitor.identify.log import CURRENT
 from excitor.identify.logs.formats import log_files
 from excitor.identify.methods import SIMULATING, Problem, Weighting, affordable_sensitivity, answer
 from excitor.identify.reduce import Reduction, Rule
@@ -128,7 +130,8 @@ def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> IdentifiedM
 def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> IdentifiedModel:
     """Fit runs that were read and examined, with intervals, a consistent model and a validation."""
     campaign, settings = examined.campaign, examined.campaign.content.identify
-    equations = known_equations(examined, standard=settings.consistent and settings.method == "wls")
+    physical = settings.consistent and not campaign.robot.drive.in_amperes
+    equations = known_equations(examined, standard=physical and settings.method == "wls")
     unseen = judging_equations(campaign, examined.unseen) if examined.unseen else None
     found = answer(settings.method, problem_of(examined, equations.fitted, unseen))
     if found.estimate is None or found.intervals is None:
@@ -160,21 +163,57 @@ def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> Identifie
 
 
 def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
-    """Read all runs of a campaign."""
-    read = {run.name: read_run_aligned(campaign, run) for run in campaign.content.run}
+    """Read all runs of a campaign; currents without a law become those of one drive."""
+    unlawful = not campaign.robot.drive.has_current_law and not why_not(campaign.robot)
+    own = replace(campaign, robot=in_amperes(campaign.robot)) if unlawful else campaign
+    read = {run.name: read_run_aligned(own, run) for run in campaign.content.run}
     runs = {name: samples for name, (samples, _) in read.items()}
     roles = {run.name: run.role for run in campaign.content.run}
     campaign = replace(campaign, robot=with_locked(campaign, list(runs.values())))
     tell(f"read {len(runs)} runs, {sum(len(samples) for samples in runs.values())} samples")
     for sentence in filter_sentences(runs):
         tell(sentence)
-    return Runs(
+    found = Runs(
         campaign=campaign,
         samples=runs,
         alignments={name: alignment for name, (_, alignment) in read.items() if alignment is not None},
         training=[samples for name, samples in runs.items() if roles[name] == "identify"],
         unseen=[samples for name, samples in runs.items() if roles[name] == "validate"],
     )
+    return _in_one_current(found, tell) if unlawful else found
+
+
+def _in_one_current(runs: Runs, tell: Tell) -> Runs:
+    """Bring currents without a law to one drive's, by gains that make one model fit all joints."""
+    measured = [samples for samples in runs.samples.values() if any(step.name == CURRENT for step in samples.steps)]
+    if not measured:
+        return runs
+    if len(measured) < len(runs.samples):
+        raise ExcitorError(f"{FILE}: some runs log torques and others currents without a law; {LAW_NEEDED}")
+    robot = in_amperes(runs.campaign.robot)
+    base = base_parameters(robot)
+    equations = judging_equations(replace(runs.campaign, robot=robot), runs.training, base.kept)
+    gains, per_torque, reference = relative_gains(equations, base.values(prior(robot)))
+    name, step = (
+        robot.joint_names[reference],
+        Step("currents in A of one drive", {"drive": robot.joint_names[reference]}),
+    )
+    tell(
+        f"no current law: currents in A of {name}, of which 1 A of each drive is {', '.join(f'{x:.3g}' for x in gains)}"
+    )
+    campaign = replace(runs.campaign, robot=rescaled(robot, gains, per_torque))
+
+    def scaled(samples: Samples) -> Samples:
+        variance = None if samples.variance is None else samples.variance * gains**2
+        noise = None if samples.noise is None else samples.noise * gains**2
+        steps = (*samples.steps, step)
+        return replace(
+            samples, tau=samples.tau * gains, variance=variance, noise=noise, steps=steps, robot=campaign.robot
+        )
+
+    made = {key: scaled(samples) for key, samples in runs.samples.items()}
+    training, unseen = ([made[samples.run] for samples in some] for some in (runs.training, runs.unseen))
+    return Runs(campaign, made, runs.alignments, training, unseen)
 
 
 def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> UsableRuns:
@@ -318,6 +357,8 @@ def fit_consistent(
     if not campaign.content.identify.consistent:
         return None, "the campaign asks for none"
     robot = campaign.robot
+    if robot.drive.in_amperes:
+        return None, f"currents have no law, so nothing is in kg; {LAW_NEEDED}"
     try:
         if standard is None:
             consistent = consistent_of(estimate, robot)
@@ -392,6 +433,8 @@ def write_model(result: IdentifiedModel) -> list[Path]:
 def code_note(result: IdentifiedModel) -> str:
     """Return why no code of the model is written; empty if it is."""
     robot = result.campaign.robot
+    if robot.drive.in_amperes:
+        return f"no model.c and model.py: {robot.name}'s currents have no law, so its torques are unknown; {LAW_NEEDED}"
     if not isinstance(robot.mechanism, Tree):
         return (
             f"no model.c and model.py: {robot.name} has closed loops, which are closed by iteration; "
@@ -439,6 +482,7 @@ def model_of(result: IdentifiedModel) -> Model:
         findings=findings_data(result.findings),
         processing=steps_data(result.steps),
         provenance=provenance(result.campaign),
+        currents=dict(zip(robot.joint_names, relative_law(robot), strict=True)) if robot.drive.in_amperes else None,
         robot=robot,
     )
 

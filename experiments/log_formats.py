@@ -9,6 +9,7 @@ import numpy as np
 
 from excitor.design.programs.registry import target as target_of
 from excitor.design.programs.target import Target, axes_of
+from excitor.identify.currents import LAW_NEEDED, why_not
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import random_motion
 from excitor.robots.dynamics import inverse_dynamics
@@ -122,6 +123,18 @@ def refusal(target: str, robot: Robot, name: str | None = None) -> str:
     return ""
 
 
+def remark(target: str, robot: Robot) -> str:
+    """Say what comes of a target's logs where they hold currents without a law; empty otherwise."""
+    if refusal(target, robot) or robot.drive.has_current_law:
+        return ""
+    if promised_effort(target, format_of(target), robot) != "current":
+        return ""
+    return (
+        f"{robot.name} has no current law: currents are logged and identified in A, relative to one drive's; masses, "
+        f"inertias, torques and physical consistency are not claimed. For those {LAW_NEEDED}"
+    )
+
+
 def declared_for(target: str, robot: Robot, name: str | None = None) -> dict[str, object]:
     """Write the [log] table of campaign.toml for a target's logs; CannotLog where they hold no torque.
 
@@ -133,12 +146,13 @@ def declared_for(target: str, robot: Robot, name: str | None = None) -> dict[str
 
 def promised_effort(target: str, form: Format, robot: Robot) -> Effort:
     """Choose the drive signal of a virtual robot's log; sensors at joints only where nothing else is logged."""
-    known = not np.isnan(robot.drive.torque_from_current).any()
     for kind in form.efforts:
-        if kind in ("motor torque", "joint torque") or (kind == "current" and known):
+        if kind in ("motor torque", "joint torque") or (kind == "current" and robot.drive.has_current_law):
             return kind
     if "torque sensor" in form.efforts:
         return "torque sensor"
+    if "current" in form.efforts and not why_not(robot):
+        return "current"  # A for want of a law
     raise lacking_effort(target, form, robot)
 
 
@@ -150,8 +164,8 @@ def lacking_effort(target: str, form: Format, robot: Robot) -> CannotLog:
         return CannotLog(f"{sentence} ({', '.join(target_of(target).logs)}), or {others}")
     if "current" in form.efforts:
         return CannotLog(
-            f"{target} logs motor currents; {robot.name}'s file has no current law, so they give no torque; "
-            f"state torque_from_current in its drives, or {others}"
+            f"{target} logs motor currents; {robot.name}'s file has no current law, so they give no torque, and "
+            f"{why_not(robot)}; {LAW_NEEDED}, or {others}"
         )
     return CannotLog(
         f"{target} logs torque sensors at the joints, which {robot.name} was simulated without; set joint_sensors, "

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from excitor.experiments.campaign import FILE as CAMPAIGN
 from excitor.experiments.files import read_json, write_atomically
+from excitor.identify.currents import LAW_NEEDED
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.dynamics import inverse_dynamics
 from excitor.robots.errors import ExcitorError
@@ -132,6 +133,7 @@ class Model:
     findings: tuple[Mapping[str, Any], ...] = ()
     processing: tuple[Mapping[str, Any], ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    currents: Mapping[str, float] | None = None  # where torques are in A: A of one drive per A of each joint's
     path: Path | None = None  # where it was read
     robot: Robot | None = None
 
@@ -184,6 +186,7 @@ class Model:
         """Return the physically consistent parameters, (n_params,); ExcitorError where there are none."""
         self._check_arm()
         if self.standard is None:
+            self.check_in_kg()
             raise ExcitorError(f"{self.where}: holds no physically consistent model ({self.refusal})")
         return self._placed(self.standard.names, self.standard.values)
 
@@ -193,13 +196,19 @@ class Model:
         return tuple(labels.get(name, "") for name in layout(self.own_robot()).names)
 
     def torque(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Torques, N m or N, of motions (n_joints,) or (n_samples, n_joints).
+        """Torques, N m or N, of motions (n_joints,) or (n_samples, n_joints); currents, A, where there is no law.
 
         They are those of the physically consistent model, or of the base parameters where there is none.
         """
         chi = self.chi if self.standard is None else self.consistent()
         motion = Motion(*(np.atleast_2d(np.asarray(x, dtype=float)) for x in (q, dq, ddq)))
-        return inverse_dynamics(self.own_robot(), motion, chi).reshape(np.shape(q))
+        tau = inverse_dynamics(self.own_robot(), motion, chi).reshape(np.shape(q))
+        return tau if self.currents is None else tau / np.array([*self.currents.values()])
+
+    def check_in_kg(self) -> None:
+        """Raise ExcitorError if the model is of currents without a law, which tell nothing in kg or N m."""
+        if self.currents is not None:
+            raise ExcitorError(f"{self.where}: is in A, for want of a current law; {LAW_NEEDED}, and identify again")
 
     def own_robot(self) -> Robot:
         """Return the robot that the model was read with, else that of the campaign beside it or of the catalogue."""
@@ -260,6 +269,7 @@ class Model:
             "findings": [dict(finding) for finding in self.findings],
             "processing": [dict(step) for step in self.processing],
             "provenance": dict(self.provenance),
+            **({} if self.currents is None else {"currents": dict(self.currents)}),
         }
         weights = [asdict(weight) for weight in self.weights]
         if self.task == "payload":
@@ -444,6 +454,7 @@ class _File(_Part):
     findings: list[Table] = []
     processing: list[Table] = []
     provenance: Table = {}
+    currents: dict[Text, Value] | None = None
 
 
 def read_model(path: str | PathLike[str], robot: Robot | None = None) -> Model:
@@ -501,6 +512,7 @@ def _model(file: _File, path: Path, robot: Robot | None) -> Model:
         findings=tuple(file.findings),
         processing=tuple(file.processing),
         provenance=file.provenance,
+        currents=file.currents,
         path=path,
         robot=robot,
     )

@@ -82,6 +82,7 @@ class DriveTrain:
     rotors: tuple[RotorInertia, ...] = ()
     friction: tuple[FrictionTerm, ...] = ()
     current_sigma: FloatArray | None = None  # (n_joints,): relative, of the current laws; None where not stated
+    in_amperes: bool = False  # torques stand for currents of one drive, A: nothing is in N m or kg
 
     def __post_init__(self) -> None:
         sizes = freeze(self, motor_from_joint="n_joints n_joints", efficiency="n_joints")

@@ -9,6 +9,7 @@ from excitor.experiments.report.campaign import noise_floor
 from excitor.experiments.report.evidence import Evidence, cost, some
 from excitor.experiments.report.html import percent, show
 from excitor.experiments.report.parameters import correlation
+from excitor.identify.currents import LAW_NEEDED
 from excitor.identify.diagnose import several
 from excitor.identify.validate import Validation
 from excitor.robots.base import base_parameters
@@ -135,6 +136,8 @@ def simulation_use(evidence: Evidence) -> dict[str, Any]:
             f"{cost(model.standard.loss)} of residual."
         )
         return {"use": "Simulation and control design", "go": True, "reasons": [reason]}
+    if model.currents is not None:
+        return {"use": "Simulation and control design", "go": False, "reasons": [_sentence(str(model.refusal))]}
     positive = model.smallest_inertia is not None and model.smallest_inertia > 0.0
     reasons = [f"No physically consistent parameters: {model.refusal}."]
     reasons.append(
@@ -202,6 +205,13 @@ def how_sure(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]
 def not_told(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """List what these data, or any torques, leave open."""
     base, said = base_parameters(evidence.robot), []
+    if evidence.model.currents is not None:
+        one = ", ".join(f"{name} {x:.3g}" for name, x in evidence.model.currents.items())
+        said.append(
+            "Masses, inertias and torques: currents have no law, so everything is in A of one drive. Relative gains, "
+            f"whose uncertainty is not in the intervals, were fitted with the parameters: {one}. For the rest "
+            f"{LAW_NEEDED}."
+        )
     if base.without_effect:
         said.append(f"No torque ever shows {some(base.without_effect)}.")
     if base.only_combined:

@@ -66,6 +66,22 @@ def list_robots(as_json: bool) -> None:
     typer.echo("\nShow one with: excitor robots NAME. Your own: a .toml or .urdf file.")
 
 
+def list_presets(as_json: bool) -> None:
+    """List the presets of arms; for scripts with every figure and the document that states it."""
+    from excitor.robots.files.presets import listed, presets
+
+    found = [listed(preset) for preset in presets().values()]
+    if as_json:
+        echo_json({"presets": found})
+        return
+    for one in found:
+        typer.echo(f"{one['name']:14} {one['n_joints']} joints   {one['title']}; unknown: {', '.join(one['unknown'])}")
+    typer.echo(
+        "\nA URDF of the same geometry gets these figures where it states none; preset = NAME or none in a robot file or "
+        "campaign.toml settles it. Figures with their sources: --json."
+    )
+
+
 def show_robot(source: str, lock: list[str], as_json: bool) -> bool:
     """Show one robot; False if it should not be used as it is."""
     page = robot_page(source, lock)

@@ -590,12 +590,15 @@ _PLAYING = 2  # runtime_state
 
 def write_ur_rtde(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `timestamp,target_q_0,...`."""
-    target_current = currents(shown.robot.drive.torque_from_current, motor_torques(shown.robot, shown.model))
+    drive = shown.robot.drive
+    modelled = (
+        currents(drive.torque_from_current, motor_torques(shown.robot, shown.model)) if drive.has_current_law else None
+    )
     tables = {
         "target_q_{j}": shown.reference,
         "target_qd_{j}": shown.reference_velocity,
         "target_qdd_{j}": np.gradient(shown.reference_velocity, shown.t, axis=0),
-        "target_current_{j}": target_current,
+        **({} if modelled is None else {"target_current_{j}": modelled}),
         "target_moment_{j}": shown.model,
         "actual_q_{j}": shown.position,
         "actual_qd_{j}": shown.velocity,

@@ -188,7 +188,7 @@ def _limits_apart(robot: Robot, match: Match) -> float:
 
 
 def limits_of(match: Match, key: str) -> FloatArray | None:
-    """A preset's limit in the robot's joints, SI: (n_joints,), or (n_joints, 2) of positions; None where unknown."""
+    """Return a preset's limit in the robot's joints, SI: (n_joints,), of positions (n_joints, 2); None if unknown."""
     figure = match.preset.data.get(key)
     if not isinstance(figure, dict):
         return None

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from excitor.experiments.cli import app
 from excitor.robots.errors import ExcitorError
 from excitor.robots.files.write import differences, robot_toml, toml_text, toml_value
-from excitor.robots.inertia import roll_pitch_yaw
+from excitor.robots.inertia import roll_pitch_yaw, roll_pitch_yaw_of
 from excitor.robots.load import catalog_names, load, read_content, robot_from_toml, toml_data
 from excitor.robots.robot import DriveTrain, FrictionTerm, Payload
 from tests.random_robots import N_RANDOM_TREES, make_random_robot
