@@ -77,8 +77,8 @@ def list_presets(as_json: bool) -> None:
     for one in found:
         typer.echo(f"{one['name']:14} {one['n_joints']} joints   {one['title']}; unknown: {', '.join(one['unknown'])}")
     typer.echo(
-        "\nA URDF of the same geometry gets these figures where it states none; preset = NAME or none in a robot file or "
-        "campaign.toml settles it. Figures with their sources: --json."
+        "\nA URDF of the same geometry gets these figures where it states none; preset = NAME or none in a robot file "
+        "or campaign.toml settles it. Figures with their sources: --json."
     )
 
 

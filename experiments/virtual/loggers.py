@@ -60,7 +60,8 @@ def _there(target: str, form: Format, recorded: RecordedRun) -> Effort | None:
     """Choose the first effort that was recorded."""
     if not form.efforts:
         return None
-    for kind in form.efforts:
+    unlawful = not recorded.robot.drive.has_current_law  # then currents are the last choice
+    for kind in sorted(form.efforts, key=lambda kind: unlawful and kind == "current"):
         if not np.isnan(measured(recorded, kind)).any():
             return kind
     raise lacking_effort(target, form, recorded.robot)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.linalg
 
-from excitor.experiments.log_formats import torque_scale
+from excitor.experiments.log_formats import motor_torque_scale, torque_scale
+from excitor.identify.currents import why_not
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.base import random_motion
 from excitor.robots.dynamics import mass_matrix, rigid_torque, rotor_matrix
@@ -144,8 +145,9 @@ def draw_truth(robot: Robot, seed: int, settings: Settings | None = None) -> Tru
     n = robot.n_joints
     loss = (1.0 - robot.drive.efficiency)[:, None] * np.exp(settings.loss * rng.normal(size=(n, 2)))
     loss = loss + draw_efficiency(robot, seed, settings)[:, None]
-    law = robot.drive.torque_from_current * (1.0 + settings.current_law * rng.normal(size=(n, 1)))
-    law = draw_law(robot, seed) if not robot.drive.has_current_law else law
+    unlawful = not robot.drive.has_current_law and not why_not(robot)
+    known = draw_law(robot, seed) if unlawful else robot.drive.torque_from_current
+    law = known * (1.0 + settings.current_law * rng.normal(size=(n, 1)))
     full, chi = with_unmodelled(robot, chi, rng, settings)
     stiffness, damping = springs(robot, chi[: len(layout(robot))], settings)
     start = np.full(n, settings.ambient + settings.warm * settings.heating)
@@ -157,8 +159,6 @@ RATED_CURRENT = 10.0  # A, about which an unknown drive reaches its joint's torq
 
 def draw_law(robot: Robot, seed: int) -> FloatArray:
     """Draw torque constants of motors whose laws the robot's file does not state, (n_joints, 4)."""
-    from excitor.experiments.log_formats import motor_torque_scale
-
     rng = np.random.default_rng([seed, 0x616D7065])
     law = np.zeros((robot.n_joints, 4))
     law[:, 1] = motor_torque_scale(robot) / RATED_CURRENT * np.exp(0.3 * rng.normal(size=robot.n_joints))

@@ -11,6 +11,7 @@ from functools import cache
 from importlib import resources
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -332,6 +333,14 @@ def _note(match: Match, tables: Table, kept: list[str]) -> str:
     return "; ".join(part for part in parts if part)
 
 
+def _without_infinity(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_infinity(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_without_infinity(entry) for entry in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
 def listed(preset: Preset) -> Table:
     """Write a preset for scripts: its figures with the documents that state them, conflicts, and what is unknown."""
     data = preset.data
@@ -339,7 +348,7 @@ def listed(preset: Preset) -> Table:
     figures["geometry"] = {key: data[key] for key in ("dh", "origins", "joint_axes", "source") if key in data}
     for key, figure in figures.items():
         if isinstance(figure, dict):
-            figures[key] = figure | {"source": preset.sources[figure["source"]]}
+            figures[key] = _without_infinity(figure) | {"source": preset.sources[figure["source"]]}
     head = {"name": preset.name, "title": preset.title, "n_joints": geometry(preset.name).n_joints}
     head |= {"targets": data["targets"], "base": data["base"], "figures": figures}
     return head | {"conflicts": data.get("conflicts", []), "unknown": preset.unknown}
