@@ -6,8 +6,9 @@ I_j = g_j Y_j β, with g = 1 at the reference: β and torques are then in A of t
 from dataclasses import replace
 
 import numpy as np
+from scipy.optimize import least_squares
 
-from excitor.identify.estimate import triangle
+from excitor.identify.estimate import compress
 from excitor.identify.regression import Regression
 from excitor.robots.arrays import FloatArray
 from excitor.robots.errors import ExcitorError
@@ -16,8 +17,7 @@ from excitor.robots.robot import Robot
 
 LAW_NEEDED = "state torque_from_current and torque_from_current_sigma under [drive] of the robot's file"
 SPREAD = 0.5  # of the logarithms of gains about those that the prior model suggests
-_ROUNDS = 50
-_SETTLED = 1e-10
+_ROUNDS = 3  # of weights
 
 
 def why_not(robot: Robot) -> str:
@@ -55,44 +55,37 @@ def relative_law(robot: Robot) -> list[float]:
 def relative_gains(regression: Regression, prior: FloatArray) -> tuple[FloatArray, float, int]:
     """Fit β and the drives' gains to currents: (A of the reference per A, A of the reference per N m, the reference).
 
-    Gauss-Newton on the joints' triangles, rows weighted by their residuals; log g has a wide prior, from the prior
-    parameters' torques, so that a joint that shares nothing with the others keeps a gain. The reference is the joint
-    with the largest torques.
+    β is eliminated (variable projection), rows are weighted by their residuals. log g has a wide prior, from the prior
+    parameters' torques, for joints that share nothing with the others. The reference is the joint with the largest
+    torques.
     """
+    n, factors = len(regression.joint_names), compress(regression)
     size = np.linalg.norm(regression.W, axis=0)
-    size[size == 0.0] = 1.0
-    n, beta = len(regression.joint_names), prior * size
-    rows = [regression.joint == j for j in range(n)]
-    parts = [triangle(np.column_stack([regression.W[r] / size, regression.y[r]])) if r.any() else None for r in rows]
-    A = [np.zeros((0, len(size))) if part is None else part[:, :-1] for part in parts]
-    b = [np.zeros(0) if part is None else part[:, -1] for part in parts]
-    power = np.array([np.sum((A_j @ beta) ** 2) for A_j in A])
-    shared = np.array([(A_j @ beta) @ b_j for A_j, b_j in zip(A, b, strict=True)])
+    A, b = factors.R[:, :, :-1] / np.where(size > 0.0, size, 1.0), factors.R[:, :, -1]
+    joint, rows = factors.joint, np.maximum(factors.n_rows, 1)
+    model = A @ (prior * size)
+    power, shared = (np.bincount(joint, np.sum(model * x, axis=1), n) for x in (model, b))
     if not (shared > 0.0).any():
         raise ExcitorError("the currents are not those of the prior model's torques; check their signs and the masses")
-    per_torque = np.where(shared > 0.0, shared / np.where(power > 0.0, power, 1.0), np.nan)
+    per_torque = np.where(shared > 0.0, shared, np.nan) / np.where(power > 0.0, power, 1.0)
     per_torque = np.where(np.isnan(per_torque), np.nanmedian(per_torque), per_torque)
-    reference = int(np.argmax(np.where(shared > 0.0, power / np.maximum([r.sum() for r in rows], 1), -1.0)))
+    reference = int(np.argmax(np.where(shared > 0.0, power, -1.0)))
     first = np.log(per_torque / per_torque[reference])
-    free = [j for j in range(n) if j != reference and len(b[j])]
-    log_g, beta = first.copy(), beta * per_torque[reference]
-    sigma = np.array([np.linalg.norm(b_j) / np.sqrt(max(r.sum(), 1)) or 1.0 for b_j, r in zip(b, rows, strict=True)])
+    free = np.delete(np.arange(n), reference)
+    sigma = np.sqrt(np.sum(b**2, axis=1) / rows) + 1e-300
+
+    def errors(log_g: FloatArray) -> FloatArray:
+        g = np.exp(np.insert(log_g, reference, 0.0))[joint]
+        W = (A * (g / sigma)[:, None, None]).reshape(-1, len(size))
+        beta = np.linalg.lstsq(W, (b / sigma[:, None]).ravel(), rcond=1e-10)[0]
+        return np.asarray(b - g[:, None] * (A @ beta))
+
+    def cost(log_g: FloatArray) -> FloatArray:
+        return np.concatenate([(errors(log_g) / sigma[:, None]).ravel(), (log_g - first[free]) / SPREAD])
+
+    log_g = first[free]
     for _ in range(_ROUNDS):
-        blocks, errors = [], []
-        for j in range(n):
-            model = np.exp(log_g[j]) * A[j]
-            steps = np.outer(model @ beta, [float(k == j) for k in free])
-            blocks.append(np.column_stack([model, steps]) / sigma[j])
-            errors.append((b[j] - model @ beta) / sigma[j])
-        blocks.append(np.column_stack([np.zeros((len(free), len(size))), np.eye(len(free)) / SPREAD]))
-        errors.append((first - log_g)[free] / SPREAD)
-        step = np.linalg.lstsq(np.concatenate(blocks), np.concatenate(errors), rcond=1e-10)[0]
-        beta, change = beta + step[: len(size)], np.clip(step[len(size) :], -1.0, 1.0)
-        log_g[free] += change
-        left = [
-            np.linalg.norm(b[j] - np.exp(log_g[j]) * A[j] @ beta) / np.sqrt(max(rows[j].sum(), 1)) for j in range(n)
-        ]
-        sigma = np.maximum(left, 1e-6 * sigma.max())
-        if np.abs(change).max(initial=0.0) < _SETTLED:
-            break
-    return np.exp(-log_g), float(per_torque[reference]), reference
+        log_g = least_squares(cost, log_g).x
+        left = np.sqrt(np.sum(errors(log_g) ** 2, axis=1) / rows)
+        sigma = np.maximum(left, 1e-6 * left.max() + 1e-300)
+    return np.exp(-np.insert(log_g, reference, 0.0)), float(per_torque[reference]), reference

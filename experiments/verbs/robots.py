@@ -68,14 +68,14 @@ def list_robots(as_json: bool) -> None:
 
 def list_presets(as_json: bool) -> None:
     """List the presets of arms; for scripts with every figure and the document that states it."""
-    from excitor.robots.files.presets import listed, presets
+    from excitor.robots.files.presets import presets
 
-    found = [listed(preset) for preset in presets().values()]
     if as_json:
+        found = [{"name": x.name, **x.data, "unknown": x.unknown, "sources": x.sources} for x in presets().values()]
         echo_json({"presets": found})
         return
-    for one in found:
-        typer.echo(f"{one['name']:14} {one['n_joints']} joints   {one['title']}; unknown: {', '.join(one['unknown'])}")
+    for one in presets().values():
+        typer.echo(f"{one.name:14} {one.data['title']}; unknown: {', '.join(one.unknown)}")
     typer.echo(
         "\nA URDF of the same geometry gets these figures where it states none; preset = NAME or none in a robot file "
         "or campaign.toml settles it. Figures with their sources: --json."

@@ -158,7 +158,7 @@ def _joint_contradictions(base: Table, given: Table, called: str) -> Iterator[st
     if not isinstance(own, dict):
         return
     for limit in ("position", "velocity", "torque"):
-        (stated, key), (widest, base_key) = (in_si(limits, limit) for limits in (own, of_base))
+        (stated, key), (widest, base_key) = (_in_si(limits, limit) for limits in (own, of_base))
         if _wider(stated, widest):
             yield (
                 f"{where}.limits.{key}: is {own[key]}, wider than {called}'s {base_key} = {of_base[base_key]}; "
@@ -166,8 +166,7 @@ def _joint_contradictions(base: Table, given: Table, called: str) -> Iterator[st
             )
 
 
-def in_si(limits: Table, limit: str) -> tuple[Any, str]:
-    """Read a limit in SI, and the key that states it; None where none does, or where it is no number."""
+def _in_si(limits: Table, limit: str) -> tuple[Any, str]:
     if limit == "torque":
         return limits.get(limit), limit
     for unit, factor in _UNITS.items():

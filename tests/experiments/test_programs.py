@@ -236,7 +236,7 @@ def test_unknown_and_approximate_targets_are_refused(copy):
 
 @pytest.mark.slow
 def test_controllers_that_log_currents_need_no_law(tmp_path):
-    """Six joints without a current law: RTDE logs currents, which are identified in A; a note says what that is worth."""
+    """Six joints without a current law: RTDE logs currents, identified in A."""
     robot = robot_text("ur10")
     lawless = "\n".join(line for line in robot.splitlines() if not line.startswith("torque_from_current"))
     assert lawless != robot
