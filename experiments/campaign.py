@@ -360,11 +360,8 @@ class OpenCampaign:
             left["constraint"] = True
         if not self.content.cell.assumed_volumes:
             left["cell"] = {"assumed_volumes"}
-        inputs = (
-            self.content.model_dump_json(exclude=left)
-            + "\0"
-            + read_content(self.robot_source, self.content.preset).text
-        )
+        robot = read_content(self.robot_source, self.content.preset).text
+        inputs = self.content.model_dump_json(exclude=left) + "\0" + robot
         digest = hashlib.sha256(inputs.encode())
         for capsule in self.robot.capsules:
             if capsule.origin == "mesh":  # which the robot's text does not show

@@ -115,11 +115,9 @@ def emit(folder: Path, request: Request, listen: Listen) -> tuple[CampaignPlans,
     if planned.no_go and NO_GO not in request.allow:
         raise ExcitorError(_refused(campaign, planned.no_go))
     robot = planned.programs[0].plan.robot
-    stated = campaign.content.log is not None
-    refusals = {name: "" if stated else refusal(name, robot) for name in names}
-    remarks = {name: "" if stated else remark(name, robot) for name in names}
-    if campaign.content.task == "payload":  # a load is in kg
-        refusals = {name: refusals[name] or remarks[name] for name in names}
+    unsaid = campaign.content.log is None
+    said = refusal if campaign.content.task == "arm" else remark  # a load is in kg
+    refusals = {name: said(name, robot) if unsaid else "" for name in names}
     made = [
         _emit_one(
             campaign,
@@ -133,9 +131,7 @@ def emit(folder: Path, request: Request, listen: Listen) -> tuple[CampaignPlans,
     ]
     return planned, [
         replace(
-            one,
-            requested=one.name in request.targets,
-            note=(refusals[one.name] or remarks[one.name]) if one.folder else "",
+            one, requested=one.name in request.targets, note=remark(one.name, robot) if one.folder and unsaid else ""
         )
         for one in made
     ]

@@ -21,7 +21,7 @@ from excitor.experiments.model import FILE as MODEL
 from excitor.experiments.model import Fitted, Model, Standard, Weight, read_model
 from excitor.identify.closed_loop import set_up_replay, simulate_runs
 from excitor.identify.consistent import ConsistentEstimate, consistent_fit, consistent_of, standard_columns
-from excitor.identify.currents import LAW_NEEDED, in_amperes, relative_gains, relative_law, rescaled, why_not
+from excitor.identify.currents import LAW_NEEDED, in_amperes, relative_gains, rescaled, why_not
 from excitor.identify.diagnose import Finding, diagnose, several, usable
 from excitor.identify.estimate import Estimate, Factors, compress, wls
 from excitor.identify.intervals import Intervals
@@ -194,26 +194,19 @@ def _in_one_current(runs: Runs, tell: Tell) -> Runs:
     base = base_parameters(robot)
     equations = judging_equations(replace(runs.campaign, robot=robot), runs.training, base.kept)
     gains, per_torque, reference = relative_gains(equations, base.values(prior(robot)))
-    name, step = (
-        robot.joint_names[reference],
-        Step("currents in A of one drive", {"drive": robot.joint_names[reference]}),
-    )
-    tell(
-        f"no current law: currents in A of {name}, of which 1 A of each drive is {', '.join(f'{x:.3g}' for x in gains)}"
-    )
-    campaign = replace(runs.campaign, robot=rescaled(robot, gains, per_torque))
+    step = Step("currents in A of one drive", {"drive": robot.joint_names[reference]})
+    said = ", ".join(f"{gain:.3g}" for gain in gains)
+    tell(f"no current law: currents in A of {robot.joint_names[reference]}, of which 1 A of each drive is {said}")
+    robot = rescaled(robot, gains, per_torque)
 
     def scaled(samples: Samples) -> Samples:
-        variance = None if samples.variance is None else samples.variance * gains**2
-        noise = None if samples.noise is None else samples.noise * gains**2
-        steps = (*samples.steps, step)
-        return replace(
-            samples, tau=samples.tau * gains, variance=variance, noise=noise, steps=steps, robot=campaign.robot
-        )
+        squared = {key: getattr(samples, key) for key in ("variance", "noise") if getattr(samples, key) is not None}
+        squared = {key: values * gains**2 for key, values in squared.items()}
+        return replace(samples, tau=samples.tau * gains, steps=(*samples.steps, step), robot=robot, **squared)
 
     made = {key: scaled(samples) for key, samples in runs.samples.items()}
     training, unseen = ([made[samples.run] for samples in some] for some in (runs.training, runs.unseen))
-    return Runs(campaign, made, runs.alignments, training, unseen)
+    return Runs(replace(runs.campaign, robot=robot), made, runs.alignments, training, unseen)
 
 
 def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> UsableRuns:
@@ -453,6 +446,7 @@ def code_note(result: IdentifiedModel) -> str:
 def model_of(result: IdentifiedModel) -> Model:
     """Describe an identification as in model.json."""
     robot, estimate, intervals = result.campaign.robot, result.estimate, result.intervals
+    law = (robot.drive.torque_from_current[:, 1] * np.diagonal(robot.drive.motor_from_joint)).tolist()
     base = base_parameters(robot)
     forms = dict(zip((name.removesuffix("R") for name in base.names), regroupings(robot, base), strict=True))
     return Model(
@@ -482,7 +476,7 @@ def model_of(result: IdentifiedModel) -> Model:
         findings=findings_data(result.findings),
         processing=steps_data(result.steps),
         provenance=provenance(result.campaign),
-        currents=dict(zip(robot.joint_names, relative_law(robot), strict=True)) if robot.drive.in_amperes else None,
+        currents=dict(zip(robot.joint_names, law, strict=True)) if robot.drive.in_amperes else None,
         robot=robot,
     )
 

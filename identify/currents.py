@@ -29,11 +29,8 @@ def why_not(robot: Robot) -> str:
 
 
 def in_amperes(robot: Robot) -> Robot:
-    """Let currents stand for joint torques, 1 A per A, where the robot has no law; ExcitorError where they cannot."""
-    if reason := why_not(robot):
-        raise ExcitorError(f"{robot.name}: has no current law, and {reason}; {LAW_NEEDED}")
-    law = np.zeros((robot.n_joints, 4))
-    law[:, 1] = 1.0 / np.diagonal(robot.drive.motor_from_joint)
+    """Let currents stand for joint torques, 1 A per A, where the robot has no law and `why_not` no reason."""
+    law = np.outer(1.0 / np.diagonal(robot.drive.motor_from_joint), [0.0, 1.0, 0.0, 0.0])
     return replace(robot, drive=replace(robot.drive, torque_from_current=law, in_amperes=True))
 
 
@@ -47,17 +44,11 @@ def rescaled(robot: Robot, relative: FloatArray, per_torque: float) -> Robot:
     return replace(robot, chi=chi, payload=payload, drive=drive, limits=limits)
 
 
-def relative_law(robot: Robot) -> list[float]:
-    """Return A of the reference drive per A of each, of a robot whose torques are in A."""
-    return [float(x) for x in robot.drive.torque_from_current[:, 1] * np.diagonal(robot.drive.motor_from_joint)]
-
-
 def relative_gains(regression: Regression, prior: FloatArray) -> tuple[FloatArray, float, int]:
     """Fit β and the drives' gains to currents: (A of the reference per A, A of the reference per N m, the reference).
 
-    β is eliminated (variable projection), rows are weighted by their residuals. log g has a wide prior, from the prior
-    parameters' torques, for joints that share nothing with the others. The reference is the joint with the largest
-    torques.
+    β is eliminated (variable projection), rows are weighted by their residuals; log g has a wide prior, from the prior
+    parameters' torques, for joints that share nothing with others. The reference has the largest torques.
     """
     n, factors = len(regression.joint_names), compress(regression)
     size = np.linalg.norm(regression.W, axis=0)
@@ -74,18 +65,15 @@ def relative_gains(regression: Regression, prior: FloatArray) -> tuple[FloatArra
     free = np.delete(np.arange(n), reference)
     sigma = np.sqrt(np.sum(b**2, axis=1) / rows) + 1e-300
 
-    def errors(log_g: FloatArray) -> FloatArray:
+    def residuals(log_g: FloatArray) -> FloatArray:
         g = np.exp(np.insert(log_g, reference, 0.0))[joint]
-        W = (A * (g / sigma)[:, None, None]).reshape(-1, len(size))
-        beta = np.linalg.lstsq(W, (b / sigma[:, None]).ravel(), rcond=1e-10)[0]
-        return np.asarray(b - g[:, None] * (A @ beta))
-
-    def cost(log_g: FloatArray) -> FloatArray:
-        return np.concatenate([(errors(log_g) / sigma[:, None]).ravel(), (log_g - first[free]) / SPREAD])
+        W, y = A * (g / sigma)[:, None, None], b / sigma[:, None]
+        beta = np.linalg.lstsq(W.reshape(-1, len(size)), y.ravel(), rcond=1e-10)[0]
+        return np.concatenate([(y - W @ beta).ravel(), (log_g - first[free]) / SPREAD])
 
     log_g = first[free]
     for _ in range(_ROUNDS):
-        log_g = least_squares(cost, log_g).x
-        left = np.sqrt(np.sum(errors(log_g) ** 2, axis=1) / rows)
+        log_g = least_squares(residuals, log_g).x
+        left = sigma * np.sqrt(np.sum(residuals(log_g)[: b.size].reshape(b.shape) ** 2, axis=1) / rows)
         sigma = np.maximum(left, 1e-6 * left.max() + 1e-300)
     return np.exp(-np.insert(log_g, reference, 0.0)), float(per_torque[reference]), reference

@@ -76,10 +76,7 @@ def list_presets(as_json: bool) -> None:
         return
     for one in presets().values():
         typer.echo(f"{one.name:14} {one.data['title']}; unknown: {', '.join(one.unknown)}")
-    typer.echo(
-        "\nA URDF of the same geometry gets these figures where it states none; preset = NAME or none in a robot file "
-        "or campaign.toml settles it. Figures with their sources: --json."
-    )
+    typer.echo("\nA URDF of the same geometry gets these figures where it states none. With their sources: --json.")
 
 
 def show_robot(source: str, lock: list[str], as_json: bool) -> bool:

@@ -279,9 +279,8 @@ def motor_side(
     scale = motor_torque_scale(robot)
     white, slow = truth.settings.white * scale, truth.settings.slow * scale
     if not robot.drive.has_current_law:
-        torque = with_noise(torque, rng, white=white, slow=slow)
-        known = not np.isnan(truth.torque_from_current).any()
-        return currents(truth.torque_from_current, torque) if known else np.full(torque.shape, np.nan), torque
+        torque, law = with_noise(torque, rng, white=white, slow=slow), truth.torque_from_current
+        return np.full(torque.shape, np.nan) if np.isnan(law).any() else currents(law, torque), torque
     slope = truth.torque_from_current[:, 1]
     current = with_noise(currents(truth.torque_from_current, torque), rng, white=white / slope, slow=slow / slope)
     return current, torque_from_current(robot, current)

@@ -101,6 +101,9 @@ class Settings:
             raise ValueError(f"standing is {self.standing}, expected the shortest and the longest time in s")
 
 
+RATED_CURRENT = 10.0  # A, about which a drive of unknown law reaches its joint's torque limit
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Truth:
     """True robot; it carries the payload that a plan states, or `load` where a plan can only assume one.
@@ -145,24 +148,14 @@ def draw_truth(robot: Robot, seed: int, settings: Settings | None = None) -> Tru
     n = robot.n_joints
     loss = (1.0 - robot.drive.efficiency)[:, None] * np.exp(settings.loss * rng.normal(size=(n, 2)))
     loss = loss + draw_efficiency(robot, seed, settings)[:, None]
-    unlawful = not robot.drive.has_current_law and not why_not(robot)
-    known = draw_law(robot, seed) if unlawful else robot.drive.torque_from_current
-    law = known * (1.0 + settings.current_law * rng.normal(size=(n, 1)))
+    law = robot.drive.torque_from_current * (1.0 + settings.current_law * rng.normal(size=(n, 1)))
+    if not robot.drive.has_current_law and not why_not(robot):
+        spread = np.exp(0.3 * np.random.default_rng([seed, 0x616D7065]).normal(size=n))
+        law = np.outer(motor_torque_scale(robot) / RATED_CURRENT * spread, [0.0, 1.0, 0.0, 0.0])
     full, chi = with_unmodelled(robot, chi, rng, settings)
     stiffness, damping = springs(robot, chi[: len(layout(robot))], settings)
     start = np.full(n, settings.ambient + settings.warm * settings.heating)
     return Truth(full, chi, np.clip(1.0 - loss, 0.05, 1.0), law, stiffness, damping, start, settings, seed)
-
-
-RATED_CURRENT = 10.0  # A, about which an unknown drive reaches its joint's torque limit
-
-
-def draw_law(robot: Robot, seed: int) -> FloatArray:
-    """Draw torque constants of motors whose laws the robot's file does not state, (n_joints, 4)."""
-    rng = np.random.default_rng([seed, 0x616D7065])
-    law = np.zeros((robot.n_joints, 4))
-    law[:, 1] = motor_torque_scale(robot) / RATED_CURRENT * np.exp(0.3 * rng.normal(size=robot.n_joints))
-    return law
 
 
 def draw_efficiency(robot: Robot, seed: int, settings: Settings) -> FloatArray:

@@ -139,17 +139,13 @@ def _axes(robot: Robot, n: int) -> tuple[FloatArray, FloatArray] | None:
 def find(robot: Robot, source: str | Path, requested: object = None) -> tuple[Match | None, str]:
     """Find the preset of a robot, as requested or by geometry, and a sentence where several cannot be told apart."""
     known = presets()
-    if requested == NONE:
-        return None, ""
-    if requested is not None and requested not in known:
+    if requested not in (None, NONE, *known):
         hint = expected(requested, [*known, NONE])
         raise InvalidRobot(source, [f"preset: {str(requested)[:60]!r} is none; {hint}"])
-    if requested is not None:
-        match = compare(robot, known[str(requested)])
-        if match is None or match.worst > 1.0:
-            raise InvalidRobot(source, [f"preset: the geometry is not that of {requested!r}: {_difference(match)}"])
-        return match, ""
-    matches = [match for preset in known.values() if (match := compare(robot, preset)) and match.worst <= 1.0]
+    compared = [compare(robot, preset) for name, preset in known.items() if requested in (None, name)]
+    matches = [match for match in compared if match is not None and match.worst <= 1.0]
+    if requested not in (None, NONE) and not matches:
+        raise InvalidRobot(source, [f"preset: the geometry is not that of {requested!r}: {_difference(compared[0])}"])
     ranks = [(-len(m.signs), round(4.0 * m.worst), _limits_apart(robot, m)) for m in matches]
     order = sorted(range(len(ranks)), key=ranks.__getitem__)[:2]
     if len({ranks[k][:2] for k in order}) == len(order) or ranks[order[0]][2] < _CLEARER * ranks[order[1]][2]:
@@ -226,8 +222,7 @@ def applied(data: Table, robot: Robot, match: Match, *, stricter: bool) -> Appli
         "controllers": {key: x for key, x in controllers.items() if key not in data.get("controllers", {})},
         "frame": [frame for frame in _frames(match) if frame["name"] not in taken],
     }
-    given = [*dict.fromkeys(key for entry in limits for key in entry), *drive]
-    given += [key for key in ("parameters", "controllers", "frame") if tables[key]]
+    given = [*dict.fromkeys(key for entry in limits for key in entry), *drive, *(k for k in [*tables][2:] if tables[k])]
     note = (
         f"{preset.data['title']} ({preset.name}) by its geometry, to {1e3 * match.apart[:, 0].max():.1f} mm; it gives "
         f"{', '.join(given)}; unknown are {', '.join(preset.unknown)}; "

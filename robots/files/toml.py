@@ -597,12 +597,10 @@ def current_law(drive: schema.Drive, n: int, reading: Reading) -> FloatArray:
 
 def current_sigma(drive: schema.Drive, n: int, reading: Reading) -> FloatArray | None:
     """Read the relative standard deviation of the current laws, one number or one a motor; None where not given."""
-    given = drive.torque_from_current_sigma
-    if given is None:
-        return None
-    if drive.torque_from_current is None:
-        reading.note("drive.torque_from_current_sigma", "is of torque_from_current, which is missing; state both")
-    return per_joint(given if isinstance(given, list) else [given] * n, n, "drive.torque_from_current_sigma", reading)
+    given, path = drive.torque_from_current_sigma, "drive.torque_from_current_sigma"
+    if given is not None and drive.torque_from_current is None:
+        reading.note(path, "is of torque_from_current, which is missing; state both")
+    return None if given is None else per_joint(given if isinstance(given, list) else [given] * n, n, path, reading)
 
 
 def per_joint(values: list[float] | None, n: int, path: str, reading: Reading) -> FloatArray:

@@ -167,8 +167,6 @@ def test_coupled_motors_need_one():
     robot = lawless(load("tx40"))
     with pytest.raises(CannotLog, match="motors are coupled, so currents do not add; state torque_from_current"):
         promised_effort("urscript", log_format("urscript"), robot)
-    with pytest.raises(ExcitorError, match="motors are coupled"):
-        in_amperes(robot)
 
 
 def test_a_virtual_robot_has_a_law_of_its_own():
