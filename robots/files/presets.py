@@ -240,7 +240,7 @@ def _limits(robot: Robot, match: Match, stricter: bool) -> tuple[list[Table], li
         its, own = match.limits(key), _bounds(robot, key, n)
         stated = np.isfinite(own).all(axis=1)
         both = np.stack([np.maximum(own[:, 0], its[:, 0]), np.minimum(own[:, 1], its[:, 1])], axis=1)
-        for i in np.flatnonzero((both != own).any(axis=1) & (stricter | ~stated)):
+        for i in np.flatnonzero(~np.isclose(both, own, rtol=1e-6).all(axis=1) & (stricter | ~stated)):
             found[i][f"{key}_{unit}".strip("_")] = both[i].tolist() if key == "position" else float(both[i, 1])
         nearer = np.isfinite(its).all(axis=1) & stated & ~np.isclose(both, its, rtol=_ROUNDING).all(axis=1)
         where = [robot.joint_names[i] for i in np.flatnonzero(nearer)]

@@ -47,7 +47,7 @@ def robot_toml(source: str | Path | Robot) -> str:
 def _text(content: Content, robot: Robot) -> str:
     """Write what was read, but what no longer applies; a robot file without a base is whole as it stands."""
     named = [Path(source).name for source, _, _ in content.layers]
-    if content.urdf is None and len(named) == 1:
+    if content.urdf is None and len(named) == 1 and content.preset is None:
         return f"# From {_plain(named[0])}, as it stands.\n{content.layers[0][1]}"
     put = "".join(f", with {name} put over it" for name in named[1:])
     head = [f"Written by Excitor {version('excitor')} from {named[0]}{put}."]

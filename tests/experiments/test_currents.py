@@ -3,10 +3,12 @@
 import json
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import excitor.experiments.emit as emission
 from excitor.experiments.campaign import open_campaign
 from excitor.experiments.export.export import ExportOptions, export
 from excitor.experiments.identification import identify, write_model
@@ -161,6 +163,27 @@ def test_programs_need_no_law():
         assert (signal["kind"], signal["unit"]) == ("current", "A")
     assert promised_effort("csv", log_format("csv"), robot) == "motor torque"
     assert remark("csv", robot) == ""
+
+
+@pytest.mark.parametrize("task", ["arm", "payload"])
+def test_a_load_needs_a_law(tmp_path, task):
+    """A payload campaign's programs for controllers that log currents are refused, as a load is in kg."""
+    said = []
+
+    def stop(campaign, planned, name, spacing, listen, useless):
+        said.append(useless)
+        raise KeyboardInterrupt
+
+    plan = SimpleNamespace(plan=SimpleNamespace(robot=lawless(load("ur10"))))
+    campaign = SimpleNamespace(content=SimpleNamespace(log=None, task=task))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(emission, "open_campaign", lambda folder, stage: campaign)
+        patch.setattr(emission, "plans_of", lambda *_: SimpleNamespace(programs=(plan,), no_go=()))
+        patch.setattr(emission, "chosen", lambda *_: ["urscript"])
+        patch.setattr(emission, "_emit_one", stop)
+        with pytest.raises(KeyboardInterrupt):
+            emission.emit(tmp_path, emission.Request(("urscript",)), lambda _: None)
+    assert ("not claimed" in said[0]) == (task == "payload")
 
 
 def test_coupled_motors_need_one():

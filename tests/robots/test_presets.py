@@ -145,6 +145,8 @@ def test_an_overlay_wins_over_its_preset(tmp_path):
     default = load(tmp_path / "x.urdf")
     assert default.drive.torque_from_current[0, 1] == 13.5841
     np.testing.assert_array_equal(default.drive.current_sigma, np.full(6, 0.08))
+    other = load(written(tmp_path, own + law.replace("torque_from_current_sigma = 0.02", ""), "own.toml"))
+    assert other.drive.current_sigma is None  # the preset's is of another law
     none = load(written(tmp_path, 'preset = "none"\n' + own, "none.toml"))
     assert np.isnan(none.drive.torque_from_current).all()
     assert not none.controllers
@@ -194,8 +196,11 @@ def test_extra_joints_keep_what_lists_state(tmp_path):
 def test_a_whole_robot_file_may_request_one(tmp_path):
     text = re.sub("(?m)^torque_from_current", "# of another: ", robot_toml(written(tmp_path, urdf_of("ur10"))))
     assert np.isnan(load(written(tmp_path, text, "own.toml")).drive.torque_from_current).all()
-    text = 'preset = "ur10"\n' + text
-    assert load(written(tmp_path, text, "own.toml")).drive.torque_from_current[0, 1] == 13.5841
+    own = written(tmp_path, 'preset = "ur10"\n' + text, "own.toml")
+    assert load(own).drive.torque_from_current[0, 1] == 13.5841
+    assert "torque_from_current_sigma = 0.08  # preset ur10" in robot_toml(own)
+    none = written(tmp_path, 'preset = "none"\n' + text, "none.toml")
+    assert not robot_from_toml(robot_toml(none), "again").drive.has_current_law
 
 
 def test_to_toml_says_where_figures_come_from(tmp_path):
