@@ -130,8 +130,7 @@ def identify(campaign: OpenCampaign, tell: Tell = lambda _: None) -> IdentifiedM
 def fit_examined(examined: UsableRuns, tell: Tell = lambda _: None) -> IdentifiedModel:
     """Fit runs that were read and examined, with intervals, a consistent model and a validation."""
     campaign, settings = examined.campaign, examined.campaign.content.identify
-    physical = settings.consistent and not campaign.robot.drive.in_amperes
-    equations = known_equations(examined, standard=physical and settings.method == "wls")
+    equations = known_equations(examined, standard=settings.consistent and settings.method == "wls")
     unseen = judging_equations(campaign, examined.unseen) if examined.unseen else None
     found = answer(settings.method, problem_of(examined, equations.fitted, unseen))
     if found.estimate is None or found.intervals is None:
@@ -350,8 +349,6 @@ def fit_consistent(
     if not campaign.content.identify.consistent:
         return None, "the campaign asks for none"
     robot = campaign.robot
-    if robot.drive.in_amperes:
-        return None, f"currents have no law, so nothing is in kg; {LAW_NEEDED}"
     try:
         if standard is None:
             consistent = consistent_of(estimate, robot)
