@@ -93,7 +93,7 @@ class DriveTrain:
     @property
     def has_current_law(self) -> bool:
         """True where every motor's torque follows from its current; else currents are taken in A."""
-        return not bool(np.isnan(self.torque_from_current).any())
+        return not self.in_amperes and not bool(np.isnan(self.torque_from_current).any())
 
 
 @dataclass(frozen=True, eq=False, slots=True)

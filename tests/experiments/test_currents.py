@@ -163,6 +163,7 @@ def test_programs_need_no_law():
         assert (signal["kind"], signal["unit"]) == ("current", "A")
     assert promised_effort("csv", log_format("csv"), robot) == "motor torque"
     assert remark("csv", robot) == ""
+    assert declared_for("csv", in_amperes(robot)) == declared_for("csv", robot)  # logs are read as they were written
 
 
 @pytest.mark.parametrize("task", ["arm", "payload"])
