@@ -310,6 +310,7 @@ class Campaign(Table):
     """The content of campaign.toml."""
 
     robot: str
+    preset: str | None = None  # of the arm: by the geometry of a URDF, else a name, or "none"
     task: Literal["arm", "payload"] = "arm"  # what is to be identified
     home_deg: Annotated[list[FiniteFloat], Field(max_length=100)] | None = None  # sliding joints: mm
     prior: str | None = None  # a model.json of earlier: what is known of the robot beforehand
@@ -355,11 +356,14 @@ class OpenCampaign:
         left: dict[str, Any] = dict.fromkeys(_ABOUT_LOGS, True)
         if self.content.task == "arm":
             left["task"] = True
+        if self.content.preset is None:
+            left["preset"] = True
         if not self.content.constraint:  # as in campaigns from before there were any
             left["constraint"] = True
         if not self.content.cell.assumed_volumes:
             left["cell"] = {"assumed_volumes"}
-        inputs = self.content.model_dump_json(exclude=left) + "\0" + read_content(self.robot_source).text
+        robot = read_content(self.robot_source, self.content.preset).text
+        inputs = self.content.model_dump_json(exclude=left) + "\0" + robot
         digest = hashlib.sha256(inputs.encode())
         for capsule in self.robot.capsules:
             if capsule.origin == "mesh":  # which the robot's text does not show
@@ -397,7 +401,7 @@ def open_campaign(folder: Path, stage: Literal["design", "identify"] = "identify
     if problems:
         raise InvalidCampaign(path, problems)
     source = content.robot if content.robot in catalog_names() else folder / content.robot
-    return OpenCampaign(folder, content, load(source), source, text)
+    return OpenCampaign(folder, content, load(source, content.preset), source, text)
 
 
 def _runs_of_programs(folder: Path) -> list[Run]:

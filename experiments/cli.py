@@ -115,6 +115,7 @@ def robots(
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write what is asked for.")] = None,
     parameters: Annotated[bool, typer.Option("--parameters", help="List base parameters and regroupings.")] = False,
+    presets: Annotated[bool, typer.Option("--presets", help="List arms whose figures a URDF gets by default.")] = False,
     as_json: Json = False,
 ) -> None:
     """List robots, or show one: findings, joints, limits, volumes.
@@ -127,17 +128,22 @@ def robots(
     Examples:
       excitor robots
       excitor robots my-robot.urdf
+      excitor robots --presets --json
       excitor robots tx40 --lock j1 --lock j2
       excitor robots tx40 --export c --out tx40.c
       excitor robots my-robot.urdf --to toml --out my-robot.toml
     """
     options = {"--export": export, "--equations": equations, "--counts": counts, "--to": to}
     requested = [name for name, given in options.items() if given]
+    if presets and (source or lock or out or requested):
+        raise typer.BadParameter("--presets goes alone, or with --json")
     check_usage(requested, source, lock, out)
     announce_compilation()
-    from excitor.experiments.verbs.robots import list_robots, show_model, show_robot, write_robot
+    from excitor.experiments.verbs.robots import list_presets, list_robots, show_model, show_robot, write_robot
 
-    if source is None:
+    if presets:
+        list_presets(as_json)
+    elif source is None:
         list_robots(as_json)
     elif to is not None:
         write_robot(source, out, as_json)

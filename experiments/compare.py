@@ -419,6 +419,7 @@ def verdicts_of(
             spread=spread,
             noise=None if noise is None else noise[1],
             loss=version.loss if version is not None and version.audit.holds else None,
+            in_amperes=prepared.problem.robot.drive.in_amperes,
             refusal=bodies[entry.name].refused,
             smallest_inertia=entry.smallest_inertia,
             open_friction=open_friction(prepared.problem.robot, entry.answer.intervals),

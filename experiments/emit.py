@@ -19,7 +19,7 @@ from excitor.design.schedule import RunPlan
 from excitor.experiments.campaign import OpenCampaign, open_campaign
 from excitor.experiments.design_json import FILE, design_digest, no_go_reasons, open_design
 from excitor.experiments.files import new_folder, swap
-from excitor.experiments.log_formats import refusal
+from excitor.experiments.log_formats import refusal, remark
 from excitor.experiments.manifest import MANIFEST, PROGRAMS, changed_files, folder_files
 from excitor.experiments.plan import carries, limits_of, model_of, planned_runs, run_problem, run_robot, torque_model
 from excitor.experiments.setup import Setup, set_up
@@ -115,7 +115,9 @@ def emit(folder: Path, request: Request, listen: Listen) -> tuple[CampaignPlans,
     if planned.no_go and NO_GO not in request.allow:
         raise ExcitorError(_refused(campaign, planned.no_go))
     robot = planned.programs[0].plan.robot
-    refusals = {name: "" if campaign.content.log is not None else refusal(name, robot) for name in names}
+    unsaid = campaign.content.log is None
+    said = refusal if campaign.content.task == "arm" else remark  # a load is in kg
+    refusals = {name: said(name, robot) if unsaid else "" for name in names}
     made = [
         _emit_one(
             campaign,
@@ -128,7 +130,9 @@ def emit(folder: Path, request: Request, listen: Listen) -> tuple[CampaignPlans,
         for name in names
     ]
     return planned, [
-        replace(one, requested=one.name in request.targets, note=refusals[one.name] if one.folder else "")
+        replace(
+            one, requested=one.name in request.targets, note=remark(one.name, robot) if one.folder and unsaid else ""
+        )
         for one in made
     ]
 

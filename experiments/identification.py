@@ -22,9 +22,11 @@ from excitor.experiments.model import Fitted, Model, Standard, Weight, read_mode
 from excitor.identify.between import check_between
 from excitor.identify.closed_loop import set_up_replay, simulate_runs
 from excitor.identify.consistent import ConsistentEstimate, Delivered, consistent_of, delivered, prior_weight
+from excitor.identify.currents import LAW_NEEDED, in_amperes, relative_gains, rescaled, why_not
 from excitor.identify.diagnose import Finding, diagnose, several, usable
 from excitor.identify.estimate import Estimate, compress, wls
 from excitor.identify.intervals import Intervals
+from excitor.identify.log import CURRENT
 from excitor.identify.logs.formats import log_files
 from excitor.identify.methods import SIMULATING, Problem, Weighting, affordable_sensitivity, answer, folds, wls_sigma
 from excitor.identify.reduce import Reduction, Rule
@@ -225,6 +227,7 @@ def scores_of(result: IdentifiedModel) -> Scores:
         spread=result.spread,
         noise=noise if noise is not None and np.isfinite(noise) else None,
         loss=consistent.loss if sound and consistent is not None else None,
+        in_amperes=result.campaign.robot.drive.in_amperes,
         refusal=result.refusal or "the consistent parameters failed their audit",
         smallest_inertia=result.smallest_inertia,
         open_friction=open_friction(result.campaign.robot, result.intervals),
@@ -282,21 +285,50 @@ def spread_of(regression: Regression, model: Delivered) -> float:
 
 
 def read_runs(campaign: OpenCampaign, tell: Tell = lambda _: None) -> Runs:
-    """Read all runs of a campaign."""
-    read = {run.name: read_run_aligned(campaign, run) for run in campaign.content.run}
+    """Read all runs of a campaign; currents without a law become those of one drive."""
+    unlawful = not campaign.robot.drive.has_current_law and not why_not(campaign.robot)
+    own = replace(campaign, robot=in_amperes(campaign.robot)) if unlawful else campaign
+    read = {run.name: read_run_aligned(own, run) for run in campaign.content.run}
     runs = {name: samples for name, (samples, _) in read.items()}
     roles = {run.name: run.role for run in campaign.content.run}
     campaign = replace(campaign, robot=with_locked(campaign, list(runs.values())))
     tell(f"read {len(runs)} runs, {sum(len(samples) for samples in runs.values())} samples")
     for sentence in filter_sentences(runs):
         tell(sentence)
-    return Runs(
+    found = Runs(
         campaign=campaign,
         samples=runs,
         alignments={name: alignment for name, (_, alignment) in read.items() if alignment is not None},
         training=[samples for name, samples in runs.items() if roles[name] == "identify"],
         unseen=[samples for name, samples in runs.items() if roles[name] == "validate"],
     )
+    return _in_one_current(found, tell) if unlawful else found
+
+
+def _in_one_current(runs: Runs, tell: Tell) -> Runs:
+    """Bring currents without a law to one drive's, by gains that make one model fit all joints."""
+    measured = [samples for samples in runs.samples.values() if any(step.name == CURRENT for step in samples.steps)]
+    if not measured:
+        return runs
+    if len(measured) < len(runs.samples):
+        raise ExcitorError(f"{FILE}: some runs log torques and others currents without a law; {LAW_NEEDED}")
+    robot = in_amperes(runs.campaign.robot)
+    base = base_parameters(robot)
+    equations = judging_equations(replace(runs.campaign, robot=robot), runs.training)
+    gains, per_torque, reference = relative_gains(equations, base.values(prior(robot)))
+    step = Step("currents in A of one drive", {"drive": robot.joint_names[reference]})
+    said = ", ".join(f"{gain:.3g}" for gain in gains)
+    tell(f"no current law: currents in A of {robot.joint_names[reference]}, of which 1 A of each drive is {said}")
+    robot = rescaled(robot, gains, per_torque)
+
+    def scaled(samples: Samples) -> Samples:
+        squared = {key: getattr(samples, key) for key in ("variance", "noise") if getattr(samples, key) is not None}
+        squared = {key: values * gains**2 for key, values in squared.items()}
+        return replace(samples, tau=samples.tau * gains, steps=(*samples.steps, step), robot=robot, **squared)
+
+    made = {key: scaled(samples) for key, samples in runs.samples.items()}
+    training, unseen = ([made[samples.run] for samples in some] for some in (runs.training, runs.unseen))
+    return Runs(replace(runs.campaign, robot=robot), made, runs.alignments, training, unseen)
 
 
 def read_and_examine(campaign: OpenCampaign, tell: Tell = lambda _: None) -> UsableRuns:
@@ -472,7 +504,7 @@ def fit_consistent(
 
 def chosen_weight(campaign: OpenCampaign, regression: Regression) -> float:
     """Choose the weight of the prior in consistent fits by cross-validation on stretches of the runs."""
-    if not campaign.content.identify.consistent:
+    if not campaign.content.identify.consistent or campaign.robot.drive.in_amperes:
         return 1.0
     parts = [compress(pick_rows(regression, rows)) for rows in folds(regression)]
     return prior_weight(parts, campaign.robot, wls_sigma(compress(regression)))
@@ -542,6 +574,8 @@ def write_model(result: IdentifiedModel) -> list[Path]:
 def code_note(result: IdentifiedModel) -> str:
     """Return why no code of the model is written; empty if it is."""
     robot = result.campaign.robot
+    if robot.drive.in_amperes:
+        return f"no model.c and model.py: {robot.name}'s currents have no law, so its torques are unknown; {LAW_NEEDED}"
     if not isinstance(robot.mechanism, Tree):
         return (
             f"no model.c and model.py: {robot.name} has closed loops, which are closed by iteration; "
@@ -560,6 +594,7 @@ def code_note(result: IdentifiedModel) -> str:
 def model_of(result: IdentifiedModel) -> Model:
     """Describe an identification as in model.json."""
     robot, estimate, intervals = result.campaign.robot, result.estimate, result.intervals
+    law = (robot.drive.torque_from_current[:, 1] * np.diagonal(robot.drive.motor_from_joint)).tolist()
     base = base_parameters(robot)
     forms = dict(zip((name.removesuffix("R") for name in base.names), regroupings(robot, base), strict=True))
     return Model(
@@ -593,6 +628,7 @@ def model_of(result: IdentifiedModel) -> Model:
         findings=findings_data(result.findings),
         processing=steps_data(result.steps),
         provenance=provenance(result.campaign),
+        currents=dict(zip(robot.joint_names, law, strict=True)) if robot.drive.in_amperes else None,
         robot=robot,
     )
 

@@ -1,7 +1,9 @@
 """Log formats of each target: vendors' formats as data, and the [log] declarations of campaign.toml for them."""
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import resources
 from types import MappingProxyType
 from typing import Literal
 
@@ -9,6 +11,7 @@ import numpy as np
 
 from excitor.design.programs.registry import target as target_of
 from excitor.design.programs.target import Target, axes_of
+from excitor.identify.currents import LAW_NEEDED, why_not
 from excitor.robots.arrays import FloatArray
 from excitor.robots.base import random_motion
 from excitor.robots.dynamics import inverse_dynamics
@@ -43,66 +46,8 @@ class Format:
     time: str | None = None  # the column of time, where the reader does not know it
 
 
-SCOPE_POSITION, SCOPE_TORQUE = "MAIN.stAxes[{k}].NcToPlc.ActPos", "MAIN.aTorque[{k}]"
-_EGM_STEP = 0.004  # s between the controller's packets
-_ROS_EFFORT = "/joint_states effort:{axis}"
-_ROS_EFFORTS: Mapping[Effort, str] = {"torque sensor": _ROS_EFFORT, "joint torque": _ROS_EFFORT}
-_CLIENT_EFFORTS: Mapping[Effort, str] = {"torque sensor": "effort:{axis}", "joint torque": "effort:{axis}"}
-
-FORMATS: Mapping[str, Format] = MappingProxyType(
-    {
-        form.name: form
-        for form in (
-            Format(
-                "abb_text", "the task that sends test signals", "abb_text", "signal_{k}",
-                {"motor torque": "signal_{m}"}, suffix=".txt", marks=False, step=0.004,
-            ),
-            Format(
-                "egm", "the EGM client", "abb_text", "pos_{axis}_deg", {"motor torque": "test_{k}"}, even=True,
-                step=_EGM_STEP,
-            ),
-            Format(
-                "egm_torque", "the EGM client", "abb_text", "pos_{axis}_deg", {"motor torque": "torque_{k}"},
-                even=True, step=_EGM_STEP,
-            ),
-            Format("fanuc_csv", "the KAREL recorder", "fanuc_csv", "J{k}", marks=False, step=0.008),
-            Format(
-                "franka", "the 1 kHz client", "franka_csv", "q[{j}]", {"torque sensor": "tau_J[{j}]"}, whole=False,
-                lead=0.0, step=0.001,
-            ),
-            Format(
-                "j519", "the Stream Motion client", "fanuc_csv", "J{k}_deg", {"current": "current_J{k}_A"}, step=0.008,
-            ),
-            Format(
-                "kuka_trace", "the trace", "kuka_trace", "KRCIpo/AxisPos_Act{k}",
-                {"motor torque": "NextGenDrive#{k}/Istmoment"}, suffix="", whole=False, lead=1.0, even=True,
-                marks=False, step=0.004,
-            ),
-            Format(
-                "npz", "a recorder of your own", "npz", "q[{j}]",
-                {"current": "current[{j}]", "motor torque": "tau[{j}]"}, suffix=".npz", time="t",
-            ),
-            Format(
-                "csv", "a recorder of your own", "csv", "q_{k}", {"current": "current_{k}", "motor torque": "tau_{k}"},
-                time="t",
-            ),
-            Format(
-                "ros_mcap", "a bag", "ros_bag", "/joint_states position:{axis}", _ROS_EFFORTS, suffix="", marks=False,
-            ),
-            Format(
-                "ros_sqlite3", "a bag", "ros_bag", "/joint_states position:{axis}", _ROS_EFFORTS, suffix="",
-                marks=False,
-            ),
-            Format("ros2_csv", "the ROS 2 client", "client_csv", "position:{axis}", _CLIENT_EFFORTS, whole=False),
-            Format("rsi", "the RSI server", "client_csv", "actual_{axis}", {"current": "current_{axis}"}),
-            Format(
-                "twincat_scope", "the Scope", "twincat_scope", SCOPE_POSITION,
-                {"motor torque": SCOPE_TORQUE}, whole=False, lead=1.0, per_mille=True,
-            ),
-            Format("ur_rtde", "the RTDE recorder", "ur_rtde", "actual_q_{j}", {"current": "actual_current_{j}"}),
-        )
-    }
-)  # fmt: skip
+_TABLES = tomllib.loads((resources.files("excitor.experiments") / "log_formats.toml").read_text("utf-8"))
+FORMATS: Mapping[str, Format] = MappingProxyType({name: Format(name, **table) for name, table in _TABLES.items()})
 
 
 def format_of(target: str, name: str | None = None) -> Format:
@@ -122,6 +67,17 @@ def refusal(target: str, robot: Robot, name: str | None = None) -> str:
     return ""
 
 
+def remark(target: str, robot: Robot) -> str:
+    """Say what is wrong with a target's logs, or what comes of currents without a law; empty where all is well."""
+    wrong = refusal(target, robot)
+    if wrong or robot.drive.has_current_law or promised_effort(target, format_of(target), robot) != "current":
+        return wrong
+    return (
+        f"{robot.name} has no current law: currents are logged and identified in A, relative to one drive's; masses, "
+        f"inertias, torques and physical consistency are not claimed. For those {LAW_NEEDED}"
+    )
+
+
 def declared_for(target: str, robot: Robot, name: str | None = None) -> dict[str, object]:
     """Write the [log] table of campaign.toml for a target's logs; CannotLog where they hold no torque.
 
@@ -133,12 +89,13 @@ def declared_for(target: str, robot: Robot, name: str | None = None) -> dict[str
 
 def promised_effort(target: str, form: Format, robot: Robot) -> Effort:
     """Choose the drive signal of a virtual robot's log; sensors at joints only where nothing else is logged."""
-    known = not np.isnan(robot.drive.torque_from_current).any()
     for kind in form.efforts:
-        if kind in ("motor torque", "joint torque") or (kind == "current" and known):
+        if kind in ("motor torque", "joint torque") or (kind == "current" and robot.drive.has_current_law):
             return kind
     if "torque sensor" in form.efforts:
         return "torque sensor"
+    if "current" in form.efforts and not why_not(robot):
+        return "current"  # A for want of a law
     raise lacking_effort(target, form, robot)
 
 
@@ -150,8 +107,8 @@ def lacking_effort(target: str, form: Format, robot: Robot) -> CannotLog:
         return CannotLog(f"{sentence} ({', '.join(target_of(target).logs)}), or {others}")
     if "current" in form.efforts:
         return CannotLog(
-            f"{target} logs motor currents; {robot.name}'s file has no current law, so they give no torque; "
-            f"state torque_from_current in its drives, or {others}"
+            f"{target} logs motor currents; {robot.name}'s file has no current law, so they give no torque, and "
+            f"{why_not(robot)}; {LAW_NEEDED}, or {others}"
         )
     return CannotLog(
         f"{target} logs torque sensors at the joints, which {robot.name} was simulated without; set joint_sensors, "

@@ -106,6 +106,7 @@ def measured_run(log: Log, manifest: Manifest, robot: Robot) -> tuple[MeasuredRu
         t,
         q,
         tau,
+        effort="current" if effort.kind == "current" and robot.drive.in_amperes else "torque",
         position_side=position.side,
         effort_side=effort.side,
         mark=_channel(log.raw, "marker", log.start_s + t),

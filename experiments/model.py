@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 from excitor.experiments.campaign import FILE as CAMPAIGN
 from excitor.experiments.files import read_json, write_atomically
 from excitor.identify.consistent import COSTLY, Delivered
+from excitor.identify.currents import LAW_NEEDED
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.base import base_parameters
 from excitor.robots.dynamics import inverse_dynamics
@@ -138,6 +139,7 @@ class Model:
     findings: tuple[Mapping[str, Any], ...] = ()
     processing: tuple[Mapping[str, Any], ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    currents: Mapping[str, float] | None = None  # where torques are in A: A of one drive per A of each joint's
     path: Path | None = None  # where it was read
     robot: Robot | None = None
 
@@ -202,6 +204,7 @@ class Model:
         """Return the physically consistent parameters, (n_params,); ExcitorError where there are none."""
         self._check_arm()
         if self.standard is None:
+            self.check_in_kg()
             raise ExcitorError(f"{self.where}: holds no physically consistent model ({self.refusal})")
         return self._placed(self.standard.names, self.standard.values)
 
@@ -211,12 +214,18 @@ class Model:
         return tuple(labels.get(name, "") for name in layout(self.own_robot()).names)
 
     def torque(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Torques, N m or N, of motions (n_joints,) or (n_samples, n_joints).
+        """Torques, N m or N, of motions (n_joints,) or (n_samples, n_joints); currents, A, where there is no law.
 
         They are those of the physically consistent model, or of the base parameters where there is none.
         """
         motion = Motion(*(np.atleast_2d(np.asarray(x, dtype=float)) for x in (q, dq, ddq)))
-        return inverse_dynamics(self.own_robot(), motion, self.delivered.chi).reshape(np.shape(q))
+        tau = inverse_dynamics(self.own_robot(), motion, self.delivered.chi).reshape(np.shape(q))
+        return tau if self.currents is None else tau / np.array([*self.currents.values()])
+
+    def check_in_kg(self) -> None:
+        """Raise ExcitorError if the model is of currents without a law, which tell nothing in kg or N m."""
+        if self.currents is not None:
+            raise ExcitorError(f"{self.where}: is in A, for want of a current law; {LAW_NEEDED}, and identify again")
 
     def own_robot(self) -> Robot:
         """Return the robot that the model was read with, else that of the campaign beside it or of the catalogue."""
@@ -277,6 +286,7 @@ class Model:
             "findings": [dict(finding) for finding in self.findings],
             "processing": [dict(step) for step in self.processing],
             "provenance": dict(self.provenance),
+            **({} if self.currents is None else {"currents": dict(self.currents)}),
         }
         weights = [asdict(weight) for weight in self.weights]
         if self.task == "payload":
@@ -483,6 +493,7 @@ class _File(_Part):
     findings: list[Table] = []
     processing: list[Table] = []
     provenance: Table = {}
+    currents: dict[Text, Value] | None = None
 
 
 def read_model(path: str | PathLike[str], robot: Robot | None = None) -> Model:
@@ -544,6 +555,7 @@ def _model(file: _File, path: Path, robot: Robot | None) -> Model:
         findings=tuple(file.findings),
         processing=tuple(file.processing),
         provenance=file.provenance,
+        currents=file.currents,
         path=path,
         robot=robot,
     )

@@ -34,6 +34,7 @@ from excitor.robots.files.schema import sentences
 from excitor.robots.inertia import change_frame, from_center_of_mass, roll_pitch_yaw, translation
 from excitor.robots.information import Noise
 from excitor.robots.lint import reach, suspicions
+from excitor.robots.load import read_content
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Limits, Motion, Payload, Robot, posture
 from excitor.robots.tree import Tree
@@ -98,6 +99,9 @@ def set_up(campaign: OpenCampaign) -> Setup:
     excitation = _excitation(content.design, moving, problems)
     noise = _noise(campaign, robot, problems, remarks)
     remarks += [*_remarks(robot, content), *_units(robot, content, scene, problems)]
+    if campaign.text:
+        notes = read_content(campaign.robot_source, content.preset).notes
+        remarks += [f"preset: {sentence}" for where, sentence in notes if where == "preset"]
     if problems or excitation is None or noise is None or home is None:
         raise InvalidCampaign(campaign.folder / FILE, problems)
     speed = content.limits.tool_speed_m_s or np.inf
@@ -401,7 +405,7 @@ def _clear_home(robot: Robot, constraints: Constraints, home: FloatArray) -> Ite
     tries = home + np.repeat([0.1, 0.3, 1.0], 300)[:, None] * (random_motion(robot, 900).q - home)
     tries = np.array(pendant_to_si(robot, np.round(si_to_pendant(robot, tries))))
     tries[:, list(robot.locked)] = home[list(robot.locked)]
-    _, deficits = pose_deficits(robot, constraints, tries)
+    _, deficits = constraints.pose_deficits(robot, tries)
     fits = ((deficits <= 0.0).all(axis=1)) & ((low <= tries) & (tries <= high)).all(axis=1)
     nearest = tries[fits][np.argsort(np.abs(tries[fits] - home).sum(axis=1))]
     clear = [q for q in nearest[:20] if not _home_torques(robot, replace(constraints, home=q))]
@@ -583,6 +587,7 @@ def noise_of_model(folder: Path, given: campaign.Noise, robot: Robot) -> Noise:
     if not inside(folder, given.model):
         raise ValueError(f"{given.model!r} leaves the folder of the campaign{ALLOW}")
     model = read_model(folder / given.model, robot)
+    model.check_in_kg()
     sigma = _residuals(model, robot)
     ratios = _inflations(model, given.model)
     learned = max(1.0, float(np.median(ratios))) if len(ratios) else 1.0
@@ -608,7 +613,9 @@ def learned_robot(folder: Path, name: str | None, robot: Robot, *, elsewhere: bo
         return robot
     if not elsewhere and not inside(folder, name):
         raise ValueError(f"{name!r} leaves the folder of the campaign{ALLOW}")
-    standard = read_model(folder / name, robot).standard
+    model = read_model(folder / name, robot)
+    model.check_in_kg()
+    standard = model.standard
     if standard is None:
         raise ExcitorError(f"{name} has no physically consistent parameters, which a prior must have")
     params = layout(robot)

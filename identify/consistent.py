@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.linalg
 
+from excitor.identify.currents import LAW_NEEDED
 from excitor.identify.estimate import Estimate, Factors, group_sigma, merge, residual_norms, total, triangle, wls
 from excitor.robots.arrays import FloatArray, IntArray, freeze, one_blas_thread
 from excitor.robots.base import base_parameters, random_motion
@@ -154,6 +155,8 @@ def consistent_fit(
     unconstrained least squares are scaled to unit variance. SCS, at tight tolerances, is slower and coarser than
     CLARABEL, for when that has failed.
     """
+    if robot.drive.in_amperes:
+        raise ValueError(f"currents have no law, so nothing is in kg; {LAW_NEEDED}")
     return fit_task(pose(factors, robot, prior=prior, bounds=bounds, sigma=sigma), solver)
 
 

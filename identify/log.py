@@ -203,6 +203,9 @@ class MeasuredSignals:
     steps: tuple[Step, ...]
 
 
+CURRENT = "current to torque"
+
+
 def joint_side(robot: Robot, log: Log) -> MeasuredSignals:
     """Convert positions and torques to the joint side: q = N⁻¹ q_motor, τ = Nᵀ τ_motor, currents through their law."""
     position = log.signal("position")
@@ -225,7 +228,7 @@ def joint_side(robot: Robot, log: Log) -> MeasuredSignals:
             tau = torque_from_current(robot, tau)
         except ValueError as error:
             raise InvalidLog(log.path, str(error)) from None
-        steps.append(Step("current to torque", {}))
+        steps.append(Step(CURRENT, {}))
     if effort.side == "motor" or effort.kind == "current":
         tau = joint_torques(robot, tau)
         steps.append(Step("torques to the joint side", {}))

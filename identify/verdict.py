@@ -61,6 +61,7 @@ class Scores:
     noise: float | None = None  # share of the held-out torques that is noise; None: unknown
     loss: float | None = None  # residual that consistency costs; None: there is no consistent model
     refusal: str = ""  # why there is none
+    in_amperes: bool = False  # the model is of currents without a law
     smallest_inertia: float = np.inf  # eigenvalue of the estimated M(q) over random poses
     open_friction: tuple[str, ...] = ()  # friction whose interval holds 0
     objections: tuple[str, ...] = ()  # sentences: why the data cannot give a valid model
@@ -169,6 +170,8 @@ def _simulation(scores: Scores) -> tuple[Sentences, Sentences, str]:
         said = f"The physically consistent parameters belong to bodies that could exist, and cost {cost} of residual"
         return [], costly, said
     why = f"No physically consistent parameters: {scores.refusal}"
+    if scores.in_amperes:
+        return [why], [], ""
     if scores.smallest_inertia > 0.0:
         said = "The estimated mass matrix is positive definite in all poses tried, so it can be simulated with care"
         return [], [why, said], ""
@@ -177,6 +180,8 @@ def _simulation(scores: Scores) -> tuple[Sentences, Sentences, str]:
 
 def _payloads(scores: Scores) -> tuple[Sentences, Sentences, str]:
     """Judge the arm's model as the one that a load is found with: its errors would be taken for the load."""
+    if scores.in_amperes:
+        return ["Currents without a law weigh nothing in kg"], [], ""
     above = scores.held_out is not None and scores.noise is not None and scores.held_out > ABOVE_NOISE * scores.noise
     doubts = (
         [

@@ -435,7 +435,9 @@ def torque_from_current(robot: Robot, current: FloatArray) -> FloatArray:
     unknown = np.isnan(c).any(axis=1)
     if unknown.any():
         names = ", ".join(np.array(robot.joint_names)[unknown])
-        raise ValueError(f"{robot.name}: no torque_from_current is given for the motors of {names}")
+        raise ValueError(
+            f"{robot.name}: no torque_from_current is given for the motors of {names}; state it in [drive]"
+        )
     size = np.abs(current)
     return np.sign(current) * (c[:, 0] + size * (c[:, 1] + size * (c[:, 2] + size * c[:, 3])))
 

@@ -126,6 +126,15 @@ def roll_pitch_yaw(roll: float, pitch: float, yaw: float) -> FloatArray:
     return rotation("z", yaw) @ rotation("y", pitch) @ rotation("x", roll)
 
 
+def roll_pitch_yaw_of(T: FloatArray) -> tuple[float, float, float]:
+    """Angles with Rz(yaw) Ry(pitch) Rx(roll) = R; also where pitch is a quarter turn, and yaw may be anything."""
+    R = T[:3, :3]
+    yaw = math.atan2(R[1, 0], R[0, 0])
+    pitch = math.atan2(-R[2, 0], math.hypot(R[0, 0], R[1, 0]))
+    rest = (rotation("z", yaw) @ rotation("y", pitch))[:3, :3].T @ R
+    return math.atan2(rest[2, 1], rest[1, 1]), pitch, yaw
+
+
 def inverse(T: FloatArray) -> FloatArray:
     """Invert a rigid transform."""
     out = np.eye(4)

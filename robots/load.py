@@ -2,6 +2,7 @@
 
 import tomllib
 from dataclasses import dataclass, replace
+from functools import reduce
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from excitor.robots.errors import InvalidRobot, did_you_mean
-from excitor.robots.files import overlay
+from excitor.robots.files import overlay, presets
 from excitor.robots.files.folders import ALLOW, inside
 from excitor.robots.files.toml import robot_from_data
 from excitor.robots.files.xml import parse_xml
@@ -32,11 +33,13 @@ Table = dict[str, Any]
 Note = tuple[str, str]  # where, and a sentence
 
 
-def load(source: str | Path) -> Robot:
+def load(source: str | Path, preset: str | None = None) -> Robot:
     """Load a robot.
 
     Args:
         source: name in the catalogue (`excitor robots` lists it), or path of a .toml or .urdf file.
+        preset: figures of the arm that are used where the file states none: by default those of the arm with the
+            geometry of a URDF, else a name (`excitor robots --presets` lists them) or "none".
 
     InvalidRobot lists every problem of the file with its key.
 
@@ -44,12 +47,12 @@ def load(source: str | Path) -> Robot:
     >>> ex.load_robot("tx40").n_joints
     6
     """
-    return load_with_notes(source)[0]
+    return load_with_notes(source, preset)[0]
 
 
-def load_with_notes(source: str | Path) -> tuple[Robot, tuple[Note, ...]]:
+def load_with_notes(source: str | Path, preset: str | None = None) -> tuple[Robot, tuple[Note, ...]]:
     """Load a robot, and list what of a URDF was changed, assumed or left out: (where, sentence) for each."""
-    content = read_content(source)
+    content = read_content(source, preset)
     return robot_of(content), content.notes
 
 
@@ -62,11 +65,14 @@ class Content:
     notes: tuple[Note, ...]
     layers: tuple[tuple[str | Path, str, Table], ...]  # (file or catalogue name, text, own tables), the base first
     urdf: "Urdf | None" = None  # which all the rest is put over
+    preset: object = None  # that the file requests
+    applied: presets.Applied | None = None
 
     @property
     def text(self) -> str:
-        """The texts of the file and of what it is based on."""
-        return "\0".join(text for _, text, _ in reversed(self.layers))
+        """The texts of the file and of what it is based on, and what a preset gives."""
+        given = [] if self.applied is None else [repr(self.applied.tables)]
+        return "\0".join([text for _, text, _ in reversed(self.layers)] + given)
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -79,9 +85,27 @@ class Content:
         return Path(self.layers[0][0]) if self.urdf is not None and self.urdf.language == "URDF" else None
 
 
-def read_content(source: str | Path) -> Content:
-    """Read a robot file and its base; problems are reported as for `load`."""
-    return _read_content(source, ())
+def read_content(source: str | Path, preset: str | None = None) -> Content:
+    """Read a robot file, its base and its preset; problems are reported as for `load`."""
+    content = _read_content(source, ())
+    requested = content.preset if preset is None else preset
+    return content if content.urdf is None and requested is None else _with_preset(content, requested)
+
+
+def _with_preset(content: Content, requested: object) -> Content:
+    """Put a preset's figures below what files state, but a URDF's limits only where they are not stricter."""
+    try:
+        robot = robot_of(content)
+    except InvalidRobot:
+        return content  # reported when the robot is built
+    match, sentence = presets.find(robot, content.source, requested)
+    if match is None:
+        return replace(content, notes=(*content.notes, ("preset", sentence))) if sentence else content
+    base = content.layers[0][2]
+    given = presets.applied(base, robot, match, stricter=content.urdf is not None)
+    layers = [given.tables, *(own for _, _, own in content.layers[1:])]
+    data = reduce(overlay.merged, layers, base)
+    return replace(content, data=data, notes=(("preset", given.note), *content.notes), applied=given)
 
 
 def _read_content(source: str | Path, above: tuple[Path, ...]) -> Content:
@@ -90,8 +114,9 @@ def _read_content(source: str | Path, above: tuple[Path, ...]) -> Content:
         urdf = _read_xml(text, source)
         return Content(source, urdf.data, urdf.notes, ((source, text, urdf.data),), urdf)
     data = toml_data(text, source)
+    preset = data.pop("preset", None)
     if "base" not in data:
-        return Content(source, data, (), ((source, text, data),))
+        return Content(source, data, (), ((source, text, data),), preset=preset)
     named = data.pop("base")
     base = _read_content(_base_source(named, source, above), (*above, Path(source).resolve()))
     links = {} if base.urdf is None else base.urdf.links
@@ -103,7 +128,8 @@ def _read_content(source: str | Path, above: tuple[Path, ...]) -> Content:
     put = overlay.merged(base.data, data)
     answered = {*data, *(("transmission",) if "drive" in data else ())}
     notes = tuple(note for note in base.notes if note[0] not in answered)
-    return Content(source, put, notes, (*base.layers, (source, text, data)), base.urdf)
+    preset = base.preset if preset is None else preset
+    return Content(source, put, notes, (*base.layers, (source, text, data)), base.urdf, preset)
 
 
 def _read_xml(text: str, source: str | Path) -> "Urdf":
@@ -146,8 +172,11 @@ def _base_source(named: object, source: str | Path, above: tuple[Path, ...]) -> 
 def robot_of(content: Content) -> Robot:
     """Build the robot; problems are reported in the words of the file that they come from."""
     own = content.layers[-1][2] if len(content.layers) > 1 else None
+    inherited = _inherited(content.data, own)
+    if content.applied is not None:
+        inherited |= content.applied.tables.get("parameters", {}).keys()
     try:
-        return robot_from_data(content.data, content.source, _inherited(content.data, own))
+        return robot_from_data(content.data, content.source, inherited)
     except InvalidRobot as error:
         problems = error.problems
     if own is not None:

@@ -78,7 +78,15 @@ def layout_of(n_links: int, prismatic: BoolArray, drive: DriveTrain) -> Layout:
     shared = sorted({names[k] for k in columns[:n_rotors]} & {names[k] for k in columns[n_rotors:]})
     if shared:
         raise ValueError(f"{', '.join(shared)} names both a rotor inertia and friction; call one otherwise")
+    if drive.in_amperes:
+        units = [unit_in_amperes(unit) for unit in units]
     return Layout(tuple(names), tuple(units), n_links, tuple(columns[:n_rotors]), tuple(columns[n_rotors:]))
+
+
+def unit_in_amperes(unit: str) -> str:
+    """Name the unit of a parameter where torques are in A."""
+    per_torque = {"kg m2": "A s2", "kg m": "A s2/m", "kg": "A s2/m2"}
+    return per_torque.get(unit, unit.replace("N m", "A"))
 
 
 def link_parameter_names(n_links: int) -> list[str]:

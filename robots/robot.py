@@ -81,10 +81,19 @@ class DriveTrain:
     efficiency: FloatArray  # (n_joints,): of the transmission, motor -> link when driving
     rotors: tuple[RotorInertia, ...] = ()
     friction: tuple[FrictionTerm, ...] = ()
+    current_sigma: FloatArray | None = None  # (n_joints,): relative, of the current laws; None where not stated
+    in_amperes: bool = False  # torques stand for currents of one drive, A: nothing is in N m or kg
 
     def __post_init__(self) -> None:
         sizes = freeze(self, motor_from_joint="n_joints n_joints", efficiency="n_joints")
         freeze(self, finite=False, torque_from_current=f"{sizes['n_joints']} 4")
+        if self.current_sigma is not None:
+            freeze(self, current_sigma=str(sizes["n_joints"]))
+
+    @property
+    def has_current_law(self) -> bool:
+        """True where every motor's torque follows from its current; else currents are taken in A."""
+        return not self.in_amperes and not bool(np.isnan(self.torque_from_current).any())
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -197,6 +197,7 @@ def code_of(language: str, suffix: str) -> Callable[[Model, Path | None], Export
     def made(model: Model, source: Path | None = None) -> ExportFile:
         from excitor.robots.codegen import inverse_dynamics_code
 
+        model.check_in_kg()
         text = inverse_dynamics_code(model.own_robot(), language, chi=model.delivered.chi)
         return ExportFile(suffix, f"model.{suffix}", text.encode())
 

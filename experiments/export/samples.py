@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from excitor.experiments.campaign import OpenCampaign
-from excitor.experiments.identification import rows_of, with_locked
-from excitor.experiments.logs import read_run
+from excitor.experiments.identification import read_runs, rows_of
 from excitor.experiments.model import Model
 from excitor.identify.regression import dynamic_regression
 from excitor.identify.samples import Samples
@@ -33,10 +32,9 @@ def samples_parquet(campaign: OpenCampaign, model: Model) -> bytes:
         raise ExcitorError(
             "samples are written by pyarrow, which is not installed: pip install 'excitor[parquet]'"
         ) from None
-    runs = {run.name: read_run(campaign, run) for run in campaign.content.run}
     roles: dict[str, str] = {run.name: run.role for run in campaign.content.run}
-    robot = with_locked(campaign, list(runs.values()))
-    campaign = replace(campaign, robot=robot)
+    read = read_runs(campaign)
+    campaign, runs, robot = read.campaign, read.samples, read.campaign.robot
     sigmas = {(weight.joint, weight.run): weight.sigma for weight in model.weights}  # a run of -1 stands for all
     parts = [_columns(campaign, model, runs[name], roles[name], sigmas) for name in runs]
     columns = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}

@@ -28,7 +28,8 @@ def planned_data(evidence: Evidence, design: Mapping[str, Any] | None) -> dict[s
     """Compare with a design.json; none where no design is given."""
     if design is None:
         return None
-    parameters = _parameters(evidence, subtable(design, "forecast"))
+    one_unit = evidence.model.currents is None  # a plan is in N m
+    parameters = _parameters(evidence, subtable(design, "forecast")) if one_unit else []
     ratios = [row["ratio"] for row in parameters if row["ratio"] is not None]
     return {
         "runs": _runs(evidence, entries(design, "runs")),
@@ -37,7 +38,7 @@ def planned_data(evidence: Evidence, design: Mapping[str, Any] | None) -> dict[s
         "compared": len(ratios),
         "median_ratio": float(np.median(ratios)) if ratios else None,
         "tracking": tracking_rows(evidence),
-        "noise_by_joint": noise_rows(evidence, design),
+        "noise_by_joint": noise_rows(evidence, design) if one_unit else [],
         "noise": str(subtable(design, "forecast").get("noise") or ""),
     }
 

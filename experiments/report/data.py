@@ -89,7 +89,7 @@ def robot_data(robot: Robot) -> dict[str, Any]:
         "title": robot.title or robot.name,
         "joints": list(robot.joint_names),
         "units": ["m" if x else "rad" for x in sliding],
-        "torque_units": ["N" if x else "N m" for x in sliding],
+        "torque_units": ["A" if robot.drive.in_amperes else "N" if x else "N m" for x in sliding],
     }
 
 

@@ -9,6 +9,7 @@ from excitor.experiments.report.campaign import noise_floor
 from excitor.experiments.report.evidence import Evidence, some
 from excitor.experiments.report.html import percent, show
 from excitor.experiments.report.parameters import correlation
+from excitor.identify.currents import LAW_NEEDED
 from excitor.identify.diagnose import several
 from excitor.identify.verdict import ABOVE_NOISE
 from excitor.robots.base import base_parameters
@@ -114,6 +115,13 @@ def how_sure(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]
 def not_told(evidence: Evidence, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """List what these data, or any torques, leave open."""
     base, said = base_parameters(evidence.robot), []
+    if evidence.model.currents is not None:
+        one = ", ".join(f"{name} {x:.3g}" for name, x in evidence.model.currents.items())
+        said.append(
+            "Masses, inertias and torques: currents have no law, so everything is in A of one drive. Relative gains, "
+            f"whose uncertainty is not in the intervals, were fitted with the parameters: {one}. For the rest "
+            f"{LAW_NEEDED}."
+        )
     if base.without_effect:
         said.append(f"No torque ever shows {some(base.without_effect)}.")
     if base.only_combined:

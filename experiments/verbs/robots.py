@@ -66,6 +66,19 @@ def list_robots(as_json: bool) -> None:
     typer.echo("\nShow one with: excitor robots NAME. Your own: a .toml, .urdf or MJCF .xml file.")
 
 
+def list_presets(as_json: bool) -> None:
+    """List the presets of arms; for scripts with every figure and the document that states it."""
+    from excitor.robots.files.presets import presets
+
+    if as_json:
+        found = [{"name": x.name, **x.data, "unknown": x.unknown, "sources": x.sources} for x in presets().values()]
+        echo_json({"presets": found})
+        return
+    for one in presets().values():
+        typer.echo(f"{one.name:14} {one.data['title']}; unknown: {', '.join(one.unknown)}")
+    typer.echo("\nA URDF of the same geometry gets these figures where it states none. With their sources: --json.")
+
+
 def show_robot(source: str, lock: list[str], parameters: bool, as_json: bool) -> bool:
     """Show one robot; False if it should not be used as it is."""
     page = robot_page(source, lock)

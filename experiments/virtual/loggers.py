@@ -12,16 +12,7 @@ import numpy as np
 from excitor.design.programs.plan import BACK, END, MEASURED, OUT, WARM_UP, Plan
 from excitor.design.programs.registry import target as target_of
 from excitor.design.programs.target import Target, axes_of, fitting_steps, to_axes
-from excitor.experiments.log_formats import (
-    SCOPE_POSITION,
-    SCOPE_TORQUE,
-    Effort,
-    Format,
-    format_of,
-    lacking_effort,
-    named,
-    rated_torque,
-)
+from excitor.experiments.log_formats import Effort, Format, format_of, lacking_effort, named, rated_torque
 from excitor.experiments.virtual.machine import RecordedRun, currents, with_rows
 from excitor.experiments.virtual.robot import Settings
 from excitor.robots.arrays import BoolArray, FloatArray, IntArray, freeze
@@ -60,7 +51,8 @@ def _there(target: str, form: Format, recorded: RecordedRun) -> Effort | None:
     """Choose the first effort that was recorded."""
     if not form.efforts:
         return None
-    for kind in form.efforts:
+    unlawful = not recorded.robot.drive.has_current_law  # then currents are the last choice
+    for kind in sorted(form.efforts, key=lambda kind: unlawful and kind == "current"):
         if not np.isnan(measured(recorded, kind)).any():
             return kind
     raise lacking_effort(target, form, recorded.robot)
@@ -552,10 +544,17 @@ def _groups(shown: ControllerRecord) -> list[_Group]:
     turning = ["mm" if slides else "deg" for slides in shown.robot.mechanism.prismatic]
     rare = slice(None, None, _RARER_TWINCAT_SCOPE)
     n = len(shown.axes)
-    set_position = named(SCOPE_POSITION.replace("Act", "Set"), shown.axes)
+    set_position = named(shown.format.position.replace("Act", "Set"), shown.axes)
     return [
-        _Group(shown.t, named(SCOPE_POSITION, shown.axes), turning, "REAL64", shown.position, "%.9f"),
-        _Group(shown.t, named(SCOPE_TORQUE, shown.axes), ["(None)"] * n, "INT16", np.round(shown.effort), "%.0f"),
+        _Group(shown.t, named(shown.format.position, shown.axes), turning, "REAL64", shown.position, "%.9f"),
+        _Group(
+            shown.t,
+            named(shown.format.efforts["motor torque"], shown.axes),
+            ["(None)"] * n,
+            "INT16",
+            np.round(shown.effort),
+            "%.0f",
+        ),
         _Group(shown.t, ["MAIN.fbRun.nMark"], ["(None)"], "INT32", shown.mark[:, None], "%.0f"),
         _Group(shown.t[rare], set_position, turning, "REAL64", shown.reference[rare], "%.9f"),
     ]
@@ -590,12 +589,12 @@ _PLAYING = 2  # runtime_state
 
 def write_ur_rtde(shown: ControllerRecord, folder: Path, name: str) -> list[Path]:
     """Write `timestamp,target_q_0,...`."""
-    target_current = currents(shown.robot.drive.torque_from_current, motor_torques(shown.robot, shown.model))
+    drive = shown.robot.drive
     tables = {
         "target_q_{j}": shown.reference,
         "target_qd_{j}": shown.reference_velocity,
         "target_qdd_{j}": np.gradient(shown.reference_velocity, shown.t, axis=0),
-        "target_current_{j}": target_current,
+        "target_current_{j}": currents(drive.torque_from_current, motor_torques(shown.robot, shown.model)),
         "target_moment_{j}": shown.model,
         "actual_q_{j}": shown.position,
         "actual_qd_{j}": shown.velocity,
@@ -604,6 +603,8 @@ def write_ur_rtde(shown: ControllerRecord, folder: Path, name: str) -> list[Path
         "speed_scaling": shown.scaling,
         "target_speed_fraction": shown.scaling,
     }
+    if not drive.has_current_law:
+        del tables["target_current_{j}"]
     columns: list[Column] = [
         ("timestamp", "%.17g", STARTED_UR_RTDE + shown.t),
         *((pattern, "%.17g", table) for pattern, table in tables.items()),

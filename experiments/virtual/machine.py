@@ -274,12 +274,13 @@ def motor_side(
 ) -> tuple[FloatArray, FloatArray]:
     """Simulate measured currents and the motor torques that the controller computes by the prior's law.
 
-    Where there is no law, there are no currents, and torques are those of the drives. Noise is of currents.
+    Where the prior has no law, torques are those of the drives, and currents follow the truth's. Noise is of currents.
     """
     scale = motor_torque_scale(robot)
     white, slow = truth.settings.white * scale, truth.settings.slow * scale
-    if np.isnan(truth.torque_from_current).any():
-        return np.full(torque.shape, np.nan), with_noise(torque, rng, white=white, slow=slow)
+    if not robot.drive.has_current_law:
+        torque, law = with_noise(torque, rng, white=white, slow=slow), truth.torque_from_current
+        return np.full(torque.shape, np.nan) if np.isnan(law).any() else currents(law, torque), torque
     slope = truth.torque_from_current[:, 1]
     current = with_noise(currents(truth.torque_from_current, torque), rng, white=white / slope, slow=slow / slope)
     return current, torque_from_current(robot, current)

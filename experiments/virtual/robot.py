@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.linalg
 
-from excitor.experiments.log_formats import torque_scale
+from excitor.experiments.log_formats import motor_torque_scale, torque_scale
+from excitor.identify.currents import why_not
 from excitor.robots.arrays import FloatArray, freeze
 from excitor.robots.base import random_motion
 from excitor.robots.dynamics import mass_matrix, rigid_torque, rotor_matrix
@@ -100,6 +101,9 @@ class Settings:
             raise ValueError(f"standing is {self.standing}, expected the shortest and the longest time in s")
 
 
+RATED_CURRENT = 10.0  # A, about which a drive of unknown law reaches its joint's torque limit
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Truth:
     """True robot; it carries the payload that a plan states, or `load` where a plan can only assume one.
@@ -145,6 +149,9 @@ def draw_truth(robot: Robot, seed: int, settings: Settings | None = None) -> Tru
     loss = (1.0 - robot.drive.efficiency)[:, None] * np.exp(settings.loss * rng.normal(size=(n, 2)))
     loss = loss + draw_efficiency(robot, seed, settings)[:, None]
     law = robot.drive.torque_from_current * (1.0 + settings.current_law * rng.normal(size=(n, 1)))
+    if not robot.drive.has_current_law and not why_not(robot):
+        spread = np.exp(0.3 * np.random.default_rng([seed, 0x616D7065]).normal(size=n))
+        law = np.outer(motor_torque_scale(robot) / RATED_CURRENT * spread, [0.0, 1.0, 0.0, 0.0])
     full, chi = with_unmodelled(robot, chi, rng, settings)
     stiffness, damping = springs(robot, chi[: len(layout(robot))], settings)
     start = np.full(n, settings.ambient + settings.warm * settings.heating)

@@ -46,6 +46,8 @@ def _merged(base: Table, given: Table, path: str) -> Table:
             if key in others:
                 for other in set(others) - given.keys():
                     out.pop(other, None)
+        if key == "torque_from_current":
+            out.pop("torque_from_current_sigma", None)  # of another law
         old, where = base.get(key), f"{path}.{key}" if path else key
         if isinstance(old, dict) and isinstance(value, dict):
             out[key] = _merged(old, value, where)

@@ -222,7 +222,8 @@ class Drive(Table):
     joint_from_motor: list[list[Number]] | None = None
     rotors: Literal["none", "motors", "joints"] | list[Name] = "none"
     rotor: list[Element] = []
-    torque_from_current: list[Finite | list[Finite]] | None = None
+    torque_from_current: list[Finite | list[Finite]] | None = None  # []: that motor's is unknown
+    torque_from_current_sigma: NotNegative | list[NotNegative] | None = None  # relative
     efficiency: list[Annotated[Finite, Field(gt=0.0, le=1.0)]] | None = None
 
 

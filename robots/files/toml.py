@@ -538,6 +538,7 @@ def build_drive(mechanism: Mechanism, reading: Reading) -> DriveTrain:
         efficiency=per_joint(drive.efficiency, mechanism.n_joints, "drive.efficiency", reading),
         rotors=(*common_rotors(mechanism, motor_from_joint, reading), *own_rotors(mechanism, reading)),
         friction=(*common_friction(mechanism, motor_from_joint, reading), *own_friction(mechanism, reading)),
+        current_sigma=current_sigma(drive, mechanism.n_joints, reading),
     )
     check_names(mechanism, train, reading)
     return train
@@ -585,12 +586,22 @@ def current_law(drive: schema.Drive, n: int, reading: Reading) -> FloatArray:
         return law
     for k, entry in enumerate(drive.torque_from_current):
         coefficients = entry if isinstance(entry, list) else [0.0, entry]
+        if coefficients == []:
+            continue
         if not 1 <= len(coefficients) <= 4:
             path = f"drive.torque_from_current[{k + 1}]"
             reading.note(path, f"has {len(coefficients)} coefficients, expected a gain or up to four: c0, c1, c2, c3")
             continue
         law[k] = [*coefficients, *[0.0] * (4 - len(coefficients))]
     return law
+
+
+def current_sigma(drive: schema.Drive, n: int, reading: Reading) -> FloatArray | None:
+    """Read the relative standard deviation of the current laws, one number or one a motor; None where not given."""
+    given, path = drive.torque_from_current_sigma, "drive.torque_from_current_sigma"
+    if given is not None and drive.torque_from_current is None:
+        reading.note(path, "is of torque_from_current, which is missing; state both")
+    return None if given is None else per_joint(given if isinstance(given, list) else [given] * n, n, path, reading)
 
 
 def per_joint(values: list[float] | None, n: int, path: str, reading: Reading) -> FloatArray:

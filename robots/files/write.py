@@ -14,7 +14,7 @@ from excitor.robots.errors import ExcitorError
 from excitor.robots.files.overlay import Table
 from excitor.robots.files.schema import Description
 from excitor.robots.friction import element_rows, friction_model
-from excitor.robots.inertia import about_center_of_mass, change_frame, inverse, rotation
+from excitor.robots.inertia import about_center_of_mass, change_frame, inverse, roll_pitch_yaw_of
 from excitor.robots.load import Content, read_content, robot_from_toml, robot_of
 from excitor.robots.parameters import layout
 from excitor.robots.robot import Capsule, ControllerAxes, Robot
@@ -47,7 +47,7 @@ def robot_toml(source: str | Path | Robot) -> str:
 def _text(content: Content, robot: Robot) -> str:
     """Write what was read, but what no longer applies; a robot file without a base is whole as it stands."""
     named = [Path(source).name for source, _, _ in content.layers]
-    if content.urdf is None and len(named) == 1:
+    if content.urdf is None and len(named) == 1 and content.preset is None:
         return f"# From {_plain(named[0])}, as it stands.\n{content.layers[0][1]}"
     put = "".join(f", with {name} put over it" for name in named[1:])
     head = [f"Written by Excitor {version('excitor')} from {named[0]}{put}."]
@@ -69,6 +69,8 @@ def _origins(content: Content) -> Comment:
         for source, _, own in reversed(content.layers[1:]):
             if _stated(own, path, entry, key, part):
                 return Path(source).name
+        if content.applied is not None and _stated(content.applied.tables, path, entry, key, part):
+            return content.applied.origin(path, key, part)
         if content.urdf is None or content.urdf.language == "MJCF":
             return ""
         top = (*path, key)[0]
@@ -284,15 +286,6 @@ def _frame(link: int, T: FloatArray, names: list[str]) -> Table:
     return {"link": _link(link, names), "xyz": _list(T[:3, 3]), "rpy_deg": turn}
 
 
-def roll_pitch_yaw_of(T: FloatArray) -> tuple[float, float, float]:
-    """Angles with Rz(yaw) Ry(pitch) Rx(roll) = R; also where pitch is a quarter turn, and yaw may be anything."""
-    R = T[:3, :3]
-    yaw = math.atan2(R[1, 0], R[0, 0])
-    pitch = math.atan2(-R[2, 0], math.hypot(R[0, 0], R[1, 0]))
-    rest = (rotation("z", yaw) @ rotation("y", pitch))[:3, :3].T @ R
-    return math.atan2(rest[2, 1], rest[1, 1]), pitch, yaw
-
-
 def _link(link: int, names: list[str]) -> str:
     return "base" if link < 0 else names[link]
 
@@ -302,8 +295,10 @@ def _drive(robot: Robot) -> Table:
     drive, out = robot.drive, Table()
     if not np.array_equal(drive.motor_from_joint, np.eye(robot.n_joints)):
         out["motor_from_joint"] = [_list(row) for row in drive.motor_from_joint]
-    if np.isfinite(drive.torque_from_current).all():
-        out["torque_from_current"] = [_list(row) for row in drive.torque_from_current]
+    if np.isfinite(drive.torque_from_current).any():
+        out["torque_from_current"] = [_list(row) if np.isfinite(row).all() else [] for row in drive.torque_from_current]
+    if drive.current_sigma is not None:
+        out["torque_from_current_sigma"] = _list(drive.current_sigma)
     if (drive.efficiency != 1.0).any():
         out["efficiency"] = _list(drive.efficiency)
     return out | {"rotor": [_element(robot, rotor.parameter, rotor.senses, rotor.acts) for rotor in drive.rotors]}

@@ -235,8 +235,8 @@ def test_unknown_and_approximate_targets_are_refused(copy):
 
 
 @pytest.mark.slow
-def test_controllers_whose_logs_have_no_torque_are_refused(tmp_path):
-    """Six joints without a current law: RTDE logs currents, of which nothing can come; motion alone is possible."""
+def test_controllers_that_log_currents_need_no_law(tmp_path):
+    """Six joints without a current law: RTDE logs currents, identified in A."""
     robot = robot_text("ur10")
     lawless = "\n".join(line for line in robot.splitlines() if not line.startswith("torque_from_current"))
     assert lawless != robot
@@ -247,12 +247,10 @@ def test_controllers_whose_logs_have_no_torque_are_refused(tmp_path):
     text = text.replace("rotradi", "arm.toml").replace("[10, 20, 30]", "[0, -90, 90, 0, 0, 0]")
     (folder / "campaign.toml").write_text(text)
     call("design", folder, "--evaluations", 200, "--json")
-    answer = call("emit", folder, "--target", "urscript", code=1)
-    assert "no current law" in answer
-    assert "--motion-only" in answer
-    assert not (folder / "programs/urscript").exists()
-    told = json.loads(call("emit", folder, "--target", "urscript", "--motion-only", "--json"))
-    assert any("no current law" in one["note"] for one in told["targets"])
+    told = json.loads(call("emit", folder, "--target", "urscript", "--json"))
+    notes = {one["target"]: one["note"] for one in told["targets"]}
+    assert "arm has no current law: currents are logged and identified in A" in notes["urscript"]
+    assert notes["csv"] == ""
     assert (folder / "programs/urscript").is_dir()
 
 

@@ -225,7 +225,12 @@ def test_truth_is_plain_data():
     assert values["M3"] == truth.chi[layout(truth.robot).index("M3")]
     assert told["settings"]["resonance_hz"] == 9.0
     assert len(told["stiffness"]) == 6
-    none = json.loads(json.dumps(truth_data(draw_truth(load("rotradi"), 7)), allow_nan=False))
+    drawn = json.loads(json.dumps(truth_data(draw_truth(load("rotradi"), 7)), allow_nan=False))
+    assert drawn["torque_from_current"][0][1] > 0.0  # of its own, as the file states none
+    robot = load("tx40")
+    unknown = np.full((6, 4), np.nan)
+    coupled = replace(robot, drive=replace(robot.drive, torque_from_current=unknown))
+    none = json.loads(json.dumps(truth_data(draw_truth(coupled, 7)), allow_nan=False))
     assert none["torque_from_current"][0][0] is None
 
 

@@ -62,6 +62,8 @@ CASES = [  # what is wrong, the use that it is about, its verdict, words of the 
     ({"loss": 0.2}, SIMULATION, None, "20 % more"),
     ({"loss": None, "refusal": "the solver stopped"}, SIMULATION, None, "the solver stopped"),
     ({"loss": None, "smallest_inertia": 0.0}, SIMULATION, False, "would diverge"),
+    ({"loss": None, "in_amperes": True, "refusal": "no law"}, SIMULATION, False, "no law"),
+    ({"in_amperes": True}, PAYLOADS, False, "nothing in kg"),
     ({"noise": 0.04}, PAYLOADS, None, "take up"),
     ({"open_friction": ("Fc3",)}, FRICTION, None, "Fc3"),
 ]
@@ -134,6 +136,7 @@ def worsened(scores, rng):
     changes = {
         "held_out": {},
         "same_run": {"same_run": True},
+        "in_amperes": {"in_amperes": True},
         "joints": {"joints": {joint: up * x for joint, x in scores.joints.items()}},
         "gravity": {"gravity": scores.gravity / up},
         "noise": {"noise": None if scores.noise is None else scores.noise / up},
