@@ -6,6 +6,7 @@ that can be injected with a given joint and size.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.signal
@@ -22,7 +23,34 @@ from excitor.robots.parameters import layout, prior
 from excitor.robots.robot import Motion, Robot, posture
 from excitor.robots.simulate import run_controlled, with_friction_width
 
+if TYPE_CHECKING:
+    from excitor.robots.kernel.steps import Controller
+
 LEAD = 0.5  # s
+POSITION, TORQUE = 0, 3  # of a simulation's signals
+ALLOWED, ALLOWED_STILL = 0.03, 2e-3  # of a joint's travel, and rad or m at least: what a robot may be off its reference
+CHATTER = 5.0  # times the planned torque's steps from sample to sample, and the noise
+_SATURATED = 0.01  # share of the time
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Tracking:
+    """How a servo followed what was commanded, by joint."""
+
+    controller: "Controller"
+    error: FloatArray  # (n_joints,), rad or m: the largest
+    allowed: FloatArray
+    chatter: FloatArray  # steps of torque from sample to sample over those planned and the noise, rms
+    saturated: FloatArray  # share of the time at the motor's limit
+
+    def __post_init__(self) -> None:
+        freeze(self, **dict.fromkeys(("error", "allowed", "chatter", "saturated"), "n_joints"))
+
+    def data(self) -> dict[str, Any]:
+        """Write it as plain data for JSON."""
+        controller = {key: getattr(self.controller, key) for key in ("step", "lag", "forget")}
+        by_joint = {key: getattr(self.controller, key).tolist() for key in ("kp", "kd")}
+        return {**controller, **by_joint, **{key: getattr(self, key).tolist() for key in ("error", "allowed")}}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -37,6 +65,7 @@ class TrueMotion:
     torque_link: FloatArray  # at the joints, of links alone
     dq_estimate: FloatArray  # the controller's own
     temperature: FloatArray
+    tracking: Tracking
 
     def __post_init__(self) -> None:
         each = ("q", "dq", "ddq", "torque_motor", "torque_link", "dq_estimate", "temperature")
@@ -61,6 +90,7 @@ class RecordedRun:
     torque_joint: FloatArray  # (n, n_joints), N m or N: of a sensor at the joint
     temperature: FloatArray  # (n, n_joints), °C of the motors
     speed_scaling: FloatArray  # (n,): share of the planned speed
+    tracking: Tracking
 
     def __post_init__(self) -> None:
         each = dict.fromkeys(
@@ -99,7 +129,10 @@ def run_program(truth: Truth, plan: Plan, *, seed: int, faults: Sequence[Fault |
         truth = fault.before(truth, plan)
     rng = np.random.default_rng([seed, 0x6C6F67])
     course = lay_course(plan, truth.settings, rng)
-    recorded = record(truth, course, drive(truth, course), rng)
+    driven = drive(truth, course)
+    if not any(fault.name in _BEFORE for fault in chosen) and not truth.settings.stuck + truth.settings.limited:
+        check_tracking(driven.tracking, plan)
+    recorded = record(truth, course, driven, rng)
     for fault in chosen:
         recorded = fault.after(recorded, seed)
     return recorded
@@ -126,15 +159,64 @@ def drive(truth: Truth, course: Course) -> TrueMotion:
     lead = round(LEAD / step)  # before the log: a robot that has been standing has come to rest on its friction
     t = step * np.arange(-lead, int(course.end / step) + 1)
     motion = Motion(*(commanded(course, t - truth.settings.command_lag, order) for order in range(3)))
-    forward = fed_forward(course.plan.robot, motion)
-    controller = controller_of(truth, course.plan.robot, motion, forward, step)
-    done, out = run_controlled(plant_of(truth, course.plan.robot), controller, motion, forward)
+    robot = course.plan.robot
+    forward = fed_forward(truth, robot, motion)
+    controller = controller_of(truth, robot, motion, forward, step)
+    done, out = run_controlled(plant_of(truth, robot), controller, motion, forward)
     if done < len(t):
         raise ExcitorError(
-            f"{course.plan.robot.name}: run {course.plan.run!r} got out of control after {t[done]:.3g} s; "
-            "a lower bandwidth_hz of the virtual controller may hold it"
+            f"{robot.name}: run {course.plan.run!r} got out of control after {t[done]:.3g} s; a lower bandwidth_hz of "
+            "the virtual controller may hold it"
         )
-    return TrueMotion(t[lead:], *out[:, lead:])
+    return TrueMotion(t[lead:], *out[:, lead:], tracked(truth, course, controller, (motion.q, forward), out))
+
+
+def tracked(
+    truth: Truth, course: Course, controller: "Controller", asked: tuple[FloatArray, FloatArray], out: FloatArray
+) -> Tracking:
+    """Compare a simulation with the positions and torques that were asked for, each (n_steps, n_joints)."""
+    robot, every = course.plan.robot, round((truth.settings.log_step or course.plan.sample_time) / controller.step)
+    ungears = np.linalg.inv(robot.drive.motor_from_joint)
+    planned, given = asked[1] @ ungears, out[TORQUE]
+    steps = [np.sqrt(np.mean(np.diff(tau[::every], axis=0) ** 2, axis=0)) for tau in (planned, given)]
+    noise = truth.settings.white * motor_torque_scale(robot) + 1e-9 * np.abs(planned).max()
+    return Tracking(
+        controller,
+        error=np.abs(out[POSITION] - asked[0]).max(axis=0),
+        allowed=np.maximum(ALLOWED * np.ptp(asked[0], axis=0), ALLOWED_STILL),
+        chatter=steps[1] / (steps[0] + noise),
+        saturated=np.mean(np.abs(given) >= controller.limit, axis=0),
+    )
+
+
+def check_tracking(tracking: Tracking, plan: Plan) -> None:
+    """Raise ExcitorError with the reason where a robot did not follow its reference, or its torques chattered."""
+    robot = plan.robot
+    worst = tracking.error / tracking.allowed
+    shaken = tracking.chatter / CHATTER
+    j = int(np.argmax(np.maximum(worst, shaken)))
+    if max(worst[j], shaken[j]) <= 1.0:
+        return
+    name, unit = robot.joint_names[j], ("m" if robot.mechanism.prismatic[j] else "rad")
+    said = f"{robot.name}: in run {plan.run!r} the virtual robot's joint {name} "
+    if shaken[j] > worst[j]:
+        said += f"chatters: its torque jumps from sample to sample {tracking.chatter[j]:.3g} times as far as planned"
+    else:
+        said += f"is {tracking.error[j]:.3g} {unit} off its reference, more than the {tracking.allowed[j]:.3g} allowed"
+    k = int(np.argmax(tracking.saturated))
+    if tracking.saturated[k] > _SATURATED:
+        drive = "" if k == j else f" of {robot.joint_names[k]}"
+        limit = f"{tracking.controller.limit[k]:.4g} N{'' if robot.mechanism.prismatic[k] else ' m'} at the motor"
+        share = f"{100.0 * tracking.saturated[k]:.2g} % of the time"
+        why = f"the drive{drive} is at its limit of {limit} for {share}; state a larger torque, or slow the motion down"
+    else:
+        ms, stiffness = 1e3 * tracking.controller.step, f"{tracking.controller.kp[j]:.3g} N{'/m' if unit == 'm' else ' m/rad'}"
+        why = (
+            f"a loop of {ms:.2g} ms steps that is stable in the lightest pose is only as stiff as {stiffness}; state "
+            "rotor inertias, which make joints heavier, or the friction, of which unknown one is a share of the torque "
+            "limit, or slow the motion down"
+        )
+    raise ExcitorError(f"{said}: {why}; nothing was written")
 
 
 def servo_step(settings: Settings, sample_time: float) -> float:
@@ -143,10 +225,15 @@ def servo_step(settings: Settings, sample_time: float) -> float:
     return step / max(1, int(np.ceil(step / settings.control_step - 1e-9)))
 
 
-def fed_forward(robot: Robot, motion: Motion) -> FloatArray:
-    """Compute the feedforward torques of the controller's model, payload as stated, (n_steps, n_joints)."""
+def fed_forward(truth: Truth, robot: Robot, motion: Motion) -> FloatArray:
+    """Compute the feedforward torques of the controller's model, payload as stated, (n_steps, n_joints).
+
+    Its maker knows the drives whose rotors and friction the robot's file does not state.
+    """
+    chi, drives = prior(robot), slice(layout(robot).n_link_params, len(layout(robot)))
+    chi[drives] = np.where(robot.known[drives], chi[drives], truth.chi[drives])
     smooth = with_friction_width(robot, 0.01)
-    return np.ascontiguousarray(inverse_dynamics(smooth, motion, prior(robot)))
+    return np.ascontiguousarray(inverse_dynamics(smooth, motion, chi))
 
 
 def check_same_robot(truth: Truth, robot: Robot) -> None:
@@ -235,6 +322,7 @@ def record(truth: Truth, course: Course, driven: "TrueMotion", rng: np.random.Ge
         torque_joint=joint_sensors(truth, sampled(driven, "torque_link", t - settings.sensor_lag), rng),
         temperature=sampled(driven, "temperature", t),
         speed_scaling=np.full(len(t), shown),
+        tracking=driven.tracking,
     )
     lost = rng.uniform(size=len(t)) < settings.dropped
     return with_rows(recorded, ~lost) if lost.any() else recorded
@@ -242,7 +330,7 @@ def record(truth: Truth, course: Course, driven: "TrueMotion", rng: np.random.Ge
 
 def with_rows(recorded: RecordedRun, rows: BoolArray) -> RecordedRun:
     """Keep some rows of every signal."""
-    signals = [field.name for field in fields(RecordedRun) if field.name not in ("program", "robot")]
+    signals = [field.name for field in fields(RecordedRun) if field.name not in ("program", "robot", "tracking")]
     return replace(recorded, **{name: getattr(recorded, name)[rows] for name in signals})
 
 
