@@ -141,6 +141,13 @@ def announce_compilation() -> None:
         typer.echo("Compiling the physics kernel, this once: some ten seconds of CPU time …", err=True)
 
 
+class Engine(StrEnum):
+    """Dynamics of the virtual robot."""
+
+    excitor = "excitor"
+    mujoco = "mujoco"
+
+
 class Task(StrEnum):
     """Task of a campaign."""
 
@@ -312,21 +319,26 @@ def simulate(
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Seed of the true robot and of noise.")] = 0,
     dry: Annotated[bool, typer.Option("--dry", help="Run the dry runs as well.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Replace simulated logs.")] = False,
+    engine: Annotated[Engine, typer.Option("--engine", help="Whose dynamics move the robot.")] = Engine.excitor,
     as_json: Json = False,
 ) -> None:
     """Simulate emitted programs on a virtual robot: logs/.
 
-    Logs are in the vendors' formats; the true parameters are in truth.json.
+    Logs are in the vendors' formats; the true parameters and the servo are in truth.json. Nothing is written where the
+    robot does not follow its programs. The engine mujoco, an extra, shares no dynamics with Excitor's models; its dry
+    friction creeps at rest.
 
     \b
     Examples:
       excitor simulate my-cell
       excitor simulate my-cell --target ros2 --fault flipped-sign:j2 --seed 3
+      excitor simulate my-cell --engine mujoco
     """
     from excitor.experiments.verbs.simulate import run_simulate
 
     announce_compilation()
-    if not run_simulate(folder, as_json, targets=target or (), fault=fault or (), seed=seed, dry=dry, fresh=fresh):
+    options = {"targets": target or (), "fault": fault or (), "seed": seed, "dry": dry, "fresh": fresh}
+    if not run_simulate(folder, as_json, **options, engine=engine.value):
         raise typer.Exit(1)
 
 

@@ -6,7 +6,7 @@ that can be injected with a given joint and size.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.signal
@@ -26,6 +26,7 @@ from excitor.robots.simulate import run_controlled, with_friction_width
 if TYPE_CHECKING:
     from excitor.robots.kernel.steps import Controller
 
+Engine = Literal["excitor", "mujoco"]
 LEAD = 0.5  # s
 POSITION, TORQUE = 0, 3  # of a simulation's signals
 ALLOWED, ALLOWED_STILL = 0.03, 2e-3  # of a joint's travel, and rad or m at least: what a robot may be off its reference
@@ -121,15 +122,20 @@ class Fault:
         return change(self, recorded, seed) if change else recorded
 
 
-def run_program(truth: Truth, plan: Plan, *, seed: int, faults: Sequence[Fault | str] = ()) -> RecordedRun:
-    """Run a whole program and record the controller's signals, reproducibly for the same arguments."""
+def run_program(
+    truth: Truth, plan: Plan, *, seed: int, faults: Sequence[Fault | str] = (), engine: Engine = "excitor"
+) -> RecordedRun:
+    """Run a whole program and record the controller's signals, reproducibly for the same arguments.
+
+    ExcitorError where the robot does not follow its reference, which faults that change it may cause.
+    """
     check_same_robot(truth, plan.robot)
     chosen = [aimed(fault, plan, seed) for fault in faults]
     for fault in chosen:
         truth = fault.before(truth, plan)
     rng = np.random.default_rng([seed, 0x6C6F67])
     course = lay_course(plan, truth.settings, rng)
-    driven = drive(truth, course)
+    driven = drive(truth, course, engine)
     if not any(fault.name in _BEFORE for fault in chosen) and not truth.settings.stuck + truth.settings.limited:
         check_tracking(driven.tracking, plan)
     recorded = record(truth, course, driven, rng)
@@ -153,7 +159,7 @@ class Course:
 
 
 @one_blas_thread()
-def drive(truth: Truth, course: Course) -> TrueMotion:
+def drive(truth: Truth, course: Course, engine: Engine = "excitor") -> TrueMotion:
     """Simulate the robot under its controller; ExcitorError where it diverges."""
     step = servo_step(truth.settings, course.plan.sample_time)
     lead = round(LEAD / step)  # before the log: a robot that has been standing has come to rest on its friction
@@ -162,7 +168,12 @@ def drive(truth: Truth, course: Course) -> TrueMotion:
     robot = course.plan.robot
     forward = fed_forward(truth, robot, motion)
     controller = controller_of(truth, robot, motion, forward, step)
-    done, out = run_controlled(plant_of(truth, robot), controller, motion, forward)
+    if engine == "mujoco":
+        from excitor.experiments.virtual.mujoco_plant import run_mujoco
+
+        done, out = run_mujoco(truth, robot, controller, (motion, forward))
+    else:
+        done, out = run_controlled(plant_of(truth, robot), controller, motion, forward)
     if done < len(t):
         raise ExcitorError(
             f"{robot.name}: run {course.plan.run!r} got out of control after {t[done]:.3g} s; a lower bandwidth_hz of "

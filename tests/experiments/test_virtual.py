@@ -467,7 +467,7 @@ def small():
     healthy = draw_truth(plan.robot, 1, QUIET)
     kept = {}
 
-    def driven_once(truth, course):
+    def driven_once(truth, course, engine):
         key = (course.speed, course.starts, course.end)
         if truth is not healthy:
             return drive(truth, course)
