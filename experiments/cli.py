@@ -6,7 +6,7 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -139,13 +139,6 @@ def announce_compilation() -> None:
 
     if not is_compiled():
         typer.echo("Compiling the physics kernel, this once: some ten seconds of CPU time …", err=True)
-
-
-class Engine(StrEnum):
-    """Dynamics of the virtual robot."""
-
-    excitor = "excitor"
-    mujoco = "mujoco"
 
 
 class Task(StrEnum):
@@ -319,7 +312,7 @@ def simulate(
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Seed of the true robot and of noise.")] = 0,
     dry: Annotated[bool, typer.Option("--dry", help="Run the dry runs as well.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Replace simulated logs.")] = False,
-    engine: Annotated[Engine, typer.Option("--engine", help="Whose dynamics move the robot.")] = Engine.excitor,
+    engine: Annotated[Literal["excitor", "mujoco"], typer.Option(help="Whose dynamics move the robot.")] = "excitor",
     as_json: Json = False,
 ) -> None:
     """Simulate emitted programs on a virtual robot: logs/.
@@ -337,8 +330,10 @@ def simulate(
     from excitor.experiments.verbs.simulate import run_simulate
 
     announce_compilation()
-    options = {"targets": target or (), "fault": fault or (), "seed": seed, "dry": dry, "fresh": fresh}
-    if not run_simulate(folder, as_json, **options, engine=engine.value):
+    good = run_simulate(
+        folder, as_json, targets=target or (), fault=fault or (), seed=seed, dry=dry, fresh=fresh, engine=engine
+    )
+    if not good:
         raise typer.Exit(1)
 
 

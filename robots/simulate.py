@@ -648,7 +648,7 @@ def steady_servo(servo: Servo, along: FloatArray, elsewhere: FloatArray) -> Serv
         one, slower = replace(one, kp=0.8 * one.kp), 0.8 * slower
     largest = gains[np.argmax(damped >= STEADY)]
     D = fitting_inertia(J / largest, np.concatenate([along, elsewhere])) * largest
-    return replace(servo, kp=slower * servo.kp * D / J, kd=servo.kd * D / J, inertia=D)
+    return replace(servo, kp=slower * servo.kp * D / J, kd=servo.kd * D / J)
 
 
 def fitting_inertia(wanted: FloatArray, masses: FloatArray) -> FloatArray:

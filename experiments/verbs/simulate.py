@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import typer
 
 from excitor.experiments.simulate import TRUTH, SimulationOptions, SimulationResult, simulate
 from excitor.experiments.verbs.printing import echo_json, running
-from excitor.experiments.virtual.machine import Engine
 
 
 def run_simulate(
@@ -21,7 +20,7 @@ def run_simulate(
     dry: bool = False,
     fresh: bool = False,
     log_format: str | None = None,
-    engine: Engine = "excitor",
+    engine: Literal["excitor", "mujoco"] = "excitor",
 ) -> bool:
     """Simulate; False where a target requested by name, or every one, cannot be logged."""
     options = SimulationOptions(seed, tuple(fault), dry, fresh, log_format, engine=engine)

@@ -45,7 +45,7 @@ class Tracking:
     saturated: FloatArray  # share of the time at the motor's limit
 
     def __post_init__(self) -> None:
-        freeze(self, **dict.fromkeys(("error", "allowed", "chatter", "saturated"), "n_joints"))
+        freeze(self, error="n_joints", allowed="n_joints", chatter="n_joints", saturated="n_joints")
 
     def data(self) -> dict[str, Any]:
         """Write it as plain data for JSON."""
@@ -58,6 +58,7 @@ class Tracking:
 class TrueMotion:
     """True state at every step of the controller; motors' side of gears that give way."""
 
+    tracking: Tracking
     t: FloatArray  # (n,)
     q: FloatArray  # (n, n_joints)
     dq: FloatArray
@@ -66,7 +67,6 @@ class TrueMotion:
     torque_link: FloatArray  # at the joints, of links alone
     dq_estimate: FloatArray  # the controller's own
     temperature: FloatArray
-    tracking: Tracking
 
     def __post_init__(self) -> None:
         each = ("q", "dq", "ddq", "torque_motor", "torque_link", "dq_estimate", "temperature")
@@ -179,7 +179,8 @@ def drive(truth: Truth, course: Course, engine: Engine = "excitor") -> TrueMotio
             f"{robot.name}: run {course.plan.run!r} got out of control after {t[done]:.3g} s; a lower bandwidth_hz of "
             "the virtual controller may hold it"
         )
-    return TrueMotion(t[lead:], *out[:, lead:], tracked(truth, course, controller, (motion.q, forward), out))
+    tracking = tracked(truth, course, controller, (motion.q, forward), out)
+    return TrueMotion(tracking, t[lead:], *out[:, lead:])
 
 
 def tracked(
@@ -221,9 +222,9 @@ def check_tracking(tracking: Tracking, plan: Plan) -> None:
         share = f"{100.0 * tracking.saturated[k]:.2g} % of the time"
         why = f"the drive{drive} is at its limit of {limit} for {share}; state a larger torque, or slow the motion down"
     else:
-        ms, stiffness = 1e3 * tracking.controller.step, f"{tracking.controller.kp[j]:.3g} N{'/m' if unit == 'm' else ' m/rad'}"
+        stiffness = f"{tracking.controller.kp[j]:.3g} N{'/m' if unit == 'm' else ' m/rad'}"
         why = (
-            f"a loop of {ms:.2g} ms steps that is stable in the lightest pose is only as stiff as {stiffness}; state "
+            f"a stable loop of {1e3 * tracking.controller.step:.2g} ms steps is only as stiff as {stiffness}; state "
             "rotor inertias, which make joints heavier, or the friction, of which unknown one is a share of the torque "
             "limit, or slow the motion down"
         )

@@ -118,8 +118,8 @@ def coordinates_of(robot: Robot, start: FloatArray) -> Coordinates:
             free.append(int(j))
     coordinates = np.linalg.inv(tree.coupling[free])
     joints, found = coordinates[actuated], list(np.eye(len(free)))
-    elements = [*robot.drive.rotors, *robot.drive.friction]
-    for senses in [*(element.senses for element in elements), *robot.drive.motor_from_joint]:
+    rotors, friction = ([element.senses for element in some] for some in (robot.drive.rotors, robot.drive.friction))
+    for senses in [*rotors, *friction, *robot.drive.motor_from_joint]:
         if not any(np.linalg.matrix_rank(np.array([row, senses @ joints]), tol=1e-9) < 2 for row in found):
             found.append(senses @ joints)
     theta = tree.coupling @ position + tree.offset
@@ -231,8 +231,9 @@ class Friction:
         chord = np.where(turning, g / np.where(turning, v, 1.0), np.where(self.is_["viscous"], 1.0, size / self.width))
         level = np.where(self.is_["stribeck"], np.exp(-np.abs(v) / self.scale), size)
         one, n = F * self.share, len(self.at.directions)
-        damping = np.bincount(self.row, self.damps * one * self.multiple**2 * chord, n)
-        dry = np.bincount(self.row, self.dry * one * np.abs(self.multiple) * level, n)
+        damping, dry = np.zeros((2, n))
+        np.add.at(damping, self.row, self.damps * one * self.multiple**2 * chord)
+        np.add.at(dry, self.row, self.dry * one * np.abs(self.multiple) * level)
         torque = -(F * g * ~(self.dry | self.damps)) @ self.acts @ self.at.joints
         return damping, dry, torque, (F * g) @ self.acts
 
